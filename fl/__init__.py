@@ -1,0 +1,1 @@
+"""Federated learning inside the simulated world: data, learners, defenses, attacks, metrics, rounds."""

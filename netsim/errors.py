@@ -1,0 +1,12 @@
+"""The one exception for what a person gave us and we cannot use."""
+
+
+class BadInput(ValueError):
+    """Bad input from outside: each line names the file, the place, the value, the bound and the remedy.
+
+    The command line prints the lines and leaves with exit code 2; no traceback, nothing half-written.
+    """
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines

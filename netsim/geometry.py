@@ -1,0 +1,54 @@
+"""Rectangles in a local plane: x east, y north, metres."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.units import BoolArray, FloatArray
+
+
+@dataclass(frozen=True)
+class Area:
+    """An axis-aligned rectangle, in metres."""
+
+    x_min_m: float
+    y_min_m: float
+    x_max_m: float
+    y_max_m: float
+
+    @classmethod
+    def around(cls, position_m: FloatArray) -> Area:
+        """The bounding box of points (n, 2)."""
+        low, high = position_m.min(axis=0), position_m.max(axis=0)
+        return cls(float(low[0]), float(low[1]), float(high[0]), float(high[1]))
+
+    @property
+    def low_m(self) -> FloatArray:
+        """South-west corner (2,)."""
+        return np.array([self.x_min_m, self.y_min_m])
+
+    @property
+    def high_m(self) -> FloatArray:
+        """North-east corner (2,)."""
+        return np.array([self.x_max_m, self.y_max_m])
+
+    @property
+    def centre_m(self) -> FloatArray:
+        """Centre (2,)."""
+        return (self.low_m + self.high_m) / 2
+
+    @property
+    def side_m(self) -> FloatArray:
+        """Width and height (2,)."""
+        return self.high_m - self.low_m
+
+    def contains(self, position_m: FloatArray) -> BoolArray:
+        """Which of the points (..., 2) lie inside; a NaN lies outside."""
+        inside = (position_m >= self.low_m) & (position_m <= self.high_m)
+        return np.asarray(inside.all(axis=-1))
+
+    def sample(self, unit: FloatArray) -> FloatArray:
+        """Map uniform numbers (..., 2) in (0, 1) onto the area."""
+        return np.asarray(self.low_m + unit * self.side_m)

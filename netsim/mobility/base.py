@@ -1,0 +1,72 @@
+"""The mobility slot: where UEs are, and where and when they measure."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from netsim.clock import Clock
+from netsim.geometry import Area
+from netsim.observe import Fixes
+from netsim.part import Part
+from netsim.rng import Streams
+from netsim.units import FloatArray, IntArray
+
+State = dict[str, Any]
+"""Arrays of all UEs; `position_m` (n_ue, 2) is always there, NaN for a UE that is absent."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What a mobility model is told about the place, once."""
+
+    area: Area
+    clock: Clock
+    streams: Streams
+
+
+@dataclass(frozen=True)
+class Places:
+    """The truth that leakage is scored against: home_m and work_m (n_ue, 2), NaN where a UE has none."""
+
+    home_m: FloatArray
+    work_m: FloatArray
+
+    @classmethod
+    def unknown(cls, n_ue: int) -> Places:
+        """Nobody has a home."""
+        return cls(np.full((n_ue, 2), np.nan), np.full((n_ue, 2), np.nan))
+
+    def shifted(self, by_m: FloatArray) -> Places:
+        """Moved by a vector (2,)."""
+        return replace(self, home_m=self.home_m + by_m, work_m=self.work_m + by_m)
+
+
+class Mobility(Part):
+    """Moves all UEs at once. State is a value: given in, given back, never kept inside the part.
+
+    `has_own_fixes` says that the model itself knows when UEs measure (a diary, a trace); otherwise the world
+    samples positions every `measure_every_s`.
+    """
+
+    kind: str
+    has_own_fixes: ClassVar[bool] = False
+
+    @abstractmethod
+    def start(self, ue: IntArray, ground: Ground) -> State:
+        """Positions and whatever else moves, at time 0."""
+
+    @abstractmethod
+    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
+        """Move every UE from t0_s to t1_s; the fixes are those in [t0_s, t1_s), in order of (ue, time)."""
+
+    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
+        """Until this time nobody moves and nobody measures of its own accord: the clock may jump there."""
+        return now_s
+
+    def places(self, state: State, ground: Ground) -> Places:
+        """Home and work of every UE, for scoring only."""
+        return Places.unknown(len(state["position_m"]))

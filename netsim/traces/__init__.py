@@ -1,0 +1,1 @@
+"""Reading mobility and measurement traces."""

@@ -1,0 +1,32 @@
+"""Decibels and watts. Powers travel in watts inside laws, in dBm at the edges."""
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+SPEED_OF_LIGHT_M_S = 299_792_458.0
+BOLTZMANN_J_K = 1.380649e-23
+
+
+def db_from_ratio(ratio: npt.ArrayLike) -> FloatArray:
+    """10 log10(ratio); a ratio of 0 gives -inf without a warning."""
+    with np.errstate(divide="ignore"):
+        return 10.0 * np.log10(np.asarray(ratio, dtype=np.float64))
+
+
+def ratio_from_db(value_db: npt.ArrayLike) -> FloatArray:
+    """10^(dB / 10)."""
+    return np.asarray(10.0 ** (np.asarray(value_db, dtype=np.float64) / 10.0))
+
+
+def w_from_dbm(power_dbm: npt.ArrayLike) -> FloatArray:
+    """Watts from dBm."""
+    return 1e-3 * ratio_from_db(power_dbm)
+
+
+def dbm_from_w(power_w: npt.ArrayLike) -> FloatArray:
+    """dBm from watts."""
+    return db_from_ratio(np.asarray(power_w, dtype=np.float64) / 1e-3)

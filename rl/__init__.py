@@ -1,0 +1,1 @@
+"""Reinforcement learning of uplink power stands on this floor, above `fl` and below `scenarios`."""
