@@ -2,7 +2,7 @@ r"""Named random streams: a counter-based generator, so that nobody's draws move
 
 A draw is a pure function of (seed, purpose, what, owner, round, index)::
 
-    word = Philox4x64-10(key = H(seed, purpose, what), counter = (index, 0, round, owner))
+    word = Philox4x64-10(key = H(seed, purpose, what), counter = (index, item, round, owner))
 
 Adding a UE, a defense or an attack shifts no other stream; nothing has to be saved to resume; drawing for a
 million UEs is one call. Few owners with many draws go through numpy's own Philox; many owners with few draws
@@ -30,6 +30,7 @@ _MASK64 = (1 << 64) - 1
 _LOW32 = _U64(0xFFFFFFFF)
 _32 = _U64(32)
 _LONG_ROW = 64  # words per owner from which one numpy generator per owner is faster than the vectorised form
+_BLOCK = 65_536  # owners evaluated at once, so that a million UEs stay within the cache
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class Rng:
     """One named stream. It has no state: the same call gives the same numbers.
 
     Every draw says `what` it is for, so two draws for one owner never share numbers by accident. `owner` is
-    an integer array (n,) of stable ids (UE, base station, ...); the result has shape (n, *size).
+    an integer array (n,) of stable ids (UE, base station, ...), `item` an optional second id (a time, a leg of
+    a walk) that broadcasts with it; the result has shape (n, *size).
     """
 
     seed: int
@@ -59,19 +61,25 @@ class Rng:
         """A stream below this one."""
         return Rng(self.seed, f"{self.purpose}/{name}", self.round)
 
-    def uniform(self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = ()) -> FloatArray:
+    def uniform(
+        self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
+    ) -> FloatArray:
         """Uniform on the open interval (0, 1), 53 bits, shape (n, *size)."""
-        words = self._words(what, owner, prod(size))
+        words = self._words(what, owner, prod(size), item)
         unit = ((words >> _U64(11)).astype(np.float64) + 0.5) * 2.0**-53
         return unit.reshape(-1, *size)
 
-    def normal(self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = ()) -> FloatArray:
+    def normal(
+        self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
+    ) -> FloatArray:
         """Standard normal by inversion, shape (n, *size)."""
-        return np.asarray(ndtri(self.uniform(what, owner, size)))
+        return np.asarray(ndtri(self.uniform(what, owner, size, item)))
 
-    def exponential(self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = ()) -> FloatArray:
+    def exponential(
+        self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
+    ) -> FloatArray:
         """Exponential with mean 1, shape (n, *size)."""
-        return -np.log(self.uniform(what, owner, size))
+        return -np.log(self.uniform(what, owner, size, item))
 
     def poisson(self, what: str, owner: npt.ArrayLike, mean: npt.ArrayLike) -> IntArray:
         """Poisson counts by inversion; `mean` has shape (n, ...) and so has the result."""
@@ -85,23 +93,34 @@ class Rng:
         """`count` sort keys: ``np.argsort`` of them is a uniform permutation."""
         return self.uniform(what, [owner], (count,))[0]
 
-    def generator(self, what: str, owner: int = 0) -> np.random.Generator:
+    def generator(self, what: str, owner: int = 0, item: int = 0) -> np.random.Generator:
         """An ordinary numpy generator, for a library that wants one; it starts afresh at each call."""
         key = _key(self.seed, self.purpose, what)
-        counter = np.array([0, 0, self.round, owner & _MASK64], dtype=_U64)
+        counter = np.array([0, item & _MASK64, self.round, owner & _MASK64], dtype=_U64)
         return np.random.Generator(np.random.Philox(key=np.array(key, dtype=_U64), counter=counter))
 
-    def _words(self, what: str, owner: npt.ArrayLike, count: int) -> npt.NDArray[np.uint64]:
+    def _words(
+        self, what: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike
+    ) -> npt.NDArray[np.uint64]:
         """Raw 64-bit words, shape (n, count)."""
-        owners = np.atleast_1d(np.asarray(owner, dtype=np.int64)).astype(_U64)
-        key = _key(self.seed, self.purpose, what)
-        if count >= _LONG_ROW and owners.size * 4 <= count * 256:
-            rows = [self.generator(what, int(o)).bit_generator.random_raw(count) for o in owners]
+        owners, items = np.broadcast_arrays(
+            np.atleast_1d(np.asarray(owner, dtype=np.int64)), np.asarray(item, dtype=np.int64)
+        )
+        if count >= _LONG_ROW:
+            rows = [
+                self.generator(what, int(o), int(i)).bit_generator.random_raw(count)
+                for o, i in zip(owners, items, strict=True)
+            ]
             return np.array(rows, dtype=_U64).reshape(owners.size, count)
         blocks = -(-count // 4)
         # numpy steps the counter before its first block, so the first block has index 1
         index = np.arange(1, blocks + 1, dtype=_U64)
-        out = _philox(index[None, :], _U64(self.round), owners[:, None], key)
+        key = _key(self.seed, self.purpose, what)
+        out = np.empty((owners.size, blocks, 4), dtype=_U64)
+        for at in range(0, owners.size, _BLOCK):
+            rows_ = slice(at, at + _BLOCK)
+            c1, c3 = items[rows_, None].astype(_U64), owners[rows_, None].astype(_U64)
+            out[rows_] = _philox(index[None, :], c1, _U64(self.round), c3, key)
         return out.reshape(owners.size, 4 * blocks)[:, :count]
 
 
@@ -122,14 +141,16 @@ def _mulhilo(multiplier: int, x: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np
 
 
 def _philox(
-    index: npt.NDArray[np.uint64], round_: np.uint64, owner: npt.NDArray[np.uint64], key: tuple[int, int]
+    index: npt.NDArray[np.uint64],
+    item: npt.NDArray[np.uint64],
+    round_: np.uint64,
+    owner: npt.NDArray[np.uint64],
+    key: tuple[int, int],
 ) -> npt.NDArray[np.uint64]:
-    """Philox4x64-10 of the counters (index, 0, round, owner); shape broadcast(index, owner) + (4,)."""
+    """Philox4x64-10 of the counters (index, item, round, owner); shape broadcast(index, owner) + (4,)."""
     shape = np.broadcast_shapes(index.shape, owner.shape)
-    c0 = np.broadcast_to(index, shape)
-    c1 = np.zeros(shape, dtype=_U64)
-    c2 = np.full(shape, round_, dtype=_U64)
-    c3 = np.broadcast_to(owner, shape)
+    c0, c1 = np.broadcast_to(index, shape), np.broadcast_to(item, shape)
+    c2, c3 = np.full(shape, round_, dtype=_U64), np.broadcast_to(owner, shape)
     k0, k1 = key
     for _ in range(10):
         high0, low0 = _mulhilo(_M0, c0)

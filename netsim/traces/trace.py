@@ -1,10 +1,15 @@
-"""A trace in memory: structure of arrays, local metres, seconds from a local midnight."""
+"""A trace in memory: structure of arrays in a local frame (metres, seconds from a local midnight)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from difflib import get_close_matches
+from zoneinfo import ZoneInfo, available_timezones
 
+import numpy as np
+
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
@@ -36,3 +41,39 @@ class Trace:
     origin_lon: float
     counts: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+def local_metres(lat_deg: FloatArray, lon_deg: FloatArray) -> tuple[FloatArray, float, float]:
+    """Points (n, 2) east and north of the median point, and its latitude and longitude.
+
+    Azimuthal equidistant projection on WGS84.
+    """
+    from pyproj import Proj  # here, because it is slow to import and seldom needed
+
+    if np.ptp(lon_deg) > 180.0:  # the rows straddle the antimeridian
+        lon_deg = lon_deg % 360.0
+    lat_0, lon_0 = float(np.median(lat_deg)), float(np.median(lon_deg))
+    plane = Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")
+    x_m, y_m = plane(lon_deg, lat_deg)
+    return np.column_stack([x_m, y_m]), lat_0, (lon_0 + 180.0) % 360.0 - 180.0
+
+
+def local_zone(name: str, lon_deg: float) -> tuple[tzinfo, str, list[str]]:
+    """The time zone, its name, and a note if it was guessed from the longitude."""
+    if name == "auto":
+        hours = round(lon_deg / 15.0)
+        label = f"UTC{hours:+03d}:00"
+        note = f"time zone: {label} by longitude, without daylight saving; an IANA name sets another"
+        return timezone(timedelta(hours=hours)), label, [note]
+    try:
+        return ZoneInfo(name), name, []
+    except (KeyError, ValueError, OSError) as error:
+        near = get_close_matches(name, sorted(available_timezones()), 3, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else "use a name such as Europe/Paris, or auto"
+        raise BadInput(f"timezone: {name!r} is no IANA time zone; {hint}") from error
+
+
+def first_midnight(time_s: float, zone: tzinfo) -> tuple[date, float]:
+    """The local day of an epoch time, and the epoch time of the midnight at which it began."""
+    day = datetime.fromtimestamp(time_s, zone).date()
+    return day, datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()

@@ -1,0 +1,7 @@
+"""Attacks: what somebody who sees part of the training can say about where its users are."""
+
+from fl.attacks.closed_form import ClosedForm
+from fl.attacks.dlg import Dlg
+from netsim.part import OneOf
+
+ATTACKS = OneOf("attack", ClosedForm, Dlg)

@@ -1,0 +1,103 @@
+r"""The batch centroid by algebra from the first layer of an update."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from fl.attacks.base import Attack, View
+from fl.learners.base import FirstLayerLearner
+from fl.types import Estimates, Facts, State
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+_DEAD = 1e-6  # units whose bias moved less than this share of the largest carry only rounding
+
+
+def centroid(dw: FloatArray, db: FloatArray) -> FloatArray:
+    r"""Least-squares solution z of dW_h = db_h z over hidden units h, for each row.
+
+    With g_ih the delta of unit h at sample i, summed over local steps,
+    dW_h = sum_i g_ih z_i and db_h = sum_i g_ih, hence
+
+        z = sum_h db_h dW_h / sum_h db_h^2,
+
+    a weighted mean of the batch's inputs; step size and sign cancel. dw (n, hidden, p), db (n, hidden) ->
+    (n, p); NaN where sum db^2 is 0 or not finite.
+    Reference: Bakopoulou et al., Eq. 1 (one unit), combined here over all units.
+    """
+    with np.errstate(all="ignore"):
+        scale = np.abs(db).max(axis=1, initial=0.0)  # so that squares of tiny updates do not underflow
+        dw, db = dw / scale[:, None, None], db / scale[:, None]
+        z = np.einsum("nh,nhp->np", db, dw) / np.einsum("nh,nh->n", db, db)[:, None]
+    return np.where(np.isfinite(z), z, np.nan)
+
+
+def unit_cloud(dw: FloatArray, db: FloatArray) -> FloatArray:
+    """Ratio r_h = dW_h / db_h of every unit: (n, hidden, p), NaN for a unit that hardly moved.
+
+    With ReLU units r_h is the centroid of the samples that activate unit h, so the cloud separates places.
+    """
+    size = np.abs(db)
+    alive = size > _DEAD * size.max(axis=1, keepdims=True)
+    with np.errstate(all="ignore"):
+        return np.where(alive[:, :, None], dw / db[:, :, None], np.nan)
+
+
+class ClosedForm(Attack):
+    """Recovers the centroid of a device's batch from the first layer's weights and biases, without iterating.
+
+    Estimates: `centroid` (see `centroid`), and with `cloud` also `place`: centres of the clusters (DBSCAN) of
+    the per-unit ratios, weighted by their share of the units, which separate home from work when units are
+    rectified. Exact for one sample; for FedSGD the error of one unit is
+    (1 / (n gbar)) sum_i (g_i - gbar)(x_i - xbar).
+    """
+
+    kind: Literal["closed-form"] = "closed-form"
+    cloud: bool = True
+    """also name places from the cloud of per-unit ratios"""
+    cluster_m: float = Field(default=75.0, gt=0)
+    """reach of a cluster of units"""
+    cluster_units: int = Field(default=5, ge=1)
+    """units that make a cluster"""
+    max_places: int = Field(default=4, ge=1, le=64)
+    """places named per device and round"""
+
+    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Lemma 1, Eq. 1"
+    example: ClassVar[dict[str, Any]] = {"kind": "closed-form"}
+    needs: ClassVar[dict[str, str]] = {
+        "biased first layer": "reads the first layer's weights and biases of an update",
+        "positions": "the network's inputs must be positions",
+    }
+
+    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+        learner = cast(FirstLayerLearner, view.learner)
+        centre, scale = learner.standardisation(view.model_before)
+        centre, scale = centre[view.source_model], scale[view.source_model]
+        dw, db = learner.first_layer(view.update)
+        where = centre + scale * centroid(dw, db)
+        sources = np.arange(len(where))
+        status = ["ok" if np.isfinite(p).all() else "no gradient" for p in where]
+        found = [view.spread("centroid", sources, where, status=status)]
+        if self.cloud:
+            cloud = centre[:, None] + scale[:, None] * unit_cloud(dw, db)
+            found.append(view.spread("place", *self._places(cloud)))
+        return Estimates.join(found), state
+
+    def _places(self, cloud: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Cluster centres of each source's cloud (n, hidden, 2), largest first: source (k,), position (k, 2)."""
+        from sklearn.cluster import DBSCAN
+
+        source, position = [], []
+        for i, points in enumerate(cloud):
+            points = points[np.isfinite(points).all(axis=1)]
+            if len(points) < self.cluster_units:
+                continue
+            label = DBSCAN(eps=self.cluster_m, min_samples=self.cluster_units).fit_predict(points)
+            mass = np.bincount(label[label >= 0]) if (label >= 0).any() else np.zeros(0, int)
+            for c in np.argsort(-mass, kind="stable")[: self.max_places]:
+                source.append(i)
+                position.append(points[label == c].mean(axis=0))
+        return np.array(source, dtype=np.int64), np.array(position).reshape(-1, 2)

@@ -1,0 +1,31 @@
+"""Same-size control for every clever selection."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.curation.base import Curation
+from fl.types import Facts, Local, Spend, State
+from netsim.rng import Rng
+
+
+class RandomBatch(Curation):
+    """Keeps `num` samples of each device, drawn uniformly without replacement (all, if it has fewer)."""
+
+    kind: Literal["random"] = "random"
+    num: int = Field(ge=1)
+    """samples kept per device and round"""
+
+    reference: ClassVar[str] = "control of Bakopoulou et al., Location Leakage in Federated Signal Maps"
+    example: ClassVar[dict[str, Any]] = {"kind": "random", "num": 5}
+
+    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> tuple[Local, State, list[Spend]]:
+        keep = np.zeros(len(local.x), dtype=bool)
+        for row, (ue, model) in enumerate(zip(local.ue, local.model, strict=True)):
+            start, stop = local.ptr[row], local.ptr[row + 1]
+            order = np.argsort(rng.keys("pick", int(ue * 4096 + model), stop - start), kind="stable")
+            keep[start + order[: self.num]] = True
+        return local.keep(keep), state, []

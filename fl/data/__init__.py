@@ -1,0 +1,6 @@
+"""Data: what a round learns from."""
+
+from fl.data.measured import Measured
+from netsim.part import OneOf
+
+DATA = OneOf("data", Measured)

@@ -1,0 +1,35 @@
+"""The data slot: from what UEs measured in a window of time to the local data of a round."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from fl.types import HeldOut, Local
+from netsim.observe import Observations
+from netsim.part import Part
+from netsim.rng import Rng
+from netsim.units import IntArray
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The data of a round: everything measured (what privacy is about), the training part, the rest."""
+
+    measured: Local
+    train: Local
+    held_out: HeldOut
+
+
+class Data(Part):
+    """Chooses what a round learns from."""
+
+    kind: str
+
+    @abstractmethod
+    def models(self, cells: tuple[str, ...]) -> tuple[str, ...]:
+        """The cells that get a model, in order; raises BadInput when a named one is not there."""
+
+    @abstractmethod
+    def take(self, observed: Observations, model_of_cell: IntArray, rng: Rng) -> Taken:
+        """Split a window's observations into rows (ue, model). model_of_cell is -1 for cells without one."""

@@ -1,0 +1,67 @@
+"""Signal measurements of moving UEs."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.data.base import Data, Taken
+from fl.types import HeldOut, Local
+from netsim.errors import BadInput
+from netsim.observe import Observations
+from netsim.rng import Rng
+from netsim.units import IntArray
+
+
+class Measured(Data):
+    """Every UE's RSRP measurements of the round; nothing is carried over to the next.
+
+    One model per cell; a sample belongs to the cell it measured. A random share is held out of all training and
+    scores the maps. Held-out samples still count as measured: leakage is about where the UE was.
+    """
+
+    kind: Literal["measured"] = "measured"
+    cell: str = Field(default="all", min_length=1)
+    """name of the one cell to learn, or the word all"""
+    hold_out: float = Field(default=0.2, ge=0, le=0.9)
+    """share of samples kept from training to score it"""
+
+    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
+    example: ClassVar[dict[str, Any]] = {"kind": "measured"}
+    offers: ClassVar[frozenset[str]] = frozenset({"positions", "rsrp"})
+
+    def models(self, cells: tuple[str, ...]) -> tuple[str, ...]:
+        if self.cell == "all":
+            return cells
+        if self.cell not in cells:
+            near = difflib.get_close_matches(self.cell, cells, 1, 0.0)
+            raise BadInput(
+                f"learning.data.cell: no cell {self.cell!r} here; nearest is {', '.join(near)!r} "
+                f"({len(cells)} cells in all)"
+            )
+        return (self.cell,)
+
+    def take(self, observed: Observations, model_of_cell: IntArray, rng: Rng) -> Taken:
+        model = model_of_cell[observed.cell]
+        observed, model = observed.select(model >= 0), model[model >= 0]
+        order = np.lexsort((observed.time_s, model, observed.ue))
+        observed, model = observed.select(order), model[order]
+        measured = _rows(observed, model)
+        # a sample's fate hangs on who, when and which cell, not on how many others there are
+        moment = np.round(observed.time_s * 1e3).astype(np.int64)
+        out = rng.uniform("hold out", observed.ue * 4096 + model, item=moment) < self.hold_out
+        held = observed.select(out)
+        return Taken(
+            measured, measured.keep(~out), HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm)
+        )
+
+
+def _rows(observed: Observations, model: IntArray) -> Local:
+    """Ragged rows of observations sorted by (ue, model, time)."""
+    row = observed.ue * 4096 + model
+    keys, first = np.unique(row, return_index=True)
+    ptr = np.append(first, len(row)).astype(np.int64)
+    return Local(keys // 4096, keys % 4096, ptr, observed.position_m, observed.rsrp_dbm, observed.time_s)

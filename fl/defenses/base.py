@@ -1,0 +1,44 @@
+"""The defense slot: a half on the device, a half at the server, and a memory of what was published."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from fl.types import Facts, Local, Received, Spend, State, Updates
+from netsim.part import Named
+from netsim.rng import Rng
+from netsim.units import FloatArray
+
+
+class Defense(Named):
+    """A step between the learner and the server. Steps are chained in the order written.
+
+    A step that limits row norms sets `Updates.bound`; noise reads it. `facts.channel` is the planned uplink, so
+    a defense may count on its noise. A defense that does nothing in a half keeps the default of that half.
+    """
+
+    kind: str
+
+    def start(self, n_ue: int) -> State:
+        """The first state."""
+        return {}
+
+    def promise(self, state: State) -> float | None:
+        """The L2 bound that it will hold this round, known before any update: what a radio may scale by."""
+        return None
+
+    @abstractmethod
+    def protect(
+        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
+    ) -> tuple[Updates, State, list[Spend]]:
+        """Device half: the whole cohort in one call."""
+
+    def finish(
+        self, total: FloatArray, n_expected: int, facts: Facts, state: State, rng: Rng
+    ) -> tuple[FloatArray, State, list[Spend]]:
+        """Server half: on the merged update (n_model, d), in reverse order of the chain."""
+        return total, state, []
+
+    def observe(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
+        """The next state, from public information only."""
+        return state

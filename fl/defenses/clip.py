@@ -1,0 +1,45 @@
+"""Clipping: the only source of a sensitivity bound."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.defenses.base import Defense
+from fl.types import Bound, Facts, Local, Spend, State, Updates
+from netsim.rng import Rng
+
+
+class Clip(Defense):
+    """Scales every update to L2 norm at most `norm`: u * min(1, norm / |u|), over all parameters together.
+
+    An update that is not finite becomes zero, so the bound holds for whatever a device computed.
+    `relation` says who counts as a neighbour when noise is added later: `replace` (a device's data replaced by
+    any other; sensitivity 2 norm) or `add-remove` (a device that takes part or not; sensitivity norm).
+    """
+
+    kind: Literal["clip"] = "clip"
+    norm: float = Field(default=1.0, gt=0)
+    """largest L2 norm of an update"""
+    relation: Literal["replace", "add-remove"] = "replace"
+    """which change of a user's data the bound covers"""
+
+    reference: ClassVar[str] = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018"
+    example: ClassVar[dict[str, Any]] = {"kind": "clip", "norm": 1.0}
+    offers: ClassVar[frozenset[str]] = frozenset({"bound"})
+
+    def promise(self, state: State) -> float | None:
+        return self.norm
+
+    def protect(
+        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
+    ) -> tuple[Updates, State, list[Spend]]:
+        size = updates.norm()
+        # nextafter keeps rounding of the product from exceeding the bound
+        limit = np.nextafter(self.norm, 0.0) * (1 - 1e-15)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.where(np.isfinite(size), np.minimum(1.0, limit / size), 0.0)
+        factor = np.where(size == 0, 1.0, factor)
+        return updates.scaled(factor, Bound(self.norm, "user", self.relation)), state, []

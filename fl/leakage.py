@@ -1,0 +1,224 @@
+"""Leakage over time: where truth meets estimates, once a round, for every UE.
+
+Nothing here is visible to an attack. Rows are kept per track, a (UE, model) pair: the points measured so far, the
+batch centroids so far, and each attack's estimates so far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from fl.metrics import density_peaks, nearest_m, sliced_w1, sorted_projections
+from fl.types import Estimates, Local, State
+from netsim.geometry import Area
+from netsim.mobility.base import Places
+from netsim.part import Part
+from netsim.rng import Rng
+from netsim.units import FloatArray
+
+NAN = float("nan")
+
+
+class Leakage(Part):
+    """How leakage is measured."""
+
+    directions: int = Field(default=90, ge=4, le=2000)
+    """directions of the sliced Wasserstein distance"""
+    max_points: int = Field(default=2000, ge=100, le=100_000)
+    """true points of a UE that enter it (evenly thinned in time beyond)"""
+    guess_draws: int = Field(default=20, ge=1, le=1000)
+    """random attackers of the reference band"""
+    peak_width_m: float = Field(default=75.0, gt=0)
+    """kernel width of the density whose peaks an attacker would name"""
+    near_m: float = Field(default=100.0, gt=0)
+    """what counts as knowing a place"""
+
+
+@dataclass(frozen=True)
+class Now:
+    """A round, as leakage sees it: truth on one side, what the attacks said on the other.
+
+    selected_mean_m (n, 2) is the mean of what each measured row really learnt from, NaN where nothing was sent.
+    """
+
+    round: int
+    time_s: float
+    measured: Local
+    selected_mean_m: FloatArray
+    estimates: dict[str, Estimates]
+    area: Area
+    places: Places
+
+
+def empty() -> State:
+    """Before the first round."""
+    return {}
+
+
+def _track(state: State, key: str) -> dict[str, Any]:
+    if key not in state:
+        state[key] = {
+            "stride": 1,
+            "seen": 0,
+            "points": np.zeros((0, 2)),
+            "sum_m": np.zeros(2),
+            "centroids": np.zeros((0, 2)),
+            "attacks": {},
+        }
+    return dict(state[key])
+
+
+def _remember(track: dict[str, Any], points_m: FloatArray, most: int) -> None:
+    """Add true points; when there are too many keep every second one, for good."""
+    offset = -track["seen"] % track["stride"]
+    points = np.concatenate([track["points"], points_m[offset :: track["stride"]]])
+    while len(points) > most:
+        points, track["stride"] = points[::2], track["stride"] * 2
+    track["points"] = points
+    track["seen"] += len(points_m)
+    track["sum_m"] = track["sum_m"] + points_m.sum(axis=0)
+    track["centroids"] = np.concatenate([track["centroids"], points_m.mean(axis=0)[None]])
+
+
+def observe(how: Leakage, state: State, now: Now, rng: Rng) -> tuple[State, list[dict[str, Any]]]:
+    """The next state, and one row per (UE, model) of the round and attack (see docs/records.md: leakage)."""
+    state, rows = dict(state), []
+    for i, (ue, model) in enumerate(zip(now.measured.ue, now.measured.model, strict=True)):
+        key = f"{ue}.{model}"
+        track = _track(state, key)
+        _remember(track, now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]], how.max_points)
+        common = _references(how, track, now, int(ue), int(ue) * 4096 + int(model), rng)
+        attacks = dict(track["attacks"])
+        for label, estimates in now.estimates.items():
+            mine = (estimates.ue == ue) & (estimates.model == model)
+            attacks[label], row = _attack(how, attacks.get(label), estimates, mine, track, common, now, i)
+            rows.append({"attack": label, "ue": int(ue), "model": int(model), **row})
+        state[key] = {**track, "attacks": attacks}
+    return state, rows
+
+
+def _references(
+    how: Leakage, track: dict[str, Any], now: Now, ue: int, owner: int, rng: Rng
+) -> dict[str, Any]:
+    """What needs no attack: the floor of perfect centroids, and the band of random guesses with as many rounds."""
+    n = len(track["centroids"])
+    points = sorted_projections(track["points"], how.directions)
+    unit = rng.uniform("guess", owner, (n, how.guess_draws, 2))[0]  # a prefix of the longer draw of later rounds
+    guess = now.area.sample(unit).transpose(1, 0, 2)  # (draws, n, 2)
+    w1 = sliced_w1(points, np.stack([sorted_projections(g, how.directions) for g in guess]))
+    home = now.places.home_m[ue]
+    return {
+        "points": points,
+        "floor": float(sliced_w1(points, sorted_projections(track["centroids"], how.directions))),
+        "guess": float(w1.mean()),
+        "guess_low": float(np.quantile(w1, 0.05)),
+        "guess_high": float(np.quantile(w1, 0.95)),
+        "guess_home": float(np.mean([nearest_m(g, home) for g in guess])),
+        "home": home,
+        "work": now.places.work_m[ue],
+    }
+
+
+def _fresh() -> dict[str, Any]:
+    return {
+        "centroids": np.zeros((0, 2)),
+        "places": np.zeros((0, 2)),
+        "weights": np.zeros(0),
+        "diverged": 0,
+        "heard": 0,
+        "track_error_m": 0.0,
+    }
+
+
+def _attack(
+    how: Leakage,
+    memory: dict[str, Any] | None,
+    estimates: Estimates,
+    mine: Any,
+    track: dict[str, Any],
+    common: dict[str, Any],
+    now: Now,
+    i: int,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One attack on one UE: its memory, and the row of this round."""
+    memory = dict(memory or _fresh())
+    index = np.flatnonzero(mine)
+    inside = now.area.contains(estimates.position_m[index])
+    is_centroid = np.array([estimates.what[j] == "centroid" for j in index], dtype=bool)
+    heard = bool(is_centroid.any())
+    said = estimates.position_m[index[is_centroid & inside]]
+    diverged = heard and len(said) == 0
+    memory["heard"] += heard
+    memory["diverged"] += diverged
+    memory["centroids"] = np.concatenate([memory["centroids"], said])
+    place = index[~is_centroid & inside]
+    memory["places"] = np.concatenate([memory["places"], estimates.position_m[place]])
+    memory["weights"] = np.concatenate([memory["weights"], estimates.weight[place]])
+    row = {
+        **_round_errors(memory, said, track, now, i),
+        **_distribution(how, memory, track, common),
+        **_places(how, memory, common, now),
+        "heard": heard,
+        "diverged": diverged,
+        "diverged_percent": 100.0 * memory["diverged"] / memory["heard"] if memory["heard"] else NAN,
+    }
+    return memory, row
+
+
+def _round_errors(
+    memory: dict[str, Any], said: FloatArray, track: dict[str, Any], now: Now, i: int
+) -> dict[str, Any]:
+    """Errors of this round's estimate, of the last one standing, and of all of them smoothed."""
+    truth = track["centroids"][-1]
+    selected = now.selected_mean_m[i]
+    past = memory["centroids"]
+    last = past[-1] if len(past) else np.full(2, np.nan)
+    memory["track_error_m"] += float(np.linalg.norm(last - truth)) if len(past) else 0.0
+    rounds = len(track["centroids"])
+    error = float(np.linalg.norm(said[0] - truth)) if len(said) else NAN
+    overall = track["sum_m"] / track["seen"]
+    smoothed = np.median(past, axis=0) if len(past) else np.full(2, np.nan)
+    return {
+        "error_m": error,
+        "selected_error_m": float(np.linalg.norm(said[0] - selected)) if len(said) else NAN,
+        "track_error_m": memory["track_error_m"] / rounds if len(past) else NAN,
+        "smoothed_error_m": float(np.linalg.norm(smoothed - overall)),
+    }
+
+
+def _distribution(
+    how: Leakage, memory: dict[str, Any], track: dict[str, Any], common: dict[str, Any]
+) -> dict[str, Any]:
+    """Sliced Wasserstein distances of everything reconstructed so far."""
+    w1 = centre = NAN
+    if len(memory["centroids"]):
+        said = sorted_projections(memory["centroids"], how.directions)
+        w1 = float(sliced_w1(common["points"], said))
+        centre = float(sliced_w1(sorted_projections(track["centroids"], how.directions), said))
+    return {
+        "sw1_m": w1,
+        "emd_sqrt_m": float(np.sqrt(w1)),
+        "centroid_sw1_m": centre,
+        "floor_sw1_m": common["floor"],
+        "guess_sw1_m": common["guess"],
+        "guess_sw1_low_m": common["guess_low"],
+        "guess_sw1_high_m": common["guess_high"],
+    }
+
+
+def _places(how: Leakage, memory: dict[str, Any], common: dict[str, Any], now: Now) -> dict[str, Any]:
+    """How near the estimates came to home and work, and what an attacker without the truth would name."""
+    points = np.concatenate([memory["centroids"], memory["places"]])
+    weight = np.concatenate([np.ones(len(memory["centroids"])), memory["weights"]])
+    peaks = density_peaks(points, weight, now.area, how.peak_width_m, 2)
+    return {
+        "home_m": nearest_m(points, common["home"]),
+        "work_m": nearest_m(points, common["work"]),
+        "home_named_m": nearest_m(peaks, common["home"]),
+        "work_named_m": nearest_m(peaks, common["work"]),
+        "guess_home_m": common["guess_home"],
+    }

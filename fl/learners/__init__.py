@@ -1,0 +1,6 @@
+"""Learners: what is learnt, and how data become updates."""
+
+from fl.learners.rsrp_net import RsrpNet
+from netsim.part import OneOf
+
+LEARNERS = OneOf("learner", RsrpNet)

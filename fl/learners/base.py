@@ -1,0 +1,58 @@
+"""The learner slot: what is learnt, and how a device turns its data into an update."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from fl.types import HeldOut, Local, Model, Public, Updates
+from netsim.part import Part
+from netsim.rng import Rng
+from netsim.units import FloatArray
+
+
+class Learner(Part):
+    """One task. `phases` are played one after the other inside a round, each with its own upload."""
+
+    kind: str
+    phases: ClassVar[tuple[str, ...]] = ("all",)
+
+    @property
+    def wants_dataset_statistics(self) -> bool:
+        """Whether it needs `public.dataset`, which a deployment could not publish without leaking."""
+        return False
+
+    @abstractmethod
+    def init(self, public: Public, rng: Rng) -> Model:
+        """The first global models."""
+
+    @abstractmethod
+    def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
+        """The whole cohort's local work, from the global models to updates (n rows)."""
+
+    @abstractmethod
+    def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
+        """The next global models from the merged update (n_model, d)."""
+
+    @abstractmethod
+    def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
+        """Utility figures, names with units; NaN where nothing was held out."""
+
+    def diagnose(self, model: Model, data: Local) -> dict[str, float]:
+        """Figures that predict trouble in this round; names with units."""
+        return {}
+
+
+class FirstLayerLearner(Learner):
+    """A learner whose first layer is fully connected with a bias and reads standardised positions.
+
+    This is what makes the batch centroid recoverable: see `fl.attacks.closed_form`.
+    """
+
+    @abstractmethod
+    def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """dW (n, hidden, 2) and db (n, hidden) of update rows (n, d)."""
+
+    @abstractmethod
+    def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
+        """Centre and scale (n_model, 2) in metres: z = (x - centre) / scale."""

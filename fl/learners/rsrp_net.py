@@ -1,0 +1,169 @@
+"""Signal-strength maps: a small network from position to RSRP, one per cell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fl.learners.base import FirstLayerLearner
+from fl.types import HeldOut, Local, Model, Public, Updates
+from netsim.rng import Rng
+from netsim.units import FloatArray
+
+if TYPE_CHECKING:
+    from fl.mlp import Mlp
+
+
+class RsrpNet(FirstLayerLearner):
+    """Learns RSRP (dBm) from position with a fully connected network, by FedSGD or FedAvg.
+
+    Loss: mean squared error. Local work is plain SGD from the global weights w::
+
+        repeat local_epochs times: w <- w - step_size * grad l(w; batch)      update u = w - w_before
+
+    FedSGD is the default (batch_size: all, local_epochs: 1). Weights start Glorot-uniform, biases at zero.
+    Inputs are standardised, z = (x - centre) / scale, with constants that the server knows. Profiles of the
+    reference study: smooth (elu or tanh; the attack study) and utility (relu; learns the map better).
+
+    `labels: raw` keeps dBm, all residuals have one sign at first and updates give the batch centroid away;
+    `centred` starts the output bias at the public mean RSRP, which removes most of that leak under FedSGD.
+    `features: dataset` standardises by the data's own mean and deviation, as the paper does and as no
+    deployment could; `public` uses the centre of the area and half its side / sqrt(3).
+    """
+
+    kind: Literal["rsrp-net"] = "rsrp-net"
+    hidden: tuple[int, ...] = Field(default=(256, 128), min_length=1, max_length=8)
+    """units of each hidden layer"""
+    activation: Literal["elu", "tanh", "sigmoid", "relu"] = "elu"
+    """of the hidden layers; elu and tanh are the smooth profile, relu the utility profile"""
+    labels: Literal["raw", "centred", "standardised"] = "raw"
+    """what the output is trained on"""
+    features: Literal["public", "dataset"] = "public"
+    """whose constants standardise positions"""
+    step_size: float = Field(default=1e-3, gt=0, le=10)
+    """learning rate of the devices"""
+    batch_size: int | Literal["all"] = "all"
+    """samples of a mini-batch"""
+    local_epochs: int = Field(default=1, ge=1, le=1000)
+    """passes over the local data in a round"""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """share of hidden units left out at each training step (inverted dropout)"""
+    public_rsrp_mean_dbm: float = Field(default=-95.0, ge=-160, le=0)
+    """mean RSRP that the server assumes with `features: public`"""
+    public_rsrp_std_db: float = Field(default=9.0, gt=0, le=60)
+    """deviation of RSRP that the server assumes with `features: public`"""
+
+    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
+    example: ClassVar[dict[str, Any]] = {"kind": "rsrp-net", "hidden": [8]}
+    offers: ClassVar[frozenset[str]] = frozenset({"biased first layer", "sample gradient", "positions", "rsrp"})
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        if any(not 1 <= h <= 4096 for h in self.hidden):
+            raise ValueError("hidden layers have 1 to 4096 units")
+        if isinstance(self.batch_size, int) and self.batch_size < 1:
+            raise ValueError("batch_size must be 1 or more, or the word all")
+        return self
+
+    @property
+    def wants_dataset_statistics(self) -> bool:
+        return self.features == "dataset"
+
+    @property
+    def net(self) -> Mlp:
+        """The network's shape."""
+        from fl.mlp import Mlp
+
+        return Mlp((2, *self.hidden, 1), self.activation)
+
+    def init(self, public: Public, rng: Rng) -> Model:
+        n = public.n_model
+        if self.features == "dataset":
+            if public.dataset is None:
+                raise ValueError("features: dataset needs the dataset's statistics")
+            centre, scale = public.dataset.mean_m, public.dataset.std_m
+            mean, std = public.dataset.label_mean_dbm, public.dataset.label_std_db
+        else:
+            centre = np.tile(public.area.centre_m, (n, 1))
+            scale = np.tile(public.area.side_m / 2 / np.sqrt(3.0), (n, 1))
+            mean, std = np.full(n, self.public_rsrp_mean_dbm), np.full(n, self.public_rsrp_std_db)
+        constants = {
+            "centre_m": centre,
+            "scale_m": np.maximum(scale, 1e-9),
+            "rsrp_mean_dbm": mean,
+            "rsrp_std_db": std,
+        }
+        return Model(self._glorot(constants, rng), constants)
+
+    def _glorot(self, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
+        """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""
+        n, rows = len(constants["centre_m"]), []
+        sizes = self.net.sizes
+        for layer, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False)):
+            limit = np.sqrt(6.0 / (a + b))
+            unit = rng.uniform(f"weights{layer}", np.arange(n), (a * b,))
+            rows += [limit * (2.0 * unit - 1.0), np.zeros((n, b))]
+        if self.labels == "centred":
+            rows[-1] = constants["rsrp_mean_dbm"][:, None].copy()
+        return np.concatenate(rows, axis=1)
+
+    def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
+        from fl.sgd import Training, train
+
+        how = Training(self.step_size, self.batch_size, self.local_epochs, self.dropout)
+        x, y = self._standardise(model, data.model[data.row_of_sample], data.x, data.y)
+        return train(self.net, model.parameters, replace(data, x=x, y=y), how, rng)
+
+    def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
+        return replace(model, parameters=model.parameters + merged)
+
+    def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
+        if len(held_out) == 0:
+            return {"rmse_db": float("nan")}
+        error = self.predict_dbm(model, held_out.model, held_out.x) - held_out.y
+        with np.errstate(over="ignore", invalid="ignore"):
+            return {"rmse_db": float(np.sqrt(np.mean(error**2)))}
+
+    def predict_dbm(self, model: Model, model_of: np.ndarray, position_m: FloatArray) -> FloatArray:  # type: ignore[type-arg]
+        """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
+        from fl.sgd import predict
+
+        z, _ = self._standardise(model, model_of, position_m, None)
+        out = predict(self.net, model.parameters, model_of, z)
+        if self.labels == "standardised":
+            c = model.constants
+            out = c["rsrp_mean_dbm"][model_of] + c["rsrp_std_db"][model_of] * out
+        return out
+
+    def diagnose(self, model: Model, data: Local) -> dict[str, float]:
+        """`step_stability` = step_size * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2."""
+        from fl.sgd import mean_squared_gradient
+
+        rows = data.model[data.row_of_sample]
+        z, _ = self._standardise(model, rows, data.x, None)
+        return {
+            "step_stability": 2 * self.step_size * mean_squared_gradient(self.net, model.parameters, rows, z)
+        }
+
+    def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        h = self.hidden[0]
+        return updates[:, : 2 * h].reshape(-1, 2, h).transpose(0, 2, 1), updates[:, 2 * h : 3 * h]
+
+    def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
+        return model.constants["centre_m"], model.constants["scale_m"]
+
+    def _standardise(
+        self,
+        model: Model,
+        model_of: np.ndarray,  # type: ignore[type-arg]
+        x: FloatArray,
+        y: FloatArray | None,
+    ) -> tuple[FloatArray, FloatArray | None]:
+        c = model.constants
+        z = (x - c["centre_m"][model_of]) / c["scale_m"][model_of]
+        if y is not None and self.labels == "standardised":
+            y = (y - c["rsrp_mean_dbm"][model_of]) / c["rsrp_std_db"][model_of]
+        return z, y

@@ -1,0 +1,88 @@
+"""The `learning:` section of a scenario: what is learnt, protected and attacked, and what fits together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from fl.aggregation import AGGREGATIONS
+from fl.aggregation.base import Aggregation
+from fl.aggregation.fedavg import FedAvg
+from fl.attacks import ATTACKS
+from fl.attacks.base import Attack
+from fl.curation import CURATIONS
+from fl.curation.base import Curation
+from fl.data import DATA
+from fl.data.base import Data
+from fl.data.measured import Measured
+from fl.defenses import DEFENSES
+from fl.defenses.base import Defense
+from fl.leakage import Leakage
+from fl.learners import LEARNERS
+from fl.learners.base import Learner
+from fl.query import QUERIES, Off, Query
+from fl.threat import Threat
+from netsim.part import Named, Part
+
+
+class Learning(Part):
+    """One federated task over the UEs, in rounds."""
+
+    every_s: float = Field(gt=0, le=1e9)
+    """length of a round, from local midnight of the first day"""
+    rounds: int | None = Field(default=None, ge=1)
+    """rounds that are played at most; none: until the world ends"""
+    data: Annotated[Data, DATA] = Measured()
+    """what a round learns from"""
+    query: Annotated[Query, QUERIES] = Off()
+    """every UE's own policy about requests"""
+    learner: Annotated[Learner, LEARNERS]
+    """what is learnt"""
+    curation: tuple[Annotated[Curation, CURATIONS], ...] = ()
+    """what devices do to their data first, in order"""
+    defenses: tuple[Annotated[Defense, DEFENSES], ...] = ()
+    """what stands between an update and the server, in order"""
+    aggregation: Annotated[Aggregation, AGGREGATIONS] = FedAvg()
+    """how the server merges"""
+    threat: Threat = Threat()
+    """who attacks and what they see"""
+    attacks: tuple[Annotated[Attack, ATTACKS], ...] = ()
+    """what they try"""
+    leakage: Leakage = Leakage()
+    """how leakage is measured"""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        for slot in ("curation", "defenses", "attacks"):
+            _unique(slot, getattr(self, slot))
+        offered = set(self.data.offers)
+        _meets("learner", self.learner, {*offered, *self.learner.offers})
+        offered |= self.learner.offers
+        for i, step in enumerate(self.curation):
+            _meets(f"curation[{i}]", step, offered)
+            offered |= step.offers
+        for i, defense in enumerate(self.defenses):
+            _meets(f"defenses[{i}]", defense, offered)
+            offered = (offered - {"bound"} if "bound" in defense.needs else offered) | defense.offers
+        _meets("aggregation", self.aggregation, offered | {self.threat.sees})
+        for i, attack in enumerate(self.attacks):
+            _meets(f"attacks[{i}]", attack, offered | {self.threat.sees})
+        return self
+
+
+def _unique(slot: str, parts: Iterable[Named]) -> None:
+    labels = [p.label for p in parts]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(
+                f"{slot}: {label!r} stands {labels.count(label)} times; give each a name of its own (name: ...)"
+            )
+
+
+def _meets(place: str, part: Part, offered: set[str]) -> None:
+    """Refuse a part whose needs nothing before it offers."""
+    for need, reason in part.needs.items():
+        if need not in offered:
+            raise ValueError(f"{place}: {part.kind_name()} needs a {need}: {reason}")

@@ -1,0 +1,71 @@
+r"""Distances between where UEs were and where an attacker says they were. Pure functions on arrays.
+
+The sliced Wasserstein distance of order 1 is the mean over directions of the 1-D distance of the projections,
+
+    SW1(a, b) = (1 / pi) int_0^pi  int_0^1 |Q_a(u; theta) - Q_b(u; theta)| du dtheta,
+
+with quantile functions Q. In the plane directions need not be random: equally spaced ones are the trapezoid rule
+of a periodic integrand, and 90 of them agree with 1,000 random ones to within the latter's noise. A shift by d
+gives SW1 = (2 / pi) d.  [Bonneel et al. 2015, "Sliced and Radon Wasserstein barycenters"]
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.geometry import Area
+from netsim.units import FloatArray, IntArray
+
+
+def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
+    """Projections of points (n, 2) on equally spaced directions, sorted: (directions, n)."""
+    angle = np.pi * (np.arange(directions) + 0.5) / directions
+    normal = np.stack([np.cos(angle), np.sin(angle)])  # (2, directions)
+    return np.sort((points_m @ normal).T, axis=1)
+
+
+def _merged_quantiles(n: int, m: int) -> tuple[IntArray, IntArray, FloatArray]:
+    """Intervals of u on which both quantile functions are constant: index in a, index in b, length."""
+    # in units of 1 / (n m), so that breakpoints are exact integers
+    edges = np.union1d(np.arange(n + 1) * m, np.arange(m + 1) * n)
+    left = edges[:-1]
+    return left // m, left // n, np.diff(edges) / (n * m)
+
+
+def sliced_w1(a: FloatArray, b: FloatArray) -> FloatArray:
+    """SW1 in metres of sorted projections a (directions, n) and b (..., directions, m): shape (...)."""
+    if a.shape[-1] == 0 or b.shape[-1] == 0:
+        return np.full(b.shape[:-2], np.nan)
+    i, j, length = _merged_quantiles(a.shape[-1], b.shape[-1])
+    return np.asarray((np.abs(a[:, i] - b[..., j]) @ length).mean(axis=-1))
+
+
+def nearest_m(points_m: FloatArray, place_m: FloatArray) -> float:
+    """Distance from a place (2,) to the nearest of points (n, 2); NaN without points or place."""
+    distance = np.linalg.norm(points_m - place_m, axis=1)
+    distance = distance[np.isfinite(distance)]
+    return float(distance.min()) if len(distance) else float("nan")
+
+
+def density_peaks(
+    points_m: FloatArray, weight: FloatArray, area: Area, width_m: float, count: int
+) -> FloatArray:
+    """The highest local maxima of a Gaussian density of points (n, 2): what one would name, (<= count, 2).
+
+    On a grid of width_m / 3 over the area (at most 400 a side), with the 8-neighbourhood.
+    """
+    if len(points_m) == 0:
+        return np.zeros((0, 2))
+    steps = np.clip(np.ceil(area.side_m / (width_m / 3)).astype(int) + 1, 2, 400)
+    x = np.linspace(area.x_min_m, area.x_max_m, steps[0])
+    y = np.linspace(area.y_min_m, area.y_max_m, steps[1])
+    ex = np.exp(-0.5 * ((x[:, None] - points_m[:, 0]) / width_m) ** 2) * weight
+    ey = np.exp(-0.5 * ((y[:, None] - points_m[:, 1]) / width_m) ** 2)
+    density = np.pad(ex @ ey.T, 1, constant_values=-np.inf)
+    centre = density[1:-1, 1:-1]
+    shifts = [(dx, dy) for dx in (0, 1, 2) for dy in (0, 1, 2) if (dx, dy) != (1, 1)]
+    around = [density[dx : dx + centre.shape[0], dy : dy + centre.shape[1]] for dx, dy in shifts]
+    peak = (centre >= np.max(around, axis=0)) & (centre > 0)
+    i, j = np.nonzero(peak)
+    order = np.argsort(-centre[i, j], kind="stable")[:count]
+    return np.stack([x[i[order]], y[j[order]]], axis=1)

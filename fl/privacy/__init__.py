@@ -1,0 +1,1 @@
+"""Privacy accounting: calculation apart from bookkeeping."""

@@ -1,0 +1,59 @@
+"""What one would get without learning, and without privacy: the two ends that every utility figure needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fl.types import HeldOut, Local, State
+
+NEIGHBOURS = 5
+
+
+class Reference:
+    """Training samples so far, as a value: the constant predictor, and the map of raw uploads.
+
+    Raw upload: inverse-distance mean of the 5 nearest uploaded measurements, which a server could draw if every
+    UE simply sent its data.
+    """
+
+    @staticmethod
+    def empty() -> State:
+        """No samples."""
+        return {"x": np.zeros((0, 2)), "y": np.zeros(0), "model": np.zeros(0, dtype=np.int64)}
+
+    @staticmethod
+    def add(state: State, train: Local) -> State:
+        """With a round's training samples."""
+        y = np.zeros(len(train.x)) if train.y is None else train.y
+        new = {"x": train.x, "y": y, "model": train.model[train.row_of_sample]}
+        return {k: np.concatenate([state[k], new[k]]) for k in state}
+
+    @staticmethod
+    def evaluate(state: State, held_out: HeldOut) -> dict[str, float]:
+        """`constant_rmse_db` and `raw_upload_rmse_db` on held-out samples; NaN where there are none."""
+        constant, raw = np.full(len(held_out), np.nan), np.full(len(held_out), np.nan)
+        for m in np.unique(held_out.model):
+            mine, theirs = state["model"] == m, held_out.model == m
+            if mine.any():
+                constant[theirs] = state["y"][mine].mean()
+                raw[theirs] = _neighbours(state["x"][mine], state["y"][mine], held_out.x[theirs])
+        return {
+            "constant_rmse_db": _rmse(constant, held_out.y),
+            "raw_upload_rmse_db": _rmse(raw, held_out.y),
+        }
+
+
+def _neighbours(x: Any, y: Any, at: Any) -> Any:
+    from scipy.spatial import cKDTree
+
+    distance, index = cKDTree(x).query(at, k=min(NEIGHBOURS, len(x)))
+    distance, index = distance.reshape(len(at), -1), index.reshape(len(at), -1)
+    weight = 1.0 / (distance + 1.0)  # a metre keeps an exact repeat from silencing its neighbours
+    return (weight * y[index]).sum(axis=1) / weight.sum(axis=1)
+
+
+def _rmse(guess: Any, truth: Any) -> float:
+    known = np.isfinite(guess)
+    return float(np.sqrt(np.mean((guess[known] - truth[known]) ** 2))) if known.any() else float("nan")

@@ -1,0 +1,210 @@
+"""From a round's values to rows of the record tables, and to the figures that progress shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fl.data.base import Taken
+from fl.learners.base import FirstLayerLearner
+from fl.learning import Learning
+from fl.privacy import ledger
+from fl.reference import Reference
+from fl.tables import TABLES
+from fl.types import Estimates, Facts, Local, Model, Spend
+from netsim.record import Recorder
+from netsim.units import FloatArray, db_from_ratio
+from netsim.world import World
+
+if TYPE_CHECKING:
+    from fl.round import Carry, Phase
+
+
+def write(
+    recorder: Recorder,
+    world: World,
+    learning: Learning,
+    carry: Carry,
+    taken: Taken,
+    local: Local,
+    phases: list[Phase],
+    spends: list[Spend],
+    leaks: list[dict[str, Any]],
+    facts: Facts,
+    *,
+    refused: int,
+    before: Model,
+) -> dict[str, Any]:
+    """Append all rows of a round; returns the row of `rounds` with the round's median leakage per attack."""
+    when = {"round": facts.round, "time_s": facts.time_s}
+    figures = {
+        **when,
+        **_round(learning, carry, taken, local, phases, refused, before),
+    }
+    recorder.row("rounds", **figures)
+    for phase in phases:
+        recorder.write("updates", _updates(when, taken, local, phase, learning))
+        for label, estimates in phase.estimates.items():
+            recorder.write("estimates", _estimates(when, phase.name, label, estimates))
+    if phases:
+        recorder.write("links", _links(when, world, phases[-1]))
+    recorder.write("leakage", _columns("leakage", [{**when, **row} for row in leaks]))
+    recorder.write("spends", _spends(when, carry, spends))
+    figures["leakage"] = {
+        a.label: _median([r["error_m"] for r in leaks if r["attack"] == a.label]) for a in learning.attacks
+    }
+    return figures
+
+
+def _round(
+    learning: Learning,
+    carry: Carry,
+    taken: Taken,
+    local: Local,
+    phases: list[Phase],
+    refused: int,
+    before: Model,
+) -> dict[str, Any]:
+    """The row of `rounds`, without its time."""
+    last = phases[-1]
+    epsilon = [float(s.epsilon.max()) for s in ledger.statements(carry.ledger)]
+    return {
+        "ues": len(np.unique(local.ue)),
+        "samples": len(taken.measured.x),
+        "selected": len(local.x),
+        "refused": refused,
+        "decoded": int(sum(p.received.decoded.sum() for p in phases)),
+        "non_finite": sum(p.non_finite for p in phases),
+        "update_norm": _median(last.made.norm()),
+        "step_stability": learning.learner.diagnose(before, local).get("step_stability", float("nan")),
+        "rmse_db": learning.learner.evaluate(carry.model, carry.held_out).get("rmse_db", float("nan")),
+        **Reference.evaluate(carry.reference, carry.held_out),
+        "epsilon_max": max(epsilon) if epsilon else None,
+        "energy_j": float(sum(p.channel.energy_j.sum() for p in phases)),
+        "delay_s": float(max((p.channel.delay_s.max(initial=0.0) for p in phases), default=0.0)),
+    }
+
+
+def _median(values: Any) -> float:
+    finite = np.asarray(values, dtype=np.float64)
+    finite = finite[np.isfinite(finite)]
+    return float(np.median(finite)) if len(finite) else float("nan")
+
+
+def _columns(table: str, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    return {c: [row[c] for row in rows] for c in TABLES[table]}
+
+
+def _updates(
+    when: dict[str, Any], taken: Taken, local: Local, phase: Phase, learning: Learning
+) -> dict[str, Any]:
+    made, sent = phase.made, phase.received.updates
+    n = len(made.ue)
+    key = {(u, m): i for i, (u, m) in enumerate(zip(*_pairs(taken.measured), strict=True))}
+    row = np.array([key[p] for p in zip(*_pairs(local), strict=True)], dtype=np.int64)
+    truth, selected = taken.measured.mean_x()[row].reshape(-1, 2), local.mean_x().reshape(-1, 2)
+    return {
+        "round": [when["round"]] * n,
+        "time_s": [when["time_s"]] * n,
+        "phase": [phase.name] * n,
+        "ue": made.ue,
+        "model": made.model,
+        "samples": taken.measured.count[row],
+        "selected": local.count,
+        "x_m": truth[:, 0],
+        "y_m": truth[:, 1],
+        "selected_x_m": selected[:, 0],
+        "selected_y_m": selected[:, 1],
+        "norm": made.norm(),
+        "sent_norm": sent.norm(),
+        "bias_rms": _bias_rms(learning, made.rows(slice(None))),
+        "decoded": phase.received.decoded,
+    }
+
+
+def _pairs(rows: Local) -> tuple[list[int], list[int]]:
+    return rows.ue.tolist(), rows.model.tolist()
+
+
+def _bias_rms(learning: Learning, rows: FloatArray) -> FloatArray:
+    """How strong the first layer's bias gradient is: what the closed-form attack divides by."""
+    learner = learning.learner
+    if not isinstance(learner, FirstLayerLearner):
+        return np.full(len(rows), np.nan)
+    step = getattr(learner, "step_size", 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt((learner.first_layer(rows)[1] ** 2).mean(axis=1)) / step)
+
+
+def _estimates(when: dict[str, Any], phase: str, label: str, found: Estimates) -> dict[str, Any]:
+    n = len(found.ue)
+    return {
+        "round": [when["round"]] * n,
+        "time_s": [when["time_s"]] * n,
+        "phase": [phase] * n,
+        "attack": [label] * n,
+        "ue": found.ue,
+        "model": found.model,
+        "what": found.what,
+        "x_m": found.position_m[:, 0],
+        "y_m": found.position_m[:, 1],
+        "weight": found.weight,
+        "loss": found.loss,
+        "iterations": found.iterations,
+        "evaluations": found.evaluations,
+        "status": found.status,
+    }
+
+
+def _links(when: dict[str, Any], world: World, phase: Phase) -> dict[str, Any]:
+    """One row a transmitting UE: where it was at the deadline, and its uplink."""
+    ue, first = np.unique(phase.made.ue, return_index=True)
+    links, position, channel = world.links(), world.position_m()[ue], phase.channel
+    serving = links.serving[ue]
+    has = serving >= 0
+    pick = np.where(has, serving, 0)
+
+    def of_serving(values: FloatArray) -> FloatArray:
+        return np.where(has, values[ue, pick], np.nan) if values.shape[1] else np.full(len(ue), np.nan)
+
+    return {
+        "round": [when["round"]] * len(ue),
+        "time_s": [when["time_s"]] * len(ue),
+        "ue": ue,
+        "x_m": position[:, 0],
+        "y_m": position[:, 1],
+        "base_station": [world.cells[s] if h else "" for s, h in zip(serving, has, strict=True)],
+        "distance_m": of_serving(links.distance_m),
+        "rsrp_dbm": of_serving(links.rsrp_dbm),
+        "power_w": channel.power_w[first],
+        "sinr_db": db_from_ratio(channel.sinr[first]),
+        "noise_std": channel.noise_std[first],
+        "delay_s": channel.delay_s[first],
+        "energy_j": channel.energy_j[first],
+    }
+
+
+def _spends(when: dict[str, Any], carry: Carry, spends: list[Spend]) -> dict[str, Any]:
+    """One row a noise draw and UE, with what the UE has spent on that mechanism so far."""
+    so_far = {(s.mechanism, s.unit, s.relation, s.delta): s.epsilon for s in ledger.statements(carry.ledger)}
+    rows = []
+    for s in spends:
+        epsilon = so_far[(s.mechanism, s.unit, s.relation, s.delta)]
+        for i, ue in enumerate(s.ue):
+            rows.append(
+                {
+                    **when,
+                    "mechanism": s.mechanism,
+                    "ue": ue,
+                    "model": s.model[i],
+                    "std": s.std[i],
+                    "sensitivity": s.sensitivity[i],
+                    "noise_multiplier": s.std[i] / s.sensitivity[i],
+                    "unit": s.unit,
+                    "relation": s.relation,
+                    "delta": s.delta,
+                    "epsilon": epsilon[ue],
+                }
+            )
+    return _columns("spends", rows)

@@ -1,0 +1,221 @@
+"""A federated round as one algorithm box, for the whole cohort at once, inside the simulated world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import simpy
+
+from fl import leakage, report_rows
+from fl.data.base import Taken
+from fl.learning import Learning
+from fl.privacy import ledger
+from fl.reference import Reference
+from fl.transmit import send
+from fl.types import Estimates, Facts, HeldOut, Local, Model, Public, Received, Spend, State, Updates
+from netsim.radio.power import Power
+from netsim.radio.uplink import Channel, Payload, Uplink
+from netsim.record import Recorder
+from netsim.rng import Streams
+from netsim.units import FloatArray, IntArray
+from netsim.world import World
+
+BITS_PER_NUMBER = 32
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a run of rounds is made of; none of it changes."""
+
+    learning: Learning
+    power: Power
+    uplink: Uplink
+    public: Public
+    models: tuple[str, ...]
+    model_of_cell: IntArray
+    streams: Streams
+    recorder: Recorder
+
+
+@dataclass(frozen=True)
+class Carry:
+    """Everything that goes from one round to the next, as values."""
+
+    round: int
+    played: int
+    model: Model
+    held_out: HeldOut
+    reference: State
+    parts: dict[str, State]
+    ledger: State
+    leakage: State
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of a round, as it came out."""
+
+    name: str
+    made: Updates
+    received: Received
+    channel: Channel
+    spends: list[Spend]
+    estimates: dict[str, Estimates]
+    non_finite: int
+
+
+def begin(setup: Setup, n_ue: int) -> Carry:
+    """Before the first round."""
+    learning = setup.learning
+    parts: dict[str, State] = {"power": {}, "query": learning.query.start(n_ue)}
+    parts |= {f"defense.{d.label}": d.start(n_ue) for d in learning.defenses}
+    parts |= {f"curation.{c.label}": {} for c in learning.curation}
+    parts |= {f"attack.{a.label}": {} for a in learning.attacks}
+    parts["aggregation"] = learning.aggregation.start()
+    none = np.zeros(0, dtype=np.int64)
+    return Carry(
+        round=0,
+        played=0,
+        model=learning.learner.init(setup.public, setup.streams.at("learner.init")),
+        held_out=HeldOut(none, none, np.zeros((0, 2)), np.zeros(0)),
+        reference=Reference.empty(),
+        parts=parts,
+        ledger=ledger.empty(n_ue),
+        leakage=leakage.empty(),
+    )
+
+
+def rounds(
+    world: World, setup: Setup, carry: Carry, after: Callable[[Carry, dict[str, Any]], None]
+) -> Generator[simpy.Event, None, None]:
+    """Process: a round at every deadline. `after` gets the new carry, and the figures of the round (if any)."""
+    every_s, most = setup.learning.every_s, setup.learning.rounds or np.inf
+    while world.env.now < world.duration_s and carry.played < most:
+        deadline = min((carry.round + 1) * every_s, world.duration_s)
+        yield world.env.timeout(deadline - world.env.now)
+        carry, figures = play(world, setup, carry)
+        after(carry, figures)
+
+
+def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any]]:
+    """One round: steps a to m. A round in which nobody measured leaves no row and only counts."""
+    learning, number = setup.learning, carry.round + 1
+    parts = dict(carry.parts)
+    facts = Facts(number, float(world.env.now), setup.public)
+
+    def rng(purpose: str) -> Any:
+        return setup.streams.at(purpose, number)
+
+    # a  take: the window's observations become local data
+    taken = learning.data.take(world.observations(), setup.model_of_cell, rng("data"))
+    if len(taken.measured.ue) == 0:
+        return replace(carry, round=number), {}
+    # b  ask: every UE's own policy
+    asked = taken.train.nonempty()
+    accepted, parts["query"] = learning.query.accept(asked.ue, facts, parts["query"])
+    local = asked.keep(accepted[asked.row_of_sample]).nonempty()
+    # c  curate: what devices do to their data before they learn from them
+    spends: list[Spend] = []
+    for step in learning.curation:
+        key = f"curation.{step.label}"
+        local, parts[key], spent = step.apply(local, facts, parts[key], rng(key))
+        local, spends = local.nonempty(), spends + spent
+    model, phases = carry.model, []
+    for name in learning.learner.phases:
+        model, phase = _phase(world, setup, parts, facts, name, model, local, rng)
+        phases.append(phase)
+        spends += phase.spends
+    # k  pay: all spends of the round, whether or not packets arrived
+    book = ledger.book(carry.ledger, spends)
+    # m  record: truth meets estimates only here
+    held_out = _more(carry.held_out, taken.held_out)
+    now = leakage.Now(
+        number, facts.time_s, taken.measured, _selected(taken, local),
+        _merge(learning, phases), world.area, world.places,
+    )  # fmt: skip
+    leaks, rows = leakage.observe(learning.leakage, carry.leakage, now, setup.streams.at("leakage"))
+    reference = Reference.add(carry.reference, taken.train)
+    new = Carry(number, carry.played + 1, model, held_out, reference, parts, book, leaks)
+    figures = report_rows.write(
+        setup.recorder, world, setup.learning, new, taken, local, phases, spends, rows, facts,
+        refused=int((~accepted).sum()), before=carry.model,
+    )  # fmt: skip
+    return new, figures
+
+
+def _phase(
+    world: World,
+    setup: Setup,
+    parts: dict[str, State],
+    facts: Facts,
+    name: str,
+    model: Model,
+    local: Local,
+    rng: Callable[[str], Any],
+) -> tuple[Model, Phase]:
+    """Steps d to j, and l, of one phase; `parts` is this round's own dictionary and is updated in place."""
+    learning, spends = setup.learning, []
+    # d  learn
+    made = learning.learner.local(model, name, local, rng(f"learner.{name}"))
+    bad = ~np.isfinite(made.norm())
+    updates = made.scaled(np.where(bad, 0.0, 1.0), made.bound) if bad.any() else made
+    # e  power, f  plan the uplink
+    links = world.links()
+    power_w, parts["power"] = setup.power.power_w(
+        links, made.ue, world.max_power_w, parts["power"], rng("power")
+    )
+    promises = [d.promise(parts[f"defense.{d.label}"]) for d in learning.defenses]
+    bound = next((p for p in reversed(promises) if p is not None), None)
+    payload = Payload(made.n_parameters * BITS_PER_NUMBER, made.n_parameters, bound)
+    channel = setup.uplink.plan(links, made.ue, power_w, payload, rng("uplink.plan"))
+    facts = replace(facts, channel=channel)
+    # g  protect: the devices' half
+    for defense in learning.defenses:
+        key = f"defense.{defense.label}"
+        updates, parts[key], spent = defense.protect(updates, local, facts, parts[key], rng(key))
+        spends += spent
+    # h  send
+    received = send(updates, channel, rng("uplink.send"))
+    # i  merge, then the defenses' server half in reverse order
+    weights, parts["aggregation"] = learning.aggregation.weights(received, facts, parts["aggregation"])
+    total = received.updates.weighted_sum(weights, setup.public.n_model)
+    merged = total
+    for defense in reversed(learning.defenses):
+        key = f"defense.{defense.label}"
+        merged, parts[key], spent = defense.finish(merged, len(made.ue), facts, parts[key], rng(f"{key}.server"))
+        spends += spent
+    after = learning.learner.step(model, name, merged)
+    # j  observe what was published
+    for defense in learning.defenses:
+        key = f"defense.{defense.label}"
+        parts[key] = defense.observe(received, weights, facts, parts[key])
+    # l  spy: exactly the view that the threat grants
+    view = learning.threat.view(learning.learner, name, received, total, model, after)
+    estimates = {}
+    for attack in learning.attacks:
+        key = f"attack.{attack.label}"
+        estimates[attack.label], parts[key] = attack.run(view, facts, parts[key], rng(key))
+    return after, Phase(name, made, received, channel, spends, estimates, int(bad.sum()))
+
+
+def _more(old: HeldOut, new: HeldOut) -> HeldOut:
+    return HeldOut(*(np.concatenate([getattr(old, f), getattr(new, f)]) for f in ("ue", "model", "x", "y")))
+
+
+def _selected(taken: Taken, local: Local) -> FloatArray:
+    """Mean of what each measured row learnt from (n, 2); NaN where nothing was sent."""
+    found = np.full((len(taken.measured.ue), taken.measured.x.shape[1]), np.nan)
+    row = {(u, m): i for i, (u, m) in enumerate(zip(local.ue.tolist(), local.model.tolist(), strict=True))}
+    means = local.mean_x()
+    for i, key in enumerate(zip(taken.measured.ue.tolist(), taken.measured.model.tolist(), strict=True)):
+        if key in row:
+            found[i] = means[row[key]]
+    return found
+
+
+def _merge(learning: Learning, phases: list[Phase]) -> dict[str, Estimates]:
+    """All phases' estimates of each attack."""
+    return {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}

@@ -1,0 +1,147 @@
+"""Local training of a cohort as one stacked computation: plain SGD on the mean squared error.
+
+Devices differ in how much data they hold; short ones are padded and masked, so every device takes exactly its
+own steps. Cohorts are cut into blocks that fit a fixed amount of memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fl.mlp import Mlp
+from fl.types import DenseUpdates, Local
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+_BLOCK_BYTES = 192 * 2**20
+_SAMPLES = 16_384  # of one prediction block
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a device trains: step size, mini-batch (the word all: full batch), epochs, dropout."""
+
+    step_size: float
+    batch_size: int | Literal["all"]
+    local_epochs: int
+    dropout: float
+
+
+def train(net: Mlp, start: FloatArray, data: Local, how: Training, rng: Rng) -> DenseUpdates:
+    """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model, d).
+
+    data.x (N, p) are the network's inputs, data.y (N,) its targets. A row that overflows stays non-finite:
+    the round replaces and counts it.
+    """
+    values = np.empty((len(data.ue), net.n_parameters))
+    for rows in _blocks(net, data, how):
+        values[rows] = _train_block(net, start, data, rows, how, rng)
+    return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
+
+
+def _blocks(net: Mlp, data: Local, how: Training) -> list[IntArray]:
+    """Row indices in blocks whose stacked parameters and activations fit the memory budget."""
+    longest = int(data.count.max(initial=1))
+    batch = longest if how.batch_size == "all" else min(how.batch_size, longest)
+    per_row = 8 * (3 * net.n_parameters + 4 * batch * sum(net.sizes) + 4 * longest)
+    size = max(1, _BLOCK_BYTES // per_row)
+    return [np.arange(i, min(i + size, len(data.ue))) for i in range(0, len(data.ue), size)]
+
+
+def _pad(data: Local, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Sample index (k, L), and count (k,), of the rows; slots past the count point at sample 0 of the data."""
+    count = data.count[rows]
+    slot = np.arange(int(count.max(initial=1)))
+    index = data.ptr[rows][:, None] + slot
+    return np.where(slot < count[:, None], index, 0), count
+
+
+@torch.no_grad()
+def _train_block(
+    net: Mlp, start: FloatArray, data: Local, rows: IntArray, how: Training, rng: Rng
+) -> FloatArray:
+    index, count = _pad(data, rows)
+    z, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
+    before = torch.from_numpy(start[data.model[rows]])
+    w = before.clone()
+    longest = index.shape[1]
+    batch = longest if how.batch_size == "all" else min(how.batch_size, longest)
+    for epoch in range(how.local_epochs):
+        order = _order(index, count, data, rows, epoch, rng) if batch < longest else index
+        for first in range(0, longest, batch):
+            chosen = torch.from_numpy(order[:, first : first + batch])
+            slot = np.arange(first, min(first + batch, longest))
+            live = torch.from_numpy((slot < count[:, None]).astype(np.float64))
+            masks = _masks(net, how, data, rows, epoch, first, chosen.shape[1], rng)
+            w = w - how.step_size * _gradient(net, w, z[chosen], y[chosen], live, masks)
+    return (w - before).numpy()
+
+
+def _gradient(
+    net: Mlp, w: Tensor, z: Tensor, y: Tensor, live: Tensor, masks: list[Tensor] | None
+) -> Tensor:
+    """Gradient rows (k, d) of the mean squared error over each row's live samples; 0 where there are none."""
+    out, activations, slopes = net.forward(w, z, masks)
+    n = live.sum(dim=1, keepdim=True).clamp(min=1.0)
+    residual = torch.where(live > 0, 2.0 * (out - y) / n, torch.zeros_like(out))
+    return net.gradient(activations, net.deltas(w, slopes, residual))
+
+
+def _order(
+    index: IntArray, count: IntArray, data: Local, rows: IntArray, epoch: int, rng: Rng
+) -> IntArray:
+    """A fresh uniform order of each row's own samples, padding last."""
+    keys = rng.uniform(f"order{epoch}m", _owner(data, rows), (index.shape[1],))
+    keys[np.arange(index.shape[1]) >= count[:, None]] = 2.0
+    return np.take_along_axis(index, np.argsort(keys, axis=1, kind="stable"), axis=1)
+
+
+def _masks(
+    net: Mlp, how: Training, data: Local, rows: IntArray, epoch: int, first: int, batch: int, rng: Rng
+) -> list[Tensor] | None:
+    """Inverted dropout masks of the hidden layers (k, batch, units), or None."""
+    if how.dropout == 0:
+        return None
+    masks = []
+    for layer, units in enumerate(net.sizes[1:-1]):
+        unit = rng.uniform(f"dropout{epoch}.{first}.{layer}", _owner(data, rows), (batch, units))
+        masks.append(torch.from_numpy((unit >= how.dropout) / (1.0 - how.dropout)))
+    return masks
+
+
+def _owner(data: Local, rows: IntArray) -> IntArray:
+    """A stable id of (ue, model)."""
+    return data.ue[rows] * 4096 + data.model[rows]
+
+
+@torch.no_grad()
+def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> FloatArray:
+    """F (N,) of inputs z (N, p), sample i by network model_of[i]."""
+    out = np.empty(len(z))
+    for m in np.unique(model_of):
+        mine = np.flatnonzero(model_of == m)
+        w = torch.from_numpy(parameters[m : m + 1])
+        for i in range(0, len(mine), _SAMPLES):
+            block = mine[i : i + _SAMPLES]
+            out[block] = net.forward(w, torch.from_numpy(z[block])[None])[0][0].numpy()
+    return out
+
+
+@torch.no_grad()
+def mean_squared_gradient(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> float:
+    """Mean over samples of |dF/dw|^2."""
+    total = 0.0
+    for m in np.unique(model_of):
+        mine = np.flatnonzero(model_of == m)
+        w = torch.from_numpy(parameters[m : m + 1])
+        for i in range(0, len(mine), _SAMPLES):
+            inputs = torch.from_numpy(z[mine[i : i + _SAMPLES]])[None]
+            out, activations, slopes = net.forward(w, inputs)
+            deltas = net.deltas(w, slopes, torch.ones_like(out))
+            total += float(net.squared_norm(activations, deltas).sum())
+    return total / max(len(z), 1)

@@ -1,0 +1,273 @@
+"""The values that walk through a round. Frozen; nothing here computes more than it must to be read.
+
+Shapes: n rows of a round, one per (UE, model); N samples; d parameters; n_model models (one per cell).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from netsim.geometry import Area
+from netsim.radio.uplink import Channel
+from netsim.units import BoolArray, FloatArray, IntArray
+
+State = dict[str, Any]
+"""What a part remembers: arrays, numbers, lists and dictionaries of them. A value, never hidden in the part."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """Data on devices, ragged and flat: row i is (ue[i], model[i]) and owns samples ptr[i]:ptr[i+1].
+
+    x (N, p) in physical units (metres for positions), y (N,) labels or None, time_s (N,).
+    """
+
+    ue: IntArray
+    model: IntArray
+    ptr: IntArray
+    x: FloatArray
+    y: FloatArray | None
+    time_s: FloatArray
+
+    @property
+    def count(self) -> IntArray:
+        """Samples per row (n,)."""
+        return np.diff(self.ptr)
+
+    @property
+    def row_of_sample(self) -> IntArray:
+        """Row index of each sample (N,)."""
+        return np.repeat(np.arange(len(self.ue)), self.count)
+
+    def mean_x(self) -> FloatArray:
+        """Mean of x per row (n, p); NaN for a row without samples."""
+        total = np.zeros((len(self.ue), self.x.shape[1]))
+        np.add.at(total, self.row_of_sample, self.x)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(total / self.count[:, None])
+
+    def keep(self, samples: BoolArray) -> Local:
+        """The same rows with only some samples; a row may become empty."""
+        count = np.bincount(self.row_of_sample[samples], minlength=len(self.ue))
+        ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        y = None if self.y is None else self.y[samples]
+        return replace(self, ptr=ptr, x=self.x[samples], y=y, time_s=self.time_s[samples])
+
+    def nonempty(self) -> Local:
+        """Only rows with samples."""
+        rows = self.count > 0
+        ptr = np.concatenate([[0], np.cumsum(self.count[rows])]).astype(np.int64)
+        return replace(self, ue=self.ue[rows], model=self.model[rows], ptr=ptr)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Samples that no training sees: ue, model (N,), x (N, p), y (N,)."""
+
+    ue: IntArray
+    model: IntArray
+    x: FloatArray
+    y: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.ue)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A promise about every row of an update: its L2 norm never exceeds `norm`, whatever the data.
+
+    `unit` says whose data may change (all of a user's round, or one record), `relation` how (a user added
+    or removed, or replaced by any other).
+    """
+
+    norm: float
+    unit: Literal["user", "record"] = "user"
+    relation: Literal["add-remove", "replace"] = "replace"
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one neighbour can move the row: the norm, or twice the norm when data are replaced."""
+        return self.norm * (2.0 if self.relation == "replace" else 1.0)
+
+
+class Updates(ABC):
+    """What devices send: n rows (ue, model, count) of d numbers, dense or factored.
+
+    `count` (n,) is the number of samples behind a row, `phase` the learner's phase, `bound` the standing
+    promise about row norms or None.
+    """
+
+    ue: IntArray
+    model: IntArray
+    count: FloatArray
+    phase: str
+    bound: Bound | None
+
+    @property
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """Numbers in a row (d)."""
+
+    @abstractmethod
+    def rows(self, index: IntArray | slice) -> FloatArray:
+        """Dense rows (len(index), d)."""
+
+    @abstractmethod
+    def norm(self) -> FloatArray:
+        """L2 norm of each row (n,)."""
+
+    @abstractmethod
+    def scaled(self, factor: FloatArray, bound: Bound | None) -> Updates:
+        """Rows multiplied by factor (n,); a factor of 0 gives zeros, also for a row that is not finite."""
+
+    @abstractmethod
+    def plus(self, noise: FloatArray) -> Updates:
+        """Rows plus noise (n, d). The bound no longer holds and is cleared."""
+
+    @abstractmethod
+    def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
+        """Sum of weights[i] * row i per model: (n_model, d)."""
+
+
+@dataclass(frozen=True)
+class DenseUpdates(Updates):
+    """Updates held as one array, values (n, d)."""
+
+    ue: IntArray
+    model: IntArray
+    count: FloatArray
+    values: FloatArray
+    phase: str = "all"
+    bound: Bound | None = None
+
+    @property
+    def n_parameters(self) -> int:
+        return self.values.shape[1]
+
+    def rows(self, index: IntArray | slice) -> FloatArray:
+        return self.values[index]
+
+    def norm(self) -> FloatArray:
+        return np.asarray(np.sqrt(np.einsum("nd,nd->n", self.values, self.values)))
+
+    def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:
+        keep = factor != 0
+        values = np.zeros_like(self.values)
+        values[keep] = self.values[keep] * factor[keep, None]
+        return replace(self, values=values, bound=bound)
+
+    def plus(self, noise: FloatArray) -> Self:
+        return replace(self, values=self.values + noise, bound=None)
+
+    def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
+        total = np.zeros((n_model, self.n_parameters))
+        for m in np.unique(self.model):
+            rows = self.model == m
+            total[m] = weights[rows] @ self.values[rows]
+        return total
+
+
+@dataclass(frozen=True)
+class Model:
+    """The global models: parameters (n_model, d), and public constants of the learner (scales, offsets)."""
+
+    parameters: FloatArray
+    constants: dict[str, FloatArray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DatasetStatistics:
+    """Mean and standard deviation of all data of each cell: mean_m, std_m (n_model, 2), label (n_model,).
+
+    Publishing them gives away where the users are on average; the paper's experiments do it.
+    """
+
+    mean_m: FloatArray
+    std_m: FloatArray
+    label_mean_dbm: FloatArray
+    label_std_db: FloatArray
+
+
+@dataclass(frozen=True)
+class Public:
+    """What everybody knows: the area, how many models, and the data's statistics where they are published."""
+
+    area: Area
+    n_model: int
+    dataset: DatasetStatistics | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Where a round stands; read-only. `channel` is None before the uplink is planned."""
+
+    round: int
+    time_s: float
+    public: Public
+    channel: Channel | None = None
+
+
+@dataclass(frozen=True)
+class Spend:
+    """One draw of privacy noise, booked when it is drawn, whether or not the packet arrives.
+
+    ue (n,) whose data it hides (-1: all of them, at the server), model (n,), std (n,) per coordinate,
+    sensitivity (n,) of what the noise was added to. mu = sensitivity / std is the exact Gaussian-DP parameter.
+    """
+
+    mechanism: str
+    ue: IntArray
+    model: IntArray
+    std: FloatArray
+    sensitivity: FloatArray
+    unit: str
+    relation: str
+    delta: float
+
+
+@dataclass(frozen=True)
+class Received:
+    """What the server holds after the uplink: updates and which rows it decoded in time (n,)."""
+
+    updates: Updates
+    decoded: BoolArray
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What an attack says: one row an estimate.
+
+    what : "centroid" (where the samples of the batch were on average) or "place" (one place among several).
+    position_m (k, 2) may be non-finite or outside the area: then the attack diverged. weight (k,) is the
+    attack's own confidence; loss (k,), iterations, evaluations (k,) its effort; status words per row.
+    """
+
+    ue: IntArray
+    model: IntArray
+    what: list[str]
+    position_m: FloatArray
+    weight: FloatArray
+    loss: FloatArray
+    iterations: IntArray
+    evaluations: IntArray
+    status: list[str]
+
+    @classmethod
+    def join(cls, pieces: list[Estimates]) -> Estimates:
+        """All pieces, one after the other."""
+
+        def arrays(name: str) -> Any:
+            return np.concatenate([getattr(p, name) for p in pieces])
+
+        def words(name: str) -> list[str]:
+            return [w for p in pieces for w in getattr(p, name)]
+
+        return cls(
+            arrays("ue"), arrays("model"), words("what"), arrays("position_m"), arrays("weight"),
+            arrays("loss"), arrays("iterations"), arrays("evaluations"), words("status"),
+        )  # fmt: skip

@@ -1,0 +1,43 @@
+"""A city without buildings."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from netsim.city.base import City
+from netsim.errors import BadInput
+from netsim.geometry import Area
+
+
+class OpenField(City):
+    """An empty rectangle from (0, 0) to (width_m, height_m).
+
+    Without a size it is the bounding box of the replayed trace, which is then public knowledge.
+    """
+
+    kind: Literal["open-field"] = "open-field"
+    width_m: float | None = Field(default=None, gt=0, le=1e6)
+    """east-west side; none: as wide as the replayed trace"""
+    height_m: float | None = Field(default=None, gt=0, le=1e6)
+    """north-south side; none: as high as the replayed trace"""
+
+    reference: ClassVar[str] = "no obstacle: every link is in line of sight"
+    example: ClassVar[dict[str, Any]] = {"kind": "open-field", "width_m": 500, "height_m": 400}
+
+    @model_validator(mode="after")
+    def _both(self) -> Self:
+        if (self.width_m is None) != (self.height_m is None):
+            raise ValueError("give both width_m and height_m, or neither to take a replayed trace's area")
+        return self
+
+    def area(self, trace_area: Area | None) -> Area:
+        if self.width_m is not None and self.height_m is not None:
+            return Area(0.0, 0.0, self.width_m, self.height_m)
+        if trace_area is None:
+            raise BadInput(
+                "world.city: open-field has no size; give width_m and height_m (only a replayed trace brings "
+                "an area of its own)"
+            )
+        return trace_area

@@ -1,0 +1,162 @@
+"""Replay of a measured trace: UEs are where and when the file says, and measure what it says."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from netsim.clock import DAY_S
+from netsim.errors import BadInput
+from netsim.mobility.base import Ground, Mobility, Places, State
+from netsim.observe import Fixes
+from netsim.places import home_and_work
+from netsim.traces.read import Users, read_trace
+from netsim.traces.trace import Trace
+from netsim.units import IntArray
+
+
+class Replay(Mobility):
+    """A UE stands at its last fix until the next one, and is absent when that was too long ago.
+
+    The k-th UE plays the k-th user of the trace. Signals in the file replace the radio.
+    """
+
+    kind: Literal["replay"] = "replay"
+    trace: str = Field(min_length=1)
+    """path of the trace, CSV or CSV.gz"""
+    columns: dict[str, str] = Field(default_factory=dict)
+    """our name: header in the file, for headers that are not called as ours"""
+    cell: str | None = None
+    """the cell whose rows are replayed; all for every cell; nothing for the busiest"""
+    users: Users = "auto"
+    """what a user is: the user column (id), a local day (day), everybody together (all)"""
+    timezone: str = "auto"
+    """IANA name; auto takes the offset from the longitude"""
+    outlier_sigmas: float | None = Field(default=4.0, gt=0)
+    """rows further than this from the mean of their cell are left out, in standard deviations"""
+    absent_after_s: float = Field(default=600.0, gt=0)
+    """a UE is absent when its last fix is older than this, in s"""
+
+    has_own_fixes: ClassVar[bool] = True
+    example: ClassVar[dict[str, Any]] = {"kind": "replay", "trace": "trace.csv"}
+
+    def load(self, round_s: float) -> Trace:
+        """The trace; the latest one is kept in memory until the file changes.
+
+        `round_s` is the length of a round, by which users "auto" decides.
+        """
+        try:
+            stat = Path(self.trace).stat()
+            version = (stat.st_mtime_ns, stat.st_size)
+        except OSError:
+            version = (0, 0)  # reading it will say what is wrong
+        columns = tuple(self.columns.items())
+        return _load(
+            self.trace, version, columns, self.cell, self.users, self.timezone, self.outlier_sigmas, round_s
+        )
+
+    @staticmethod
+    def start_from(trace: Trace, ue: IntArray) -> State:
+        """Before the first row. Rows are kept in order of time, `row_ue` being a place in `ue` (n_ue,).
+
+        Raises `BadInput` if there are more UEs than users.
+        """
+        if len(ue) > len(trace.users):
+            raise BadInput(
+                f"ues: {len(ue)} are more than the {len(trace.users)} users of the trace; ask for fewer"
+            )
+        rows = np.flatnonzero(trace.user < len(ue))
+        rows = rows[np.argsort(trace.time_s[rows], kind="stable")]
+        return {
+            "ue": np.asarray(ue, dtype=np.int64),
+            "position_m": np.full((len(ue), 2), np.nan),
+            "row_ue": trace.user[rows],
+            "row_time_s": trace.time_s[rows],
+            "row_position_m": trace.position_m[rows],
+            "row_cell": None if trace.cell is None else trace.cell[rows],
+            "row_rsrp_dbm": None if trace.rsrp_dbm is None else trace.rsrp_dbm[rows],
+            "n_seen": 0,
+            "last_row": np.full(len(ue), -1, dtype=np.int64),
+        }
+
+    def start(self, ue: IntArray, ground: Ground) -> State:
+        """As `start_from`, with rounds of a day."""
+        return self.start_from(self.load(DAY_S), ue)
+
+    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
+        """The rows in [t0_s, t1_s) are the fixes; the cost grows with them, not with the trace."""
+        time_s = state["row_time_s"]
+        first, end = np.searchsorted(time_s, (t0_s, t1_s))
+        last_row = _last_rows(state, int(end))
+        stale = (last_row < 0) | (t1_s - time_s[last_row] > self.absent_after_s)
+        position_m = np.where(stale[:, None], np.nan, state["row_position_m"][last_row])
+        row_ue = state["row_ue"][first:end]
+        rows = first + np.argsort(row_ue, kind="stable")  # each UE's rows stay in order of time
+        fixes = Fixes(
+            ue=state["ue"][state["row_ue"][rows]],
+            time_s=time_s[rows],
+            position_m=state["row_position_m"][rows],
+            rsrp_dbm=None if state["row_rsrp_dbm"] is None else state["row_rsrp_dbm"][rows],
+            cell=None if state["row_cell"] is None else state["row_cell"][rows],
+        )
+        return {**state, "position_m": position_m, "n_seen": int(end), "last_row": last_row}, fixes
+
+    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
+        """The time of the next row; infinite after the last."""
+        time_s = state["row_time_s"]
+        following = int(np.searchsorted(time_s, now_s))
+        return float(time_s[following]) if following < len(time_s) else float("inf")
+
+    def places(self, state: State, ground: Ground) -> Places:
+        """Where each UE's rows lie at night and in office hours; see `home_and_work`."""
+        n_ue = len(state["position_m"])
+        places = Places.unknown(n_ue)
+        order = np.argsort(state["row_ue"], kind="stable")
+        edges = np.searchsorted(state["row_ue"][order], np.arange(n_ue + 1))
+        for ue, (first, end) in enumerate(pairwise(edges)):
+            rows = order[first:end]
+            home_m, work_m = home_and_work(
+                state["row_position_m"][rows], state["row_time_s"][rows], ground.clock
+            )
+            places.home_m[ue], places.work_m[ue] = home_m, work_m
+        return places
+
+
+def _last_rows(state: State, end: int) -> IntArray:
+    """The last of the first `end` rows for each UE (n_ue,), -1 if it has none yet."""
+    n_seen = state["n_seen"]
+    if end < n_seen:  # back in time: begin again
+        n_seen, last_row = 0, np.full_like(state["last_row"], -1)
+    else:
+        last_row = state["last_row"].copy()
+    # where a UE has several rows numpy keeps the last one written, which is the latest
+    last_row[state["row_ue"][n_seen:end]] = np.arange(n_seen, end)
+    return np.asarray(last_row)
+
+
+@lru_cache(maxsize=1)
+def _load(
+    path: str,
+    version: tuple[int, int],
+    columns: tuple[tuple[str, str], ...],
+    cell: str | None,
+    users: Users,
+    timezone: str,
+    outlier_sigmas: float | None,
+    round_s: float,
+) -> Trace:
+    """`version` only tells a changed file from the one in memory."""
+    return read_trace(
+        path,
+        columns=dict(columns),
+        cell=cell,
+        users=users,
+        timezone=timezone,
+        outlier_sigmas=outlier_sigmas,
+        round_s=round_s,
+    )

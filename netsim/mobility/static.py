@@ -1,0 +1,39 @@
+"""UEs that stay where they are."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from netsim.mobility.base import Ground, Mobility, State
+from netsim.mobility.places import Points, listed_m
+from netsim.observe import Fixes
+from netsim.units import IntArray
+
+
+class Static(Mobility):
+    """Nobody moves: x_u(t) = x_u(0), uniform in the area unless `at_m` lists the places.
+
+    UE u takes place u mod len(at_m), so that adding a UE moves nobody.
+    """
+
+    reference: ClassVar[str] = "none: a fixed deployment"
+    example: ClassVar[dict[str, Any]] = {"kind": "static"}
+
+    kind: Literal["static"] = "static"
+    at_m: Points | None = None
+    """places [[x, y], ...] in m; none: uniform in the area"""
+
+    def start(self, ue: IntArray, ground: Ground) -> State:
+        """Positions (n_ue, 2), for good."""
+        if self.at_m is not None:
+            return {"position_m": listed_m(self.at_m, ue, ground.area, "mobility.at_m")}
+        unit = ground.streams.at("mobility.static").uniform("start", ue, (2,))
+        return {"position_m": ground.area.sample(unit)}
+
+    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
+        """Time passes."""
+        return state, Fixes.none()
+
+    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
+        """Never."""
+        return float("inf")

@@ -1,0 +1,33 @@
+"""Links: one immutable snapshot of every (UE, base station) pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.units import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Links:
+    """The radio between all UEs and all base stations at one time.
+
+    time_s; distance_m (n_ue, n_bs) in three dimensions; gain (n_ue, n_bs), linear, path loss and shadowing;
+    rsrp_dbm (n_ue, n_bs). NaN for an absent UE. A world without base stations (a replayed measurement trace)
+    has n_bs = 0.
+    """
+
+    time_s: float
+    distance_m: FloatArray
+    gain: FloatArray
+    rsrp_dbm: FloatArray
+
+    @property
+    def serving(self) -> IntArray:
+        """The strongest base station of each UE (n_ue,), -1 for none."""
+        if self.gain.shape[1] == 0:
+            return np.full(len(self.gain), -1)
+        present = np.isfinite(self.rsrp_dbm).all(axis=1)
+        best = np.argmax(np.where(present[:, None], self.rsrp_dbm, 0.0), axis=1)
+        return np.where(present, best, -1)

@@ -1,0 +1,184 @@
+"""Shadowing: a random law of place, drawn once per base station."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
+
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.radio.base import ShadowField, Shadowing
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+_WRAP = 8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
+_MOST_VALUES = 2.5e8  # 1 GB of float32
+
+
+@dataclass(frozen=True)
+class _NoField:
+    n_bs: int
+
+    def __call__(self, position_m: FloatArray, bs: IntArray | None = None) -> FloatArray:
+        shape = (len(position_m), self.n_bs) if bs is None else (len(position_m),)
+        return np.zeros(shape)
+
+
+class NoShadowing(Shadowing):
+    """No obstacles: 0 dB everywhere."""
+
+    reference: ClassVar[str] = "none: path loss alone"
+    example: ClassVar[dict[str, Any]] = {"kind": "none"}
+
+    kind: Literal["none"] = "none"
+
+    def field(self, area: Area, n_bs: int, rng: Rng) -> ShadowField:
+        """Zero."""
+        return _NoField(n_bs)
+
+
+@dataclass(frozen=True)
+class GridField:
+    """Bilinear interpolation on a grid, scaled so that the variance is the same at every position.
+
+    value_db (ny, nx, n_bs) is float32 (1e-6 dB of 10 dB); its corner is at low_m (2,); `covariance` (4, 4) is
+    that of the corners of a cell, with 1 on the diagonal. Positions off the grid take the value at its edge.
+    """
+
+    value_db: npt.NDArray[np.float32]
+    low_m: FloatArray
+    step_m: float
+    covariance: FloatArray
+
+    def __call__(self, position_m: FloatArray, bs: IntArray | None = None) -> FloatArray:
+        """Shadowing in dB: (n, n_bs), or (n,) for base station bs (n,)."""
+        top = np.array(self.value_db.shape[1::-1]) - 1  # last column, last row
+        at = np.clip((position_m - self.low_m) / self.step_m, 0.0, top)  # (n, 2) in cells; NaN stays NaN
+        cell = np.minimum(np.nan_to_num(at).astype(np.int64), top - 1)
+        weight = _normalised(at - cell, self.covariance)  # (4, n)
+        result: FloatArray = np.zeros(())
+        for w, (right, up) in zip(weight, _CORNERS, strict=True):
+            row, column = cell[:, 1] + up, cell[:, 0] + right
+            if bs is None:
+                result = result + w[:, None] * self.value_db[row, column]
+            else:
+                result = result + w * self.value_db[row, column, bs]
+        return result
+
+
+class Correlated(Shadowing):
+    r"""A Gaussian field per base station, independent of the others, with exponential correlation::
+
+        E[s(x) s(y)] = std^2 exp(-|x - y| / decorrelation)
+
+    The same place has the same value on every day and for every UE.
+
+    The field is drawn on a grid by circulant embedding: white noise on a torus, filtered with the square root
+    of the eigenvalues of the covariance (its FFT). The torus is larger than the grid by 8 decorrelation
+    distances, so that the two ends of the grid are correlated by at most exp(-8) through the back door.
+    Negative eigenvalues are set to 0 and the rest is scaled so that the variance is std^2 again. Between grid
+    points the value is interpolated bilinearly and divided by the standard deviation that interpolation
+    leaves, so that every position has exactly `std_db`.
+
+    That division raises the correlation of distant points a little (6 % on the default grid). The grid is
+    therefore drawn with a decorrelation distance that is shorter by as much as it takes for two random
+    positions to reach the correlation 1/e at `decorrelation_m`, whatever the grid.
+
+    The grid reaches one decorrelation distance beyond the area; further out the value at its edge holds.
+    """
+
+    reference: ClassVar[str] = (
+        "Gudmundson, 'Correlation model for shadow fading in mobile radio systems', Electron. Lett. 27(23), "
+        "1991; Dietrich and Newsam, SIAM J. Sci. Comput. 18(4), 1997 (circulant embedding)"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "correlated"}
+
+    kind: Literal["correlated"] = "correlated"
+    std_db: float = Field(default=6.0, ge=0)
+    """standard deviation, dB"""
+    decorrelation_m: float = Field(default=50.0, gt=0)
+    """distance at which the correlation is 1/e, m"""
+    grid_m: float | None = Field(default=None, gt=0)
+    """grid spacing, m; none: a tenth of decorrelation_m"""
+
+    @model_validator(mode="after")
+    def _check_grid(self) -> Self:
+        if self.grid_m is not None and self.grid_m > self.decorrelation_m / 2:
+            raise ValueError(
+                f"grid_m: {self.grid_m:g} m cannot resolve decorrelation_m: {self.decorrelation_m:g} m; "
+                f"give at most {self.decorrelation_m / 2:g}, or leave it out"
+            )
+        return self
+
+    def field(self, area: Area, n_bs: int, rng: Rng) -> GridField:
+        """Draw n_bs fields; that of base station b depends on (seed, b) and the area only."""
+        from scipy.fft import irfft2, next_fast_len, rfft2
+
+        step_m = self.grid_m or self.decorrelation_m / 10
+        shape = np.ceil((area.side_m[::-1] + 2 * self.decorrelation_m) / step_m).astype(int) + 1
+        ny, nx = (int(n) for n in shape)
+        if ny * nx * n_bs > _MOST_VALUES:
+            raise BadInput(
+                f"shadowing.grid_m: {step_m:g} m makes {n_bs} grids of {nx} x {ny} values, above "
+                f"{_MOST_VALUES:g} in all; give a larger grid_m or a smaller area"
+            )
+        grid_decorrelation_m = _shortened(self.decorrelation_m, step_m)
+        wrap = _WRAP * grid_decorrelation_m / step_m
+        torus = [next_fast_len(int(n - 1 + wrap) + 1, real=True) for n in (ny, nx)]
+        amplitude = np.sqrt(_spectrum(torus, step_m / grid_decorrelation_m))
+        value_db = np.empty((ny, nx, n_bs), dtype=np.float32)
+        for b in range(n_bs):  # one at a time: a torus of doubles is large
+            white = rng.normal("field", [b], (torus[0], torus[1]))[0]
+            whole = irfft2(rfft2(white) * amplitude, s=torus)
+            value_db[:, :, b] = self.std_db * whole[:ny, :nx]
+        low_m = area.low_m - self.decorrelation_m
+        return GridField(value_db, low_m, step_m, _corner_covariance(step_m / grid_decorrelation_m))
+
+
+_CORNERS = ((0, 0), (1, 0), (0, 1), (1, 1))  # of a cell: right, up
+
+
+def _spectrum(torus: list[int], step: float) -> FloatArray:
+    """Eigenvalues (ny, nx // 2 + 1) of exp(-d step) on a torus, d in cells; none negative, mean 1."""
+    from scipy.fft import fft2
+
+    y, x = (np.minimum(np.arange(n), n - np.arange(n)) for n in torus)
+    covariance = np.exp(-step * np.hypot(y[:, None], x[None, :]))
+    eigenvalue = np.maximum(fft2(covariance).real, 0.0)
+    eigenvalue /= eigenvalue.mean()  # the mean eigenvalue is the variance
+    return np.asarray(eigenvalue[:, : torus[1] // 2 + 1])
+
+
+def _corner_covariance(step: float) -> FloatArray:
+    """Covariance (4, 4) of the corners of a cell whose side is `step` decorrelation distances."""
+    corner = np.array(_CORNERS, dtype=np.float64)
+    return np.asarray(np.exp(-step * np.linalg.norm(corner[:, None] - corner[None, :], axis=-1)))
+
+
+def _normalised(part: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Bilinear weights (4, n) at part (n, 2) of a cell, scaled to variance 1 under `covariance` (4, 4)."""
+    x, y = part.T
+    weight = np.stack([(1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y])
+    variance = np.einsum("in,ij,jn->n", weight, covariance, weight)
+    return np.asarray(weight / np.sqrt(variance))
+
+
+def _shortened(decorrelation_m: float, step_m: float) -> float:
+    """The decorrelation distance of the grid with which random positions decorrelate at decorrelation_m.
+
+    With g = E[1 / sqrt(variance left by interpolation)] over a cell, distant points correlate by
+    g^2 exp(-d / D); this is 1/e at d = decorrelation for D = decorrelation / (1 + 2 ln g).
+    """
+    middle = (np.arange(16) + 0.5) / 16
+    part = np.stack(np.meshgrid(middle, middle), axis=-1).reshape(-1, 2)
+    shorter_m = decorrelation_m
+    for _ in range(20):  # a contraction: g depends on D weakly
+        weight = _normalised(part, _corner_covariance(step_m / shorter_m))
+        gain = float(weight.sum(axis=0).mean())  # bilinear weights sum to 1 before scaling
+        shorter_m = decorrelation_m / (1.0 + 2.0 * log(gain))
+    return shorter_m

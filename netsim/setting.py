@@ -1,0 +1,113 @@
+"""What a world is told: the `world:` section of a scenario."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from netsim.city import CITIES, City
+from netsim.mobility import MOBILITIES, Mobility
+from netsim.part import Part
+from netsim.radio import PATH_LOSSES, SHADOWINGS, UPLINKS
+from netsim.radio.base import PathLoss, Shadowing
+from netsim.radio.path_loss import LogDistance
+from netsim.radio.shadowing import NoShadowing
+from netsim.radio.uplink import Ideal, Uplink
+
+
+class BaseStation(Part):
+    """One base station, one cell."""
+
+    name: str = Field(min_length=1, max_length=60)
+    """name of the cell in records"""
+    at_m: tuple[float, float]
+    """position east and north"""
+    height_m: float = Field(default=25.0, ge=0, le=1000)
+    """antenna height above ground"""
+    power_dbm: float = Field(default=15.0, ge=-30, le=70)
+    """reference-signal power per resource element, antenna gain included: what RSRP counts"""
+
+
+class Ues(Part):
+    """The phones."""
+
+    count: int = Field(default=1, ge=1, le=10_000_000)
+    """how many; a replayed trace brings its own number"""
+    mobility: Annotated[Mobility, MOBILITIES]
+    """how they move"""
+    measure_every_s: float | None = Field(default=None, gt=0)
+    """time between measurements; none: as the mobility model has it (a diary, a trace)"""
+    height_m: float = Field(default=1.5, ge=0, le=500)
+    """antenna height above ground"""
+    max_power_dbm: float = Field(default=23.0, ge=-60, le=60)
+    """largest transmit power"""
+
+    @model_validator(mode="after")
+    def _sampled(self) -> Self:
+        own = self.mobility.has_own_fixes
+        if not own and self.measure_every_s is None:
+            raise ValueError(
+                f"mobility {self.mobility.kind_name()!r} does not say when UEs measure: give measure_every_s"
+            )
+        if own and self.measure_every_s is not None:
+            raise ValueError(
+                f"mobility {self.mobility.kind_name()!r} says itself when UEs measure: leave out measure_every_s"
+            )
+        return self
+
+
+class Radio(Part):
+    """How signals travel."""
+
+    carrier_hz: float = Field(default=2.6e9, ge=1e8, le=1e11)
+    """carrier frequency"""
+    path_loss: Annotated[PathLoss, PATH_LOSSES] = LogDistance()
+    """mean loss over distance"""
+    shadowing: Annotated[Shadowing, SHADOWINGS] = NoShadowing()
+    """loss by obstacles around that mean"""
+    measurement_noise_db: float = Field(default=0.0, ge=0, le=30)
+    """standard deviation of a single RSRP measurement"""
+    uplink: Annotated[Uplink, UPLINKS] = Ideal()
+    """how updates reach the base station"""
+
+
+class WorldSetting(Part):
+    """City, base stations, UEs, radio and time."""
+
+    first_day: str = "2026-01-05"
+    """calendar date of time 0 (local midnight); a replayed trace brings its own"""
+    duration_s: float | None = Field(default=None, gt=0, le=1e10)
+    """simulated time; none: to the end of the replayed trace"""
+    tick_s: float = Field(default=60.0, gt=0, le=86_400)
+    """all UEs move together once a tick; resting UEs do not move at all"""
+    city: Annotated[City, CITIES]
+    """the place"""
+    base_stations: tuple[BaseStation, ...] = ()
+    """the cells; none for a replayed trace that brings measurements"""
+    ues: Ues
+    """who moves and measures"""
+    radio: Radio = Radio()
+    """how signals travel"""
+
+    @field_validator("first_day")
+    @classmethod
+    def _date(cls, text: str) -> str:
+        try:
+            date.fromisoformat(text)
+        except ValueError:
+            raise ValueError(f"{text!r} is not a date like 2026-01-05") from None
+        return text
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        replayed = self.ues.mobility.kind_name() == "replay"
+        if self.duration_s is None and not replayed:
+            raise ValueError("give duration_s (only a replayed trace has an end of its own)")
+        if not self.base_stations and not replayed:
+            raise ValueError("base_stations: give at least one (only a trace that brings RSRP needs none)")
+        names = [b.name for b in self.base_stations]
+        if twice := {n for n in names if names.count(n) > 1}:
+            raise ValueError(f"base_stations: the name {sorted(twice)[0]!r} stands twice")
+        return self

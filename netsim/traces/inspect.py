@@ -1,0 +1,189 @@
+"""What a person wants to know about a trace file before running anything."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+
+import numpy as np
+
+from netsim.clock import DAY_S
+from netsim.traces.read import busiest_cells, repeated, rounds_apart
+from netsim.traces.table import Table, read_table
+from netsim.traces.trace import first_midnight, local_metres, local_zone
+from netsim.units import FloatArray, IntArray
+
+LONG_GAP_S = 600.0
+TOO_FAST_M_S = 100.0
+_QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def inspect_trace(path: str | Path, columns: Mapping[str, str] | None = None) -> str:
+    """A plain-text summary of under 40 lines. Raises `BadInput` as `read_table` does."""
+    table = read_table(path, columns)
+    view = _view(table)
+    facts = [
+        *_file(table),
+        *_span(view),
+        *_users(view),
+        *_steps(view),
+        *_signal(table),
+        *_cells(view),
+        ("try", _command(view, columns or {})),
+    ]
+    return "\n".join(f"{name:<17}{text}".rstrip() for name, text in facts)
+
+
+_Facts = Iterator[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class _View:
+    """The table with what several facts share.
+
+    local_s (n,) from the first local midnight; fixes : rows sorted by (user, time), one per user and time;
+    gap_s, step_m (m,) between consecutive fixes of one user, whose index is `walker` (m,).
+    """
+
+    table: Table
+    zone: tzinfo
+    zone_name: str
+    local_s: FloatArray
+    xy_m: FloatArray
+    fixes: IntArray
+    gap_s: FloatArray
+    step_m: FloatArray
+    walker: IntArray
+
+
+def _view(table: Table) -> _View:
+    xy_m, _, lon_deg = local_metres(table.lat_deg, table.lon_deg)
+    zone, zone_name, _ = local_zone("auto", lon_deg)
+    _, midnight_s = first_midnight(float(table.time_s.min()), zone)
+    order = np.lexsort((table.time_s, table.user))
+    user, time_s = table.user[order], table.time_s[order]
+    new = np.append(True, (np.diff(user) != 0) | (np.diff(time_s) > 0))
+    fixes = order[new]
+    user = table.user[fixes]
+    same = user[1:] == user[:-1]
+    return _View(
+        table=table,
+        zone=zone,
+        zone_name=zone_name,
+        local_s=table.time_s - midnight_s,
+        xy_m=xy_m,
+        fixes=fixes,
+        gap_s=np.diff(table.time_s[fixes])[same],
+        step_m=np.hypot(*np.diff(xy_m[fixes], axis=0)[same].T),
+        walker=user[1:][same],
+    )
+
+
+def _file(table: Table) -> _Facts:
+    yield "file", f"{table.path} ({table.n_bytes / 1e6:.1f} MB)"
+    n_repeated = int(repeated(table, np.arange(len(table))).sum())
+    yield "rows", f"{len(table):,}, of which usable {table.usable.sum():,}, exact duplicates {n_repeated:,}"
+    unusable = ", ".join(f"{reason} {n:,}" for reason, n in table.counts.items() if n)
+    yield "unusable", unusable or "none"
+    yield "columns", ", ".join(o if o == h else f"{o}={h}" for o, h in table.found.items())
+    yield "ignored", _clipped(", ".join(table.ignored)) or "none"
+    for note in table.notes:
+        yield "note", note
+
+
+def _span(view: _View) -> _Facts:
+    first, last = float(view.table.time_s.min()), float(view.table.time_s.max())
+    for name, zone in (("UTC", UTC), (view.zone_name, view.zone)):
+        ends = (datetime.fromtimestamp(t, zone) for t in (first, last))
+        yield f"time {name}", " to ".join(f"{end:%Y-%m-%d %H:%M:%S}" for end in ends)
+    days = len(np.unique(view.local_s // DAY_S))
+    yield "", f"{(last - first) / DAY_S:.1f} days from first to last, rows on {days} local days"
+    table = view.table
+    lat, lon = table.lat_deg, table.lon_deg
+    yield "area", f"lat {lat.min():.5f} to {lat.max():.5f}, lon {lon.min():.5f} to {lon.max():.5f}"
+    width_m, height_m = np.ptp(view.xy_m, axis=0)
+    yield "", f"{width_m:,.0f} m east-west, {height_m:,.0f} m north-south"
+
+
+def _users(view: _View) -> _Facts:
+    n_rows = np.bincount(view.table.user)
+    yield "users", f"{len(n_rows):,}; rows per user: {_spread(n_rows)}"
+
+
+def _steps(view: _View) -> _Facts:
+    if not len(view.gap_s):
+        yield "gaps", "no user has two fixes at different times"
+        return
+    long = view.gap_s > LONG_GAP_S
+    yield "sampling", f"median interval per user, s: {_spread(_medians(view.walker, view.gap_s))}"
+    share = f"{100 * long.mean():.2f} % of gaps exceed {LONG_GAP_S / 60:.0f} min"
+    yield "gaps", f"{share}; the longest is {_duration(float(view.gap_s.max()))}"
+    fast = view.step_m / view.gap_s > TOO_FAST_M_S
+    recorded = view.table.speed_mps
+    known = recorded is not None and bool(np.isfinite(recorded).any())
+    median = f"; recorded median {np.nanmedian(recorded):.1f} m/s" if known and recorded is not None else ""
+    yield "speed", f"{100 * fast.mean():.3f} % of steps imply more than {TOO_FAST_M_S:.0f} m/s{median}"
+
+
+def _signal(table: Table) -> _Facts:
+    if table.rsrp_dbm is None:
+        yield "RSRP", "no column rsrp_dbm"
+    elif table.usable.any():
+        low, middle, high = np.quantile(table.rsrp_dbm[table.usable], (0.0, 0.5, 1.0))
+        yield "RSRP dBm", f"from {low:.1f} to {high:.1f}, median {middle:.1f}"
+
+
+def _cells(view: _View) -> _Facts:
+    table = view.table
+    if table.cell is None:
+        yield "cells", "no column cell"
+        return
+    usable = np.flatnonzero(table.usable)
+    yield "cells", f"{len(table.cells):,}; the busiest:"
+    for cell, n in busiest_cells(table, usable, 10):
+        rows = usable[table.cell[usable] == cell]
+        users, days = len(np.unique(table.user[rows])), len(np.unique(view.local_s[rows] // DAY_S))
+        name = _clipped(table.cells[cell], 24)
+        yield "", f"{name:<24} {n:>9,} rows {users:>6,} users {days:>4,} days"
+
+
+def _command(view: _View, columns: Mapping[str, str]) -> str:
+    """A first run: the busiest cell; rounds of a day if any user comes back, or the trace lasts for days."""
+    table = view.table
+    words = ["netsim", "replay", table.path]
+    if columns:
+        words += ["--columns", ",".join(f"{ours}={header}" for ours, header in columns.items())]
+    busiest = busiest_cells(table, np.flatnonzero(table.usable), 1)
+    if busiest:
+        words += ["--cell", table.cells[busiest[0][0]]]
+    daily = np.ptp(view.local_s) > 2 * DAY_S or rounds_apart(table.user, view.local_s, DAY_S)
+    return shlex.join([*words, "--round", "24h" if daily else "1h"])
+
+
+def _medians(group: IntArray, value: FloatArray) -> FloatArray:
+    """The median of each group."""
+    order = np.lexsort((value, group))
+    pieces = np.split(value[order], np.flatnonzero(np.diff(group[order])) + 1)
+    return np.array([np.median(piece) for piece in pieces])
+
+
+def _spread(value: FloatArray | IntArray) -> str:
+    """Minimum, quartiles and maximum."""
+    low, q1, q2, q3, high = (
+        f"{v:,.0f}" if abs(v) >= 100 else f"{v:.3g}" for v in np.quantile(value, _QUANTILES)
+    )
+    return high if len(value) == 1 else f"min {low}, quartiles {q1}, {q2}, {q3}, max {high}"
+
+
+def _duration(time_s: float) -> str:
+    for unit, length_s in (("days", DAY_S), ("h", 3600.0), ("min", 60.0)):
+        if time_s >= length_s:
+            return f"{time_s / length_s:.1f} {unit}"
+    return f"{time_s:g} s"
+
+
+def _clipped(text: str, most: int = 90) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."

@@ -1,0 +1,207 @@
+"""What may stand in a study: types in plain words, the parts of a slot as text, and a schema for editors."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+import types
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+
+from netsim.part import OneOf, Part
+
+WIDTH = 110
+UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is not taken for seconds
+    "_per_m": "per metre",
+    "_m_s": "metres per second",
+    "_percent": "percent",
+    "_bits": "bits",
+    "_bps": "bits per second",
+    "_dbm": "dBm",
+    "_dbi": "dBi",
+    "_rad": "radians",
+    "_db": "dB",
+    "_hz": "hertz",
+    "_m": "metres",
+    "_s": "seconds",
+    "_w": "watts",
+    "_j": "joules",
+}
+_SIMPLE = {
+    float: ("a number", "numbers"),
+    int: ("a whole number", "whole numbers"),
+    bool: ("true or false", "truth values"),
+    str: ("text", "texts"),
+    Path: ("a file name", "file names"),
+    dict: ("a mapping", "mappings"),
+}
+_BOUNDS = {"gt": "> {}", "ge": ">= {}", "lt": "< {}", "le": "<= {}", "multiple_of": "a multiple of {}"}
+
+
+def unit(name: str) -> str:
+    """The unit that a key's suffix names, with a space before it; empty when it has none."""
+    return next((f" {words}" for suffix, words in UNITS.items() if name.endswith(suffix)), "")
+
+
+def field_type(field: FieldInfo) -> Any:
+    """The annotation of a field with what pydantic took out of it (bounds, `OneOf`) put back."""
+    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+
+
+def unwrap(annotation: Any) -> tuple[Any, list[Any]]:
+    """The type under `Annotated` and `| None`, and all metadata on the way."""
+    metadata: list[Any] = []
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation, *more = get_args(annotation)
+            metadata += [m for x in more for m in (x.metadata if isinstance(x, FieldInfo) else [x])]
+            continue
+        some = [a for a in members(annotation) if a is not type(None)]
+        if len(some) != 1 or some[0] is annotation:
+            return annotation, metadata
+        annotation = some[0]
+
+
+def members(annotation: Any) -> tuple[Any, ...]:
+    """The alternatives of a union; the type itself when it is none."""
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+
+
+def slot_of(metadata: list[Any]) -> OneOf | None:
+    """The slot, when the annotation is one."""
+    return next((m for m in metadata if isinstance(m, OneOf)), None)
+
+
+def choice(options: list[str]) -> str:
+    """`a, b or c`."""
+    return " or ".join([", ".join(options[:-1]), options[-1]] if len(options) > 1 else options)
+
+
+def bounds(metadata: list[Any]) -> str:
+    """`> 0 and <= 100`, or empty."""
+    found = [(word, getattr(m, name, None)) for m in metadata for name, word in _BOUNDS.items()]
+    return " and ".join(word.format(flow(value)) for word, value in found if value is not None)
+
+
+def in_words(annotation: Any, of: str = "") -> str:
+    """What a value must be: `a number > 0`, `a list of 2 numbers`, `a mapping with kind a or b`.
+
+    `of` is the unit of its numbers: `a number > 0 (metres)`.
+    """
+    return f"{_in_words(annotation)} ({of.strip()})" if of else _in_words(annotation)
+
+
+def _in_words(annotation: Any) -> str:
+    base, metadata = unwrap(annotation)
+    slot, some = slot_of(metadata), [a for a in members(base) if a is not type(None)]
+    if slot is not None:
+        return f"a mapping with kind {choice(list(slot.parts))}"
+    if len(some) > 1:
+        return " or ".join(in_words(a) for a in some)
+    if get_origin(base) is Literal:
+        return choice([repr(v) if isinstance(v, str) else flow(v) for v in get_args(base)])
+    if get_origin(base) in (tuple, list, set, frozenset):
+        return _list_in_words(get_args(base), metadata)
+    if isinstance(base, type) and issubclass(base, BaseModel):
+        return f"a mapping of {', '.join(base.model_fields)}"
+    words = _SIMPLE.get(get_origin(base) or base, ("a value", ""))[0]
+    return f"{words} {bounds(metadata)}".rstrip()
+
+
+def _list_in_words(args: tuple[Any, ...], metadata: list[Any]) -> str:
+    fixed = bool(args) and args[-1] is not Ellipsis and len(args) > 1
+    items = list(args) if fixed else [args[0] if args else Any]
+    count = f"{len(items)} " if fixed else ""
+    least = max((getattr(m, "min_length", None) or 0 for m in metadata), default=0)
+    tail = f", at least {least}" if least else ""
+    if len({in_words(item) for item in items}) > 1:
+        return f"a list of {count.strip()}: {', '.join(in_words(item) for item in items)}"
+    base, inner = unwrap(items[0])
+    if base in _SIMPLE:
+        return f"a list of {count}{_SIMPLE[base][1]} {bounds(inner)}".rstrip() + tail
+    return f"a list of {count}entries, each {in_words(items[0])}{tail}"
+
+
+def flow(value: Any) -> str:
+    """A value as one line of YAML."""
+    if isinstance(value, BaseModel):
+        kind = {"kind": value.kind} if hasattr(value, "kind") else {}
+        value = kind | {name: getattr(value, name) for name in value.model_fields_set}
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{flow(k)}: {flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e6:
+        return str(int(value))  # bounds read `> 0`, not `> 0.0`
+    if isinstance(value, str):
+        plain = re.fullmatch(r"[^\W\d][\w./+-]*", value) and value.lower() not in ("true", "false", "null")
+        return value if plain else repr(value)
+    return json.dumps(value, default=str)
+
+
+def list_slots(slots: dict[str, OneOf]) -> str:
+    """One line for each slot: its name and its kinds."""
+    left = max(map(len, slots), default=0) + 2
+    return "\n".join(_columns(name, ", ".join(slot.parts), left) for name, slot in slots.items())
+
+
+def list_slot(slot: str, one_of: OneOf) -> str:
+    """All parts of a slot: what each is, its parameters, the smallest example, and where it comes from."""
+    parts = one_of.parts
+    return "\n\n".join([f"{slot}: {len(parts)} kinds", *(_part(k, p) for k, p in parts.items())])
+
+
+def _part(kind: str, part: type[Part]) -> str:
+    doc = (part.__doc__ or "").strip().split("\n")[0]  # not inspect.getdoc, which inherits the base's words
+    fields = {name: field for name, field in part.model_fields.items() if name != "kind"}
+    rows = [(name, _parameter(name, field)) for name, field in fields.items()]
+    extra = {"(example)": flow(part.example) if part.example else "", "(reference)": part.reference}
+    rows += [(name, text) for name, text in extra.items() if text]
+    left = max((len(name) for name, _ in rows), default=0) + 4
+    title = textwrap.fill(f"{kind}: {doc}" if doc else kind, WIDTH, subsequent_indent="  ")
+    return "\n".join([title, *(_columns(f"  {name}", text, left) for name, text in rows)])
+
+
+def _parameter(name: str, field: FieldInfo) -> str:
+    """Type with bounds, unit, default; then what it is, on a line of its own."""
+    what = in_words(field_type(field), unit(name))
+    default = "required" if field.is_required() else f"default {flow(_default(field))}"
+    return f"{what}; {default}" + (f"\n{field.description}" if field.description else "")
+
+
+def _default(field: FieldInfo) -> Any:
+    return field.get_default(call_default_factory=True, validated_data={})
+
+
+def _columns(name: str, text: str, left: int) -> str:
+    """`name  text`, each line of the text wrapped beside the name."""
+    room = max(WIDTH - left, 20)
+    lines = [row for line in text.splitlines() for row in textwrap.wrap(line, room)] or [""]
+    heads = [name] + [""] * (len(lines) - 1)
+    return "\n".join(f"{head:<{left}}{row}".rstrip() for head, row in zip(heads, lines, strict=True))
+
+
+class _Schema(GenerateJsonSchema):
+    """No titles made from field names: an editor shows the name anyway."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a study (draft 2020-12), by which an editor completes and checks keys.
+
+    A slot is a `oneOf` with a discriminator; each of its parts has a constant `kind`, which is required even
+    though the Python class has a default for it.
+    """
+    schema = model.model_json_schema(schema_generator=_Schema)
+    for definition in schema.get("$defs", {}).values():
+        if "const" in definition.get("properties", {}).get("kind", {}):
+            definition["properties"]["kind"].pop("default", None)
+            definition["required"] = ["kind", *definition.get("required", [])]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": model.__name__} | schema

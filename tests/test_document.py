@@ -1,0 +1,218 @@
+"""YAML is read as YAML 1.2, every node keeps its line, and what is refused is refused in one line."""
+
+import re
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from netsim.errors import BadInput
+from scenarios.document import MAX_BYTES, MAX_DEPTH, dotted, read, read_text
+
+BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [{', '.join(f'*{a}' for _ in range(9))}]\n" for a, b in
+                                  zip("abcdefgh", "bcdefghi", strict=True))  # fmt: skip
+
+
+def complaint(text: str) -> str:
+    """The single line that a text is refused with."""
+    with pytest.raises(BadInput) as caught:
+        read_text(text, "study.yaml")
+    assert len(caught.value.lines) == 1
+    assert caught.value.lines[0].isprintable()
+    return caught.value.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("1e-5", 1e-5),
+        ("1E5", 1e5),
+        ("2.6e9", 2.6e9),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("-3", -3),
+        ("+3", 3),
+        ("010", 10),
+        ("0o17", 15),
+        ("0x1F", 31),
+        ("true", True),
+        ("False", False),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("off", "off"),
+        ("yes", "yes"),
+        ("n", "n"),
+        ("1_000", "1_000"),
+        ("1:30", "1:30"),
+        ("2020-01-01", "2020-01-01"),
+        ("2020-01-01T10:00:00Z", "2020-01-01T10:00:00Z"),
+        ("'3'", "3"),
+        ('"true"', "true"),
+        ("!!str 3", "3"),
+        ("! 3", "3"),
+        ("!!float 3", 3),
+        ("!!null", None),
+        ("nan", "nan"),
+        ("|\n  two\n  lines\n", "two\nlines\n"),
+        ("[1, [a, {b: c}]]", [1, ["a", {"b": "c"}]]),
+        ("!!seq [1]", [1]),
+    ],
+)
+def test_a_value_means_what_yaml_1_2_says(written, value):
+    data = read_text(f"key: {written}").data
+    assert data == {"key": value}
+    assert type(data["key"]) is type(value)
+
+
+def test_every_node_has_its_line():
+    text = "# comment\ntitle: x\n\nworld:\n  ues:\n    - {name: a,\n       count: 3}\n    -\n      name: b\n"
+    document = read_text(text)
+    assert document.lines == {
+        (): 2,
+        ("title",): 2,
+        ("world",): 4,
+        ("world", "ues"): 5,
+        ("world", "ues", 0): 6,
+        ("world", "ues", 0, "name"): 6,
+        ("world", "ues", 0, "count"): 7,
+        ("world", "ues", 1): 9,
+        ("world", "ues", 1, "name"): 9,
+    }
+
+
+def test_a_place_that_is_absent_has_the_line_of_its_nearest_ancestor():
+    document = read_text("a: 1\nb:\n  c: 2\n", "f.yaml")
+    assert document.line(("b", "c", "d", 3)) == 3
+    assert document.line(("b", "x")) == 2
+    assert document.line(("x",)) == 1
+    assert document.at(("b", "c")) == "f.yaml:3: b.c"
+
+
+def test_places_are_written_as_a_path():
+    assert dotted(("world", "ues", 2, "at_m", 0)) == "world.ues[2].at_m[0]"
+    assert dotted(("a.b", "c d")) == "'a.b'.'c d'"
+    assert dotted(()) == "top level"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("", 1, "empty"),
+        ("# only a comment\n", 1, "empty"),
+        ("---\n", 1, "empty"),
+        ("- 1\n", 1, "a list"),
+        ("hello\n", 1, "single value"),
+        ("a: &x 1\n", 1, "anchor &x"),
+        ("a: 1\nb: *x\n", 2, "alias *x"),
+        ("a: 1\n*x : 2\n", 2, "alias *x"),
+        ("a:\n  <<: {b: 1}\n", 2, "merge key"),
+        ("a: 1\nb: !!python/object/apply:os.system [ls]\n", 2, "!!python/object/apply:os.system"),
+        ("!!python/object/apply:os.system [ls]\n", 1, "!!python/object/apply:os.system"),
+        ("a: !mine 1\n", 1, "tag !mine"),
+        ("a: !!int x\n", 1, "tag !!int"),
+        ("a: !!str {b: 1}\n", 1, "tag !!str"),
+        ("a: !!set {b}\n", 1, "tag !!set"),
+        ("a: !!timestamp 2020-01-01\n", 1, "tag !!timestamp"),
+        ("a: 1\nb: 2\na: 3\n", 3, "first on line 1"),
+        ("a: 1\n2: 3\n", 2, "key 2 is not a word"),
+        ("true: 3\n", 1, "key true is not a word"),
+        (": 3\n", 1, "key (empty) is not a word"),
+        ("? [a]\n: 3\n", 1, "a key must be a word"),
+        ("a: 1\n---\nb: 2\n", 2, "second document"),
+        ("a: 1\n...\nb: 2\n", 3, "second document"),
+        ("%YAML 1.1\n---\na: 1\n", 2, "%YAML"),
+        ("a:\n\t- b\n", 2, "tab"),
+        ("a: [1,\nb: 2\n", 2, "starts on line 1"),
+        ("a: b: c\n", 1, "not allowed here"),
+        ('a: 1\nb: "x\n', 3, "quoted scalar"),
+        ("a: @x\n", 1, "cannot start any token"),
+        ("a: 1\nb: .nan\n", 2, "must be finite"),
+        ("a: [1, -.inf]\n", 1, "a[1]: number -.inf must be finite"),
+        ("a: 1e999\n", 1, "must be finite"),
+        ("a: " + "1" * 5000, 1, "number of 5000 characters"),
+        ("a: 1\nb: \x00\n", 2, "not allowed in YAML"),
+        ('a: "\\ud800"\n', 1, "half a character"),
+        ('a: 1\nb: "\\UFFFFFFFF"\n', 2, "escape"),
+        ("a: " + "[" * 9000, 1, f"deeper than {MAX_DEPTH}"),
+        ("[" * 9000, 1, f"deeper than {MAX_DEPTH}"),
+        ("a: " + "{a: " * 9000, 1, f"deeper than {MAX_DEPTH}"),
+        ("a:\n  " + "- " * 9000, 2, f"deeper than {MAX_DEPTH}"),
+        ("a: '" + "x" * MAX_BYTES + "'", 1, "bytes"),
+        (BOMB, 1, "anchor &a"),
+    ],
+)
+def test_what_is_refused_is_refused_in_one_line_with_its_place(text, line, words):
+    said = complaint(text)
+    assert re.match(rf"study\.yaml:{line}: \S", said), said
+    assert words in said
+    assert ";" in said, "a complaint ends with a remedy"
+
+
+def test_the_deepest_nesting_allowed_is_read():
+    depth = MAX_DEPTH - 1
+    assert read_text("a: " + "[" * depth + "]" * depth).data
+
+
+def test_hostile_text_is_refused_quickly():
+    start = time.perf_counter()
+    complaint("a: " + "[" * 500_000)
+    complaint(BOMB)
+    assert time.perf_counter() - start < 5.0
+
+
+def test_a_file_is_read_with_or_without_a_byte_order_mark(tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_bytes("\ufefftitle: Zürich\n".encode())
+    document = read(path)
+    assert document.data == {"title": "Zürich"}
+    assert document.path == str(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a: 1\nb: \xff\n", ":2: text: byte 0xff is not UTF-8"),
+        ("a: 1".encode("utf-16"), ":1: text: byte 0xff is not UTF-8"),
+        (b"a: 1\n" * (MAX_BYTES // 5 + 1), ":1: top level: more than"),
+    ],
+)
+def test_files_that_are_no_text_or_too_long_are_refused(tmp_path, content, words):
+    path = tmp_path / "study.yaml"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=re.escape(f"{path}{words}")):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("none.yaml", "no such file"), (".", "directory"), ("a\0b", "null"), ("a\nb", "a\\nb")],
+)
+def test_what_cannot_be_opened_is_named(tmp_path, name, words):
+    with pytest.raises(BadInput) as caught:
+        read(f"{tmp_path}/{name}")
+    assert len(caught.value.lines) == 1
+    assert words in caught.value.lines[0]
+    assert caught.value.lines[0].isprintable()
+
+
+YAMLISH = st.text(alphabet="ab:-[]{}&*!|>'\"%@`#?, \n\t~<=.019eExo_\\U\ud800\u2028\x85\r\ufeff/", max_size=30)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.one_of(st.text(max_size=40), YAMLISH, YAMLISH.map("a: ".__add__), st.from_regex(r'a: "\\[xuU].{0,9}'))
+)
+@example('a: "\\U00110000"')
+@example("%YAML " + "9" * 5000 + ".1\n---\na: 1")
+def test_any_text_is_read_or_refused_in_one_line(text):
+    try:
+        document = read_text(text, "f.yaml")
+    except BadInput as error:
+        assert len(error.lines) == 1
+        assert error.lines[0].isprintable()
+        assert re.match(r"f\.yaml:\d+: ", error.lines[0])
+    else:
+        assert isinstance(document.data, dict)
+        assert set(document.lines) >= {(key,) for key in document.data}

@@ -1,0 +1,257 @@
+"""Facts about movement: ticks and neighbours change nothing, and the figures are those of the source."""
+
+from datetime import date
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from netsim.clock import DAY_S, Clock
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.mobility.base import Ground, Mobility
+from netsim.mobility.commuter import Commuter
+from netsim.mobility.random_waypoint import RandomWaypoint
+from netsim.mobility.static import Static
+from netsim.observe import Fixes
+from netsim.rng import Streams
+
+AREA = Area(0.0, 0.0, 2000.0, 1500.0)
+HOUR_S = 3600.0
+HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
+THIRD = ((700.0, 1150.0), (950.0, 350.0), (1250.0, 1100.0), (600.0, 500.0))
+PAPER_USER = Commuter(home_m=(tuple(HOME),), work_m=(tuple(WORK),), third_places_m=THIRD)
+
+
+def ground(seed=0, area=AREA):
+    return Ground(area, Clock(date(2026, 1, 5)), Streams(seed))  # a Monday
+
+
+def run(part: Mobility, ue, stops_s, place):
+    """State after the last stop, and the fixes of each window."""
+    state = part.start(np.asarray(ue), place)
+    fixes = []
+    for t0_s, t1_s in pairwise(stops_s):
+        state, some = part.advance(state, t0_s, t1_s, place)
+        fixes.append(some)
+    return state, fixes
+
+
+def same(a: Fixes, b: Fixes):
+    return all(np.array_equal(getattr(a, k), getattr(b, k)) for k in ("ue", "time_s", "position_m"))
+
+
+@pytest.mark.parametrize("part", [Static(), RandomWaypoint(), Commuter()], ids=lambda p: p.kind)
+class TestEveryModel:
+    def test_example_is_valid_as_yaml_gives_it(self, part):
+        assert type(part).model_validate(part.example) == part
+
+    def test_positions_do_not_depend_on_the_tick(self, part):
+        ue, end_s = np.arange(30), 2.6 * DAY_S
+        cuts_s = np.sort(np.random.default_rng(1).uniform(0, end_s, 400))
+        once, _ = run(part, ue, [0.0, end_s], ground())
+        often, _ = run(part, ue, [0.0, *cuts_s, end_s], ground())
+        np.testing.assert_allclose(once["position_m"], often["position_m"], rtol=0, atol=1e-9)
+        assert AREA.contains(once["position_m"]).all()
+
+    def test_adding_a_ue_moves_nobody(self, part):
+        stops_s = np.arange(0, 2 * DAY_S + 1, 6 * HOUR_S)
+        few, few_fixes = run(part, [2, 5], stops_s, ground())
+        more, more_fixes = run(part, [2, 4, 5, 9], stops_s, ground())
+        assert np.array_equal(few["position_m"], more["position_m"][[0, 2]])
+        for a, b in zip(few_fixes, more_fixes, strict=True):
+            assert same(a, b.select(np.isin(b.ue, [2, 5])))
+
+    def test_same_seed_same_bytes_other_seed_others(self, part):
+        ends = [run(part, [0, 1], [0.0, 12.5 * HOUR_S], ground(seed)) for seed in (3, 3, 4)]
+        first, again, other = (state["position_m"].tobytes() for state, _ in ends)
+        assert first == again != other
+        assert same(ends[0][1][0], ends[1][1][0])
+
+    def test_state_is_a_value(self, part):
+        place = ground()
+        start = part.start(np.arange(5), place)
+        before = {k: np.copy(v) for k, v in start.items()}
+        a, _ = part.advance(start, 0.0, 10 * HOUR_S, place)
+        b, _ = part.advance(start, 0.0, 10 * HOUR_S, place)
+        assert all(np.array_equal(before[k], start[k]) for k in before)
+        assert np.array_equal(a["position_m"], b["position_m"])
+
+    def test_nobody_at_all(self, part):
+        state, fixes = run(part, np.zeros(0, np.int64), [0.0, DAY_S], ground())
+        assert state["position_m"].shape == (0, 2)
+        assert len(fixes[0]) == 0
+
+    def test_nobody_moves_before_wake(self, part):
+        place, end_s, state = ground(), 3 * DAY_S, part.start(np.arange(1), ground())
+        now_s, jumps = 0.0, 0
+        while now_s < end_s:
+            wake_s = min(part.wake_s(state, now_s, place), end_s)
+            assert wake_s >= now_s
+            if wake_s > now_s:
+                moved, fixes = part.advance(state, now_s, wake_s, place)
+                # to the last bit: a pause is a pause
+                assert np.array_equal(moved["position_m"], state["position_m"])
+                assert len(fixes) == 0
+                state, now_s, jumps = moved, wake_s, jumps + 1
+            else:
+                state, _ = part.advance(state, now_s, now_s + 300.0, place)
+                now_s += 300.0
+        assert jumps >= 1
+
+
+class TestRandomWaypoint:
+    def test_speeds_and_steps_are_within_range(self):
+        place, part = ground(), RandomWaypoint()
+        state = part.start(np.arange(200), place)
+        for t_s in np.arange(0.0, 3000.0, 10.0):
+            after, fixes = part.advance(state, t_s, t_s + 10.0, place)
+            step_m = np.linalg.norm(after["position_m"] - state["position_m"], axis=1)
+            assert (step_m <= 16.0 + 1e-9).all()
+            assert ((after["speed_m_s"] >= 0.8) & (after["speed_m_s"] <= 1.6)).all()
+            assert AREA.contains(after["position_m"]).all()
+            assert len(fixes) == 0
+            state = after
+
+    def test_mean_speed_settles_at_the_stationary_value(self):
+        place, part = ground(area=Area(0.0, 0.0, 500.0, 500.0)), RandomWaypoint()
+        state, _ = run(part, np.arange(1000), [0.0, 20_000.0], place)
+        speed = []
+        for t_s in 20_000.0 + 400.0 * np.arange(12):
+            state, _ = part.advance(state, t_s, t_s + 400.0, place)
+            walks = state["arrive_s"] > t_s + 400.0
+            speed.append(np.where(walks, state["speed_m_s"], 0.0).mean())
+        way_m = 0.521405 * 500.0  # mean distance of two points of a square
+        expected = way_m / (way_m * np.log(2.0) / 0.8 + 30.0)
+        assert np.mean(speed) == pytest.approx(expected, rel=0.01)
+
+    def test_starts_uniformly(self):
+        state = RandomWaypoint().start(np.arange(20_000), ground())
+        np.testing.assert_allclose(state["position_m"].mean(axis=0), AREA.centre_m, rtol=0.01)
+        np.testing.assert_allclose(state["position_m"].std(axis=0), AREA.side_m / np.sqrt(12), rtol=0.01)
+
+    @pytest.mark.parametrize(
+        "key, value", [("speed_m_s", [0, 1]), ("speed_m_s", [2, 1]), ("pause_s", [5, 1])]
+    )
+    def test_bad_ranges_are_refused(self, key, value):
+        with pytest.raises(ValidationError, match=r"give (low|short)est"):
+            RandomWaypoint.model_validate({"kind": "random-waypoint", key: value})
+
+    def test_an_area_without_room_is_refused(self):
+        with pytest.raises(BadInput, match="no room"):
+            RandomWaypoint().start(np.arange(2), ground(area=Area(0.0, 0.0, 0.0, 10.0)))
+
+
+class TestStatic:
+    def test_listed_places_in_turn(self):
+        part = Static.model_validate({"kind": "static", "at_m": [[1.0, 2.0], [3, 4]]})
+        state, _ = run(part, [0, 1, 2], [0.0, DAY_S], ground())
+        assert state["position_m"].tolist() == [[1, 2], [3, 4], [1, 2]]
+        assert part.wake_s(state, 5.0, ground()) == np.inf
+
+    def test_a_place_outside_is_refused(self):
+        with pytest.raises(BadInput, match=r"at_m\[1\].*outside the area"):
+            Static(at_m=((1.0, 2.0), (2001.0, 4.0))).start(np.arange(2), ground())
+
+
+class TestCommuter:
+    def test_figures_of_the_source(self):
+        """35,615 fixes in 11 weeks, 49 % within 60 m of home, 21 % of work; 8 seeds."""
+        found = []
+        for seed in range(8):
+            (fixes,) = run(PAPER_USER, [0], [0.0, 77 * DAY_S], ground(seed))[1]
+            home, work = (np.linalg.norm(fixes.position_m - p, axis=1) < 60 for p in (HOME, WORK))
+            found.append((len(fixes), home.mean(), work.mean()))
+        count, home, work = np.mean(found, axis=0)
+        assert count == pytest.approx(35_615, rel=0.03)
+        assert home == pytest.approx(0.49, abs=0.02)
+        assert work == pytest.approx(0.21, abs=0.02)
+
+    def test_windows_partition_the_fixes(self):
+        end_s = 4.3 * DAY_S
+        cuts_s = np.sort(np.random.default_rng(2).uniform(0, end_s, 300))
+        (whole,) = run(Commuter(), np.arange(6), [0.0, end_s], ground())[1]
+        stops_s = [0.0, *cuts_s, end_s]
+        parts = run(Commuter(), np.arange(6), stops_s, ground())[1]
+        for t0_s, t1_s, part in zip(stops_s[:-1], stops_s[1:], parts, strict=True):
+            assert ((part.time_s >= t0_s) & (part.time_s < t1_s)).all()
+            assert (np.lexsort((part.time_s, part.ue)) == np.arange(len(part))).all()
+        joined = Fixes.join(parts)
+        assert same(whole, joined.select(np.lexsort((joined.time_s, joined.ue))))
+
+    def test_fixes_are_near_the_positions_at_their_times(self):
+        (fixes,) = run(PAPER_USER, [0], [0.0, 2 * DAY_S], ground())[1]
+        state, _ = run(PAPER_USER, [0], [0.0, fixes.time_s[0]], ground())
+        off_m = []
+        for now_s, then_s, position_m in zip(
+            fixes.time_s[:-1], fixes.time_s[1:], fixes.position_m[1:], strict=True
+        ):
+            state, _ = PAPER_USER.advance(state, now_s, then_s, ground())
+            off_m.append(np.linalg.norm(state["position_m"][0] - position_m))
+        assert np.max(off_m) < 5.5 * 22.0
+        assert np.mean(off_m) < 1.26 * 22.0  # mean of a Rayleigh variable with the widest spread
+
+    def test_walks_are_no_faster_than_people(self):
+        place, part = ground(), Commuter()
+        state = part.start(np.arange(40), place)
+        for t_s in np.arange(0.0, 3 * DAY_S, 60.0):
+            after, _ = part.advance(state, t_s, t_s + 60.0, place)
+            step_m = np.linalg.norm(after["position_m"] - state["position_m"], axis=1)
+            assert step_m.max() <= 60.0 * 1.4 * 1.6 + 1e-6
+            state = after
+
+    def test_weekends_have_no_work_and_nights_no_fixes(self):
+        (fixes,) = run(
+            PAPER_USER.model_copy(update={"skip_day_probability": 0.0}), [0], [0.0, 70 * DAY_S], ground()
+        )[1]
+        day, hour = np.divmod(fixes.time_s / HOUR_S, 24)
+        at_work = np.linalg.norm(fixes.position_m - WORK, axis=1) < 60
+        weekday = day % 7 < 5
+        assert (hour >= 7).all()
+        assert (hour < 24).all()
+        assert (hour > 23.5).mean() < 1e-3
+        # the way to a third place may pass by work
+        assert at_work[~weekday].mean() < 0.01 < 0.2 < at_work[weekday].mean()
+        assert len(np.unique(day)) == 70
+
+    def test_dwell_counts_are_poisson(self):
+        part = Commuter(commute_probability=0.0, skip_day_probability=0.0)
+        (fixes,) = run(part, np.arange(4000), [0.0, DAY_S], ground())[1]
+        morning = (fixes.time_s > 9 * HOUR_S) & (fixes.time_s < 11 * HOUR_S)  # everybody at home
+        count = np.bincount(fixes.ue[morning], minlength=4000)
+        assert count.mean() == pytest.approx(50.0, rel=0.01)
+        assert count.var() == pytest.approx(50.0, rel=0.07)
+
+    def test_drawn_places(self):
+        place = ground()
+        state = Commuter().start(np.arange(2000), place)
+        places = Commuter().places(state, place)
+        apart_m = np.linalg.norm(places.home_m - places.work_m, axis=1)
+        assert apart_m.min() >= 500.0
+        inner = Area(100.0, 75.0, 1900.0, 1425.0)
+        assert inner.contains(state["place_m"]).all()
+        assert state["place_m"].shape == (2000, 6, 2)
+
+    def test_listed_places_in_turn(self):
+        part = Commuter(home_m=((10.0, 10.0), (20.0, 20.0)))
+        home_m = part.places(part.start(np.arange(3), ground()), ground()).home_m
+        assert home_m.tolist() == [[10, 10], [20, 20], [10, 10]]
+
+    def test_fixes_stay_inside(self):
+        part = Commuter(home_m=((0.0, 0.0),), work_m=((2000.0, 1500.0),))
+        (fixes,) = run(part, np.arange(3), [0.0, 3 * DAY_S], ground())[1]
+        assert AREA.contains(fixes.position_m).all()
+
+    def test_all_rates_zero_gives_walks_only(self):
+        part = Commuter(dwell_fixes_per_h=0.0, work_fixes_per_h=0.0, skip_day_probability=0.0)
+        (fixes,) = run(part, [0], [0.0, DAY_S], ground())[1]
+        gaps_s = np.diff(fixes.time_s)
+        assert len(fixes) > 10
+        assert np.isclose(gaps_s, 15.0).mean() > 0.9
+
+    def test_a_way_too_long_to_walk_is_refused(self):
+        far = Area(0.0, 0.0, 20_000.0, 20_000.0)
+        with pytest.raises(BadInput, match=r"walk_speed_m_s.*too slow"):
+            Commuter().start(np.arange(10), ground(area=far))
+        Commuter(walk_speed_m_s=12.0).start(np.arange(10), ground(area=far))

@@ -1,0 +1,128 @@
+"""Facts about path loss and shadowing."""
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.radio.path_loss import LogDistance
+from netsim.radio.shadowing import Correlated, NoShadowing
+from netsim.rng import Streams
+from netsim.units import SPEED_OF_LIGHT_M_S
+
+AREA = Area(-500.0, 200.0, 1500.0, 1700.0)
+RNG = Streams(7).at("shadowing")
+
+
+def somewhere(n, seed=0):
+    return AREA.sample(np.random.default_rng(seed).uniform(size=(n, 2)))
+
+
+@pytest.fixture(scope="module")
+def forty():
+    """40 fields of 6 dB and 50 m on the default grid."""
+    return Correlated().field(AREA, 40, RNG)
+
+
+class TestLogDistance:
+    def test_slope_per_decade(self):
+        distance_m = np.array([[10.0, 100.0, 1000.0]])
+        assert np.allclose(np.diff(LogDistance(exponent=3.5).loss_db(distance_m, 2e9)), 35.0)
+
+    def test_defaults_give_the_printed_law(self):
+        # 50 dB at 10 m and 35 dB per decade [dlg 11]
+        assert LogDistance().loss_db(np.array([[10.0, 100.0]]), 2e9).tolist() == [[50.0, 85.0]]
+
+    def test_free_space(self):
+        """Friis: 32.45 + 20 log10(f / MHz) + 20 log10(d / km) = 98.47 dB at 2 GHz and 1 km."""
+        at_1_m_db = 20 * np.log10(4 * np.pi * 2e9 / SPEED_OF_LIGHT_M_S)
+        law = LogDistance(exponent=2.0, reference_m=1.0, reference_loss_db=float(at_1_m_db))
+        assert law.loss_db(np.array([[1000.0]]), 2e9)[0, 0] == pytest.approx(98.47, abs=0.01)
+
+    def test_grows_with_distance_and_is_flat_very_near(self):
+        loss_db = LogDistance().loss_db(np.array([[0.0, 0.5, 1.0, 2.0, 5.0, 5000.0]]), 2e9)[0]
+        assert loss_db[0] == loss_db[1] == loss_db[2] == pytest.approx(15.0)
+        assert (np.diff(loss_db[2:]) > 0).all()
+
+
+class TestCorrelated:
+    def test_standard_deviation(self, forty):
+        shadow_db = forty(somewhere(20_000))
+        assert shadow_db.std() == pytest.approx(6.0, rel=0.02)
+        assert abs(shadow_db.mean()) < 0.1
+
+    def test_every_position_has_the_same_variance(self):
+        """On, between and in the middle of grid points; 3,000 small fields, so 1.3 % of noise each."""
+        law = Correlated(grid_m=25.0).field(Area(0.0, 0.0, 25.0, 25.0), 3000, RNG)
+        at_m = np.array([[0.0, 0.0], [12.5, 0.0], [12.5, 12.5], [5.0, 20.0]])
+        np.testing.assert_allclose(law(at_m).std(axis=1), 6.0, rtol=0.04)
+
+    @pytest.mark.parametrize("grid_m", [None, 12.5])
+    def test_decorrelation_distance(self, grid_m):
+        """Two random positions at the stated distance correlate by 1/e, whatever the grid; 120 fields."""
+        lag_m, rho = np.arange(40.0, 62.0, 2.0), 0.0
+        a_m = Area(-400.0, 300.0, 1400.0, 1600.0).sample(np.random.default_rng(0).uniform(size=(8000, 2)))
+        angle = np.random.default_rng(1).uniform(0, 2 * np.pi, 8000)
+        way = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        for seed in range(3):
+            law = Correlated(grid_m=grid_m).field(AREA, 40, Streams(seed).at("shadowing"))
+            here_db = law(a_m)
+            rho = rho + np.array([(here_db * law(a_m + lag * way)).mean() for lag in lag_m]) / 36.0 / 3
+        assert np.interp(-np.exp(-1), -rho, lag_m) == pytest.approx(50.0, rel=0.05)
+
+    def test_far_positions_are_uncorrelated(self, forty):
+        a_m = somewhere(5000)
+        b_m = AREA.low_m + (a_m - AREA.low_m + AREA.side_m / 2) % AREA.side_m
+        assert abs((forty(a_m) * forty(b_m)).mean()) / 36.0 < 0.03
+
+    def test_base_stations_are_independent(self, forty):
+        rho = np.corrcoef(forty(somewhere(20_000)).T)
+        off = rho[~np.eye(40, dtype=bool)]
+        # about 400 independent patches of the area: 0.05 is one standard deviation
+        assert off.std() < 0.07
+        assert abs(off).max() < 0.3
+
+    def test_same_place_same_value(self, forty):
+        at_m = somewhere(100)
+        again = Correlated().field(AREA, 40, RNG)
+        assert np.array_equal(forty(at_m), forty(at_m.copy()))
+        assert np.array_equal(forty(at_m), again(at_m))
+        assert not np.array_equal(forty(at_m), Correlated().field(AREA, 40, Streams(8).at("shadowing"))(at_m))
+
+    def test_adding_a_base_station_changes_no_other(self, forty):
+        at_m = somewhere(100)
+        assert np.array_equal(Correlated().field(AREA, 3, RNG)(at_m), forty(at_m)[:, :3])
+
+    def test_matched_pairs_are_the_entries_of_all_pairs(self, forty):
+        at_m, bs = somewhere(500), np.random.default_rng(3).integers(0, 40, 500)
+        np.testing.assert_allclose(forty(at_m, bs), forty(at_m)[np.arange(500), bs], rtol=1e-12)
+        assert forty(at_m[:0]).shape == (0, 40)
+
+    def test_continuous(self, forty):
+        line_m = np.stack([np.linspace(0, 300, 30_001), np.full(30_001, 777.7)], axis=1)
+        assert abs(np.diff(forty(line_m), axis=0)).max() < 0.05  # per cm
+
+    def test_outside_holds_the_edge_and_absent_is_nan(self, forty):
+        low = AREA.low_m - 50.0  # the grid reaches one decorrelation distance further
+        far = forty(np.array([low - 1000.0, low, [np.nan, np.nan]]))
+        assert np.array_equal(far[0], far[1])
+        assert np.isnan(far[2]).all()
+
+    def test_bad_grids_are_refused(self):
+        with pytest.raises(ValidationError, match="cannot resolve"):
+            Correlated(grid_m=30.0)
+        with pytest.raises(BadInput, match="larger grid_m"):
+            Correlated(grid_m=0.01).field(AREA, 1, RNG)
+
+
+def test_no_shadowing_is_zero():
+    law = NoShadowing().field(AREA, 3, RNG)
+    assert not law(somewhere(5)).any()
+    assert law(somewhere(5)).shape == (5, 3)
+    assert law(somewhere(5), np.zeros(5, np.int64)).shape == (5,)
+
+
+@pytest.mark.parametrize("part", [LogDistance(), Correlated(), NoShadowing()], ids=lambda p: p.kind)
+def test_examples_are_valid(part):
+    assert type(part).model_validate(part.example) == part

@@ -1,0 +1,572 @@
+"""Traces: what is read, what is refused and how, who the users are, and that a replay loses no row."""
+
+import gzip
+import os
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netsim.clock import Clock
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.mobility.base import Ground
+from netsim.mobility.replay import Replay
+from netsim.observe import Fixes
+from netsim.places import home_and_work
+from netsim.rng import Streams
+from netsim.traces.inspect import inspect_trace
+from netsim.traces.read import read_trace
+from netsim.traces.table import read_table
+
+T0 = 1_619_039_402  # 2021-04-21T21:10:02Z, a Wednesday
+GROUND = Ground(Area(0, 0, 1, 1), Clock(date(2021, 4, 21)), Streams(1))
+
+
+def write(tmp_path: Path, text: str, name: str = "t.csv") -> Path:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
+
+
+def line_of(call) -> str:
+    with pytest.raises(BadInput) as caught:
+        call()
+    assert len(caught.value.lines) == 1
+    assert "\n" not in caught.value.lines[0]
+    return caught.value.lines[0]
+
+
+def rows(*lines: str, header: str = "time_s,user,lat,lon,rsrp_dbm,cell") -> str:
+    return "\n".join([header, *lines]) + "\n"
+
+
+GOOD = rows(
+    f"{T0},a,34.0100,-118.4900,-100.5,x",
+    f"{T0},a,34.0100,-118.4900,-90,y",
+    f"{T0 + 1},b,34.0200,-118.4800,-80,x",
+    f"{T0 + 60},a,34.0110,-118.4900,-95,x",
+)
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_what_is_written_is_read(tmp_path, name):
+    table = read_table(write(tmp_path, GOOD, name))
+    assert table.time_s.tolist() == [T0, T0, T0 + 1, T0 + 60]
+    assert [table.users[u] for u in table.user] == ["a", "a", "b", "a"]
+    assert [table.cells[c] for c in table.cell] == ["x", "y", "x", "x"]
+    assert table.lat_deg.tolist() == [34.01, 34.01, 34.02, 34.011]
+    assert table.lon_deg.tolist() == [-118.49, -118.49, -118.48, -118.49]
+    assert table.rsrp_dbm.tolist() == [-100.5, -90, -80, -95]
+    assert table.usable.all()
+    assert table.notes == ()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("\n", "\r"),
+        lambda text: text.replace("\n", "\n\n"),
+        lambda text: text.replace(",", ";"),
+        lambda text: text.replace(",", "\t"),
+        lambda text: text.replace("a,", '"a",'),
+        lambda text: "\ufeff" + text,
+        lambda text: text.rstrip("\n"),
+    ],
+    ids=["crlf", "cr", "blank lines", "semicolon", "tab", "quotes", "bom", "no last newline"],
+)
+def test_dialects_of_csv_read_the_same(tmp_path, change):
+    plain = read_table(write(tmp_path, GOOD, "plain.csv"))
+    other = read_table(write(tmp_path, change(GOOD), "other.csv"))
+    for column in ("time_s", "user", "lat_deg", "lon_deg", "rsrp_dbm", "cell"):
+        np.testing.assert_array_equal(getattr(plain, column), getattr(other, column))
+    assert (plain.users, plain.cells) == (other.users, other.cells)
+
+
+def test_forms_of_time_are_equal(tmp_path):
+    forms = {
+        "seconds": ["1619039402", "1619039403.5"],
+        "milliseconds": ["1619039402000", "1619039403500"],
+        "utc": ["2021-04-21T21:10:02Z", "2021-04-21T21:10:03.5Z"],
+        "offset": ["2021-04-21T14:10:02-07:00", "2021-04-21 14:10:03.500-07:00"],
+    }
+    for name, times in forms.items():
+        text = rows(*(f"{time},a,1,2" for time in times), header="time_s,user,lat,lon")
+        assert read_table(write(tmp_path, text, name)).time_s.tolist() == [1619039402.0, 1619039403.5]
+
+
+def test_columns_map_names_to_headers(tmp_path):
+    text = "Timestamp,Latitude,Longitude,RSRP,extra\n1619039402,34,-118,-100,1\n"
+    columns = {"time_s": "Timestamp", "lat": "Latitude", "lon": "Longitude", "rsrp_dbm": "RSRP"}
+    table = read_table(write(tmp_path, text), columns)
+    assert table.rsrp_dbm.tolist() == [-100]
+    assert table.ignored == ("extra",)
+    assert table.users == ("all",)
+    assert table.notes == ("the file has no column user: all rows belong to one user, called all",)
+
+
+def test_an_optional_column_under_another_name_is_pointed_out(tmp_path):
+    table = read_table(write(tmp_path, "time_s,lat,lon,IMEI,RSRP\n1,2,3,4,-100\n"))
+    assert table.likely == {"user": "IMEI", "rsrp_dbm": "RSRP"}
+    assert "--columns user=IMEI,rsrp_dbm=RSRP" in table.notes[1]
+
+
+def test_unusable_rows_are_counted_once_each(tmp_path):
+    text = rows(
+        "1,a,1,2,-100,x",
+        "2,a,1,2,,x",
+        "3,a,1,2,nan,x",
+        "4,a,1,2,?,x",
+        "5,a,1,2,2147483647,x",
+        "6,a,1,2,-160.5,x",
+        "7,a,1,2,-100,",
+        "8,a,1,2,,NaN",
+    )
+    path = write(tmp_path, text)
+    table = read_table(path)
+    assert table.counts == {"cell_missing": 2, "rsrp_missing": 3, "rsrp_out_of_range": 2}
+    assert table.usable.sum() == 1
+    assert table.cells == ("x",)
+    counts = read_trace(path).counts
+    assert counts["rows_read"] == 8 == sum(n for reason, n in counts.items() if reason != "rows_read")
+
+
+TIME_REMEDY = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
+PLAIN = "time_s,user,lat,lon\n"
+BAD = {
+    "lat not a number": (PLAIN + "1,a,1,2\n2,a,abc,2\n", "line 3, column lat: 'abc' is not a finite number in [-90, 90]; correct or remove the line"),
+    "lat empty": (PLAIN + "1,a,,2\n", "line 2, column lat: '' is not a finite number in [-90, 90]; correct or remove the line"),
+    "lat nan": (PLAIN + "1,a,NaN,2\n", "line 2, column lat: 'NaN' is not a finite number in [-90, 90]; correct or remove the line"),
+    "lat underscore": (PLAIN + "1,a,1_0,2\n", "line 2, column lat: '1_0' is not a finite number in [-90, 90]; correct or remove the line"),
+    "lat too large": (PLAIN + "1,a,90.5,2\n", "line 2, column lat: '90.5' is out of bounds in [-90, 90]; correct or remove the line"),
+    "lon too small": (PLAIN + "1,a,1,-180.1\n", "line 2, column lon: '-180.1' is out of bounds in [-180, 180]; correct or remove the line"),
+    "line after a quoted newline": (PLAIN + '1,"a\nb",1,2\n\n2,c,x,2\n', "line 5, column lat: 'x' is not a finite number in [-90, 90]; correct or remove the line"),
+    "time empty": (PLAIN + "1,a,1,2\n,a,1,2\n", "line 3, column time_s: '' is not a time between 1970 and 2100 in epoch seconds, as line 2 is taken to be; " + TIME_REMEDY),
+    "time of another form": (PLAIN + "1,a,1,2\n1619039402000,a,1,2\n", "line 3, column time_s: '1619039402000' is not a time between 1970 and 2100 in epoch seconds, as line 2 is taken to be; " + TIME_REMEDY),
+    "time as digits": (PLAIN + "20210421141953,a,1,2\n", "line 2, column time_s: '20210421141953' is not a time between 1970 and 2100 in epoch milliseconds, as line 2 is taken to be; " + TIME_REMEDY),
+    "time naive": (PLAIN + "2021-04-21T14:19:53,a,1,2\n", "line 2, column time_s: '2021-04-21T14:19:53' has no time zone; " + TIME_REMEDY),
+    "time unknown": (PLAIN + "noon,a,1,2\n", "line 2, column time_s: 'noon' is not a time; " + TIME_REMEDY),
+    "number among ISO": (PLAIN + "2021-04-21T14:19:53Z,a,1,2\n5,a,1,2\n", "line 3, column time_s: '5' is a number among ISO 8601 times; " + TIME_REMEDY),
+    "time backwards": (PLAIN + "5,a,1,2\n6,b,1,2\n4,a,1,2\n", "line 4, column time_s: '4' is before '5' of the same user at line 2; sort the rows of each user by time"),
+    "user empty": (PLAIN + "5,a,1,2\n6,,1,2\n", "line 3, column user: '' is no user; name one or remove the line"),
+    "too few fields": (PLAIN + "5,a,1,2\n6,a,1\n", "line 3: 3 fields, but the header has 4; correct or remove the line (is the file cut short?)"),
+    "too many fields": (PLAIN + "5,a,1,2,3\n", "line 2: 5 fields, but the header has 4; correct or remove the line (is the file cut short?)"),
+    "open quote": (PLAIN + '5,"a,1,2\n', "line 2: not CSV (unexpected end of data); correct the quoting"),
+    "header only": (PLAIN, "has a header but no rows; give a file with at least one row"),
+    "first line empty": ("\n" + PLAIN, "line 1 is empty; begin the file with a header such as time_s,user,lat,lon"),
+    "header twice": ("time_s,lat,lat,lon\n1,2,3,4\n", "line 1: lat stands twice in the header; rename one"),
+    "no header": ("5,7,1,2\n6,7,1,2\n", "line 1: no column time_s, lat, lon; the file has 5, 7, 1, 2; these are data: put a header such as time_s,user,lat,lon above them"),
+    "other headers": ("timestamp,Latitude,lon,RSRP\n1,2,3,4\n", "line 1: no column time_s, lat; the file has timestamp, Latitude, lon, RSRP; try --columns time_s=timestamp,lat=Latitude,rsrp_dbm=RSRP"),
+    "metres": ("time_s,x_m,y_m\n1,2,3\n", "line 1: no column lat, lon; the file has time_s, x_m, y_m; add what is missing, or name its header with --columns lat=HEADER,lon=HEADER"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_text_is_refused_in_one_line(tmp_path, case):
+    text, problem = BAD[case]
+    path = write(tmp_path, text)
+    glue = " " if problem.startswith(("line 1 is",)) else " "
+    assert line_of(lambda: read_table(path)) == f"{path}:{glue}{problem}"
+
+
+BYTES = {
+    "empty": ("t.csv", b"", "the file is empty (0 bytes); give a CSV file with a header and rows"),
+    "not gzip": (
+        "t.csv.gz",
+        b"time_s",
+        "named .gz but not gzip (begins with b'time'); rename or compress it",
+    ),
+    "not UTF-8": ("t.csv", b"time_s,lat\n1,\xff\n", "line 2: byte 0xff is not UTF-8; save the file as UTF-8"),
+    "binary": ("t.csv", b"a,b\n\n\0\1", "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 CSV file"),
+}
+
+
+@pytest.mark.parametrize("case", BYTES)
+def test_bad_bytes_are_refused_in_one_line(tmp_path, case):
+    name, raw, problem = BYTES[case]
+    path = tmp_path / name
+    path.write_bytes(raw)
+    assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
+
+
+def test_a_gzip_cut_short_or_damaged_is_refused(tmp_path):
+    whole = gzip.compress(GOOD.encode())
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(whole[:-12])
+    problem = f"gzip data cut short after {len(whole) - 12} bytes; copy the file again"
+    assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
+    path.write_bytes(whole[:-8] + b"\0" * 8)
+    assert line_of(lambda: read_table(path)).startswith(f"{path}: gzip data damaged (CRC check failed")
+
+
+def test_a_path_that_cannot_be_read_is_refused(tmp_path):
+    path = tmp_path / "absent.csv"
+    problem = "cannot be read (No such file or directory); check the path"
+    assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
+    assert line_of(lambda: read_table(tmp_path)).startswith(f"{tmp_path}: cannot be read (")
+
+
+def test_wrong_column_maps_are_refused(tmp_path):
+    path = write(tmp_path, GOOD)
+    problem = "'latitude' is not one of our names; use time_s, lat, lon, user, rsrp_dbm, cell, speed_mps"
+    assert line_of(lambda: read_table(path, {"latitude": "lat"})) == f"{path}: columns: {problem}"
+    problem = (
+        "the file has no such column (it has time_s, user, lat, lon, rsrp_dbm, cell); did you mean rsrp_dbm?"
+    )
+    assert line_of(lambda: read_table(path, {"rsrp_dbm": "rsrp_db"})) == (
+        f"{path}: columns: rsrp_dbm=rsrp_db: {problem}"
+    )
+
+
+# --- choosing rows -----------------------------------------------------------------------------------------
+
+
+def test_a_trace_is_in_local_metres_and_seconds_from_local_midnight(tmp_path):
+    text = rows(
+        f"{T0},a,34.0,-118.5", f"{T0 + 1},a,34.0,-118.5", f"{T0 + 2},a,34.009,-118.5", header=PLAIN.strip()
+    )
+    trace = read_trace(write(tmp_path, text), outlier_sigmas=None, timezone="America/Los_Angeles")
+    assert (trace.origin_lat, trace.origin_lon) == (34.0, -118.5)
+    np.testing.assert_allclose(trace.position_m[:2], 0.0, atol=1e-6)
+    # a degree of latitude at 34 N on WGS84 is 110,922 m
+    np.testing.assert_allclose(trace.position_m[2], [0.0, 110_922 * 0.009], atol=0.1)
+    assert trace.first_day == date(2021, 4, 21)
+    assert trace.time_s[0] == 14 * 3600 + 10 * 60 + 2
+    assert (trace.rsrp_dbm, trace.cell, trace.cells) == (None, None, ())
+
+
+def test_points_astride_the_antimeridian_stay_together(tmp_path):
+    text = rows("1,a,-17,179.999", "2,a,-17,-179.999", "3,a,-17,-179.999", header=PLAIN.strip())
+    trace = read_trace(write(tmp_path, text), outlier_sigmas=None)
+    assert trace.area.side_m[0] == pytest.approx(213, abs=1)
+    assert trace.origin_lon == pytest.approx(-179.999)
+
+
+def test_time_zone_by_longitude_is_said(tmp_path):
+    trace = read_trace(write(tmp_path, GOOD))
+    assert trace.timezone == "UTC-08:00"
+    assert trace.time_s[0] == 13 * 3600 + 10 * 60 + 2
+    assert any("UTC-08:00 by longitude" in note for note in trace.notes)
+
+
+def test_after_a_clock_change_elapsed_time_goes_on(tmp_path):
+    start = datetime(2021, 3, 28, 0, 0, tzinfo=UTC).timestamp()  # Paris leaves winter time at 01:00 UTC
+    text = rows(f"{start},a,48,2", f"{start + 86400},a,48,2", header=PLAIN.strip())
+    trace = read_trace(write(tmp_path, text), timezone="Europe/Paris")
+    assert trace.time_s.tolist() == [3600.0, 3600.0 + 86400.0]
+
+
+def test_an_unknown_time_zone_names_the_nearest(tmp_path):
+    problem = line_of(lambda: read_trace(write(tmp_path, GOOD), timezone="America/Los_Angles"))
+    assert problem.startswith(
+        "timezone: 'America/Los_Angles' is no IANA time zone; did you mean America/Los_Angeles"
+    )
+
+
+def test_windows_boxes_and_cells_keep_what_they_say(tmp_path):
+    path = write(tmp_path, GOOD)
+    everything = read_trace(path, cell="all", outlier_sigmas=None)
+    assert everything.counts["rows_used"] == 4
+    window = read_trace(path, cell="all", t0=T0 + 1, t1="2021-04-21T21:11:02Z", outlier_sigmas=None)
+    assert (window.counts["rows_used"], window.counts["outside_window"]) == (1, 3)
+    box = read_trace(path, cell="all", area_deg=(34.0, -118.495, 34.0105, -118.485), outlier_sigmas=None)
+    assert (box.counts["rows_used"], box.counts["outside_area"]) == (2, 2)
+    assert box.users == ("all",)
+    y = read_trace(path, cell="y", users="id")
+    assert (y.users, y.cells, y.cell.tolist(), y.rsrp_dbm.tolist()) == (("a",), ("y",), [0], [-90.0])
+
+
+def test_without_a_cell_the_busiest_is_taken_and_said(tmp_path):
+    trace = read_trace(write(tmp_path, GOOD))
+    assert trace.cells == ("x",)
+    assert trace.notes[0] == "cell: x chosen, the busiest; busiest cells (rows): x (3), y (1)"
+
+
+def test_choices_that_leave_nothing_are_refused(tmp_path):
+    path = write(tmp_path, GOOD)
+    where = "the file covers 2021-04-21T21:10:02Z to 2021-04-21T21:11:02Z, lat 34.01000 to 34.02000, lon -118.49000 to -118.48000"
+    assert line_of(lambda: read_trace(path, t1=T0)) == (
+        f"{path}: no row is left (rows_read 4, outside_window 4); {where}; widen t0, t1 or area_deg"
+    )
+    assert line_of(lambda: read_trace(path, cell="xy")) == (
+        f"{path}: cell: no row of 'xy'; did you mean x or y? busiest cells (rows): x (3), y (1); use one, or all"
+    )
+    bare = write(tmp_path, PLAIN + "1,a,1,2\n", "bare.csv")
+    assert line_of(lambda: read_trace(bare, cell="x")) == (
+        f"{bare}: cell: 'x' asked for, but the file has no column cell; "
+        "leave cell out, or try --columns cell=HEADER"
+    )
+    useless = write(tmp_path, rows("1,a,1,2,,x"), "useless.csv")
+    assert line_of(lambda: read_trace(useless)) == (
+        f"{useless}: no row is usable (rows_read 1, rsrp_missing 1); check those columns of the file"
+    )
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"users": "phone"},
+        {"outlier_sigmas": 0.0},
+        {"outlier_sigmas": float("nan")},
+        {"round_s": 0.0},
+        {"area_deg": (1.0, 1.0, 0.0, 2.0)},
+        {"t0": "2021-04-21"},
+        {"t0": float("nan")},
+        {"t0": 5.0, "t1": 5.0},
+    ],
+)
+def test_choices_out_of_bounds_are_refused(tmp_path, choice):
+    path = write(tmp_path, GOOD)
+    assert line_of(lambda: read_trace(path, **choice)).startswith(f"{path}: {next(iter(choice))}: ")
+
+
+def test_outliers_are_told_by_cell(tmp_path):
+    near = [f"{i},a,34.{i % 2:04d},-118,-100,x" for i in range(40)]
+    far = [f"{i},b,35.{i % 2:04d},-118,-100,y" for i in range(40)]
+    path = write(tmp_path, rows(*near, *far, "50,c,35,-118,-100,x"))
+    kept = read_trace(path, cell="all", users="id")
+    assert kept.users == ("a", "b")  # c is as far from its cell as b would be, but b's cell is there
+    assert (kept.counts["outlier"], kept.counts["rows_used"]) == (1, 80)
+    assert read_trace(path, cell="all", users="id", outlier_sigmas=None).counts["outlier"] == 0
+
+
+def test_exact_duplicates_are_dropped_and_counted(tmp_path):
+    text = rows(
+        "1,a,1,2,-100,x",
+        "1,b,1,2,-100,x",
+        "1,a,1,2,-100,x",
+        "1,a,1,2,-101,x",
+        "1,a,1,2,-100,y",
+        "1,a,1,2,-100,x",
+    )
+    trace = read_trace(write(tmp_path, text), cell="all")
+    assert (trace.counts["duplicate"], trace.counts["rows_used"]) == (2, 4)
+
+
+# --- users -------------------------------------------------------------------------------------------------
+
+NOON_S = 1_619_092_800  # 2021-04-22T12:00:00Z
+TWO_DAYS = PLAIN + f"{NOON_S},a,1,2\n{NOON_S + 86400},c,1,2\n{NOON_S + 5},b,1,2\n{NOON_S + 9},a,1,2\n"
+
+
+def test_users_may_be_ids_days_or_one_target(tmp_path):
+    path = write(tmp_path, TWO_DAYS)
+    ids = read_trace(path, users="id")
+    assert [(ids.users[u], t - 43200) for u, t in zip(ids.user, ids.time_s, strict=True)] == [
+        ("a", 0), ("a", 9), ("c", 86400), ("b", 5),
+    ]  # fmt: skip
+    days = read_trace(path, users="day")
+    assert days.users == ("2021-04-22", "2021-04-23")
+    assert days.user.tolist() == [0, 0, 0, 1]
+    whole = read_trace(path, users="all")
+    assert whole.users == ("all",)
+    assert (whole.time_s - 43200).tolist() == [0, 5, 9, 86400]
+
+
+def test_auto_users_are_ids_if_one_of_them_spans_two_rounds(tmp_path):
+    path = write(tmp_path, TWO_DAYS)
+    whole = read_trace(path, users="auto", round_s=86400.0)
+    assert whole.users == ("all",)
+    assert whole.notes[-1] == "users: all rows are one target: no user has rows in two rounds of 86400 s"
+    ids = read_trace(path, users="auto", round_s=9.0)
+    assert ids.users == ("a", "c", "b")
+
+
+# --- places ------------------------------------------------------------------------------------------------
+
+
+def stay(x_m: float, start_h: float, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """n rows at (x_m, 50), 2 m apart, from hour start_h."""
+    x = x_m + 2.0 * np.arange(n)
+    return np.column_stack([x, np.full(n, 50.0)]), start_h * 3600 + 60.0 * np.arange(n)
+
+
+def places_of(*stays: tuple[np.ndarray, np.ndarray], first_day: date = date(2021, 4, 21)):
+    position_m = np.concatenate([p for p, _ in stays])
+    return home_and_work(position_m, np.concatenate([t for _, t in stays]), Clock(first_day))
+
+
+def test_home_is_where_nights_are_and_work_where_office_hours_are():
+    home_m, work_m = places_of(stay(20, 1, 10), stay(5020, 11, 5), stay(9020, 19, 50))
+    np.testing.assert_allclose(home_m, [29, 50])
+    np.testing.assert_allclose(work_m, [5024, 50])
+
+
+def test_weekends_are_not_work():
+    saturday = date(2021, 4, 24)
+    _, work_m = places_of(stay(20, 1, 10), stay(5020, 11, 50), stay(9020, 24 * 2 + 11, 5), first_day=saturday)
+    np.testing.assert_allclose(work_m, [9024, 50])
+
+
+def test_work_is_not_home():
+    home_m, work_m = places_of(stay(20, 1, 10), stay(40, 11, 20), stay(5020, 12, 5))
+    np.testing.assert_allclose(work_m, [5024, 50])
+    home_m, work_m = places_of(stay(20, 1, 10), stay(40, 11, 20))
+    assert np.isfinite(home_m).all()
+    assert np.isnan(work_m).all()
+
+
+def test_without_telling_hours_the_densest_places_count():
+    home_m, work_m = places_of(stay(20, 8, 10), stay(5020, 18, 5), stay(9020, 20, 3))
+    np.testing.assert_allclose(home_m, [29, 50])
+    np.testing.assert_allclose(work_m, [5024, 50])
+
+
+def test_without_rows_there_is_no_place():
+    home_m, work_m = home_and_work(np.full((3, 2), np.nan), np.arange(3.0), Clock(date(2021, 4, 21)))
+    assert np.isnan(home_m).all()
+    assert np.isnan(work_m).all()
+
+
+# --- replay ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def walk(tmp_path) -> Replay:
+    """Three users, 200 rows at irregular times in two hours, many of them equal."""
+    rng = np.random.default_rng(5)
+    time_s = T0 + np.sort(rng.integers(0, 7200, 200))
+    text = rows(
+        *(
+            f"{t},{'abc'[i % 3]},{34 + i / 1e5:.5f},-118.5,{-100 + i % 7},{'xy'[i % 2]}"
+            for i, t in enumerate(time_s)
+        )
+    )
+    return Replay(trace=str(write(tmp_path, text)), cell="all", users="id", outlier_sigmas=None)
+
+
+def replayed(part: Replay, edges: np.ndarray) -> list[Fixes]:
+    state, pieces = part.start(np.arange(3), GROUND), []
+    for t0_s, t1_s in zip(edges[:-1], edges[1:], strict=True):
+        state, fixes = part.advance(state, t0_s, t1_s, GROUND)
+        assert ((fixes.time_s >= t0_s) & (fixes.time_s < t1_s)).all()
+        order = np.lexsort((fixes.time_s, fixes.ue))
+        assert (order == np.arange(len(fixes))).all()
+        pieces.append(fixes)
+    return pieces
+
+
+def test_windows_partition_the_rows(walk):
+    trace = walk.load(86400.0)
+    edges = np.append(np.linspace(trace.time_s[0], trace.time_s.max(), 23), np.inf)
+    fixes = Fixes.join(replayed(walk, edges))
+    order = np.lexsort((fixes.time_s, fixes.ue))
+    np.testing.assert_array_equal(fixes.ue[order], trace.user)
+    np.testing.assert_array_equal(fixes.time_s[order], trace.time_s)
+    np.testing.assert_array_equal(fixes.position_m[order], trace.position_m)
+    np.testing.assert_array_equal(fixes.rsrp_dbm[order], trace.rsrp_dbm)
+    np.testing.assert_array_equal(fixes.cell[order], trace.cell)
+
+
+def test_position_is_the_last_fix_while_it_is_fresh(walk):
+    trace = walk.load(86400.0)
+    start = walk.start(np.arange(3), GROUND)
+    assert np.isnan(start["position_m"]).all()
+    part = walk.model_copy(update={"absent_after_s": 90.0})
+    # jumps forward and back: the position depends on the end of the window alone
+    for t1_s in trace.time_s.min() + np.array([0.0, 600.0, 601.0, 3000.0, 60.0, 7000.0, 9000.0]):
+        start, _ = part.advance(start, t1_s - 1, t1_s, GROUND)
+        for ue in range(3):
+            before = np.flatnonzero((trace.user == ue) & (trace.time_s < t1_s))
+            fresh = before.size and t1_s - trace.time_s[before[-1]] <= 90.0
+            expected = trace.position_m[before[-1]] if fresh else [np.nan, np.nan]
+            np.testing.assert_array_equal(start["position_m"][ue], expected)
+
+
+def test_advance_leaves_the_state_it_was_given(walk):
+    state = walk.start(np.arange(3), GROUND)
+    before = {key: np.copy(value) for key, value in state.items()}
+    walk.advance(state, 0.0, 1e9, GROUND)
+    for key, value in state.items():
+        np.testing.assert_array_equal(value, before[key])
+
+
+def test_the_clock_may_jump_from_row_to_row(walk):
+    trace = walk.load(86400.0)
+    state, now_s, seen = walk.start(np.arange(3), GROUND), 0.0, []
+    while (wake_s := walk.wake_s(state, now_s, GROUND)) < np.inf:
+        state, fixes = walk.advance(state, wake_s, np.nextafter(wake_s, np.inf), GROUND)
+        assert len(fixes)
+        seen += fixes.time_s.tolist()
+        now_s = np.nextafter(wake_s, np.inf)
+    np.testing.assert_array_equal(seen, np.sort(trace.time_s))
+
+
+def test_fewer_ues_play_the_first_users_and_more_are_refused(walk):
+    trace = walk.load(86400.0)
+    _, fixes = walk.advance(walk.start(np.arange(2), GROUND), 0.0, 1e9, GROUND)
+    assert len(fixes) == (trace.user < 2).sum()
+    problem = "ues: 4 are more than the 3 users of the trace; ask for fewer"
+    assert line_of(lambda: walk.start(np.arange(4), GROUND)) == problem
+
+
+def test_a_trace_without_signals_leaves_them_to_the_radio(tmp_path):
+    part = Replay(trace=str(write(tmp_path, TWO_DAYS)), users="id")
+    _, fixes = part.advance(part.start(np.arange(3), GROUND), 0.0, 1e9, GROUND)
+    assert (fixes.rsrp_dbm, fixes.cell) == (None, None)
+    assert len(fixes) == 4
+
+
+def test_places_of_a_replay_are_those_of_each_user(walk):
+    trace = walk.load(86400.0)
+    places = walk.places(walk.start(np.arange(3), GROUND), GROUND)
+    for ue in range(3):
+        mine = trace.user == ue
+        home_m, work_m = home_and_work(trace.position_m[mine], trace.time_s[mine], GROUND.clock)
+        np.testing.assert_array_equal(places.home_m[ue], home_m)
+        np.testing.assert_array_equal(places.work_m[ue], work_m)
+
+
+def test_a_trace_is_read_once_until_the_file_changes(walk):
+    first = walk.load(3600.0)
+    assert walk.load(3600.0) is first
+    assert not first.time_s.flags.writeable
+    path = Path(walk.trace)
+    path.write_text(path.read_text().replace(",a,", ",z,"))
+    os.utime(path, (1, 1))
+    assert walk.load(3600.0).users[0] == "z"
+
+
+def test_a_missing_trace_is_refused_when_it_is_loaded(tmp_path):
+    part = Replay(trace=str(tmp_path / "absent.csv"))
+    problem = "cannot be read (No such file or directory); check the path"
+    assert line_of(lambda: part.load(86400.0)) == f"{part.trace}: {problem}"
+
+
+# --- inspecting --------------------------------------------------------------------------------------------
+
+
+def test_inspection_fits_a_screen_and_suggests_a_command(tmp_path):
+    path = write(tmp_path, GOOD.replace("rsrp_dbm", "RSRP"))
+    text = inspect_trace(path, {"rsrp_dbm": "RSRP"})
+    lines = text.splitlines()
+    assert len(lines) < 40
+    assert lines[-1].split(maxsplit=1)[1] == (
+        f"netsim replay {path} --columns rsrp_dbm=RSRP --cell x --round 1h"
+    )
+    assert "from -100.5 to -80.0, median -92.5" in text
+
+
+def test_inspection_of_one_bare_row(tmp_path):
+    text = inspect_trace(write(tmp_path, "time_s,lat,lon\n5,1,2\n"))
+    assert "no user has two fixes at different times" in text
+    assert "no column rsrp_dbm" in text
+    assert "all rows belong to one user" in text
+
+
+# --- measured data -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif("NETSIM_DATA" not in os.environ, reason="NETSIM_DATA does not name the folder of traces")
+def test_santa_monica_has_the_published_rows():
+    path = Path(os.environ["NETSIM_DATA"]) / "rsrp_santamonica_att_2021.csv.gz"
+    choice = {"cell": "850-329", "timezone": "America/Los_Angeles"}
+    trace = read_trace(path, users="id", outlier_sigmas=None, **choice)
+    assert trace.counts["rows_used"] == 17_819
+    assert len(trace.users) == 57
+    assert len(read_trace(path, users="day", outlier_sigmas=None, **choice).users) == 16
