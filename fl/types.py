@@ -182,15 +182,13 @@ class Model:
 
 @dataclass(frozen=True)
 class DatasetStatistics:
-    """Mean and standard deviation of all data of each cell: mean_m, std_m (n_model, 2), label (n_model,).
+    """Mean and standard deviation of all positions measured in each cell: mean_m, std_m (n_model, 2).
 
     Publishing them gives away where the users are on average; the paper's experiments do it.
     """
 
     mean_m: FloatArray
     std_m: FloatArray
-    label_mean_dbm: FloatArray
-    label_std_db: FloatArray
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,17 @@ class World:
         self.catch_up()
         return np.asarray(self.state["position_m"])
 
+    def memory(self) -> State:
+        """What a resumed run needs of this world; what `build_world` makes again is left out."""
+        self.catch_up()
+        return {k: v for k, v in self.state.items() if k not in self.mobility.rebuilt}
+
+    def resume(self, memory: State, time_s: float) -> None:
+        """Continue at time_s from the memory of an earlier run of the same world, before any event."""
+        self.env = simpy.Environment(initial_time=time_s)
+        self.state, self.moved_s = {**self.state, **memory}, time_s
+        self.env.process(self.live())
+
     def links(self) -> Links:
         """The radio now."""
         return self.budget.links(float(self.env.now), self.position_m())

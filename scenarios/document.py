@@ -137,7 +137,9 @@ def _syntax(error: YAMLError, name: str) -> str:
         return f"{name}:{mark.line + 1}: column {mark.column + 1}: a tab in the indentation; use spaces"
     if error.context:
         problem += f", {error.context}"
-    if opened is not None and opened.line != mark.line:
+    if opened is not None and "stream" in problem:  # what is never closed is found at the end of the file
+        mark = opened
+    elif opened is not None and opened.line != mark.line:
         problem += f" that starts on line {opened.line + 1}"
     return one_line(f"{name}:{mark.line + 1}: column {mark.column + 1}: {problem}; correct the YAML")
 

@@ -136,8 +136,8 @@ def flow(value: Any) -> str:
         return "{" + ", ".join(f"{flow(k)}: {flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (tuple, list, set, frozenset)):
         return "[" + ", ".join(map(flow, value)) + "]"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e6:
-        return str(int(value))  # bounds read `> 0`, not `> 0.0`
+    if isinstance(value, float) and float(f"{value:g}") == value:
+        return f"{value:g}"  # bounds read `> 0` and `<= 1e+09`, not `> 0.0`
     if isinstance(value, str):
         plain = re.fullmatch(r"[^\W\d][\w./+-]*", value) and value.lower() not in ("true", "false", "null")
         return value if plain else repr(value)

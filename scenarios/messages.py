@@ -107,8 +107,18 @@ def explain(error: ValidationError, document: Document, model: type[BaseModel]) 
     lines = {}
     for spot, details in _without_vain_tries(found):
         place, text = _describe(spot, details)
+        if details["type"] == "value_error":
+            place, text = _narrowed(place, text, document)
         lines[one_line(f"{document.at(place)}: {text}")] = document.line(place)
     return sorted(lines, key=lambda line: lines[line])
+
+
+def _narrowed(place: Place, text: str, document: Document) -> tuple[Place, str]:
+    """A validator may start with a path below its own place (`data.cell: ...`): point at that line."""
+    path, _, rest = text.partition(": ")
+    below = tuple(int(i) if i else key for key, i in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path))
+    there = (*place, *below)
+    return (there, rest) if rest and below and there in document.lines else (place, text)
 
 
 Found = list[tuple[Spot, ErrorDetails]]
@@ -147,7 +157,7 @@ def _describe(spot: Spot, details: ErrorDetails) -> tuple[Place, str]:
         bound = bounds(unwrap(spot.expected)[1]) or _BOUNDS[kind].format(**context)
         return spot.place, f"must be {bound}{spot.unit}, {got}"
     if kind in ("value_error", "assertion_error"):  # our own validators speak for themselves
-        return spot.place, "; ".join(str(context["error"]).splitlines())
+        return spot.place, " ".join(str(context["error"]).splitlines())
     ours = _PLAIN.get(kind, details["msg"][:1].lower() + details["msg"][1:])
     return spot.place, f"{ours.format(**context) if kind in _PLAIN else ours}, {got}"
 
@@ -173,7 +183,7 @@ def _unknown_key(spot: Spot, value: Any) -> tuple[Place, str]:
     base = unwrap(spot.owner)[0]
     keys = list(getattr(base, "model_fields", {}))
     key = str(spot.place[-1])
-    return spot.place, f"unknown key {_shown(key)}; {nearest(key, keys)}keys here: {', '.join(keys)}"
+    return spot.place, f"unknown key {_shown(key)}{nearest(key, keys) or ';'} keys here: {', '.join(keys)}"
 
 
 def _missing(spot: Spot, value: Any) -> tuple[Place, str]:
@@ -191,8 +201,8 @@ def _kind(spot: Spot, value: Any) -> tuple[Place, str]:
     if "kind" not in value:
         return spot.place, f"needs a 'kind'; one of {', '.join(kinds)}"
     kind = value["kind"]
-    hint = nearest(kind, kinds) if isinstance(kind, str) else ""
-    return (*spot.place, "kind"), f"unknown kind {_shown(kind)}; {hint}kinds here: {', '.join(kinds)}"
+    hint = isinstance(kind, str) and nearest(kind, kinds)
+    return (*spot.place, "kind"), f"unknown kind {_shown(kind)}{hint or ';'} kinds here: {', '.join(kinds)}"
 
 
 _SAY: dict[str, Callable[[Spot, Any], tuple[Place, str]]] = {
@@ -215,14 +225,21 @@ def _remedy(annotation: Any, value: Any) -> str:
     entries = [get_args(t)[0] for t in types if get_origin(t) is tuple and get_args(t)[-1] is Ellipsis]
     if slot is not None:
         return f"write {{kind: {value}}}" if isinstance(value, str) and value in slot.parts else ""
-    if entries and value is not None and not isinstance(value, list):
-        fits = isinstance(value, dict) == in_words(entries[0]).startswith("a mapping")
-        return f"write [{_cut(flow(value))}]" if fits else ""
+    if any(_fits(entry, value) for entry in entries):
+        return f"write [{_cut(flow(value))}]"
     if isinstance(value, str):
         return _remedy_for_word(types, value)
     if int in types and isinstance(value, float) and value.is_integer():
         return f"write {value:.0f}"
     return f"write '{flow(value)}' with quotes" if str in types and type(value) in (int, float) else ""
+
+
+def _fits(annotation: Any, value: Any) -> bool:
+    """Roughly: whether a value would do as an entry of a list."""
+    if isinstance(value, dict):
+        return in_words(annotation).startswith("a mapping")
+    base = unwrap(annotation)[0]
+    return type(value) is base or (base is float and type(value) is int)
 
 
 def _remedy_for_word(types: list[Any], value: str) -> str:
@@ -232,7 +249,7 @@ def _remedy_for_word(types: list[Any], value: str) -> str:
     if {int, float} & set(types) and (number := _NUMBER.fullmatch(value)):
         return "write the number alone" if number[1] else "write it without quotes, commas or _"
     words = [w for t in types if get_origin(t) is Literal for w in get_args(t) if isinstance(w, str)]
-    return nearest(value, words).strip()
+    return nearest(value, words).removeprefix("; ")
 
 
 _NUMBER = re.compile(r"[-+]?\d[\d_.,]*(?:[eE][-+]?\d+)?\s*([A-Za-z%][\w/%]*)?")
@@ -258,7 +275,7 @@ def _cut(text: str) -> str:
 
 
 def nearest(word: str, words: list[str]) -> str:
-    """`did you mean 'x'? ` or nothing."""
-    close = get_close_matches(word.lower().replace(" ", "_"), words, 1, 0.6)
+    """`; did you mean 'x'?` or nothing."""
+    close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, 1, 0.6)
     close = close or [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)]
-    return f"did you mean '{close[0]}'? " if close else ""
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -3,6 +3,7 @@
 import gzip
 import os
 from datetime import UTC, date, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -136,42 +137,78 @@ def test_unusable_rows_are_counted_once_each(tmp_path):
     assert counts["rows_read"] == 8 == sum(n for reason, n in counts.items() if reason != "rows_read")
 
 
-TIME_REMEDY = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
+MEND = "correct or remove the line"
+LAT = f"is not a number in [-90, 90]; {MEND}"
+LON = f"is not a number in [-180, 180]; {MEND}"
+FORMS = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
+SECONDS = f"is not a time between 1970 and 2100 in epoch seconds, as line 2 is taken to be; {FORMS}"
+MILLISECONDS = SECONDS.replace("epoch seconds, as", "epoch milliseconds, as")
+WIDTH = f"fields, but the header has 4; {MEND} (is the file cut short?)"
+NONE = "line 1: no column"
+SAMPLE = "a header such as time_s,user,lat,lon"
 PLAIN = "time_s,user,lat,lon\n"
+ISO = "2021-04-21T14:19:53"
 BAD = {
-    "lat not a number": (PLAIN + "1,a,1,2\n2,a,abc,2\n", "line 3, column lat: 'abc' is not a finite number in [-90, 90]; correct or remove the line"),
-    "lat empty": (PLAIN + "1,a,,2\n", "line 2, column lat: '' is not a finite number in [-90, 90]; correct or remove the line"),
-    "lat nan": (PLAIN + "1,a,NaN,2\n", "line 2, column lat: 'NaN' is not a finite number in [-90, 90]; correct or remove the line"),
-    "lat underscore": (PLAIN + "1,a,1_0,2\n", "line 2, column lat: '1_0' is not a finite number in [-90, 90]; correct or remove the line"),
-    "lat too large": (PLAIN + "1,a,90.5,2\n", "line 2, column lat: '90.5' is out of bounds in [-90, 90]; correct or remove the line"),
-    "lon too small": (PLAIN + "1,a,1,-180.1\n", "line 2, column lon: '-180.1' is out of bounds in [-180, 180]; correct or remove the line"),
-    "line after a quoted newline": (PLAIN + '1,"a\nb",1,2\n\n2,c,x,2\n', "line 5, column lat: 'x' is not a finite number in [-90, 90]; correct or remove the line"),
-    "time empty": (PLAIN + "1,a,1,2\n,a,1,2\n", "line 3, column time_s: '' is not a time between 1970 and 2100 in epoch seconds, as line 2 is taken to be; " + TIME_REMEDY),
-    "time of another form": (PLAIN + "1,a,1,2\n1619039402000,a,1,2\n", "line 3, column time_s: '1619039402000' is not a time between 1970 and 2100 in epoch seconds, as line 2 is taken to be; " + TIME_REMEDY),
-    "time as digits": (PLAIN + "20210421141953,a,1,2\n", "line 2, column time_s: '20210421141953' is not a time between 1970 and 2100 in epoch milliseconds, as line 2 is taken to be; " + TIME_REMEDY),
-    "time naive": (PLAIN + "2021-04-21T14:19:53,a,1,2\n", "line 2, column time_s: '2021-04-21T14:19:53' has no time zone; " + TIME_REMEDY),
-    "time unknown": (PLAIN + "noon,a,1,2\n", "line 2, column time_s: 'noon' is not a time; " + TIME_REMEDY),
-    "number among ISO": (PLAIN + "2021-04-21T14:19:53Z,a,1,2\n5,a,1,2\n", "line 3, column time_s: '5' is a number among ISO 8601 times; " + TIME_REMEDY),
-    "time backwards": (PLAIN + "5,a,1,2\n6,b,1,2\n4,a,1,2\n", "line 4, column time_s: '4' is before '5' of the same user at line 2; sort the rows of each user by time"),
-    "user empty": (PLAIN + "5,a,1,2\n6,,1,2\n", "line 3, column user: '' is no user; name one or remove the line"),
-    "too few fields": (PLAIN + "5,a,1,2\n6,a,1\n", "line 3: 3 fields, but the header has 4; correct or remove the line (is the file cut short?)"),
-    "too many fields": (PLAIN + "5,a,1,2,3\n", "line 2: 5 fields, but the header has 4; correct or remove the line (is the file cut short?)"),
+    "lat text": (PLAIN + "1,a,1,2\n2,a,abc,2\n", f"line 3, column lat: 'abc' {LAT}"),
+    "lat empty": (PLAIN + "1,a,,2\n", f"line 2, column lat: '' {LAT}"),
+    "lat nan": (PLAIN + "1,a,NaN,2\n", f"line 2, column lat: 'NaN' {LAT}"),
+    "lat infinite": (PLAIN + "1,a,inf,2\n", f"line 2, column lat: 'inf' {LAT}"),
+    "lat underscore": (PLAIN + "1,a,1_0,2\n", f"line 2, column lat: '1_0' {LAT}"),
+    "lat too large": (PLAIN + "1,a,90.5,2\n", f"line 2, column lat: '90.5' {LAT}"),
+    "lon too small": (PLAIN + "1,a,1,-180.1\n", f"line 2, column lon: '-180.1' {LON}"),
+    "after newlines": (PLAIN + '1,"a\nb",1,2\n\n2,c,x,2\n', f"line 5, column lat: 'x' {LAT}"),
+    "long value": (PLAIN + f"1,a,{'x' * 99},2\n", f"line 2, column lat: '{'x' * 37}...' {LAT}"),
+    "time empty": (PLAIN + "1,a,1,2\n,a,1,2\n", f"line 3, column time_s: '' {SECONDS}"),
+    "time nan": (PLAIN + "1,a,1,2\nnan,a,1,2\n", f"line 3, column time_s: 'nan' {SECONDS}"),
+    "time negative": (PLAIN + "-5,a,1,2\n", f"line 2, column time_s: '-5' {SECONDS}"),
+    "time mixed": (PLAIN + "1,a,1,2\n2e12,a,1,2\n", f"line 3, column time_s: '2e12' {SECONDS}"),
+    "time digits": (
+        PLAIN + "20210421141953,a,1,2\n",
+        f"line 2, column time_s: '20210421141953' {MILLISECONDS}",
+    ),
+    "time naive": (PLAIN + f"{ISO},a,1,2\n", f"line 2, column time_s: '{ISO}' has no time zone; {FORMS}"),
+    "time unknown": (PLAIN + "noon,a,1,2\n", f"line 2, column time_s: 'noon' is not a time; {FORMS}"),
+    "number among ISO": (
+        PLAIN + f"{ISO}Z,a,1,2\n5,a,1,2\n",
+        f"line 3, column time_s: '5' is a number among ISO 8601 times; {FORMS}",
+    ),
+    "time backwards": (
+        PLAIN + "5,a,1,2\n6,b,1,2\n4,a,1,2\n",
+        "line 4, column time_s: '4' is before '5' of the same user at line 2; "
+        "sort the rows of each user by time",
+    ),
+    "user empty": (
+        PLAIN + "5,a,1,2\n6,,1,2\n",
+        "line 3, column user: '' is no user; name one or remove the line",
+    ),
+    "too few fields": (PLAIN + "5,a,1,2\n6,a,1\n", f"line 3: 3 {WIDTH}"),
+    "too many fields": (PLAIN + "5,a,1,2,3\n", f"line 2: 5 {WIDTH}"),
     "open quote": (PLAIN + '5,"a,1,2\n', "line 2: not CSV (unexpected end of data); correct the quoting"),
     "header only": (PLAIN, "has a header but no rows; give a file with at least one row"),
-    "first line empty": ("\n" + PLAIN, "line 1 is empty; begin the file with a header such as time_s,user,lat,lon"),
-    "header twice": ("time_s,lat,lat,lon\n1,2,3,4\n", "line 1: lat stands twice in the header; rename one"),
-    "no header": ("5,7,1,2\n6,7,1,2\n", "line 1: no column time_s, lat, lon; the file has 5, 7, 1, 2; these are data: put a header such as time_s,user,lat,lon above them"),
-    "other headers": ("timestamp,Latitude,lon,RSRP\n1,2,3,4\n", "line 1: no column time_s, lat; the file has timestamp, Latitude, lon, RSRP; try --columns time_s=timestamp,lat=Latitude,rsrp_dbm=RSRP"),
-    "metres": ("time_s,x_m,y_m\n1,2,3\n", "line 1: no column lat, lon; the file has time_s, x_m, y_m; add what is missing, or name its header with --columns lat=HEADER,lon=HEADER"),
-}  # fmt: skip
+    "first line empty": ("\n" + PLAIN, f"line 1 is empty; begin the file with {SAMPLE}"),
+    "header twice": ("time_s,lat,lat,lon\n1,2,3,4\n", "line 1: 'lat' stands twice in the header; rename one"),
+    "no header": (
+        "5,7,1,2\n6,7,1,2\n",
+        f"{NONE} time_s, lat, lon; the file has 5, 7, 1, 2; these are data: put {SAMPLE} above them",
+    ),
+    "other headers": (
+        "timestamp,Latitude,lon,RSRP\n1,2,3,4\n",
+        f"{NONE} time_s, lat; the file has timestamp, Latitude, lon, RSRP; "
+        "try --columns time_s=timestamp,lat=Latitude,rsrp_dbm=RSRP",
+    ),
+    "metres": (
+        "time_s,x_m,y_m\n1,2,3\n",
+        f"{NONE} lat, lon; the file has time_s, x_m, y_m; "
+        "add what is missing, or name its header with --columns lat=HEADER,lon=HEADER",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_text_is_refused_in_one_line(tmp_path, case):
     text, problem = BAD[case]
     path = write(tmp_path, text)
-    glue = " " if problem.startswith(("line 1 is",)) else " "
-    assert line_of(lambda: read_table(path)) == f"{path}:{glue}{problem}"
+    assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
 
 
 BYTES = {
@@ -289,12 +326,14 @@ def test_without_a_cell_the_busiest_is_taken_and_said(tmp_path):
 
 def test_choices_that_leave_nothing_are_refused(tmp_path):
     path = write(tmp_path, GOOD)
-    where = "the file covers 2021-04-21T21:10:02Z to 2021-04-21T21:11:02Z, lat 34.01000 to 34.02000, lon -118.49000 to -118.48000"
+    span = "2021-04-21T21:10:02Z to 2021-04-21T21:11:02Z"
+    where = f"the file covers {span}, lat 34.01000 to 34.02000, lon -118.49000 to -118.48000"
     assert line_of(lambda: read_trace(path, t1=T0)) == (
         f"{path}: no row is left (rows_read 4, outside_window 4); {where}; widen t0, t1 or area_deg"
     )
     assert line_of(lambda: read_trace(path, cell="xy")) == (
-        f"{path}: cell: no row of 'xy'; did you mean x or y? busiest cells (rows): x (3), y (1); use one, or all"
+        f"{path}: cell: no row of 'xy'; did you mean y or x? "
+        "busiest cells (rows): x (3), y (1); use one, or all"
     )
     bare = write(tmp_path, PLAIN + "1,a,1,2\n", "bare.csv")
     assert line_of(lambda: read_trace(bare, cell="x")) == (
@@ -330,7 +369,7 @@ def test_outliers_are_told_by_cell(tmp_path):
     far = [f"{i},b,35.{i % 2:04d},-118,-100,y" for i in range(40)]
     path = write(tmp_path, rows(*near, *far, "50,c,35,-118,-100,x"))
     kept = read_trace(path, cell="all", users="id")
-    assert kept.users == ("a", "b")  # c is as far from its cell as b would be, but b's cell is there
+    assert kept.users == ("a", "b")  # c stands where b does, but measures a's cell
     assert (kept.counts["outlier"], kept.counts["rows_used"]) == (1, 80)
     assert read_trace(path, cell="all", users="id", outlier_sigmas=None).counts["outlier"] == 0
 
@@ -442,7 +481,7 @@ def walk(tmp_path) -> Replay:
 
 def replayed(part: Replay, edges: np.ndarray) -> list[Fixes]:
     state, pieces = part.start(np.arange(3), GROUND), []
-    for t0_s, t1_s in zip(edges[:-1], edges[1:], strict=True):
+    for t0_s, t1_s in pairwise(edges):
         state, fixes = part.advance(state, t0_s, t1_s, GROUND)
         assert ((fixes.time_s >= t0_s) & (fixes.time_s < t1_s)).all()
         order = np.lexsort((fixes.time_s, fixes.ue))
@@ -550,6 +589,12 @@ def test_inspection_fits_a_screen_and_suggests_a_command(tmp_path):
         f"netsim replay {path} --columns rsrp_dbm=RSRP --cell x --round 1h"
     )
     assert "from -100.5 to -80.0, median -92.5" in text
+
+
+def test_inspection_counts_what_cannot_be_used(tmp_path):
+    text = inspect_trace(write(tmp_path, rows("1,a,1,2,,x", "1,a,1,2,,x", "2,a,1,2,-100,")))
+    assert "3, of which usable 0, exact duplicates 1" in text
+    assert "cell_missing 1, rsrp_missing 2" in text
 
 
 def test_inspection_of_one_bare_row(tmp_path):

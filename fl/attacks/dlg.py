@@ -17,7 +17,7 @@ from netsim.units import FloatArray
 class Dlg(Attack):
     r"""Iterative reconstruction of a batch's centroid from a whole update.
 
-    Minimises over a position x' (and with `label: free` a label y')
+    Minimises over a position x' (and with `guess_label: free` a label y')
 
         D = 1 - cos( g(x', y'; w_before), -u )
 
@@ -36,7 +36,7 @@ class Dlg(Attack):
     """L-BFGS, or Adam at 0.1 halved every 150 iterations"""
     iterations: int = Field(default=60, ge=1, le=100_000)
     """at the most"""
-    label: Literal["frozen", "free"] = "frozen"
+    guess_label: Literal["frozen", "free"] = "frozen"
     """whether the label is searched for as well"""
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 2"
@@ -96,7 +96,7 @@ class Dlg(Attack):
         else:
             owner = view.source_model[rows]
         z = rng.normal("start", owner, (self.starts, 2))
-        if self.label == "frozen":
+        if self.guess_label == "frozen":
             return z
         c = view.model_before.constants
         label = np.zeros(len(rows)) if learner.labels == "standardised" else c["rsrp_mean_dbm"][

@@ -52,9 +52,9 @@ class RsrpNet(FirstLayerLearner):
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """share of hidden units left out at each training step (inverted dropout)"""
     public_rsrp_mean_dbm: float = Field(default=-95.0, ge=-160, le=0)
-    """mean RSRP that the server assumes with `features: public`"""
+    """mean RSRP that everybody assumes: start of the output bias, centre of standardised labels"""
     public_rsrp_std_db: float = Field(default=9.0, gt=0, le=60)
-    """deviation of RSRP that the server assumes with `features: public`"""
+    """deviation of RSRP that everybody assumes: scale of standardised labels"""
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
     example: ClassVar[dict[str, Any]] = {"kind": "rsrp-net", "hidden": [8]}
@@ -85,16 +85,14 @@ class RsrpNet(FirstLayerLearner):
             if public.dataset is None:
                 raise ValueError("features: dataset needs the dataset's statistics")
             centre, scale = public.dataset.mean_m, public.dataset.std_m
-            mean, std = public.dataset.label_mean_dbm, public.dataset.label_std_db
         else:
             centre = np.tile(public.area.centre_m, (n, 1))
             scale = np.tile(public.area.side_m / 2 / np.sqrt(3.0), (n, 1))
-            mean, std = np.full(n, self.public_rsrp_mean_dbm), np.full(n, self.public_rsrp_std_db)
         constants = {
             "centre_m": centre,
             "scale_m": np.maximum(scale, 1e-9),
-            "rsrp_mean_dbm": mean,
-            "rsrp_std_db": std,
+            "rsrp_mean_dbm": np.full(n, self.public_rsrp_mean_dbm),
+            "rsrp_std_db": np.full(n, self.public_rsrp_std_db),
         }
         return Model(self._glorot(constants, rng), constants)
 

@@ -49,11 +49,13 @@ class Mobility(Part):
     """Moves all UEs at once. State is a value: given in, given back, never kept inside the part.
 
     `has_own_fixes` says that the model itself knows when UEs measure (a diary, a trace); otherwise the world
-    samples positions every `measure_every_s`.
+    samples positions every `measure_every_s`. `rebuilt` names what `start` makes anew,
+    which a checkpoint leaves out.
     """
 
     kind: str
     has_own_fixes: ClassVar[bool] = False
+    rebuilt: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def start(self, ue: IntArray, ground: Ground) -> State:

@@ -43,6 +43,9 @@ class Replay(Mobility):
     """a UE is absent when its last fix is older than this, in s"""
 
     has_own_fixes: ClassVar[bool] = True
+    rebuilt: ClassVar[frozenset[str]] = frozenset(
+        {"ue", "row_ue", "row_time_s", "row_position_m", "row_cell", "row_rsrp_dbm"}
+    )
     example: ClassVar[dict[str, Any]] = {"kind": "replay", "trace": "trace.csv"}
 
     def load(self, round_s: float) -> Trace:

@@ -123,8 +123,8 @@ def _steps(view: _View) -> _Facts:
     yield "gaps", f"{share}; the longest is {_duration(float(view.gap_s.max()))}"
     fast = view.step_m / view.gap_s > TOO_FAST_M_S
     recorded = view.table.speed_mps
-    known = recorded is not None and bool(np.isfinite(recorded).any())
-    median = f"; recorded median {np.nanmedian(recorded):.1f} m/s" if known and recorded is not None else ""
+    known = np.zeros(0) if recorded is None else recorded[np.isfinite(recorded)]
+    median = f"; recorded median {np.median(known):.1f} m/s" if known.size else ""
     yield "speed", f"{100 * fast.mean():.3f} % of steps imply more than {TOO_FAST_M_S:.0f} m/s{median}"
 
 

@@ -112,7 +112,9 @@ def read_trace(
 
 def repeated(table: Table, rows: IntArray) -> BoolArray:
     """Which of `rows` (n,) equal an earlier one in user, time, cell, place and RSRP."""
-    keys = [table.lat_deg, table.lon_deg, table.rsrp_dbm, table.cell, table.time_s, table.user]
+    # a missing RSRP (NaN) equals another; no phone measures 0 dBm
+    rsrp_dbm = None if table.rsrp_dbm is None else np.nan_to_num(table.rsrp_dbm, nan=0.0)
+    keys = [table.lat_deg, table.lon_deg, rsrp_dbm, table.cell, table.time_s, table.user]
     columns = [key[rows] for key in keys if key is not None]
     order = np.lexsort(columns)
     same = np.ones(max(len(rows) - 1, 0), dtype=np.bool_)

@@ -323,10 +323,9 @@ def _bounded(sheet: _Sheet, header: str, low: float, high: float) -> FloatArray:
     bad = ~((value >= low) & (value <= high))
     if bad.any():
         row = int(bad.argmax())
-        what = "is not a finite number" if not np.isfinite(value[row]) else "is out of bounds"
-        sheet.refuse(
-            row, header, f"{_shown(text[row])} {what} in [{low:g}, {high:g}]; correct or remove the line"
-        )
+        # said of text, of NaN and of a number out of bounds alike
+        problem = f"{_shown(text[row])} is not a number in [{low:g}, {high:g}]"
+        sheet.refuse(row, header, f"{problem}; correct or remove the line")
     return value
 
 

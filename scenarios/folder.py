@@ -1,0 +1,63 @@
+"""A run folder: where it lies, what may be replaced, and its tables read back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import BadInput
+
+TEXT_COLUMNS = {"attack", "phase", "what", "status", "name", "base_station", "mechanism", "unit", "relation"}
+MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"
+
+
+def prepare(folder: Path) -> None:
+    """Create a run folder; an earlier run there is replaced, anything else is left alone and refused."""
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder}: is a file; give --out another name")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).exists():
+        raise BadInput(
+            f"{folder}: exists and holds something that is not a run; give --out an empty or new folder"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{folder}: cannot be created ({error.strerror}); give --out another place") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object of a run folder."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file; is {path.parent} the folder of a finished run?") from None
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: cannot be read ({error})") from None
+    if not isinstance(value, dict):
+        raise BadInput(f"{path}: not a JSON object")
+    return value
+
+
+def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+    """A record table as columns: text as it is, everything else float64 with NaN for empty cells."""
+    path = folder / f"{table}.csv"
+    try:
+        with path.open(newline="", encoding="utf-8") as f:
+            header, *lines = list(csv.reader(f))
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path}: cannot be read ({error}); is {folder} a run folder?") from None
+    columns = list(zip(*lines, strict=True)) if lines else [()] * len(header)
+    return {name: _column(path, name, values) for name, values in zip(header, columns, strict=True)}
+
+
+def _column(path: Path, name: str, values: Any) -> np.ndarray:  # type: ignore[type-arg]
+    if name in TEXT_COLUMNS:
+        return np.array(values, dtype=object)
+    try:
+        return np.array([float(v) if v else np.nan for v in values], dtype=np.float64)
+    except ValueError as error:
+        raise BadInput(f"{path}: column {name}: {error}") from None

@@ -1,0 +1,251 @@
+"""Run a study: build the world, play the rounds, write the run folder; resume what was interrupted."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fl.round import Carry, Setup, begin, rounds
+from fl.tables import TABLES
+from fl.types import DatasetStatistics, HeldOut, Model, Public
+from netsim import __version__
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput
+from netsim.record import Recorder, write_json, write_text
+from netsim.rng import Streams
+from netsim.units import IntArray
+from netsim.world import World, build_world
+from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, prepare, read_json
+from scenarios.resolved import study_yaml
+from scenarios.study import SCHEMA_VERSION, Study
+from scenarios.summary import summarise
+
+CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a round looked like, for whoever watches."""
+
+    round: int
+    rounds: int
+    time_s: float
+    clock: str
+    figures: dict[str, Any]
+
+
+Watch = Callable[[Progress], None]
+
+
+def run(study: Study, out: str | Path, watch: Watch | None = None, command: str = "") -> dict[str, Any]:
+    """Run a study into the folder `out`; returns the summary.
+
+    An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
+    same bytes; a finished run there is replaced. Everything runs on one thread, so results do not depend on the
+    number of cores; sweeps use several processes instead.
+    """
+    began = time.perf_counter()
+    folder = Path(out)
+    with one_thread():
+        streams = Streams(study.seed)
+        world = build_world(study.world, streams, study.learning.every_s)
+        setup = _setup(study, world, streams, folder)
+        prepare(folder)
+        text = study_yaml(study)
+        tree = _unfinished(folder, text)
+        carry, empty = _open(study, setup, world, tree)
+        write_text(folder / STUDY, text)
+        manifest = _manifest(study, world, setup, command)
+        write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
+        keeper = _Keeper(folder, world, setup, watch, empty, text)
+        world.env.process(rounds(world, setup, carry, keeper.after))
+        world.env.run(until=world.duration_s + 1.0)
+        _points(folder, keeper.carry or carry)
+        timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
+        write_json(
+            folder / MANIFEST,
+            {**manifest, "finished": True, "empty_rounds": keeper.empty, "timing": timing},
+        )
+        summary = summarise(folder, study)
+        write_json(folder / SUMMARY, summary)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    return read_json(folder / SUMMARY)
+
+
+@contextmanager
+def one_thread() -> Generator[None, None, None]:
+    """Linear algebra on one thread: sums keep their order, results their bits."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Keeper:
+    """After each round: remembers the carry, shows progress, writes a checkpoint now and then."""
+
+    def __init__(
+        self, folder: Path, world: World, setup: Setup, watch: Watch | None, empty: int, text: str
+    ) -> None:
+        self.folder, self.world, self.setup, self.watch, self.empty = folder, world, setup, watch, empty
+        self.text = text
+        self.carry: Carry | None = None
+        self.saved = time.perf_counter()
+        total = int(np.ceil(world.duration_s / setup.learning.every_s))
+        self.rounds = min(total, setup.learning.rounds or total)
+
+    def after(self, carry: Carry, figures: dict[str, Any]) -> None:
+        self.carry = carry
+        self.empty += not figures
+        if self.watch is not None:
+            now = float(self.world.env.now)
+            self.watch(Progress(carry.round, self.rounds, now, self.world.clock.text(now), figures))
+        if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
+            self.save(carry)
+
+    def save(self, carry: Carry) -> None:
+        save_tree(
+            self.folder / CHECKPOINT,
+            {
+                "study": self.text,
+                "program": __version__,
+                "time_s": float(self.world.env.now),
+                "world": self.world.memory(),
+                "carry": {f.name: getattr(carry, f.name) for f in fields(carry)}
+                | {"model": asdict(carry.model), "held_out": asdict(carry.held_out)},
+                "sizes": self.setup.recorder.sizes(),
+                "empty": self.empty,
+            },
+        )
+        self.saved = time.perf_counter()
+
+
+def _unfinished(folder: Path, text: str) -> Any:
+    """The checkpoint of an interrupted run of the same study, or None."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return None
+    try:
+        tree = load_tree(path)
+    except ValueError as error:
+        raise BadInput(f"{error}; delete it to start again") from None
+    same = isinstance(tree, dict) and tree.get("study") == text and tree.get("program") == __version__
+    return tree if same else None
+
+
+def _open(study: Study, setup: Setup, world: World, tree: Any) -> tuple[Carry, int]:
+    """The first carry of a new run, or the one to go on from; tables created, or cut back to it."""
+    if tree is None:
+        (setup.recorder.folder / CHECKPOINT).unlink(missing_ok=True)
+        (setup.recorder.folder / SUMMARY).unlink(missing_ok=True)
+        setup.recorder.open()
+        home, work = world.places.home_m, world.places.work_m
+        setup.recorder.write(
+            "ues",
+            {
+                "ue": np.arange(len(world.ues)), "name": world.ues,
+                "home_x_m": home[:, 0], "home_y_m": home[:, 1],
+                "work_x_m": work[:, 0], "work_y_m": work[:, 1],
+            },
+        )  # fmt: skip
+        return begin(setup, len(world.ues)), 0
+    setup.recorder.cut(tree["sizes"])
+    world.resume(tree["world"], tree["time_s"])
+    carry = tree["carry"]
+    carry |= {"model": Model(**carry["model"]), "held_out": HeldOut(**carry["held_out"])}
+    return Carry(**carry), int(tree["empty"])
+
+
+def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
+    learning = study.learning
+    models = learning.data.models(world.cells)
+    model_of_cell = np.array([models.index(c) if c in models else -1 for c in world.cells], dtype=np.int64)
+    dataset = None
+    if learning.learner.wants_dataset_statistics:
+        dataset = _rehearse(study, streams, model_of_cell, len(models))
+    return Setup(
+        learning=learning,
+        power=study.power,
+        uplink=study.world.radio.uplink,
+        public=Public(world.area, len(models), dataset),
+        models=models,
+        model_of_cell=model_of_cell,
+        streams=streams,
+        recorder=Recorder(folder, TABLES),
+    )
+
+
+def _rehearse(study: Study, streams: Streams, model_of_cell: IntArray, n_model: int) -> DatasetStatistics:
+    """Mean and deviation of everything that will be measured: the same world once, without learning.
+
+    Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will.
+    """
+    world = build_world(study.world, streams, study.learning.every_s)
+    world.env.run(until=world.duration_s)
+    seen = world.observations()
+    model = model_of_cell[seen.cell]
+    mean, std = np.zeros((n_model, 2)), np.ones((n_model, 2))
+    for m in range(n_model):
+        mine = model == m
+        if mine.any():
+            mean[m], std[m] = seen.position_m[mine].mean(axis=0), seen.position_m[mine].std(axis=0)
+    return DatasetStatistics(mean, np.maximum(std, 1e-3))
+
+
+def _points(folder: Path, carry: Carry) -> None:
+    """True points of every track, thinned: what the report's map draws."""
+    tracks = {k: v["points"] for k, v in carry.leakage.items()}
+    ue = np.concatenate([np.full(len(p), int(k.split(".")[0])) for k, p in tracks.items()] or [np.zeros(0)])
+    points = np.concatenate(list(tracks.values()) or [np.zeros((0, 2))])
+    np.savez_compressed(folder / "points.npz", ue=ue.astype(np.int64), position_m=points)
+
+
+def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[str, Any]:
+    trace = world.trace
+    area = world.area
+    return {
+        "title": study.title,
+        "schema": SCHEMA_VERSION,
+        "seed": study.seed,
+        "command": command,
+        "cells": list(world.cells),
+        "models": list(setup.models),
+        "first_day": str(world.clock.first_day),
+        "round_s": study.learning.every_s,
+        "duration_s": world.duration_s,
+        "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
+        "trace": None
+        if trace is None
+        else {
+            "counts": trace.counts,
+            "notes": list(trace.notes),
+            "timezone": trace.timezone,
+            "origin_lat": trace.origin_lat,
+            "origin_lon": trace.origin_lon,
+        },
+        "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("numpy", "scipy", "torch", "simpy", "scikit-learn", "pyproj"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,169 @@
+"""A study: a scenario file, read, checked and built; every part frozen, every unmet need refused."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from fl.learning import Learning
+from netsim.errors import BadInput
+from netsim.part import Part
+from netsim.radio import POWERS
+from netsim.radio.power import Full, Power
+from netsim.setting import WorldSetting
+from scenarios.document import Document, read, read_text
+from scenarios.messages import build, nearest
+
+SCHEMA_VERSION = 1
+
+
+class Variant(Part):
+    """One named variant of a sweep: values that replace those of the scenario, by dotted path."""
+
+    label: str = Field(min_length=1, max_length=60)
+    """what tables and figures call it"""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """dotted path: value"""
+
+
+class Vary(Part):
+    """What `netsim sweep` compares: every combination of variants, seeds and value lists."""
+
+    seed: tuple[int, ...] = ()
+    """seeds; none: the scenario's own"""
+    values: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    """dotted path: list of values, crossed with each other"""
+    variants: tuple[Variant, ...] = ()
+    """named variants, crossed with seeds and values"""
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        labels = [v.label for v in self.variants]
+        for label in labels:
+            if labels.count(label) > 1:
+                raise ValueError(f"variants: the label {label!r} stands {labels.count(label)} times")
+        return self
+
+
+class Study(Part):
+    """A whole scenario."""
+
+    title: str = Field(min_length=1, max_length=300)
+    """what it shows, in a sentence"""
+    paper: str | None = None
+    """the publication whose setting this is"""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """all randomness comes from it"""
+    world: WorldSetting
+    """where we are"""
+    power: Annotated[Power, POWERS] = Full()
+    """who sends with how much"""
+    learning: Learning
+    """what is learnt and by whom it is attacked"""
+    vary: Vary | None = None
+    """what a sweep compares"""
+
+    @model_validator(mode="after")
+    def _cells(self) -> Self:
+        cell, names = getattr(self.learning.data, "cell", "all"), [b.name for b in self.world.base_stations]
+        if cell != "all" and names and cell not in names:
+            raise ValueError(
+                f"learning.data.cell: no base station is called {cell!r}; {nearest(cell, names)}"
+                f"there are: {', '.join(names[:10])}"
+            )
+        return self
+
+
+def load(source: str | Path, overrides: dict[str, Any] | None = None) -> Study:
+    """The study of a scenario file, or of a bundled scenario by its name (`campus`).
+
+    overrides : dotted path -> value, set before anything is checked.
+    Raises BadInput with one line per mistake.
+    """
+    return build(Study, document_of(source, overrides))
+
+
+def document_of(source: str | Path, overrides: dict[str, Any] | None = None) -> Document:
+    """The scenario's text as data, overrides applied and file names made absolute."""
+    path = find(source)
+    document = read(path)
+    for key, value in (overrides or {}).items():
+        set_value(document, key, value)
+    _absolute(document, path.parent)
+    return document
+
+
+def bundled() -> dict[str, Path]:
+    """The scenarios that come with the program: name -> file."""
+    root = Path(str(resources.files("scenarios")))
+    found = {str(p.relative_to(root).with_suffix("")): p for p in sorted(root.rglob("*.yaml"))}
+    return {name: path for name, path in found.items() if not name.startswith("_")}
+
+
+def find(source: str | Path) -> Path:
+    """The file of a scenario given by path or bundled name."""
+    path, names = Path(source), bundled()
+    if path.suffix in (".yaml", ".yml") or path.exists():
+        return path
+    if str(source) in names:
+        return names[str(source)]
+    raise BadInput(
+        f"{source}: no such file and no bundled scenario; {nearest(str(source), list(names))}"
+        f"bundled are: {', '.join(names)}"
+    )
+
+
+def parse_value(text: str) -> Any:
+    """A value from the command line, read as YAML (`1e-3`, `[8, 8]`, `off`)."""
+    return read_text(f"value: {text}", "--set").data["value"]
+
+
+def set_value(document: Document, path: str, value: Any) -> None:
+    """Replace the value at a dotted path (`learning.attacks[1].starts`) in place."""
+    place: list[str | int] = []
+    for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
+        place.append(int(index) if index else name)
+    data = document.data
+    for i, step in enumerate(place[:-1]):
+        missing = isinstance(data, dict) and isinstance(step, str) and step not in data
+        if missing and not isinstance(place[i + 1], int):
+            data[step] = {}
+        data = _inside(data, step, path)
+    last = place[-1] if place else ""
+    if isinstance(data, dict) and isinstance(last, str) and last:
+        data[last] = value
+    elif isinstance(data, list) and isinstance(last, int) and last < len(data):
+        data[last] = value
+    else:
+        raise BadInput(f"--set {path}: there is nothing at {path!r} to replace")
+
+
+def _inside(data: Any, step: str | int, path: str) -> Any:
+    try:
+        return data[step]
+    except (KeyError, IndexError, TypeError):
+        raise BadInput(f"--set {path}: there is nothing at {step!r}; check the path") from None
+
+
+def _absolute(document: Document, folder: Path) -> None:
+    """The trace's path: environment variables filled in, relative to the scenario file."""
+    place = ("world", "ues", "mobility")
+    data = document.data
+    for step in place:
+        data = data.get(step) if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(data.get("trace"), str):
+        return
+    text = data["trace"]
+    for name in re.findall(r"\$\{(\w+)\}", text):
+        if name not in os.environ:
+            raise BadInput(
+                f"{document.at((*place, 'trace'))}: the environment variable {name} is not set; set it to the "
+                "folder that holds the trace"
+            )
+        text = text.replace(f"${{{name}}}", os.environ[name])
+    data["trace"] = str((folder / text).resolve())

@@ -1,0 +1,205 @@
+"""The summary: one flat object of stable dotted names, computed from a run folder's tables alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scenarios.folder import MANIFEST, read_json, read_table
+from scenarios.study import Study
+
+Table = dict[str, np.ndarray]  # type: ignore[type-arg]
+
+USELESS_ABOVE_DB = 2.0  # a map this much worse than a constant says nothing about privacy either
+
+KEYS: dict[str, str] = {
+    "ues.count": "UEs in the world",
+    "rounds.played": "rounds in which somebody measured",
+    "rounds.empty": "rounds in which nobody did",
+    "samples.count": "measurements of all played rounds",
+    "samples.selected": "samples learnt from",
+    "updates.sent": "updates that devices sent",
+    "updates.decoded_percent": "share of them that the server heard in time",
+    "updates.non_finite": "updates that overflowed and were replaced by zero",
+    "utility.rmse_db": "error of the final model on all held-out samples, dB",
+    "utility.constant_rmse_db": "error of the mean of the training labels, dB",
+    "utility.raw_upload_rmse_db": "error of a nearest-neighbour map of raw uploads, dB",
+    "utility.useful": "whether the model is at most 2 dB worse than a constant; if not, privacy figures mean little",
+    "baseline.random_guess.sw1_m": "SW1 of as many random guesses as rounds, mean over UEs, metres",
+    "baseline.random_guess.emd_sqrt_m": "its square root, the unit of the published figures",
+    "baseline.random_guess.home_m": "distance from home to the nearest of them, median over UEs",
+    "baseline.floor.sw1_m": "SW1 of a perfect attacker (the true batch centroids), mean over UEs",
+    "attack.NAME.centroid_error_m.median": "centroid error over all UEs and rounds; a diverged one counts as infinite",
+    "attack.NAME.centroid_error_m.q25": "its lower quartile",
+    "attack.NAME.centroid_error_m.q75": "its upper quartile",
+    "attack.NAME.centroid_error_m.mean_inside": "mean over the estimates inside the area",
+    "attack.NAME.centroid_error_m.first_round": "median over UEs of the first estimate's error",
+    "attack.NAME.selected_error_m.median": "error against the mean of the samples learnt from",
+    "attack.NAME.diverged_percent": "share of estimates that are not finite or outside the area",
+    "attack.NAME.sw1_m": "SW1 between all points and all estimates, mean over UEs, metres",
+    "attack.NAME.emd_sqrt_m": "its square root, mean over UEs",
+    "attack.NAME.centroid_sw1_m": "SW1 between true batch centroids and estimates, mean over UEs",
+    "attack.NAME.smoothed_error_m": "error of the median of all estimates, median over UEs",
+    "attack.NAME.track_error_m": "mean error of the last standing estimate, median over UEs",
+    "attack.NAME.home_m": "distance from home to the nearest estimate, median over UEs",
+    "attack.NAME.work_m": "distance from work to the nearest estimate, median over UEs",
+    "attack.NAME.home_named_m": "distance from home to the nearer of the two density peaks, median over UEs",
+    "attack.NAME.work_named_m": "distance from work to the nearer of the two density peaks, median over UEs",
+    "attack.NAME.home_within_100m_round": "median over UEs of the first round with an estimate within 100 m of home; "
+    "null if it is reached for fewer than half of them",
+    "attack.NAME.home_within_100m_probability": "share of UEs for which it is ever reached",
+    "attack.NAME.home_named_100m_round": "the same for the two highest density peaks",
+    "attack.NAME.home_named_100m_probability": "share of UEs for which it is ever reached",
+    "attack.NAME.iterations_mean": "iterations an estimate",
+    "attack.NAME.evaluations_mean": "gradient evaluations an estimate",
+    "privacy.NAME.epsilon_max": "largest epsilon that a UE has spent on this mechanism, all rounds composed",
+    "privacy.NAME.delta": "delta of it",
+}
+"""key -> what it says; NAME stands for an attack or a mechanism."""
+
+
+def summarise(folder: Path, study: Study) -> dict[str, Any]:
+    """All figures of a run (see KEYS)."""
+    rounds, updates = read_table(folder, "rounds"), read_table(folder, "updates")
+    leakage, estimates = read_table(folder, "leakage"), read_table(folder, "estimates")
+    manifest = read_json(folder / MANIFEST)
+    found: dict[str, Any] = {
+        "ues.count": len(read_table(folder, "ues")["ue"]),
+        "rounds.played": len(rounds["round"]),
+        "rounds.empty": manifest["empty_rounds"],
+        "samples.count": int(rounds["samples"].sum()),
+        "samples.selected": int(rounds["selected"].sum()),
+        "updates.sent": len(updates["ue"]),
+        "updates.decoded_percent": _mean(100.0 * updates["decoded"]),
+        "updates.non_finite": int(rounds["non_finite"].sum()),
+    }
+    found |= _utility(rounds)
+    if study.learning.attacks:
+        found |= _baselines(leakage, study.learning.attacks[0].label)
+    near = study.learning.leakage.near_m
+    for attack in study.learning.attacks:
+        mine = {k: v[leakage["attack"] == attack.label] for k, v in leakage.items()}
+        effort = {k: v[estimates["attack"] == attack.label] for k, v in estimates.items()}
+        values = _attack(mine, near) | _effort(effort)
+        found |= {f"attack.{attack.label}.{k}": v for k, v in values.items()}
+    return found | _privacy(read_table(folder, "spends"))
+
+
+def _utility(rounds: Table) -> dict[str, Any]:
+    names = ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db")
+    last = {n: float(rounds[n][-1]) if len(rounds[n]) else float("nan") for n in names}
+    useful = last["rmse_db"] <= last["constant_rmse_db"] + USELESS_ABOVE_DB
+    return {f"utility.{n}": v for n, v in last.items()} | {"utility.useful": bool(useful)}
+
+
+def _last(table: Table) -> Table:
+    """The last row of each track (UE, model)."""
+    if not len(table["ue"]):
+        return table
+    track = table["ue"] * 4096 + table["model"]
+    _, reverse = np.unique(track[::-1], return_index=True)
+    rows = np.sort(len(track) - 1 - reverse)
+    return {k: v[rows] for k, v in table.items()}
+
+
+def _baselines(leakage: Table, label: str) -> dict[str, Any]:
+    last = _last({k: v[leakage["attack"] == label] for k, v in leakage.items()})
+    return {
+        "baseline.random_guess.sw1_m": _mean(last["guess_sw1_m"]),
+        "baseline.random_guess.emd_sqrt_m": _mean(np.sqrt(last["guess_sw1_m"])),
+        "baseline.random_guess.home_m": _median(last["guess_home_m"]),
+        "baseline.floor.sw1_m": _mean(last["floor_sw1_m"]),
+    }
+
+
+def _attack(rows: Table, near_m: float) -> dict[str, Any]:
+    heard = {k: v[rows["heard"] == 1] for k, v in rows.items()}
+    error = np.where(heard["diverged"] == 1, np.inf, heard["error_m"])
+    selected = np.where(heard["diverged"] == 1, np.inf, heard["selected_error_m"])
+    last, first = _last(rows), _first_error(heard, error)
+    reach = f"{near_m:g}m"
+    return {
+        "centroid_error_m.median": _quantile(error, 0.5),
+        "centroid_error_m.q25": _quantile(error, 0.25),
+        "centroid_error_m.q75": _quantile(error, 0.75),
+        "centroid_error_m.mean_inside": _mean(error[np.isfinite(error)]),
+        "centroid_error_m.first_round": first,
+        "selected_error_m.median": _quantile(selected, 0.5),
+        "diverged_percent": _mean(100.0 * heard["diverged"]),
+        "sw1_m": _mean(last["sw1_m"]),
+        "emd_sqrt_m": _mean(last["emd_sqrt_m"]),
+        "centroid_sw1_m": _mean(last["centroid_sw1_m"]),
+        **{
+            name: _median(last[name])
+            for name in (
+                "smoothed_error_m", "track_error_m", "home_m", "work_m", "home_named_m", "work_named_m",
+            )  # fmt: skip
+        },
+        **_reached(rows, "home_m", near_m, f"home_within_{reach}"),
+        **_reached(rows, "home_named_m", near_m, f"home_named_{reach}"),
+    }
+
+
+def _first_error(rows: Table, error: np.ndarray) -> float:  # type: ignore[type-arg]
+    """Median over tracks of the first estimate's error."""
+    if not len(error):
+        return float("nan")
+    _, first = np.unique(rows["ue"] * 4096 + rows["model"], return_index=True)
+    return _quantile(error[first], 0.5)
+
+
+def _reached(rows: Table, column: str, near_m: float, name: str) -> dict[str, Any]:
+    """First round within near_m (median over the UEs that have such a place), and for how many it comes."""
+    rounds = []
+    for ue in np.unique(rows["ue"]):
+        mine = rows["ue"] == ue
+        if np.isfinite(rows["guess_home_m"][mine]).any():  # the UE has a home
+            hit = np.flatnonzero(rows[column][mine] <= near_m)
+            rounds.append(rows["round"][mine][hit[0]] if len(hit) else np.inf)
+    if not rounds:
+        return {f"{name}_round": None, f"{name}_probability": None}
+    return {
+        f"{name}_round": _quantile(np.array(rounds), 0.5),
+        f"{name}_probability": float(np.mean(np.isfinite(rounds))),
+    }
+
+
+def _effort(estimates: Table) -> dict[str, Any]:
+    mine = estimates["what"] == "centroid"
+    return {
+        "iterations_mean": _mean(estimates["iterations"][mine]),
+        "evaluations_mean": _mean(estimates["evaluations"][mine]),
+    }
+
+
+def _privacy(spends: Table) -> dict[str, Any]:
+    found = {}
+    for name in dict.fromkeys(spends["mechanism"].tolist()):
+        mine = spends["mechanism"] == name
+        found[f"privacy.{name}.epsilon_max"] = float(np.max(spends["epsilon"][mine]))
+        found[f"privacy.{name}.delta"] = float(spends["delta"][mine][0])
+    return found
+
+
+def _quantile(values: np.ndarray, q: float) -> float:  # type: ignore[type-arg]
+    """Quantile in which infinities take part: NaN (null in JSON) when it falls among them."""
+    if not len(values):
+        return float("nan")
+    ordered = np.sort(values)
+    at = q * (len(ordered) - 1)
+    low, high = ordered[int(np.floor(at))], ordered[int(np.ceil(at))]
+    return float(low + (at - np.floor(at)) * (high - low)) if np.isfinite(high) else float("nan")
+
+
+def _finite(values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    return values[np.isfinite(values)]
+
+
+def _mean(values: np.ndarray) -> float:  # type: ignore[type-arg]
+    return float(np.mean(_finite(values))) if len(_finite(values)) else float("nan")
+
+
+def _median(values: np.ndarray) -> float:  # type: ignore[type-arg]
+    return float(np.median(_finite(values))) if len(_finite(values)) else float("nan")

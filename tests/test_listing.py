@@ -1,0 +1,187 @@
+"""What may stand in a study is told as text and as a schema."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import Field
+
+from netsim.part import OneOf, Part
+from scenarios.listing import WIDTH, flow, in_words, json_schema, list_slot, list_slots, unit
+
+
+class Still(Part):
+    """Nobody moves."""
+
+    reference = "[camp, Sec. 2.1]"
+    example = {"kind": "still"}
+
+    kind: Literal["still"] = "still"
+
+
+class Walk(Part):
+    """Everybody walks: a claim that is long enough to be wrapped when it is printed, since it goes on and on.
+
+    This second paragraph is not listed.
+    """
+
+    reference = "[camp, Eq. 3]"
+    example = {"kind": "walk", "speed_m_s": [0.8, 1.6]}
+
+    kind: Literal["walk"] = "walk"
+    speed_m_s: tuple[float, float]
+    """how fast; a description that is long enough to be wrapped when it is put beside the name of its key"""
+    pause_s: float = Field(default=20.0, ge=0, lt=3600)
+    """how long it rests"""
+    turn: Literal["sharp", "smooth"] = "sharp"
+    legs: int | None = None
+    leader: Annotated[Part, OneOf("move", Still)] = Still()
+    tags: tuple[str, ...] = Field(default_factory=lambda: ("a", "b c"))
+
+
+class Bare(Part):
+    kind: Literal["bare"] = "bare"
+
+
+MOVE = OneOf("move", Still, Walk, Bare)
+
+
+class World(Part):
+    """Where we are."""
+
+    move: Annotated[Part, MOVE]
+    others: tuple[Annotated[Part, MOVE], ...] = ()
+    title: str = "x"
+
+
+def test_slots_are_listed_one_on_a_line():
+    assert list_slots({"move": MOVE, "attack": OneOf("attack", Still)}) == (
+        "move    still, walk, bare\nattack  still"
+    )
+    assert list_slots({}) == ""
+
+
+def test_a_slot_is_listed_with_all_its_parameters():
+    assert (
+        list_slot("move", MOVE)
+        == """\
+move: 3 kinds
+
+still: Nobody moves.
+  (example)    {kind: still}
+  (reference)  [camp, Sec. 2.1]
+
+walk: Everybody walks: a claim that is long enough to be wrapped when it is printed, since it goes on and on.
+  speed_m_s    a list of 2 numbers (metres per second); required
+               how fast; a description that is long enough to be wrapped when it is put beside the name of its
+               key
+  pause_s      a number >= 0 and < 3600 (seconds); default 20
+               how long it rests
+  turn         'sharp' or 'smooth'; default sharp
+  legs         a whole number; default null
+  leader       a mapping with kind still; default {kind: still}
+  tags         a list of texts; default [a, 'b c']
+  (example)    {kind: walk, speed_m_s: [0.8, 1.6]}
+  (reference)  [camp, Eq. 3]
+
+bare"""
+    )
+
+
+def test_no_line_is_wider_than_a_page():
+    wide = OneOf("move", *(type(f"P{i}", (Bare,), {"__annotations__": {"kind": Literal[f"part-number-{i}"]},
+                           "kind": f"part-number-{i}"}) for i in range(30)))  # fmt: skip
+    lines = list_slots({"move": wide}).splitlines() + list_slot("move", MOVE).splitlines()
+    assert len(list_slots({"move": wide}).splitlines()) > 3
+    assert max(map(len, lines)) <= WIDTH
+
+
+@pytest.mark.parametrize(
+    ("annotation", "words"),
+    [
+        (float, "a number"),
+        (int | None, "a whole number"),
+        (Annotated[float | None, Field(gt=0, le=1.5)], "a number > 0 and <= 1.5"),
+        (Annotated[float, Field(gt=0)] | Literal["all"], "a number > 0 or 'all'"),
+        (bool, "true or false"),
+        (Path, "a file name"),
+        (Literal["a", "b", 3], "'a', 'b' or 3"),
+        (tuple[float, float], "a list of 2 numbers"),
+        (tuple[Annotated[int, Field(ge=1)], ...], "a list of whole numbers >= 1"),
+        (tuple[int, str], "a list of 2: a whole number, text"),
+        (tuple[tuple[float, float], ...], "a list of entries, each a list of 2 numbers"),
+        (Annotated[tuple[str, ...], Field(min_length=2)], "a list of texts, at least 2"),
+        (dict[str, float], "a mapping"),
+        (Annotated[Part, MOVE], "a mapping with kind still, walk or bare"),
+        (World, "a mapping of move, others, title"),
+        (Any, "a value"),
+    ],
+)
+def test_types_are_told_in_words(annotation, words):
+    assert in_words(annotation) == words
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("speed_m_s", " metres per second"),
+        ("loss_db_per_m", " per metre"),
+        ("height_m", " metres"),
+        ("power_dbm", " dBm"),
+        ("gain_db", " dB"),
+        ("share_percent", " percent"),
+        ("rate_bps", " bits per second"),
+        ("seed", ""),
+        ("params", ""),
+    ],
+)
+def test_a_suffix_names_the_unit(name, words):
+    assert unit(name) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "yaml"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (1e-5, "1e-05"),
+        (3.0, "3"),
+        (2.6e9, "2.6e+09"),
+        (1234567.5, "1234567.5"),
+        ((1, (2.5, "x")), "[1, [2.5, x]]"),
+        ("true", "'true'"),
+        ("a b", "'a b'"),
+        ({"a": [1]}, "{a: [1]}"),
+        (Walk(speed_m_s=(1.0, 2.0)), "{kind: walk, speed_m_s: [1, 2]}"),
+    ],
+)
+def test_a_value_is_written_as_yaml(value, yaml):
+    assert flow(value) == yaml
+
+
+def test_the_schema_serves_an_editor():
+    schema = json.loads(json.dumps(json_schema(World)))
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["title"] == "World"
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == ["move"]
+    assert "title" in schema["properties"]
+    mapping = {"still": "#/$defs/Still", "walk": "#/$defs/Walk", "bare": "#/$defs/Bare"}
+    for slot in (schema["properties"]["move"], schema["properties"]["others"]["items"]):
+        assert slot["discriminator"] == {"propertyName": "kind", "mapping": mapping}
+        assert slot["oneOf"] == [{"$ref": ref} for ref in mapping.values()]
+    for kind, ref in mapping.items():
+        part = schema["$defs"][ref.removeprefix("#/$defs/")]
+        assert part["additionalProperties"] is False
+        assert part["properties"]["kind"] == {"const": kind, "type": "string"}
+        assert "kind" in part["required"]
+    walk = schema["$defs"]["Walk"]
+    assert walk["required"] == ["kind", "speed_m_s"]
+    assert walk["properties"]["pause_s"] == {
+        "default": 20.0,
+        "description": "how long it rests",
+        "exclusiveMaximum": 3600,
+        "minimum": 0,
+        "type": "number",
+    }

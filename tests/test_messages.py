@@ -1,0 +1,330 @@
+"""Every mistake in a study is one line: file, line, place, value, bound, remedy."""
+
+import re
+from typing import Annotated, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from netsim.errors import BadInput
+from netsim.part import Named, OneOf, Part
+from scenarios.document import read_text
+from scenarios.messages import build, explain, nearest
+
+
+class Still(Part):
+    """Nobody moves."""
+
+    kind: Literal["still"] = "still"
+
+
+class Walk(Part):
+    """Everybody walks."""
+
+    kind: Literal["random-walk"] = "random-walk"
+    speed_m_s: float = Field(gt=0, le=50)
+    """how fast"""
+    pause_s: float = Field(default=0.0, ge=0)
+    turn: Literal["sharp", "smooth"] = "sharp"
+    legs: int | None = Field(default=None, ge=1)
+
+
+class Group(Part):
+    """A group moves as its leader does."""
+
+    kind: Literal["group"] = "group"
+    leader: Annotated[Part, OneOf("move", Still, Walk)]
+    spread_m: Annotated[float, Field(gt=0)] | tuple[float, float] = 1.0
+    cells: Literal["all", "near"] | tuple[int, ...] = "all"
+
+
+Move = Annotated[Part, OneOf("move", Still, Walk, Group)]
+
+
+class Layer(Named):
+    """Named, so that several may stand in one study."""
+
+    kind: Literal["layer"] = "layer"
+    gain_db: float = 0.0
+
+
+class World(Part):
+    """Where we are."""
+
+    duration_s: float = Field(gt=0)
+    """how long it lasts"""
+    at_m: tuple[float, float] = (0.0, 0.0)
+    move: Move = Still()
+    backup: Move | None = None
+    others: tuple[Move, ...] = ()
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(64,), min_length=1)
+    weights: dict[str, float] = {}
+    layers: tuple[Annotated[Part, OneOf("layer", Layer)], ...] = ()
+    either: Move | Literal["none"] = "none"
+    log: bool = False
+
+
+class Study(Part):
+    """The root."""
+
+    title: str = Field(min_length=1, max_length=20)
+    """what it is about"""
+    world: World | None = None
+    seed: int = 0
+
+    @field_validator("seed")
+    @classmethod
+    def _lucky(cls, seed: int) -> int:
+        if seed == 13:
+            raise ValueError("seed 13 brings bad luck;\ntake 14")
+        return seed
+
+    @model_validator(mode="after")
+    def _agree(self) -> "Study":
+        if self.seed == 1 and self.title == "one":
+            raise ValueError("title and seed say the same; change one")
+        if self.world is not None and self.world.at_m == (6.0, 6.0):
+            raise ValueError("world.at_m[1]: nobody may stand at 6; take 7")
+        return self
+
+
+def complaints(text: str) -> tuple[str, ...]:
+    with pytest.raises(BadInput) as caught:
+        build(Study, read_text(text, "study.yaml"))
+    assert all(line.isprintable() for line in caught.value.lines)
+    return caught.value.lines
+
+
+def world(yaml: str) -> str:
+    """A study whose line 5 is this."""
+    return f"title: x\nworld:\n  # a comment\n  duration_s: 3\n  {yaml}\n"
+
+
+def test_a_good_study_is_built():
+    text = world(
+        "move: {kind: group, leader: {kind: random-walk, speed_m_s: 1}, cells: [1, 2]}\n  at_m: [1, 2.5]"
+    )
+    study = build(Study, read_text(text))
+    assert study.world.move.leader.speed_m_s == 1.0
+    assert study.world.at_m == (1.0, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("yaml", "said"),
+    [
+        (
+            "move: {kind: random-walk, speed_m_s: -3}",
+            "world.move.speed_m_s: must be > 0 and <= 50 metres per second, got the number -3",
+        ),
+        (
+            "move: {kind: random-walk, speed_m_s: 1, pause_s: -1}",
+            "world.move.pause_s: must be >= 0 seconds, got",
+        ),
+        (
+            "move: {kind: random-walk, speed_m_s: fast}",
+            "world.move.speed_m_s: expected a number > 0 and <= 50 (metres per second), got the word 'fast'",
+        ),
+        ("move: {kind: random-walk, speed_m_s: 3 m/s}", "got the text '3 m/s'; write the number alone"),
+        ("move: {kind: random-walk, speed_m_s: '3'}", "got the text '3'; write it without quotes"),
+        (
+            "move: {kind: random-walk, speed_m_s: 1_0}",
+            "got the text '1_0'; write it without quotes, commas or _",
+        ),
+        ("move: {kind: random-walk, speed_m_s: }", "got nothing (null)"),
+        ("move: {kind: random-walk, speed_m_s: true}", "got the truth value true"),
+        (
+            "move: {kind: random-walk}",
+            "world.move: missing key 'speed_m_s' (how fast); add `speed_m_s:` with a number > 0 and <= 50",
+        ),
+        (
+            "move: {kind: random-walk, speed_m_s: 1, turn: smoth}",
+            "world.move.turn: expected 'sharp' or 'smooth', got the word 'smoth'; did you mean 'smooth'?",
+        ),
+        (
+            "move: {kind: random-walk, speed_m_s: 1, legs: 1.5}",
+            "world.move.legs: expected a whole number >= 1, got",
+        ),
+        ("move: {kind: random-walk, speed_m_s: 1, legs: 1e3}", "got the number 1000.0; write 1000"),
+        (
+            "move: {kind: random-walk, speed_m_s: 1, legs: 0}",
+            "world.move.legs: must be >= 1, got the number 0",
+        ),
+        (
+            "move: {kind: random-walk, sped: 2, speed_m_s: 1}",
+            "world.move.sped: unknown key 'sped'; did you mean 'speed_m_s'? keys here: kind, speed_m_s",
+        ),
+        (
+            "move: {kind: group, leader: {kind: random-walk, speed_m_s: 1, paus_s: 2}}",
+            "world.move.leader.paus_s: unknown key 'paus_s'; did you mean 'pause_s'?",
+        ),
+        (
+            "move: {kind: random_walk}",
+            "world.move.kind: unknown kind 'random_walk'; did you mean 'random-walk'? "
+            "kinds here: still, random-walk, group",
+        ),
+        ("move: {kind: 3}", "world.move.kind: unknown kind 3; kinds here: still, random-walk, group"),
+        ("move: {speed_m_s: 3}", "world.move: needs a 'kind'; one of still, random-walk, group"),
+        (
+            "move: still",
+            "world.move: expected a mapping with kind still, random-walk or group, got the word 'still'; "
+            "write {kind: still}",
+        ),
+        ("backup: {kind: stil}", "world.backup.kind: unknown kind 'stil'; did you mean 'still'?"),
+        (
+            "others: [{kind: still}, {kind: stil}]",
+            "world.others[1].kind: unknown kind 'stil'; did you mean 'still'?",
+        ),
+        ("others: {kind: still}", "got the mapping {kind: still}; write [{kind: still}]"),
+        (
+            "others: [{kind: group, leader: {kind: group}}]",
+            "world.others[0].leader.kind: unknown kind 'group'; kinds",
+        ),
+        ("at_m: [1]", "world.at_m: expected a list of 2 numbers (metres), got the list [1]"),
+        ("at_m: [1, 2, 3]", "world.at_m: must have <= 2 entries, got the list [1, 2, 3]"),
+        ("at_m: [1, north]", "world.at_m[1]: expected a number (metres), got the word 'north'"),
+        (
+            "hidden: 64",
+            "world.hidden: expected a list of whole numbers >= 1, at least 1, got the number 64; write [64]",
+        ),
+        ("hidden: []", "world.hidden: must have >= 1 entries, got the list []"),
+        ("hidden: [0]", "world.hidden[0]: must be >= 1, got the number 0"),
+        ("weights: {a: x}", "world.weights.a: expected a number, got the word 'x'"),
+        ("log: off", "world.log: expected true or false, got the word 'off'; write false"),
+        (
+            "layers: [{kind: layer, name: a b}]",
+            "world.layers[0].name: must match ^[A-Za-z0-9_-]+$, got the text 'a b'",
+        ),
+        (
+            "layers: [{kind: layer, gain_db: x}]",
+            "world.layers[0].gain_db: expected a number (dB), got the word 'x'",
+        ),
+        (
+            "move: {kind: group, leader: {kind: still}, spread_m: -1}",
+            "world.move.spread_m: must be > 0 metres, got",
+        ),
+        (
+            "move: {kind: group, leader: {kind: still}, spread_m: wide}",
+            "world.move.spread_m: expected a number > 0 or a list of 2 numbers (metres), got the word 'wide'",
+        ),
+        (
+            "move: {kind: group, leader: {kind: still}, spread_m: [1, x]}",
+            "world.move.spread_m[1]: expected a number",
+        ),
+        ("move: {kind: group, leader: {kind: still}, cells: al}", "got the word 'al'; did you mean 'all'?"),
+        ("either: {kind: stil}", "world.either.kind: unknown kind 'stil'; did you mean 'still'?"),
+        ("either: {kind: random-walk, speed_m_s: 0}", "world.either.speed_m_s: must be > 0 and <= 50"),
+        (
+            "either: 3",
+            "world.either: expected a mapping with kind still, random-walk or group or 'none', got",
+        ),
+        ("'a.b': 3", "world.'a.b': unknown key 'a.b'; keys here: duration_s"),
+        ("'a\\nb': 3", "unknown key"),
+        (f"log: {'x' * 500}", "..."),
+    ],
+)
+def test_a_mistake_is_one_line_with_place_value_and_remedy(yaml, said):
+    (line,) = complaints(world(yaml))
+    assert line.startswith("study.yaml:5: ")
+    assert said in line
+    assert len(line) < 250
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            "seed: 1\n",
+            ["study.yaml:1: top level: missing key 'title' (what it is about); add `title:` with text"],
+        ),
+        ("title: 3\n", ["study.yaml:1: title: expected text, got the number 3; write '3' with quotes"]),
+        ("title: ''\n", ["study.yaml:1: title: must have >= 1 characters, got the text ''"]),
+        ("title: x\nseed: 13\n", ["study.yaml:2: seed: seed 13 brings bad luck; take 14"]),
+        (
+            "title: x\nworld:\n  duration_s: 1\n  at_m: [6,\n         6]\n",
+            ["study.yaml:5: world.at_m[1]: nobody may stand at 6; take 7"],
+        ),
+        ("title: one\nseed: 1\n", ["study.yaml:1: top level: title and seed say the same; change one"]),
+        (
+            "title: x\nworld: 3\n",
+            [
+                "study.yaml:2: world: expected a mapping of duration_s, at_m, move, backup, others, hidden, "
+                "weights, layers, either, log, got the number 3"
+            ],
+        ),
+    ],
+)
+def test_mistakes_at_the_top(text, lines):
+    assert list(complaints(text)) == lines
+
+
+def test_all_mistakes_are_told_in_the_order_of_the_file():
+    text = "sed: 3\nworld:\n  log: 1\n  move:\n    kind: random-walk\n    speed_m_s: 99\n  duration_s: 0\n"
+    lines = complaints(f"{text}title: []\n")
+    assert [int(line.split(":")[1]) for line in lines] == [1, 3, 6, 7, 8]
+    assert "did you mean 'seed'?" in lines[0]
+
+
+def test_a_union_is_one_mistake():
+    (line,) = complaints(world("move: {kind: group, leader: {kind: still}, cells: 3}"))
+    assert "expected 'all' or 'near' or a list of whole numbers, got the number 3; write [3]" in line
+
+
+def test_explain_takes_any_error_of_the_model():
+    with pytest.raises(ValidationError) as caught:
+        Study.model_validate({"title": "x", "seed": "y"})
+    document = read_text("title: x\n\nseed: y\n", "f.yaml")
+    expected = ["f.yaml:3: seed: expected a whole number, got the word 'y'"]
+    assert explain(caught.value, document, Study) == expected
+
+
+def test_the_nearest_word_is_offered():
+    assert nearest("hiden", ["hidden", "other"]) == "; did you mean 'hidden'?"
+    assert nearest("duration", ["other", "duration_s"]) == "; did you mean 'duration_s'?"
+    assert nearest("power", ["max_power_dbm"]) == "; did you mean 'max_power_dbm'?"
+    assert nearest("qqq", ["hidden"]) == ""
+
+
+KEYS = [
+    "title",
+    "world",
+    "move",
+    "kind",
+    "still",
+    "group",
+    "leader",
+    "duration_s",
+    "hidden",
+    "either",
+    "cells",
+]
+LEAVES = (
+    st.none() | st.booleans() | st.integers(-3, 10**30) | st.floats(allow_nan=False, allow_infinity=False)
+)
+DATA = st.recursive(
+    LEAVES | st.sampled_from(KEYS) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.dictionaries(st.sampled_from(KEYS), DATA, max_size=4))
+def test_any_data_is_built_or_explained(data):
+    document = read_text("title: x", "f.yaml")
+    document = type(document)(document.path, data, document.lines)
+    try:
+        build(Study, document)
+    except BadInput as error:
+        assert error.lines
+        assert all(line.isprintable() and re.match(r"f\.yaml:1: \S", line) for line in error.lines)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.text(max_size=40) | st.text("ab:-[]{}'\" \n013", max_size=30).map("title: ".__add__))
+def test_any_text_is_a_study_or_bad_input(text):
+    try:
+        build(Study, read_text(text))
+    except BadInput as error:
+        assert all(line.isprintable() for line in error.lines)
