@@ -101,9 +101,7 @@ def observe(how: Leakage, state: State, now: Now, rng: Rng) -> tuple[State, list
     return state, rows
 
 
-def _references(
-    how: Leakage, track: dict[str, Any], now: Now, ue: int, owner: int, rng: Rng
-) -> dict[str, Any]:
+def _references(how: Leakage, track: dict[str, Any], now: Now, ue: int, owner: int, rng: Rng) -> dict[str, Any]:
     """What needs no attack: the floor of perfect centroids, and the band of random guesses with as many rounds."""
     n = len(track["centroids"])
     points = sorted_projections(track["points"], how.directions)
@@ -169,9 +167,7 @@ def _attack(
     return memory, row
 
 
-def _round_errors(
-    memory: dict[str, Any], said: FloatArray, track: dict[str, Any], now: Now, i: int
-) -> dict[str, Any]:
+def _round_errors(memory: dict[str, Any], said: FloatArray, track: dict[str, Any], now: Now, i: int) -> dict[str, Any]:
     """Errors of this round's estimate, of the last one standing, and of all of them smoothed."""
     truth = track["centroids"][-1]
     selected = now.selected_mean_m[i]

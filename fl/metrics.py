@@ -47,9 +47,7 @@ def nearest_m(points_m: FloatArray, place_m: FloatArray) -> float:
     return float(distance.min()) if len(distance) else float("nan")
 
 
-def density_peaks(
-    points_m: FloatArray, weight: FloatArray, area: Area, width_m: float, count: int
-) -> FloatArray:
+def density_peaks(points_m: FloatArray, weight: FloatArray, area: Area, width_m: float, count: int) -> FloatArray:
     """The highest local maxima of a Gaussian density of points (n, 2): what one would name, (<= count, 2).
 
     On a grid of width_m / 3 over the area (at most 400 a side), with the 8-neighbourhood.

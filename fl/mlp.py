@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -46,12 +47,12 @@ class Mlp:
     @property
     def n_parameters(self) -> int:
         """d."""
-        return sum((a + 1) * b for a, b in zip(self.sizes, self.sizes[1:], strict=False))
+        return sum((a + 1) * b for a, b in pairwise(self.sizes))
 
     def unpack(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Views of rows (k, d) as [(W (k, in, out), b (k, 1, out)), ...]."""
         layers, at = [], 0
-        for a, b in zip(self.sizes, self.sizes[1:], strict=False):
+        for a, b in pairwise(self.sizes):
             weight = flat[:, at : at + a * b].view(-1, a, b)
             bias = flat[:, at + a * b : at + (a + 1) * b].unsqueeze(1)
             layers.append((weight, bias))
@@ -96,8 +97,7 @@ class Mlp:
     def squared_norm(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
         """|dF/dw|^2 of each sample (k, B)."""
         terms = [
-            (delta * delta).sum(-1) * ((a * a).sum(-1) + 1.0)
-            for a, delta in zip(activations, deltas, strict=True)
+            (delta * delta).sum(-1) * ((a * a).sum(-1) + 1.0) for a, delta in zip(activations, deltas, strict=True)
         ]
         return torch.stack(terms).sum(dim=0)
 

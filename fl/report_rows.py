@@ -96,9 +96,7 @@ def _columns(table: str, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {c: [row[c] for row in rows] for c in TABLES[table]}
 
 
-def _updates(
-    when: dict[str, Any], taken: Taken, local: Local, phase: Phase, learning: Learning
-) -> dict[str, Any]:
+def _updates(when: dict[str, Any], taken: Taken, local: Local, phase: Phase, learning: Learning) -> dict[str, Any]:
     made, sent = phase.made, phase.received.updates
     n = len(made.ue)
     key = {(u, m): i for i, (u, m) in enumerate(zip(*_pairs(taken.measured), strict=True))}

@@ -164,9 +164,7 @@ def _phase(
     updates = made.scaled(np.where(bad, 0.0, 1.0), made.bound) if bad.any() else made
     # e  power, f  plan the uplink
     links = world.links()
-    power_w, parts["power"] = setup.power.power_w(
-        links, made.ue, world.max_power_w, parts["power"], rng("power")
-    )
+    power_w, parts["power"] = setup.power.power_w(links, made.ue, world.max_power_w, parts["power"], rng("power"))
     promises = [d.promise(parts[f"defense.{d.label}"]) for d in learning.defenses]
     bound = next((p for p in reversed(promises) if p is not None), None)
     payload = Payload(made.n_parameters * BITS_PER_NUMBER, made.n_parameters, bound)

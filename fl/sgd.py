@@ -62,9 +62,7 @@ def _pad(data: Local, rows: IntArray) -> tuple[IntArray, IntArray]:
 
 
 @torch.no_grad()
-def _train_block(
-    net: Mlp, start: FloatArray, data: Local, rows: IntArray, how: Training, rng: Rng
-) -> FloatArray:
+def _train_block(net: Mlp, start: FloatArray, data: Local, rows: IntArray, how: Training, rng: Rng) -> FloatArray:
     index, count = _pad(data, rows)
     z, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
     before = torch.from_numpy(start[data.model[rows]])
@@ -82,9 +80,7 @@ def _train_block(
     return (w - before).numpy()
 
 
-def _gradient(
-    net: Mlp, w: Tensor, z: Tensor, y: Tensor, live: Tensor, masks: list[Tensor] | None
-) -> Tensor:
+def _gradient(net: Mlp, w: Tensor, z: Tensor, y: Tensor, live: Tensor, masks: list[Tensor] | None) -> Tensor:
     """Gradient rows (k, d) of the mean squared error over each row's live samples; 0 where there are none."""
     out, activations, slopes = net.forward(w, z, masks)
     n = live.sum(dim=1, keepdim=True).clamp(min=1.0)
@@ -92,9 +88,7 @@ def _gradient(
     return net.gradient(activations, net.deltas(w, slopes, residual))
 
 
-def _order(
-    index: IntArray, count: IntArray, data: Local, rows: IntArray, epoch: int, rng: Rng
-) -> IntArray:
+def _order(index: IntArray, count: IntArray, data: Local, rows: IntArray, epoch: int, rng: Rng) -> IntArray:
     """A fresh uniform order of each row's own samples, padding last."""
     keys = rng.uniform(f"order{epoch}m", _owner(data, rows), (index.shape[1],))
     keys[np.arange(index.shape[1]) >= count[:, None]] = 2.0

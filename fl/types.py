@@ -147,7 +147,7 @@ class DenseUpdates(Updates):
 
     @property
     def n_parameters(self) -> int:
-        return self.values.shape[1]
+        return int(self.values.shape[1])
 
     def rows(self, index: IntArray | slice) -> FloatArray:
         return self.values[index]

@@ -13,7 +13,7 @@ _ARRAY = "__array__"
 
 def save_tree(path: Path, tree: Any) -> None:
     """Write a tree whole or not at all. Leaves: arrays, numbers, text, booleans, None."""
-    arrays: dict[str, np.ndarray] = {}  # type: ignore[type-arg]
+    arrays: dict[str, np.ndarray] = {}
 
     def strip(node: Any) -> Any:
         if isinstance(node, np.ndarray):

@@ -16,7 +16,7 @@ class _Columns:
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
 
-    def select(self, index: np.ndarray) -> Self:  # type: ignore[type-arg]
+    def select(self, index: np.ndarray) -> Self:
         """Rows by boolean mask or index."""
         names = [f.name for f in fields(self)]  # type: ignore[arg-type]
         columns = {name: getattr(self, name) for name in names}

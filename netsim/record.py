@@ -41,7 +41,7 @@ class Recorder:
             with self._path(table).open("w", newline="", encoding="utf-8") as f:
                 csv.writer(f, lineterminator="\n").writerow(columns)
 
-    def write(self, table: str, rows: Mapping[str, Sequence[Any] | np.ndarray]) -> None:  # type: ignore[type-arg]
+    def write(self, table: str, rows: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
         """Append rows given as columns; every column of the table must be there, and no other."""
         columns = list(self.schemas[table])
         if set(rows) != set(columns):

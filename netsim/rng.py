@@ -19,8 +19,6 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri
-
 from netsim.units import FloatArray, IntArray
 
 _U64 = np.uint64
@@ -73,13 +71,15 @@ class Rng:
         self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
     ) -> FloatArray:
         """Standard normal by inversion, shape (n, *size)."""
+        from scipy.special import ndtri  # here, so that checking a scenario does not pay for it
+
         return np.asarray(ndtri(self.uniform(what, owner, size, item)))
 
     def exponential(
         self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
     ) -> FloatArray:
         """Exponential with mean 1, shape (n, *size)."""
-        return -np.log(self.uniform(what, owner, size, item))
+        return -np.log(self.uniform(what, owner, size, item)))
 
     def poisson(self, what: str, owner: npt.ArrayLike, mean: npt.ArrayLike) -> IntArray:
         """Poisson counts by inversion; `mean` has shape (n, ...) and so has the result."""
@@ -91,7 +91,7 @@ class Rng:
 
     def keys(self, what: str, owner: int, count: int) -> FloatArray:
         """`count` sort keys: ``np.argsort`` of them is a uniform permutation."""
-        return self.uniform(what, [owner], (count,))[0]
+        return np.asarray(self.uniform(what, [owner], (count,))[0])
 
     def generator(self, what: str, owner: int = 0, item: int = 0) -> np.random.Generator:
         """An ordinary numpy generator, for a library that wants one; it starts afresh at each call."""

@@ -107,6 +107,8 @@ class WorldSetting(Part):
             raise ValueError("give duration_s (only a replayed trace has an end of its own)")
         if not self.base_stations and not replayed:
             raise ValueError("base_stations: give at least one (only a trace that brings RSRP needs none)")
+        if not replayed and not self.city.has_size:
+            raise ValueError("city: give it a size (only a replayed trace brings an area of its own)")
         names = [b.name for b in self.base_stations]
         if twice := {n for n in names if names.count(n) > 1}:
             raise ValueError(f"base_stations: the name {sorted(twice)[0]!r} stands twice")

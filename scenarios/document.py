@@ -68,9 +68,7 @@ def one_line(text: str) -> str:
 
 def dotted(place: Place) -> str:
     """('world', 'ues', 2) -> `world.ues[2]`; a key that is not a plain name is quoted."""
-    parts = [
-        f"[{p}]" if isinstance(p, int) else f".{p}" if _NAME.fullmatch(p) else f".{p[:60]!r}" for p in place
-    ]
+    parts = [f"[{p}]" if isinstance(p, int) else f".{p}" if _NAME.fullmatch(p) else f".{p[:60]!r}" for p in place]
     return "".join(parts).removeprefix(".") or "top level"
 
 

@@ -20,9 +20,7 @@ def prepare(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder}: is a file; give --out another name")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).exists():
-        raise BadInput(
-            f"{folder}: exists and holds something that is not a run; give --out an empty or new folder"
-        )
+        raise BadInput(f"{folder}: exists and holds something that is not a run; give --out an empty or new folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -42,7 +40,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
     """A record table as columns: text as it is, everything else float64 with NaN for empty cells."""
     path = folder / f"{table}.csv"
     try:
@@ -54,7 +52,7 @@ def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:  # type: igno
     return {name: _column(path, name, values) for name, values in zip(header, columns, strict=True)}
 
 
-def _column(path: Path, name: str, values: Any) -> np.ndarray:  # type: ignore[type-arg]
+def _column(path: Path, name: str, values: Any) -> np.ndarray:
     if name in TEXT_COLUMNS:
         return np.array(values, dtype=object)
     try:

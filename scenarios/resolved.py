@@ -14,7 +14,7 @@ def study_yaml(study: Study) -> str:
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.width = 110
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.sort_base_mapping_type_on_output = False
     out = StringIO()
     out.write(f"# resolved study, schema {SCHEMA_VERSION}\n")
     yaml.dump(study.model_dump(mode="json"), out)

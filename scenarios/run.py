@@ -98,9 +98,7 @@ def one_thread() -> Generator[None, None, None]:
 class _Keeper:
     """After each round: remembers the carry, shows progress, writes a checkpoint now and then."""
 
-    def __init__(
-        self, folder: Path, world: World, setup: Setup, watch: Watch | None, empty: int, text: str
-    ) -> None:
+    def __init__(self, folder: Path, world: World, setup: Setup, watch: Watch | None, empty: int, text: str) -> None:
         self.folder, self.world, self.setup, self.watch, self.empty = folder, world, setup, watch, empty
         self.text = text
         self.carry: Carry | None = None

@@ -108,7 +108,7 @@ def bundled() -> dict[str, Path]:
 def find(source: str | Path) -> Path:
     """The file of a scenario given by path or bundled name."""
     path, names = Path(source), bundled()
-    if path.suffix in (".yaml", ".yml") or path.exists():
+    if path.suffix in (".yaml", ".yml") or path.is_file():
         return path
     if str(source) in names:
         return names[str(source)]
@@ -135,9 +135,9 @@ def set_value(document: Document, path: str, value: Any) -> None:
             data[step] = {}
         data = _inside(data, step, path)
     last = place[-1] if place else ""
-    if isinstance(data, dict) and isinstance(last, str) and last:
-        data[last] = value
-    elif isinstance(data, list) and isinstance(last, int) and last < len(data):
+    key = isinstance(data, dict) and isinstance(last, str) and last != ""
+    index = isinstance(data, list) and isinstance(last, int) and last < len(data)
+    if key or index:
         data[last] = value
     else:
         raise BadInput(f"--set {path}: there is nothing at {path!r} to replace")

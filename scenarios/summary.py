@@ -10,7 +10,7 @@ import numpy as np
 from scenarios.folder import MANIFEST, read_json, read_table
 from scenarios.study import Study
 
-Table = dict[str, np.ndarray]  # type: ignore[type-arg]
+Table = dict[str, np.ndarray]
 
 USELESS_ABOVE_DB = 2.0  # a map this much worse than a constant says nothing about privacy either
 
@@ -134,15 +134,20 @@ def _attack(rows: Table, near_m: float) -> dict[str, Any]:
         **{
             name: _median(last[name])
             for name in (
-                "smoothed_error_m", "track_error_m", "home_m", "work_m", "home_named_m", "work_named_m",
-            )  # fmt: skip
+                "smoothed_error_m",
+                "track_error_m",
+                "home_m",
+                "work_m",
+                "home_named_m",
+                "work_named_m",
+            )
         },
         **_reached(rows, "home_m", near_m, f"home_within_{reach}"),
         **_reached(rows, "home_named_m", near_m, f"home_named_{reach}"),
     }
 
 
-def _first_error(rows: Table, error: np.ndarray) -> float:  # type: ignore[type-arg]
+def _first_error(rows: Table, error: np.ndarray) -> float:
     """Median over tracks of the first estimate's error."""
     if not len(error):
         return float("nan")
@@ -183,7 +188,7 @@ def _privacy(spends: Table) -> dict[str, Any]:
     return found
 
 
-def _quantile(values: np.ndarray, q: float) -> float:  # type: ignore[type-arg]
+def _quantile(values: np.ndarray, q: float) -> float:
     """Quantile in which infinities take part: NaN (null in JSON) when it falls among them."""
     if not len(values):
         return float("nan")
@@ -193,13 +198,13 @@ def _quantile(values: np.ndarray, q: float) -> float:  # type: ignore[type-arg]
     return float(low + (at - np.floor(at)) * (high - low)) if np.isfinite(high) else float("nan")
 
 
-def _finite(values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
-    return values[np.isfinite(values)]
+def _finite(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values[np.isfinite(values)])
 
 
-def _mean(values: np.ndarray) -> float:  # type: ignore[type-arg]
+def _mean(values: np.ndarray) -> float:
     return float(np.mean(_finite(values))) if len(_finite(values)) else float("nan")
 
 
-def _median(values: np.ndarray) -> float:  # type: ignore[type-arg]
+def _median(values: np.ndarray) -> float:
     return float(np.median(_finite(values))) if len(_finite(values)) else float("nan")

@@ -54,9 +54,7 @@ class Measured(Data):
         moment = np.round(observed.time_s * 1e3).astype(np.int64)
         out = rng.uniform("hold out", observed.ue * 4096 + model, item=moment) < self.hold_out
         held = observed.select(out)
-        return Taken(
-            measured, measured.keep(~out), HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm)
-        )
+        return Taken(measured, measured.keep(~out), HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm))
 
 
 def _rows(observed: Observations, model: IntArray) -> Local:

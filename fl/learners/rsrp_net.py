@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -100,7 +101,7 @@ class RsrpNet(FirstLayerLearner):
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""
         n, rows = len(constants["centre_m"]), []
         sizes = self.net.sizes
-        for layer, (a, b) in enumerate(zip(sizes, sizes[1:], strict=False)):
+        for layer, (a, b) in enumerate(pairwise(sizes)):
             limit = np.sqrt(6.0 / (a + b))
             unit = rng.uniform(f"weights{layer}", np.arange(n), (a * b,))
             rows += [limit * (2.0 * unit - 1.0), np.zeros((n, b))]
@@ -125,7 +126,7 @@ class RsrpNet(FirstLayerLearner):
         with np.errstate(over="ignore", invalid="ignore"):
             return {"rmse_db": float(np.sqrt(np.mean(error**2)))}
 
-    def predict_dbm(self, model: Model, model_of: np.ndarray, position_m: FloatArray) -> FloatArray:  # type: ignore[type-arg]
+    def predict_dbm(self, model: Model, model_of: np.ndarray, position_m: FloatArray) -> FloatArray:
         """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
         from fl.sgd import predict
 
@@ -142,9 +143,7 @@ class RsrpNet(FirstLayerLearner):
 
         rows = data.model[data.row_of_sample]
         z, _ = self._standardise(model, rows, data.x, None)
-        return {
-            "step_stability": 2 * self.step_size * mean_squared_gradient(self.net, model.parameters, rows, z)
-        }
+        return {"step_stability": 2 * self.step_size * mean_squared_gradient(self.net, model.parameters, rows, z)}
 
     def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
         h = self.hidden[0]
@@ -156,7 +155,7 @@ class RsrpNet(FirstLayerLearner):
     def _standardise(
         self,
         model: Model,
-        model_of: np.ndarray,  # type: ignore[type-arg]
+        model_of: np.ndarray,
         x: FloatArray,
         y: FloatArray | None,
     ) -> tuple[FloatArray, FloatArray | None]:

@@ -13,6 +13,11 @@ class City(Part):
 
     kind: str
 
+    @property
+    def has_size(self) -> bool:
+        """Whether it knows its own area; otherwise a replayed trace must bring one."""
+        return True
+
     @abstractmethod
     def area(self, trace_area: Area | None) -> Area:
         """The public area of interest; a city without a size of its own takes that of the replayed trace."""

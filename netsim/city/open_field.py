@@ -14,7 +14,8 @@ from netsim.geometry import Area
 class OpenField(City):
     """An empty rectangle from (0, 0) to (width_m, height_m).
 
-    Without a size it is the bounding box of the replayed trace, which is then public knowledge.
+    Without a size it is the bounding box of the replayed trace, grown by `margin` on every side: a service area
+    is public knowledge, and does not end at the very metre where somebody turned round.
     """
 
     kind: Literal["open-field"] = "open-field"
@@ -22,6 +23,8 @@ class OpenField(City):
     """east-west side; none: as wide as the replayed trace"""
     height_m: float | None = Field(default=None, gt=0, le=1e6)
     """north-south side; none: as high as the replayed trace"""
+    margin: float = Field(default=0.1, ge=0, le=10)
+    """share of a side that is added at each end of it around a replayed trace"""
 
     reference: ClassVar[str] = "no obstacle: every link is in line of sight"
     example: ClassVar[dict[str, Any]] = {"kind": "open-field", "width_m": 500, "height_m": 400}
@@ -32,12 +35,15 @@ class OpenField(City):
             raise ValueError("give both width_m and height_m, or neither to take a replayed trace's area")
         return self
 
+    @property
+    def has_size(self) -> bool:
+        return self.width_m is not None
+
     def area(self, trace_area: Area | None) -> Area:
         if self.width_m is not None and self.height_m is not None:
             return Area(0.0, 0.0, self.width_m, self.height_m)
         if trace_area is None:
-            raise BadInput(
-                "world.city: open-field has no size; give width_m and height_m (only a replayed trace brings "
-                "an area of its own)"
-            )
-        return trace_area
+            raise BadInput("world.city: open-field has no size; give width_m and height_m")
+        grow = self.margin * trace_area.side_m
+        low, high = trace_area.low_m - grow, trace_area.high_m + grow
+        return Area(float(low[0]), float(low[1]), float(high[0]), float(high[1]))

@@ -52,8 +52,7 @@ class Commuter(Mobility):
     """
 
     reference: ClassVar[str] = (
-        "own generator [dlg 11], after the users of Bakopoulou et al., "
-        "'Location Leakage in Federated Signal Maps'"
+        "own generator [dlg 11], after the users of Bakopoulou et al., 'Location Leakage in Federated Signal Maps'"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "commuter"}
     has_own_fixes: ClassVar[bool] = True
@@ -132,9 +131,7 @@ class Commuter(Mobility):
         """Plan, route and fixes of one day."""
         rng = ground.streams.at("mobility.commuter", day)
         low_m, high_m = ground.area.low_m, ground.area.high_m
-        stop, from_s, until_s, stay_s = self._plan(
-            rng, ue, place_m.shape[1] - _THIRD, ground.clock.weekday(day) < 5
-        )
+        stop, from_s, until_s, stay_s = self._plan(rng, ue, place_m.shape[1] - _THIRD, ground.clock.weekday(day) < 5)
         at_m = place_m[np.arange(len(ue))[:, None], stop]  # (n, 6, 2)
         corner_m = np.stack([at_m[:, 1:, 0], at_m[:, :-1, 1]], axis=2)  # (n, 5, 2)
         jitter_m = _CORNER_STD_M * np.clip(rng.normal("corner", ue, (5, 2)), -_TAIL, _TAIL)

@@ -67,9 +67,7 @@ class RandomWaypoint(Mobility):
         """
         if not (ground.area.side_m > 0).all():
             width, height = ground.area.side_m
-            raise BadInput(
-                f"mobility: area of {width:g} x {height:g} m has no room for a waypoint; enlarge it"
-            )
+            raise BadInput(f"mobility: area of {width:g} x {height:g} m has no room for a waypoint; enlarge it")
         rng = _stream(ground)
         origin_m = ground.area.sample(rng.uniform("start", ue, (2,)))
         leg = np.zeros(len(ue), dtype=np.int64)

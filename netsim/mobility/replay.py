@@ -59,9 +59,7 @@ class Replay(Mobility):
         except OSError:
             version = (0, 0)  # reading it will say what is wrong
         columns = tuple(self.columns.items())
-        return _load(
-            self.trace, version, columns, self.cell, self.users, self.timezone, self.outlier_sigmas, round_s
-        )
+        return _load(self.trace, version, columns, self.cell, self.users, self.timezone, self.outlier_sigmas, round_s)
 
     @staticmethod
     def start_from(trace: Trace, ue: IntArray) -> State:
@@ -70,9 +68,7 @@ class Replay(Mobility):
         Raises `BadInput` if there are more UEs than users.
         """
         if len(ue) > len(trace.users):
-            raise BadInput(
-                f"ues: {len(ue)} are more than the {len(trace.users)} users of the trace; ask for fewer"
-            )
+            raise BadInput(f"ues: {len(ue)} are more than the {len(trace.users)} users of the trace; ask for fewer")
         rows = np.flatnonzero(trace.user < len(ue))
         rows = rows[np.argsort(trace.time_s[rows], kind="stable")]
         return {
@@ -123,9 +119,7 @@ class Replay(Mobility):
         edges = np.searchsorted(state["row_ue"][order], np.arange(n_ue + 1))
         for ue, (first, end) in enumerate(pairwise(edges)):
             rows = order[first:end]
-            home_m, work_m = home_and_work(
-                state["row_position_m"][rows], state["row_time_s"][rows], ground.clock
-            )
+            home_m, work_m = home_and_work(state["row_position_m"][rows], state["row_time_s"][rows], ground.clock)
             places.home_m[ue], places.work_m[ue] = home_m, work_m
         return places
 

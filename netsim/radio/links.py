@@ -28,6 +28,6 @@ class Links:
         """The strongest base station of each UE (n_ue,), -1 for none."""
         if self.gain.shape[1] == 0:
             return np.full(len(self.gain), -1)
-        present = np.isfinite(self.rsrp_dbm).all(axis=1)
+        present = np.asarray(np.isfinite(self.rsrp_dbm).all(axis=1))
         best = np.argmax(np.where(present[:, None], self.rsrp_dbm, 0.0), axis=1)
         return np.where(present, best, -1)

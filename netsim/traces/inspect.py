@@ -172,9 +172,7 @@ def _medians(group: IntArray, value: FloatArray) -> FloatArray:
 
 def _spread(value: FloatArray | IntArray) -> str:
     """Minimum, quartiles and maximum."""
-    low, q1, q2, q3, high = (
-        f"{v:,.0f}" if abs(v) >= 100 else f"{v:.3g}" for v in np.quantile(value, _QUANTILES)
-    )
+    low, q1, q2, q3, high = (f"{v:,.0f}" if abs(v) >= 100 else f"{v:.3g}" for v in np.quantile(value, _QUANTILES))
     return high if len(value) == 1 else f"min {low}, quartiles {q1}, {q2}, {q3}, max {high}"
 
 

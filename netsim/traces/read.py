@@ -152,9 +152,7 @@ def _check(
     if users not in ("auto", "all", "id", "day"):
         raise BadInput(f"{path}: users: {users!r} is none of auto, all, id, day; use one of these")
     if outlier_sigmas is not None and not outlier_sigmas > 0:
-        raise BadInput(
-            f"{path}: outlier_sigmas: {outlier_sigmas!r} is not above 0; use 4, or none to keep all"
-        )
+        raise BadInput(f"{path}: outlier_sigmas: {outlier_sigmas!r} is not above 0; use 4, or none to keep all")
     if not 0 < round_s < np.inf:
         raise BadInput(f"{path}: round_s: {round_s!r} is not above 0 and finite; use 86400 for a day")
     if area_deg is not None and not (area_deg[0] < area_deg[2] and area_deg[1] < area_deg[3]):
@@ -172,9 +170,7 @@ def _in_scope(
     """The usable rows in the time window and the box."""
     rows = np.flatnonzero(table.usable)
     if not rows.size:
-        raise BadInput(
-            f"{table.path}: no row is usable ({_reasons(counts)}); check those columns of the file"
-        )
+        raise BadInput(f"{table.path}: no row is usable ({_reasons(counts)}); check those columns of the file")
     rows = _kept(rows, _in_window(table, rows, t0, t1), "outside_window", counts)
     rows = _kept(rows, _in_area(table, rows, area_deg), "outside_area", counts)
     if not rows.size:
@@ -238,17 +234,13 @@ def _choose_cell(table: Table, rows: IntArray, cell: str | None) -> tuple[int | 
     ten = busiest_cells(table, rows, 10)
     shown = ", ".join(f"{table.cells[c]} ({n})" for c, n in ten)
     if cell is None:
-        return ten[0][0], [
-            f"cell: {table.cells[ten[0][0]]} chosen, the busiest; busiest cells (rows): {shown}"
-        ]
+        return ten[0][0], [f"cell: {table.cells[ten[0][0]]} chosen, the busiest; busiest cells (rows): {shown}"]
     present = {table.cells[c]: c for c in np.unique(table.cell[rows])}
     if cell in present:
         return int(present[cell]), []
     near = get_close_matches(cell, present, 3, 0.5)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    raise BadInput(
-        f"{table.path}: cell: no row of {cell!r}; {hint}busiest cells (rows): {shown}; use one, or all"
-    )
+    raise BadInput(f"{table.path}: cell: no row of {cell!r}; {hint}busiest cells (rows): {shown}; use one, or all")
 
 
 def _outlying(xy_m: FloatArray, cell: IntArray | None, sigmas: float | None) -> BoolArray:

@@ -1,0 +1,1 @@
+"""Measurements of the program, and the makers of its example data."""

@@ -1,0 +1,276 @@
+"""The command `netsim`. It imports what a command needs only when that command runs."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+from netsim import __version__
+from netsim.errors import BadInput
+
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """Errors on one line, exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = _Parser(
+        prog="netsim",
+        description="What does federated training over a mobile network give away about where its users are, "
+        "what does hiding it cost, and how does the radio change the answer?",
+        epilog="Exit codes: 0 done, 2 bad input, 1 unexpected failure, 130 interrupted (start again to go on).",
+    )
+    top.add_argument("--version", action="version", version=f"netsim {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+
+    run = commands.add_parser("run", help="run a scenario: a file, or the name of a bundled one (netsim run campus)")
+    run.add_argument("scenario")
+    _run_options(run)
+
+    replay = commands.add_parser("replay", help="replay a mobility or measurement trace and see it leak over time")
+    replay.add_argument("trace", help="CSV or CSV.gz with time_s,user,lat,lon and optional rsrp_dbm,cell")
+    replay.add_argument("--scenario", default="replay", help="what is learnt and attacked (default: %(default)s)")
+    replay.add_argument("--cell", help="cell to learn, or all (default: the busiest)")
+    replay.add_argument("--users", choices=["auto", "all", "id", "day"], help="what a target is (default: auto)")
+    replay.add_argument("--round", default=None, help="round length: 24h, 7d, 90min, 3600s (default: the scenario's)")
+    replay.add_argument("--timezone", help="IANA name for local midnight (default: by longitude)")
+    replay.add_argument("--columns", default="", help="our name=header, comma separated: time_s=timestamp,lat=Latitude")
+    _run_options(replay)
+
+    sweep = commands.add_parser("sweep", help="run every point of a scenario's `vary:` section")
+    sweep.add_argument("scenario")
+    sweep.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
+    _run_options(sweep, seed=False)
+
+    validate = commands.add_parser("validate", help="check a scenario without running it")
+    validate.add_argument("scenario")
+    _sets(validate)
+
+    listing = commands.add_parser("list", help="list slots, parts, their parameters; or what fits together")
+    listing.add_argument("slot", nargs="?")
+    listing.add_argument("--matrix", action="store_true", help="which combinations are legal, and why not")
+    listing.add_argument("--csv", action="store_true", help="with --matrix: every combination, one a line")
+
+    inspect = commands.add_parser("inspect", help="look at a trace before running anything")
+    inspect.add_argument("trace")
+    inspect.add_argument("--columns", default="", help="our name=header, comma separated")
+
+    report = commands.add_parser("report", help="draw report.html from a folder of results")
+    report.add_argument("folder")
+
+    commands.add_parser("schema", help="print the JSON schema of scenario files, for editors")
+    return top
+
+
+def _sets(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--set", action="append", default=[], metavar="PATH=VALUE", dest="sets",
+        help="replace a value of the scenario, e.g. learning.learner.labels=centred (may be repeated)",
+    )  # fmt: skip
+
+
+def _run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
+    command.add_argument("--out", metavar="DIR", help="folder for the results (default: runs/...)")
+    if seed:
+        command.add_argument("--seed", type=int, help="replace the scenario's seed")
+    _sets(command)
+    command.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; returns its exit code and never lets a traceback through."""
+    args = parser().parse_args(arguments)
+    try:
+        _COMMANDS[args.command](args)
+        sys.stdout.flush()
+    except BadInput as error:
+        for line in error.lines:
+            print(f"netsim: {line}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        print("netsim: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except Exception as error:
+        with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
+            log.write(traceback.format_exc())
+        text = " ".join(str(error).split())[:200]
+        print(
+            f"netsim: unexpected failure ({type(error).__name__}: {text}); details in {log.name}",
+            file=sys.stderr,
+        )
+        return FAILED
+    return DONE
+
+
+def _overrides(args: argparse.Namespace) -> dict[str, Any]:
+    from scenarios.study import parse_value
+
+    found: dict[str, Any] = {}
+    for text in args.sets:
+        path, equals, value = text.partition("=")
+        if not equals or not path:
+            raise BadInput(f"--set {text}: write PATH=VALUE, for example learning.every_s=3600")
+        found[path] = parse_value(value)
+    if getattr(args, "seed", None) is not None:
+        found["seed"] = args.seed
+    return found
+
+
+def _columns(text: str) -> dict[str, str]:
+    pairs = [piece.partition("=") for piece in text.split(",") if piece.strip()]
+    for name, equals, header in pairs:
+        if not equals or not header.strip():
+            raise BadInput(f"--columns {name}: write OURS=HEADER, for example time_s=timestamp")
+    return {name.strip(): header.strip() for name, _, header in pairs}
+
+
+def _command_line() -> str:
+    return shlex.join(["netsim", *sys.argv[1:]])
+
+
+def _play(source: str, overrides: dict[str, Any], out: Path, quiet: bool, title: str) -> dict[str, Any]:
+    """Load, run with progress, print what a person reads first."""
+    from scenarios.headline import headline
+    from scenarios.progress import Meter
+    from scenarios.run import run
+    from scenarios.study import load
+
+    study = load(source, overrides)
+    meter = Meter(title, quiet)
+    try:
+        summary = run(study, out, meter, _command_line())
+    finally:
+        meter.end()
+    print(f"{title} (seed {study.seed}): {study.title}")
+    for line in headline(summary):
+        print(f"  {line}")
+    return summary
+
+
+def _run(args: argparse.Namespace) -> None:
+    from scenarios.report import report
+    from scenarios.study import load
+
+    overrides = _overrides(args)
+    name = Path(args.scenario).with_suffix("").name if Path(args.scenario).suffix else args.scenario
+    seed = load(args.scenario, overrides).seed
+    out = Path(args.out) if args.out else Path("runs") / name / str(seed)
+    _play(args.scenario, overrides, out, args.quiet, name)
+    print(f"  records in {out}, page in {report(out)}")
+
+
+def _replay(args: argparse.Namespace) -> None:
+    from scenarios.replay import replay_overrides, trace_lines
+    from scenarios.report import report
+    from scenarios.study import load
+
+    overrides = replay_overrides(args.trace, args.cell, args.users, args.round, args.timezone, _columns(args.columns))
+    overrides |= _overrides(args)
+    for line in trace_lines(load(args.scenario, overrides)):
+        print(f"  {line}")
+    out = Path(args.out) if args.out else Path("runs") / "replay" / Path(args.trace).name.split(".")[0]
+    for features in ("dataset", "public"):
+        both = {**overrides, "learning.learner.features": features}
+        _play(args.scenario, both, out / f"features-{features}", args.quiet, f"features {features}")
+    print(f"  records in {out}, page in {report(out)}")
+
+
+def _sweep(args: argparse.Namespace) -> None:
+    from scenarios.report import report
+    from scenarios.study import load
+    from scenarios.sweep import Point, sweep
+
+    if args.jobs < 1:
+        raise BadInput(f"--jobs {args.jobs}: must be 1 or more")
+    overrides = _overrides(args)
+    study = load(args.scenario, overrides)
+    name = Path(args.scenario).with_suffix("").name if Path(args.scenario).suffix else args.scenario
+    out = Path(args.out) if args.out else Path("runs") / f"{name}-sweep"
+
+    def tell(done: int, of: int, point: Point, summary: dict[str, Any]) -> None:
+        if not args.quiet:
+            errors = [f"{k.split('.')[1]} {v:.0f} m" for k, v in summary.items() if _is_error(k) and v is not None]
+            print(
+                f"{done}/{of} {point.label}, seed {point.seed}: {', '.join(errors)}",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    table = sweep(args.scenario, study, out, args.jobs, overrides, tell)
+    print(f"  all runs in {table}, page in {report(out)}")
+
+
+def _is_error(key: str) -> bool:
+    return key.endswith(".centroid_error_m.median")
+
+
+def _validate(args: argparse.Namespace) -> None:
+    from scenarios.study import load
+
+    study = load(args.scenario, _overrides(args))
+    print(f"{args.scenario}: valid ({study.title})")
+
+
+def _list(args: argparse.Namespace) -> None:
+    from scenarios.listing import list_slot, list_slots
+    from scenarios.messages import nearest
+    from scenarios.slots import SLOTS
+
+    if args.matrix:
+        from scenarios.matrix import matrix_csv, matrix_text
+
+        print(matrix_csv() if args.csv else matrix_text())
+    elif args.slot is None:
+        from scenarios.study import bundled
+
+        print(list_slots(SLOTS))
+        print(f"\nbundled scenarios: {', '.join(bundled())}")
+    elif args.slot in SLOTS:
+        print(list_slot(args.slot, SLOTS[args.slot]))
+    else:
+        raise BadInput(f"list: no slot {args.slot!r}{nearest(args.slot, list(SLOTS))}; slots are: {', '.join(SLOTS)}")
+
+
+def _inspect(args: argparse.Namespace) -> None:
+    from netsim.traces.inspect import inspect_trace
+
+    print(inspect_trace(args.trace, _columns(args.columns)))
+
+
+def _report(args: argparse.Namespace) -> None:
+    from scenarios.report import report
+
+    print(f"page in {report(Path(args.folder))}")
+
+
+def _schema(args: argparse.Namespace) -> None:
+    import json
+
+    from scenarios.listing import json_schema
+    from scenarios.study import Study
+
+    print(json.dumps(json_schema(Study), indent=1))
+
+
+_COMMANDS = {
+    "run": _run, "replay": _replay, "sweep": _sweep, "validate": _validate,
+    "list": _list, "inspect": _inspect, "report": _report, "schema": _schema,
+}  # fmt: skip
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""The few lines that a person reads first after a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def headline(summary: Mapping[str, Any]) -> list[str]:
+    """Utility, then one line an attack, then privacy spent; `-` where there is no figure."""
+    get = summary.get
+    useful = "useful" if get("utility.useful") else "NOT useful: privacy figures of such a model mean little"
+    lines = [
+        f"{get('rounds.played')} rounds ({get('rounds.empty')} empty), {get('samples.count'):,} measurements of "
+        f"{get('ues.count')} UEs, {_text(get('updates.decoded_percent'))} % of updates decoded",
+        f"utility: {_text(get('utility.rmse_db'))} dB rmse (constant {_text(get('utility.constant_rmse_db'))}, raw "
+        f"upload {_text(get('utility.raw_upload_rmse_db'))}); {useful}",
+    ]
+    for name in attacks(summary):
+        lines.append(_attack(summary, name))
+    if "baseline.floor.sw1_m" in summary:
+        lines.append(
+            f"references: SW1 of a perfect attacker {_text(get('baseline.floor.sw1_m'))} m, of random guesses "
+            f"{_text(get('baseline.random_guess.sw1_m'))} m (square root {_text(get('baseline.random_guess.emd_sqrt_m'))})"
+        )
+    for key in summary:
+        if key.startswith("privacy.") and key.endswith(".epsilon_max"):
+            name = key.split(".")[1]
+            lines.append(
+                f"privacy: {name} spent epsilon {_text(get(key))} at delta {get(f'privacy.{name}.delta'):g} "
+                "(largest of any UE, all rounds)"
+            )
+    return lines
+
+
+def attacks(summary: Mapping[str, Any]) -> list[str]:
+    """Names of the attacks that a summary speaks of, in order."""
+    tail = ".centroid_error_m.median"
+    return [k.removeprefix("attack.").removesuffix(tail) for k in summary if k.endswith(tail)]
+
+
+def _attack(summary: Mapping[str, Any], name: str) -> str:
+    def get(key: str) -> str:
+        return _text(summary.get(f"attack.{name}.{key}"))
+
+    home = summary.get(f"attack.{name}.home_within_100m_probability")
+    found = ""
+    if home is not None:
+        found = f"; comes within 100 m of home for {100 * home:.0f} % of UEs"
+        if home >= 0.5:
+            found += f" (median round {get('home_within_100m_round')})"
+    return (
+        f"{name}: centroid error {get('centroid_error_m.median')} m "
+        f"[{get('centroid_error_m.q25')}, {get('centroid_error_m.q75')}], {get('diverged_percent')} % diverged, "
+        f"SW1 {get('sw1_m')} m (square root {get('emd_sqrt_m')}){found}"
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

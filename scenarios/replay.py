@@ -1,0 +1,58 @@
+"""A stranger's trace as a study: what `netsim replay` sets in a scenario, and what it tells about the trace."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import BadInput
+from netsim.mobility.replay import Replay
+from scenarios.study import Study
+
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+
+
+def replay_overrides(
+    trace: str,
+    cell: str | None,
+    users: str | None,
+    round_: str | None,
+    timezone: str | None,
+    columns: dict[str, str],
+) -> dict[str, Any]:
+    """Scenario values, by dotted path, from the options of the command line."""
+    if not Path(trace).exists():
+        raise BadInput(f"{trace}: no such file; give the path of a CSV or CSV.gz trace")
+    at = "world.ues.mobility"
+    found: dict[str, Any] = {f"{at}.kind": "replay", f"{at}.trace": str(Path(trace).resolve())}
+    options = {"cell": cell, "users": users, "timezone": timezone, "columns": columns or None}
+    found |= {f"{at}.{key}": value for key, value in options.items() if value is not None}
+    if round_ is not None:
+        found["learning.every_s"] = seconds(round_)
+    return found
+
+
+def seconds(text: str) -> float:
+    """`24h`, `7d`, `90min`, `3600s` or plain seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h|d)?", text.strip())
+    if match is None or float(match[1]) <= 0:
+        raise BadInput(f"--round {text}: write a length such as 24h, 7d, 90min or 3600s")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def trace_lines(study: Study) -> list[str]:
+    """What was read from the trace, what was left out, and what was chosen for the person."""
+    mobility = study.world.ues.mobility
+    if not isinstance(mobility, Replay):
+        raise BadInput("this scenario does not replay a trace: world.ues.mobility.kind must be replay")
+    trace = mobility.load(study.learning.every_s)
+    left_out = {k: v for k, v in trace.counts.items() if v and k not in ("rows_read", "rows_used")}
+    width, height = trace.area.side_m
+    lines = [
+        f"{trace.counts.get('rows_used', len(trace.user)):,} of {trace.counts.get('rows_read', 0):,} rows used"
+        + (f" (left out: {', '.join(f'{k} {v:,}' for k, v in left_out.items())})" if left_out else ""),
+        f"{len(trace.users)} target(s), area {width:.0f} m x {height:.0f} m, first day {trace.first_day} "
+        f"({trace.timezone})",
+    ]
+    return lines + list(trace.notes)

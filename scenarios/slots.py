@@ -1,0 +1,32 @@
+"""All slots of a scenario, joined here because their parts live on several floors."""
+
+from fl.aggregation import AGGREGATIONS
+from fl.attacks import ATTACKS
+from fl.curation import CURATIONS
+from fl.data import DATA
+from fl.defenses import DEFENSES
+from fl.learners import LEARNERS
+from fl.query import QUERIES
+from netsim.city import CITIES
+from netsim.mobility import MOBILITIES
+from netsim.part import OneOf
+from netsim.radio import PATH_LOSSES, POWERS, SHADOWINGS, UPLINKS
+
+SLOTS: dict[str, OneOf] = {
+    union.slot: union
+    for union in (
+        CITIES,
+        MOBILITIES,
+        PATH_LOSSES,
+        SHADOWINGS,
+        UPLINKS,
+        POWERS,
+        DATA,
+        QUERIES,
+        CURATIONS,
+        LEARNERS,
+        DEFENSES,
+        AGGREGATIONS,
+        ATTACKS,
+    )
+}

@@ -1,0 +1,140 @@
+"""Sweeps: every point of a study's `vary` section, one run folder each, and one table of all of them."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from io import StringIO
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import BadInput
+from netsim.record import cell_text, write_text
+from scenarios.folder import MANIFEST, STUDY, SUMMARY, read_json
+from scenarios.listing import flow
+from scenarios.resolved import study_yaml
+from scenarios.study import Study, load
+
+RUNS = "runs.csv"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a sweep: its label, seed, folder name and what it changes in the scenario."""
+
+    label: str
+    seed: int
+    folder: str
+    overrides: dict[str, Any]
+
+
+def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
+    """All combinations of variants, value lists and seeds, in that order."""
+    vary = study.vary
+    if vary is None:
+        raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
+    variants = [(v.label, v.set) for v in vary.variants] or [("", {})]
+    values = list(product(*([(k, v) for v in vs] for k, vs in vary.values.items())))
+    found = []
+    for (label, changes), chosen, seed in product(variants, values, vary.seed or (study.seed,)):
+        parts = [label] if label else []
+        parts += [f"{key.rsplit('.', 1)[-1]}={flow(value)}" for key, value in chosen]
+        name = ", ".join(parts) or "as written"
+        folder = f"{_slug(name)}/seed-{seed}"
+        found.append(Point(name, seed, folder, {**overrides, **changes, **dict(chosen), "seed": seed, "vary": None}))
+    folders = [p.folder for p in found]
+    for point in found:
+        if folders.count(point.folder) > 1:
+            raise BadInput(f"vary: the label {point.label!r} is not unique as a folder name; rename a variant")
+    return found
+
+
+def sweep(
+    source: str | Path,
+    study: Study,
+    out: Path,
+    jobs: int,
+    overrides: dict[str, Any],
+    tell: Callable[[int, int, Point, dict[str, Any]], None],
+) -> Path:
+    """Run every point (`jobs` processes), skipping those already there; returns the path of runs.csv.
+
+    All points are checked before the first one runs. An interrupted sweep goes on when it is started again.
+    """
+    todo = points(study, overrides)
+    studies = [load(source, p.overrides) for p in todo]
+    if out.is_dir() and any(out.iterdir()) and not (out / RUNS).exists() and not (out / "sweep.json").exists():
+        raise BadInput(f"{out}: exists and holds something that is not a sweep; give --out a new folder")
+    out.mkdir(parents=True, exist_ok=True)
+    write_text(out / "sweep.json", '{"kind": "sweep"}\n')
+    summaries: dict[int, dict[str, Any]] = {}
+    open_: list[int] = []
+    for i, (point, one) in enumerate(zip(todo, studies, strict=True)):
+        done = _finished(out / point.folder, one)
+        if done is None:
+            open_.append(i)
+        else:
+            summaries[i] = done
+    for i, summary in _play(source, out, todo, open_, jobs):
+        summaries[i] = summary
+        tell(len(summaries), len(todo), todo[i], summary)
+    _table(out, study, todo, summaries)
+    return out / RUNS
+
+
+def _play(source: str | Path, out: Path, todo: list[Point], open_: list[int], jobs: int) -> Any:
+    """Index and summary of each open point as it finishes."""
+    if jobs <= 1 or len(open_) <= 1:
+        for i in open_:
+            yield i, _one(str(source), todo[i].overrides, str(out / todo[i].folder))
+        return
+    pool = ProcessPoolExecutor(min(jobs, len(open_)), mp_context=get_context("spawn"))
+    try:
+        futures: dict[Future[dict[str, Any]], int] = {
+            pool.submit(_one, str(source), todo[i].overrides, str(out / todo[i].folder)): i for i in open_
+        }
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _one(source: str, overrides: dict[str, Any], folder: str) -> dict[str, Any]:
+    """One run, in whichever process."""
+    from scenarios.run import run
+
+    return run(load(source, overrides), folder, command="netsim sweep")
+
+
+def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
+    """The summary of a finished run of exactly this study, or None."""
+    try:
+        same = (folder / STUDY).read_text(encoding="utf-8") == study_yaml(study)
+        if same and read_json(folder / MANIFEST).get("finished"):
+            return read_json(folder / SUMMARY)
+    except (OSError, BadInput):
+        pass
+    return None
+
+
+def _table(out: Path, study: Study, todo: list[Point], summaries: dict[int, dict[str, Any]]) -> None:
+    """runs.csv: folder, label, seed, the varied values, every summary key."""
+    varied = list(dict.fromkeys(k for p in todo for k in p.overrides if k not in ("seed", "vary")))
+    keys = list(dict.fromkeys(k for s in summaries.values() for k in s))
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["folder", "label", "seed", *varied, *keys])
+    for i, point in enumerate(todo):
+        values = [flow(point.overrides[k]) if k in point.overrides else "" for k in varied]
+        figures = [cell_text(summaries[i].get(k)) for k in keys]
+        writer.writerow([point.folder, point.label, point.seed, *values, *figures])
+    write_text(out / RUNS, text.getvalue())
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-zA-Z0-9.=+-]+", "-", text).strip("-.") or "run"

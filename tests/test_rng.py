@@ -1,0 +1,169 @@
+"""Facts about the named random streams."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.rng import _LONG_ROW, Rng, Streams, _key
+
+RNG = Streams(11).at("tests", 3)
+DRAWS = ("uniform", "normal", "exponential")
+
+
+def numpy_words(rng, what, owner, item, count):
+    """What numpy's own Philox gives for the counter (0, item, round, owner), from nothing of ours but the key."""
+    counter = np.array([0, item % 2**64, rng.round, owner % 2**64], dtype=np.uint64)
+    key = np.array(_key(rng.seed, rng.purpose, what), dtype=np.uint64)
+    return np.random.Philox(key=key, counter=counter).random_raw(count)
+
+
+class TestWords:
+    @pytest.mark.parametrize("round_", [0, 1, 77, 2**40])
+    @pytest.mark.parametrize(
+        "count", [1, 2, 3, 4, 5, 8, 63, _LONG_ROW - 1, _LONG_ROW, _LONG_ROW + 1, 3 * _LONG_ROW + 2]
+    )
+    def test_equal_numpys_philox(self, round_, count):
+        rng = Streams(5).at("words", round_)
+        owner = np.array([0, 1, 2, 4096 * 999_999 + 17, 2**62, -1, -12345])
+        item = np.array([0, 7, 2**35, 86_400_000, 1, -3, 2**63 - 1])
+        expected = [numpy_words(rng, "w", int(o), int(i), count) for o, i in zip(owner, item, strict=True)]
+        np.testing.assert_array_equal(rng._words("w", owner, count, item), expected)
+
+    @settings(max_examples=60, deadline=None)
+    @given(
+        seed=st.integers(0, 2**63 - 1),
+        owner=st.integers(-(2**63), 2**63 - 1),
+        item=st.integers(-(2**63), 2**63 - 1),
+        round_=st.integers(0, 2**63 - 1),
+        count=st.integers(1, 2 * _LONG_ROW),
+    )
+    def test_equal_numpys_philox_everywhere(self, seed, owner, item, round_, count):
+        rng = Streams(seed).at("any", round_)
+        words = rng._words("w", [owner], count, item)
+        np.testing.assert_array_equal(words, [numpy_words(rng, "w", owner, item, count)])
+
+    def test_generator_is_the_same_stream(self):
+        raw = RNG.generator("g", owner=9, item=4).bit_generator.random_raw(10)
+        np.testing.assert_array_equal(RNG._words("g", [9], 10, 4)[0], raw)
+
+    def test_blocks_of_owners_change_nothing(self, monkeypatch):
+        owner = np.arange(1000)
+        whole = RNG.uniform("b", owner, (3,), item=owner % 7)
+        monkeypatch.setattr("netsim.rng._BLOCK", 64)
+        np.testing.assert_array_equal(RNG.uniform("b", owner, (3,), item=owner % 7), whole)
+
+
+class TestIndependenceOfOthers:
+    @pytest.mark.parametrize("draw", DRAWS)
+    @pytest.mark.parametrize("short", [1, 3, 4, 5, _LONG_ROW - 1, _LONG_ROW])
+    def test_a_longer_draw_starts_with_the_shorter_one(self, draw, short):
+        draw = getattr(RNG, draw)
+        for long in (short + 1, _LONG_ROW, 4 * _LONG_ROW):
+            np.testing.assert_array_equal(draw("p", [5, 6], (long,))[:, :short], draw("p", [5, 6], (short,)))
+
+    def test_more_rounds_of_a_table_start_with_the_fewer(self):
+        np.testing.assert_array_equal(
+            RNG.uniform("t", [3], (50, 20, 2))[0][:4], RNG.uniform("t", [3], (4, 20, 2))[0]
+        )
+
+    @pytest.mark.parametrize("count", [2, _LONG_ROW])
+    def test_adding_owners_shifts_nobody(self, count):
+        few = RNG.normal("o", [4, 9], (count,))
+        many = RNG.normal("o", [100, 9, 0, 1, 2, 3, 4], (count,))
+        np.testing.assert_array_equal(many[[6, 1]], few)
+
+    def test_owners_and_items_are_told_apart(self):
+        drawn = np.concatenate([RNG.uniform("o", np.arange(50), item=i) for i in range(50)])
+        assert len(np.unique(drawn)) == 2500
+
+    def test_everything_in_the_name_matters(self):
+        owner, same = np.arange(4), Rng(11, "tests", 3)
+        reference = RNG.uniform("what", owner, (4,))
+        np.testing.assert_array_equal(same.uniform("what", owner, (4,)), reference)
+        others = [
+            same.uniform("hwat", owner, (4,)),
+            Rng(11, "other", 3).uniform("what", owner, (4,)),
+            Rng(12, "tests", 3).uniform("what", owner, (4,)),
+            Rng(11, "tests", 4).uniform("what", owner, (4,)),
+            RNG.child("tests").uniform("what", owner, (4,)),
+            RNG.uniform("what", owner, (4,), item=1),
+            RNG.uniform("what", owner + 4, (4,)),
+        ]
+        assert not np.intersect1d(reference, np.concatenate(others)).size
+
+    def test_names_do_not_run_into_each_other(self):
+        a = Rng(1, "ab", 0).uniform("c", [0], (4,))
+        assert not np.intersect1d(a, Rng(1, "a", 0).uniform("bc", [0], (4,))).size
+        assert not np.intersect1d(a, Rng(0, "1ab", 0).uniform("c", [0], (4,))).size
+
+
+class TestShapes:
+    @pytest.mark.parametrize("size", [(0,), (3, 0), (0, 5), (2, 0, 4)])
+    @pytest.mark.parametrize("draw", DRAWS)
+    def test_a_size_with_a_zero_in_it(self, draw, size):
+        assert getattr(RNG, draw)("z", [1, 2, 3], size).shape == (3, *size)
+
+    @pytest.mark.parametrize("size", [(), (4,), (_LONG_ROW,), (0,), (2, 3)])
+    def test_nobody(self, size):
+        assert RNG.uniform("z", np.zeros(0, dtype=np.int64), size).shape == (0, *size)
+
+    def test_one_owner_with_many_items(self):
+        assert RNG.uniform("z", 3, (2,), item=np.arange(5)).shape == (5, 2)
+
+    def test_poisson_takes_the_shape_of_its_mean(self):
+        assert RNG.poisson("z", [1, 2], np.ones((2, 3, 4))).shape == (2, 3, 4)
+        assert RNG.poisson("z", [1, 2], np.ones((2, 0))).shape == (2, 0)
+
+
+class TestLaws:
+    """200,000 draws: every tolerance is 5 standard errors or more."""
+
+    owner = np.arange(50_000)
+
+    def test_uniform(self):
+        u = RNG.uniform("u", self.owner, (4,))
+        assert u.min() > 0 and u.max() < 1
+        assert u.mean() == pytest.approx(0.5, abs=5 * np.sqrt(1 / 12 / u.size))
+        assert np.bincount((u.ravel() * 16).astype(int)) == pytest.approx(u.size / 16, rel=0.05)
+        correlation = np.corrcoef(u.T)[np.triu_indices(4, 1)]
+        assert np.abs(correlation).max() < 5 / np.sqrt(len(u))
+
+    def test_uniform_never_touches_its_ends(self, monkeypatch):
+        for word, inside in ((0, 2.0**-54), (2**64 - 1, 1 - 2.0**-54)):
+            monkeypatch.setattr(
+                Rng, "_words", lambda *a, w=word: np.full((1, 1), w, dtype=np.uint64)
+            )
+            value = RNG.uniform("u", [0])[0]
+            assert 0 < value < 1
+            assert value == pytest.approx(inside, abs=2.0**-53)
+            assert np.isfinite(RNG.normal("u", [0])).all() and RNG.exponential("u", [0])[0] > 0
+
+    def test_normal(self):
+        z = RNG.normal("n", self.owner, (4,)).ravel()
+        n = z.size
+        assert z.mean() == pytest.approx(0, abs=5 / np.sqrt(n))
+        assert z.var() == pytest.approx(1, abs=5 * np.sqrt(2 / n))
+        assert (z**3).mean() == pytest.approx(0, abs=5 * np.sqrt(15 / n))
+        assert (z**4).mean() == pytest.approx(3, abs=5 * np.sqrt(96 / n))
+
+    def test_exponential(self):
+        e = RNG.exponential("e", self.owner, (4,)).ravel()
+        assert e.min() > 0
+        assert e.mean() == pytest.approx(1, abs=5 / np.sqrt(e.size))
+        assert e.var() == pytest.approx(1, abs=5 * np.sqrt(8 / e.size))
+
+    @pytest.mark.parametrize("mean", [0.1, 3.0, 400.0])
+    def test_poisson(self, mean):
+        k = RNG.poisson("k", self.owner, np.full((len(self.owner), 4), mean)).ravel()
+        assert k.dtype == np.int64 and k.min() >= 0
+        assert k.mean() == pytest.approx(mean, abs=5 * np.sqrt(mean / k.size))
+        assert k.var() == pytest.approx(mean, abs=5 * np.sqrt((mean + 2 * mean**2) / k.size))
+        assert (k == 0).mean() == pytest.approx(np.exp(-mean), abs=0.01)
+
+    def test_poisson_of_nothing_is_zero(self):
+        assert RNG.poisson("k", self.owner, np.zeros(len(self.owner))).max() == 0
+
+    def test_keys_permute_uniformly(self):
+        first = [int(np.argsort(RNG.keys("perm", owner, 5))[0]) for owner in range(4000)]
+        assert np.bincount(first, minlength=5) == pytest.approx(800, abs=5 * np.sqrt(800 * 0.8))
