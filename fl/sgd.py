@@ -70,13 +70,15 @@ def _train_block(net: Mlp, start: FloatArray, data: Local, rows: IntArray, how: 
     longest = index.shape[1]
     batch = longest if how.batch_size == "all" else min(how.batch_size, longest)
     for epoch in range(how.local_epochs):
-        order = _order(index, count, data, rows, epoch, rng) if batch < longest else index
+        # shuffled even where one batch holds all: a device's order must not hang on what others hold
+        order = index if how.batch_size == "all" else _order(index, count, data, rows, epoch, rng)
         for first in range(0, longest, batch):
             chosen = torch.from_numpy(order[:, first : first + batch])
             slot = np.arange(first, min(first + batch, longest))
             live = torch.from_numpy((slot < count[:, None]).astype(np.float64))
             masks = _masks(net, how, data, rows, epoch, first, chosen.shape[1], rng)
-            w = w - how.step_size * _gradient(net, w, z[chosen], y[chosen], live, masks)
+            own = torch.where(live.unsqueeze(-1) > 0, z[chosen], 0.0)  # a padded slot shows somebody else
+            w = w - how.step_size * _gradient(net, w, own, y[chosen], live, masks)
     return (w - before).numpy()
 
 

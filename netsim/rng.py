@@ -19,6 +19,7 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
+
 from netsim.units import FloatArray, IntArray
 
 _U64 = np.uint64
@@ -27,6 +28,7 @@ _W0, _W1 = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # Weyl constants of the key s
 _MASK64 = (1 << 64) - 1
 _LOW32 = _U64(0xFFFFFFFF)
 _32 = _U64(32)
+_BELOW_ONE = 1.0 - 2.0**-53  # the largest word plus one half rounds to 1
 _LONG_ROW = 64  # words per owner from which one numpy generator per owner is faster than the vectorised form
 _BLOCK = 65_536  # owners evaluated at once, so that a million UEs stay within the cache
 
@@ -65,7 +67,7 @@ class Rng:
         """Uniform on the open interval (0, 1), 53 bits, shape (n, *size)."""
         words = self._words(what, owner, prod(size), item)
         unit = ((words >> _U64(11)).astype(np.float64) + 0.5) * 2.0**-53
-        return unit.reshape(-1, *size)
+        return np.minimum(unit, _BELOW_ONE).reshape(len(words), *size)
 
     def normal(
         self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
@@ -79,7 +81,7 @@ class Rng:
         self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
     ) -> FloatArray:
         """Exponential with mean 1, shape (n, *size)."""
-        return -np.log(self.uniform(what, owner, size, item)))
+        return np.asarray(-np.log(self.uniform(what, owner, size, item)))
 
     def poisson(self, what: str, owner: npt.ArrayLike, mean: npt.ArrayLike) -> IntArray:
         """Poisson counts by inversion; `mean` has shape (n, ...) and so has the result."""
@@ -99,9 +101,7 @@ class Rng:
         counter = np.array([0, item & _MASK64, self.round, owner & _MASK64], dtype=_U64)
         return np.random.Generator(np.random.Philox(key=np.array(key, dtype=_U64), counter=counter))
 
-    def _words(
-        self, what: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike
-    ) -> npt.NDArray[np.uint64]:
+    def _words(self, what: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike) -> npt.NDArray[np.uint64]:
         """Raw 64-bit words, shape (n, count)."""
         owners, items = np.broadcast_arrays(
             np.atleast_1d(np.asarray(owner, dtype=np.int64)), np.asarray(item, dtype=np.int64)

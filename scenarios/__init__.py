@@ -1,1 +1,27 @@
-"""Studies written as YAML: reading them, running them, and saying what is wrong with them."""
+"""The application: scenario files, and the modules that read, run, sweep and report them.
+
+From Python: ``from scenarios import load, run``. Names are imported when they are first used, so that a short
+command pays for nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from scenarios.run import run
+    from scenarios.study import load
+
+__all__ = ["load", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "load":
+        from scenarios.study import load
+
+        return load
+    if name == "run":
+        from importlib import import_module
+
+        return import_module("scenarios.run").run
+    raise AttributeError(f"module 'scenarios' has no attribute {name!r}")

@@ -61,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     listing = commands.add_parser("list", help="list slots, parts, their parameters; or what fits together")
     listing.add_argument("slot", nargs="?")
     listing.add_argument("--matrix", action="store_true", help="which combinations are legal, and why not")
+    listing.add_argument("--records", action="store_true", help="every column and key of a run folder")
     listing.add_argument("--csv", action="store_true", help="with --matrix: every combination, one a line")
 
     inspect = commands.add_parser("inspect", help="look at a trace before running anything")
@@ -235,6 +236,10 @@ def _list(args: argparse.Namespace) -> None:
         from scenarios.matrix import matrix_csv, matrix_text
 
         print(matrix_csv() if args.csv else matrix_text())
+    elif args.records:
+        from scenarios.records_page import records_page
+
+        print(records_page(), end="")
     elif args.slot is None:
         from scenarios.study import bundled
 

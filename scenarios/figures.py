@@ -1,43 +1,42 @@
-"""Figures of a report: plain dictionaries in the form of plotly's JSON, drawn from the tables of a run.
+"""The figures of a report: from the tables of runs to panels of a page.
 
-Shapes: n_time rounds with a row, n_track pairs (UE, model) or runs.
+Shapes: n_time rounds that have a row; n_track columns, each a (UE, model) pair or, in a comparison, a run.
 """
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
+from scenarios.page import (
+    DARK, GREY, Cell, Figure, Interval, Look, Panel, axis, band, base_layout, figure_text, line, looks, mosaic,
+    numbers, plain, spread,
+)  # fmt: skip
 
-Figure = dict[str, Any]
 Table = dict[str, np.ndarray]  # type: ignore[type-arg]
-
-# Okabe and Ito's colours, told apart by colour-blind people too; their yellow is too pale on white.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
-DASHES = ("solid", "dot", "longdash", "dashdot")
-GREY, DARK = "#8a8a8a", "#222222"
+Series = tuple[FloatArray, FloatArray]
+"""Times and values (n_time,) each."""
 
 SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero
-MOST_POINTS = 3000  # of one kind on the map
-FEW = 60  # rounds up to which each is marked on its line
+MOST_POINTS = 3000  # of a kind on the map
+WIDE_RANGE = 30.0  # ratio of largest to smallest beyond which an axis is logarithmic
+GUESS, FLOOR = Look("random guesses", GREY, dash="dot"), Look("perfect attacker", DARK, dash="dash")
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a page says is drawn from this alone: manifest, summary, study and tables of a run folder."""
+    """All that a page is drawn from: manifest, summary, study and tables of a run folder."""
 
     manifest: dict[str, Any]
     summary: dict[str, Any]
     study: dict[str, Any]
     tables: dict[str, Table]
-    points: Table = field(default_factory=dict)
+    points_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
 
     @property
     def attacks(self) -> list[str]:
@@ -48,33 +47,30 @@ class Run:
     @property
     def near_m(self) -> float:
         """What counts as knowing a place."""
-        value = (self.study.get("learning") or {}).get("leakage", {}).get("near_m")
+        value: Any = self.study
+        for key in ("learning", "leakage", "near_m"):
+            value = value.get(key) if isinstance(value, dict) else None
         return float(value) if isinstance(value, int | float) else 100.0
 
-    def rows(self, table: str, **those: str) -> Table:
-        """Rows of a table with a time, those whose text columns say so."""
+    def rows(self, table: str, column: str = "", value: str = "") -> Table:
+        """Rows of a table that have a time and a UE; those with `value` in a text column."""
         columns = self.tables[table]
         keep = np.isfinite(columns["time_s"])
         if "ue" in columns:
             keep &= np.isfinite(columns["ue"])
-        for column, value in those.items():
+        if column:
             keep &= np.array([v == value for v in columns[column]], dtype=bool)
         return {k: v[keep] for k, v in columns.items()}
 
-
-@dataclass(frozen=True)
-class Panel:
-    """A figure on the page, or the reason why there is none; all texts are plain."""
-
-    key: str
-    title: str
-    caption: str
-    figure: Figure | None = None
+    def dates(self, time_s: FloatArray) -> list[str]:
+        """Simulated local time, as plotly's date axes read it."""
+        start = datetime.combine(date.fromisoformat(self.manifest["first_day"]), datetime.min.time())
+        return [str((start + timedelta(seconds=float(t))).replace(microsecond=0)) for t in time_s]
 
 
 @dataclass(frozen=True)
 class Tracks:
-    """Rows laid out in time: every column becomes (n_time, n_track), NaN where there is no row."""
+    """Rows laid out in time: a column of the table becomes (n_time, n_track), NaN where there is no row."""
 
     rows: Table
     time_s: FloatArray
@@ -82,16 +78,11 @@ class Tracks:
     at: tuple[IntArray, IntArray]
 
     @classmethod
-    def of(cls, rows: Table, track: str = "") -> Tracks:
-        """One column per (UE, model), or per value of `track`."""
-        key = rows[track] if track else rows["ue"] * 4096 + np.nan_to_num(rows["model"])
+    def of(cls, rows: Table) -> Tracks:
+        """One track per (UE, model)."""
         time_s, i = np.unique(rows["time_s"], return_inverse=True)
-        keys, j = np.unique(key, return_inverse=True)
-        return cls(rows, time_s, keys if track else keys // 4096, (i, j))
-
-    def column(self, name: str) -> FloatArray:
-        """(n_time, n_track)."""
-        return self.lay(self.rows[name])
+        keys, j = np.unique(rows["ue"] * 4096 + np.nan_to_num(rows["model"]), return_inverse=True)
+        return cls(rows, time_s, keys // 4096, (i, j))
 
     def lay(self, values: FloatArray) -> FloatArray:
         """Values of the rows as (n_time, n_track)."""
@@ -100,13 +91,17 @@ class Tracks:
         return grid
 
     def so_far(self, name: str) -> FloatArray:
-        """A figure that lasts: the last one known (n_time, n_track)."""
-        return carried(self.column(name))
+        """A figure that lasts until the next one (n_time, n_track)."""
+        return carried(self.lay(self.rows[name]))
 
     def error_m(self) -> FloatArray:
-        """Centroid errors (n_time, n_track); a diverged estimate counts as infinite."""
-        rows = self.rows
-        return self.lay(np.where((rows["heard"] == 1) & (rows["diverged"] == 1), np.inf, rows["error_m"]))
+        """Centroid errors (n_time, n_track); one that diverged counts as infinite."""
+        return self.lay(np.where(self.diverged, np.inf, self.rows["error_m"]))
+
+    @property
+    def diverged(self) -> Any:
+        """Whether the estimate of a row is outside the area or not finite."""
+        return (self.rows["heard"] == 1) & (self.rows["diverged"] == 1)
 
 
 def carried(grid: FloatArray) -> FloatArray:
@@ -118,227 +113,457 @@ def carried(grid: FloatArray) -> FloatArray:
 
 def quantile(grid: FloatArray, q: float) -> FloatArray:
     """Quantile over tracks (n_time,): NaN is left out, infinities take part."""
+    if not grid.size:
+        return np.full(len(grid), np.nan)
     ordered = np.sort(grid, axis=1)  # NaN comes last
     at = q * np.maximum((~np.isnan(grid)).sum(axis=1) - 1, 0)
     below, above = np.floor(at).astype(int), np.ceil(at).astype(int)
     every = np.arange(len(grid))
     low, high = ordered[every, below], ordered[every, above]
-    with np.errstate(invalid="ignore"):  # infinity less infinity: replaced on the next line
+    with np.errstate(invalid="ignore"):  # infinity less infinity; such a quantile is infinite, see below
         between = low + (at - below) * (high - low)
     return np.asarray(np.where(above == below, low, np.where(np.isinf(high), np.inf, between)))
 
 
-@dataclass(frozen=True)
-class Look:
-    """How one attack or label is drawn, on every figure of the page."""
-
-    name: str
-    color: str
-    symbol: str = "circle"
-    dash: str = "solid"
+def quartiles(grid: FloatArray) -> Interval:
+    """Lower quartile, median, upper quartile over tracks."""
+    return quantile(grid, 0.25), quantile(grid, 0.5), quantile(grid, 0.75)
 
 
-def looks(names: Iterable[str]) -> list[Look]:
-    """A look for each name; beyond six names the lines are broken."""
-    n = len(PALETTE)
-    return [Look(name, PALETTE[i % n], SYMBOLS[i % n], DASHES[i // n % len(DASHES)]) for i, name in enumerate(names)]
+def _count(grid: FloatArray) -> IntArray:
+    return np.asarray((~np.isnan(grid)).sum(axis=1))
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A median over tracks, with its quartile band where there are several."""
+def _median(look: Look, x: Sequence[Any], grid: FloatArray, unit: str = "m", **more: Any) -> list[Figure]:
+    """Median and quartiles over tracks, or nothing where nothing is known."""
+    return spread(look, x, quartiles(grid), _count(grid), unit, **more) if np.isfinite(grid).any() else []
 
-    x: list[Any]
-    low: FloatArray
-    mid: FloatArray
-    high: FloatArray
-    n: IntArray
-    """tracks with a value (n_time,)"""
-    most: float
-    """where an infinite quartile is drawn"""
 
-    @classmethod
-    def of(cls, x: list[Any], grid: FloatArray, most: float = np.inf) -> Curve:
-        """From (n_time, n_track)."""
-        low, mid, high = (quantile(grid, q) for q in (0.25, 0.5, 0.75))
-        return cls(x, low, mid, high, (~np.isnan(grid)).sum(axis=1), most)
+def _drawable(error_m: FloatArray, most_m: float) -> FloatArray:
+    """Errors that a logarithmic axis can show: zero is raised, infinity stays for the quartiles."""
+    return np.where(np.isinf(error_m), error_m, np.clip(error_m, SMALLEST_M, most_m))
 
-    @property
-    def seen(self) -> bool:
-        """Whether there is anything to draw."""
-        return bool(np.isfinite(self.mid).any())
 
-    def texts(self, unit: str, of: str) -> list[str]:
-        """Hover texts."""
-        return [
-            f"{figure(m)} {unit}" + (f" [{figure(a)}, {figure(b)}], {n} {of}" if n > 1 else "")
-            for a, m, b, n in zip(self.low, self.mid, self.high, self.n, strict=True)
+_DATES: Figure = {
+    "type": "date", "title": {"text": "simulated local time"}, "hoverformat": "%a %Y-%m-%d %H:%M", "rangemode": "normal",
+}  # fmt: skip
+
+
+# -- one run
+
+
+def run_panels(run: Run) -> list[Panel]:
+    """All figures of a run."""
+    own = looks(run.attacks)
+    return [errors(run, own), distribution(run, own), home(run, own), town(run, own), utility(run), epsilon(run)]
+
+
+def _tracks(run: Run, own: Iterable[Look]) -> list[tuple[Look, Tracks]]:
+    found = [(look, run.rows("leakage", "attack", look.name)) for look in own]
+    return [(look, Tracks.of(rows)) for look, rows in found if len(rows["ue"])]
+
+
+def _several(run: Run) -> str:
+    """What medians are taken over."""
+    return "Lines are medians over UEs, bands their quartiles. " if len(run.tables["ues"]["ue"]) > 1 else ""
+
+
+def errors(run: Run, own: Sequence[Look]) -> Panel:
+    """Centroid error over time."""
+    key, title = "errors", "Where was the user this round? Error of the batch centroid, per attack"
+    west, south, east, north = run.manifest["area_m"]
+    traces, crosses = [], []
+    for k, (look, tracks) in enumerate(_tracks(run, own)):
+        x, error_m = run.dates(tracks.time_s), tracks.error_m()
+        shown = _drawable(error_m, np.inf)
+        low, mid, high = quartiles(shown)
+        ceiling = np.hypot(east - west, north - south)  # where a band that reaches infinity is cut off
+        if np.isfinite(mid).any():
+            traces += spread(look, x, (low, mid, np.minimum(high, ceiling)), _count(error_m), "m")
+        crosses += _crosses(look, x, tracks.lay(tracks.diverged.astype(float)), 0.985 - 0.045 * k)
+    if not traces:
+        return Panel(key, title, "No attack produced an estimate inside the area, so there is no error to draw.")
+    figure = mosaic([Cell("centroid error (m)", [*traces, *crosses], log=True)], _DATES, 360)
+    figure["layout"]["yaxis9"] = {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
+    caption = (
+        "Distance between the attack's estimate and the mean of all points that the UE measured in the round; errors "
+        f"below {SMALLEST_M} m are drawn there. {_several(run)}"
+        "A cross at the top edge marks rounds with a diverged estimate (outside the area, or not finite)."
+    )
+    return Panel(key, title, caption, figure)
+
+
+def _crosses(look: Look, x: Sequence[Any], diverged: FloatArray, height: float) -> list[Figure]:
+    """Crosses at the top edge; the fainter, the fewer tracks they stand for."""
+    n, of = np.nansum(diverged, axis=1).astype(int), _count(diverged)
+    at = np.flatnonzero(n)
+    if not len(at):
+        return []
+    return [
+        {
+            "type": "scatter", "mode": "markers", "yaxis": "y9", "x": [x[i] for i in at], "y": [height] * len(at),
+            "marker": {"symbol": "x", "size": 8, "color": look.color,
+                       "opacity": [round(0.3 + 0.7 * float(n[i] / of[i]), 2) for i in at]},
+            "name": plain(f"{look.name} diverged"), "legendgroup": plain(look.name), "showlegend": False,
+            "text": [f"{n[i]} of {of[i]}" for i in at], "hovertemplate": "%{text}",
+        }
+    ]  # fmt: skip
+
+
+def distribution(run: Run, own: Sequence[Look]) -> Panel:
+    """SW1 over time, between the references."""
+    key, title = "distribution", "How much of the user's whereabouts is reconstructed so far? SW1, per attack"
+    traces: list[Figure] = []
+    every = _tracks(run, own)
+    for look, tracks in every:
+        traces += _median(look, run.dates(tracks.time_s), tracks.so_far("sw1_m"))
+    if not traces:
+        return Panel(key, title, "No attack produced an estimate inside the area, so there is no distance to draw.")
+    tracks, x = every[0][1], run.dates(every[0][1].time_s)
+    mid = {n: quantile(tracks.so_far(f"{n}_sw1_m"), 0.5) for n in ("floor", "guess")}
+    low, high = (quantile(tracks.so_far(f"guess_sw1_{n}_m"), 0.5) for n in ("low", "high"))
+    references = [
+        band(GUESS, x, low, high, "random guesses, 5 % to 95 %", showlegend=True),
+        line(GUESS, x, mid["guess"], "random guesses, mean", mode="lines", hovertemplate="%{y:,.3~r} m"),
+        line(FLOOR, x, mid["floor"], "perfect attacker (true centroids)", mode="lines", hovertemplate="%{y:,.3~r} m"),
+    ]
+    caption = (
+        "Sliced Wasserstein distance between all points measured so far and all estimates so far: lower means that "
+        "the attacker's picture of the user's whereabouts is better. An attack inside the grey band does no better "
+        "than as many random guesses; the dashed line is what even perfect centroids would reach. " + _several(run)
+    )
+    return Panel(key, title, caption, mosaic([Cell("SW1 so far (m)", [*references, *traces])], _DATES, 350))
+
+
+def home(run: Run, own: Sequence[Look]) -> Panel:
+    """Distance to home over time, and the share of UEs whose home is found."""
+    key, title = "home", "Is home found? Distance from home to what the attacker has so far"
+    far: list[Figure] = []
+    found: list[Figure] = []
+    every = _tracks(run, own)
+    for look, tracks in every:
+        x = run.dates(tracks.time_s)
+        for column, what, dash in (("home_m", "nearest estimate", "solid"), ("home_named_m", "named place", "dash")):
+            mine = Look(f"{look.name}: {what}", look.color, look.symbol, dash)
+            so_far = tracks.so_far(column)
+            far += _median(mine, x, so_far)
+            share = _share_near(tracks, so_far, run.near_m)
+            if share is not None:
+                found.append(line(mine, x, share, hovertemplate="%{y:.3~r} %", showlegend=False))
+    if not far:
+        return Panel(key, title, "No UE has a known home, or no attack produced an estimate: nothing to draw.")
+    tracks, x = every[0][1], run.dates(every[0][1].time_s)
+    far += _median(GUESS, x, tracks.so_far("guess_home_m"), mode="lines")
+    cells = [Cell("distance to home (m)", far, line_at=run.near_m)]
+    if found:
+        cells = [
+            Cell("distance to home (m)", far, "Distance", line_at=run.near_m),
+            Cell("share of UEs (%)", found, f"UEs for which it ever came within {run.near_m:g} m"),
         ]
-
-    def traces(
-        self,
-        look: Look,
-        unit: str,
-        of: str,
-        name: str = "",
-        band: bool = True,
-        legend: bool = True,
-        floor: float = -np.inf,
-    ) -> list[Figure]:
-        """Band and line; `floor`: what is smaller is drawn there."""
-        shown = [np.clip(v, floor, None) for v in (self.low, self.mid, self.high)]
-        found = []
-        if band and (self.n > 1).any():
-            found.append(self._band(look, shown[0], np.minimum(shown[2], self.most)))
-        label = plain(name or look.name)
-        line = {
-            "type": "scatter", "x": self.x, "y": numbers(shown[1]), "name": label, "legendgroup": label,
-            "mode": "lines+markers" if len(self.x) <= FEW else "lines",
-            "line": {"color": look.color, "width": 2, "dash": look.dash},
-            "marker": {"symbol": look.symbol, "size": 7},
-            "text": self.texts(unit, of), "hovertemplate": "%{text}", "showlegend": legend,
-        }  # fmt: skip
-        for trace in found:
-            trace["legendgroup"] = label
-        return [*found, line]
-
-    def _band(self, look: Look, low: FloatArray, high: FloatArray) -> Figure:
-        return ribbon(self.x, low, high, look.color)
+    caption = (
+        "Solid: the nearest of all estimates so far, which flatters the attacker as estimates grow (so does the dotted "
+        "line of as many random guesses). Dashed: the nearer of the two density peaks of the estimates, the places "
+        "that an attacker who does not know the truth would name. " + _several(run)
+    )
+    return Panel(key, title, caption, mosaic(cells, _DATES, 350))
 
 
-def ribbon(x: list[Any], low: FloatArray, high: FloatArray, color: str, **more: Any) -> Figure:
-    """A filled band; where a bound is missing it is interrupted."""
-    xs: list[Any] = []
-    ys: list[Any] = []
-    for run in _stretches(np.isfinite(low) & np.isfinite(high)):
-        back = run[::-1]
-        xs += [x[i] for i in run] + [x[i] for i in back] + [None]
-        ys += numbers(low[run]) + numbers(high[back]) + [None]
+def _share_near(tracks: Tracks, so_far: FloatArray, near_m: float) -> FloatArray | None:
+    """Percent (n_time,) of the UEs with a home for which a figure ever came within near_m; None for a single UE."""
+    known = np.isfinite(tracks.so_far("guess_home_m")).any(axis=0)
+    ues = np.unique(tracks.ue[known])
+    if len(ues) < 2:
+        return None
+    hit = np.maximum.accumulate(so_far <= near_m, axis=0)
+    per_ue = np.stack([hit[:, tracks.ue == ue].any(axis=1) for ue in ues], axis=1)  # (n_time, n_ue)
+    return np.asarray(100.0 * per_ue.mean(axis=1))
+
+
+def town(run: Run, own: Sequence[Look]) -> Panel:
+    """The map."""
+    key, title = "map", "The map: where users were, and where the attacks say they were"
+    west, south, east, north = run.manifest["area_m"]
+    every = -(-len(run.points_m) // MOST_POINTS) or 1
+    traces = [_dots("true points", run.points_m[::every])]
+    updates = run.rows("updates")
+    traces += _by_round(run, Look("true batch centroids", DARK, "cross-thin-open"), updates, 10)
+    outside = 0
+    for look in own:
+        rows = run.rows("estimates", "attack", look.name)
+        inside = (rows["x_m"] >= west) & (rows["x_m"] <= east) & (rows["y_m"] >= south) & (rows["y_m"] <= north)
+        outside += int((~inside & (rows["what"] == "centroid")).sum())
+        for what, size in (("centroid", 10), ("place", 6)):
+            mine = inside & (rows["what"] == what)
+            named = Look(f"{look.name}: {what}s", look.color, look.symbol)
+            traces += _by_round(run, named, {k: v[mine] for k, v in rows.items()}, size)
+    traces += _landmarks(run)
+    if not any(t["x"] for t in traces):
+        return Panel(key, title, "There are no points, estimates or places to draw.")
+    caption = (
+        f"Fill colour tells the round, shape and outline the attack. Of each kind at most {MOST_POINTS:,} are drawn, "
+        "evenly thinned. Places are what an attack names besides the centroid of a batch. "
+        + (f"{outside:,} estimates outside the frame are not drawn." if outside else "The frame is the area.")
+    )
+    return Panel(key, title, caption, _map(traces, (west, south, east, north)))
+
+
+def _dots(name: str, position_m: FloatArray) -> Figure:
     return {
-        "type": "scatter", "x": xs[:-1], "y": ys[:-1], "fill": "toself", "mode": "lines",
-        "line": {"width": 0, "color": color}, "fillcolor": _faint(color), "hoverinfo": "skip",
-        "showlegend": False, **more,
+        "type": "scatter", "mode": "markers", "name": name, "hoverinfo": "skip",
+        "x": numbers(position_m[:, 0]), "y": numbers(position_m[:, 1]),
+        "marker": {"size": 3, "color": "#9a9a9a", "opacity": 0.55},
     }  # fmt: skip
 
 
-def _stretches(known: BoolArray) -> list[IntArray]:
-    """Indices of each unbroken stretch."""
-    index = np.flatnonzero(known)
-    return [s for s in np.split(index, np.flatnonzero(np.diff(index) > 1) + 1) if len(s)]
+def _by_round(run: Run, look: Look, rows: Table, size: int) -> list[Figure]:
+    """Markers that tell their round by colour."""
+    known = np.flatnonzero(np.isfinite(rows["x_m"]) & np.isfinite(rows["y_m"]))
+    known = known[:: -(-len(known) // MOST_POINTS) or 1]
+    if not len(known):
+        return []
+    names = dict(zip(run.tables["ues"]["ue"].tolist(), run.tables["ues"]["name"], strict=True))
+    r = {k: v[known] for k, v in rows.items()}
+    thin = look.symbol.endswith("thin-open")  # such a symbol is all outline: it takes the round's colour
+    return [
+        {
+            "type": "scatter", "mode": "markers", "name": plain(look.name),
+            "x": numbers(r["x_m"]), "y": numbers(r["y_m"]),
+            "marker": {"symbol": look.symbol, "size": size, "color": numbers(r["round"]), "coloraxis": "coloraxis",
+                       "line": {"width": 2} if thin else {"width": 1.6, "color": look.color}},
+            "text": [f"round {figure_text(n)}, {plain(names.get(u, u))}, {when}"
+                     for n, u, when in zip(r["round"], r["ue"], run.dates(r["time_s"]), strict=True)],
+            "hovertemplate": "%{text}<br>%{x:,.0f} m east, %{y:,.0f} m north",
+        }
+    ]  # fmt: skip
 
 
-def _faint(color: str) -> str:
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.16)"
+def _landmarks(run: Run) -> list[Figure]:
+    """Homes, workplaces and base stations."""
+    ues, found = run.tables["ues"], []
+    for place, symbol in (("home", "star"), ("work", "hourglass")):
+        known = np.isfinite(ues[f"{place}_x_m"]) & np.isfinite(ues[f"{place}_y_m"])
+        x, y = ues[f"{place}_x_m"][known], ues[f"{place}_y_m"][known]
+        names = [f"{place} of {plain(n)}" for n in ues["name"][known]]
+        found.append(_pins(place, symbol, "#ffffff", (x, y), names, len(x) <= 3))
+    world = run.study.get("world")
+    listed = world.get("base_stations") if isinstance(world, dict) else None
+    stations = [s for s in listed or [] if isinstance(s, dict) and len(s.get("at_m") or ()) == 2]
+    at = np.array([s["at_m"] for s in stations], dtype=float).reshape(-1, 2)
+    names = [f"base station {plain(s.get('name'))}" for s in stations]
+    return [*found, _pins("base station", "triangle-up", DARK, (at[:, 0], at[:, 1]), names, len(at) <= 3)]
 
 
-def numbers(values: Any) -> list[float | None]:
-    """Six significant digits; None for what is not finite."""
-    return [float(f"{v:.6g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
+def _pins(
+    name: str, symbol: str, fill: str, at_m: tuple[FloatArray, FloatArray], texts: list[str], written: bool
+) -> Figure:
+    return {
+        "type": "scatter", "mode": "markers+text" if written else "markers", "name": name,
+        "x": numbers(at_m[0]), "y": numbers(at_m[1]), "hovertext": texts, "hoverinfo": "text",
+        "text": [name] * len(texts), "textposition": "bottom center", "showlegend": bool(texts),
+        "marker": {"symbol": symbol, "size": 14, "color": fill, "line": {"width": 1.6, "color": DARK}},
+    }  # fmt: skip
 
 
-def figure(value: float) -> str:
-    """A figure for people: three significant digits, thousands in full."""
-    if not np.isfinite(value):
-        return "–" if np.isnan(value) else "∞"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+def _map(traces: list[Figure], area_m: tuple[float, float, float, float]) -> Figure:
+    """Equal scales, the area's frame, and a bar that tells the rounds."""
+    west, south, east, north = area_m
+    pad_m = 0.03 * max(east - west, north - south, 1.0)
+    layout = base_layout()
+    frame = {"type": "rect", "x0": west, "x1": east, "y0": south, "y1": north, "layer": "below",
+             "line": {"color": GREY, "width": 1}}  # fmt: skip
+    ratio = (north - south + 2 * pad_m) / (east - west + 2 * pad_m)
+    layout |= {
+        "hovermode": "closest", "shapes": [frame], "height": int(np.clip(940 * ratio, 380, 860)) + 130,
+        "margin": {"l": 70, "r": 20, "t": 65, "b": 60},
+        "coloraxis": {"colorscale": "Viridis", "colorbar": {"title": {"text": "round"}, "thickness": 14, "tickformat": "d"}},
+        "xaxis": {**axis("east (m)"), "rangemode": "normal", "range": [west - pad_m, east + pad_m], "constrain": "domain"},
+        "yaxis": {**axis("north (m)"), "rangemode": "normal", "range": [south - pad_m, north + pad_m],
+                  "constrain": "domain", "scaleanchor": "x"},
+    }  # fmt: skip
+    layout["legend"]["y"] = 1.01
+    return {"data": traces, "layout": layout}
 
 
-def plain(text: Any) -> str:
-    """Text for plotly, which takes `<b>` and the like in names and hover for mark-up."""
-    return html.escape(str(text), quote=False)
+def utility(run: Run) -> Panel:
+    """Error of the model over time."""
+    key, title = "utility", "Is the map any good? Error of the model on held-out measurements"
+    rows = run.rows("rounds")
+    x = run.dates(rows["time_s"])
+    drawn = (
+        ("rmse_db", Look("the model", DARK)),
+        ("constant_rmse_db", Look("a constant (mean of the training labels)", GREY, dash="dot")),
+        ("raw_upload_rmse_db", Look("raw upload (nearest neighbour)", "#A8A8A8", dash="longdash")),
+    )
+    traces = [
+        line(look, x, rows[name], hovertemplate="%{y:,.3~r} dB") for name, look in drawn if np.isfinite(rows[name]).any()
+    ]  # fmt: skip
+    if not traces:
+        return Panel(key, title, "No error was recorded: nothing was held out, or no round was played.")
+    log = _wide(np.concatenate([rows[name] for name, _ in drawn]))
+    caption = (
+        "Root mean square error of the signal map. A model that does not beat the constant has learnt nothing, and "
+        "what it gives away says little; raw upload is what the server would have if users sent their measurements."
+    )
+    return Panel(key, title, caption, mosaic([Cell("rmse (dB)", traces, log=log)], _DATES))
 
 
-def dates(run: Run, time_s: FloatArray) -> list[str]:
-    """Simulated local time, as plotly's date axes read it."""
-    start = datetime.combine(date.fromisoformat(run.manifest["first_day"]), datetime.min.time())
-    return [str((start + timedelta(seconds=float(t))).replace(microsecond=0)) for t in time_s]
+def _wide(values: FloatArray) -> bool:
+    """Whether figures span so much that only a logarithmic axis shows them all."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    return bool(len(positive)) and float(positive.max()) > WIDE_RANGE * float(positive.min())
 
 
-DATE_AXIS: Figure = {
-    "type": "date",
-    "title": {"text": "simulated local time"},
-    "hoverformat": "%a %Y-%m-%d %H:%M",
-}
+def epsilon(run: Run) -> Panel:
+    """Privacy spent over time."""
+    key, title = "epsilon", "What was spent on privacy? Epsilon so far, per mechanism"
+    names = dict.fromkeys(map(str, run.tables["spends"]["mechanism"]))
+    if not names:
+        return Panel(key, title, "No mechanism drew noise in this run: there is no guarantee to account for.")
+    traces, seen, deltas = [], [np.zeros(0)], []
+    for look in looks(names):
+        rows = run.rows("spends", "mechanism", look.name)
+        tracks = Tracks.of(rows)
+        spent = tracks.so_far("epsilon")
+        if np.isfinite(spent).any():
+            traces += [line(look, run.dates(tracks.time_s), quantile(spent, 1.0), f"{look.name}, largest of any UE")]
+            seen.append(spent.ravel())
+            deltas.append(f"{look.name} {rows['delta'][0]:g} ({rows['unit'][0]}, {rows['relation'][0]})")
+    if not traces:
+        return Panel(key, title, "Noise was drawn, but no finite epsilon was spent: it guarantees nothing.")
+    caption = f"All rounds composed exactly; smaller is more private. Delta: {'; '.join(deltas)}."
+    return Panel(key, title, caption, mosaic([Cell("epsilon", traces, log=_wide(np.concatenate(seen)))], _DATES, 300))
+
+
+# -- many runs
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One pair of axes."""
+class Member:
+    """What a comparison keeps of a run: (attack, column) -> medians over tracks in time; no attack: utility."""
 
-    y_title: str
-    traces: Sequence[Figure]
-    title: str = ""
-    log: bool = False
-    line_at: float | None = None
-    """a horizontal line, in metres"""
+    label: str
+    seed: str
+    run: Run
+    trends: dict[tuple[str, str], Series]
 
 
-def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
-    """Cells side by side, two a row, under one legend."""
-    columns, n_row = min(2, len(cells)), (len(cells) + 1) // 2
-    data, layout = [], _layout()
-    top = 34 * legend_rows(cells) + (26 if cells[0].title else 0)
-    total = height * n_row + top + 60
-    for k, cell in enumerate(cells):
-        row, column = divmod(k, columns)
-        tail = str(k + 1) if k else ""
-        x_low = column * 0.535
-        y_high = 1.0 - row * (1.0 / n_row + 0.04)
-        x_domain = [x_low, x_low + 0.465] if columns == 2 else [0.0, 1.0]
-        y_domain = [max(y_high - (1.0 / n_row - 0.11 * (n_row > 1)), 0.0), y_high]
-        layout[f"xaxis{tail}"] = {**_axis(), **x_axis, "domain": x_domain, "anchor": f"y{tail}"}
-        layout[f"yaxis{tail}"] = {
-            **_axis(), "title": {"text": cell.y_title}, "domain": y_domain, "anchor": f"x{tail}",
-            "type": "log" if cell.log else "linear", **({} if cell.log else {"rangemode": "tozero"}),
-        }  # fmt: skip
-        if cell.log:  # decades alone are too few ticks for a narrow range
-            layout[f"yaxis{tail}"] |= {"dtick": "D2", "minor": {"showgrid": False}}
-        data += [{**t, "xaxis": f"x{tail}", "yaxis": t.get("yaxis", f"y{tail}")} for t in cell.traces]
-        layout["annotations"] += _heading(cell.title, x_domain[0], y_high)
-        layout["shapes"] += _line_at(cell.line_at, tail)
-    layout["height"], layout["margin"] = total, {"l": 70, "r": 20, "t": top, "b": 60}
-    layout["legend"]["y"] = 1 + (30 if cells[0].title else 8) / (total - top - 60)
-    return {"data": data, "layout": layout}
+_CARRIED = ("sw1_m", "home_m", "home_named_m", "floor_sw1_m", "guess_sw1_m", "guess_home_m")
 
 
-def legend_rows(cells: Sequence[Cell]) -> int:
-    """How many lines the legend will take on a laptop."""
-    names = [t["name"] for c in cells for t in c.traces if t.get("showlegend", True) and "name" in t]
-    return 1 + sum(7 * len(n) + 48 for n in names) // 1000
+def member(label: str, run: Run) -> Member:
+    """The run's trends; its tables are let go."""
+    trends: dict[tuple[str, str], Series] = {}
+    for look, tracks in _tracks(run, looks(run.attacks)):
+        grids = {"error_m": tracks.error_m()} | {name: tracks.so_far(name) for name in _CARRIED}
+        for name, grid in grids.items():
+            trends[look.name, name] = tracks.time_s, quantile(grid, 0.5)
+    rounds = run.rows("rounds")
+    for name in ("rmse_db", "constant_rmse_db", "epsilon_max"):
+        trends["", name] = rounds["time_s"], rounds[name]
+    light = Run(run.manifest, run.summary, run.study, {})
+    return Member(label, str(run.manifest.get("seed")), light, trends)
 
 
-def _layout() -> Figure:
-    return {
-        "font": {"family": "system-ui, -apple-system, Segoe UI, sans-serif", "size": 13, "color": DARK},
-        "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff", "hovermode": "x unified",
-        "hoverlabel": {"namelength": -1, "bgcolor": "rgba(255,255,255,0.92)"},
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "bottom"},
-        "annotations": [], "shapes": [], "showlegend": True,
-    }  # fmt: skip
+def comparison_panels(members: Sequence[Member], attacks: Sequence[str]) -> list[Panel]:
+    """Leakage over time for each attack, then utility and what was spent."""
+    labels = list(dict.fromkeys(m.label for m in members))
+    unit, seconds = _time_unit(members)
+    x_axis = {"title": {"text": f"simulated time ({unit})"}, "rangemode": "tozero"}
+    painter = _Painter(members, looks(labels), seconds)
+    return [*(_leakage(painter, name, k, x_axis) for k, name in enumerate(attacks)), _gain(painter, x_axis)]
 
 
-def _axis() -> Figure:
-    return {
-        "gridcolor": "#e8e8e8", "linecolor": "#bbbbbb", "showline": True, "zeroline": False, "ticks": "outside",
-        "tickcolor": "#bbbbbb", "automargin": True,
-    }  # fmt: skip
+def _time_unit(members: Sequence[Member]) -> tuple[str, float]:
+    longest = max((float(t.max()) for m in members for t, _ in m.trends.values() if len(t)), default=0.0)
+    units: Mapping[str, float] = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0}
+    return next(((u, s) for u, s in units.items() if longest >= 3 * s), ("seconds", 1.0))
 
 
-def _heading(title: str, x: float, y: float) -> list[Figure]:
-    if not title:
-        return []
-    return [
-        {"text": f"<b>{plain(title)}</b>", "x": x, "y": y, "xref": "paper", "yref": "paper",
-         "xanchor": "left", "yanchor": "bottom", "showarrow": False, "yshift": 4}
+@dataclass(frozen=True)
+class _Painter:
+    """Draws one quantity of all runs: a curve per label, over its seeds."""
+
+    members: Sequence[Member]
+    own: Sequence[Look]
+    second: float
+
+    def curves(self, attack: str, column: str, unit: str, legend: bool = False, **more: Any) -> list[Figure]:
+        found = []
+        for look in self.own:
+            time_s, grid = self._grid([m for m in self.members if m.label == look.name], attack, column)
+            if column == "error_m":
+                grid = _drawable(grid, np.inf)
+            found += _median(look, numbers(time_s / self.second), grid, unit, showlegend=legend, **more)
+        return found
+
+    def reference(self, attack: str, column: str, look: Look, legend: bool = True) -> list[Figure]:
+        """One curve for the median of all runs."""
+        time_s, grid = self._grid(self.members, attack, column)
+        mid = quantile(grid, 0.5)
+        if not np.isfinite(mid).any():
+            return []
+        x = numbers(time_s / self.second)
+        return [line(look, x, mid, f"{look.name} (median of all runs)", mode="lines", showlegend=legend)]
+
+    def _grid(self, members: Sequence[Member], attack: str, column: str) -> tuple[FloatArray, FloatArray]:
+        """Times of any of the runs, and the figure (n_time, n_run)."""
+        series = [m.trends.get((attack, column), (np.zeros(0), np.zeros(0))) for m in members]
+        time_s = np.unique(np.concatenate([t for t, _ in series]))
+        grid = np.full((len(time_s), len(series)), np.nan)
+        for j, (t, values) in enumerate(series):
+            grid[np.searchsorted(time_s, t), j] = values
+        return time_s, carried(grid) if column in _CARRIED else grid
+
+
+def _leakage(painter: _Painter, attack: str, k: int, x_axis: Figure) -> Panel:
+    title = f"What {attack} finds out over time"
+    near_m = painter.members[0].run.near_m
+    cells = [
+        Cell("centroid error (m)", painter.curves(attack, "error_m", "m", legend=True), "Centroid error of the round", log=True),
+        Cell("SW1 so far (m)", painter.curves(attack, "sw1_m", "m"), "SW1 of everything so far"),
+        Cell("distance (m)", painter.curves(attack, "home_m", "m"), "Home to the nearest estimate", line_at=near_m),
+        Cell("distance (m)", painter.curves(attack, "home_named_m", "m"), "Home to a named place", line_at=near_m),
     ]  # fmt: skip
+    cells = [c for c in cells if c.traces]
+    if not cells:
+        return Panel(f"leakage-{k}", title, f"{attack} produced no estimate inside the area in any run.")
+    caption = (
+        "One line per label: the median over seeds, its band their quartiles; each run counts with its median over UEs. "
+        "The error is missing where the median estimate diverged. SW1 inside the reach of random guesses (grey, dotted) "
+        "is no leakage; a perfect attacker reaches the dashed line."
+    )
+    return Panel(f"leakage-{k}", title, caption, mosaic(_referenced(cells, painter, attack), x_axis, 300))
 
 
-def _line_at(level_m: float | None, tail: str) -> list[Figure]:
-    if level_m is None:
-        return []
+def _referenced(cells: Sequence[Cell], painter: _Painter, attack: str) -> list[Cell]:
+    """SW1 and the nearest estimate say something only beside what guessing reaches."""
+    extra = {
+        "SW1 of everything so far": [
+            *painter.reference(attack, "guess_sw1_m", GUESS), *painter.reference(attack, "floor_sw1_m", FLOOR)
+        ],
+        "Home to the nearest estimate": painter.reference(attack, "guess_home_m", GUESS, legend=False),
+    }  # fmt: skip
     return [
-        {"type": "line", "xref": f"x{tail} domain", "yref": f"y{tail}", "x0": 0, "x1": 1, "y0": level_m,
-         "y1": level_m, "line": {"color": DARK, "width": 1, "dash": "dot"},
-         "label": {"text": f"{level_m:g} m", "textposition": "end", "font": {"size": 11}}}
-    ]  # fmt: skip
+        Cell(c.y_title, [*c.traces, *extra.get(c.title, [])], c.title, c.log, c.line_at) for c in cells
+    ]
+
+
+def _gain(painter: _Painter, x_axis: Figure) -> Panel:
+    title = "What the map is worth over time, and what privacy was spent"
+    constant = Look("a constant", GREY, dash="dot")
+    error = painter.curves("", "rmse_db", "dB", legend=True)
+    spent = painter.curves("", "epsilon_max", "", legend=not error)
+    if not error and not spent:
+        return Panel("utility", title, "No run recorded an error of its model or noise that it drew.")
+    values = np.concatenate([m.trends["", "rmse_db"][1] for m in painter.members])
+    cells = []
+    if error:
+        shown = [*error, *painter.reference("", "constant_rmse_db", constant)]
+        cells.append(Cell("rmse (dB)", shown, "Error of the model", log=_wide(values)))
+    if spent:
+        cells.append(Cell("epsilon", spent, "Largest epsilon of any UE so far"))
+    caption = (
+        "Error on held-out measurements: medians over seeds, bands their quartiles. A model that does not beat the "
+        "constant has learnt nothing" + ("." if spent else "; no run drew noise, so no epsilon was spent.")
+    )
+    return Panel("utility", title, caption, mosaic(cells, x_axis))

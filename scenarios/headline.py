@@ -20,15 +20,16 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
         lines.append(_attack(summary, name))
     if "baseline.floor.sw1_m" in summary:
         lines.append(
-            f"references: SW1 of a perfect attacker {_text(get('baseline.floor.sw1_m'))} m, of random guesses "
-            f"{_text(get('baseline.random_guess.sw1_m'))} m (square root {_text(get('baseline.random_guess.emd_sqrt_m'))})"
+            f"references: SW1 of a perfect attacker {_text(get('baseline.floor.sw1_m'))} m, "
+            f"of random guesses {_text(get('baseline.random_guess.sw1_m'))} m "
+            f"(square root {_text(get('baseline.random_guess.emd_sqrt_m'))})"
         )
     for key in summary:
         if key.startswith("privacy.") and key.endswith(".epsilon_max"):
             name = key.split(".")[1]
             lines.append(
-                f"privacy: {name} spent epsilon {_text(get(key))} at delta {get(f'privacy.{name}.delta'):g} "
-                "(largest of any UE, all rounds)"
+                f"privacy: {name} spent epsilon {_epsilon(get(key))} at delta {get(f'privacy.{name}.delta'):g} "
+                "(largest of any UE, all rounds composed)"
             )
     return lines
 
@@ -54,6 +55,13 @@ def _attack(summary: Mapping[str, Any], name: str) -> str:
         f"[{get('centroid_error_m.q25')}, {get('centroid_error_m.q75')}], {get('diverged_percent')} % diverged, "
         f"SW1 {get('sw1_m')} m (square root {get('emd_sqrt_m')}){found}"
     )
+
+
+def _epsilon(value: Any) -> str:
+    """An epsilon worth printing: beyond 20 it is no meaningful guarantee, beyond 1000 not even a number."""
+    if value is None or value > 1000:
+        return "> 1000 (no guarantee)"
+    return f"{value:.1f} (no meaningful guarantee)" if value > 20 else f"{value:.3g}"
 
 
 def _text(value: Any) -> str:

@@ -6,7 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -67,7 +67,11 @@ def run(study: Study, out: str | Path, watch: Watch | None = None, command: str 
         write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
         keeper = _Keeper(folder, world, setup, watch, empty, text)
         world.env.process(rounds(world, setup, carry, keeper.after))
-        world.env.run(until=world.duration_s + 1.0)
+        try:
+            world.env.run(until=world.duration_s + 1.0)
+        except KeyboardInterrupt:
+            keeper.save()
+            raise
         _points(folder, keeper.carry or carry)
         timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
         write_json(
@@ -102,6 +106,7 @@ class _Keeper:
         self.folder, self.world, self.setup, self.watch, self.empty = folder, world, setup, watch, empty
         self.text = text
         self.carry: Carry | None = None
+        self.tree: dict[str, Any] | None = None
         self.saved = time.perf_counter()
         total = int(np.ceil(world.duration_s / setup.learning.every_s))
         self.rounds = min(total, setup.learning.rounds or total)
@@ -109,27 +114,31 @@ class _Keeper:
     def after(self, carry: Carry, figures: dict[str, Any]) -> None:
         self.carry = carry
         self.empty += not figures
+        self.tree = self._snapshot(carry)
         if self.watch is not None:
             now = float(self.world.env.now)
             self.watch(Progress(carry.round, self.rounds, now, self.world.clock.text(now), figures))
         if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
-            self.save(carry)
+            self.save()
 
-    def save(self, carry: Carry) -> None:
-        save_tree(
-            self.folder / CHECKPOINT,
-            {
-                "study": self.text,
-                "program": __version__,
-                "time_s": float(self.world.env.now),
-                "world": self.world.memory(),
-                "carry": {f.name: getattr(carry, f.name) for f in fields(carry)}
-                | {"model": asdict(carry.model), "held_out": asdict(carry.held_out)},
-                "sizes": self.setup.recorder.sizes(),
-                "empty": self.empty,
-            },
-        )
+    def save(self) -> None:
+        """Write the state after the last whole round, if there was one."""
+        if self.tree is not None:
+            save_tree(self.folder / CHECKPOINT, self.tree)
         self.saved = time.perf_counter()
+
+    def _snapshot(self, carry: Carry) -> dict[str, Any]:
+        """Everything a resumed run needs. Cheap: states are values, so this only points at them."""
+        return {
+            "study": self.text,
+            "program": __version__,
+            "time_s": float(self.world.env.now),
+            "world": self.world.memory(),
+            "carry": {f.name: getattr(carry, f.name) for f in fields(carry)}
+            | {"model": vars(carry.model), "held_out": vars(carry.held_out)},
+            "sizes": self.setup.recorder.sizes(),
+            "empty": self.empty,
+        }
 
 
 def _unfinished(folder: Path, text: str) -> Any:

@@ -63,9 +63,7 @@ class TestIndependenceOfOthers:
             np.testing.assert_array_equal(draw("p", [5, 6], (long,))[:, :short], draw("p", [5, 6], (short,)))
 
     def test_more_rounds_of_a_table_start_with_the_fewer(self):
-        np.testing.assert_array_equal(
-            RNG.uniform("t", [3], (50, 20, 2))[0][:4], RNG.uniform("t", [3], (4, 20, 2))[0]
-        )
+        np.testing.assert_array_equal(RNG.uniform("t", [3], (50, 20, 2))[0][:4], RNG.uniform("t", [3], (4, 20, 2))[0])
 
     @pytest.mark.parametrize("count", [2, _LONG_ROW])
     def test_adding_owners_shifts_nobody(self, count):
@@ -131,9 +129,7 @@ class TestLaws:
 
     def test_uniform_never_touches_its_ends(self, monkeypatch):
         for word, inside in ((0, 2.0**-54), (2**64 - 1, 1 - 2.0**-54)):
-            monkeypatch.setattr(
-                Rng, "_words", lambda *a, w=word: np.full((1, 1), w, dtype=np.uint64)
-            )
+            monkeypatch.setattr(Rng, "_words", lambda *a, w=word: np.full((1, 1), w, dtype=np.uint64))
             value = RNG.uniform("u", [0])[0]
             assert 0 < value < 1
             assert value == pytest.approx(inside, abs=2.0**-53)

@@ -46,6 +46,7 @@ class Replay(Mobility):
     rebuilt: ClassVar[frozenset[str]] = frozenset(
         {"ue", "row_ue", "row_time_s", "row_position_m", "row_cell", "row_rsrp_dbm"}
     )
+    reference: ClassVar[str] = "recorded, not modelled"
     example: ClassVar[dict[str, Any]] = {"kind": "replay", "trace": "trace.csv"}
 
     def load(self, round_s: float) -> Trace:

@@ -1,0 +1,278 @@
+"""How a page looks: HTML that works without a network, and axes, curves and colours in plotly's JSON.
+
+Nothing here knows what a run is. Every text that comes in is plain; it is escaped here.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from plotly.offline import get_plotlyjs
+
+from netsim.units import FloatArray, IntArray
+
+Figure = dict[str, Any]
+Interval = tuple[FloatArray, FloatArray, FloatArray]
+"""Lower bound, middle and upper bound (n_time,) each."""
+
+# Okabe and Ito's colours, told apart by colour-blind people too; their yellow is too pale on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
+DASHES = ("solid", "dot", "longdash", "dashdot")
+GREY, DARK = "#808080", "#222222"
+FEW = 60  # values up to which each is marked on its line
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one attack or label is drawn, on every figure of a page."""
+
+    name: str
+    color: str
+    symbol: str = "circle"
+    dash: str = "solid"
+
+
+def looks(names: Iterable[str]) -> list[Look]:
+    """A look for each name; beyond six names the lines are broken."""
+    n = len(PALETTE)
+    return [
+        Look(name, PALETTE[i % n], SYMBOLS[i % n], DASHES[i // n % len(DASHES)])
+        for i, name in enumerate(names)
+    ]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A figure on the page, or the reason why there is none."""
+
+    key: str
+    title: str
+    caption: str
+    figure: Figure | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One pair of axes; `line_at` is a horizontal line, in metres."""
+
+    y_title: str
+    traces: Sequence[Figure]
+    title: str = ""
+    log: bool = False
+    line_at: float | None = None
+
+
+def plain(text: Any) -> str:
+    """Text for plotly, which takes `<b>` and the like in names and hover for mark-up."""
+    return html.escape(str(text), quote=False)
+
+
+def figure_text(value: float) -> str:
+    """A figure for people: three significant digits, thousands in full."""
+    if not np.isfinite(value):
+        return "–" if np.isnan(value) else "∞"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def numbers(values: Any) -> list[float | None]:
+    """Six significant digits; None for what is not finite."""
+    return [float(f"{v:.6g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
+
+
+def line(look: Look, x: Sequence[Any], y: FloatArray, name: str = "", **more: Any) -> Figure:
+    """A curve; NaN interrupts it."""
+    label = plain(name or look.name)
+    return {
+        "type": "scatter", "x": list(x), "y": numbers(y), "name": label, "legendgroup": label,
+        "mode": "lines+markers" if len(x) <= FEW else "lines",
+        "line": {"color": look.color, "width": 2, "dash": look.dash},
+        "marker": {"symbol": look.symbol, "size": 7},
+        "hovertemplate": "%{y:,.3~r}", **more,
+    }  # fmt: skip
+
+
+def band(look: Look, x: Sequence[Any], low: FloatArray, high: FloatArray, name: str = "", **more: Any) -> Figure:
+    """The area between two curves; where a bound is missing it is interrupted."""
+    xs: list[Any] = []
+    ys: list[float | None] = []
+    known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
+    for piece in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
+        there, back = piece.tolist(), piece[::-1].tolist()
+        xs += [x[i] for i in there + back] + [None]
+        ys += numbers(low[there]) + numbers(high[back]) + [None]
+    red, green, blue = (int(look.color[i : i + 2], 16) for i in (1, 3, 5))
+    return {
+        "type": "scatter", "x": xs, "y": ys, "fill": "toself", "mode": "lines", "line": {"width": 0},
+        "fillcolor": f"rgba({red},{green},{blue},0.16)", "name": plain(name or look.name),
+        "legendgroup": plain(name or look.name), "hoverinfo": "skip", "showlegend": False, **more,
+    }  # fmt: skip
+
+
+def spread(look: Look, x: Sequence[Any], values: Interval, n: IntArray, unit: str, **more: Any) -> list[Figure]:
+    """A median, with its quartiles as band and in the hover text wherever n > 1 values stand behind it."""
+    low, mid, high = values
+    rows = zip(low, mid, high, n, strict=True)
+    texts = [
+        f"{figure_text(m)} {unit}" + (f" [{figure_text(a)}, {figure_text(b)}] of {count}" if count > 1 else "")
+        for a, m, b, count in rows
+    ]
+    middle = line(look, x, mid, text=texts, hovertemplate="%{text}", **more)
+    return [*([band(look, x, low, high)] if (n > 1).any() else []), middle]
+
+
+def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
+    """Cells side by side, two a row, under one legend; height: of one cell, pixels."""
+    columns, rows = min(2, len(cells)), (len(cells) + 1) // 2
+    named, layout = bool(cells[0].title), base_layout()
+    head, foot, gap = 30 * _legend_rows(cells) + (28 if named else 4), 60, 100
+    inner = height * rows + gap * (rows - 1)
+    data: list[Figure] = []
+    for k, cell in enumerate(cells):
+        row, column = divmod(k, columns)
+        tail = str(k + 1) if k else ""
+        left, top = column * 0.54, 1.0 - row * (height + gap) / inner
+        x_domain = [left, left + 0.46] if columns == 2 else [0.0, 1.0]
+        y_domain = [max(top - height / inner, 0.0), top]
+        layout[f"xaxis{tail}"] = {**axis(), **x_axis, "domain": x_domain, "anchor": f"y{tail}"}
+        layout[f"yaxis{tail}"] = {**axis(cell.y_title, cell.log), "domain": y_domain, "anchor": f"x{tail}"}
+        data += [{"xaxis": f"x{tail}", "yaxis": f"y{tail}", **trace} for trace in cell.traces]
+        if cell.title:
+            layout["annotations"].append(_heading(cell.title, left, top))
+        if cell.line_at is not None:
+            layout["shapes"].append(_level(cell.line_at, tail))
+    layout |= {"height": inner + head + foot, "margin": {"l": 70, "r": 25, "t": head, "b": foot}}
+    layout["legend"]["y"] = 1 + (28 if named else 4) / inner
+    return {"data": data, "layout": layout}
+
+
+def base_layout() -> Figure:
+    """What all figures share."""
+    return {
+        "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 13, "color": DARK},
+        "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff", "hovermode": "x unified", "showlegend": True,
+        "hoverlabel": {"namelength": -1, "bgcolor": "rgba(255,255,255,0.93)"},
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "bottom"},
+        "annotations": [], "shapes": [],
+    }  # fmt: skip
+
+
+def axis(title: str = "", log: bool = False) -> Figure:
+    """A quiet axis."""
+    kind: Figure = {"type": "log", "dtick": "D2"} if log else {"rangemode": "tozero"}
+    return {
+        "title": {"text": title}, "gridcolor": "#e8e8e8", "linecolor": "#b0b0b0", "showline": True,
+        "zeroline": False, "ticks": "outside", "tickcolor": "#b0b0b0", "automargin": True, **kind,
+    }  # fmt: skip
+
+
+def _legend_rows(cells: Sequence[Cell]) -> int:
+    """How many lines the legend takes on a laptop."""
+    names = [t["name"] for c in cells for t in c.traces if t.get("showlegend", True)]
+    return 1 + sum(7 * len(n) + 50 for n in names) // 1000
+
+
+def _heading(title: str, x: float, y: float) -> Figure:
+    return {
+        "text": f"<b>{plain(title)}</b>", "x": x, "y": y, "xref": "paper", "yref": "paper", "yshift": 3,
+        "xanchor": "left", "yanchor": "bottom", "showarrow": False,
+    }  # fmt: skip
+
+
+def _level(at_m: float, tail: str) -> Figure:
+    label = {"text": f"{at_m:g} m", "textposition": "end", "font": {"size": 11}}
+    return {
+        "type": "line", "xref": f"x{tail} domain", "yref": f"y{tail}", "x0": 0, "x1": 1, "y0": at_m, "y1": at_m,
+        "line": {"color": DARK, "width": 1, "dash": "dot"}, "label": label,
+    }  # fmt: skip
+
+
+def section(panel: Panel) -> str:
+    """A figure with its title above and how to read it below."""
+    holder = "" if panel.figure is None else f'<div class="figure" id="{html.escape(panel.key)}"></div>'
+    return f"<section><h2>{html.escape(panel.title)}</h2>{holder}<p>{html.escape(panel.caption)}</p></section>"
+
+
+def paragraphs(texts: Iterable[str], kind: str) -> str:
+    """A list of sentences; kind: class in the style sheet."""
+    return f'<ul class="{kind}">' + "".join(f"<li>{html.escape(t)}</li>" for t in texts) + "</ul>"
+
+
+def facts(pairs: Mapping[str, str]) -> str:
+    """Names and what they are."""
+    cells = "".join(f"<div><dt>{html.escape(k)}</dt><dd>{html.escape(v)}</dd></div>" for k, v in pairs.items())
+    return f"<dl>{cells}</dl>"
+
+
+def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table: the first column holds keys, the last one words, those between figures."""
+    top = "".join(f"<th>{html.escape(h)}</th>" for h in head)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
+    return (
+        f'<section><h2>{html.escape(title)}</h2><div class="wide"><table><thead><tr>{top}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div></section>"
+    )
+
+
+def page(title: str, body: Iterable[str], panels: Iterable[Panel]) -> str:
+    """The whole file, plotly included; the same input gives the same bytes."""
+    drawn = {p.key: p.figure for p in panels if p.figure is not None}
+    # `<` must not end the script element, whatever a name says
+    data = json.dumps(drawn, sort_keys=True, allow_nan=False).replace("<", "\\u003c")
+    return f"""<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(title)}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+{chr(10).join(body)}
+</main>
+<noscript><p>The figures need JavaScript; the tables do not.</p></noscript>
+<script type="application/json" id="drawn">{data}</script>
+<script>{get_plotlyjs() if drawn else ""}</script>
+<script>{_SCRIPT}</script>
+</body>
+</html>
+"""
+
+
+_SCRIPT = """
+for (const [id, figure] of Object.entries(JSON.parse(document.getElementById("drawn").textContent))) {
+  Plotly.newPlot(id, figure.data, figure.layout, {
+    responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+    toImageButtonOptions: {filename: id, scale: 2},
+  });
+}
+"""
+_STYLE = """
+body { margin: 0; background: #f4f5f7; color: #222; font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
+main { max-width: 1160px; margin: 0 auto; padding: 24px 16px 48px; }
+header, section { background: #fff; border: 1px solid #e1e4e8; border-radius: 8px; padding: 18px 24px; margin: 0 0 16px; }
+h1 { font-size: 24px; line-height: 1.3; margin: 0 0 6px; }
+h2 { font-size: 17px; line-height: 1.35; margin: 0 0 8px; }
+p { margin: 6px 0 0; color: #555; font-size: 14px; max-width: 100ch; overflow-wrap: anywhere; }
+ul { padding-left: 20px; margin: 12px 0; }
+ul.says li { margin: 3px 0; font-size: 16px; }
+ul.warns { list-style: none; padding: 10px 14px; background: #fff3e0; border-left: 4px solid #d55e00; }
+dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 8px 24px; margin: 14px 0 0; }
+dt { font-size: 12px; color: #666; }
+dd { margin: 0; font-size: 14px; overflow-wrap: anywhere; }
+h1, li { overflow-wrap: anywhere; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
+th { text-align: right; border-bottom: 2px solid #ccc; padding: 5px 10px; vertical-align: bottom; }
+td { text-align: right; border-bottom: 1px solid #eee; padding: 4px 10px; font-variant-numeric: tabular-nums; }
+td { white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; }
+td:first-child { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 12.5px; }
+th:last-child, td:last-child { text-align: left; white-space: normal; color: #555; min-width: 220px; }
+footer { color: #777; font-size: 13px; }
+@media print { header, section { break-inside: avoid; } }
+"""

@@ -1,0 +1,38 @@
+"""docs/records.md, written from the tables themselves: every column and key of a run folder."""
+
+from __future__ import annotations
+
+from fl.tables import TABLES
+from scenarios.summary import KEYS
+
+_HEAD = """# Records of a run
+
+<!-- written by `netsim list --records > docs/records.md` -->
+
+A run folder holds:
+
+| file | what it is |
+|---|---|
+| `study.yaml` | the scenario as it ran, every default written out; `netsim run study.yaml` repeats it |
+| `manifest.json` | seed, command, versions, area, cells, what was read from a trace and what was left out; under `timing` all that a clock said |
+| `summary.json` | one flat object, below |
+| `*.csv` | one table a record type, appended and flushed every round, below |
+| `points.npz` | true positions (`ue`, `position_m`), thinned: what the map of the report draws |
+| `report.html` | the page, self-contained |
+| `checkpoint.npz` | only while a run is unfinished: where the same command goes on |
+
+No CSV and no summary holds wall time: two runs of one study give the same bytes. Positions are metres in a local
+plane, x east and y north. A cell is empty (a value is `null`) where a figure does not exist or is not finite.
+A sweep is a folder of run folders with `runs.csv`: folder, label, seed, the varied values, and every summary key.
+"""
+
+
+def records_page() -> str:
+    """Markdown of all tables and summary keys."""
+    lines = [_HEAD]
+    for table, columns in TABLES.items():
+        lines += [f"## {table}.csv", "", "| column | meaning |", "|---|---|"]
+        lines += [f"| `{name}` | {text} |" for name, text in columns.items()] + [""]
+    lines += ["## summary.json", "", "`NAME` stands for an attack or a mechanism.", "", "| key | meaning |", "|---|---|"]
+    lines += [f"| `{key}` | {text} |" for key, text in KEYS.items()]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,60 @@
+"""Shared small studies. One thread everywhere: what a run promises of itself."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+TINY = {
+    "title": "tiny",
+    "seed": 3,
+    "world": {
+        "duration_s": 120,
+        "tick_s": 10,
+        "city": {"kind": "open-field", "width_m": 400, "height_m": 300},
+        "base_stations": [{"name": "a", "at_m": [100, 100]}, {"name": "b", "at_m": [300, 200]}],
+        "ues": {"count": 4, "mobility": {"kind": "random-waypoint"}, "measure_every_s": 5},
+        "radio": {"shadowing": {"kind": "correlated"}, "measurement_noise_db": 1.0},
+    },
+    "learning": {
+        "every_s": 60,
+        "learner": {"kind": "rsrp-net", "hidden": [6, 4], "activation": "tanh"},
+        "attacks": [{"kind": "closed-form"}],
+    },
+}
+
+
+@pytest.fixture
+def tiny():
+    """A study of two rounds that runs in a fraction of a second: call it with changes by dotted path."""
+    import copy
+    import json
+
+    from scenarios.document import read_text
+    from scenarios.messages import build
+    from scenarios.study import Study, set_value
+
+    def make(changes=None):
+        document = read_text(json.dumps(copy.deepcopy(TINY)), "tiny")
+        for path, value in (changes or {}).items():
+            set_value(document, path, value)
+        return build(Study, document)
+
+    return make
+
+
+@pytest.fixture
+def data_folder():
+    """The folder of real measurements, or a skip with the reason."""
+    if "NETSIM_DATA" not in os.environ:
+        pytest.skip("NETSIM_DATA is not set: no real data here")
+    return Path(os.environ["NETSIM_DATA"])
+
+
+def tables(folder):
+    """Bytes of every CSV and of the summary of a run folder."""
+    names = sorted(p.name for p in Path(folder).glob("*.csv")) + ["summary.json"]
+    return {name: (Path(folder) / name).read_bytes() for name in names}

@@ -1,0 +1,272 @@
+"""The command line: what people type, what they get, and one clear line for everything that cannot be used."""
+
+import csv
+import gzip
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scenarios.cli import main
+
+ROOT = Path(__file__).parent.parent
+SHORT = ["--set", "world.duration_s=259200", "--set", "learning.every_s=86400", "--set", "learning.learner.hidden=[8]"]
+
+
+def good_rows(n=200, start=1_700_000_000):
+    """Rows of a little walk of two days."""
+    return [
+        [start + 900 * i, "u", f"{52 + 1e-5 * (i % 97):.6f}", f"{4 + 1e-5 * (i % 53):.6f}", -80 - i % 30, "c1"]
+        for i in range(n)
+    ]
+
+
+def write_trace(path, rows, header=("time_s", "user", "lat", "lon", "rsrp_dbm", "cell")):
+    with path.open("w", newline="") as f:
+        csv.writer(f).writerows([header, *rows])
+    return path
+
+
+def changed(row, column, value):
+    rows = good_rows()
+    rows[row][column] = value
+    return rows
+
+
+def test_help_is_quick():
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "scenarios.cli", "--help"], cwd=ROOT, check=True, capture_output=True)
+    assert time.perf_counter() - began < 0.5
+
+
+def test_run_writes_a_folder_and_prints_a_headline(tmp_path, capsys):
+    assert main(["run", "campus", "--out", str(tmp_path / "r"), "--seed", "5", *SHORT]) == 0
+    out, progress = capsys.readouterr()
+    assert "centroid error" in out and "seed 5" in out and "round 3/3" in progress
+    names = {p.name for p in (tmp_path / "r").iterdir()}
+    assert names >= {"study.yaml", "manifest.json", "summary.json", "rounds.csv", "estimates.csv", "leakage.csv"}
+    assert names >= {"updates.csv", "links.csv", "spends.csv", "ues.csv", "points.npz", "report.html"}
+    keys = json.loads((tmp_path / "r" / "summary.json").read_text())
+    wanted = [
+        "utility.rmse_db", "utility.constant_rmse_db", "attack.closed-form.centroid_error_m.median",
+        "attack.closed-form.diverged_percent", "attack.closed-form.sw1_m", "baseline.random_guess.sw1_m",
+        "attack.closed-form.home_within_100m_round",
+    ]  # fmt: skip
+    assert set(wanted) <= set(keys)
+
+
+def test_every_summary_key_and_column_is_documented(tmp_path, capsys):
+    import re
+
+    from scenarios.summary import KEYS
+
+    noise = "learning.defenses=[{kind: clip}, {kind: gaussian, noise_multiplier: 1}]"
+    assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT, "--set", noise]) == 0
+    found = json.loads((tmp_path / "r" / "summary.json").read_text())
+    plain = {re.sub(r"^(attack|privacy)\.[^.]+\.", r"\1.NAME.", k) for k in found}
+    assert plain == set(KEYS)
+    capsys.readouterr()
+    assert main(["list", "--records"]) == 0
+    assert capsys.readouterr().out == (ROOT / "docs" / "records.md").read_text()
+
+
+def test_replay_shows_both_feature_modes(tmp_path, capsys):
+    trace = write_trace(tmp_path / "t.csv", good_rows())
+    assert main(["replay", str(trace), "--round", "12h", "--out", str(tmp_path / "r"), "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert "features dataset" in out and "features public" in out and "200 of 200 rows used" in out
+    for mode in ("dataset", "public"):
+        summary = json.loads((tmp_path / "r" / f"features-{mode}" / "summary.json").read_text())
+        assert summary["samples.count"] == 200
+
+
+def test_replay_takes_other_headers(tmp_path, capsys):
+    trace = write_trace(tmp_path / "t.csv", good_rows(), ("timestamp", "id", "Latitude", "Longitude", "RSRP", "pci"))
+    columns = "time_s=timestamp,user=id,lat=Latitude,lon=Longitude,rsrp_dbm=RSRP,cell=pci"
+    assert main(["replay", str(trace), "--columns", columns, "--out", str(tmp_path / "r"), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["replay", str(trace), "--out", str(tmp_path / "s")]) == 2
+    line = capsys.readouterr().err.strip()
+    assert "timestamp" in line and "--columns" in line and "\n" not in line
+
+
+def test_sweep_runs_every_point_and_goes_on(tmp_path, capsys):
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(
+        (ROOT / "scenarios" / "campus.yaml").read_text().replace("6652800", "172800").replace("604800", "86400")
+        + "vary:\n  seed: [1, 2]\n  values: {learning.learner.hidden: [[4], [8]]}\n"
+        "  variants:\n    - {label: raw, set: {}}\n    - {label: centred, set: {learning.learner.labels: centred}}\n"
+    )
+    assert main(["sweep", str(scenario), "--jobs", "2", "--out", str(tmp_path / "w")]) == 0
+    with (tmp_path / "w" / "runs.csv").open() as f:
+        rows = list(csv.DictReader(f))
+    assert len(rows) == 8 and {r["seed"] for r in rows} == {"1", "2"}
+    assert {r["label"] for r in rows} == {f"{a}, hidden=[{h}]" for a in ("raw", "centred") for h in (4, 8)}
+    assert all((tmp_path / "w" / r["folder"] / "summary.json").exists() for r in rows)
+    before = (tmp_path / "w" / "runs.csv").read_bytes()
+    missing = tmp_path / "w" / rows[3]["folder"] / "summary.json"
+    missing.unlink()
+    capsys.readouterr()
+    assert main(["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w")]) == 0
+    assert "8/8" in capsys.readouterr().err  # only the missing one ran again
+    assert (tmp_path / "w" / "runs.csv").read_bytes() == before and missing.exists()
+
+
+def test_sweep_folder_bytes_equal_a_lone_run(tmp_path):
+    scenario = tmp_path / "s.yaml"
+    text = (ROOT / "scenarios" / "campus.yaml").read_text().replace("6652800", "172800").replace("604800", "86400")
+    scenario.write_text(text + "vary: {seed: [7]}\n")
+    assert main(["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w"), "--quiet"]) == 0
+    assert main(["run", str(scenario), "--seed", "7", "--out", str(tmp_path / "r"), "--quiet"]) == 0
+    swept = tmp_path / "w" / "as-written" / "seed-7"
+    assert (swept / "summary.json").read_bytes() == (tmp_path / "r" / "summary.json").read_bytes()
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "defense"], ["list", "--matrix"], ["list", "--matrix", "--csv"]])
+def test_list(words, capsys):
+    assert main(words) == 0
+    assert "clip" in capsys.readouterr().out
+
+
+def test_schema_knows_every_kind(capsys):
+    from scenarios.slots import SLOTS
+
+    assert main(["schema"]) == 0
+    text = capsys.readouterr().out
+    schema = json.loads(text)
+    assert schema["type"] == "object" and schema["additionalProperties"] is False
+    for union in SLOTS.values():
+        for kind in union.parts:
+            assert f'"const": "{kind}"' in text
+
+
+def test_interrupt_is_130(monkeypatch, capsys):
+    def stop(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules["scenarios.cli"]._COMMANDS, "validate", stop)
+    assert main(["validate", "campus"]) == 130
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_unexpected_failure_is_1_with_a_log(monkeypatch, capsys):
+    def fail(args):
+        raise RuntimeError("the moon\nfell")
+
+    monkeypatch.setitem(sys.modules["scenarios.cli"]._COMMANDS, "validate", fail)
+    assert main(["validate", "campus"]) == 1
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1 and "the moon fell" in line
+    log = Path(line.strip().rsplit(" ", 1)[1])
+    assert "Traceback" in log.read_text()
+    log.unlink()
+
+
+BAD_TRACES = {
+    "missing column": (lambda p: write_trace(p, [r[:3] for r in good_rows()], ("time_s", "user", "lat")), "lon"),
+    "nan position": (lambda p: write_trace(p, changed(7, 2, "nan")), "9"),
+    "latitude 200": (lambda p: write_trace(p, changed(7, 2, "200")), "200"),
+    "backwards": (lambda p: write_trace(p, changed(7, 0, 5)), "backwards"),
+    "empty": (lambda p: p.write_text(""), "empty"),
+    "header only": (lambda p: write_trace(p, []), "no "),
+    "not text": (lambda p: p.write_bytes(bytes(range(256)) * 9), ""),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TRACES)
+@pytest.mark.parametrize("command", ["replay", "inspect"])
+def test_bad_trace(name, command, tmp_path, capsys):
+    make, word = BAD_TRACES[name]
+    make(tmp_path / "t.csv")
+    extra = ["--out", str(tmp_path / "r")] if command == "replay" else []
+    assert main([command, str(tmp_path / "t.csv"), *extra]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "t.csv" in err and word in err and "Traceback" not in err
+    assert not (tmp_path / "r").exists()
+
+
+def test_gzip_cut_short(tmp_path, capsys):
+    whole = gzip.compress(write_trace(tmp_path / "t.csv", good_rows()).read_bytes())
+    (tmp_path / "t.csv.gz").write_bytes(whole[: len(whole) // 2])
+    assert main(["replay", str(tmp_path / "t.csv.gz"), "--out", str(tmp_path / "r")]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "t.csv.gz" in err and not (tmp_path / "r").exists()
+
+
+def test_absent_cell(tmp_path, capsys):
+    trace = write_trace(tmp_path / "t.csv", good_rows())
+    assert main(["replay", str(trace), "--cell", "c9", "--out", str(tmp_path / "r")]) == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and "c9" in err and "c1" in err
+
+
+CAMPUS = (ROOT / "scenarios" / "campus.yaml").read_text()
+BAD_SCENARIOS = {
+    "unknown key": (CAMPUS.replace("tick_s:", "tic_s:"), ["tic_s", "tick_s"]),
+    "unknown kind": (CAMPUS.replace("closed-form", "closed-from"), ["closed-from", "closed-form"]),
+    "wrong type": (CAMPUS.replace("step_size: 1e-3", "step_size: fast"), ["step_size", "fast"]),
+    "out of range": (CAMPUS.replace("step_size: 1e-3", "step_size: -1"), ["step_size", "> 0", "-1"]),
+    "missing": (CAMPUS.replace("  every_s: 604800                    # a week\n", ""), ["every_s"]),
+    "bomb": ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", [""]),
+    "python tag": ("title: !!python/object/apply:os.system [echo]\n", ["python"]),
+    "no base station": (CAMPUS.replace("- {name: campus,", "- {nam: campus,"), ["nam"]),
+    "noise without bound": (
+        CAMPUS + "  defenses: [{kind: gaussian, noise_multiplier: 1}]\n",
+        ["gaussian needs a bound", "clip"],
+    ),
+    "analyst sees rows": (CAMPUS.replace("viewpoint: server", "viewpoint: analyst"), ["analyst"]),
+    "twice the same attack": (CAMPUS.replace("{kind: dlg, starts: 8}", "{kind: closed-form}"), ["name"]),
+    "unknown cell": (CAMPUS.replace("hold_out: 0.2", "cell: campos"), ["campos", "campus"]),
+    "no size": (CAMPUS.replace(", width_m: 2000, height_m: 1500", ""), ["size"]),
+    "not yaml": ("title: [1, 2\n", [""]),
+    "bad date": (CAMPUS.replace('"2026-01-05"', '"2026-13-05"'), ["2026-13-05"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SCENARIOS)
+@pytest.mark.parametrize("command", ["validate", "run"])
+def test_bad_scenario(name, command, tmp_path, capsys):
+    text, words = BAD_SCENARIOS[name]
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(text)
+    extra = ["--out", str(tmp_path / "r")] if command == "run" else []
+    assert main([command, str(scenario), *extra]) == 2
+    err = capsys.readouterr().err
+    assert all(w in err for w in words), err
+    assert "Traceback" not in err and "s.yaml:" in err and not (tmp_path / "r").exists()
+    if name != "no base station":  # a misspelt key is also a missing one
+        assert err.count("\n") == 1, err
+
+
+BAD_LINES = [
+    ["run", "campos"],
+    ["run"],
+    ["fly"],
+    ["run", "campus", "--seed", "x"],
+    ["run", "campus", "--set", "nonsense"],
+    ["run", "campus", "--set", "learning.attacks[9].starts=3"],
+    ["run", "campus", "--set", "learning.learner.hidden=[0]"],
+    ["run", "campus", "--seed", "-1"],
+    ["replay", "nowhere.csv"],
+    ["sweep", "campus"],
+    ["sweep", "town", "--jobs", "0"],
+    ["list", "defence"],
+    ["report", "nowhere"],
+    ["inspect", "nowhere.csv"],
+    ["validate", "nowhere.yaml"],
+]
+
+
+@pytest.mark.parametrize("words", BAD_LINES, ids=" ".join)
+def test_bad_command_line(words, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(words)
+    except SystemExit as stop:
+        code = stop.code
+    err = capsys.readouterr().err
+    assert code == 2 and err.count("\n") == 1 and "Traceback" not in err, err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,90 @@
+"""Every member of every union keeps the same contract, and every combination runs or is refused with a reason."""
+
+import csv
+import json
+import math
+
+import pytest
+from pydantic import TypeAdapter
+
+from netsim.part import Named, Part
+from scenarios.matrix import LEGAL, combinations
+from scenarios.slots import SLOTS
+
+MEMBERS = [(slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()]
+IDS = [f"{slot}:{kind}" for slot, kind, _ in MEMBERS]
+COMBINATIONS = list(combinations())
+LEGAL_ONES = [c for c, verdict in COMBINATIONS if verdict == LEGAL]
+
+
+@pytest.mark.parametrize(("slot", "kind", "part"), MEMBERS, ids=IDS)
+class TestMember:
+    def test_builds_from_its_example_and_writes_itself_back(self, slot, kind, part):
+        assert part.example["kind"] == kind
+        built = part.model_validate_json(json.dumps(part.example), strict=True)
+        again = part.model_validate_json(built.model_dump_json(), strict=True)
+        assert again == built
+
+    def test_is_reached_through_its_union(self, slot, kind, part):
+        from typing import Annotated
+
+        adapter = TypeAdapter(Annotated[Part, SLOTS[slot]])
+        assert type(adapter.validate_json(json.dumps(part.example))) is part
+
+    def test_is_frozen_and_says_what_it_is(self, slot, kind, part):
+        built = part.model_validate_json(json.dumps(part.example), strict=True)
+        with pytest.raises(Exception, match="frozen"):
+            built.kind = "other"
+        assert part.reference, "no reference"
+        assert part.__doc__ and part.__doc__.strip()
+        undocumented = [n for n, f in part.model_fields.items() if n not in ("kind",) and not f.description]
+        assert not undocumented
+
+    def test_refuses_an_unknown_key(self, slot, kind, part):
+        with pytest.raises(ValueError, match="Extra inputs"):
+            part.model_validate_json(json.dumps({**part.example, "hiden": 1}), strict=True)
+
+
+def test_kinds_are_words_and_names_default_to_them():
+    for _, kind, part in MEMBERS:
+        assert kind == kind.lower() and " " not in kind and "_" not in kind
+        if issubclass(part, Named):
+            assert part.model_validate_json(json.dumps(part.example), strict=True).label == kind
+
+
+def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
+    reasons = {verdict for _, verdict in COMBINATIONS if verdict != LEGAL}
+    assert len(reasons) >= 2
+    assert all(len(r) > 20 and "\n" not in r for r in reasons)
+
+
+@pytest.mark.parametrize("combination", LEGAL_ONES, ids=lambda c: "+".join(c.values()).replace(" ", "_"))
+def test_every_legal_combination_runs_two_rounds(combination, tiny, tmp_path):
+    from scenarios.run import run
+
+    def example(slot, kind):
+        return SLOTS[slot].parts[kind].example
+
+    viewpoint, sees = combination["threat"].split(" sees ")
+    chain = [] if combination["defenses"] == "none" else combination["defenses"].split(" > ")
+    study = tiny(
+        {
+            "learning.learner": example("learner", combination["learner"]),
+            "learning.curation": [] if combination["curation"] == "none" else [example("curation", combination["curation"])],
+            "learning.defenses": [example("defense", d) for d in chain],
+            "learning.aggregation": example("aggregation", combination["aggregation"]),
+            "learning.threat": {"sees": sees, "viewpoint": viewpoint},
+            "learning.attacks": [] if combination["attack"] == "none" else [example("attack", combination["attack"])],
+        }
+    )
+    summary = run(study, tmp_path / "run")
+    assert summary["rounds.played"] == 2
+    assert summary["updates.sent"] == summary["updates.decoded_percent"] / 100 * summary["updates.sent"] > 0
+    with (tmp_path / "run" / "rounds.csv").open() as f:
+        for row in csv.DictReader(f):
+            assert math.isfinite(float(row["rmse_db"])) and math.isfinite(float(row["update_norm"]))
+    if combination["attack"] != "none":
+        with (tmp_path / "run" / "leakage.csv").open() as f:
+            rows = list(csv.DictReader(f))
+        assert rows and all(r["heard"] == "1" for r in rows)
+        assert any(r["error_m"] for r in rows) or all(r["diverged"] == "1" for r in rows)

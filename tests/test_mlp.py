@@ -1,0 +1,169 @@
+"""The hand-written gradients of stacked networks against autograd on a plainly written network."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from fl.mlp import Mlp
+
+ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
+SHAPES = ((2, 1), (2, 3, 1), (3, 5, 4, 1), (2, 4, 3, 5, 1))
+PLAIN = {
+    "elu": lambda s: torch.where(s > 0, s, torch.exp(s) - 1),
+    "tanh": lambda s: (torch.exp(s) - torch.exp(-s)) / (torch.exp(s) + torch.exp(-s)),
+    "sigmoid": lambda s: 1 / (1 + torch.exp(-s)),
+    "relu": lambda s: s * (s > 0),
+}
+
+
+def plain(sizes, activation, flat, z, masks=None):
+    """F (B,) of one network, written as in a textbook; flat (d,), z (B, p), masks [(B, units)]."""
+    at, a = 0, z
+    for layer, (n_in, n_out) in enumerate(pairwise(sizes)):
+        weight = flat[at : at + n_in * n_out].reshape(n_in, n_out)
+        at += n_in * n_out
+        bias = flat[at : at + n_out]
+        at += n_out
+        a = a @ weight + bias
+        if layer < len(sizes) - 2:
+            a = PLAIN[activation](a)
+            if masks is not None:
+                a = a * masks[layer]
+    assert at == len(flat)
+    return a[:, 0]
+
+
+def some(sizes, k=3, batch=6, seed=0):
+    """Rows of parameters (k, d) and inputs (k, batch, p)."""
+    torch.manual_seed(seed)
+    d = Mlp(sizes, "elu").n_parameters
+    w = torch.randn(k, d, dtype=torch.float64)
+    return w, torch.randn(k, batch, sizes[0], dtype=torch.float64)
+
+
+def sample_gradients(sizes, activation, w, z, masks=None):
+    """dF/dw of each sample, one at a time: (k, B, d)."""
+    found = torch.zeros(*z.shape[:2], w.shape[1], dtype=w.dtype)
+    for i in range(len(w)):
+        for j in range(z.shape[1]):
+            leaf = w[i].clone().requires_grad_(True)
+            mask = None if masks is None else [m[i, j : j + 1] for m in masks]
+            out = plain(sizes, activation, leaf, z[i, j : j + 1], mask)
+            (found[i, j],) = torch.autograd.grad(out.sum(), leaf)
+    return found
+
+
+def ones_like_outputs(net, w, z, masks=None):
+    out, activations, slopes = net.forward(w, z, masks)
+    return activations, net.deltas(w, slopes, torch.ones_like(out))
+
+
+@pytest.mark.parametrize("sizes, d", [((2, 1), 3), ((2, 3, 1), 13), ((2, 256, 128, 1), 33_793), ((2, 512, 1), 2049)])
+def test_number_of_parameters(sizes, d):
+    assert Mlp(sizes, "relu").n_parameters == d
+
+
+def test_unpack_lays_weights_before_biases():
+    flat = torch.arange(26.0).reshape(2, 13)
+    (w1, b1), (w2, b2) = Mlp((2, 3, 1), "relu").unpack(flat)
+    assert w1.shape == (2, 2, 3) and b1.shape == (2, 1, 3) and w2.shape == (2, 3, 1) and b2.shape == (2, 1, 1)
+    assert w1[1].tolist() == [[13, 14, 15], [16, 17, 18]]
+    assert b1[1].tolist() == [[19, 20, 21]]
+    assert w2[1, :, 0].tolist() == [22, 23, 24] and b2[1].item() == 25
+
+
+def test_unpack_gives_views():
+    flat = torch.zeros(1, 13)
+    Mlp((2, 3, 1), "relu").unpack(flat)[1][0][0, 2, 0] = 7.0
+    assert flat[0, 11] == 7.0
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("sizes", SHAPES)
+class TestAgainstAutograd:
+    def test_forward(self, sizes, activation):
+        w, z = some(sizes)
+        out, _, _ = Mlp(sizes, activation).forward(w, z)
+        expected = torch.stack([plain(sizes, activation, a, b) for a, b in zip(w, z, strict=True)])
+        torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
+
+    def test_slopes_and_weighted_gradient(self, sizes, activation):
+        """The gradient of sum_j c_j F(z_j), which with c = 2 (F - y) / n is that of the squared error."""
+        w, z = some(sizes)
+        net, c = Mlp(sizes, activation), torch.linspace(-2, 3, z.shape[1], dtype=w.dtype).expand(len(w), -1)
+        _, activations, slopes = net.forward(w, z)
+        found = net.gradient(activations, net.deltas(w, slopes, c))
+        expected = (sample_gradients(sizes, activation, w, z) * c.unsqueeze(-1)).sum(dim=1)
+        torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-12)
+
+    def test_squared_norm_of_each_sample(self, sizes, activation):
+        w, z = some(sizes)
+        net = Mlp(sizes, activation)
+        expected = (sample_gradients(sizes, activation, w, z) ** 2).sum(-1)
+        torch.testing.assert_close(net.squared_norm(*ones_like_outputs(net, w, z)), expected, rtol=1e-11, atol=0)
+
+    def test_inner_product_with_a_direction(self, sizes, activation):
+        w, z = some(sizes)
+        net, u = Mlp(sizes, activation), torch.randn_like(w)
+        expected = (sample_gradients(sizes, activation, w, z) * u.unsqueeze(1)).sum(-1)
+        found = net.inner(u, *ones_like_outputs(net, w, z))
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-11)
+
+    def test_masks_reach_outputs_and_gradients(self, sizes, activation):
+        w, z = some(sizes)
+        net, u = Mlp(sizes, activation), torch.randn_like(w)
+        masks = [2.0 * (torch.rand(*z.shape[:2], h, dtype=w.dtype) > 0.5) for h in sizes[1:-1]]
+        out, _, _ = net.forward(w, z, masks)
+        expected = [plain(sizes, activation, w[i], z[i], [m[i] for m in masks]) for i in range(len(w))]
+        torch.testing.assert_close(out, torch.stack(expected), rtol=1e-12, atol=1e-12)
+        each = sample_gradients(sizes, activation, w, z, masks)
+        activations, deltas = ones_like_outputs(net, w, z, masks)
+        torch.testing.assert_close(net.gradient(activations, deltas), each.sum(1), rtol=1e-10, atol=1e-11)
+        torch.testing.assert_close(net.squared_norm(activations, deltas), (each**2).sum(-1))
+        torch.testing.assert_close(net.inner(u, activations, deltas), (each * u.unsqueeze(1)).sum(-1))
+
+    def test_stacked_networks_do_not_mix(self, sizes, activation):
+        w, z = some(sizes, k=4)
+        net = Mlp(sizes, activation)
+        together = net.gradient(*ones_like_outputs(net, w, z))
+        for i in range(4):
+            alone = net.gradient(*ones_like_outputs(net, w[i : i + 1], z[i : i + 1]))
+            torch.testing.assert_close(together[i : i + 1], alone, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("activation", ["elu", "tanh", "sigmoid"])
+@pytest.mark.parametrize("sizes", SHAPES)
+def test_second_derivative_from_autograd(sizes, activation):
+    """d|dF/dw|^2 / dz by autograd through the recursion, against central differences."""
+    w, z = some(sizes, k=2, batch=3)
+    net = Mlp(sizes, activation)
+
+    def value(at):
+        return net.squared_norm(*ones_like_outputs(net, w, at))
+
+    leaf = z.clone().requires_grad_(True)
+    (found,) = torch.autograd.grad(value(leaf).sum(), leaf)
+    for axis in range(sizes[0]):
+        h = torch.zeros_like(z)
+        h[..., axis] = 1e-6
+        difference = (value(z + h) - value(z - h)) / 2e-6
+        torch.testing.assert_close(found[..., axis], difference, rtol=1e-5, atol=1e-4)
+
+
+def test_relu_is_flat_at_its_kink():
+    net = Mlp((1, 1, 1), "relu")
+    w = torch.tensor([[1.0, 0.0, 1.0, 0.0]], dtype=torch.float64)
+    _, _, slopes = net.forward(w, torch.tensor([[[0.0], [1e-300]]], dtype=torch.float64))
+    assert slopes[0].flatten().tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_far_away_inputs_stay_finite(activation):
+    """Saturated units: values and gradients of inputs of 1e6 are finite."""
+    net, (w, _) = Mlp((2, 8, 1), activation), some((2, 8, 1), k=1)
+    z = torch.tensor([[[1e6, -1e6], [-1e6, -1e6]]], dtype=torch.float64, requires_grad=True)
+    size = net.squared_norm(*ones_like_outputs(net, w, z))
+    (gradient,) = torch.autograd.grad(size.sum(), z)
+    assert np.isfinite(size.detach().numpy()).all() and np.isfinite(gradient.numpy()).all()

@@ -1,0 +1,211 @@
+"""A run is a pure function of its study: same bytes, other seed other bytes, and interruption changes nothing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import tables
+
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput
+from scenarios import run as run_module
+from scenarios.run import run
+
+ROOT = Path(__file__).parent.parent
+NOISY = {
+    "learning.defenses": [{"kind": "clip", "norm": 0.5}, {"kind": "gaussian", "noise_multiplier": 0.1}],
+    "learning.curation": [{"kind": "random", "num": 9}],
+    "learning.learner.batch_size": 4,
+    "learning.learner.local_epochs": 2,
+    "learning.learner.dropout": 0.1,
+    "learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 2, "iterations": 4}],
+    "world.duration_s": 300,
+}
+
+
+def test_same_study_same_bytes_other_seed_other_bytes(tiny, tmp_path):
+    run(tiny(NOISY), tmp_path / "a")
+    run(tiny(NOISY), tmp_path / "b")
+    run(tiny({**NOISY, "seed": 4}), tmp_path / "c")
+    a, b, c = (tables(tmp_path / x) for x in "abc")
+    assert a == b
+    different = {name for name in a if a[name] != c[name]}
+    assert different >= {"rounds.csv", "updates.csv", "estimates.csv", "leakage.csv", "links.csv", "summary.json"}
+
+
+def test_another_defense_leaves_movement_and_radio_alone(tiny, tmp_path):
+    run(tiny(NOISY), tmp_path / "noisy")
+    run(tiny({**NOISY, "learning.defenses": []}), tmp_path / "bare")
+    noisy, bare = tables(tmp_path / "noisy"), tables(tmp_path / "bare")
+    assert noisy["links.csv"] == bare["links.csv"]
+    assert noisy["estimates.csv"] != bare["estimates.csv"]
+
+
+def test_adding_a_ue_leaves_the_others_where_they_were(tiny, tmp_path):
+    run(tiny({"world.ues.count": 3}), tmp_path / "three")
+    run(tiny({"world.ues.count": 4}), tmp_path / "four")
+
+    def first_three(folder):
+        rows = (folder / "links.csv").read_text().splitlines()[1:]
+        return [r.split(",")[:7] for r in rows if r.split(",")[2] in "012"]
+
+    assert first_three(tmp_path / "three") == first_three(tmp_path / "four")
+
+
+@pytest.mark.parametrize("stop_after", [1, 3])
+@pytest.mark.parametrize("mobility", ["random-waypoint", "commuter", "replay"])
+def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, mobility, tiny, tmp_path, monkeypatch):
+    study = tiny({**NOISY, **_moving(mobility, tmp_path)})
+    run(study, tmp_path / "whole")
+    seen = []
+
+    def stop(progress):
+        seen.append(progress.round)
+        if progress.round == stop_after + 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut", stop)
+    assert (tmp_path / "cut" / "checkpoint.npz").exists()
+    assert not (tmp_path / "cut" / "summary.json").exists()
+    again = []
+    run(study, tmp_path / "cut", lambda p: again.append(p.round))
+    assert again[0] > stop_after and again[0] <= seen[-1] + 1
+    assert tables(tmp_path / "cut") == tables(tmp_path / "whole")
+    assert not (tmp_path / "cut" / "checkpoint.npz").exists()
+
+
+def _moving(mobility, folder):
+    hours = {"world.duration_s": 5 * 7200, "learning.every_s": 7200, "world.tick_s": 900}
+    if mobility == "random-waypoint":
+        return {}
+    if mobility == "commuter":
+        late = {"world.duration_s": 14 * 3600.0, "learning.every_s": 2.8 * 3600}
+        return {**hours, **late, "world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
+    from scenarios.study import bundled
+
+    trace = bundled()["replay"].parent / "examples" / "commuter.csv.gz"
+    return {
+        "world.ues": {"mobility": {"kind": "replay", "trace": str(trace)}},
+        "world.city": {"kind": "open-field"},
+        "world.base_stations": [],
+        "world.duration_s": 5 * 86400,
+        "learning.every_s": 86400,
+    }
+
+
+def test_a_checkpoint_of_another_study_is_not_taken(tiny, tmp_path):
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny(), tmp_path / "x", stop)
+    rounds = []
+    run(tiny({"seed": 9}), tmp_path / "x", lambda p: rounds.append(p.round))
+    assert rounds == [1, 2]
+    run(tiny({"seed": 9}), tmp_path / "y")
+    assert tables(tmp_path / "x") == tables(tmp_path / "y")
+
+
+def test_a_damaged_checkpoint_is_refused_in_one_line(tiny, tmp_path):
+    run(tiny(), tmp_path / "x")
+    (tmp_path / "x" / "checkpoint.npz").write_bytes(b"PK\x03\x04 not a checkpoint")
+    with pytest.raises(BadInput) as error:
+        run(tiny(), tmp_path / "x")
+    assert "checkpoint.npz" in error.value.lines[0] and len(error.value.lines) == 1
+
+
+def test_a_folder_with_something_else_is_left_alone(tiny, tmp_path):
+    (tmp_path / "letters.txt").write_text("dear")
+    with pytest.raises(BadInput, match="not a run"):
+        run(tiny(), tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["letters.txt"]
+
+
+def test_threads_do_not_change_a_byte(tmp_path):
+    code = "import sys; from scenarios.cli import main; sys.exit(main(sys.argv[1:]))"
+    short = ["--set", "world.duration_s=345600", "--set", "learning.every_s=86400", "--quiet"]
+    for threads in ("1", "2"):
+        env = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        command = [sys.executable, "-c", code, "run", "campus", "--out", str(tmp_path / threads), *short]
+        subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True)
+    assert tables(tmp_path / "1") == tables(tmp_path / "2")
+
+
+def test_the_resolved_study_repeats_the_run(tiny, tmp_path):
+    from scenarios.study import load
+
+    study = tiny(NOISY)
+    run(study, tmp_path / "a")
+    assert load(tmp_path / "a" / "study.yaml") == study
+
+
+def test_resting_ues_cost_no_events(tiny):
+    from netsim.rng import Streams
+    from netsim.world import build_world
+
+    still = tiny({"world.ues.mobility": {"kind": "static"}, "world.ues.count": 50, "world.duration_s": 86_400})
+    world = build_world(still.world, Streams(0), 60.0)
+    world.env.run(until=86_400)
+    assert len(world.observations()) == 50 * 86_400 / 5
+    assert world.moves <= 2
+    busy = tiny({"world.ues.count": 50})
+    moving = build_world(busy.world, Streams(0), 60.0)
+    moving.env.run(until=120)
+    moving.observations()
+    assert moving.moves >= 120 / 5 - 1  # one event moves all 50, each time they measure
+
+
+def test_observations_do_not_depend_on_the_tick(tiny):
+    from netsim.rng import Streams
+    from netsim.world import build_world
+
+    found = []
+    for tick in (5, 10, 60):
+        world = build_world(tiny({"world.tick_s": tick}).world, Streams(0), 60.0)
+        world.env.run(until=120)
+        seen = world.observations()
+        order = np.lexsort((seen.time_s, seen.ue))
+        found.append((seen.position_m[order], seen.rsrp_dbm[order]))
+    for position, rsrp in found[1:]:
+        np.testing.assert_allclose(position, found[0][0], atol=1e-9)
+        np.testing.assert_allclose(rsrp, found[0][1], atol=1e-7)
+
+
+def test_empty_rounds_make_no_row_and_are_counted(tiny, tmp_path):
+    # commuters measure nothing before 07:00
+    changes = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None, "world.tick_s": 600}
+    study = tiny({**changes, "world.duration_s": 43_200, "learning.every_s": 10_800, "seed": 0})
+    summary = run(study, tmp_path / "r")
+    assert summary["rounds.empty"] == 2 and summary["rounds.played"] == 2
+    assert (tmp_path / "r" / "rounds.csv").read_text().splitlines()[1].startswith("3,")
+
+
+def test_manifest_says_what_made_the_run(tiny, tmp_path):
+    run(tiny(), tmp_path / "r", command="netsim run tiny")
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert manifest["finished"] and manifest["seed"] == 3 and manifest["command"] == "netsim run tiny"
+    assert {"python", "netsim", "numpy", "torch", "simpy"} <= set(manifest["versions"])
+    assert manifest["models"] == ["a", "b"] and manifest["timing"]["wall_s"] > 0
+
+
+def test_trees_come_back_to_the_bit(tmp_path):
+    tree = {"a": [1, 2.5, None, True, "x"], "b": {"c": np.array([0.1, np.nan, np.inf]), "d": np.zeros((0, 2))}}
+    tree["e"] = 0.1 + 0.2
+    save_tree(tmp_path / "t.npz", tree)
+    back = load_tree(tmp_path / "t.npz")
+    assert back["a"] == tree["a"] and back["e"] == tree["e"]
+    assert back["b"]["c"].tobytes() == tree["b"]["c"].tobytes() and back["b"]["d"].shape == (0, 2)
+
+
+def test_linear_algebra_gets_its_threads_back(tiny, tmp_path):
+    import torch
+
+    before = torch.get_num_threads()
+    run(tiny(), tmp_path / "r")
+    assert torch.get_num_threads() == before
+    assert run_module.CHECKPOINT_EVERY_S > 0

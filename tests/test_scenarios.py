@@ -1,0 +1,24 @@
+"""Every bundled scenario runs briefly, and the parts of the shortest walk do what the papers say."""
+
+import pytest
+
+from scenarios.run import run
+from scenarios.study import bundled, load
+
+
+@pytest.mark.parametrize("name", bundled())
+def test_bundled_scenario_runs_briefly(name, tmp_path):
+    study = load(name, {"learning.rounds": 2, "learning.learner.hidden": [16]})
+    summary = run(study, tmp_path / "r")
+    assert summary["rounds.played"] == 2
+    assert summary["utility.rmse_db"] is not None
+
+
+@pytest.mark.parametrize("name", bundled())
+def test_bundled_sweeps_are_legal_at_every_point(name):
+    from scenarios.sweep import points
+
+    study = load(name)
+    if study.vary is not None:
+        for point in points(study, {}):
+            assert load(name, point.overrides).seed == point.seed

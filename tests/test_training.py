@@ -1,0 +1,308 @@
+"""Local training: against autograd and a plain loop, cohorts against solo devices, overflow, memory."""
+
+import numpy as np
+import pytest
+import torch
+
+from fl import sgd
+from fl.learners.rsrp_net import RsrpNet
+from fl.mlp import Mlp
+from fl.sgd import Training, train
+from fl.types import HeldOut, Local, Public
+from netsim.geometry import Area
+from netsim.rng import Streams
+from scenarios.folder import read_table
+from scenarios.run import run
+from scenarios.study import load
+
+ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
+RNG = Streams(2).at("learner.all", 5)
+NET = Mlp((2, 7, 4, 1), "tanh")
+FEDSGD = Training(step_size=1e-2, batch_size="all", local_epochs=1, dropout=0.0)
+FEDAVG = Training(step_size=1e-2, batch_size=4, local_epochs=3, dropout=0.0)
+
+
+def data_of(counts, ue=None, model=None, seed=0):
+    """Local data with standard normal inputs; every UE's own samples depend on its id only."""
+    ue = np.arange(len(counts)) if ue is None else np.asarray(ue)
+    x = [np.random.default_rng([seed, u]).normal(size=(n, 2)) for u, n in zip(ue, counts, strict=True)]
+    y = [-9 + np.random.default_rng([seed, u, 1]).normal(size=n) for u, n in zip(ue, counts, strict=True)]
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    model = np.zeros(len(ue), dtype=np.int64) if model is None else np.asarray(model)
+    return Local(ue, model, ptr, np.concatenate(x), np.concatenate(y), np.zeros(ptr[-1]))
+
+
+def weights(net=NET, n_model=1, seed=0):
+    return np.random.default_rng(seed).normal(size=(n_model, net.n_parameters)) / 2
+
+
+def autograd(net, w, x, y, masks=None):
+    """Gradient (d,) of the mean squared error of one network on its samples."""
+    leaf = torch.from_numpy(w)[None].requires_grad_(True)
+    masks = None if masks is None else [torch.from_numpy(m)[None] for m in masks]
+    out = net.forward(leaf, torch.from_numpy(x)[None], masks)[0][0]
+    (gradient,) = torch.autograd.grad(((out - torch.from_numpy(y)) ** 2).mean(), leaf)
+    return gradient[0].numpy()
+
+
+def plain_loop(net, w, data, row, how, rng):
+    """One device's SGD, sample order and dropout masks from the documented streams, nothing stacked."""
+    own = slice(data.ptr[row], data.ptr[row + 1])
+    x, y, n = data.x[own], data.y[own], data.count[row]
+    owner = [data.ue[row] * 4096 + data.model[row]]
+    size = n if how.batch_size == "all" else how.batch_size
+    before = w = w.copy()
+    for epoch in range(how.local_epochs):
+        order = np.arange(n)
+        if how.batch_size != "all":
+            order = np.argsort(rng.uniform(f"order{epoch}m", owner, (n,))[0], kind="stable")
+        for first in range(0, n, size):
+            batch = order[first : first + size]
+            masks = None
+            if how.dropout:
+                unit = [
+                    rng.uniform(f"dropout{epoch}.{first}.{i}", owner, (len(batch), h))[0]
+                    for i, h in enumerate(net.sizes[1:-1])
+                ]
+                masks = [(u >= how.dropout) / (1 - how.dropout) for u in unit]
+            w = w - how.step_size * autograd(net, w, x[batch], y[batch], masks)
+    return w - before
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13 * np.abs(expected).max())
+
+
+class TestAgainstAPlainLoop:
+    @pytest.mark.parametrize("activation", ACTIVATIONS)
+    def test_fedsgd_is_one_step_down_the_gradient(self, activation):
+        net, data = Mlp((2, 7, 4, 1), activation), data_of([9])
+        found = train(net, weights(net), data, FEDSGD, RNG)
+        close(found.values[0], -1e-2 * autograd(net, weights(net)[0], data.x, data.y))
+        assert found.count.tolist() == [9.0] and found.bound is None
+
+    def test_full_batch_epochs(self):
+        data, how = data_of([9]), Training(1e-2, "all", 5, 0.0)
+        found = train(NET, weights(), data, how, RNG).values[0]
+        close(found, plain_loop(NET, weights()[0], data, 0, how, RNG))
+
+    @pytest.mark.parametrize("dropout", [0.0, 0.3])
+    @pytest.mark.parametrize("count, batch_size", [(1, 4), (3, 4), (4, 4), (9, 4), (70, 20), (5, 1)])
+    def test_fedavg_of_one_device(self, count, batch_size, dropout):
+        data, how = data_of([count]), Training(1e-2, batch_size, 3, dropout)
+        found = train(NET, weights(), data, how, RNG).values[0]
+        close(found, plain_loop(NET, weights()[0], data, 0, how, RNG))
+
+    @pytest.mark.parametrize("dropout", [0.0, 0.3])
+    def test_fedavg_of_a_cohort_with_two_models(self, dropout):
+        data = data_of([3, 17, 8, 80], ue=[5, 5, 900, 31], model=[0, 1, 1, 0])
+        start, how = weights(n_model=2), Training(1e-2, 4, 2, dropout)
+        found = train(NET, start, data, how, RNG).values
+        for row in range(4):
+            close(found[row], plain_loop(NET, start[data.model[row]], data, row, how, RNG))
+
+    def test_the_last_short_mini_batch_is_kept(self):
+        """5 samples in batches of 4: the fifth moves the weights by a step of its own."""
+        data, how = data_of([5]), Training(1e-2, 4, 1, 0.0)
+        order = np.argsort(RNG.uniform("order0m", [0], (5,))[0])
+        first, last = order[:4], order[4:]
+        step = weights()[0] - 1e-2 * autograd(NET, weights()[0], data.x[first], data.y[first])
+        both = step - 1e-2 * autograd(NET, step, data.x[last], data.y[last])
+        assert np.abs(both - step).max() > 1e-3
+        close(train(NET, weights(), data, how, RNG).values[0], both - weights()[0])
+
+    def test_epochs_and_rounds_have_fresh_orders(self):
+        index, count = np.arange(50)[None], np.array([50])
+        data, rows = data_of([50]), np.array([0])
+        orders = [
+            sgd._order(index, count, data, rows, epoch, Streams(2).at("learner.all", round_))[0]
+            for epoch in (0, 1)
+            for round_ in (1, 2)
+        ]
+        assert all(sorted(o) == list(range(50)) for o in orders)
+        assert len({tuple(o) for o in orders}) == 4
+
+
+@pytest.mark.parametrize(
+    "how",
+    [FEDSGD, FEDAVG, Training(1e-2, 4, 2, 0.3), Training(1e-2, "all", 2, 0.3), Training(1e-2, 40, 2, 0.3)],
+    ids=["fedsgd", "fedavg", "fedavg-dropout", "full-dropout", "batch-between-dropout"],
+)
+class TestCohorts:
+    counts = (1, 30, 4, 66, 5)
+
+    def test_everybody_gets_their_solo_result(self, how):
+        together = train(NET, weights(), data_of(self.counts), how, RNG).values
+        for u, n in enumerate(self.counts):
+            alone = train(NET, weights(), data_of([n], ue=[u]), how, RNG).values[0]
+            close(together[u], alone)
+
+    def test_adding_a_device_changes_nobodys_update(self, how):
+        few = train(NET, weights(), data_of([5, 30], ue=[3, 4]), how, RNG).values
+        more = train(NET, weights(), data_of([90, 5, 2, 30], ue=[1, 3, 2, 4]), how, RNG).values
+        close(more[[1, 3]], few)
+
+    def test_blocks_of_memory_change_nothing(self, how, monkeypatch):
+        data = data_of(self.counts)
+        whole = train(NET, weights(), data, how, RNG).values
+        assert len(sgd._blocks(NET, data, how)) == 1
+        for budget, blocks in ((1, 5), (2 * sgd._BLOCK_BYTES // 10**5, None)):
+            monkeypatch.setattr(sgd, "_BLOCK_BYTES", budget)
+            cut = sgd._blocks(NET, data, how)
+            assert np.concatenate(cut).tolist() == list(range(5))
+            assert blocks is None or len(cut) == blocks
+            close(train(NET, weights(), data, how, RNG).values, whole)
+
+    def test_a_device_with_broken_data_spoils_only_its_own_update(self, how):
+        data = data_of(self.counts)
+        for broken in (np.nan, np.inf, 1e300):
+            for ue in (0, 3):
+                x = data.x.copy()
+                x[data.ptr[ue]] = broken
+                spoilt = Local(data.ue, data.model, data.ptr, x, data.y, data.time_s)
+                good = np.arange(5) != ue
+                net = Mlp((2, 7, 1), "relu")  # unbounded: a padded slot could carry it over
+                found = train(net, weights(net), spoilt, how, RNG).values
+                assert not np.isfinite(found[ue]).all()
+                close(found[good], train(net, weights(net), data, how, RNG).values[good])
+
+    def test_a_device_without_samples_sends_zeros(self, how):
+        full = data_of([3, 8])
+        ptr = np.array([0, 3, 3, 11, 11])
+        data = Local(np.array([0, 7, 1, 8]), np.zeros(4, dtype=np.int64), ptr, full.x, full.y, full.time_s)
+        found = train(NET, weights(), data, how, RNG).values
+        assert not found[[1, 3]].any()
+        close(found[[0, 2]], train(NET, weights(), full, how, RNG).values)
+
+    def test_nobody(self, how):
+        none = np.zeros(0, dtype=np.int64)
+        data = Local(none, none, np.zeros(1, dtype=np.int64), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
+        assert train(NET, weights(), data, how, RNG).values.shape == (0, NET.n_parameters)
+
+
+class TestDropout:
+    def test_masks_are_inverted(self):
+        data, rows = data_of([1] * 500), np.arange(500)
+        how = Training(1e-2, "all", 1, 0.25)
+        masks = sgd._masks(Mlp((2, 30, 20, 1), "relu"), how, data, rows, 0, 0, 4, RNG)
+        assert [m.shape for m in masks] == [(500, 4, 30), (500, 4, 20)]
+        for mask in masks:
+            mask = mask.numpy()
+            assert np.unique(mask).tolist() == [0.0, pytest.approx(4 / 3)]
+            assert mask.mean() == pytest.approx(1, abs=5 * np.sqrt(1 / 3 / mask.size))
+        assert sgd._masks(NET, FEDSGD, data, rows, 0, 0, 4, RNG) is None
+
+    def test_the_mean_update_of_the_output_bias_is_that_without_dropout(self):
+        """F is linear in the masks of one hidden layer, so E dF/db = 2 eta mean(F - y) without dropout."""
+        n, net = 20_000, Mlp((2, 6, 1), "tanh")
+        one = data_of([2])
+        data = Local(
+            np.arange(n), np.zeros(n, dtype=np.int64), 2 * np.arange(n + 1),
+            np.tile(one.x, (n, 1)), np.tile(one.y, n), np.zeros(2 * n),
+        )  # fmt: skip
+        with_ = train(net, weights(net), data, Training(1e-2, "all", 1, 0.4), RNG).values[:, -1]
+        without = train(net, weights(net), one, FEDSGD, RNG).values[0, -1]
+        assert with_.std() > 1e-4
+        assert with_.mean() == pytest.approx(without, abs=5 * with_.std() / np.sqrt(n))
+
+    def test_prediction_uses_every_unit(self):
+        learner = RsrpNet(hidden=(5,), dropout=0.9)
+        plain = RsrpNet(hidden=(5,))
+        public = Public(Area(0.0, 0.0, 10.0, 10.0), 1)
+        model, at = learner.init(public, RNG), np.array([[1.0, 2.0], [7.0, 9.0]])
+        zero = np.zeros(2, dtype=np.int64)
+        np.testing.assert_array_equal(learner.predict_dbm(model, zero, at), plain.predict_dbm(model, zero, at))
+
+
+class TestLearner:
+    public = Public(Area(100.0, -50.0, 2100.0, 1450.0), 2)
+
+    def test_first_weights_are_glorot_uniform_with_zero_biases(self):
+        model = RsrpNet(hidden=(256, 128)).init(self.public, RNG)
+        layers = RsrpNet(hidden=(256, 128)).net.unpack(torch.from_numpy(model.parameters))
+        for (w, b), (n_in, n_out) in zip(layers, ((2, 256), (256, 128), (128, 1)), strict=True):
+            limit = np.sqrt(6 / (n_in + n_out))
+            assert not b.any() and w.abs().max() <= limit
+            assert w.std().item() == pytest.approx(limit / np.sqrt(3), rel=0.1)
+        assert not np.array_equal(model.parameters[0], model.parameters[1])
+
+    def test_centred_labels_start_at_the_public_mean(self):
+        raw = RsrpNet(labels="raw").init(self.public, RNG).parameters
+        centred = RsrpNet(labels="centred", public_rsrp_mean_dbm=-88.0).init(self.public, RNG).parameters
+        assert (centred[:, -1] == -88.0).all()
+        np.testing.assert_array_equal(centred[:, :-1], raw[:, :-1])
+
+    def test_public_features_are_centre_and_half_side_over_root_three(self):
+        learner = RsrpNet()
+        centre, scale = learner.standardisation(learner.init(self.public, RNG))
+        assert centre.tolist() == [[1100.0, 700.0]] * 2
+        np.testing.assert_allclose(scale, [[1000 / np.sqrt(3), 750 / np.sqrt(3)]] * 2)
+
+    def test_standardised_labels_are_the_same_law_in_other_units(self):
+        """Predictions of a standardised learner are mean + std * F, and its update is that of scaled labels."""
+        learner = RsrpNet(hidden=(4,), labels="standardised", step_size=1e-2)
+        model, data = learner.init(self.public, RNG), data_of([6], model=[1])
+        centre, scale = (c[1] for c in learner.standardisation(model))
+        x_m = centre + scale * data.x
+        y_dbm = -95 + 9 * data.y
+        data_m = Local(data.ue, data.model, data.ptr, x_m, y_dbm, data.time_s)
+        found = learner.local(model, "all", data_m, RNG).rows(slice(None))
+        expected = -1e-2 * autograd(learner.net, model.parameters[1], data.x, data.y)
+        np.testing.assert_allclose(found[0], expected, rtol=1e-9, atol=1e-12)
+        held = HeldOut(np.zeros(6, dtype=np.int64), np.ones(6, dtype=np.int64), x_m, y_dbm)
+        out = learner.net.forward(torch.from_numpy(model.parameters[1:]), torch.from_numpy(data.x)[None])[0]
+        rmse = np.sqrt(np.mean((9 * (out[0].numpy() - data.y)) ** 2))
+        assert learner.evaluate(model, held)["rmse_db"] == pytest.approx(rmse, rel=1e-9)
+
+    def test_step_stability_predicts_blow_up(self):
+        """One sample: the residual is multiplied by 1 - stability at each (small) step of a linear law."""
+        learner = RsrpNet(hidden=(64,), step_size=1e-3)
+        model = learner.init(self.public, RNG)
+        at = np.array([[400.0, 900.0]])
+        data = Local(np.array([0]), np.array([0]), np.array([0, 1]), at, np.array([-90.0]), np.zeros(1))
+        z = (at - learner.standardisation(model)[0][0]) / learner.standardisation(model)[1][0]
+        gradient = autograd(learner.net, model.parameters[0], z, np.array([0.0]))
+        out = learner.predict_dbm(model, np.array([0]), at)[0]
+        size = np.sum((gradient / (2 * out)) ** 2)  # grad F^2 = 2 F grad F
+        assert learner.diagnose(model, data)["step_stability"] == pytest.approx(2e-3 * size, rel=1e-9)
+
+
+class TestOverflow:
+    how = Training(10.0, 1, 40, 0.0)
+
+    def test_an_overflowing_device_stays_non_finite_and_alone(self):
+        """`relu` with a huge step: one device with wild labels overflows, its quiet neighbour does not."""
+        net = Mlp((2, 6, 1), "relu")
+        data = data_of([20, 20])
+        y = np.where(data.row_of_sample == 0, 1e150, 0.0)
+        wild = Local(data.ue, data.model, data.ptr, data.x, y, data.time_s)
+        quiet = np.zeros((1, net.n_parameters))
+        found = train(net, quiet, wild, self.how, RNG)
+        assert not np.isfinite(found.norm()[0]) and not np.isfinite(found.values[0]).all()
+        assert not found.values[1].any()
+
+    def test_the_round_replaces_it_by_zero_and_counts_it(self, tmp_path):
+        study = load(
+            "campus",
+            {
+                "world.duration_s": 3 * 86_400,
+                "learning.every_s": 86_400,
+                "learning.learner": {
+                    "kind": "rsrp-net", "hidden": [6], "activation": "relu",
+                    "step_size": 10.0, "batch_size": 1, "local_epochs": 5,
+                },
+                "learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 2, "iterations": 3}],
+            },
+        )  # fmt: skip
+        summary = run(study, tmp_path / "run")
+        played = summary["rounds.played"]
+        assert played == 3 and summary["updates.non_finite"] == 3
+        rounds, updates = (read_table(tmp_path / "run", t) for t in ("rounds", "updates"))
+        assert (rounds["non_finite"] == 1).all()
+        assert (updates["sent_norm"] == 0).all() and np.isnan(updates["norm"]).all()
+        # the model has not moved, so every round scores the same network
+        assert np.isfinite(rounds["rmse_db"]).all() and (rounds["rmse_db"] > 50).all()
+        estimates = read_table(tmp_path / "run", "estimates")
+        assert set(estimates["status"]) == {"no gradient"}
+        assert summary["attack.closed-form.diverged_percent"] == 100
+        assert summary["attack.dlg.diverged_percent"] == 100
