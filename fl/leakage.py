@@ -128,6 +128,7 @@ def _fresh() -> dict[str, Any]:
         "weights": np.zeros(0),
         "diverged": 0,
         "heard": 0,
+        "stood": 0,
         "track_error_m": 0.0,
     }
 
@@ -174,14 +175,14 @@ def _round_errors(memory: dict[str, Any], said: FloatArray, track: dict[str, Any
     past = memory["centroids"]
     last = past[-1] if len(past) else np.full(2, np.nan)
     memory["track_error_m"] += float(np.linalg.norm(last - truth)) if len(past) else 0.0
-    rounds = len(track["centroids"])
+    memory["stood"] += len(past) > 0
     error = float(np.linalg.norm(said[0] - truth)) if len(said) else NAN
     overall = track["sum_m"] / track["seen"]
     smoothed = np.median(past, axis=0) if len(past) else np.full(2, np.nan)
     return {
         "error_m": error,
         "selected_error_m": float(np.linalg.norm(said[0] - selected)) if len(said) else NAN,
-        "track_error_m": memory["track_error_m"] / rounds if len(past) else NAN,
+        "track_error_m": memory["track_error_m"] / memory["stood"] if len(past) else NAN,
         "smoothed_error_m": float(np.linalg.norm(smoothed - overall)),
     }
 

@@ -15,8 +15,8 @@ def cosine_objective(net: Mlp, weights: Tensor, update: Tensor) -> Objective:
     weights, update (n, d): the networks before the round and what the devices sent. Gradients come from
     autograd through the delta recursion: one forward and one backward pass for all guesses.
     """
-    length = update.norm(dim=1)
-    target = -update / length.unsqueeze(1)  # the direction of the gradient
+    update = update / update.abs().amax(dim=1, keepdim=True)  # so that squares neither overflow nor vanish
+    target = -update / update.norm(dim=1, keepdim=True)  # the direction of the gradient
 
     def objective(group: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         x = x.detach().requires_grad_(True)

@@ -63,7 +63,8 @@ def density_peaks(points_m: FloatArray, weight: FloatArray, area: Area, width_m:
     centre = density[1:-1, 1:-1]
     shifts = [(dx, dy) for dx in (0, 1, 2) for dy in (0, 1, 2) if (dx, dy) != (1, 1)]
     around = [density[dx : dx + centre.shape[0], dy : dy + centre.shape[1]] for dx, dy in shifts]
-    peak = (centre >= np.max(around, axis=0)) & (centre > 0)
+    # strictly above the neighbours that come first, so that equal neighbours make one peak
+    peak = (centre > np.max(around[:4], axis=0)) & (centre >= np.max(around[4:], axis=0)) & (centre > 0)
     i, j = np.nonzero(peak)
     order = np.argsort(-centre[i, j], kind="stable")[:count]
     return np.stack([x[i[order]], y[j[order]]], axis=1)

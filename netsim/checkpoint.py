@@ -37,7 +37,7 @@ def load_tree(path: Path) -> Any:
     import zipfile
 
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as f, np.load(f, allow_pickle=False) as stored:
             tree = json.loads(bytes(stored["tree"]).decode())
             arrays = {k: stored[k] for k in stored.files if k != "tree"}
     except (OSError, KeyError, EOFError, zipfile.BadZipFile, UnicodeDecodeError) as error:

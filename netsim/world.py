@@ -12,6 +12,7 @@ import numpy as np
 import simpy
 
 from netsim.clock import Clock
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.mobility.replay import Replay
@@ -124,8 +125,9 @@ class World:
 
     def _measure(self, fixes: Fixes) -> Observations:
         """RSRP of the strongest cell at each fix, or what a trace brings."""
-        if fixes.rsrp_dbm is not None and fixes.cell is not None:
-            return Observations(fixes.ue, fixes.time_s, fixes.position_m, fixes.cell, fixes.rsrp_dbm)
+        if fixes.rsrp_dbm is not None:
+            cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
+            return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
         rsrp = self.budget.rsrp_dbm(fixes.position_m)
         cell = np.argmax(rsrp, axis=1)
         best = rsrp[np.arange(len(cell)), cell]
@@ -171,8 +173,13 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
 
 
 def _cells(setting: WorldSetting, trace: Trace | None) -> tuple[str, ...]:
-    if trace is not None and trace.cells and trace.rsrp_dbm is not None:
-        return trace.cells
+    if trace is not None and trace.rsrp_dbm is not None:
+        return trace.cells or ("all",)
+    if not setting.base_stations:
+        raise BadInput(
+            "world.base_stations: the trace has no rsrp_dbm column, so somebody must send: give base stations "
+            "(positions in metres from the middle of the trace), or map the column with --columns rsrp_dbm=HEADER"
+        )
     return tuple(b.name for b in setting.base_stations)
 
 

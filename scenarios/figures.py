@@ -11,14 +11,31 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.units import FloatArray, IntArray
 from scenarios.page import (
-    DARK, GREY, Cell, Figure, Interval, Look, Panel, axis, band, base_layout, figure_text, line, looks, mosaic,
-    numbers, plain, spread,
-)  # fmt: skip
+    BAR,
+    DARK,
+    GREY,
+    Cell,
+    Figure,
+    Interval,
+    Look,
+    Panel,
+    axis,
+    band,
+    base_layout,
+    figure_text,
+    line,
+    looks,
+    mosaic,
+    numbers,
+    plain,
+    spread,
+)
 
-Table = dict[str, np.ndarray]  # type: ignore[type-arg]
+Table = dict[str, NDArray[Any]]
 Series = tuple[FloatArray, FloatArray]
 """Times and values (n_time,) each."""
 
@@ -145,7 +162,7 @@ def _drawable(error_m: FloatArray, most_m: float) -> FloatArray:
 
 
 _DATES: Figure = {
-    "type": "date", "title": {"text": "simulated local time"}, "hoverformat": "%a %Y-%m-%d %H:%M", "rangemode": "normal",
+    "type": "date", "title": {"text": "simulated local time"}, "hoverformat": "%a %Y-%m-%d %H:%M",
 }  # fmt: skip
 
 
@@ -201,7 +218,7 @@ def _crosses(look: Look, x: Sequence[Any], diverged: FloatArray, height: float) 
         return []
     return [
         {
-            "type": "scatter", "mode": "markers", "yaxis": "y9", "x": [x[i] for i in at], "y": [height] * len(at),
+            "type": "scatter", "mode": "markers", "yaxis": "y9", "x": [x[int(i)] for i in at], "y": [height] * len(at),
             "marker": {"symbol": "x", "size": 8, "color": look.color,
                        "opacity": [round(0.3 + 0.7 * float(n[i] / of[i]), 2) for i in at]},
             "name": plain(f"{look.name} diverged"), "legendgroup": plain(look.name), "showlegend": False,
@@ -230,7 +247,8 @@ def distribution(run: Run, own: Sequence[Look]) -> Panel:
     caption = (
         "Sliced Wasserstein distance between all points measured so far and all estimates so far: lower means that "
         "the attacker's picture of the user's whereabouts is better. An attack inside the grey band does no better "
-        "than as many random guesses; the dashed line is what even perfect centroids would reach. " + _several(run)
+        "than as many random guesses; the dashed line is what the true centroids themselves would reach; "
+        "scattered estimates can lie below it. " + _several(run)
     )
     return Panel(key, title, caption, mosaic([Cell("SW1 so far (m)", [*references, *traces])], _DATES, 350))
 
@@ -302,7 +320,7 @@ def town(run: Run, own: Sequence[Look]) -> Panel:
     caption = (
         f"Fill colour tells the round, shape and outline the attack. Of each kind at most {MOST_POINTS:,} are drawn, "
         "evenly thinned. Places are what an attack names besides the centroid of a batch. "
-        + (f"{outside:,} estimates outside the frame are not drawn." if outside else "The frame is the area.")
+        + (f"Outside the frame and not drawn: {outside:,} centroids." if outside else "The frame is the area.")
     )
     return Panel(key, title, caption, _map(traces, (west, south, east, north)))
 
@@ -359,7 +377,7 @@ def _pins(
     return {
         "type": "scatter", "mode": "markers+text" if written else "markers", "name": name,
         "x": numbers(at_m[0]), "y": numbers(at_m[1]), "hovertext": texts, "hoverinfo": "text",
-        "text": [name] * len(texts), "textposition": "bottom center", "showlegend": bool(texts),
+        "text": [name] * len(texts), "textposition": "top center", "textfont": {"weight": 700}, "showlegend": bool(texts),
         "marker": {"symbol": symbol, "size": 14, "color": fill, "line": {"width": 1.6, "color": DARK}},
     }  # fmt: skip
 
@@ -369,16 +387,17 @@ def _map(traces: list[Figure], area_m: tuple[float, float, float, float]) -> Fig
     west, south, east, north = area_m
     pad_m = 0.03 * max(east - west, north - south, 1.0)
     layout = base_layout()
-    frame = {"type": "rect", "x0": west, "x1": east, "y0": south, "y1": north, "layer": "below",
+    frame = {"type": "rect", "x0": west, "x1": east, "y0": south, "y1": north, 
              "line": {"color": GREY, "width": 1}}  # fmt: skip
     ratio = (north - south + 2 * pad_m) / (east - west + 2 * pad_m)
+    bar = {"title": {"text": "round"}, "thickness": 14, "tickformat": "d", "outlinewidth": 0}
     layout |= {
-        "hovermode": "closest", "shapes": [frame], "height": int(np.clip(940 * ratio, 380, 860)) + 130,
-        "margin": {"l": 70, "r": 20, "t": 65, "b": 60},
-        "coloraxis": {"colorscale": "Viridis", "colorbar": {"title": {"text": "round"}, "thickness": 14, "tickformat": "d"}},
-        "xaxis": {**axis("east (m)"), "rangemode": "normal", "range": [west - pad_m, east + pad_m], "constrain": "domain"},
-        "yaxis": {**axis("north (m)"), "rangemode": "normal", "range": [south - pad_m, north + pad_m],
-                  "constrain": "domain", "scaleanchor": "x"},
+        "hovermode": "closest", "shapes": [frame], "height": int(np.clip(940 * ratio, 380, 860)) + 150,
+        "margin": {"l": 70, "r": 20, "t": BAR + 58, "b": 60},
+        "coloraxis": {"colorscale": "Viridis", "colorbar": bar},
+        "xaxis": {**axis("east (m)"), "range": [west - pad_m, east + pad_m], "constrain": "domain"},
+        "yaxis": {**axis("north (m)"), "range": [south - pad_m, north + pad_m], "constrain": "domain",
+                  "scaleanchor": "x"},
     }  # fmt: skip
     layout["legend"]["y"] = 1.01
     return {"data": traces, "layout": layout}
@@ -395,8 +414,10 @@ def utility(run: Run) -> Panel:
         ("raw_upload_rmse_db", Look("raw upload (nearest neighbour)", "#A8A8A8", dash="longdash")),
     )
     traces = [
-        line(look, x, rows[name], hovertemplate="%{y:,.3~r} dB") for name, look in drawn if np.isfinite(rows[name]).any()
-    ]  # fmt: skip
+        line(look, x, rows[name], hovertemplate="%{y:,.3~r} dB")
+        for name, look in drawn
+        if np.isfinite(rows[name]).any()
+    ]
     if not traces:
         return Panel(key, title, "No error was recorded: nothing was held out, or no round was played.")
     log = _wide(np.concatenate([rows[name] for name, _ in drawn]))
@@ -442,8 +463,11 @@ class Member:
     """What a comparison keeps of a run: (attack, column) -> medians over tracks in time; no attack: utility."""
 
     label: str
-    seed: str
-    run: Run
+    manifest: dict[str, Any]
+    summary: dict[str, Any]
+    study: dict[str, Any]
+    attacks: list[str]
+    near_m: float
     trends: dict[tuple[str, str], Series]
 
 
@@ -460,8 +484,7 @@ def member(label: str, run: Run) -> Member:
     rounds = run.rows("rounds")
     for name in ("rmse_db", "constant_rmse_db", "epsilon_max"):
         trends["", name] = rounds["time_s"], rounds[name]
-    light = Run(run.manifest, run.summary, run.study, {})
-    return Member(label, str(run.manifest.get("seed")), light, trends)
+    return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends)
 
 
 def comparison_panels(members: Sequence[Member], attacks: Sequence[str]) -> list[Panel]:
@@ -517,20 +540,21 @@ class _Painter:
 
 def _leakage(painter: _Painter, attack: str, k: int, x_axis: Figure) -> Panel:
     title = f"What {attack} finds out over time"
-    near_m = painter.members[0].run.near_m
+    near_m = painter.members[0].near_m
+    error = painter.curves(attack, "error_m", "m", legend=True)
     cells = [
-        Cell("centroid error (m)", painter.curves(attack, "error_m", "m", legend=True), "Centroid error of the round", log=True),
+        Cell("centroid error (m)", error, "Centroid error of the round", log=True),
         Cell("SW1 so far (m)", painter.curves(attack, "sw1_m", "m"), "SW1 of everything so far"),
         Cell("distance (m)", painter.curves(attack, "home_m", "m"), "Home to the nearest estimate", line_at=near_m),
         Cell("distance (m)", painter.curves(attack, "home_named_m", "m"), "Home to a named place", line_at=near_m),
-    ]  # fmt: skip
+    ]
     cells = [c for c in cells if c.traces]
     if not cells:
         return Panel(f"leakage-{k}", title, f"{attack} produced no estimate inside the area in any run.")
     caption = (
-        "One line per label: the median over seeds, its band their quartiles; each run counts with its median over UEs. "
-        "The error is missing where the median estimate diverged. SW1 inside the reach of random guesses (grey, dotted) "
-        "is no leakage; a perfect attacker reaches the dashed line."
+        "One line per label: the median over seeds, its band their quartiles; each run counts with its median over "
+        "UEs. The error is missing where the median estimate diverged. SW1 that is no lower than that of random "
+        "guesses (grey, dotted) gives nothing away; a perfect attacker reaches the dashed line."
     )
     return Panel(f"leakage-{k}", title, caption, mosaic(_referenced(cells, painter, attack), x_axis, 300))
 
@@ -543,9 +567,7 @@ def _referenced(cells: Sequence[Cell], painter: _Painter, attack: str) -> list[C
         ],
         "Home to the nearest estimate": painter.reference(attack, "guess_home_m", GUESS, legend=False),
     }  # fmt: skip
-    return [
-        Cell(c.y_title, [*c.traces, *extra.get(c.title, [])], c.title, c.log, c.line_at) for c in cells
-    ]
+    return [Cell(c.y_title, [*c.traces, *extra.get(c.title, [])], c.title, c.log, c.line_at) for c in cells]
 
 
 def _gain(painter: _Painter, x_axis: Figure) -> Panel:

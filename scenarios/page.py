@@ -26,6 +26,7 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down
 DASHES = ("solid", "dot", "longdash", "dashdot")
 GREY, DARK = "#808080", "#222222"
 FEW = 60  # values up to which each is marked on its line
+BAR = 32  # pixels above the legend, where plotly's tool bar stands beside the title
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,7 @@ class Look:
 def looks(names: Iterable[str]) -> list[Look]:
     """A look for each name; beyond six names the lines are broken."""
     n = len(PALETTE)
-    return [
-        Look(name, PALETTE[i % n], SYMBOLS[i % n], DASHES[i // n % len(DASHES)])
-        for i, name in enumerate(names)
-    ]
+    return [Look(name, PALETTE[i % n], SYMBOLS[i % n], DASHES[i // n % len(DASHES)]) for i, name in enumerate(names)]
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,8 @@ def band(look: Look, x: Sequence[Any], low: FloatArray, high: FloatArray, name: 
     ys: list[float | None] = []
     known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
     for piece in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
-        there, back = piece.tolist(), piece[::-1].tolist()
+        there = [int(i) for i in piece]
+        back = there[::-1]
         xs += [x[i] for i in there + back] + [None]
         ys += numbers(low[there]) + numbers(high[back]) + [None]
     red, green, blue = (int(look.color[i : i + 2], 16) for i in (1, 3, 5))
@@ -130,7 +129,8 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
     """Cells side by side, two a row, under one legend; height: of one cell, pixels."""
     columns, rows = min(2, len(cells)), (len(cells) + 1) // 2
     named, layout = bool(cells[0].title), base_layout()
-    head, foot, gap = 30 * _legend_rows(cells) + (28 if named else 4), 60, 100
+    above = 28 if named else 6  # cell titles stand between legend and axes
+    head, foot, gap = BAR + 26 * _legend_rows(cells) + above, 60, 100
     inner = height * rows + gap * (rows - 1)
     data: list[Figure] = []
     for k, cell in enumerate(cells):
@@ -140,14 +140,15 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
         x_domain = [left, left + 0.46] if columns == 2 else [0.0, 1.0]
         y_domain = [max(top - height / inner, 0.0), top]
         layout[f"xaxis{tail}"] = {**axis(), **x_axis, "domain": x_domain, "anchor": f"y{tail}"}
-        layout[f"yaxis{tail}"] = {**axis(cell.y_title, cell.log), "domain": y_domain, "anchor": f"x{tail}"}
+        y_axis = axis(cell.y_title) | (_log_axis(cell.traces) if cell.log else {"rangemode": "tozero"})
+        layout[f"yaxis{tail}"] = {**y_axis, "domain": y_domain, "anchor": f"x{tail}"}
         data += [{"xaxis": f"x{tail}", "yaxis": f"y{tail}", **trace} for trace in cell.traces]
         if cell.title:
             layout["annotations"].append(_heading(cell.title, left, top))
         if cell.line_at is not None:
             layout["shapes"].append(_level(cell.line_at, tail))
     layout |= {"height": inner + head + foot, "margin": {"l": 70, "r": 25, "t": head, "b": foot}}
-    layout["legend"]["y"] = 1 + (28 if named else 4) / inner
+    layout["legend"]["y"] = 1 + above / inner
     return {"data": data, "layout": layout}
 
 
@@ -162,12 +163,25 @@ def base_layout() -> Figure:
     }  # fmt: skip
 
 
-def axis(title: str = "", log: bool = False) -> Figure:
+def axis(title: str = "") -> Figure:
     """A quiet axis."""
-    kind: Figure = {"type": "log", "dtick": "D2"} if log else {"rangemode": "tozero"}
     return {
         "title": {"text": title}, "gridcolor": "#e8e8e8", "linecolor": "#b0b0b0", "showline": True,
-        "zeroline": False, "ticks": "outside", "tickcolor": "#b0b0b0", "automargin": True, **kind,
+        "zeroline": False, "ticks": "outside", "tickcolor": "#b0b0b0", "automargin": True,
+    }  # fmt: skip
+
+
+def _log_axis(traces: Sequence[Figure]) -> Figure:
+    """From tick to tick around the figures, so that even a narrow range shows where it lies."""
+    own = [y for t in traces if "yaxis" not in t for y in t["y"] if y is not None and y > 0]
+    low, high = min(own), max(own)
+    first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
+    steps = (1, 2, 5) if last - first <= 4 else (1,)
+    ticks = [float(f"{m}e{e}") for e in range(first, last + 1) for m in steps]
+    bottom, top = max(t for t in ticks if t <= low), min(t for t in ticks if t >= high)
+    return {
+        "type": "log", "tickvals": ticks, "ticktext": [f"{t:g}" if t < 1e6 else f"{t:.0e}" for t in ticks],
+        "range": [round(float(np.log10(bottom)) - 0.03, 4), round(float(np.log10(top)) + 0.08, 4)],
     }  # fmt: skip
 
 
@@ -194,13 +208,22 @@ def _level(at_m: float, tail: str) -> Figure:
 
 def section(panel: Panel) -> str:
     """A figure with its title above and how to read it below."""
-    holder = "" if panel.figure is None else f'<div class="figure" id="{html.escape(panel.key)}"></div>'
-    return f"<section><h2>{html.escape(panel.title)}</h2>{holder}<p>{html.escape(panel.caption)}</p></section>"
+    title, caption = html.escape(panel.title), html.escape(panel.caption)
+    if panel.figure is None:
+        return f"<section><h2>{title}</h2><p>{caption}</p></section>"
+    holder = f'<div class="figure" id="{html.escape(panel.key)}"></div>'
+    return f'<section class="drawn"><h2>{title}</h2>{holder}<p>{caption}</p></section>'
+
+
+def headings(title: str, below: str) -> str:
+    """The page's title, and a line in small print."""
+    return f"<h1>{html.escape(title)}</h1>" + (f"<p>{html.escape(below)}</p>" if below else "")
 
 
 def paragraphs(texts: Iterable[str], kind: str) -> str:
     """A list of sentences; kind: class in the style sheet."""
-    return f'<ul class="{kind}">' + "".join(f"<li>{html.escape(t)}</li>" for t in texts) + "</ul>"
+    items = "".join(f"<li>{html.escape(t)}</li>" for t in texts)
+    return f'<ul class="{kind}">{items}</ul>' if items else ""
 
 
 def facts(pairs: Mapping[str, str]) -> str:
@@ -219,7 +242,7 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str
     )
 
 
-def page(title: str, body: Iterable[str], panels: Iterable[Panel]) -> str:
+def page(title: str, header: str, body: Iterable[str], panels: Iterable[Panel]) -> str:
     """The whole file, plotly included; the same input gives the same bytes."""
     drawn = {p.key: p.figure for p in panels if p.figure is not None}
     # `<` must not end the script element, whatever a name says
@@ -232,6 +255,7 @@ def page(title: str, body: Iterable[str], panels: Iterable[Panel]) -> str:
 </head>
 <body>
 <main>
+<header>{header}</header>
 {chr(10).join(body)}
 </main>
 <noscript><p>The figures need JavaScript; the tables do not.</p></noscript>
@@ -243,18 +267,22 @@ def page(title: str, body: Iterable[str], panels: Iterable[Panel]) -> str:
 """
 
 
+# Nothing leaves the page: plotly's own default is a button that sends a figure, and so the places in it, away.
 _SCRIPT = """
 for (const [id, figure] of Object.entries(JSON.parse(document.getElementById("drawn").textContent))) {
   Plotly.newPlot(id, figure.data, figure.layout, {
-    responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
+    responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "",
+    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
     toImageButtonOptions: {filename: id, scale: 2},
   });
 }
 """
 _STYLE = """
-body { margin: 0; background: #f4f5f7; color: #222; font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
+body { margin: 0; background: #f4f5f7; color: #222; }
+body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
 main { max-width: 1160px; margin: 0 auto; padding: 24px 16px 48px; }
-header, section { background: #fff; border: 1px solid #e1e4e8; border-radius: 8px; padding: 18px 24px; margin: 0 0 16px; }
+header, section { background: #fff; border: 1px solid #e1e4e8; border-radius: 8px; }
+header, section { padding: 18px 24px; margin: 0 0 16px; }
 h1 { font-size: 24px; line-height: 1.3; margin: 0 0 6px; }
 h2 { font-size: 17px; line-height: 1.35; margin: 0 0 8px; }
 p { margin: 6px 0 0; color: #555; font-size: 14px; max-width: 100ch; overflow-wrap: anywhere; }
@@ -265,6 +293,8 @@ dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr))
 dt { font-size: 12px; color: #666; }
 dd { margin: 0; font-size: 14px; overflow-wrap: anywhere; }
 h1, li { overflow-wrap: anywhere; }
+.drawn h2 { position: relative; z-index: 1; width: fit-content; max-width: calc(100% - 190px); }
+.drawn .figure { margin-top: -36px; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
 th { text-align: right; border-bottom: 2px solid #ccc; padding: 5px 10px; vertical-align: bottom; }
@@ -273,6 +303,5 @@ td { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 td:first-child { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 12.5px; }
 th:last-child, td:last-child { text-align: left; white-space: normal; color: #555; min-width: 220px; }
-footer { color: #777; font-size: 13px; }
 @media print { header, section { break-inside: avoid; } }
 """

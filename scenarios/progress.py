@@ -14,9 +14,9 @@ LOG_EVERY_S = 2.0
 class Meter:
     """Shows simulated time, round and the leakage now. Writes to stderr, so results can be piped."""
 
-    def __init__(self, title: str, quiet: bool = False, stream: TextIO = sys.stderr) -> None:
-        self.title, self.quiet, self.stream = title, quiet, stream
-        self.live = stream.isatty()
+    def __init__(self, title: str, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self.title, self.quiet, self.stream = title, quiet, stream or sys.stderr
+        self.live = self.stream.isatty()
         self.shown = 0.0
 
     def __call__(self, now: Progress) -> None:

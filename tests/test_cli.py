@@ -169,7 +169,7 @@ BAD_TRACES = {
     "missing column": (lambda p: write_trace(p, [r[:3] for r in good_rows()], ("time_s", "user", "lat")), "lon"),
     "nan position": (lambda p: write_trace(p, changed(7, 2, "nan")), "9"),
     "latitude 200": (lambda p: write_trace(p, changed(7, 2, "200")), "200"),
-    "backwards": (lambda p: write_trace(p, changed(7, 0, 5)), "backwards"),
+    "backwards": (lambda p: write_trace(p, changed(7, 0, 1_600_000_000)), "is before"),
     "empty": (lambda p: p.write_text(""), "empty"),
     "header only": (lambda p: write_trace(p, []), "no "),
     "not text": (lambda p: p.write_bytes(bytes(range(256)) * 9), ""),

@@ -309,7 +309,7 @@ def test_windows_boxes_and_cells_keep_what_they_say(tmp_path):
     path = write(tmp_path, GOOD)
     everything = read_trace(path, cell="all", outlier_sigmas=None)
     assert everything.counts["rows_used"] == 4
-    window = read_trace(path, cell="all", t0=T0 + 1, t1="2021-04-21T21:11:02Z", outlier_sigmas=None)
+    window = read_trace(path, cell="all", since=T0 + 1, until="2021-04-21T21:11:02Z", outlier_sigmas=None)
     assert (window.counts["rows_used"], window.counts["outside_window"]) == (1, 3)
     box = read_trace(path, cell="all", area_deg=(34.0, -118.495, 34.0105, -118.485), outlier_sigmas=None)
     assert (box.counts["rows_used"], box.counts["outside_area"]) == (2, 2)
@@ -328,8 +328,8 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
     path = write(tmp_path, GOOD)
     span = "2021-04-21T21:10:02Z to 2021-04-21T21:11:02Z"
     where = f"the file covers {span}, lat 34.01000 to 34.02000, lon -118.49000 to -118.48000"
-    assert line_of(lambda: read_trace(path, t1=T0)) == (
-        f"{path}: no row is left (rows_read 4, outside_window 4); {where}; widen t0, t1 or area_deg"
+    assert line_of(lambda: read_trace(path, until=T0)) == (
+        f"{path}: no row is left (rows_read 4, outside_window 4); {where}; widen since, until or area_deg"
     )
     assert line_of(lambda: read_trace(path, cell="xy")) == (
         f"{path}: cell: no row of 'xy'; did you mean y or x? "
@@ -354,9 +354,9 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
         {"outlier_sigmas": float("nan")},
         {"round_s": 0.0},
         {"area_deg": (1.0, 1.0, 0.0, 2.0)},
-        {"t0": "2021-04-21"},
-        {"t0": float("nan")},
-        {"t0": 5.0, "t1": 5.0},
+        {"since": "2021-04-21"},
+        {"since": float("nan")},
+        {"since": 5.0, "until": 5.0},
     ],
 )
 def test_choices_out_of_bounds_are_refused(tmp_path, choice):

@@ -77,20 +77,25 @@ class ClosedForm(Attack):
         centre, scale = learner.standardisation(view.model_before)
         centre, scale = centre[view.source_model], scale[view.source_model]
         dw, db = learner.first_layer(view.update)
-        where = centre + scale * centroid(dw, db)
+        with np.errstate(over="ignore", invalid="ignore"):  # a wild ratio lands outside of any area
+            where = centre + scale * centroid(dw, db)
+            cloud = centre[:, None] + scale[:, None] * unit_cloud(dw, db)
         sources = np.arange(len(where))
         status = ["ok" if np.isfinite(p).all() else "no gradient" for p in where]
         found = [view.spread("centroid", sources, where, status=status)]
         if self.cloud:
-            cloud = centre[:, None] + scale[:, None] * unit_cloud(dw, db)
-            found.append(view.spread("place", *self._places(cloud)))
+            source, position, share = self._places(cloud)
+            found.append(view.spread("place", source, position, weight=share))
         return Estimates.join(found), state
 
-    def _places(self, cloud: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Cluster centres of each source's cloud (n, hidden, 2), largest first: source (k,), position (k, 2)."""
+    def _places(self, cloud: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Cluster centres of each source's cloud (n, hidden, 2), largest first.
+
+        Returns source (k,), position (k, 2) and share (k,) of the source's live units.
+        """
         from sklearn.cluster import DBSCAN
 
-        source, position = [], []
+        source, position, share = [], [], []
         for i, points in enumerate(cloud):
             points = points[np.isfinite(points).all(axis=1)]
             if len(points) < self.cluster_units:
@@ -100,4 +105,5 @@ class ClosedForm(Attack):
             for c in np.argsort(-mass, kind="stable")[: self.max_places]:
                 source.append(i)
                 position.append(points[label == c].mean(axis=0))
-        return np.array(source, dtype=np.int64), np.array(position).reshape(-1, 2)
+                share.append(mass[c] / len(points))
+        return np.array(source, dtype=np.int64), np.array(position).reshape(-1, 2), np.array(share)

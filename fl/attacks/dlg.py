@@ -84,9 +84,11 @@ class Dlg(Attack):
                 found = adam(objective, start, self.iterations, rate=0.1, halve_every=150)
             best = found.value.argmin(dim=1)
             pick = torch.arange(len(rows))
-            z[rows] = found.x[pick, best, :2].numpy()
             loss[rows] = found.value[pick, best].numpy()
+            z[rows] = np.where(np.isfinite(loss[rows])[:, None], found.x[pick, best, :2].numpy(), np.nan)
             iterations[rows], evaluations[rows] = found.iterations.numpy(), found.evaluations.numpy()
+        status = ["no finite loss" if s == "ok" and not np.isfinite(d) else s
+                  for s, d in zip(status, loss, strict=True)]  # fmt: skip
         return z, loss, iterations, evaluations, status
 
     def _starts(self, view: View, rows: Any, learner: RsrpNet, rng: Rng) -> FloatArray:

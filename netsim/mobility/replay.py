@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -39,6 +38,12 @@ class Replay(Mobility):
     """IANA name; auto takes the offset from the longitude"""
     outlier_sigmas: float | None = Field(default=4.0, gt=0)
     """rows further than this from the mean of their cell are left out, in standard deviations"""
+    area_deg: tuple[float, float, float, float] | None = None
+    """only rows in this box: south, west, north, east in degrees"""
+    since: float | str | None = None
+    """only rows at or after this time: epoch seconds, or ISO 8601 with a time zone"""
+    until: float | str | None = None
+    """only rows before this time, in the same forms"""
     absent_after_s: float = Field(default=600.0, gt=0)
     """a UE is absent when its last fix is older than this, in s"""
 
@@ -59,8 +64,7 @@ class Replay(Mobility):
             version = (stat.st_mtime_ns, stat.st_size)
         except OSError:
             version = (0, 0)  # reading it will say what is wrong
-        columns = tuple(self.columns.items())
-        return _load(self.trace, version, columns, self.cell, self.users, self.timezone, self.outlier_sigmas, round_s)
+        return _load(self, version, round_s)
 
     @staticmethod
     def start_from(trace: Trace, ue: IntArray) -> State:
@@ -137,24 +141,24 @@ def _last_rows(state: State, end: int) -> IntArray:
     return np.asarray(last_row)
 
 
-@lru_cache(maxsize=1)
-def _load(
-    path: str,
-    version: tuple[int, int],
-    columns: tuple[tuple[str, str], ...],
-    cell: str | None,
-    users: Users,
-    timezone: str,
-    outlier_sigmas: float | None,
-    round_s: float,
-) -> Trace:
-    """`version` only tells a changed file from the one in memory."""
-    return read_trace(
-        path,
-        columns=dict(columns),
-        cell=cell,
-        users=users,
-        timezone=timezone,
-        outlier_sigmas=outlier_sigmas,
-        round_s=round_s,
-    )
+_latest: dict[str, tuple[str, Trace]] = {}  # one trace, so that a rehearsal and its run read a file once
+
+
+def _load(part: Replay, version: tuple[int, int], round_s: float) -> Trace:
+    """`version` tells a changed file from the one in memory."""
+    key = f"{part.model_dump_json()} {version} {round_s}"
+    if _latest.get("trace", ("", None))[0] != key:
+        trace = read_trace(
+            part.trace,
+            columns=part.columns,
+            cell=part.cell,
+            users=part.users,
+            timezone=part.timezone,
+            outlier_sigmas=part.outlier_sigmas,
+            area_deg=part.area_deg,
+            since=part.since,
+            until=part.until,
+            round_s=round_s,
+        )
+        _latest["trace"] = (key, trace)
+    return _latest["trace"][1]

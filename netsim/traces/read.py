@@ -32,8 +32,8 @@ def read_trace(
     timezone: str = "auto",
     outlier_sigmas: float | None = 4.0,
     area_deg: tuple[float, float, float, float] | None = None,
-    t0: float | str | None = None,
-    t1: float | str | None = None,
+    since: float | str | None = None,
+    until: float | str | None = None,
     round_s: float = DAY_S,
 ) -> Trace:
     """Read a trace file into local metres and seconds from a local midnight.
@@ -48,7 +48,7 @@ def read_trace(
     outlier_sigmas : rows further than this many standard deviations from the mean of their cell, in x or in
         y, are left out; None keeps them.
     area_deg : keep the rows in (lat_min, lon_min, lat_max, lon_max).
-    t0, t1 : keep the rows with t0 <= time < t1; epoch seconds, or text as in a trace file.
+    since, until : keep the rows with since <= time < until; epoch seconds, or text as in a trace file.
     round_s : length of a round, for users "auto".
 
     Plane: azimuthal equidistant on WGS84, centred on the median of the rows kept (outliers included, which
@@ -64,7 +64,7 @@ def read_trace(
     counts = {"rows_read": len(table), **table.counts}
     notes = list(table.notes)
 
-    rows = _in_scope(table, t0, t1, area_deg, counts)
+    rows = _in_scope(table, since, until, area_deg, counts)
     chosen, note = _choose_cell(table, rows, cell)
     notes += note
     if chosen is not None and table.cell is not None:
@@ -162,8 +162,8 @@ def _check(
 
 def _in_scope(
     table: Table,
-    t0: float | str | None,
-    t1: float | str | None,
+    since: float | str | None,
+    until: float | str | None,
     area_deg: tuple[float, float, float, float] | None,
     counts: dict[str, int],
 ) -> IntArray:
@@ -171,7 +171,7 @@ def _in_scope(
     rows = np.flatnonzero(table.usable)
     if not rows.size:
         raise BadInput(f"{table.path}: no row is usable ({_reasons(counts)}); check those columns of the file")
-    rows = _kept(rows, _in_window(table, rows, t0, t1), "outside_window", counts)
+    rows = _kept(rows, _in_window(table, rows, since, until), "outside_window", counts)
     rows = _kept(rows, _in_area(table, rows, area_deg), "outside_area", counts)
     if not rows.size:
         raise BadInput(_nothing_left(table, counts))
@@ -183,10 +183,10 @@ def _kept(rows: IntArray, keep: BoolArray, reason: str, counts: dict[str, int]) 
     return np.asarray(rows[keep])
 
 
-def _in_window(table: Table, rows: IntArray, t0: float | str | None, t1: float | str | None) -> BoolArray:
-    low, high = (_edge(table.path, name, edge) for name, edge in (("t0", t0), ("t1", t1)))
+def _in_window(table: Table, rows: IntArray, since: float | str | None, until: float | str | None) -> BoolArray:
+    low, high = (_edge(table.path, name, edge) for name, edge in (("since", since), ("until", until)))
     if low is not None and high is not None and not low < high:
-        raise BadInput(f"{table.path}: t0: {t0!r} is not before t1 {t1!r}; swap or move them")
+        raise BadInput(f"{table.path}: since: {since!r} is not before until: {until!r}; swap or move them")
     time_s = table.time_s[rows]
     keep = np.ones(len(rows), dtype=np.bool_)
     if low is not None:
@@ -217,7 +217,7 @@ def _nothing_left(table: Table, counts: dict[str, int]) -> str:
     span = f"{first:%Y-%m-%dT%H:%M:%SZ} to {last:%Y-%m-%dT%H:%M:%SZ}"
     box = f"lat {south:.5f} to {north:.5f}, lon {west:.5f} to {east:.5f}"
     why = f"no row is left ({_reasons(counts)})"
-    return f"{table.path}: {why}; the file covers {span}, {box}; widen t0, t1 or area_deg"
+    return f"{table.path}: {why}; the file covers {span}, {box}; widen since, until or area_deg"
 
 
 def _reasons(counts: dict[str, int]) -> str:

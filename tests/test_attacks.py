@@ -1,0 +1,630 @@
+"""What attacks recover: exact cases, the error identity, hostile updates, vantages, and the minimisers below."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from fl.attacks.closed_form import ClosedForm, centroid, unit_cloud
+from fl.attacks.dlg import Dlg
+from fl.learners.rsrp_net import RsrpNet
+from fl.matching import cosine_objective
+from fl.minimise import adam, lbfgs
+from fl.mlp import Mlp
+from fl.sgd import Training, train
+from fl.threat import Threat
+from fl.types import DatasetStatistics, DenseUpdates, Facts, Local, Model, Public, Received
+from netsim.geometry import Area
+from netsim.rng import Streams
+
+AREA = Area(0.0, 0.0, 2000.0, 1500.0)
+HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
+RNG = Streams(4).at("tests", 1)
+ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
+FEDAVG = {"batch_size": 20, "local_epochs": 5, "step_size": 1e-5}
+
+
+def batch_of(seed, n=800):
+    """A week like the campus commuter's: half at home, a fifth at work, RSRP with slow shadowing and noise."""
+    rng = np.random.default_rng(seed)
+    where = rng.choice(3, n, p=[0.5, 0.2, 0.3])[:, None]
+    home, work = HOME + 18 * rng.normal(size=(n, 2)), WORK + 22 * rng.normal(size=(n, 2))
+    elsewhere = [300, 300] + rng.uniform(size=(n, 2)) * [1400, 900]
+    x = np.where(where == 0, home, np.where(where == 1, work, elsewhere))
+    distance = np.hypot(np.hypot(*(x - [900, 800]).T), 25)
+    slow = 6 * np.sin(x[:, 0] / 60 + seed) * np.cos(x[:, 1] / 70)
+    return x, -35 - 35 * np.log10(distance / 10) + slow + 2.5 * rng.normal(size=n)
+
+
+def local_of(batches, model=None):
+    """One UE a batch (x, y)."""
+    counts = [len(x) for x, _ in batches]
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    x, y = (np.concatenate(c) for c in zip(*batches, strict=True))
+    model = np.zeros(len(batches), dtype=np.int64) if model is None else np.asarray(model)
+    return Local(np.arange(len(batches)), model, ptr, x, y, np.zeros(len(x)))
+
+
+def public_of(data, n_model=1):
+    mean, std = data.x.mean(axis=0), data.x.std(axis=0)
+    std = np.where(std > 0, std, 1.0)
+    return Public(AREA, n_model, DatasetStatistics(np.tile(mean, (n_model, 1)), np.tile(std, (n_model, 1))))
+
+
+def learner_of(activation="tanh", hidden=(256, 128), **more):
+    return RsrpNet(hidden=hidden, activation=activation, features="dataset", **more)
+
+
+def view_of(learner, data, sees="rows", decoded=None, n_model=1, seed=0):
+    """What the threat grants of a first round."""
+    model = learner.init(public_of(data, n_model), Streams(seed).at("init"))
+    updates = learner.local(model, "all", data, RNG)
+    decoded = np.ones(len(data.ue), dtype=bool) if decoded is None else np.asarray(decoded)
+    mass = np.where(decoded, updates.count, 0.0)
+    total = np.bincount(updates.model, mass, n_model)
+    share = mass / np.where(total > 0, total, 1.0)[updates.model]
+    merged = updates.weighted_sum(share, n_model)
+    after = learner.step(model, "all", merged)
+    return Threat(sees=sees).view(learner, "all", Received(updates, decoded), merged, model, after)
+
+
+def attack(part, view, rng=RNG):
+    return part.run(view, Facts(1, 0.0, Public(AREA, 1)), {}, rng)[0]
+
+
+def centroids(found):
+    return found.position_m[[w == "centroid" for w in found.what]]
+
+
+def error_m(found, truth):
+    return np.linalg.norm(centroids(found) - truth, axis=1)
+
+
+class TestOneSample:
+    """A batch of one sample is recovered exactly, by any network and any number of steps."""
+
+    @pytest.mark.parametrize("activation", ACTIVATIONS)
+    @pytest.mark.parametrize("more", [{}, {"batch_size": 20, "local_epochs": 5, "step_size": 1e-4}])
+    @pytest.mark.parametrize("hidden", [(16,), (256, 128)])
+    def test_exactly_and_every_unit_agrees(self, activation, more, hidden):
+        data = replace(local_of([(np.array([[421.5, 777.7]]), np.array([-83.0]))]))
+        learner = RsrpNet(hidden=hidden, activation=activation, **more)
+        view = view_of(learner, data)
+        assert error_m(attack(ClosedForm(), view), data.x[0])[0] < 1e-6
+        centre, scale = learner.standardisation(view.model_before)
+        ratio = centre + scale * unit_cloud(*learner.first_layer(view.update))[0]
+        alive = np.isfinite(ratio).all(axis=1)
+        assert alive.sum() >= hidden[0] // 4
+        assert np.abs(ratio[alive] - data.x[0]).max() < 1e-6
+
+    def test_with_dropout_and_after_rounds_of_training(self):
+        data = local_of([(np.array([[1421.5, 277.7]]), np.array([-83.0]))])
+        learner = RsrpNet(hidden=(32, 8), dropout=0.3)
+        view = view_of(learner, data)
+        for _ in range(3):
+            model = view.model_after
+            updates = learner.local(model, "all", data, RNG)
+            after = learner.step(model, "all", updates.values)
+            view = Threat().view(learner, "all", Received(updates, np.ones(1, bool)), updates.values, model, after)
+        assert error_m(attack(ClosedForm(), view), data.x[0])[0] < 1e-6
+
+    @pytest.mark.parametrize("activation", ["elu", "tanh", "sigmoid"])
+    def test_dlg_finds_it_too(self, activation):
+        data = local_of([(np.array([[421.5, 777.7]]), np.array([-83.0]))])
+        view = view_of(RsrpNet(hidden=(64,), activation=activation), data)
+        found = attack(Dlg(starts=4), view)
+        assert error_m(found, data.x[0])[0] < 0.5
+        assert found.loss[0] < 1e-6 and found.status == ["ok"]
+
+
+class TestErrorIdentity:
+    def test_equal_deltas_give_the_mean_itself(self):
+        """A linear law without hidden layer and labels all alike: every sample weighs the same."""
+        net, n = Mlp((2, 1), "relu"), 37
+        x = np.random.default_rng(0).normal(size=(n, 2))
+        none = np.zeros(1, dtype=np.int64)
+        data = Local(none, none, np.array([0, n]), x, np.full(n, -95.0), np.zeros(n))
+        update = train(net, np.zeros((1, 3)), data, Training(1e-3, "all", 1, 0.0), RNG).values
+        z = centroid(update[:, :2].reshape(1, 1, 2), update[:, 2:])
+        np.testing.assert_allclose(z[0], x.mean(axis=0), rtol=0, atol=1e-14)
+
+    @pytest.mark.parametrize("activation", ACTIVATIONS)
+    def test_of_every_unit_fedsgd(self, activation):
+        """r_h - zbar = sum_i (g_ih - gbar_h)(z_i - zbar) / (n gbar_h), with g from autograd, one at a time."""
+        net, n = Mlp((2, 12, 5, 1), activation), 50
+        rng = np.random.default_rng(1)
+        w, z = rng.normal(size=(1, net.n_parameters)), rng.normal(size=(n, 2))
+        y = -9 + rng.normal(size=n)
+        g = np.stack([_first_bias(net, w, z[i : i + 1], y[i : i + 1]) for i in range(n)])
+        _check_identity(net, w, z, y, g, Training(1e-3, "all", 1, 0.0))
+
+    @pytest.mark.parametrize("activation", ACTIVATIONS)
+    def test_of_every_unit_fedavg(self, activation):
+        """The same with g summed over all local steps."""
+        net, n, how = Mlp((2, 12, 5, 1), activation), 30, Training(1e-3, 7, 3, 0.0)
+        rng = np.random.default_rng(2)
+        w, z = rng.normal(size=(1, net.n_parameters)), rng.normal(size=(n, 2))
+        y, g, now = -9 + rng.normal(size=n), np.zeros((n, 12)), w.copy()
+        for epoch in range(3):
+            order = np.argsort(RNG.uniform(f"order{epoch}m", [0], (n,))[0], kind="stable")
+            for first in range(0, n, 7):
+                batch = order[first : first + 7]
+                step = np.zeros_like(now)
+                for i in batch:
+                    whole = _gradient(net, now, z[i : i + 1], y[i : i + 1])
+                    step += whole / len(batch)
+                    g[i] += whole[0, 24:36] / len(batch)
+                now = now - 1e-3 * step
+        _check_identity(net, w, z, y, g, how)
+
+    def test_combined_estimate_is_the_ratio_weighted_by_squared_bias(self):
+        rng = np.random.default_rng(3)
+        dw, db = rng.normal(size=(4, 9, 2)), rng.normal(size=(4, 9))
+        ratio = dw / db[:, :, None]
+        expected = (db[:, :, None] ** 2 * ratio).sum(1) / (db**2).sum(1)[:, None]
+        np.testing.assert_allclose(centroid(dw, db), expected, rtol=1e-12)
+        for n in range(4):  # and that is the least-squares solution
+            solved = [np.linalg.lstsq(db[n][:, None], dw[n][:, p], rcond=None)[0][0] for p in (0, 1)]
+            np.testing.assert_allclose(centroid(dw, db)[n], solved, rtol=1e-12)
+
+    @pytest.mark.parametrize("factor", [-1.0, 1e-3, -1e-200, 1e200])
+    def test_step_size_and_sign_cancel(self, factor):
+        rng = np.random.default_rng(4)
+        dw, db = rng.normal(size=(2, 9, 2)), rng.normal(size=(2, 9))
+        np.testing.assert_allclose(centroid(factor * dw, factor * db), centroid(dw, db), rtol=1e-12)
+
+    def test_units_that_hardly_moved_are_left_out_of_the_cloud(self):
+        db = np.array([[1.0, 1e-5, 1e-7, 0.0, -0.5]])
+        alive = np.isfinite(unit_cloud(np.ones((1, 5, 2)), db)).all(axis=2)
+        assert alive.tolist() == [[True, True, False, False, True]]
+
+
+def _gradient(net, w, z, y):
+    leaf = torch.from_numpy(w).requires_grad_(True)
+    out = net.forward(leaf, torch.from_numpy(z)[None])[0]
+    return torch.autograd.grad(((out - torch.from_numpy(y)) ** 2).sum(), leaf)[0].numpy()
+
+
+def _first_bias(net, w, z, y):
+    """Gradient of one sample's loss in the first layer's biases (12,)."""
+    return _gradient(net, w, z, y)[0, 24:36]
+
+
+def _check_identity(net, w, z, y, g, how):
+    none = np.zeros(1, dtype=np.int64)
+    data = Local(none, none, np.array([0, len(z)]), z, y, np.zeros(len(z)))
+    update = train(net, w, data, how, RNG).values
+    ratio = unit_cloud(update[:, :24].reshape(1, 2, 12).transpose(0, 2, 1), update[:, 24:36])[0]
+    mean, z0 = g.mean(axis=0), z - z.mean(axis=0)
+    alive = np.isfinite(ratio).all(axis=1)
+    assert alive.sum() >= 6
+    expected = ((g - mean)[:, :, None] * z0[:, None]).mean(axis=0)[alive] / mean[alive, None]
+    found = (ratio - z.mean(axis=0))[alive]
+    relative = np.linalg.norm(found - expected, axis=1) / np.linalg.norm(expected, axis=1)
+    assert relative.max() < 1e-9
+
+
+class TestUnitCloud:
+    """Two tight groups on either side of the network's origin: a rectified unit sees one of them at a time."""
+
+    def data(self, n_home=60, n_work=40):
+        rng = np.random.default_rng(5)
+        x = np.concatenate([HOME + 5 * rng.normal(size=(n_home, 2)), WORK + 5 * rng.normal(size=(n_work, 2))])
+        return local_of([(x, np.full(n_home + n_work, -95.0))])
+
+    def test_rectified_units_separate_home_from_work(self):
+        data = self.data()
+        found = attack(ClosedForm(), view_of(learner_of("relu"), data))
+        truth = np.array([data.x[:60].mean(axis=0), data.x[60:].mean(axis=0)])
+        heaviest = np.flatnonzero([w == "place" for w in found.what])[:2]
+        distance = np.linalg.norm(found.position_m[heaviest][:, None] - truth, axis=2)
+        assert sorted(distance.argmin(axis=1).tolist()) == [0, 1]
+        assert distance.min(axis=1).max() < 10.0
+        assert found.weight[heaviest].min() > 0.3
+        assert error_m(found, truth).min() > 200  # the centroid itself names neither
+
+    def test_a_place_weighs_its_share_of_the_live_units(self):
+        """9 units: 5 point near home, 3 near work, one is dead."""
+        learner = RsrpNet(hidden=(9,))
+        model = learner.init(Public(AREA, 1), RNG)
+        centre, scale = learner.standardisation(model)
+        at = np.array([HOME] * 5 + [WORK] * 3 + [[0.0, 0.0]]) + np.arange(9)[:, None]
+        db = np.array([1, -2, 0.5, 3, 1, 1, -1, 0.1, 0])
+        update = np.zeros((1, learner.net.n_parameters))
+        update[0, :18] = (db[:, None] * (at - centre) / scale).T.ravel()
+        update[0, 18:27] = db
+        none = np.zeros(1, dtype=np.int64)
+        received = Received(DenseUpdates(none, none, np.ones(1), update), np.ones(1, bool))
+        view = Threat().view(learner, "all", received, update, model, model)
+        found = attack(ClosedForm(cluster_units=2), view)
+        assert found.what == ["centroid", "place", "place"]
+        np.testing.assert_allclose(found.position_m[1:], [HOME + 2, WORK + 6], atol=1e-6)
+        np.testing.assert_allclose(found.weight, [1, 5 / 8, 3 / 8])
+
+    @pytest.mark.parametrize("activation", ["tanh", "sigmoid"])
+    def test_smooth_units_collapse_on_the_centroid(self, activation):
+        data = self.data()
+        found = attack(ClosedForm(), view_of(learner_of(activation, hidden=(512,)), data))
+        place = np.array([w == "place" for w in found.what])
+        assert place.sum() >= 1
+        for truth in (HOME, WORK):
+            assert np.linalg.norm(found.position_m[place] - truth, axis=1).min() > 200
+
+    def test_at_most_so_many_places_and_none_when_off(self):
+        view = view_of(learner_of("relu"), self.data())
+        assert attack(ClosedForm(max_places=1), view).what == ["centroid", "place"]
+        assert attack(ClosedForm(cloud=False), view).what == ["centroid"]
+        assert attack(ClosedForm(cluster_units=4096), view).what == ["centroid"]
+
+
+class TestHostileUpdates:
+    """filterwarnings = error: any warning fails these."""
+
+    def view(self, rows, learner=None, before=None):
+        learner = learner or RsrpNet(hidden=(8,), activation="tanh")
+        rows = np.asarray(rows, dtype=np.float64)
+        n = len(rows)
+        model = learner.init(Public(AREA, 1), RNG)
+        if before is not None:
+            model = Model(np.full_like(model.parameters, before), model.constants)
+        none = np.zeros(n, dtype=np.int64)
+        updates = DenseUpdates(np.arange(n), none, np.ones(n), rows)
+        return Threat().view(learner, "all", Received(updates, np.ones(n, bool)), rows[:1], model, model)
+
+    d = RsrpNet(hidden=(8,)).net.n_parameters
+
+    def hostile(self):
+        mixed = np.ones(self.d)
+        mixed[3] = np.nan
+        dead = np.ones(self.d)
+        dead[:24] = 0.0  # the first layer did not move
+        return [np.full(self.d, v) for v in (np.nan, 0.0, np.inf, -np.inf)] + [mixed, dead]
+
+    def test_closed_form_diverges_with_a_word(self):
+        found = attack(ClosedForm(), self.view(self.hostile()))
+        said = np.array([w == "centroid" for w in found.what])
+        assert found.ue[said].tolist() == [0, 1, 2, 3, 4, 5]
+        assert np.isnan(found.position_m[said]).any(axis=1).all()
+        assert [w for w, c in zip(found.status, said, strict=True) if c] == ["no gradient"] * 6
+        assert set(found.ue[~said].tolist()) <= {4}  # one broken number leaves the other units' ratios
+
+    @pytest.mark.parametrize("optimiser", ["lbfgs", "adam"])
+    @pytest.mark.parametrize("label", ["frozen", "free"])
+    def test_dlg_diverges_with_a_word(self, optimiser, label):
+        part = Dlg(starts=2, iterations=5, optimiser=optimiser, guess_label=label)
+        found = attack(part, self.view(self.hostile()[:5]))
+        assert np.isnan(found.position_m).all() and np.isnan(found.loss).all()
+        assert found.status == ["no gradient"] * 5
+        assert not found.iterations.any() and not found.evaluations.any()
+
+    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2, iterations=20)], ids=["closed-form", "dlg"])
+    def test_a_hostile_row_leaves_its_neighbours_alone(self, part):
+        good = view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(0, 30)])).update
+        alone = attack(part, self.view(good))
+        mixed = attack(part, self.view(np.concatenate([self.hostile()[:5], good])))
+        keep = mixed.ue == 5
+        if isinstance(part, Dlg):  # starts belong to the UE, so compare the same UE
+            alone = attack(part, self.view(np.concatenate([np.zeros((5, self.d)), good])))
+            np.testing.assert_allclose(mixed.position_m[keep], alone.position_m[alone.ue == 5], atol=1e-9)
+        else:
+            np.testing.assert_array_equal(mixed.position_m[keep], alone.position_m)
+        assert {mixed.status[i] for i in np.flatnonzero(keep)} == {"ok"}
+
+    def test_a_broken_model_gives_no_estimate(self):
+        """No guess has a finite loss: a random start is not a reconstruction."""
+        for before in (np.nan, np.inf):
+            found = attack(Dlg(starts=3), self.view([np.ones(self.d)], before=before))
+            assert np.isnan(found.position_m).all()
+            assert found.status[0] != "ok"
+
+    @pytest.mark.parametrize("factor", [1e-200, 1e-30, 1e30, 1e200])
+    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=3)], ids=["closed-form", "dlg"])
+    def test_the_length_of_an_update_says_nothing(self, part, factor):
+        good = view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(0, 30)])).update
+        plain, scaled = (centroids(attack(part, self.view(u))) for u in (good, factor * good))
+        np.testing.assert_allclose(scaled, plain, atol=1e-3)
+
+    def test_estimates_beyond_all_numbers_pass_silently(self):
+        row = np.full(self.d, 1.0)
+        row[:16] = 1e308
+        found = attack(ClosedForm(), self.view([row]))
+        assert not AREA.contains(found.position_m).any()
+
+
+class TestVantage:
+    def cohort(self):
+        return local_of([batch_of(0, 60), batch_of(1, 300), batch_of(2, 20)])
+
+    @pytest.mark.parametrize("sees", ["sum", "model"])
+    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=4)], ids=["closed-form", "dlg"])
+    def test_a_sum_speaks_of_the_pooled_batch(self, sees, part):
+        """Under FedSGD the merge is the gradient of all samples together, so the estimate is that of one UE."""
+        data, learner = self.cohort(), learner_of("tanh", hidden=(64,))
+        pooled = local_of([(data.x, data.y)])
+        one = attack(part, view_of(learner, pooled))
+        found = attack(part, view_of(learner, data, sees))
+        told = centroids(found)
+        assert found.ue[: len(told)].tolist() == [0, 1, 2]
+        assert np.ptp(told, axis=0).max() == 0
+        np.testing.assert_allclose(told[0], centroids(one)[0], atol=0.1 if isinstance(part, Dlg) else 1e-6)
+        assert np.linalg.norm(told[0] - data.x.mean(axis=0)) < 50
+
+    def test_rows_speak_of_each_device(self):
+        data, learner = self.cohort(), learner_of("tanh", hidden=(64,))
+        found = centroids(attack(ClosedForm(cloud=False), view_of(learner, data)))
+        for i in range(3):
+            own = data.x[data.ptr[i] : data.ptr[i + 1]]
+            alone = local_of([(own, data.y[data.ptr[i] : data.ptr[i + 1]])])
+            model = learner.init(public_of(data), Streams(0).at("init"))
+            update = learner.local(model, "all", alone, RNG).values
+            centre, scale = learner.standardisation(model)
+            expected = centre[0] + scale[0] * centroid(*learner.first_layer(update))[0]
+            np.testing.assert_allclose(found[i], expected, atol=1e-6)
+
+    @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
+    def test_who_was_not_heard_is_not_spoken_of(self, sees):
+        data = self.cohort()
+        view = view_of(learner_of("tanh", hidden=(64,)), data, sees, decoded=[True, False, True])
+        found = attack(ClosedForm(cloud=False), view)
+        assert found.ue.tolist() == [0, 2]
+        if sees != "rows":
+            heard = np.concatenate([data.x[:60], data.x[360:]])
+            assert np.linalg.norm(found.position_m[0] - heard.mean(axis=0)) < 80
+
+    @pytest.mark.parametrize("sees", ["sum", "model"])
+    def test_each_model_has_a_sum_of_its_own(self, sees):
+        batches = [batch_of(0, 60), batch_of(1, 300), batch_of(2, 20), batch_of(3, 50)]
+        learner = learner_of("tanh", hidden=(64,))
+        data = local_of(batches, model=[2, 0, 2, 0])
+        view = view_of(learner, data, sees, n_model=3)
+        assert view.source_model.tolist() == [0, 2] and view.source.tolist() == [1, 0, 1, 0]
+        found = attack(ClosedForm(cloud=False), view)
+        said = {int(u): p for u, p in zip(found.ue, found.position_m, strict=True)}
+        assert said[0].tolist() == said[2].tolist() and said[1].tolist() == said[3].tolist()
+        for pair in ((0, 2), (1, 3)):
+            pooled = np.concatenate([batches[i][0] for i in pair]).mean(axis=0)
+            assert np.linalg.norm(said[pair[0]] - pooled) < 80
+        assert np.linalg.norm(said[0] - said[1]) > 10
+
+    def spread(self, source, ue, which, position):
+        learner, none = RsrpNet(hidden=(2,)), Model(np.zeros((1, 1)))
+        ue, k = np.asarray(ue), len(set(source))
+        view = Threat().view(
+            learner, "all",
+            Received(DenseUpdates(ue, 10 * ue, np.ones(len(ue)), np.zeros((len(ue), 3))), np.ones(len(ue), bool)),
+            np.zeros((k, 3)), none, none,
+        )  # fmt: skip
+        view = replace(view, source=np.asarray(source))
+        words = [f"s{w}" for w in which]
+        return view.spread(
+            "place", np.asarray(which), np.asarray(position, dtype=np.float64),
+            weight=np.asarray(which) / 10, loss=np.asarray(which) * 1.0, status=words,
+        )  # fmt: skip
+
+    def test_spread_maps_as_many_sources_as_targets_in_another_order(self):
+        found = self.spread([2, 0, 1], [7, 8, 9], [0, 1, 2], [[0, 0], [1, 1], [2, 2]])
+        said = {u: (p[0], s) for u, p, s in zip(found.ue.tolist(), found.position_m, found.status, strict=True)}
+        assert said == {7: (2.0, "s2"), 8: (0.0, "s0"), 9: (1.0, "s1")}
+        assert (found.model == 10 * found.ue).all()
+        np.testing.assert_array_equal(found.loss, found.position_m[:, 0])
+        np.testing.assert_allclose(found.weight, found.loss / 10)
+
+    def test_spread_repeats_and_skips(self):
+        """Several estimates of one source, one source of several targets, a source without any target."""
+        found = self.spread([1, 1, 3], [7, 8, 9], [1, 1, 2, 3], [[1, 0], [1, 1], [2, 0], [3, 0]])
+        said = sorted(zip(found.ue.tolist(), *found.position_m.T.tolist(), strict=True))
+        assert said == [(7, 1, 0), (7, 1, 1), (8, 1, 0), (8, 1, 1), (9, 3, 0)]
+
+    def test_spread_of_nothing(self):
+        found = self.spread([0, 1], [7, 8], [], np.zeros((0, 2)))
+        assert len(found.ue) == 0 and found.position_m.shape == (0, 2) and found.status == []
+
+
+class TestDlgAgreesWithClosedForm:
+    """First round, FedSGD, batches of 800 samples in a week's places."""
+
+    @pytest.mark.parametrize("seed", [0, 1, 2])
+    @pytest.mark.parametrize("activation, hidden", [("tanh", (256, 128)), ("elu", (256, 128)), ("sigmoid", (512,))])
+    def test_for_smooth_nets(self, activation, hidden, seed):
+        data = local_of([batch_of(seed)])
+        view = view_of(learner_of(activation, hidden), data, seed=seed)
+        closed = centroids(attack(ClosedForm(cloud=False), view))[0]
+        frozen = attack(Dlg(starts=16), view)
+        assert np.linalg.norm(frozen.position_m[0] - closed) < 5.0
+        free = attack(Dlg(starts=16, guess_label="free"), view)
+        assert np.linalg.norm(frozen.position_m[0] - free.position_m[0]) < 0.5
+        # all starts end in one place
+        objective = cosine_objective(
+            view.learner.net, torch.from_numpy(view.model_before.parameters), torch.from_numpy(view.update)
+        )
+        start = torch.from_numpy(RNG.normal("starts", [seed], (16, 2)))
+        end = lbfgs(objective, start, 60)
+        centre, scale = view.learner.standardisation(view.model_before)
+        at = centre[0] + scale[0] * end.x[0].numpy()
+        assert np.linalg.norm(at - frozen.position_m[0], axis=1).max() < 1.0
+        assert np.ptp(start[0].numpy(), axis=0).min() > 1.0  # they did not begin there
+
+    def test_adam_finds_the_same_minimum(self):
+        view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
+        newton, plain = (attack(Dlg(optimiser=o, iterations=i), view) for o, i in (("lbfgs", 60), ("adam", 600)))
+        assert np.linalg.norm(newton.position_m[0] - plain.position_m[0]) < 1.0
+        assert newton.loss[0] <= plain.loss[0] + 1e-9
+
+    def test_a_longer_list_of_starts_is_never_worse(self):
+        view = view_of(learner_of("relu", (64, 32)), local_of([batch_of(0)]))
+        loss = [attack(Dlg(starts=s), view).loss[0] for s in (1, 4, 16)]
+        assert loss[0] >= loss[1] - 1e-12 and loss[1] >= loss[2] - 1e-12
+
+    def test_the_sign_of_the_residual_does_not_matter_when_frozen(self):
+        """Late in training the residual may be of either sign: -u and u give the same position."""
+        view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
+        found = [attack(Dlg(starts=4), replace(view, update=s * view.update)) for s in (1, -1)]
+        np.testing.assert_allclose(found[0].position_m, found[1].position_m, atol=1e-3)
+
+
+def cosine_by_autograd(net, w, u, x, y):
+    """1 - cos(g, -u), with the gradient of (F - y)^2 by autograd."""
+    g = torch.from_numpy(_gradient(net, w.numpy(), x.numpy()[None], np.array([y])))[0]
+    return 1 - float((g @ -u) / (g.norm() * u.norm()))
+
+
+class TestObjective:
+    @pytest.mark.parametrize("activation", ACTIVATIONS)
+    def test_is_the_cosine_of_the_whole_gradient(self, activation):
+        torch.manual_seed(0)
+        net = Mlp((2, 6, 4, 1), activation)
+        w = torch.randn(2, net.n_parameters, dtype=torch.float64)
+        u = torch.randn(2, net.n_parameters, dtype=torch.float64)
+        x, objective = torch.randn(2, 5, 2, dtype=torch.float64), cosine_objective(net, w, u)
+        frozen, _ = objective(torch.arange(2), x)
+        for y in (-50.0, 50.0):
+            label = torch.full((2, 5, 1), y, dtype=torch.float64)
+            free, slope = objective(torch.arange(2), torch.cat([x, label], dim=2))
+            assert not slope[..., 2].any()  # the label is known by the sign of the residual alone
+            for i in range(2):
+                for j in range(5):
+                    expected = cosine_by_autograd(net, w[i : i + 1], u[i], x[i, j], y)
+                    assert free[i, j].item() == pytest.approx(expected, abs=1e-12)
+                    assert frozen[i, j].item() == pytest.approx(min(expected, 2 - expected), abs=1e-12)
+
+    @pytest.mark.parametrize("activation", ["elu", "tanh", "sigmoid"])
+    def test_slope_by_differences(self, activation):
+        torch.manual_seed(1)
+        net = Mlp((2, 6, 4, 1), activation)
+        w, u = (torch.randn(1, net.n_parameters, dtype=torch.float64) for _ in range(2))
+        objective, group = cosine_objective(net, w, u), torch.arange(1)
+        x = torch.randn(1, 7, 2, dtype=torch.float64)
+        _, slope = objective(group, x)
+        for axis in (0, 1):
+            h = torch.zeros_like(x)
+            h[..., axis] = 1e-6
+            difference = (objective(group, x + h)[0] - objective(group, x - h)[0]) / 2e-6
+            torch.testing.assert_close(slope[..., axis], difference, rtol=1e-5, atol=1e-7)
+
+
+def quadratic(condition, dim, calls=None):
+    """0.5 x^T A x - b^T x per group with eigenvalues 1..condition and minimum at A^-1 b."""
+    basis = np.linalg.qr(np.random.default_rng(dim).normal(size=(dim, dim)))[0]
+    a = torch.from_numpy(basis * np.geomspace(1, condition, dim) @ basis.T)
+    b = torch.from_numpy(np.random.default_rng(dim + 1).normal(size=(3, dim)))
+
+    def objective(group, x):
+        if calls is not None:
+            calls.append(group.tolist())
+        ax = x @ a
+        shift = b[group].unsqueeze(1)
+        return (0.5 * x * ax - shift * x).sum(-1), ax - shift
+
+    minimum = torch.linalg.solve(a, b.T).T
+    return objective, minimum, torch.from_numpy(np.random.default_rng(dim + 2).normal(size=(3, 4, dim)))
+
+
+def rosenbrock(group, x):
+    a, b = x[..., 0], x[..., 1]
+    value = (1 - a) ** 2 + 100 * (b - a * a) ** 2
+    gradient = torch.stack([-2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)], dim=-1)
+    return value, gradient
+
+
+class TestMinimise:
+    @pytest.mark.parametrize("condition", [1.0, 10.0, 1e3, 1e5])
+    @pytest.mark.parametrize("dim", [2, 3, 8])
+    def test_lbfgs_on_quadratics(self, condition, dim):
+        objective, minimum, start = quadratic(condition, dim)
+        found = lbfgs(objective, start, 1000)
+        torch.testing.assert_close(found.x, minimum.unsqueeze(1).expand_as(start), rtol=1e-3, atol=1e-3)
+        assert (found.iterations < 1000).all()
+
+    @pytest.mark.parametrize("condition", [1.0, 3.0, 10.0])
+    def test_adam_on_quadratics(self, condition):
+        objective, minimum, start = quadratic(condition, 2)
+        found = adam(objective, start, 2000, rate=0.1, halve_every=150)
+        torch.testing.assert_close(found.x, minimum.unsqueeze(1).expand_as(start), rtol=1e-2, atol=1e-2)
+
+    def test_lbfgs_on_rosenbrock(self):
+        start = torch.tensor([[[-1.2, 1.0], [0.0, 0.0], [2.0, -3.0], [-4.0, 4.0]]], dtype=torch.float64)
+        found = lbfgs(rosenbrock, start, 200)
+        torch.testing.assert_close(found.x, torch.ones_like(start), rtol=0, atol=1e-5)
+        assert found.value.max() < 1e-10 and found.iterations[0] < 100
+
+    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
+    def test_value_belongs_to_x_and_never_rises(self, minimise):
+        start = torch.randn(2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        first, _ = rosenbrock(None, start)
+        before = first
+        for iterations in (1, 5, 30):
+            found = minimise(rosenbrock, start, iterations)
+            torch.testing.assert_close(found.value, rosenbrock(None, found.x)[0], rtol=0, atol=0)
+            assert (found.value <= before + 1e-12).all()
+            before = found.value
+        assert (before < first).any()
+
+    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
+    def test_walls_of_non_finite_values(self, minimise):
+        """log has no value left of 0: a step there is refused, and a start there stays and says so."""
+
+        def objective(group, x):
+            value = x[..., 0] - torch.log(x[..., 0])  # minimum 1 at 1, NaN or inf at 0 and below
+            return value, 1 - 1 / x
+
+        start = torch.tensor([[[8.0], [0.05], [-1.0]]], dtype=torch.float64)
+        found = minimise(objective, start, 400)
+        torch.testing.assert_close(found.x[0, :2], torch.ones(2, 1, dtype=torch.float64), rtol=0, atol=1e-3)
+        assert found.value[0, 2] == torch.inf and found.x[0, 2].item() == -1.0
+
+    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
+    def test_everybody_together_equals_everybody_alone(self, minimise):
+        objective, _, start = quadratic(50.0, 3)
+        together = minimise(objective, start, 60)
+        for i in range(3):
+
+            def shifted(group, x, i=i):
+                return objective(group + i, x)
+
+            alone = minimise(shifted, start[i : i + 1], 60)
+            torch.testing.assert_close(together.x[i : i + 1], alone.x, rtol=0, atol=1e-7)
+            assert together.iterations[i] == alone.iterations[0]
+            assert together.evaluations[i] == alone.evaluations[0]
+
+    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
+    def test_starts_of_a_group_do_not_mix(self, minimise):
+        """The same start gives the same way, whoever stands beside it (all run as long as the slowest)."""
+        start = torch.tensor([[[-1.2, 1.0], [2.0, -3.0]]], dtype=torch.float64)
+        both = minimise(rosenbrock, start, 12)
+        for j in range(2):
+            alone = minimise(rosenbrock, start[:, j : j + 1], 12)
+            torch.testing.assert_close(both.x[:, j : j + 1], alone.x, rtol=0, atol=1e-9)
+
+    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
+    def test_evaluations_are_counted_per_group(self, minimise):
+        calls = []
+        objective, minimum, start = quadratic(20.0, 2, calls)
+        start[1] = minimum[1]  # this group is there already and must drop out first
+        found = minimise(objective, start, 500)
+        told = [sum(i in c for c in calls) for i in range(3)]
+        assert found.evaluations.tolist() == told
+        assert told[1] < min(told[0], told[2])
+        assert (found.iterations <= found.evaluations).all()
+
+    def test_iterations_stop_at_the_limit(self):
+        objective, _, start = quadratic(1e5, 8)
+        assert lbfgs(objective, start, 3).iterations.tolist() == [3, 3, 3]
+        assert adam(objective, start, 3, 0.1, 150).iterations.tolist() == [3, 3, 3]
+
+    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
+    def test_starts_are_left_alone(self, minimise):
+        objective, _, start = quadratic(20.0, 2)
+        kept = start.clone()
+        minimise(objective, start, 5)
+        assert torch.equal(start, kept)
+
+    def test_adam_halves_its_rate(self):
+        """A slope of constant sign moves every step by the rate itself."""
+
+        def slope(group, x):
+            return -x.sum(-1), -torch.ones_like(x)
+
+        start = torch.zeros(1, 1, 1, dtype=torch.float64)
+        at = [adam(slope, start, n, 0.1, 3).x.item() for n in range(1, 8)]  # best is before the last step
+        np.testing.assert_allclose(np.diff(at), [0.1, 0.1, 0.05, 0.05, 0.05, 0.025], rtol=1e-6)

@@ -1,0 +1,371 @@
+"""Distances, density peaks, and leakage over time on examples worked by hand."""
+
+from itertools import pairwise
+
+import numpy as np
+import ot
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fl import leakage
+from fl.leakage import Leakage, Now
+from fl.metrics import _merged_quantiles, density_peaks, nearest_m, sliced_w1, sorted_projections
+from fl.types import Estimates, Local
+from netsim.geometry import Area
+from netsim.mobility.base import Places
+from netsim.rng import Streams
+
+AREA = Area(0.0, 0.0, 2000.0, 1500.0)
+RNG = Streams(6).at("leakage")
+
+
+def sw1(a, b, directions=90):
+    return float(sliced_w1(sorted_projections(a, directions), sorted_projections(b, directions)))
+
+
+def cloud(n, seed=0, spread=300.0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 2)) * [spread, spread / 3] + rng.uniform(-1000, 1000, 2)
+
+
+class TestSlicedWasserstein:
+    @pytest.mark.parametrize("shift", [(10.0, 0.0), (0.0, -3.0), (300.0, 400.0), (-1e-3, 2e-3)])
+    @pytest.mark.parametrize("directions", [30, 90, 500])
+    def test_shift_law(self, shift, directions):
+        """A set against itself shifted by d: (2 / pi) d."""
+        points, d = cloud(200), np.hypot(*shift)
+        assert sw1(points, points + shift, directions) == pytest.approx(2 / np.pi * d, rel=0.005)
+
+    def test_zero_for_equal_sets_in_any_order(self):
+        points = cloud(50)
+        assert sw1(points, points) == 0
+        assert sw1(points, points[::-1]) == 0
+        assert sw1(points, np.repeat(points, 3, axis=0)) < 1e-10  # as distributions they are the same
+
+    @pytest.mark.parametrize("n, m", [(1, 1), (1, 7), (5, 5), (20, 33), (64, 16)])
+    def test_symmetry_and_triangle(self, n, m):
+        a, b, c = cloud(n, 1), cloud(m, 2), cloud(9, 3)
+        assert sw1(a, b) == pytest.approx(sw1(b, a), rel=1e-12)
+        assert 0 < sw1(a, b) <= sw1(a, c) + sw1(c, b)
+
+    @pytest.mark.parametrize("seed", range(6))
+    def test_agrees_with_pot(self, seed):
+        rng = np.random.default_rng(seed)
+        n, m = rng.integers(3, 400, 2)
+        a, b = cloud(n, seed), cloud(m, seed + 100)
+        theirs = ot.sliced_wasserstein_distance(a, b, n_projections=1000, p=1, seed=0)
+        assert sw1(a, b) == pytest.approx(theirs, rel=0.03)
+
+    def test_equals_pot_on_the_same_directions(self):
+        a, b = cloud(31, 1), cloud(17, 2)
+        angle = np.pi * (np.arange(90) + 0.5) / 90
+        theirs = ot.sliced_wasserstein_distance(a, b, projections=np.stack([np.cos(angle), np.sin(angle)]), p=1)
+        assert sw1(a, b) == pytest.approx(theirs, rel=1e-9)
+
+    def test_many_at_once_equal_one_by_one(self):
+        a, others = cloud(40), np.stack([sorted_projections(cloud(13, s), 30) for s in range(5)])
+        together = sliced_w1(sorted_projections(a, 30), others)
+        assert together.tolist() == [sw1(a, cloud(13, s), 30) for s in range(5)]
+
+    def test_of_nothing_is_undefined(self):
+        none = np.zeros((0, 2))
+        assert np.isnan(sw1(none, cloud(3))) and np.isnan(sw1(cloud(3), none))
+
+    @settings(max_examples=80, deadline=None)
+    @given(
+        st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=15),
+        st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=15),
+    )
+    def test_merged_quantiles_against_a_naive_integral(self, a, b):
+        a, b = np.sort(a), np.sort(b)
+        i, j, length = _merged_quantiles(len(a), len(b))
+        assert length.sum() == pytest.approx(1, rel=1e-12) and (length > 0).all()
+        # quantile functions are steps; a grid of n m cells resolves every one of them
+        u = (np.arange(len(a) * len(b)) + 0.5) / (len(a) * len(b))
+        naive = np.mean(np.abs(a[(u * len(a)).astype(int)] - b[(u * len(b)).astype(int)]))
+        assert (np.abs(a[i] - b[j]) * length).sum() == pytest.approx(naive, rel=1e-9, abs=1e-9)
+
+
+class TestNearest:
+    def test_of_finite_points_only(self):
+        points = np.array([[np.nan, 0.0], [3.0, 4.0], [np.inf, 1.0], [30.0, 40.0]])
+        assert nearest_m(points, np.zeros(2)) == 5.0
+
+    @pytest.mark.parametrize(
+        "points, place",
+        [
+            (np.zeros((0, 2)), np.zeros(2)),
+            (np.full((3, 2), np.nan), np.zeros(2)),
+            (np.zeros((3, 2)), np.full(2, np.nan)),
+        ],
+    )
+    def test_of_nothing_is_nan(self, points, place):
+        assert np.isnan(nearest_m(points, place))
+
+
+class TestDensityPeaks:
+    def planted(self, n_a=60, n_b=30, seed=0):
+        rng = np.random.default_rng(seed)
+        a, b = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
+        return a, b, np.concatenate(
+            [a + 20 * rng.normal(size=(n_a, 2)), b + 20 * rng.normal(size=(n_b, 2)),
+             AREA.sample(rng.uniform(size=(9, 2)))]
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("seed", range(4))
+    def test_two_clusters_in_order_of_mass(self, seed):
+        a, b, points = self.planted(seed=seed)
+        first, second = density_peaks(points, np.ones(len(points)), AREA, 75.0, 2)
+        assert np.linalg.norm(first - a) < 30 and np.linalg.norm(second - b) < 30
+
+    def test_weights_count(self):
+        _, b, points = self.planted()
+        weight = np.where(np.arange(len(points)) < 60, 0.1, 1.0)
+        first = density_peaks(points, weight, AREA, 75.0, 1)[0]
+        assert np.linalg.norm(first - b) < 30
+
+    def test_a_tie_between_grid_points_is_one_peak(self):
+        """A point half way between two (or four) grid points must not hide the second place."""
+        for middle in ([412.5, 200.0], [412.5, 212.5]):
+            points = np.array([middle, [1500.0, 900.0]])
+            peaks = density_peaks(points, np.array([2.0, 1.0]), AREA, 75.0, 2)
+            assert np.linalg.norm(peaks[0] - middle) < 20 and peaks[1].tolist() == [1500.0, 900.0]
+
+    def test_one_point_one_peak_also_at_the_edge(self):
+        for at in ([0.0, 0.0], [2000.0, 1500.0], [1000.0, 0.0], [700.0, 400.0]):
+            peaks = density_peaks(np.array([at]), np.ones(1), AREA, 75.0, 5)
+            assert peaks.tolist() == [at]
+
+    def test_no_points_no_peaks(self):
+        assert density_peaks(np.zeros((0, 2)), np.zeros(0), AREA, 75.0, 2).shape == (0, 2)
+        assert density_peaks(np.ones((1, 2)), np.zeros(1), AREA, 75.0, 2).shape == (0, 2)
+
+
+# -- leakage over time ------------------------------------------------------------------------------------------
+
+PLACES = Places(np.array([[100.0, 100.0]] * 3), np.array([[900.0, 100.0]] * 3))
+HOW = Leakage(directions=360, guess_draws=5)
+
+
+def measured(points, ue=0, model=0):
+    points = np.asarray(points, dtype=np.float64)
+    n = len(points)
+    return Local(np.array([ue]), np.array([model]), np.array([0, n]), points, np.zeros(n), np.arange(n) * 1.0)
+
+
+def said(*rows):
+    """Estimates from (ue, model, what, x, y, weight)."""
+    n = len(rows)
+    ue, model, what, x, y, weight = zip(*rows, strict=True) if rows else ([],) * 6
+    whole = np.zeros(n, dtype=np.int64)
+    return Estimates(
+        np.array(ue, dtype=np.int64), np.array(model, dtype=np.int64), list(what),
+        np.array([x, y], dtype=np.float64).T.reshape(-1, 2), np.array(weight, dtype=np.float64),
+        np.full(n, np.nan), whole, whole, ["ok"] * n,
+    )  # fmt: skip
+
+
+def centroid_at(x, y, ue=0):
+    return said((ue, 0, "centroid", x, y, 1.0))
+
+
+def play(rounds, how=HOW, selected=None):
+    """Rows per round of [(points, {attack: estimates})]."""
+    state, history = leakage.empty(), []
+    for number, (points, estimates) in enumerate(rounds, start=1):
+        local = points if isinstance(points, Local) else measured(points)
+        mean = local.mean_x() if selected is None else selected
+        now = Now(number, 10.0 * number, local, mean, estimates, AREA, PLACES)
+        state, rows = leakage.observe(how, state, now, RNG)
+        history.append(rows)
+    return state, history
+
+
+class TestLeakageByHand:
+    """Round 1: points (0,0), (200,0), said (130, 40). Round 2: one point (400, 0), said nothing inside."""
+
+    rounds = (
+        ([[0, 0], [200, 0]], {"a": centroid_at(130, 40)}),
+        ([[400, 0]], {"a": centroid_at(-1.0, 40)}),
+        ([[400, 300]], {"a": centroid_at(400, 290)}),
+    )
+
+    def rows(self, rounds=None, **more):
+        return [r[0] for r in play(rounds or self.rounds, **more)[1]]
+
+    def test_error_of_each_round(self):
+        first, second, third = self.rows()
+        assert first["error_m"] == pytest.approx(50.0)  # (30, 40) off the mean (100, 0)
+        assert np.isnan(second["error_m"])
+        assert third["error_m"] == pytest.approx(10.0)
+
+    def test_selected_error_is_against_what_was_learnt_from(self):
+        first = self.rows(selected=np.array([[130.0, 43.0]]))[0]
+        assert first["selected_error_m"] == pytest.approx(3.0) and first["error_m"] == pytest.approx(50.0)
+
+    def test_diverged_estimates_are_counted_not_averaged(self):
+        rows = self.rows()
+        assert [r["diverged"] for r in rows] == [False, True, False]
+        assert [r["heard"] for r in rows] == [True, True, True]
+        np.testing.assert_allclose([r["diverged_percent"] for r in rows], [0, 50, 100 / 3])
+
+    @pytest.mark.parametrize("x, y", [(np.nan, 1.0), (np.inf, 1.0), (2000.1, 1.0), (1.0, -0.1)])
+    def test_what_diverged_means(self, x, y):
+        row = self.rows([([[0, 0]], {"a": centroid_at(x, y)})])[0]
+        assert row["diverged"] and row["diverged_percent"] == 100
+        assert np.isnan([row[k] for k in ("error_m", "sw1_m", "centroid_sw1_m", "home_m", "smoothed_error_m")]).all()
+
+    def test_track_error_stands_on_the_last_estimate(self):
+        """50, then |(130, 40) - (400, 0)|, then 10."""
+        rows = self.rows()
+        away = np.hypot(270, 40)
+        np.testing.assert_allclose([r["track_error_m"] for r in rows], [50, (50 + away) / 2, (50 + away + 10) / 3])
+
+    def test_track_error_starts_with_the_first_estimate(self):
+        """Rounds before anything stands are no success of the attack: they do not enter the mean."""
+        rows = self.rows([([[0, 0]], {"a": centroid_at(-5, 0)}), ([[100, 0]], {"a": centroid_at(180, 0)})])
+        assert np.isnan(rows[0]["track_error_m"]) and rows[1]["track_error_m"] == pytest.approx(80.0)
+
+    def test_smoothed_error_is_median_against_the_mean_of_all_points(self):
+        rows = self.rows()
+        assert rows[0]["smoothed_error_m"] == pytest.approx(50.0)
+        # points so far: mean (250, 75); estimates (130, 40), (400, 290): median (265, 165)
+        assert rows[2]["smoothed_error_m"] == pytest.approx(np.hypot(15, 90))
+
+    def test_distribution_so_far(self):
+        rows = self.rows()
+        # (0,0), (200,0) against (130,40) and against their mean (100,0), each as a mean over directions
+        two = np.array([[0.0, 0.0], [200.0, 0.0]])
+        assert rows[0]["sw1_m"] == pytest.approx(sw1(two, np.array([[130.0, 40.0]]), 360), rel=1e-9)
+        assert rows[0]["emd_sqrt_m"] == pytest.approx(np.sqrt(rows[0]["sw1_m"]))
+        assert rows[0]["centroid_sw1_m"] == pytest.approx(2 / np.pi * 50, rel=1e-3)
+        assert rows[0]["floor_sw1_m"] == pytest.approx(2 / np.pi * 100, rel=1e-3)
+        every = np.array([[0.0, 0.0], [200.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
+        centres = np.array([[100.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
+        told = np.array([[130.0, 40.0], [400.0, 290.0]])
+        assert rows[2]["sw1_m"] == pytest.approx(sw1(every, told, 360), rel=1e-9)
+        assert rows[2]["centroid_sw1_m"] == pytest.approx(sw1(centres, told, 360), rel=1e-9)
+        assert rows[2]["floor_sw1_m"] == pytest.approx(sw1(every, centres, 360), rel=1e-9)
+
+    def test_home_and_work_of_all_estimates_so_far(self):
+        rows = self.rows()
+        assert rows[0]["home_m"] == pytest.approx(np.hypot(30, 60))
+        assert rows[2]["home_m"] == pytest.approx(np.hypot(30, 60))
+        assert rows[2]["work_m"] == pytest.approx(np.hypot(500, 190))
+
+    def test_places_come_near_but_are_no_centroids(self):
+        found = said(
+            (0, 0, "centroid", 130, 40, 1.0), (0, 0, "place", 101, 100, 0.7), (0, 0, "place", -900, 0, 0.3)
+        )  # fmt: skip
+        row = self.rows([([[0, 0], [200, 0]], {"a": found})])[0]
+        assert row["home_m"] == pytest.approx(1.0)
+        assert row["error_m"] == pytest.approx(50.0) and row["diverged_percent"] == 0
+        assert row["centroid_sw1_m"] == pytest.approx(2 / np.pi * 50, rel=1e-3)
+
+    def test_named_places_are_density_peaks(self):
+        rounds = [
+            ([[0, 0]], {"a": said((0, 0, "centroid", 900 + i, 110, 1.0), (0, 0, "place", 300, 100 + i, 0.5))})
+            for i in range(5)
+        ]
+        row = self.rows([*rounds, ([[0, 0]], {"a": centroid_at(100, 100)})])[-1]
+        assert row["home_m"] == 0  # the nearest of all estimates flatters the attacker
+        assert row["work_named_m"] < 20 and 150 < row["home_named_m"] < 250
+
+    def test_silence_is_not_divergence(self):
+        rows = self.rows([([[0, 0]], {"a": said()}), ([[0, 0]], {"a": centroid_at(10, 0)})])
+        assert not rows[0]["heard"] and not rows[0]["diverged"] and np.isnan(rows[0]["diverged_percent"])
+        assert rows[1]["heard"] and rows[1]["diverged_percent"] == 0
+
+    def test_attacks_and_tracks_do_not_mix(self):
+        two = Local(
+            np.array([0, 0, 2]), np.array([0, 1, 0]), np.array([0, 1, 2, 3]),
+            np.array([[0.0, 0.0], [500.0, 0.0], [1000.0, 0.0]]), np.zeros(3), np.zeros(3),
+        )  # fmt: skip
+        found = {
+            "a": said((2, 0, "centroid", 1007, 0, 1.0), (0, 1, "centroid", 502, 0, 1.0), (0, 0, "centroid", 1, 0, 1.0)),
+            "b": said((0, 1, "centroid", 505, 0, 1.0)),
+        }  # fmt: skip
+        _, history = play([(two, found)])
+        error = {(r["attack"], r["ue"], r["model"]): r["error_m"] for r in history[0]}
+        assert len(error) == 6
+        assert (error["a", 0, 0], error["a", 0, 1], error["a", 2, 0]) == pytest.approx((1, 2, 7))
+        assert error["b", 0, 1] == pytest.approx(5)
+        assert np.isnan([error["b", 0, 0], error["b", 2, 0]]).all()
+
+    def test_unknown_home_gives_no_figure(self):
+        now = Now(1, 1.0, measured([[0, 0]]), np.zeros((1, 2)), {"a": centroid_at(1, 1)}, AREA, Places.unknown(1))
+        row = leakage.observe(HOW, {}, now, RNG)[1][0]
+        assert np.isnan([row["home_m"], row["work_m"], row["home_named_m"], row["guess_home_m"]]).all()
+
+    def test_the_old_state_is_a_value(self):
+        state, _ = play(self.rounds[:2])
+        track = state["0.0"]
+        kept = {k: np.copy(v) for k, v in track.items() if k != "attacks"}
+        memory = {k: np.copy(v) for k, v in track["attacks"]["a"].items()}
+        now = Now(3, 1.0, measured([[5, 5]]), np.zeros((1, 2)), {"a": centroid_at(1, 1)}, AREA, PLACES)
+        again = [leakage.observe(HOW, state, now, RNG)[1] for _ in range(2)]
+        np.testing.assert_equal(again[0], again[1])
+        for k, v in kept.items():
+            np.testing.assert_array_equal(track[k], v)
+        for k, v in memory.items():
+            np.testing.assert_array_equal(track["attacks"]["a"][k], v)
+
+
+class TestGuesses:
+    def test_band_holds_the_mean_and_later_rounds_extend_earlier_guesses(self):
+        rows = [r[0] for r in play([([[500, 500]], {"a": centroid_at(1, 1)})] * 6)[1]]
+        for row in rows:
+            assert row["guess_sw1_low_m"] <= row["guess_sw1_m"] <= row["guess_sw1_high_m"]
+        home = [r["guess_home_m"] for r in rows]
+        assert all(b <= a for a, b in pairwise(home))  # a growing set only comes nearer
+
+    @pytest.mark.parametrize("rounds, mean_m", [(11, 257), (75, 101)])
+    def test_nearest_of_n_uniform_guesses(self, rounds, mean_m):
+        """Published reference for home at (1650, 700) on 2000 x 1500 m, here over 400 attackers."""
+        how = Leakage(directions=4, guess_draws=400)
+        places = Places(np.array([[1650.0, 700.0]]), np.array([[420.0, 760.0]]))
+        track = {"centroids": np.zeros((rounds, 2)), "points": np.zeros((1, 2))}
+        now = Now(1, 1.0, measured([[0, 0]]), np.zeros((1, 2)), {}, AREA, places)
+        found = leakage._references(how, track, now, 0, 0, RNG)["guess_home"]
+        assert found == pytest.approx(mean_m, rel=0.12)
+
+
+class TestThinning:
+    def points(self, n):
+        return np.stack([np.arange(n) % 2000, np.zeros(n)], axis=1).astype(np.float64)
+
+    @pytest.mark.parametrize("n", [1, 99, 100, 101, 250, 5000])
+    @pytest.mark.parametrize("cut", [1, 7, 64, 5000])
+    def test_keeps_every_2_to_the_k_th_point_however_rounds_were_cut(self, n, cut):
+        how, points = Leakage(max_points=100, directions=4, guess_draws=1), self.points(n)
+        track = leakage._track({}, "0.0")
+        for first in range(0, n, cut):
+            leakage._remember(track, points[first : first + cut], how.max_points)
+            assert len(track["points"]) <= how.max_points
+        stride = 1
+        while -(-n // stride) > how.max_points:
+            stride *= 2
+        np.testing.assert_array_equal(track["points"], points[::stride])
+        assert track["seen"] == n
+        np.testing.assert_allclose(track["sum_m"], points.sum(axis=0))
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.lists(st.integers(1, 300), min_size=1, max_size=12))
+    def test_any_cut(self, sizes):
+        points, track, at = self.points(sum(sizes)), leakage._track({}, "0.0"), 0
+        whole = leakage._track({}, "0.0")
+        for size in sizes:
+            leakage._remember(track, points[at : at + size], 100)
+            at += size
+        leakage._remember(whole, points, 100)
+        np.testing.assert_array_equal(track["points"], whole["points"])
+        assert 50 <= len(track["points"]) <= 100 or sum(sizes) < 50
+
+    def test_thinning_hardly_moves_the_distance(self):
+        points = cloud(4000) % [2000, 1500]
+        told = {"a": centroid_at(900, 700)}
+        fine, thin = (
+            play([(points, told)], Leakage(max_points=m, guess_draws=1))[1][0][0]["sw1_m"] for m in (100_000, 500)
+        )
+        assert thin == pytest.approx(fine, rel=0.03)

@@ -1,0 +1,327 @@
+"""The privacy curve against published numbers, the ledger, clipping and noise."""
+
+import math
+from decimal import Decimal, getcontext
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from fl.defenses.clip import Clip
+from fl.defenses.gaussian import Gaussian
+from fl.learning import Learning
+from fl.privacy import ledger
+from fl.privacy.gaussian import delta_of, epsilon_of
+from fl.types import Bound, DenseUpdates, Facts, Local, Public, Spend
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Streams
+from scenarios.folder import read_table
+from scenarios.run import run
+from scenarios.study import load
+
+RNG = Streams(8).at("defense.gaussian", 2)
+FACTS = Facts(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
+
+
+class TestCurve:
+    @pytest.mark.parametrize(
+        "mu2, delta, epsilon, within",
+        [
+            (100, 1e-5, 91.817, 5e-4),
+            (300, 1e-5, 222.977, 5e-4),
+            (1000, 1e-5, 633.930, 5e-4),
+            (100, 1e-7, 101.2, 0.1),
+        ],
+    )
+    def test_published_compositions(self, mu2, delta, epsilon, within):
+        """So many rounds of the Gaussian mechanism with noise multiplier 1."""
+        assert epsilon_of(delta, math.sqrt(mu2)) == pytest.approx(epsilon, abs=within)
+
+    @pytest.mark.parametrize("mu", [0.1, 1.0, 5.0])
+    @pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 20.0])
+    def test_delta_is_the_integral_of_the_curve(self, mu, epsilon):
+        """delta = integral of (p - e^eps q)+ for the densities p = N(mu, 1) and q = N(0, 1)."""
+        x = np.linspace(-12, 12 + mu, 400_001)
+        p, q = np.exp(-((x - mu) ** 2) / 2), np.exp(-(x**2) / 2)
+        integral = np.maximum(p - math.exp(epsilon) * q, 0).sum() * (x[1] - x[0]) / math.sqrt(2 * math.pi)
+        assert delta_of(epsilon, mu) == pytest.approx(integral, rel=1e-5, abs=1e-14)
+
+    @settings(max_examples=300, deadline=None)
+    @given(st.floats(-12, -0.3), st.floats(-3, 6))
+    def test_epsilon_is_the_inverse_of_delta(self, log_delta, log_mu):
+        delta, mu = 10.0**log_delta, 10.0**log_mu
+        epsilon = epsilon_of(delta, mu)
+        assert epsilon >= 0
+        if epsilon > 0:
+            assert delta_of(epsilon, mu) == pytest.approx(delta, rel=1e-6)
+        else:
+            assert delta_of(0.0, mu) <= delta
+
+    @settings(max_examples=200, deadline=None)
+    @given(st.floats(-12, -0.3), st.floats(-8, 12), st.floats(1.0, 10.0))
+    def test_monotone(self, log_delta, log_mu, factor):
+        delta, mu = 10.0**log_delta, 10.0**log_mu
+        here = epsilon_of(delta, mu)
+        slack = 1e-9 * (1 + here)
+        assert epsilon_of(delta, mu * factor) >= here - slack
+        assert epsilon_of(min(delta * factor, 0.9), mu) <= here + slack
+
+    @settings(max_examples=200, deadline=None)
+    @given(st.floats(0, 1e3), st.floats(1e-3, 1e3))
+    def test_delta_is_a_probability_that_falls_with_epsilon(self, epsilon, mu):
+        assert 0 <= delta_of(epsilon, mu) <= 1
+        assert delta_of(epsilon + 0.5, mu) <= delta_of(epsilon, mu)
+
+    @pytest.mark.parametrize("log_mu", range(-300, 151, 25))
+    def test_extreme_mu(self, log_mu):
+        """Between 0 and the zCDP bound, and for large mu at mu^2 / 2 + mu z_delta."""
+        mu, delta = 10.0**log_mu, 1e-5
+        epsilon = epsilon_of(delta, mu)
+        assert 0 <= epsilon <= mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))
+        if log_mu < -10:
+            assert epsilon == 0
+        if log_mu > 6:
+            assert epsilon == pytest.approx(mu * mu / 2 + mu * 4.264890793922602, rel=1e-12)
+
+    @pytest.mark.parametrize("mu", [1e3, 1e5, 1e7, 1e10])
+    def test_large_mu_is_accurate(self, mu):
+        """delta = Phi(-t) - phi(t) / (mu + t) (1 - 1 / (mu + t)^2 ...) with eps = mu^2 / 2 + mu t."""
+        t = (epsilon_of(1e-5, mu) / mu) - mu / 2 if mu < 1e6 else 4.264890793922602
+        tail = 0.5 * math.erfc(t / math.sqrt(2)) - math.exp(-t * t / 2) / math.sqrt(2 * math.pi) / (mu + t)
+        assert tail == pytest.approx(1e-5, rel=1e-4)
+
+    def test_ends(self):
+        assert epsilon_of(1e-5, 0.0) == 0 and delta_of(1.0, 0.0) == 0
+        assert epsilon_of(1e-5, math.inf) == math.inf
+        assert epsilon_of(1e-5, 1e200) == math.inf  # beyond the largest number
+        assert epsilon_of(0.5, 1e-3) == 0
+        assert delta_of(1e6, 1.0) == 0 and delta_of(0.0, 1e9) == 1
+        assert delta_of(5.0, math.inf) == 1
+
+    @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-5, 2.0, math.nan])
+    def test_delta_must_be_a_probability(self, delta):
+        with pytest.raises(ValueError, match="delta must lie in"):
+            epsilon_of(delta, 1.0)
+
+
+def spend(ue, std=1.0, sensitivity=1.0, mechanism="gaussian", unit="user", relation="replace", delta=1e-5):
+    ue = np.asarray(ue, dtype=np.int64)
+    n = len(ue)
+    return Spend(
+        mechanism, ue, np.zeros(n, dtype=np.int64), np.broadcast_to(std, n).astype(float),
+        np.broadcast_to(sensitivity, n).astype(float), unit, relation, delta,
+    )  # fmt: skip
+
+
+class TestLedger:
+    def epsilon(self, state, **match):
+        found = [s for s in ledger.statements(state) if all(getattr(s, k) == v for k, v in match.items())]
+        assert len(found) == 1
+        return found[0].epsilon
+
+    def test_rounds_compose_exactly(self):
+        state = ledger.empty(3)
+        for _ in range(100):
+            state = ledger.book(state, [spend([0, 2])])
+        epsilon = self.epsilon(state)
+        assert epsilon[0] == pytest.approx(91.817, abs=5e-4) == epsilon[2]
+        assert epsilon[1] == 0
+
+    def test_rows_of_one_ue_compose(self):
+        """One UE in two models spends twice: mu^2 adds up."""
+        state = ledger.book(ledger.empty(2), [spend([0, 0, 1], std=[1.0, 2.0, 1.0], sensitivity=[3.0, 2.0, 3.0])])
+        expected = [epsilon_of(1e-5, math.sqrt(9 + 1)), epsilon_of(1e-5, 3.0)]
+        np.testing.assert_allclose(self.epsilon(state), expected, rtol=1e-12)
+
+    def test_mechanisms_units_relations_and_deltas_stay_apart(self):
+        kinds = [
+            {}, {"mechanism": "radio"}, {"unit": "record"}, {"relation": "add-remove"}, {"delta": 1e-7},
+        ]  # fmt: skip
+        state = ledger.book(ledger.empty(1), [spend([0], **k) for k in kinds])
+        state = ledger.book(state, [spend([0])])
+        assert len(ledger.statements(state)) == 5
+        twice = self.epsilon(state, mechanism="gaussian", unit="user", relation="replace", delta=1e-5)
+        assert twice[0] == pytest.approx(epsilon_of(1e-5, math.sqrt(2)), rel=1e-12)
+        for more in ({"mechanism": "radio"}, {"unit": "record"}, {"relation": "add-remove"}):
+            assert self.epsilon(state, **more)[0] == pytest.approx(epsilon_of(1e-5, 1.0), rel=1e-12)
+        assert self.epsilon(state, delta=1e-7)[0] == pytest.approx(epsilon_of(1e-7, 1.0), rel=1e-12)
+
+    def test_noise_at_the_server_counts_for_everybody(self):
+        """ue = -1 is the server's draw on behalf of all."""
+        state = ledger.book(ledger.empty(4), [spend([-1]), spend([2])])
+        one, two = epsilon_of(1e-5, 1.0), epsilon_of(1e-5, math.sqrt(2))
+        np.testing.assert_allclose(self.epsilon(state), [one, one, two, one], rtol=1e-12)
+
+    def test_the_old_ledger_is_a_value(self):
+        first = ledger.book(ledger.empty(1), [spend([0])])
+        ledger.book(first, [spend([0])])
+        assert self.epsilon(first)[0] == pytest.approx(epsilon_of(1e-5, 1.0))
+
+    def test_nothing_spent_nothing_said(self):
+        assert ledger.statements(ledger.empty(5)) == []
+        assert ledger.book(ledger.empty(5), []) == ledger.empty(5)
+
+
+def updates_of(values, bound=None):
+    values = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    n = len(values)
+    return DenseUpdates(np.arange(n), np.zeros(n, dtype=np.int64), np.ones(n), values, bound=bound)
+
+
+def protect(defense, updates, rng=RNG):
+    none = np.zeros(0, dtype=np.int64)
+    local = Local(none, none, np.zeros(1, dtype=np.int64), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
+    found, _, spends = defense.protect(updates, local, FACTS, {}, rng)
+    return found, spends
+
+
+def exact_norm(row):
+    """L2 norm with 60 digits."""
+    getcontext().prec = 60
+    return sum(Decimal(float(v)) ** 2 for v in row).sqrt()
+
+
+WILD = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
+
+
+class TestClip:
+    @settings(max_examples=300, deadline=None)
+    @given(arrays(np.float64, (3, 4), elements=WILD), st.floats(1e-6, 1e6))
+    def test_never_exceeds_the_bound_whatever_the_row(self, values, norm):
+        found, _ = protect(Clip(norm=norm), updates_of(values))
+        assert np.isfinite(found.values).all()
+        for row in found.values:
+            assert exact_norm(row) <= Decimal(norm)
+
+    @pytest.mark.parametrize("d", [100, 33_793, 300_000])
+    def test_never_exceeds_the_bound_with_many_numbers(self, d):
+        """Rounding of a long sum must not leave the row a hair too long."""
+        rng = np.random.default_rng(d)
+        rows = [rng.normal(size=d), rng.exponential(size=d), np.full(d, 0.1), np.geomspace(1e-8, 1e3, d)]
+        found, _ = protect(Clip(norm=1.0), updates_of(rows))
+        for row in found.values:
+            assert math.fsum(v * v for v in row) <= 1.0 + 2e-16
+            assert exact_norm(row) <= 1
+
+    @settings(max_examples=100, deadline=None)
+    @given(arrays(np.float64, (2, 5), elements=st.floats(-0.4, 0.4)))
+    def test_identity_below_the_bound(self, values):
+        found, _ = protect(Clip(norm=1.0), updates_of(values))
+        np.testing.assert_array_equal(found.values, values)
+
+    def test_keeps_the_direction_and_reaches_the_bound(self):
+        found, spends = protect(Clip(norm=2.0), updates_of([[30.0, -40.0], [0.0, 0.0], [0.3, 0.4]]))
+        np.testing.assert_allclose(found.values, [[1.2, -1.6], [0.0, 0.0], [0.3, 0.4]], rtol=1e-12)
+        assert spends == []
+
+    def test_what_is_not_finite_becomes_zero(self):
+        found, _ = protect(Clip(norm=1.0), updates_of([[np.nan, 1.0], [np.inf, 1.0], [1.0, 1e308]]))
+        assert not found.values[:2].any()
+        assert np.isfinite(found.values).all()
+
+    def test_promises_what_it_holds(self):
+        clip = Clip(norm=0.7, relation="add-remove")
+        found, _ = protect(clip, updates_of([[1.0, 1.0]]))
+        assert found.bound == Bound(0.7, "user", "add-remove") and clip.promise({}) == 0.7
+
+
+class TestGaussian:
+    def test_empirical_deviation(self):
+        bounded = updates_of(np.zeros((40, 5000)), Bound(2.0))
+        found, spends = protect(Gaussian(noise_multiplier=1.5), bounded)
+        assert found.values.std() == pytest.approx(3.0, rel=0.02)
+        assert found.values.mean() == pytest.approx(0, abs=5 * 3 / math.sqrt(200_000))
+        assert spends[0].std.tolist() == [3.0] * 40
+
+    def test_rows_and_rounds_draw_apart(self):
+        bounded = updates_of(np.zeros((2, 50)), Bound(1.0))
+        draw = [
+            protect(Gaussian(noise_multiplier=1.0), bounded, Streams(8).at(p, r))[0].values
+            for p, r in (("a", 1), ("a", 2), ("b", 1))
+        ]
+        assert len(np.unique(np.concatenate([d.ravel() for d in draw]))) == 300
+        again = protect(Gaussian(noise_multiplier=1.0), bounded, Streams(8).at("a", 1))[0].values
+        np.testing.assert_array_equal(again, draw[0])
+
+    @pytest.mark.parametrize("relation, factor", [("replace", 2.0), ("add-remove", 1.0)])
+    def test_spend_states_the_sensitivity(self, relation, factor):
+        clipped, _ = protect(Clip(norm=3.0, relation=relation), updates_of(np.ones((2, 5))))
+        _, (cost,) = protect(Gaussian(noise_multiplier=0.5, delta=1e-6, name="mine"), clipped)
+        assert cost.sensitivity.tolist() == [3.0 * factor] * 2 and cost.std.tolist() == [1.5] * 2
+        assert (cost.mechanism, cost.unit, cost.relation, cost.delta) == ("mine", "user", relation, 1e-6)
+        assert cost.ue.tolist() == [0, 1]
+        state = ledger.book(ledger.empty(2), [cost])
+        expected = epsilon_of(1e-6, factor / 0.5)
+        np.testing.assert_allclose(ledger.statements(state)[0].epsilon, expected, rtol=1e-12)
+
+    def test_noise_ends_the_bound(self):
+        found, _ = protect(Gaussian(noise_multiplier=1.0), updates_of(np.ones((1, 3)), Bound(2.0)))
+        assert found.bound is None
+        again, _ = protect(Clip(norm=1.0), found)
+        assert again.bound == Bound(1.0)
+
+    def test_without_a_bound_nothing_is_sent(self):
+        with pytest.raises(ValueError, match="no bound"):
+            protect(Gaussian(noise_multiplier=1.0), updates_of(np.ones((1, 3))))
+
+    @pytest.mark.parametrize("multiplier", [1e-300, 1e-160, 1e-9, 1e9])
+    def test_absurd_multipliers_are_booked_without_a_warning(self, multiplier):
+        _, (cost,) = protect(Gaussian(noise_multiplier=multiplier), updates_of(np.ones((1, 3)), Bound(1.0)))
+        epsilon = ledger.statements(ledger.book(ledger.empty(1), [cost]))[0].epsilon[0]
+        assert epsilon >= 0 and (math.isinf(epsilon) == (multiplier < 1e-150))
+
+
+CLIP, NOISE = {"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 1.0}
+
+
+class TestChain:
+    def load(self, *defenses):
+        return load("campus", {"learning.defenses": list(defenses)}).learning
+
+    def test_clip_then_noise(self):
+        learning = self.load(CLIP, NOISE)
+        assert isinstance(learning, Learning) and [d.label for d in learning.defenses] == ["clip", "gaussian"]
+
+    @pytest.mark.parametrize("chain", [[NOISE], [NOISE, CLIP]])
+    def test_noise_without_a_bound_is_refused(self, chain):
+        with pytest.raises(BadInput, match=r"defenses\[0\].*needs a bound.*put a clip before it"):
+            self.load(*chain)
+
+    def test_a_second_noise_is_refused_unless_clipped_again(self):
+        second = {**NOISE, "name": "again"}
+        with pytest.raises(BadInput, match=r"defenses\[2\].*needs a bound.*put a clip before it"):
+            self.load(CLIP, NOISE, second)
+        assert len(self.load(CLIP, NOISE, {**CLIP, "name": "reclip"}, second).defenses) == 4
+
+    def test_two_of_a_kind_need_names(self):
+        with pytest.raises(BadInput, match="stands 2 times"):
+            self.load(CLIP, NOISE, CLIP, {**NOISE, "name": "again"})
+
+
+def test_a_run_books_every_round(tmp_path):
+    """5 days, clip 0.5, noise multiplier 2 under replacement: mu = 1 a round, composed over the rounds taken part in."""
+    days = 5
+    study = load(
+        "campus",
+        {
+            "world.duration_s": days * 86_400,
+            "learning.every_s": 86_400,
+            "learning.learner.hidden": [8],
+            "learning.attacks": [{"kind": "closed-form"}],
+            "learning.defenses": [{**CLIP, "norm": 0.5}, {**NOISE, "noise_multiplier": 2.0}],
+        },
+    )
+    summary = run(study, tmp_path / "run")
+    played = summary["rounds.played"]
+    spends, updates = (read_table(tmp_path / "run", t) for t in ("spends", "updates"))
+    assert len(spends["epsilon"]) == played > 1
+    expected = [epsilon_of(1e-5, math.sqrt(r + 1)) for r in range(played)]
+    np.testing.assert_allclose(spends["epsilon"], expected, rtol=1e-8)
+    assert summary["privacy.gaussian.epsilon_max"] == pytest.approx(expected[-1], rel=1e-8)
+    assert (spends["std"] == 1.0).all() and (spends["sensitivity"] == 1.0).all()
+    assert (updates["norm"] > 0.5).all()  # it was clipped ...
+    d = study.learning.learner.net.n_parameters
+    assert updates["sent_norm"] == pytest.approx(np.full(played, math.sqrt(d)), rel=0.5)  # ... and drowned
