@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scenarios.run import run
+    from scenarios.runner import run
     from scenarios.study import load
 
 __all__ = ["load", "run"]
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
 
         return load
     if name == "run":
-        from importlib import import_module
+        from scenarios.runner import run
 
-        return import_module("scenarios.run").run
+        return run
     raise AttributeError(f"module 'scenarios' has no attribute {name!r}")

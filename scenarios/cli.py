@@ -148,7 +148,7 @@ def _play(source: str, overrides: dict[str, Any], out: Path, quiet: bool, title:
     """Load, run with progress, print what a person reads first."""
     from scenarios.headline import headline
     from scenarios.progress import Meter
-    from scenarios.run import run
+    from scenarios.runner import run
     from scenarios.study import load
 
     study = load(source, overrides)

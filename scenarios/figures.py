@@ -27,6 +27,7 @@ from scenarios.page import (
     band,
     base_layout,
     figure_text,
+    legend_rows,
     line,
     looks,
     mosaic,
@@ -69,6 +70,13 @@ class Run:
             value = value.get(key) if isinstance(value, dict) else None
         return float(value) if isinstance(value, int | float) else 100.0
 
+    @property
+    def stations(self) -> list[dict[str, Any]]:
+        """Base stations that have a place."""
+        world = self.study.get("world")
+        listed = world.get("base_stations") if isinstance(world, dict) else None
+        return [s for s in listed if _placed(s)] if isinstance(listed, list) else []
+
     def rows(self, table: str, column: str = "", value: str = "") -> Table:
         """Rows of a table that have a time and a UE; those with `value` in a text column."""
         columns = self.tables[table]
@@ -83,6 +91,11 @@ class Run:
         """Simulated local time, as plotly's date axes read it."""
         start = datetime.combine(date.fromisoformat(self.manifest["first_day"]), datetime.min.time())
         return [str((start + timedelta(seconds=float(t))).replace(microsecond=0)) for t in time_s]
+
+
+def _placed(station: Any) -> bool:
+    at = station.get("at_m") if isinstance(station, dict) else None
+    return isinstance(at, list) and len(at) == 2 and all(isinstance(v, int | float) for v in at)
 
 
 @dataclass(frozen=True)
@@ -152,13 +165,20 @@ def _count(grid: FloatArray) -> IntArray:
 
 
 def _median(look: Look, x: Sequence[Any], grid: FloatArray, unit: str = "m", **more: Any) -> list[Figure]:
-    """Median and quartiles over tracks, or nothing where nothing is known."""
-    return spread(look, x, quartiles(grid), _count(grid), unit, **more) if np.isfinite(grid).any() else []
+    """Median and quartiles over tracks, or nothing where no median is known."""
+    values = quartiles(grid)
+    return spread(look, x, values, _count(grid), unit, **more) if np.isfinite(values[1]).any() else []
 
 
-def _drawable(error_m: FloatArray, most_m: float) -> FloatArray:
-    """Errors that a logarithmic axis can show: zero is raised, infinity stays for the quartiles."""
-    return np.where(np.isinf(error_m), error_m, np.clip(error_m, SMALLEST_M, most_m))
+def _drawable(error_m: FloatArray) -> FloatArray:
+    """Errors as a logarithmic axis can show them."""
+    return np.maximum(error_m, SMALLEST_M)
+
+
+def _diagonal_m(manifest: Mapping[str, Any]) -> float:
+    """The longest distance inside the area."""
+    west, south, east, north = manifest["area_m"]
+    return float(np.hypot(east - west, north - south))
 
 
 _DATES: Figure = {
@@ -188,15 +208,11 @@ def _several(run: Run) -> str:
 def errors(run: Run, own: Sequence[Look]) -> Panel:
     """Centroid error over time."""
     key, title = "errors", "Where was the user this round? Error of the batch centroid, per attack"
-    west, south, east, north = run.manifest["area_m"]
-    traces, crosses = [], []
+    traces: list[Figure] = []
+    crosses: list[Figure] = []
     for k, (look, tracks) in enumerate(_tracks(run, own)):
         x, error_m = run.dates(tracks.time_s), tracks.error_m()
-        shown = _drawable(error_m, np.inf)
-        low, mid, high = quartiles(shown)
-        ceiling = np.hypot(east - west, north - south)  # where a band that reaches infinity is cut off
-        if np.isfinite(mid).any():
-            traces += spread(look, x, (low, mid, np.minimum(high, ceiling)), _count(error_m), "m")
+        traces += _median(look, x, _drawable(error_m), most=_diagonal_m(run.manifest))
         crosses += _crosses(look, x, tracks.lay(tracks.diverged.astype(float)), 0.985 - 0.045 * k)
     if not traces:
         return Panel(key, title, "No attack produced an estimate inside the area, so there is no error to draw.")
@@ -264,19 +280,19 @@ def home(run: Run, own: Sequence[Look]) -> Panel:
         for column, what, dash in (("home_m", "nearest estimate", "solid"), ("home_named_m", "named place", "dash")):
             mine = Look(f"{look.name}: {what}", look.color, look.symbol, dash)
             so_far = tracks.so_far(column)
-            far += _median(mine, x, so_far)
+            far += _median(mine, x, so_far)[-1 if column == "home_named_m" else 0 :]  # one band is enough
             share = _share_near(tracks, so_far, run.near_m)
             if share is not None:
                 found.append(line(mine, x, share, hovertemplate="%{y:.3~r} %", showlegend=False))
     if not far:
         return Panel(key, title, "No UE has a known home, or no attack produced an estimate: nothing to draw.")
     tracks, x = every[0][1], run.dates(every[0][1].time_s)
-    far += _median(GUESS, x, tracks.so_far("guess_home_m"), mode="lines")
+    far += _median(GUESS, x, tracks.so_far("guess_home_m"), mode="lines")[-1:]
     cells = [Cell("distance to home (m)", far, line_at=run.near_m)]
     if found:
         cells = [
             Cell("distance to home (m)", far, "Distance", line_at=run.near_m),
-            Cell("share of UEs (%)", found, f"UEs for which it ever came within {run.near_m:g} m"),
+            Cell("share of UEs (%)", found, f"UEs for which it ever came within {run.near_m:g} m", percent=True),
         ]
     caption = (
         "Solid: the nearest of all estimates so far, which flatters the attacker as estimates grow (so does the dotted "
@@ -363,9 +379,7 @@ def _landmarks(run: Run) -> list[Figure]:
         x, y = ues[f"{place}_x_m"][known], ues[f"{place}_y_m"][known]
         names = [f"{place} of {plain(n)}" for n in ues["name"][known]]
         found.append(_pins(place, symbol, "#ffffff", (x, y), names, len(x) <= 3))
-    world = run.study.get("world")
-    listed = world.get("base_stations") if isinstance(world, dict) else None
-    stations = [s for s in listed or [] if isinstance(s, dict) and len(s.get("at_m") or ()) == 2]
+    stations = run.stations
     at = np.array([s["at_m"] for s in stations], dtype=float).reshape(-1, 2)
     names = [f"base station {plain(s.get('name'))}" for s in stations]
     return [*found, _pins("base station", "triangle-up", DARK, (at[:, 0], at[:, 1]), names, len(at) <= 3)]
@@ -377,7 +391,8 @@ def _pins(
     return {
         "type": "scatter", "mode": "markers+text" if written else "markers", "name": name,
         "x": numbers(at_m[0]), "y": numbers(at_m[1]), "hovertext": texts, "hoverinfo": "text",
-        "text": [name] * len(texts), "textposition": "top center", "textfont": {"weight": 700}, "showlegend": bool(texts),
+        "text": [name] * len(texts), "textposition": "top center", "textfont": {"weight": 700},
+        "showlegend": bool(texts),
         "marker": {"symbol": symbol, "size": 14, "color": fill, "line": {"width": 1.6, "color": DARK}},
     }  # fmt: skip
 
@@ -386,14 +401,14 @@ def _map(traces: list[Figure], area_m: tuple[float, float, float, float]) -> Fig
     """Equal scales, the area's frame, and a bar that tells the rounds."""
     west, south, east, north = area_m
     pad_m = 0.03 * max(east - west, north - south, 1.0)
-    layout = base_layout()
-    frame = {"type": "rect", "x0": west, "x1": east, "y0": south, "y1": north, 
+    layout, head = base_layout(), BAR + 22 * legend_rows(traces, aligned=True) + 12
+    frame = {"type": "rect", "x0": west, "x1": east, "y0": south, "y1": north,
              "line": {"color": GREY, "width": 1}}  # fmt: skip
     ratio = (north - south + 2 * pad_m) / (east - west + 2 * pad_m)
     bar = {"title": {"text": "round"}, "thickness": 14, "tickformat": "d", "outlinewidth": 0}
     layout |= {
-        "hovermode": "closest", "shapes": [frame], "height": int(np.clip(940 * ratio, 380, 860)) + 150,
-        "margin": {"l": 70, "r": 20, "t": BAR + 58, "b": 60},
+        "hovermode": "closest", "shapes": [frame], "height": int(np.clip(940 * ratio, 380, 860)) + 60 + head,
+        "margin": {"l": 70, "r": 20, "t": head, "b": 60},
         "coloraxis": {"colorscale": "Viridis", "colorbar": bar},
         "xaxis": {**axis("east (m)"), "range": [west - pad_m, east + pad_m], "constrain": "domain"},
         "yaxis": {**axis("north (m)"), "range": [south - pad_m, north + pad_m], "constrain": "domain",
@@ -441,7 +456,7 @@ def epsilon(run: Run) -> Panel:
     if not names:
         return Panel(key, title, "No mechanism drew noise in this run: there is no guarantee to account for.")
     traces, seen, deltas = [], [np.zeros(0)], []
-    for look in looks(names):
+    for look in (Look(name, DARK, style.symbol, style.dash) for name, style in zip(names, looks(names), strict=True)):
         rows = run.rows("spends", "mechanism", look.name)
         tracks = Tracks.of(rows)
         spent = tracks.so_far("epsilon")
@@ -515,7 +530,8 @@ class _Painter:
         for look in self.own:
             time_s, grid = self._grid([m for m in self.members if m.label == look.name], attack, column)
             if column == "error_m":
-                grid = _drawable(grid, np.inf)
+                grid = _drawable(grid)
+                more["most"] = max(_diagonal_m(m.manifest) for m in self.members)
             found += _median(look, numbers(time_s / self.second), grid, unit, showlegend=legend, **more)
         return found
 

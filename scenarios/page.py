@@ -57,13 +57,14 @@ class Panel:
 
 @dataclass(frozen=True)
 class Cell:
-    """One pair of axes; `line_at` is a horizontal line, in metres."""
+    """One pair of axes; `line_at` is a horizontal line, in metres; `percent`: from 0 to 100."""
 
     y_title: str
     traces: Sequence[Figure]
     title: str = ""
     log: bool = False
     line_at: float | None = None
+    percent: bool = False
 
 
 def plain(text: Any) -> str:
@@ -113,16 +114,20 @@ def band(look: Look, x: Sequence[Any], low: FloatArray, high: FloatArray, name: 
     }  # fmt: skip
 
 
-def spread(look: Look, x: Sequence[Any], values: Interval, n: IntArray, unit: str, **more: Any) -> list[Figure]:
-    """A median, with its quartiles as band and in the hover text wherever n > 1 values stand behind it."""
+def spread(
+    look: Look, x: Sequence[Any], values: Interval, n: IntArray, unit: str, most: float = np.inf, **more: Any
+) -> list[Figure]:
+    """A median, with its quartiles as band and in the hover text wherever n > 1 values stand behind it.
+
+    The band is cut off at `most`, so that one which reaches infinity can be seen.
+    """
     low, mid, high = values
-    rows = zip(low, mid, high, n, strict=True)
     texts = [
         f"{figure_text(m)} {unit}" + (f" [{figure_text(a)}, {figure_text(b)}] of {count}" if count > 1 else "")
-        for a, m, b, count in rows
+        for a, m, b, count in zip(low, mid, high, n, strict=True)
     ]
     middle = line(look, x, mid, text=texts, hovertemplate="%{text}", **more)
-    return [*([band(look, x, low, high)] if (n > 1).any() else []), middle]
+    return [*([band(look, x, low, np.minimum(high, most))] if (n > 1).any() else []), middle]
 
 
 def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
@@ -130,7 +135,7 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
     columns, rows = min(2, len(cells)), (len(cells) + 1) // 2
     named, layout = bool(cells[0].title), base_layout()
     above = 28 if named else 6  # cell titles stand between legend and axes
-    head, foot, gap = BAR + 26 * _legend_rows(cells) + above, 60, 100
+    head, foot, gap = BAR + 26 * legend_rows(t for cell in cells for t in cell.traces) + above, 60, 100
     inner = height * rows + gap * (rows - 1)
     data: list[Figure] = []
     for k, cell in enumerate(cells):
@@ -140,7 +145,9 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
         x_domain = [left, left + 0.46] if columns == 2 else [0.0, 1.0]
         y_domain = [max(top - height / inner, 0.0), top]
         layout[f"xaxis{tail}"] = {**axis(), **x_axis, "domain": x_domain, "anchor": f"y{tail}"}
-        y_axis = axis(cell.y_title) | (_log_axis(cell.traces) if cell.log else {"rangemode": "tozero"})
+        y_axis: Figure = axis(cell.y_title) | (_log_axis(cell.traces) if cell.log else {"rangemode": "tozero"})
+        if cell.percent:
+            y_axis["range"] = [0, 103]
         layout[f"yaxis{tail}"] = {**y_axis, "domain": y_domain, "anchor": f"x{tail}"}
         data += [{"xaxis": f"x{tail}", "yaxis": f"y{tail}", **trace} for trace in cell.traces]
         if cell.title:
@@ -185,10 +192,11 @@ def _log_axis(traces: Sequence[Figure]) -> Figure:
     }  # fmt: skip
 
 
-def _legend_rows(cells: Sequence[Cell]) -> int:
-    """How many lines the legend takes on a laptop."""
-    names = [t["name"] for c in cells for t in c.traces if t.get("showlegend", True)]
-    return 1 + sum(7 * len(n) + 50 for n in names) // 1000
+def legend_rows(traces: Iterable[Figure], aligned: bool = False) -> int:
+    """How many lines the legend takes on a laptop; aligned: in columns, as plotly sets names without groups."""
+    widths = [7 * len(t["name"]) + 50 for t in traces if t.get("showlegend", True)]
+    total = len(widths) * max(widths, default=0) if aligned else sum(widths)
+    return 1 + total // 900
 
 
 def _heading(title: str, x: float, y: float) -> Figure:
@@ -199,7 +207,7 @@ def _heading(title: str, x: float, y: float) -> Figure:
 
 
 def _level(at_m: float, tail: str) -> Figure:
-    label = {"text": f"{at_m:g} m", "textposition": "end", "font": {"size": 11}}
+    label = {"text": f"{at_m:g} m", "textposition": "start", "font": {"size": 11}}
     return {
         "type": "line", "xref": f"x{tail} domain", "yref": f"y{tail}", "x0": 0, "x1": 1, "y0": at_m, "y1": at_m,
         "line": {"color": DARK, "width": 1, "dash": "dot"}, "label": label,
@@ -303,5 +311,6 @@ td { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 td:first-child { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 12.5px; }
 th:last-child, td:last-child { text-align: left; white-space: normal; color: #555; min-width: 220px; }
+@media (max-width: 1150px) { .drawn .figure { margin-top: 0; } }
 @media print { header, section { break-inside: avoid; } }
 """

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import TextIO
 
-from scenarios.run import Progress
+from scenarios.runner import Progress
 
 LOG_EVERY_S = 2.0
 

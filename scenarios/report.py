@@ -62,22 +62,31 @@ def report(folder: Path) -> Path:
 
 def _load(folder: Path) -> Run:
     manifest, summary = read_json(folder / MANIFEST), read_json(folder / SUMMARY)
-    _check(folder / MANIFEST, manifest)
+    _check_manifest(folder / MANIFEST, manifest)
+    wrong = [key for key, value in summary.items() if not isinstance(value, int | float | None)]
+    if wrong:
+        raise BadInput(one_line(f"{folder / SUMMARY}: {wrong[0]} is not a figure; run the study again"))
     tables = {name: _table(folder, name) for name in TABLES}
-    return Run(manifest, summary, read(folder / STUDY).data, tables, _points_m(folder / POINTS))
+    run = Run(manifest, summary, read(folder / STUDY).data, tables, _points_m(folder / POINTS))
+    times = [t for table in tables.values() if "time_s" in table for t in table["time_s"] if np.isfinite(t)]
+    try:
+        run.dates(np.array([min(times, default=0.0), max(times, default=0.0), manifest["duration_s"]]))
+    except (OverflowError, ValueError):
+        raise BadInput(one_line(f"{folder}: a time lies outside of the calendar; run the study again")) from None
+    return run
 
 
-def _check(path: Path, manifest: Mapping[str, Any]) -> None:
+def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse a manifest without what a page is built on."""
     wrong = [key for key, kind in _MANIFEST.items() if not isinstance(manifest.get(key), kind)]
-    area = manifest.get("area_m")
-    if not wrong and not (len(area or ()) == 4 and all(isinstance(v, int | float) for v in area or ())):
-        wrong = ["area_m"]
     if not wrong:
+        area = manifest["area_m"]
+        if len(area) != 4 or not all(isinstance(v, int | float) and np.isfinite(v) for v in area):
+            wrong.append("area_m")
         try:
             date.fromisoformat(manifest["first_day"])
         except ValueError:
-            wrong = ["first_day"]
+            wrong.append("first_day")
     if wrong:
         raise BadInput(one_line(f"{path}: {wrong[0]} is missing or damaged; run the study again"))
 
@@ -100,9 +109,10 @@ def _table(folder: Path, name: str) -> Table:
 def _points_m(path: Path) -> FloatArray:
     """True points (n, 2)."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # opened here: numpy leaves a damaged file open
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return np.asarray(arrays["position_m"], dtype=np.float64).reshape(-1, 2)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         what = f"cannot be read ({getattr(error, 'strerror', None) or error}); run the study again"
         raise BadInput(one_line(f"{path}: {what}")) from None
 
@@ -124,7 +134,7 @@ def _sweep(folder: Path) -> list[tuple[str, Path]]:
     path = folder / RUNS
     try:
         with path.open(newline="", encoding="utf-8") as f:
-            found = [(row["label"], folder / row["folder"]) for row in csv.DictReader(f)]
+            found = [(str(row["label"] or "as written"), folder / row["folder"]) for row in csv.DictReader(f)]
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(one_line(f"{path}: not a table of runs ({error!r}); start the sweep again")) from None
     if not found:
@@ -230,7 +240,7 @@ def _facts(run: Run) -> dict[str, str]:
         "rounds": f"{run.summary.get('rounds.played')} with measurements, {run.summary.get('rounds.empty')} "
         f"without; one every {_span(manifest.get('round_s'))}",
         "UEs": f"{run.summary.get('ues.count')}, mobility {_part(_part(world, 'ues'), 'mobility').get('kind')}",
-        "base stations": str(len(world.get("base_stations") or ())),
+        "base stations": str(len(run.stations)),
         "path loss": _words(radio.get("path_loss")),
         "shadowing": _words(radio.get("shadowing")),
         "uplink": f"{_words(radio.get('uplink'))}; power {_words(study.get('power'))}",
@@ -287,17 +297,21 @@ def _span(seconds: Any) -> str:
 
 def split_key(key: str) -> tuple[str, str, str, str]:
     """A key of a summary -> (`attack`, `privacy` or empty; name; what; what it says), after summary.KEYS."""
-    near = re.search(r"(?<=\.)home_(within|named)_([0-9.e+]+)m_(round|probability)$", key)
-    known = key if near is None else f"{key[: near.start()]}home_{near[1]}_100m_{near[3]}"
+    near, known = re.search(r"_([0-9.e+]+)m_", key), _usual(key)
     for pattern, says in KEYS.items():
         head, slot, tail = pattern.partition("NAME")
-        if not slot and known == pattern:
+        if not slot and key == pattern:
             return "", "", key, says
         if slot and known.startswith(head) and known.endswith(tail):
             name = known[len(head) : len(known) - len(tail)]
-            says = says if near is None else says.replace("100 m", f"{near[2]} m")
-            return head.rstrip("."), name, tail.lstrip("."), says
+            says = says if near is None else says.replace("100 m", f"{near[1]} m")
+            return head.rstrip("."), name, key[len(head) + len(name) + 1 :], says
     return "", "", key, ""
+
+
+def _usual(key: str) -> str:
+    """The key as KEYS has it: there, what counts as near is 100 m."""
+    return re.sub(r"\bhome_(within|named)_[0-9.e+]+m_", r"home_\1_100m_", key)
 
 
 def _blocks(keys: Sequence[str]) -> dict[tuple[str, str], list[tuple[str, str, str]]]:

@@ -106,7 +106,7 @@ def _play(source: str | Path, out: Path, todo: list[Point], open_: list[int], jo
 
 def _one(source: str, overrides: dict[str, Any], folder: str) -> dict[str, Any]:
     """One run, in whichever process."""
-    from scenarios.run import run
+    from scenarios.runner import run
 
     return run(load(source, overrides), folder, command="netsim sweep")
 

@@ -60,7 +60,7 @@ def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
 
 @pytest.mark.parametrize("combination", LEGAL_ONES, ids=lambda c: "+".join(c.values()).replace(" ", "_"))
 def test_every_legal_combination_runs_two_rounds(combination, tiny, tmp_path):
-    from scenarios.run import run
+    from scenarios.runner import run
 
     def example(slot, kind):
         return SLOTS[slot].parts[kind].example

@@ -12,8 +12,8 @@ from conftest import tables
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
-from scenarios import run as run_module
-from scenarios.run import run
+from scenarios import runner as run_module
+from scenarios.runner import run
 
 ROOT = Path(__file__).parent.parent
 NOISY = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scenarios.run import run
+from scenarios.runner import run
 from scenarios.study import bundled, load
 
 

@@ -12,7 +12,7 @@ from fl.types import HeldOut, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.folder import read_table
-from scenarios.run import run
+from scenarios.runner import run
 from scenarios.study import load
 
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")

@@ -37,8 +37,8 @@ class Clip(Defense):
         self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
     ) -> tuple[Updates, State, list[Spend]]:
         size = updates.norm()
-        # nextafter keeps rounding of the product from exceeding the bound
-        limit = np.nextafter(self.norm, 0.0) * (1 - 1e-15)
+        # rounding of a sum of d squares, of its root and of the product must not exceed the bound
+        limit = self.norm * (1 - (updates.n_parameters + 8) * np.finfo(np.float64).eps)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(np.isfinite(size), np.minimum(1.0, limit / size), 0.0)
         factor = np.where(size == 0, 1.0, factor)

@@ -12,16 +12,23 @@ import math
 
 
 def delta_of(epsilon: float, mu: float) -> float:
-    """delta(eps) of a mu-Gaussian mechanism; evaluated in logarithms, so a large eps does not overflow."""
-    from scipy.special import log_ndtr
+    """delta(eps) of a mu-Gaussian mechanism."""
+    if mu == 0 or math.isinf(mu):
+        return 0.0 if mu == 0 else 1.0
+    return _delta_at(epsilon / mu - mu / 2, mu)
 
-    if mu == 0:
-        return 0.0
-    first = float(log_ndtr(mu / 2 - epsilon / mu))
-    second = epsilon + float(log_ndtr(-mu / 2 - epsilon / mu))
-    if second >= first:
-        return 0.0
-    return math.exp(first) * -math.expm1(second - first)
+
+def _delta_at(t: float, mu: float) -> float:
+    """delta at eps = mu^2 / 2 + mu t, where both terms have the factor e^(-t^2 / 2).
+
+    Taking it out keeps a large eps from overflowing and a large mu from cancelling.
+    """
+    from scipy.special import erfcx, ndtr
+
+    factor = math.exp(-t * t / 2) / 2
+    second = factor * float(erfcx((mu + t) / math.sqrt(2)))
+    first = factor * float(erfcx(t / math.sqrt(2))) if t > 0 else float(ndtr(-t))
+    return max(first - second, 0.0)  # in this order a NaN stays one
 
 
 def epsilon_of(delta: float, mu: float) -> float:
@@ -37,5 +44,7 @@ def epsilon_of(delta: float, mu: float) -> float:
         return 0.0
     if math.isinf(mu):
         return math.inf
-    high = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + 1.0  # above the zCDP bound
-    return float(brentq(lambda e: delta_of(e, mu) - delta, 0.0, high, xtol=1e-12, rtol=1e-13))
+    low = max(-mu / 2, -40.0)  # eps = 0, or where delta(eps) rounds to 1
+    high = math.sqrt(2 * math.log(1 / delta))  # the zCDP bound
+    t = float(brentq(lambda t: _delta_at(t, mu) - delta, low, high, xtol=1e-13))
+    return mu * (mu / 2 + t)

@@ -33,7 +33,11 @@ def book(state: State, spends: list[Spend]) -> State:
     for spend in spends:
         key = f"{spend.mechanism}|{spend.unit}|{spend.relation}|{spend.delta!r}"
         account = mu2.setdefault(key, np.zeros(state["n_ue"]))
-        np.add.at(account, spend.ue, (spend.sensitivity / spend.std) ** 2)
+        with np.errstate(over="ignore"):  # noise too small to protect anything: inf
+            cost = (spend.sensitivity / spend.std) ** 2
+        everybody = spend.ue < 0
+        np.add.at(account, spend.ue[~everybody], cost[~everybody])
+        account += cost[everybody].sum()
     return {**state, "mu2": mu2}
 
 

@@ -1,0 +1,292 @@
+"""Pages: complete, safe to open, the same twice, and damaged folders are refused in one line."""
+
+import csv
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from fl.tables import TABLES
+from netsim.errors import BadInput
+from netsim.record import Recorder, write_json
+from scenarios.figures import Tracks, carried, quantile
+from scenarios.folder import TEXT_COLUMNS
+from scenarios.report import report, split_key
+from scenarios.runner import run
+from scenarios.study import load
+from scenarios.summary import KEYS
+
+EVIL = "<script>alert(1)</script>"
+SMALL = {
+    "learning.rounds": 2,
+    "world.duration_s": 2 * 604800,
+    "learning.learner.hidden": [8],
+    "learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 3}],
+}
+
+
+@pytest.fixture(scope="module")
+def campus(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("campus") / "run"
+    run(load("campus", SMALL), folder)
+    return folder
+
+
+@pytest.fixture
+def copied(campus, tmp_path):
+    """A copy of the run to damage."""
+    return Path(shutil.copytree(campus, tmp_path / "copy", ignore=shutil.ignore_patterns("report.html")))
+
+
+@pytest.fixture
+def many(tiny, tmp_path):
+    """Four UEs without homes, noise, two attacks: some estimates diverge."""
+    noise = [{"kind": "clip", "norm": 0.5}, {"kind": "gaussian", "noise_multiplier": 0.1}]
+    attacks = [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 2}]
+    run(tiny({"learning.defenses": noise, "learning.attacks": attacks}), tmp_path / "many")
+    return tmp_path / "many"
+
+
+def text_of(folder):
+    path = report(folder)
+    assert path == folder / "report.html"
+    return path.read_text(encoding="utf-8")
+
+
+def figures(page):
+    """Every figure of a page, checked against plotly's own schema."""
+    found = json.loads(re.search(r'<script type="application/json" id="drawn">(.*?)</script>', page)[1])
+    for one in found.values():
+        go.Figure(one)
+    return found
+
+
+def body(page):
+    """The page without plotly, scripts and style."""
+    return re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.S)
+
+
+def complaint(folder):
+    with pytest.raises(BadInput) as caught:
+        report(folder)
+    assert len(caught.value.lines) == 1
+    assert caught.value.lines[0].isprintable()
+    return caught.value.lines[0]
+
+
+def rewrite(folder, table, change):
+    """Change every row of a table."""
+    path = folder / f"{table}.csv"
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    with path.open("w", newline="") as f:
+        writer = csv.DictWriter(f, list(TABLES[table]))
+        writer.writeheader()
+        writer.writerows(change(row) for row in rows)
+
+
+def change_json(path, **changes):
+    write_json(path, json.loads(path.read_text()) | changes)
+
+
+def test_page_of_a_run_is_complete_and_needs_no_network(campus):
+    page = text_of(campus)
+    summary = json.loads((campus / "summary.json").read_text())
+    assert set(figures(page)) == {"errors", "distribution", "home", "map", "utility"}
+    shown = body(page)
+    for name in ("closed-form", "dlg"):
+        assert name in shown
+        assert f"{name}: the batch centroid is found to within" in shown or summary[f"attack.{name}.diverged_percent"]
+    assert "it comes within 100 m of home for" in shown
+    assert f"The model is {'' if summary['utility.useful'] else 'NOT '}" in shown
+    assert "No mechanism drew noise" in shown
+    assert all(split_key(key)[3] in page for key in summary if "'" not in split_key(key)[3])
+    assert "2026-01-05 00:00 to" in shown
+    # nothing is fetched, and plotly's button that would send figures away is off
+    assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)\s*=", page[: page.index("/**")] + shown)
+    assert page.count("* plotly.js v") == 1
+    assert 'showSendToCloud: false, plotlyServerURL: ""' in page
+
+
+def test_same_folder_same_bytes(campus, many, tmp_path):
+    for folder in (campus, many, tmp_path):
+        first = report(folder).read_bytes()
+        assert report(folder).read_bytes() == first
+
+
+def test_report_loads_no_learning_library(campus):
+    code = "import sys; from scenarios.report import report; report(sys.argv[1]); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, campus], cwd=Path(__file__).parent.parent, check=True)
+
+
+def test_text_from_files_is_only_text(copied):
+    change_json(copied / "manifest.json", title=EVIL, command=EVIL, seed=EVIL)
+    study = (copied / "study.yaml").read_text()
+    study = study.replace("name: campus", f'name: "{EVIL}"').replace("kind: fedavg", f'kind: "{EVIL}"')
+    (copied / "study.yaml").write_text(re.sub(r"^paper: .*$", f'paper: "{EVIL}"', study, flags=re.M))
+    rewrite(copied, "ues", lambda row: row | {"name": EVIL})
+    summary = json.loads((copied / "summary.json").read_text())
+    summary = {key.replace("closed-form", EVIL): value for key, value in summary.items()}
+    write_json(copied / "summary.json", summary | {EVIL: 1.0})
+    for table in ("leakage", "estimates"):
+        rewrite(copied, table, lambda row: row | {"attack": row["attack"].replace("closed-form", EVIL)})
+    page = text_of(copied)
+    assert EVIL not in page
+    assert "<h1>&lt;script&gt;alert(1)&lt;/script&gt;</h1>" in page
+    assert body(page).count("&lt;script&gt;") > 5
+    drawn = figures(page)
+    texts = json.dumps(drawn)
+    assert "&lt;script&gt;" in texts
+    assert "<script" not in texts
+    assert any(trace["name"] == "&lt;script&gt;alert(1)&lt;/script&gt;" for trace in drawn["errors"]["data"])
+
+
+def test_several_ues_have_bands_crosses_and_a_ledger(many):
+    rewrite(many, "leakage", lambda row: row | ({"diverged": "1", "error_m": ""} if row["ue"] == "0" else {}))
+    page = text_of(many)
+    drawn = figures(page)
+    assert any(trace.get("fill") == "toself" for trace in drawn["errors"]["data"])
+    crosses = [trace for trace in drawn["errors"]["data"] if trace.get("yaxis") == "y9"]
+    assert [c["marker"]["symbol"] for c in crosses] == ["x", "x"]
+    assert all(re.fullmatch(r"[1-9] of [45]", t) for c in crosses for t in c["text"])  # tracks: UEs times cells
+    assert len(drawn["epsilon"]["data"][0]["x"]) == 2
+    assert "home" not in drawn
+    assert "No UE has a known home" in body(page)
+    assert "gaussian spent epsilon" in body(page)
+
+
+def test_one_colour_for_an_attack_on_every_figure(campus):
+    colors = {}
+    for one in figures(text_of(campus)).values():
+        for trace in one["data"]:
+            name = trace["name"].split(":")[0].removesuffix(" diverged")
+            own = trace.get("line", {}).get("color") or trace.get("marker", {}).get("line", {}).get("color")
+            if name in ("closed-form", "dlg") and own:
+                colors.setdefault(name, set()).add(own)
+    assert {name: len(found) for name, found in colors.items()} == {"closed-form": 1, "dlg": 1}
+
+
+def test_sweep_is_compared_by_label(campus, many, tmp_path):
+    out = tmp_path / "sweep"
+    shutil.copytree(many, out / "a" / "seed-0")
+    shutil.copytree(many, out / "a" / "seed-1")
+    shutil.copytree(campus, out / "b" / "seed-0")
+    (out / "c").mkdir()
+    rewrite(out / "a" / "seed-1", "rounds", lambda row: row | {"rmse_db": "77"})
+    change_json(out / "a" / "seed-1" / "summary.json", **{"utility.rmse_db": 77.0, "utility.useful": False})
+    lines = ["folder,label,seed", "a/seed-0,A <b>,0", "a/seed-1,A <b>,1", "b/seed-0,B,0", "c,C,0"]
+    (out / "runs.csv").write_text("\n".join(lines) + "\n")
+    page = text_of(out)
+    drawn = figures(page)
+    assert {"leakage-0", "leakage-1", "utility"} == set(drawn)
+    names = [trace["name"] for trace in drawn["utility"]["data"]]
+    assert names.count("A &lt;b&gt;") >= 2  # the curve and its band over two seeds
+    assert "B" in names
+    assert any(trace.get("fill") == "toself" for trace in drawn["utility"]["data"])
+    shown = body(page)
+    assert "1 of 4 runs are not finished" in shown
+    assert "A &lt;b&gt;" in shown and "A <b>" not in shown
+    assert re.search(r"<td>utility\.rmse_db</td><td>[\d.]+ \[[\d.]+, [\d.]+\]</td><td>[\d.]+</td>", shown)
+
+
+def test_runs_side_by_side_are_compared_without_a_table(campus, tmp_path):
+    for name in ("features-dataset", "features-public"):
+        shutil.copytree(campus, tmp_path / name)
+    shown = body(text_of(tmp_path))
+    assert "features-dataset" in shown and "features-public" in shown
+
+
+@pytest.mark.parametrize("keep", [set(), {"time_s"}, {"time_s", "ue", "model", "round"}])
+def test_empty_columns_are_survived(copied, keep):
+    for table, columns in TABLES.items():
+        blank = dict.fromkeys(set(columns) - TEXT_COLUMNS - keep, "")
+        rewrite(copied, table, lambda row, blank=blank: row | blank)
+    change_json(copied / "summary.json", **dict.fromkeys(json.loads((copied / "summary.json").read_text())))
+    page = text_of(copied)
+    assert set(figures(page)) <= {"map", "home", "distribution"}
+    assert "so there is no error to draw" in body(page)
+    text_of(copied.parent)  # as the only member of a comparison
+
+
+def test_empty_tables_are_survived(copied):
+    Recorder(copied, TABLES).open()
+    np.savez_compressed(copied / "points.npz", ue=np.zeros(0, dtype=np.int64), position_m=np.zeros((0, 2)))
+    assert set(figures(text_of(copied))) == {"map"}  # its base station
+
+
+def _ragged(folder):
+    path = folder / "leakage.csv"
+    path.write_text(path.read_text() + "1,2,3\n")
+
+
+DAMAGES = {
+    "no manifest, no runs": (lambda f: (f / "manifest.json").unlink(), "neither the folder of a run"),
+    "not finished": (lambda f: (f / "summary.json").unlink(), "finished run"),
+    "manifest cut": (lambda f: (f / "manifest.json").write_text('{"title": "x'), "manifest.json"),
+    "manifest empty": (lambda f: (f / "manifest.json").write_text("{}"), "title is missing or damaged"),
+    "area": (lambda f: change_json(f / "manifest.json", area_m=[0, 1, "x", 2]), "area_m"),
+    "first day": (lambda f: change_json(f / "manifest.json", first_day="yesterday"), "first_day"),
+    "summary": (lambda f: change_json(f / "summary.json", **{"utility.rmse_db": [1]}), "utility.rmse_db"),
+    "table gone": (lambda f: (f / "rounds.csv").unlink(), "rounds.csv"),
+    "table empty": (lambda f: (f / "rounds.csv").write_text(""), "rounds.csv"),
+    "table ragged": (_ragged, "leakage.csv: damaged"),
+    "not a number": (lambda f: rewrite(f, "rounds", lambda r: r | {"rmse_db": "x"}), "rmse_db"),
+    "no time": (lambda f: rewrite(f, "rounds", lambda r: r | {"time_s": "1e30"}), "calendar"),
+    "column gone": (lambda f: (f / "spends.csv").write_text("round\n"), "column time_s is missing"),
+    "points": (lambda f: (f / "points.npz").write_bytes(b"PK\x03\x04 no"), "points.npz"),
+    "points gone": (lambda f: (f / "points.npz").unlink(), "points.npz"),
+    "study": (lambda f: (f / "study.yaml").write_text("a: [1"), "study.yaml"),
+    "sweep open": (lambda f: [(f / "manifest.json").unlink(), (f / "sweep.json").write_text("{}")], "not finished"),
+    "runs of nothing": (lambda f: (f / "runs.csv").write_text("folder,label\n"), "lists no run"),
+    "runs without label": (lambda f: (f / "runs.csv").write_text("folder\na\n"), "not a table of runs"),
+    "runs elsewhere": (lambda f: (f / "runs.csv").write_text("folder,label\n../..,a\n"), "lies outside"),
+    "runs missing": (lambda f: (f / "runs.csv").write_text("folder,label\nx,a\n"), "none of its 1 runs"),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_damaged_folders_are_refused_in_one_line(copied, what):
+    damage, says = DAMAGES[what]
+    damage(copied)
+    assert says in complaint(copied)
+    assert not (copied / "report.html").exists()
+
+
+def test_no_folder_at_all(tmp_path):
+    assert "no such folder" in complaint(tmp_path / "none\nsuch")
+    assert "neither the folder of a run" in complaint(tmp_path)
+
+
+def test_quantiles_leave_out_the_unknown_and_count_the_infinite():
+    nan, inf = np.nan, np.inf
+    grid = np.array([[1.0, 3.0, nan], [1.0, inf, inf], [1.0, 2.0, inf], [nan, nan, nan]])
+    np.testing.assert_array_equal(quantile(grid, 0.5), [2.0, inf, 2.0, nan])
+    np.testing.assert_array_equal(quantile(grid, 0.0), [1.0, 1.0, 1.0, nan])
+
+
+def test_what_lasts_is_carried_forward_and_tracks_keep_their_column():
+    np.testing.assert_array_equal(carried(np.array([[np.nan], [5.0], [np.nan], [7.0]]))[:, 0], [np.nan, 5, 5, 7])
+    rows = {
+        "time_s": np.array([1.0, 1.0, 2.0]), "ue": np.array([4.0, 0.0, 4.0]), "model": np.zeros(3),
+        "v": np.array([1.0, 2.0, 3.0]),
+    }  # fmt: skip
+    tracks = Tracks.of(rows)
+    np.testing.assert_array_equal(tracks.ue, [0, 4])
+    np.testing.assert_array_equal(tracks.so_far("v"), [[2.0, 1.0], [2.0, 3.0]])
+
+
+def test_every_key_of_a_summary_is_explained():
+    for pattern, says in KEYS.items():
+        kind, name, what, found = split_key(pattern.replace("NAME", "some-name_2"))
+        assert found == says
+        assert (kind, name) == ((pattern.split(".")[0], "some-name_2") if "NAME" in pattern else ("", ""))
+        assert pattern.endswith(what)
+    kind, name, what, says = split_key("attack.dlg.home_within_250m_round")
+    assert (kind, name, what) == ("attack", "dlg", "home_within_250m_round")
+    assert "250 m of home" in says
+    assert split_key("attack.unheard") == ("", "", "attack.unheard", "")
