@@ -14,7 +14,7 @@ A run folder holds:
 | file | what it is |
 |---|---|
 | `study.yaml` | the scenario as it ran, every default written out; `netsim run study.yaml` repeats it |
-| `manifest.json` | seed, command, versions, area, cells, what was read from a trace and what was left out; under `timing` all that a clock said |
+| `manifest.json` | seed, command, versions, area, cells, what a trace brought; under `timing` all that a clock said |
 | `summary.json` | one flat object, below |
 | `*.csv` | one table a record type, appended and flushed every round, below |
 | `points.npz` | true positions (`ue`, `position_m`), thinned: what the map of the report draws |
@@ -33,6 +33,7 @@ def records_page() -> str:
     for table, columns in TABLES.items():
         lines += [f"## {table}.csv", "", "| column | meaning |", "|---|---|"]
         lines += [f"| `{name}` | {text} |" for name, text in columns.items()] + [""]
-    lines += ["## summary.json", "", "`NAME` stands for an attack or a mechanism.", "", "| key | meaning |", "|---|---|"]
+    lines += ["## summary.json", "", "`NAME` stands for an attack or a mechanism.", ""]
+    lines += ["| key | meaning |", "|---|---|"]
     lines += [f"| `{key}` | {text} |" for key, text in KEYS.items()]
     return "\n".join(lines) + "\n"

@@ -56,5 +56,5 @@ def data_folder():
 
 def tables(folder):
     """Bytes of every CSV and of the summary of a run folder."""
-    names = sorted(p.name for p in Path(folder).glob("*.csv")) + ["summary.json"]
+    names = [*sorted(p.name for p in Path(folder).glob("*.csv")), "summary.json"]
     return {name: (Path(folder) / name).read_bytes() for name in names}

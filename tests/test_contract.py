@@ -65,16 +65,19 @@ def test_every_legal_combination_runs_two_rounds(combination, tiny, tmp_path):
     def example(slot, kind):
         return SLOTS[slot].parts[kind].example
 
+    def several(slot):
+        return [] if combination[slot] == "none" else [example(slot, combination[slot])]
+
     viewpoint, sees = combination["threat"].split(" sees ")
     chain = [] if combination["defenses"] == "none" else combination["defenses"].split(" > ")
     study = tiny(
         {
             "learning.learner": example("learner", combination["learner"]),
-            "learning.curation": [] if combination["curation"] == "none" else [example("curation", combination["curation"])],
+            "learning.curation": several("curation"),
             "learning.defenses": [example("defense", d) for d in chain],
             "learning.aggregation": example("aggregation", combination["aggregation"]),
             "learning.threat": {"sees": sees, "viewpoint": viewpoint},
-            "learning.attacks": [] if combination["attack"] == "none" else [example("attack", combination["attack"])],
+            "learning.attacks": several("attack"),
         }
     )
     summary = run(study, tmp_path / "run")

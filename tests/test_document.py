@@ -202,9 +202,7 @@ YAMLISH = st.text(alphabet="ab:-[]{}&*!|>'\"%@`#?, \n\t~<=.019eExo_\\U\ud800\u20
 
 
 @settings(deadline=None, max_examples=200)
-@given(
-    st.one_of(st.text(max_size=40), YAMLISH, YAMLISH.map("a: ".__add__), st.from_regex(r'a: "\\[xuU].{0,9}'))
-)
+@given(st.one_of(st.text(max_size=40), YAMLISH, YAMLISH.map("a: ".__add__), st.from_regex(r'a: "\\[xuU].{0,9}')))
 @example('a: "\\U00110000"')
 @example("%YAML " + "9" * 5000 + ".1\n---\na: 1")
 def test_any_text_is_read_or_refused_in_one_line(text):

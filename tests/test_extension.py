@@ -53,7 +53,8 @@ def test_a_stranger_adds_a_defense(tmp_path):
     install(tmp_path)
     listed = netsim(tmp_path, "list", "defense")
     assert "sign" in listed.stdout and "size of every number that is sent" in listed.stdout, listed.stderr
-    short = ["--set", "world.duration_s=259200", "--set", "learning.every_s=86400", "--set", "learning.learner.hidden=[8]"]
+    short = ["--set", "world.duration_s=259200", "--set", "learning.every_s=86400"]
+    short += ["--set", "learning.learner.hidden=[8]"]
     sign = ["--set", "learning.defenses=[{kind: sign, step: 0.01}]"]
     ran = netsim(tmp_path, "run", "campus", "--out", "out", "--quiet", *short, *sign)
     assert ran.returncode == 0, ran.stderr

@@ -56,9 +56,7 @@ class World(Part):
 
 
 def test_slots_are_listed_one_on_a_line():
-    assert list_slots({"move": MOVE, "attack": OneOf("attack", Still)}) == (
-        "move    still, walk, bare\nattack  still"
-    )
+    assert list_slots({"move": MOVE, "attack": OneOf("attack", Still)}) == ("move    still, walk, bare\nattack  still")
     assert list_slots({}) == ""
 
 

@@ -103,9 +103,7 @@ def world(yaml: str) -> str:
 
 
 def test_a_good_study_is_built():
-    text = world(
-        "move: {kind: group, leader: {kind: random-walk, speed_m_s: 1}, cells: [1, 2]}\n  at_m: [1, 2.5]"
-    )
+    text = world("move: {kind: group, leader: {kind: random-walk, speed_m_s: 1}, cells: [1, 2]}\n  at_m: [1, 2.5]")
     study = build(Study, read_text(text))
     assert study.world.move.leader.speed_m_s == 1.0
     assert study.world.at_m == (1.0, 2.5)
@@ -299,9 +297,7 @@ KEYS = [
     "either",
     "cells",
 ]
-LEAVES = (
-    st.none() | st.booleans() | st.integers(-3, 10**30) | st.floats(allow_nan=False, allow_infinity=False)
-)
+LEAVES = st.none() | st.booleans() | st.integers(-3, 10**30) | st.floats(allow_nan=False, allow_infinity=False)
 DATA = st.recursive(
     LEAVES | st.sampled_from(KEYS) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=6),

@@ -232,6 +232,9 @@ class TestLeakageByHand:
         assert rows[0]["smoothed_error_m"] == pytest.approx(50.0)
         # points so far: mean (250, 75); estimates (130, 40), (400, 290): median (265, 165)
         assert rows[2]["smoothed_error_m"] == pytest.approx(np.hypot(15, 90))
+        # a wild fourth estimate moves the median to (400, 290), the points' mean to (200, 60)
+        fourth = self.rows([*self.rounds, ([[0, 0]], {"a": centroid_at(1900, 1400)})])[3]
+        assert fourth["smoothed_error_m"] == pytest.approx(np.hypot(200, 230))
 
     def test_distribution_so_far(self):
         rows = self.rows()

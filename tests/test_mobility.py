@@ -131,9 +131,7 @@ class TestRandomWaypoint:
         np.testing.assert_allclose(state["position_m"].mean(axis=0), AREA.centre_m, rtol=0.01)
         np.testing.assert_allclose(state["position_m"].std(axis=0), AREA.side_m / np.sqrt(12), rtol=0.01)
 
-    @pytest.mark.parametrize(
-        "key, value", [("speed_m_s", [0, 1]), ("speed_m_s", [2, 1]), ("pause_s", [5, 1])]
-    )
+    @pytest.mark.parametrize("key, value", [("speed_m_s", [0, 1]), ("speed_m_s", [2, 1]), ("pause_s", [5, 1])])
     def test_bad_ranges_are_refused(self, key, value):
         with pytest.raises(ValidationError, match=r"give (low|short)est"):
             RandomWaypoint.model_validate({"kind": "random-waypoint", key: value})
@@ -184,9 +182,7 @@ class TestCommuter:
         (fixes,) = run(PAPER_USER, [0], [0.0, 2 * DAY_S], ground())[1]
         state, _ = run(PAPER_USER, [0], [0.0, fixes.time_s[0]], ground())
         off_m = []
-        for now_s, then_s, position_m in zip(
-            fixes.time_s[:-1], fixes.time_s[1:], fixes.position_m[1:], strict=True
-        ):
+        for now_s, then_s, position_m in zip(fixes.time_s[:-1], fixes.time_s[1:], fixes.position_m[1:], strict=True):
             state, _ = PAPER_USER.advance(state, now_s, then_s, ground())
             off_m.append(np.linalg.norm(state["position_m"][0] - position_m))
         assert np.max(off_m) < 5.5 * 22.0
@@ -202,9 +198,7 @@ class TestCommuter:
             state = after
 
     def test_weekends_have_no_work_and_nights_no_fixes(self):
-        (fixes,) = run(
-            PAPER_USER.model_copy(update={"skip_day_probability": 0.0}), [0], [0.0, 70 * DAY_S], ground()
-        )[1]
+        (fixes,) = run(PAPER_USER.model_copy(update={"skip_day_probability": 0.0}), [0], [0.0, 70 * DAY_S], ground())[1]
         day, hour = np.divmod(fixes.time_s / HOUR_S, 24)
         at_work = np.linalg.norm(fixes.position_m - WORK, axis=1) < 60
         weekday = day % 7 < 5

@@ -76,15 +76,16 @@ class TestCurve:
         assert delta_of(epsilon + 0.5, mu) <= delta_of(epsilon, mu)
 
     @pytest.mark.parametrize("log_mu", range(-300, 151, 25))
-    def test_extreme_mu(self, log_mu):
-        """Between 0 and the zCDP bound, and for large mu at mu^2 / 2 + mu z_delta."""
-        mu, delta = 10.0**log_mu, 1e-5
+    @pytest.mark.parametrize("delta, z", [(1e-5, 4.264890793922602), (0.4, 0.2533471031357997)])
+    def test_extreme_mu(self, log_mu, delta, z):
+        """Between 0 and the zCDP bound, and for large mu at mu^2 / 2 + mu z with Phi(-z) = delta."""
+        mu = 10.0**log_mu
         epsilon = epsilon_of(delta, mu)
         assert 0 <= epsilon <= mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))
         if log_mu < -10:
             assert epsilon == 0
         if log_mu > 6:
-            assert epsilon == pytest.approx(mu * mu / 2 + mu * 4.264890793922602, rel=1e-12)
+            assert epsilon == pytest.approx(mu * mu / 2 + mu * z, rel=1e-12)
 
     @pytest.mark.parametrize("mu", [1e2, 1e3, 1e4, 1e5])
     def test_large_mu_is_accurate(self, mu):

@@ -174,8 +174,7 @@ BAD = {
     ),
     "time backwards": (
         PLAIN + "5,a,1,2\n6,b,1,2\n4,a,1,2\n",
-        "line 4, column time_s: '4' is before '5' of the same user at line 2; "
-        "sort the rows of each user by time",
+        "line 4, column time_s: '4' is before '5' of the same user at line 2; sort the rows of each user by time",
     ),
     "user empty": (
         PLAIN + "5,a,1,2\n6,,1,2\n",
@@ -252,9 +251,7 @@ def test_wrong_column_maps_are_refused(tmp_path):
     path = write(tmp_path, GOOD)
     problem = "'latitude' is not one of our names; use time_s, lat, lon, user, rsrp_dbm, cell, speed_mps"
     assert line_of(lambda: read_table(path, {"latitude": "lat"})) == f"{path}: columns: {problem}"
-    problem = (
-        "the file has no such column (it has time_s, user, lat, lon, rsrp_dbm, cell); did you mean rsrp_dbm?"
-    )
+    problem = "the file has no such column (it has time_s, user, lat, lon, rsrp_dbm, cell); did you mean rsrp_dbm?"
     assert line_of(lambda: read_table(path, {"rsrp_dbm": "rsrp_db"})) == (
         f"{path}: columns: rsrp_dbm=rsrp_db: {problem}"
     )
@@ -264,9 +261,7 @@ def test_wrong_column_maps_are_refused(tmp_path):
 
 
 def test_a_trace_is_in_local_metres_and_seconds_from_local_midnight(tmp_path):
-    text = rows(
-        f"{T0},a,34.0,-118.5", f"{T0 + 1},a,34.0,-118.5", f"{T0 + 2},a,34.009,-118.5", header=PLAIN.strip()
-    )
+    text = rows(f"{T0},a,34.0,-118.5", f"{T0 + 1},a,34.0,-118.5", f"{T0 + 2},a,34.009,-118.5", header=PLAIN.strip())
     trace = read_trace(write(tmp_path, text), outlier_sigmas=None, timezone="America/Los_Angeles")
     assert (trace.origin_lat, trace.origin_lon) == (34.0, -118.5)
     np.testing.assert_allclose(trace.position_m[:2], 0.0, atol=1e-6)
@@ -300,9 +295,7 @@ def test_after_a_clock_change_elapsed_time_goes_on(tmp_path):
 
 def test_an_unknown_time_zone_names_the_nearest(tmp_path):
     problem = line_of(lambda: read_trace(write(tmp_path, GOOD), timezone="America/Los_Angles"))
-    assert problem.startswith(
-        "timezone: 'America/Los_Angles' is no IANA time zone; did you mean America/Los_Angeles"
-    )
+    assert problem.startswith("timezone: 'America/Los_Angles' is no IANA time zone; did you mean America/Los_Angeles")
 
 
 def test_windows_boxes_and_cells_keep_what_they_say(tmp_path):
@@ -332,13 +325,11 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
         f"{path}: no row is left (rows_read 4, outside_window 4); {where}; widen since, until or area_deg"
     )
     assert line_of(lambda: read_trace(path, cell="xy")) == (
-        f"{path}: cell: no row of 'xy'; did you mean y or x? "
-        "busiest cells (rows): x (3), y (1); use one, or all"
+        f"{path}: cell: no row of 'xy'; did you mean y or x? busiest cells (rows): x (3), y (1); use one, or all"
     )
     bare = write(tmp_path, PLAIN + "1,a,1,2\n", "bare.csv")
     assert line_of(lambda: read_trace(bare, cell="x")) == (
-        f"{bare}: cell: 'x' asked for, but the file has no column cell; "
-        "leave cell out, or try --columns cell=HEADER"
+        f"{bare}: cell: 'x' asked for, but the file has no column cell; leave cell out, or try --columns cell=HEADER"
     )
     useless = write(tmp_path, rows("1,a,1,2,,x"), "useless.csv")
     assert line_of(lambda: read_trace(useless)) == (
@@ -471,10 +462,7 @@ def walk(tmp_path) -> Replay:
     rng = np.random.default_rng(5)
     time_s = T0 + np.sort(rng.integers(0, 7200, 200))
     text = rows(
-        *(
-            f"{t},{'abc'[i % 3]},{34 + i / 1e5:.5f},-118.5,{-100 + i % 7},{'xy'[i % 2]}"
-            for i, t in enumerate(time_s)
-        )
+        *(f"{t},{'abc'[i % 3]},{34 + i / 1e5:.5f},-118.5,{-100 + i % 7},{'xy'[i % 2]}" for i, t in enumerate(time_s))
     )
     return Replay(trace=str(write(tmp_path, text)), cell="all", users="id", outlier_sigmas=None)
 
@@ -585,9 +573,7 @@ def test_inspection_fits_a_screen_and_suggests_a_command(tmp_path):
     text = inspect_trace(path, {"rsrp_dbm": "RSRP"})
     lines = text.splitlines()
     assert len(lines) < 40
-    assert lines[-1].split(maxsplit=1)[1] == (
-        f"netsim replay {path} --columns rsrp_dbm=RSRP --cell x --round 1h"
-    )
+    assert lines[-1].split(maxsplit=1)[1] == (f"netsim replay {path} --columns rsrp_dbm=RSRP --cell x --round 1h")
     assert "from -100.5 to -80.0, median -92.5" in text
 
 
