@@ -50,6 +50,7 @@ def write(
     if phases:
         recorder.write("links", _links(when, world, phases[-1]))
     recorder.write("leakage", _columns("leakage", [{**when, **row} for row in leaks]))
+    recorder.write("handovers", _handovers(world))
     recorder.write("spends", _spends(when, carry, spends))
     figures["leakage"] = {
         a.label: _median([r["error_m"] for r in leaks if r["attack"] == a.label]) for a in learning.attacks
@@ -82,8 +83,14 @@ def _round(
         **Reference.evaluate(carry.reference, carry.held_out),
         "epsilon_max": max(epsilon) if epsilon else None,
         "energy_j": float(sum(p.channel.energy_j.sum() for p in phases)),
-        "delay_s": float(max((p.channel.delay_s.max(initial=0.0) for p in phases), default=0.0)),
+        "late": int(sum(p.channel.late.sum() for p in phases)),
+        "delay_s": _longest(np.concatenate([p.channel.delay_s for p in phases])),
     }
+
+
+def _longest(delay_s: FloatArray) -> float:
+    """The longest finite turn."""
+    return float(delay_s[np.isfinite(delay_s)].max(initial=0.0))
 
 
 def _median(values: Any) -> float:
@@ -159,7 +166,7 @@ def _links(when: dict[str, Any], world: World, phase: Phase) -> dict[str, Any]:
     """One row a transmitting UE: where it was at the deadline, and its uplink."""
     ue, first = np.unique(phase.made.ue, return_index=True)
     links, position, channel = world.links(), world.position_m()[ue], phase.channel
-    serving = links.serving[ue]
+    serving = world.serving(links)[ue]
     has = serving >= 0
     pick = np.where(has, serving, 0)
 
@@ -178,8 +185,25 @@ def _links(when: dict[str, Any], world: World, phase: Phase) -> dict[str, Any]:
         "power_w": channel.power_w[first],
         "sinr_db": db_from_ratio(channel.sinr[first]),
         "noise_std": channel.noise_std[first],
+        "rate_bps": channel.rate_bps[first],
+        "airtime_s": channel.airtime_s[first],
         "delay_s": channel.delay_s[first],
         "energy_j": channel.energy_j[first],
+        "decoded": channel.decoded[first],
+        "late": channel.late[first],
+    }
+
+
+def _handovers(world: World) -> dict[str, Any]:
+    """The handovers since the last round."""
+    events = world.drain_handovers()
+    return {
+        "time_s": [e.time_s for e in events],
+        "ue": [e.ue for e in events],
+        "source": [world.cells[e.source] for e in events],
+        "target": [world.cells[e.target] for e in events],
+        "source_dbm": [e.source_dbm for e in events],
+        "target_dbm": [e.target_dbm for e in events],
     }
 
 

@@ -163,12 +163,16 @@ def _phase(
     bad = ~np.isfinite(made.norm())
     updates = made.scaled(np.where(bad, 0.0, 1.0), made.bound) if bad.any() else made
     # e  power, f  plan the uplink
-    links = world.links()
-    power_w, parts["power"] = setup.power.power_w(links, made.ue, world.max_power_w, parts["power"], rng("power"))
+    ues, of_row = np.unique(made.ue, return_inverse=True)
+    work = learning.learner.passes * np.bincount(of_row, weights=made.count).astype(np.float64)
+    cohort = world.cohort(ues, world.links(), facts.round, np.bincount(of_row), work)
+    power_w, parts["power"] = setup.power.power_w(
+        cohort.gain, cohort.serving, world.max_power_w, parts["power"], rng("power")
+    )
     promises = [d.promise(parts[f"defense.{d.label}"]) for d in learning.defenses]
     bound = next((p for p in reversed(promises) if p is not None), None)
     payload = Payload(made.n_parameters * BITS_PER_NUMBER, made.n_parameters, bound)
-    channel = setup.uplink.plan(links, made.ue, power_w, payload, rng("uplink.plan"))
+    channel = setup.uplink.plan(replace(cohort, power_w=power_w), payload).rows(of_row)
     facts = replace(facts, channel=channel)
     # g  protect: the devices' half
     for defense in learning.defenses:

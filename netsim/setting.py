@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from netsim.city import CITIES, City
 from netsim.mobility import MOBILITIES, Mobility
 from netsim.part import Part
-from netsim.radio import PATH_LOSSES, SHADOWINGS, UPLINKS
+from netsim.radio import FADINGS, PATH_LOSSES, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.base import PathLoss, Shadowing
+from netsim.radio.fading import Fading, NoFading
+from netsim.radio.handover import Handover
 from netsim.radio.path_loss import LogDistance
 from netsim.radio.shadowing import NoShadowing
+from netsim.radio.sight import Always, Sight
 from netsim.radio.uplink import Ideal, Uplink
-
-
-class BaseStation(Part):
-    """One base station, one cell."""
-
-    name: str = Field(min_length=1, max_length=60)
-    """name of the cell in records"""
-    at_m: tuple[float, float]
-    """position east and north"""
-    height_m: float = Field(default=25.0, ge=0, le=1000)
-    """antenna height above ground"""
-    power_dbm: float = Field(default=15.0, ge=-30, le=70)
-    """reference-signal power per resource element, antenna gain included: what RSRP counts"""
+from netsim.stations import LAYOUTS, BaseStation, Layout
 
 
 class Ues(Part):
@@ -43,6 +34,12 @@ class Ues(Part):
     """antenna height above ground"""
     max_power_dbm: float = Field(default=23.0, ge=-60, le=60)
     """largest transmit power"""
+    measure: Literal["serving", "all"] = "serving"
+    """which cells a measurement reports: the serving one, or every one"""
+    compute_s_per_sample: float = Field(default=0.0, ge=0, le=1e3)
+    """time to train on one sample once"""
+    compute_j_per_sample: float = Field(default=0.0, ge=0, le=1e3)
+    """energy to train on one sample once"""
 
     @model_validator(mode="after")
     def _sampled(self) -> Self:
@@ -65,10 +62,18 @@ class Radio(Part):
     """carrier frequency"""
     path_loss: Annotated[PathLoss, PATH_LOSSES] = LogDistance()
     """mean loss over distance"""
+    line_of_sight: Annotated[Sight, SIGHTS] = Always()
+    """which links see each other"""
     shadowing: Annotated[Shadowing, SHADOWINGS] = NoShadowing()
     """loss by obstacles around that mean"""
+    fading: Annotated[Fading, FADINGS] = NoFading()
+    """small-scale fading and antennas of the uplink"""
     measurement_noise_db: float = Field(default=0.0, ge=0, le=30)
     """standard deviation of a single RSRP measurement"""
+    rsrp_report: Literal["exact", "quantised"] = "exact"
+    """quantised: whole dB within -140 to -44 dBm, as UEs report (3GPP TS 36.133, Table 9.1.4-1)"""
+    handover: Handover | None = None
+    """when a UE changes its serving cell; none: always the strongest"""
     uplink: Annotated[Uplink, UPLINKS] = Ideal()
     """how updates reach the base station"""
 
@@ -84,12 +89,17 @@ class WorldSetting(Part):
     """all UEs move together once a tick; resting UEs do not move at all"""
     city: Annotated[City, CITIES]
     """the place"""
-    base_stations: tuple[BaseStation, ...] = ()
-    """the cells; none for a replayed trace that brings measurements"""
+    base_stations: tuple[BaseStation, ...] | Annotated[Layout, LAYOUTS] = ()
+    """the cells: a list or a layout; none for a replayed trace that brings measurements"""
     ues: Ues
     """who moves and measures"""
     radio: Radio = Radio()
     """how signals travel"""
+
+    @property
+    def listed_stations(self) -> tuple[BaseStation, ...]:
+        """The base stations that the scenario writes out; empty for a layout."""
+        return self.base_stations if isinstance(self.base_stations, tuple) else ()
 
     @field_validator("first_day")
     @classmethod
@@ -100,6 +110,12 @@ class WorldSetting(Part):
             raise ValueError(f"{text!r} is not a date like 2026-01-05") from None
         return text
 
+    def _needs_of_the_city(self, place: str, part: Part) -> None:
+        for need, reason in part.needs.items():
+            if need not in self.city.offers:
+                kinds = part.kind_name(), self.city.kind_name()
+                raise ValueError(f"{place}: {kinds[0]} needs {need}, which city {kinds[1]} has not: {reason}")
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         replayed = self.ues.mobility.kind_name() == "replay"
@@ -109,7 +125,15 @@ class WorldSetting(Part):
             raise ValueError("base_stations: give at least one (only a trace that brings RSRP needs none)")
         if not replayed and not self.city.has_size:
             raise ValueError("city: give it a size (only a replayed trace brings an area of its own)")
-        names = [b.name for b in self.base_stations]
+        self._needs_of_the_city("ues.mobility", self.ues.mobility)
+        self._needs_of_the_city("radio.line_of_sight", self.radio.line_of_sight)
+        law, sight = self.radio.path_loss, self.radio.line_of_sight
+        if "probability of sight" in sight.needs_of_law and "probability of sight" not in law.offers:
+            raise ValueError(
+                f"radio.line_of_sight: {sight.kind_name()} needs a law with a probability of sight (uma, umi, rma), "
+                f"and path loss {law.kind_name()} has none; take geometry, always or never"
+            )
+        names = [b.name for b in self.listed_stations]
         if twice := {n for n in names if names.count(n) > 1}:
             raise ValueError(f"base_stations: the name {sorted(twice)[0]!r} stands twice")
         return self

@@ -6,23 +6,41 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from datetime import date
 from math import floor, inf
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import simpy
 
+from netsim.city.buildings import Buildings
 from netsim.clock import Clock
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.mobility.replay import Replay
 from netsim.observe import Fixes, Observations
 from netsim.radio.budget import RSRP_RANGE_DBM, Budget
+from netsim.radio.fading import Fading, NoFading
+from netsim.radio.handover import Handover
 from netsim.radio.links import Links
+from netsim.radio.uplink import Cohort
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
+from netsim.stations import BaseStation, Origin, default_layout
 from netsim.traces.trace import Trace
-from netsim.units import FloatArray, w_from_dbm
+from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
+
+MAX_CELLS = 4096  # so that a UE and a cell make one stable id
+
+
+@dataclass(frozen=True)
+class HandoverEvent:
+    """One handover: when, who, from which base station to which, and RSRP of both."""
+
+    time_s: float
+    ue: int
+    source: int
+    target: int
+    source_dbm: float
+    target_dbm: float
 
 
 @dataclass
@@ -36,6 +54,7 @@ class World:
     env: simpy.Environment
     ues: tuple[str, ...]
     cells: tuple[str, ...]
+    stations: tuple[BaseStation, ...]
     area: Area
     clock: Clock
     duration_s: float
@@ -48,9 +67,20 @@ class World:
     tick_s: float
     measure_every_s: float | None
     noise_db: float
+    fading: Fading = field(default_factory=NoFading)
+    warnings: tuple[str, ...] = ()
+    downlink_noise_dbm: float = -123.2
+    measure: Literal["serving", "all"] = "serving"
+    quantised: bool = False
+    handover: Handover | None = None
+    compute_s_per_sample: float = 0.0
+    compute_j_per_sample: float = 0.0
+    buildings: Buildings = field(default_factory=Buildings.none)
     trace: Trace | None = None
     moved_s: float = 0.0
     moves: int = 0
+    attached: State = field(default_factory=dict)
+    handovers: list[HandoverEvent] = field(default_factory=list)
     _buffer: list[Observations] = field(default_factory=list)
 
     def live(self) -> Generator[simpy.Event, None, None]:
@@ -76,6 +106,7 @@ class World:
             before = self.state["position_m"]
             self.state, fixes = self.mobility.advance(self.state, t0, until, self.ground)
             self.moves += 1
+            self._attach(until)
             if self.measure_every_s is not None:
                 fixes = self._sample(before, t0, until)
             if len(fixes):
@@ -98,12 +129,14 @@ class World:
     def memory(self) -> State:
         """What a resumed run needs of this world; what `build_world` makes again is left out."""
         self.catch_up()
-        return {k: v for k, v in self.state.items() if k not in self.mobility.rebuilt}
+        state = {k: v for k, v in self.state.items() if k not in self.mobility.rebuilt}
+        return {"state": state, "attached": self.attached}
 
     def resume(self, memory: State, time_s: float) -> None:
         """Continue at time_s from the memory of an earlier run of the same world, before any event."""
         self.env = simpy.Environment(initial_time=time_s)
-        self.state, self.moved_s = {**self.state, **memory}, time_s
+        self.state, self.moved_s = {**self.state, **memory["state"]}, time_s
+        self.attached = memory["attached"]
         self.env.process(self.live())
 
     def links(self) -> Links:
@@ -129,13 +162,71 @@ class World:
             cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
         rsrp = self.budget.rsrp_dbm(fixes.position_m)
-        cell = np.argmax(rsrp, axis=1)
-        best = rsrp[np.arange(len(cell)), cell]
+        n, n_bs = rsrp.shape
+        if self.measure == "all":
+            row, cell = np.repeat(np.arange(n), n_bs), np.tile(np.arange(n_bs), n)
+        else:
+            row, cell = np.arange(n), self._serving_at(fixes, rsrp)
+        value = rsrp[row, cell]
         if self.noise_db > 0:
-            moment = np.round(fixes.time_s * 1e3).astype(np.int64)
+            moment = np.round(fixes.time_s[row] * 1e3).astype(np.int64)
             rng = self.ground.streams.at("radio.measurement")
-            best = best + self.noise_db * rng.normal("noise", fixes.ue, item=moment)
-        return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, np.clip(best, *RSRP_RANGE_DBM))
+            value = value + self.noise_db * rng.normal("noise", fixes.ue[row] * MAX_CELLS + cell, item=moment)
+        value = np.clip(value, *RSRP_RANGE_DBM)
+        if self.quantised:
+            value = np.floor(value)  # RSRP_n says: at least n - 141 dBm and less than n - 140 dBm
+        return Observations(fixes.ue[row], fixes.time_s[row], fixes.position_m[row], cell, value)
+
+    def _serving_at(self, fixes: Fixes, rsrp_dbm: FloatArray) -> IntArray:
+        """The cell that each fix measures: the attached one where handover is modelled and known, else the best."""
+        best = np.argmax(rsrp_dbm, axis=1)
+        if self.handover is None or self.mobility.has_own_fixes:
+            return np.asarray(best)
+        attached = self.attached["serving"][fixes.ue]
+        return np.asarray(np.where(attached >= 0, attached, best))
+
+    def _attach(self, time_s: float) -> None:
+        """Look at the serving cells once, where handover is modelled."""
+        if self.handover is None:
+            return
+        rsrp = self.budget.rsrp_dbm(self.state["position_m"])
+        before = self.attached["serving"]
+        self.attached, moved = self.handover.step(self.attached, rsrp, time_s)
+        after = self.attached["serving"]
+        for ue in np.flatnonzero(moved):
+            source, target = int(before[ue]), int(after[ue])
+            values = float(rsrp[ue, source]), float(rsrp[ue, target])
+            self.handovers.append(HandoverEvent(time_s, int(ue), source, target, *values))
+
+    def drain_handovers(self) -> list[HandoverEvent]:
+        """The handovers since the last call."""
+        found, self.handovers = self.handovers, []
+        return found
+
+    def serving(self, links: Links) -> IntArray:
+        """The base station of every UE now (n_ue,), -1 for none."""
+        return links.serving if self.handover is None else np.asarray(self.attached["serving"])
+
+    def cohort(self, ue: IntArray, links: Links, round_: int, rows: IntArray, samples: FloatArray) -> Cohort:
+        """What the uplink needs to know of the UEs (n,) that transmit: their links, fading, and work before it.
+
+        rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
+        """
+        n_bs = links.gain.shape[1]
+        serving = self.serving(links)[ue]
+        block = self.fading.block_index(round_, links.time_s)
+        downlink = links.sinr(self.downlink_noise_dbm)[ue] if n_bs else np.full((len(ue), 1), np.inf)
+        return Cohort(
+            ue=ue,
+            serving=serving,
+            gain=links.gain[ue],
+            fading=self.fading.draw(ue, n_bs, block, self.ground.streams.at("radio.fading")),
+            power_w=np.zeros(len(ue)),
+            rows=rows,
+            downlink_sinr=np.where(serving >= 0, downlink[np.arange(len(ue)), np.maximum(serving, 0)], 0.0),
+            compute_s=self.compute_s_per_sample * samples,
+            compute_j=self.compute_j_per_sample * samples,
+        )
 
 
 def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> World:
@@ -144,8 +235,10 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     trace = mobility.load(round_s) if isinstance(mobility, Replay) else None
     area = setting.city.area(None if trace is None else trace.area)
     first_day = date.fromisoformat(setting.first_day) if trace is None else trace.first_day
-    ground = Ground(area, Clock(first_day), streams)
+    buildings = setting.city.buildings(area, streams)
+    ground = Ground(area, Clock(first_day), streams, buildings, setting.city.streets())
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
+    stations = _stations(setting, area, trace)
     if isinstance(mobility, Replay) and trace is not None:
         state = mobility.start_from(trace, np.arange(len(names)))
     else:
@@ -153,7 +246,8 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     world = World(
         env=simpy.Environment(),
         ues=names,
-        cells=_cells(setting, trace),
+        cells=_cells(stations, trace),
+        stations=stations,
         area=area,
         clock=ground.clock,
         duration_s=_duration_s(setting, trace),
@@ -162,25 +256,40 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         ground=ground,
         mobility=mobility,
         state=state,
-        budget=_budget(setting, area, streams),
+        budget=_budget(setting, stations, area, buildings, streams),
         tick_s=setting.tick_s,
         measure_every_s=setting.ues.measure_every_s,
         noise_db=setting.radio.measurement_noise_db,
+        fading=setting.radio.fading,
+        warnings=_warnings(stations, buildings),
+        measure=setting.ues.measure,
+        quantised=setting.radio.rsrp_report == "quantised",
+        handover=setting.radio.handover,
+        attached=Handover.start(len(names)),
+        compute_s_per_sample=setting.ues.compute_s_per_sample,
+        compute_j_per_sample=setting.ues.compute_j_per_sample,
+        buildings=buildings,
         trace=trace,
     )
     world.env.process(world.live())
     return world
 
 
-def _cells(setting: WorldSetting, trace: Trace | None) -> tuple[str, ...]:
+def _stations(setting: WorldSetting, area: Area, trace: Trace | None) -> tuple[BaseStation, ...]:
+    """The base stations of a list or a layout."""
+    if isinstance(setting.base_stations, tuple):
+        silent = trace is not None and trace.rsrp_dbm is None
+        if silent and not setting.base_stations:
+            return default_layout(area).stations(area, None)
+        return setting.base_stations
+    origin = None if trace is None or not np.isfinite(trace.origin_lat) else Origin(trace.origin_lat, trace.origin_lon)
+    return setting.base_stations.stations(area, origin)
+
+
+def _cells(stations: tuple[BaseStation, ...], trace: Trace | None) -> tuple[str, ...]:
     if trace is not None and trace.rsrp_dbm is not None:
         return trace.cells or ("all",)
-    if not setting.base_stations:
-        raise BadInput(
-            "world.base_stations: the trace has no rsrp_dbm column, so somebody must send: give base stations "
-            "(positions in metres from the middle of the trace), or map the column with --columns rsrp_dbm=HEADER"
-        )
-    return tuple(b.name for b in setting.base_stations)
+    return tuple(b.name for b in stations)
 
 
 def _duration_s(setting: WorldSetting, trace: Trace | None) -> float:
@@ -191,16 +300,43 @@ def _duration_s(setting: WorldSetting, trace: Trace | None) -> float:
     return float(floor(trace.time_s.max()) + 1)
 
 
-def _budget(setting: WorldSetting, area: Area, streams: Streams) -> Budget:
-    stations = setting.base_stations
+def _budget(
+    setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area, buildings: Buildings, streams: Streams
+) -> Budget:
     radio = setting.radio
-    values: Any = np.array([(*b.at_m, b.height_m, b.power_dbm) for b in stations]).reshape(-1, 4)
+    values: FloatArray = np.array(
+        [(*b.at_m, b.height_m, b.power_dbm, np.nan if b.azimuth_deg is None else b.azimuth_deg) for b in stations]
+    ).reshape(-1, 5)
+    at_m, height_m = values[:, :2], values[:, 2]
+    antennas_m = values[:, :3]
+
+    def geometry(position_m: FloatArray) -> BoolArray:
+        phones = np.column_stack([position_m, np.full(len(position_m), setting.ues.height_m)])
+        return buildings.line_of_sight(phones, antennas_m)
+
+    radio.path_loss.check(radio.carrier_hz, setting.ues.height_m, height_m)
+    sight = radio.line_of_sight.law(area, len(stations), radio.path_loss, geometry, streams.at("radio.sight"))
     return Budget(
-        at_m=values[:, :2],
-        height_m=values[:, 2],
+        at_m=at_m,
+        height_m=height_m,
         power_dbm=values[:, 3],
+        azimuth_deg=values[:, 4],
         ue_height_m=setting.ues.height_m,
         carrier_hz=radio.carrier_hz,
         path_loss=radio.path_loss,
+        sight=sight,
         shadow=radio.shadowing.field(area, len(stations), streams.at("radio.shadowing")),
+        nlos_factor=radio.shadowing.nlos_factor,
+    )
+
+
+def _warnings(stations: tuple[BaseStation, ...], buildings: Buildings) -> tuple[str, ...]:
+    """What a person should know of where base stations stand."""
+    if not stations:
+        return ()
+    roof_m = buildings.height_at(np.array([b.at_m for b in stations]))
+    return tuple(
+        f"base station {b.name} stands inside a building ({roof:g} m high, its antenna at {b.height_m:g} m)"
+        for b, roof in zip(stations, roof_m, strict=True)
+        if roof > b.height_m
     )

@@ -47,6 +47,9 @@ def parser() -> argparse.ArgumentParser:
     replay.add_argument("--round", default=None, help="round length: 24h, 7d, 90min, 3600s (default: the scenario's)")
     replay.add_argument("--timezone", help="IANA name for local midnight (default: by longitude)")
     replay.add_argument("--columns", default="", help="our name=header, comma separated: time_s=timestamp,lat=Latitude")
+    replay.add_argument(
+        "--base-stations", metavar="FILE", help="CSV with OpenCelliD's columns, for a trace without RSRP"
+    )
     _run_options(replay)
 
     sweep = commands.add_parser("sweep", help="run every point of a scenario's `vary:` section")
@@ -146,6 +149,8 @@ def _command_line() -> str:
 
 def _play(source: str, overrides: dict[str, Any], out: Path, quiet: bool, title: str) -> dict[str, Any]:
     """Load, run with progress, print what a person reads first."""
+    from netsim.card import card_lines
+    from scenarios.folder import MANIFEST, read_json
     from scenarios.headline import headline
     from scenarios.progress import Meter
     from scenarios.runner import run
@@ -158,6 +163,8 @@ def _play(source: str, overrides: dict[str, Any], out: Path, quiet: bool, title:
     finally:
         meter.end()
     print(f"{title} (seed {study.seed}): {study.title}")
+    for line in card_lines(read_json(out / MANIFEST)["channel_card"]):
+        print(f"  {line}")
     for line in headline(summary):
         print(f"  {line}")
     return summary
@@ -180,7 +187,9 @@ def _replay(args: argparse.Namespace) -> None:
     from scenarios.report import report
     from scenarios.study import load
 
-    overrides = replay_overrides(args.trace, args.cell, args.users, args.round, args.timezone, _columns(args.columns))
+    overrides = replay_overrides(
+        args.trace, args.cell, args.users, args.round, args.timezone, _columns(args.columns), args.base_stations
+    )
     overrides |= _overrides(args)
     for line in trace_lines(load(args.scenario, overrides)):
         print(f"  {line}")

@@ -11,7 +11,19 @@ import numpy as np
 
 from netsim.errors import BadInput
 
-TEXT_COLUMNS = {"attack", "phase", "what", "status", "name", "base_station", "mechanism", "unit", "relation"}
+TEXT_COLUMNS = {
+    "attack",
+    "phase",
+    "what",
+    "status",
+    "name",
+    "base_station",
+    "source",
+    "target",
+    "mechanism",
+    "unit",
+    "relation",
+}
 MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
+from netsim.stations import default_layout
 from scenarios.study import Study
 
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
@@ -20,6 +21,7 @@ def replay_overrides(
     round_: str | None,
     timezone: str | None,
     columns: dict[str, str],
+    base_stations: str | None = None,
 ) -> dict[str, Any]:
     """Scenario values, by dotted path, from the options of the command line."""
     if not Path(trace).exists():
@@ -28,6 +30,8 @@ def replay_overrides(
     found: dict[str, Any] = {f"{at}.kind": "replay", f"{at}.trace": str(Path(trace).resolve())}
     options = {"cell": cell, "users": users, "timezone": timezone, "columns": columns or None}
     found |= {f"{at}.{key}": value for key, value in options.items() if value is not None}
+    if base_stations is not None:
+        found["world.base_stations"] = {"kind": "cell-file", "file": str(Path(base_stations).resolve())}
     if round_ is not None:
         found["learning.every_s"] = seconds(round_)
     return found
@@ -55,4 +59,11 @@ def trace_lines(study: Study) -> list[str]:
         f"{len(trace.users)} target(s), area {width:.0f} m x {height:.0f} m, first day {trace.first_day} "
         f"({trace.timezone})",
     ]
+    if trace.rsrp_dbm is None and study.world.base_stations == ():
+        area = study.world.city.area(trace.area)
+        layout = default_layout(area)
+        lines.append(
+            f"base stations: the trace has no RSRP; {len(layout.stations(area, None))} sites are placed on a hexagonal "
+            f"layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
+        )
     return lines + list(trace.notes)

@@ -17,8 +17,10 @@ from fl.round import Carry, Setup, begin, rounds
 from fl.tables import TABLES
 from fl.types import DatasetStatistics, HeldOut, Model, Public
 from netsim import __version__
+from netsim.card import channel_card
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
+from netsim.observe import Observations
 from netsim.record import Recorder, write_json, write_text
 from netsim.rng import Streams
 from netsim.units import IntArray
@@ -179,11 +181,15 @@ def _open(study: Study, setup: Setup, world: World, tree: Any) -> tuple[Carry, i
 
 def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
     learning = study.learning
-    models = learning.data.models(world.cells)
+    seen = None
+    if learning.learner.wants_dataset_statistics or learning.data.wants_counts:
+        seen = _rehearse(study, streams)
+    counts = None if seen is None else np.bincount(seen.cell, minlength=len(world.cells))
+    models = learning.data.models(world.cells, counts)
     model_of_cell = np.array([models.index(c) if c in models else -1 for c in world.cells], dtype=np.int64)
     dataset = None
-    if learning.learner.wants_dataset_statistics:
-        dataset = _rehearse(study, streams, model_of_cell, len(models))
+    if seen is not None and learning.learner.wants_dataset_statistics:
+        dataset = _statistics(seen, model_of_cell, len(models))
     return Setup(
         learning=learning,
         power=study.power,
@@ -196,14 +202,18 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
     )
 
 
-def _rehearse(study: Study, streams: Streams, model_of_cell: IntArray, n_model: int) -> DatasetStatistics:
-    """Mean and deviation of everything that will be measured: the same world once, without learning.
+def _rehearse(study: Study, streams: Streams) -> Observations:
+    """Everything that will be measured: the same world once, without learning.
 
     Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will.
     """
     world = build_world(study.world, streams, study.learning.every_s)
     world.env.run(until=world.duration_s)
-    seen = world.observations()
+    return world.observations()
+
+
+def _statistics(seen: Observations, model_of_cell: IntArray, n_model: int) -> DatasetStatistics:
+    """Mean and deviation of the positions measured in each cell."""
     model = model_of_cell[seen.cell]
     mean, std = np.zeros((n_model, 2)), np.ones((n_model, 2))
     for m in range(n_model):
@@ -231,6 +241,7 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
         "command": command,
         "cells": list(world.cells),
         "models": list(setup.models),
+        "channel_card": channel_card(study.world, world.stations, trace is not None and trace.rsrp_dbm is not None),
         "first_day": str(world.clock.first_day),
         "round_s": study.learning.every_s,
         "duration_s": world.duration_s,

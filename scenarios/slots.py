@@ -10,7 +10,8 @@ from fl.query import QUERIES
 from netsim.city import CITIES
 from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
-from netsim.radio import PATH_LOSSES, POWERS, SHADOWINGS, UPLINKS
+from netsim.radio import FADINGS, PATH_LOSSES, POWERS, SHADOWINGS, SIGHTS, UPLINKS
+from netsim.stations import LAYOUTS
 
 SLOTS: dict[str, OneOf] = {
     union.slot: union
@@ -18,9 +19,12 @@ SLOTS: dict[str, OneOf] = {
         CITIES,
         MOBILITIES,
         PATH_LOSSES,
+        SIGHTS,
         SHADOWINGS,
+        FADINGS,
         UPLINKS,
         POWERS,
+        LAYOUTS,
         DATA,
         QUERIES,
         CURATIONS,

@@ -70,11 +70,27 @@ class Study(Part):
 
     @model_validator(mode="after")
     def _cells(self) -> Self:
-        cell, names = getattr(self.learning.data, "cell", "all"), [b.name for b in self.world.base_stations]
-        if cell != "all" and names and cell not in names:
+        cell, names = getattr(self.learning.data, "cell", "all"), [b.name for b in self.world.listed_stations]
+        if cell not in ("all", "busiest") and names and cell not in names:
             raise ValueError(
                 f"learning.data.cell: no base station is called {cell!r}; {nearest(cell, names)}"
                 f"there are: {', '.join(names[:10])}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sendable(self) -> Self:
+        uplink, defenses = self.world.radio.uplink, self.learning.defenses
+        promised = any("bound" in d.offers for d in defenses)
+        if uplink.needs_bound and not promised:
+            raise ValueError(
+                f"world.radio.uplink: {uplink.kind_name()} with noisy decoding scales updates by the bound of their "
+                "norm: put a clip among learning.defenses, give norm_bound, or set decoding: error-free"
+            )
+        if uplink.kind_name() != "ideal" and self.world.base_stations == ():
+            raise ValueError(
+                f"world.radio.uplink: {uplink.kind_name()} needs base stations; list them, or take a layout such as "
+                "base_stations: {kind: hexagonal, inter_site_m: 500}"
             )
         return self
 
@@ -151,19 +167,19 @@ def _inside(data: Any, step: str | int, path: str) -> Any:
 
 
 def _absolute(document: Document, folder: Path) -> None:
-    """The trace's path: environment variables filled in, relative to the scenario file."""
-    place = ("world", "ues", "mobility")
-    data = document.data
-    for step in place:
-        data = data.get(step) if isinstance(data, dict) else None
-    if not isinstance(data, dict) or not isinstance(data.get("trace"), str):
-        return
-    text = data["trace"]
-    for name in re.findall(r"\$\{(\w+)\}", text):
-        if name not in os.environ:
-            raise BadInput(
-                f"{document.at((*place, 'trace'))}: the environment variable {name} is not set; set it to the "
-                "folder that holds the trace"
-            )
-        text = text.replace(f"${{{name}}}", os.environ[name])
-    data["trace"] = str((folder / text).resolve())
+    """Paths of a trace and of a city: environment variables filled in, relative to the scenario file."""
+    for *place, key in (("world", "ues", "mobility", "trace"), ("world", "city", "file")):
+        data = document.data
+        for step in place:
+            data = data.get(step) if isinstance(data, dict) else None
+        if not isinstance(data, dict) or not isinstance(data.get(key), str):
+            continue
+        text = data[key]
+        for name in re.findall(r"\$\{(\w+)\}", text):
+            if name not in os.environ:
+                raise BadInput(
+                    f"{document.at((*place, key))}: the environment variable {name} is not set; set it to the "
+                    "folder that holds the file"
+                )
+            text = text.replace(f"${{{name}}}", os.environ[name])
+        data[key] = str((folder / text).resolve())

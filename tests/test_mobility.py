@@ -5,13 +5,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import shapely
 from pydantic import ValidationError
 
+from netsim.checkpoint import load_tree, save_tree
+from netsim.city import Buildings, Footprints, Generated, Grid
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility
 from netsim.mobility.commuter import Commuter
+from netsim.mobility.gauss_markov import GaussMarkov, _walk
+from netsim.mobility.manhattan import Manhattan, _turned
 from netsim.mobility.random_waypoint import RandomWaypoint
 from netsim.mobility.static import Static
 from netsim.observe import Fixes
@@ -249,3 +254,241 @@ class TestCommuter:
         with pytest.raises(BadInput, match=r"walk_speed_m_s.*too slow"):
             Commuter().start(np.arange(10), ground(area=far))
         Commuter(walk_speed_m_s=12.0).start(np.arange(10), ground(area=far))
+
+
+class Slalom:
+    """Cities among whose buildings people walk."""
+
+    @staticmethod
+    def grid(seed=0):
+        return ground_of(Grid(width_m=360, height_m=260, block_m=60, street_m=12), seed)
+
+    @staticmethod
+    def generated(seed=0):
+        return ground_of(Generated(width_m=200, height_m=160, count=60), seed)
+
+
+def ground_of(city, seed=0):
+    area, streams = city.area(None), Streams(seed)
+    return Ground(area, Clock(date(2026, 1, 5)), streams, city.buildings(area, streams), city.streets())
+
+
+AMONG_BUILDINGS = [
+    (Static(), Slalom.generated),
+    (RandomWaypoint(), Slalom.grid),
+    (RandomWaypoint(), Slalom.generated),
+    (RandomWaypoint(pause_s=(0.0, 0.0)), Slalom.generated),
+    (GaussMarkov(), Slalom.grid),
+    (GaussMarkov(step_s=60.0), Slalom.generated),
+    (GaussMarkov(), ground),
+    (Manhattan(), Slalom.grid),
+    (Manhattan(pause_probability=1.0), Slalom.grid),
+]
+
+
+@pytest.mark.parametrize(("part", "place"), AMONG_BUILDINGS, ids=lambda x: getattr(x, "kind", None) or x.__name__)
+class TestAmongBuildings:
+    def test_examples_are_valid_as_yaml_gives_them(self, part, place):
+        assert type(part).model_validate(part.example) == type(part)()
+
+    def test_nobody_is_ever_indoors_or_outside(self, part, place):
+        place = place()
+        state = part.start(np.arange(60), place)
+        for t_s in np.arange(0.0, 1500.0, 7.0):
+            assert not place.buildings.inside(state["position_m"]).any()
+            assert place.area.contains(state["position_m"]).all()
+            state, _ = part.advance(state, t_s, t_s + 7.0, place)
+
+    def test_the_tick_and_a_restart_change_nothing(self, part, place):
+        ue, end_s = np.arange(20), 4000.0
+        cuts_s = np.sort(np.random.default_rng(1).uniform(0, end_s, 150))
+        once, _ = run(part, ue, [0.0, end_s], place())
+        often, _ = run(part, ue, [0.0, *cuts_s, end_s], place())
+        np.testing.assert_allclose(once["position_m"], often["position_m"], rtol=0, atol=1e-9)
+
+    def test_a_saved_state_goes_on_to_the_last_bit(self, part, place, tmp_path):
+        state, _ = run(part, np.arange(8), [0.0, 777.7], place())
+        save_tree(tmp_path / "state.npz", state)
+        again = load_tree(tmp_path / "state.npz")
+        ends = [part.advance(s, 777.7, 2345.6, place())[0] for s in (state, again)]
+        assert all(np.array_equal(ends[0][k], ends[1][k]) for k in ends[0])
+
+    def test_adding_a_ue_moves_nobody(self, part, place):
+        stops_s = [0.0, 400.0, 1100.0]
+        few, _ = run(part, [2, 5], stops_s, place())
+        more, _ = run(part, [2, 4, 5, 9], stops_s, place())
+        assert np.array_equal(few["position_m"], more["position_m"][[0, 2]])
+
+    def test_same_seed_same_bytes_other_seed_others(self, part, place):
+        ends = [run(part, [0, 1], [0.0, 900.0], place(seed))[0]["position_m"].tobytes() for seed in (3, 3, 4)]
+        assert ends[0] == ends[1] != ends[2]
+
+    def test_state_is_a_value(self, part, place):
+        place = place()
+        start = part.start(np.arange(5), place)
+        before = {k: np.copy(v) for k, v in start.items()}
+        part.advance(start, 0.0, 500.0, place)
+        assert all(np.array_equal(before[k], start[k]) for k in before)
+
+    def test_nobody_at_all(self, part, place):
+        state, _ = run(part, np.zeros(0, np.int64), [0.0, 500.0], place())
+        assert state["position_m"].shape == (0, 2)
+
+    def test_nobody_moves_before_wake(self, part, place):
+        place, now_s = place(), 0.0
+        state = part.start(np.arange(1), place)
+        while now_s < 3000.0:
+            wake_s = min(part.wake_s(state, now_s, place), 3000.0)
+            assert wake_s >= now_s
+            moved, _ = part.advance(state, now_s, max(wake_s, now_s + 11.0), place)
+            if wake_s > now_s:
+                still, _ = part.advance(state, now_s, wake_s, place)
+                assert np.array_equal(still["position_m"], state["position_m"])
+            state, now_s = moved, max(wake_s, now_s + 11.0)
+
+
+class TestMunich:
+    @pytest.mark.parametrize("part", [Static(), RandomWaypoint(), GaussMarkov()], ids=lambda p: p.kind)
+    def test_nobody_is_ever_indoors(self, part, data_folder):
+        place = ground_of(Footprints(file=str(data_folder / "buildings_munich_300m.geojson")))
+        state = part.start(np.arange(80), place)
+        for t_s in np.arange(0.0, 900.0, 5.0):
+            state, _ = part.advance(state, t_s, t_s + 5.0, place)
+            assert not place.buildings.inside(state["position_m"]).any()
+            assert place.area.contains(state["position_m"]).all()
+
+
+class TestRandomWaypointAmongBuildings:
+    def test_every_leg_is_clear_and_speeds_hold(self):
+        place, part = Slalom.generated(), RandomWaypoint()
+        state, stayed = part.start(np.arange(50), place), 0
+        for t_s in np.arange(0.0, 2000.0, 20.0):
+            assert place.buildings.clear(state["origin_m"], state["target_m"]).all()
+            walk_s = state["arrive_s"] - state["depart_s"]
+            way_m = np.linalg.norm(state["target_m"] - state["origin_m"], axis=1)
+            np.testing.assert_allclose(way_m, walk_s * state["speed_m_s"], atol=1e-6)
+            stayed += (walk_s == 0).sum()
+            state, _ = part.advance(state, t_s, t_s + 20.0, place)
+        assert state["leg"].min() > 3
+        assert stayed < 0.02 * 50 * 100
+
+    def test_who_sees_no_way_waits_and_time_passes(self, monkeypatch):
+        monkeypatch.setattr(Buildings, "clear", lambda self, a_m, b_m: np.zeros(len(a_m), dtype=bool))
+        place, part = Slalom.generated(), RandomWaypoint(pause_s=(0.0, 0.0))
+        state, _ = run(part, np.arange(3), [0.0, 10.5], place)
+        assert state["leg"].tolist() == [10, 10, 10]
+        assert np.array_equal(state["position_m"], part.start(np.arange(3), place)["position_m"])
+
+
+class TestGaussMarkov:
+    def test_speed_and_direction_have_the_stated_law(self):
+        place, part = ground(area=Area(0.0, 0.0, 1e6, 1e6)), GaussMarkov(memory=0.6)
+        state = part.start(np.arange(4000), place)
+        speeds, angles = [], []
+        for k in range(30):
+            speeds.append(state["speed_m_s"])
+            angles.append(state["direction_rad"] - state["mean_rad"])
+            state, _ = part.advance(state, 10.0 * k, 10.0 * (k + 1), place)
+        for values, mean, std in ((speeds, 1.2, 0.3), (angles, 0.0, 0.5)):
+            for early in (values[:3], values[-3:]):  # stationary from the start
+                assert np.mean(early) == pytest.approx(mean, abs=0.02)
+                assert np.std(early) == pytest.approx(std, rel=0.02)
+            lagged = np.corrcoef(np.ravel(values[:-1]), np.ravel(values[1:]))[0, 1]
+            assert lagged == pytest.approx(0.6, abs=0.01)
+
+    def test_memory_of_one_goes_straight_on(self):
+        part = GaussMarkov(memory=1.0, speed_std_m_s=0.0)
+        place = ground(area=Area(0.0, 0.0, 1e6, 1e6))
+        state, _ = run(part, np.arange(9), [0.0, 1000.0], place)
+        start = part.start(np.arange(9), place)
+        np.testing.assert_allclose(np.linalg.norm(state["position_m"] - start["position_m"], axis=1), 1200.0, rtol=1e-9)
+
+    def test_walls_mirror(self):
+        part = GaussMarkov(memory=1.0, speed_std_m_s=0.0, direction_std_rad=0.0, speed_m_s=1.0)
+        area = Area(0.0, 0.0, 100.0, 100.0)
+        wall = Buildings(np.array([shapely.box(60, -1, 70, 101)]), np.array([5.0]))
+        place = Ground(area, Clock(date(2026, 1, 5)), Streams(0), wall)
+        angle = np.array([0.3])
+        knot_m, sign, turn_rad = _walk(np.array([[50.0, 50.0]]), np.array([30.0]), angle, place)
+        assert sign.tolist() == [-1]
+        np.testing.assert_allclose(np.cos(sign * angle + turn_rad), -np.cos(angle), atol=1e-12)
+        np.testing.assert_allclose(np.sin(sign * angle + turn_rad), np.sin(angle), atol=1e-12)
+        np.testing.assert_allclose(knot_m[0, 1], [59.99, 50 + 9.99 * np.tan(0.3)], atol=1e-9)
+        mirrored = [2 * 59.99 - (50 + 30 * np.cos(0.3)), 50 + 30 * np.sin(0.3)]
+        np.testing.assert_allclose(knot_m[0, -1], mirrored, atol=1e-9)
+        state, _ = run(part, np.arange(40), [0.0, 5000.0], place)
+        west = part.start(np.arange(40), place)["position_m"][:, 0] < 65
+        assert ((state["position_m"][:, 0] < 65) == west).all()  # nobody passes through
+
+    def test_steps_are_no_longer_than_the_speed_allows(self):
+        place, part = Slalom.generated(), GaussMarkov()
+        state = part.start(np.arange(100), place)
+        walked_m = []
+        for t_s in np.arange(0.0, 600.0, 10.0):
+            after, _ = part.advance(state, t_s, t_s + 10.0, place)
+            step_m = np.linalg.norm(after["position_m"] - state["position_m"], axis=1)
+            assert (step_m <= 10.0 * np.maximum(state["speed_m_s"], 0.0) + 1e-9).all()
+            walked_m.append(np.linalg.norm(np.diff(state["knot_m"], axis=1), axis=2).sum(axis=1))
+            state = after
+        assert np.mean(walked_m) > 0.95 * 12.0  # walls hardly ever eat up a step
+
+    def test_an_area_without_room_is_refused(self):
+        with pytest.raises(BadInput, match="no room"):
+            GaussMarkov().start(np.arange(2), ground(area=Area(0.0, 0.0, 0.0, 10.0)))
+
+
+class TestManhattan:
+    def test_turns_have_the_stated_chances(self):
+        place, part = ground_of(Grid(width_m=1220, height_m=1220)), Manhattan(pause_probability=0.0)
+        state = part.start(np.arange(3000), place)
+        turns = []
+        for t_s in np.arange(0.0, 600.0, 20.0):
+            after, _ = part.advance(state, t_s, t_s + 20.0, place)
+            inner = ((state["crossing"] > 0) & (state["crossing"] < 12)).all(axis=1)
+            turned = inner & (after["leg"] == state["leg"] + 1)
+            turns.append((after["heading"] - state["heading"])[turned] % 4)
+            state = after
+        share = np.bincount(np.concatenate(turns), minlength=4) / sum(map(len, turns))
+        np.testing.assert_allclose(share, [0.5, 0.25, 0.0, 0.25], atol=0.01)
+
+    def test_at_the_border_the_rest_is_scaled(self):
+        streets = (np.arange(3) * 10.0, np.arange(3) * 10.0)
+        unit = np.linspace(0.0005, 0.9995, 1000)
+        east_edge = np.tile([2, 1], (1000, 1))
+        heading = _turned(np.zeros(1000, np.int64), east_edge, unit, streets)
+        assert np.bincount(heading, minlength=4).tolist() == [0, 500, 0, 500]
+        corner = _turned(np.zeros(1000, np.int64), np.tile([2, 2], (1000, 1)), unit, streets)
+        assert (corner == 3).all()
+        dead_end = _turned(np.zeros(5, np.int64), np.tile([2, 0], (5, 1)), unit[:5], (streets[0], np.zeros(1)))
+        assert (dead_end == 2).all()
+
+    def test_everybody_is_on_a_street(self):
+        place, part = Slalom.grid(), Manhattan()
+        x_m, y_m = place.streets
+        state = part.start(np.arange(500), place)
+        for t_s in np.arange(0.0, 900.0, 13.0):
+            on_x = np.abs(state["position_m"][:, :1] - x_m).min(axis=1) < 1e-9
+            on_y = np.abs(state["position_m"][:, 1:] - y_m).min(axis=1) < 1e-9
+            assert (on_x | on_y).all()
+            after, _ = part.advance(state, t_s, t_s + 13.0, place)
+            assert (np.abs(after["position_m"] - state["position_m"]).sum(axis=1) <= 13.0 * 1.6 + 1e-9).all()
+            state = after
+
+    def test_pauses_have_the_stated_probability(self):
+        place, part = Slalom.grid(), Manhattan(pause_probability=0.3, pause_s=(5.0, 10.0))
+        state, _ = run(part, np.arange(5000), [0.0, 500.0], place)
+        pause_s = state["pause_until_s"] - state["arrive_s"]
+        assert ((pause_s == 0) | ((pause_s >= 5 - 1e-9) & (pause_s <= 10))).all()
+        state = part.start(np.arange(5000), place)
+        assert (state["pause_until_s"] > state["arrive_s"]).mean() == pytest.approx(0.3, abs=0.02)
+
+    def test_a_city_without_streets_is_refused(self):
+        with pytest.raises(BadInput, match="needs streets that cross; take city grid"):
+            Manhattan().start(np.arange(2), ground())
+
+    @pytest.mark.parametrize(
+        "key, value", [("speed_m_s", [0, 1]), ("speed_m_s", [2, 1]), ("pause_s", [5, 1]), ("pause_probability", 2)]
+    )
+    def test_bad_values_are_refused(self, key, value):
+        with pytest.raises(ValidationError):
+            Manhattan.model_validate({"kind": "manhattan", key: value})

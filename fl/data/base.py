@@ -26,9 +26,17 @@ class Data(Part):
 
     kind: str
 
+    @property
+    def wants_counts(self) -> bool:
+        """Whether the choice of models needs to know how often each cell will be measured."""
+        return False
+
     @abstractmethod
-    def models(self, cells: tuple[str, ...]) -> tuple[str, ...]:
-        """The cells that get a model, in order; raises BadInput when a named one is not there."""
+    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+        """The cells that get a model, in order; raises BadInput when a named one is not there.
+
+        counts (n_cells,) is how often each will be measured, None unless `wants_counts`.
+        """
 
     @abstractmethod
     def take(self, observed: Observations, model_of_cell: IntArray, rng: Rng) -> Taken:

@@ -25,7 +25,7 @@ class Measured(Data):
 
     kind: Literal["measured"] = "measured"
     cell: str = Field(default="all", min_length=1)
-    """name of the one cell to learn, or the word all"""
+    """name of the one cell to learn, or a word: all, or busiest (the most measured one)"""
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
     """share of samples kept from training to score it"""
 
@@ -33,9 +33,15 @@ class Measured(Data):
     example: ClassVar[dict[str, Any]] = {"kind": "measured"}
     offers: ClassVar[frozenset[str]] = frozenset({"positions", "rsrp"})
 
-    def models(self, cells: tuple[str, ...]) -> tuple[str, ...]:
+    @property
+    def wants_counts(self) -> bool:
+        return self.cell == "busiest"
+
+    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         if self.cell == "all":
             return cells
+        if self.cell == "busiest" and counts is not None:
+            return (cells[int(np.argmax(counts))],)
         if self.cell not in cells:
             near = difflib.get_close_matches(self.cell, cells, 1, 0.0)
             raise BadInput(

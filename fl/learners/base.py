@@ -18,6 +18,11 @@ class Learner(Part):
     phases: ClassVar[tuple[str, ...]] = ("all",)
 
     @property
+    def passes(self) -> float:
+        """How often local work goes over every sample: what computing time and energy are counted by."""
+        return 1.0
+
+    @property
     def wants_dataset_statistics(self) -> bool:
         """Whether it needs `public.dataset`, which a deployment could not publish without leaking."""
         return False

@@ -70,6 +70,10 @@ class RsrpNet(FirstLayerLearner):
         return self
 
     @property
+    def passes(self) -> float:
+        return float(self.local_epochs)
+
+    @property
     def wants_dataset_statistics(self) -> bool:
         return self.features == "dataset"
 

@@ -1,9 +1,13 @@
 """Cities: the area and what stands in it."""
 
 from netsim.city.base import City
+from netsim.city.buildings import Buildings
+from netsim.city.footprints import Footprints
+from netsim.city.generated import Generated
+from netsim.city.grid import Grid
 from netsim.city.open_field import OpenField
 from netsim.part import OneOf
 
-__all__ = ["CITIES", "City", "OpenField"]
+__all__ = ["CITIES", "Buildings", "City", "Footprints", "Generated", "Grid", "OpenField"]
 
-CITIES = OneOf("city", OpenField)
+CITIES = OneOf("city", OpenField, Grid, Footprints, Generated)

@@ -2,11 +2,24 @@
 
 from netsim.mobility.base import Ground, Mobility, Places
 from netsim.mobility.commuter import Commuter
+from netsim.mobility.gauss_markov import GaussMarkov
+from netsim.mobility.manhattan import Manhattan
 from netsim.mobility.random_waypoint import RandomWaypoint
 from netsim.mobility.replay import Replay
 from netsim.mobility.static import Static
 from netsim.part import OneOf
 
-__all__ = ["MOBILITIES", "Commuter", "Ground", "Mobility", "Places", "RandomWaypoint", "Replay", "Static"]
+__all__ = [
+    "MOBILITIES",
+    "Commuter",
+    "GaussMarkov",
+    "Ground",
+    "Manhattan",
+    "Mobility",
+    "Places",
+    "RandomWaypoint",
+    "Replay",
+    "Static",
+]
 
-MOBILITIES = OneOf("mobility", RandomWaypoint, Commuter, Static, Replay)
+MOBILITIES = OneOf("mobility", RandomWaypoint, GaussMarkov, Manhattan, Commuter, Static, Replay)

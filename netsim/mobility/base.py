@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.geometry import Area
 from netsim.observe import Fixes
@@ -21,11 +22,16 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class Ground:
-    """What a mobility model is told about the place, once."""
+    """What a mobility model is told about the place, once.
+
+    streets : centre lines, x (a,) of those that run north and y (b,) of those that run east; None without.
+    """
 
     area: Area
     clock: Clock
     streams: Streams
+    buildings: Buildings = field(default_factory=Buildings.none)
+    streets: tuple[FloatArray, FloatArray] | None = None
 
 
 @dataclass(frozen=True)

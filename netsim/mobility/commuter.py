@@ -55,6 +55,10 @@ class Commuter(Mobility):
         "own generator [dlg 11], after the users of Bakopoulou et al., 'Location Leakage in Federated Signal Maps'"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "commuter"}
+    needs: ClassVar[dict[str, str]] = {
+        "open-ground": "a diary walks straight from place to place and would pass through the walls of buildings; "
+        "take city open-field, or mobility random-waypoint"
+    }
     has_own_fixes: ClassVar[bool] = True
 
     kind: Literal["commuter"] = "commuter"

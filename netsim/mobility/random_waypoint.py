@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Strict, field_validator
+from pydantic import field_validator
 
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, State
+from netsim.mobility.legs import Range, between, checked_pause, checked_speed, wake_of_legs_s, walked_on
 from netsim.observe import Fixes
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
-Range = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; the numbers stay strict
+_BATCH, _BATCHES, _SHRINK = 16, 4, 3.0  # targets that are tried for one leg among buildings, ever nearer
+_SHORTEST_STAY_S = 1.0  # of a UE that sees no way on, so that time passes
 
 
 class RandomWaypoint(Mobility):
@@ -29,6 +31,10 @@ class RandomWaypoint(Mobility):
     UEs start uniformly placed, all on their first leg, which is not the stationary law: positions drift to
     the centre and the mean speed falls over the first few legs to E[D] / (E[D] E[1/v] + E[pause]), where
     E[1/v] = ln(v_max / v_min) / (v_max - v_min). A speed of 0 is refused, because E[1/v] has no limit then.
+
+    Departs from the paper among buildings: nobody is indoors, and where the way to the target is not clear, the
+    UE takes the first of 64 other points whose way is: 16 from a rectangle around it with a third of the area's
+    sides, 16 with a ninth, and so on. If none is, it stays where it is for a pause (1 s at least) and tries again.
     """
 
     reference: ClassVar[str] = (
@@ -46,18 +52,12 @@ class RandomWaypoint(Mobility):
     @field_validator("speed_m_s")
     @classmethod
     def _check_speed(cls, value: tuple[float, float]) -> tuple[float, float]:
-        low, high = value
-        if not 0 < low <= high:
-            raise ValueError(f"{low:g}, {high:g}: give lowest then highest speed in m/s, both above 0")
-        return value
+        return checked_speed(value)
 
     @field_validator("pause_s")
     @classmethod
     def _check_pause(cls, value: tuple[float, float]) -> tuple[float, float]:
-        low, high = value
-        if not 0 <= low <= high:
-            raise ValueError(f"{low:g}, {high:g}: give shortest then longest pause in s, none below 0")
-        return value
+        return checked_pause(value)
 
     def start(self, ue: IntArray, ground: Ground) -> State:
         """Everybody sets out on leg 0 at time 0.
@@ -69,39 +69,23 @@ class RandomWaypoint(Mobility):
             width, height = ground.area.side_m
             raise BadInput(f"mobility: area of {width:g} x {height:g} m has no room for a waypoint; enlarge it")
         rng = _stream(ground)
-        origin_m = ground.area.sample(rng.uniform("start", ue, (2,)))
+        origin_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
         leg = np.zeros(len(ue), dtype=np.int64)
         first = self._leg(rng, ue, leg, origin_m, np.zeros(len(ue)), ground)
         return {"position_m": origin_m, "ue": ue, **first}
 
     def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
         """Move every UE to t1_s; a UE that pauses throughout is left alone."""
-        state = {name: column.copy() for name, column in state.items()}
-        moving = state["arrive_s"] > t0_s
-        late = np.flatnonzero(state["pause_until_s"] <= t1_s)
-        moving[late] = True
         rng = _stream(ground)
-        while late.size:
-            following = self._leg(
-                rng,
-                state["ue"][late],
-                state["leg"][late] + 1,
-                state["target_m"][late],
-                state["pause_until_s"][late],
-                ground,
-            )
-            for name, column in following.items():
-                state[name][late] = column
-            late = late[state["pause_until_s"][late] <= t1_s]
-        walk = np.flatnonzero(moving)
-        state["position_m"][walk] = _on_leg(state, walk, t1_s)
-        return state, Fixes.none()
+
+        def next_leg(now: State) -> State:
+            return self._leg(rng, now["ue"], now["leg"] + 1, now["target_m"], now["pause_until_s"], ground)
+
+        return walked_on(state, t0_s, t1_s, next_leg), Fixes.none()
 
     def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
         """The earliest end of a pause when all UEs pause, else now."""
-        if (state["arrive_s"] > now_s).any():
-            return now_s
-        return max(now_s, float(np.min(state["pause_until_s"], initial=np.inf)))
+        return wake_of_legs_s(state, now_s)
 
     def _leg(
         self,
@@ -114,8 +98,9 @@ class RandomWaypoint(Mobility):
     ) -> State:
         """Columns of leg number `leg` (n,) of UEs `ue` (n,)."""
         unit = rng.uniform("leg", ue, (4,), item=leg)
-        target_m = ground.area.sample(unit[:, :2])
-        speed_m_s = _between(self.speed_m_s, unit[:, 2])
+        target_m, stays = _target(rng, ue, leg, origin_m, ground.area.sample(unit[:, :2]), ground)
+        speed_m_s = between(self.speed_m_s, unit[:, 2])
+        pause_s = np.maximum(between(self.pause_s, unit[:, 3]), np.where(stays, _SHORTEST_STAY_S, 0.0))
         arrive_s = depart_s + np.linalg.norm(target_m - origin_m, axis=1) / speed_m_s
         return {
             "origin_m": origin_m.copy(),
@@ -123,7 +108,7 @@ class RandomWaypoint(Mobility):
             "speed_m_s": speed_m_s,
             "depart_s": depart_s,
             "arrive_s": arrive_s,
-            "pause_until_s": arrive_s + _between(self.pause_s, unit[:, 3]),
+            "pause_until_s": arrive_s + pause_s,
             "leg": leg,
         }
 
@@ -133,15 +118,27 @@ def _stream(ground: Ground) -> Rng:
     return ground.streams.at("mobility.random-waypoint")
 
 
-def _between(bounds: tuple[float, float], unit: FloatArray) -> FloatArray:
-    return bounds[0] + (bounds[1] - bounds[0]) * unit
+def _target(
+    rng: Rng, ue: IntArray, leg: IntArray, origin_m: FloatArray, first_m: FloatArray, ground: Ground
+) -> tuple[FloatArray, BoolArray]:
+    """The first target (n, 2) with a clear way from origin_m (n, 2), beginning with first_m (n, 2).
 
-
-def _on_leg(state: State, row: IntArray, time_s: float) -> FloatArray:
-    """Positions (n, 2) at a time within the present leg of the UEs in `row` (n,)."""
-    origin_m, target_m = state["origin_m"][row], state["target_m"][row]
-    depart_s = state["depart_s"][row]
-    walk_s = np.maximum(state["arrive_s"][row] - depart_s, 1e-300)  # a leg of no length is over at once
-    done = np.clip((time_s - depart_s) / walk_s, 0.0, 1.0)[:, None]
-    # this form, not origin + done * way, so that the waypoint itself is met exactly
-    return np.asarray((1.0 - done) * origin_m + done * target_m)
+    Where none is clear it is the origin itself, and the UE stays (n,).
+    """
+    target_m = first_m.copy()
+    lost = np.flatnonzero(~ground.buildings.clear(origin_m, first_m))
+    for batch in range(1, _BATCHES + 1):
+        if not lost.size:
+            break
+        from_m = np.repeat(origin_m[lost, None], _BATCH, axis=1)  # (n, batch, 2)
+        reach_m = ground.area.side_m / 2 / _SHRINK**batch
+        low_m = np.maximum(from_m - reach_m, ground.area.low_m)
+        high_m = np.minimum(from_m + reach_m, ground.area.high_m)
+        tried_m = low_m + rng.uniform(f"target {batch}", ue[lost], (_BATCH, 2), item=leg[lost]) * (high_m - low_m)
+        clear = ground.buildings.clear(from_m.reshape(-1, 2), tried_m.reshape(-1, 2)).reshape(-1, _BATCH)
+        target_m[lost] = tried_m[np.arange(len(lost)), clear.argmax(axis=1)]
+        lost = lost[~clear.any(axis=1)]
+    target_m[lost] = origin_m[lost]
+    stays = np.zeros(len(ue), dtype=np.bool_)
+    stays[lost] = True
+    return target_m, stays

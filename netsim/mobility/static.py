@@ -11,9 +11,9 @@ from netsim.units import IntArray
 
 
 class Static(Mobility):
-    """Nobody moves: x_u(t) = x_u(0), uniform in the area unless `at_m` lists the places.
+    """Nobody moves: x_u(t) = x_u(0), uniform out of doors unless `at_m` lists the places.
 
-    UE u takes place u mod len(at_m), so that adding a UE moves nobody.
+    UE u takes place u mod len(at_m), so that adding a UE moves nobody. A listed place may be indoors.
     """
 
     reference: ClassVar[str] = "none: a fixed deployment"
@@ -21,14 +21,14 @@ class Static(Mobility):
 
     kind: Literal["static"] = "static"
     at_m: Points | None = None
-    """places [[x, y], ...] in m; none: uniform in the area"""
+    """places [[x, y], ...] in m; none: uniform out of doors"""
 
     def start(self, ue: IntArray, ground: Ground) -> State:
         """Positions (n_ue, 2), for good."""
         if self.at_m is not None:
             return {"position_m": listed_m(self.at_m, ue, ground.area, "mobility.at_m")}
-        unit = ground.streams.at("mobility.static").uniform("start", ue, (2,))
-        return {"position_m": ground.area.sample(unit)}
+        rng = ground.streams.at("mobility.static")
+        return {"position_m": ground.buildings.outdoor(ground.area, rng, "start", ue)}
 
     def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
         """Time passes."""

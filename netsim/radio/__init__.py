@@ -1,12 +1,19 @@
 """Radio: path loss, shadowing, links, uplinks, power."""
 
 from netsim.part import OneOf
-from netsim.radio.path_loss import LogDistance
-from netsim.radio.power import Full
-from netsim.radio.shadowing import Correlated, NoShadowing
+from netsim.radio.fading import NoFading, Rayleigh, Rician
+from netsim.radio.noma import Noma
+from netsim.radio.oma import Oma
+from netsim.radio.path_loss import FreeSpace, LogDistance, LosNlos, PowerLaw
+from netsim.radio.power import Average, Fixed, Fractional, Full
+from netsim.radio.shadowing import Correlated, Independent, NoShadowing
+from netsim.radio.sight import Always, ByGeometry, ByProbability, Never
+from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
 from netsim.radio.uplink import Ideal
 
-PATH_LOSSES = OneOf("path-loss", LogDistance)
-SHADOWINGS = OneOf("shadowing", NoShadowing, Correlated)
-UPLINKS = OneOf("uplink", Ideal)
-POWERS = OneOf("power", Full)
+PATH_LOSSES = OneOf("path-loss", LogDistance, FreeSpace, PowerLaw, LosNlos, UrbanMacro, UrbanMicro, RuralMacro)
+SHADOWINGS = OneOf("shadowing", NoShadowing, Independent, Correlated)
+SIGHTS = OneOf("line-of-sight", Always, Never, ByGeometry, ByProbability)
+FADINGS = OneOf("fading", NoFading, Rayleigh, Rician)
+UPLINKS = OneOf("uplink", Ideal, Noma, Oma)
+POWERS = OneOf("power", Full, Average, Fixed, Fractional)

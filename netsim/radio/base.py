@@ -1,24 +1,48 @@
-"""The radio slots: path loss and shadowing."""
+"""The radio slots that are laws of place: path loss and shadowing."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The geometry of all links: distance_2d_m, distance_3d_m (n, n_bs), ue_height_m, bs_height_m (n_bs,).
+
+    los (n, n_bs) says which links are in line of sight; None before anybody has looked.
+    """
+
+    distance_2d_m: FloatArray
+    distance_3d_m: FloatArray
+    ue_height_m: float
+    bs_height_m: FloatArray
+    los: BoolArray | None = None
 
 
 class PathLoss(Part):
-    """Mean loss over distance."""
+    """Mean loss over distance. `needs_sight`: the law differs with and without line of sight."""
 
     kind: str
+    needs_sight: ClassVar[bool] = False
 
     @abstractmethod
-    def loss_db(self, distance_3d_m: FloatArray, carrier_hz: float) -> FloatArray:
-        """Loss in dB, positive, of the same shape (n_ue, n_bs) as the distances."""
+    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        """Loss in dB (n, n_bs), positive for a loss."""
+
+    def los_probability(self, pairs: Pairs) -> FloatArray:
+        """Probability of line of sight (n, n_bs), for a law that offers `probability of sight`."""
+        raise NotImplementedError(self.kind)
+
+    def check(self, carrier_hz: float, ue_height_m: float, bs_height_m: FloatArray) -> None:
+        """Raise BadInput with one line outside the range for which the law was published."""
+        return None
 
 
 class ShadowField(Protocol):
@@ -36,6 +60,11 @@ class Shadowing(Part):
     """Loss by obstacles, around the mean that path loss gives: zero on average, added in dB."""
 
     kind: str
+
+    @property
+    def nlos_factor(self) -> float:
+        """Standard deviation without line of sight over that with it."""
+        return 1.0
 
     @abstractmethod
     def field(self, area: Area, n_bs: int, rng: Rng) -> ShadowField:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from netsim.radio.base import PathLoss, ShadowField
+from netsim.radio.antenna import sector_gain_db
+from netsim.radio.base import Pairs, PathLoss, ShadowField
 from netsim.radio.links import Links
+from netsim.radio.sight import SightLaw
 from netsim.units import FloatArray, ratio_from_db
 
 RSRP_RANGE_DBM = (-140.0, -44.0)  # what a UE reports, 3GPP TS 36.133 Table 9.1.4-1
@@ -15,28 +17,46 @@ RSRP_RANGE_DBM = (-140.0, -44.0)  # what a UE reports, 3GPP TS 36.133 Table 9.1.
 
 @dataclass(frozen=True)
 class Budget:
-    """Law of place: at_m (n_bs, 2), height_m, power_dbm (n_bs,), and the laws of loss."""
+    """Law of place: at_m (n_bs, 2), height_m, power_dbm, azimuth_deg (n_bs,) (NaN: no sector), and laws of loss."""
 
     at_m: FloatArray
     height_m: FloatArray
     power_dbm: FloatArray
+    azimuth_deg: FloatArray
     ue_height_m: float
     carrier_hz: float
     path_loss: PathLoss
+    sight: SightLaw
     shadow: ShadowField
+    nlos_factor: float = 1.0
 
-    def distance_m(self, position_m: FloatArray) -> FloatArray:
-        """Three-dimensional distance (n, n_bs) from positions (n, 2)."""
-        flat = position_m[:, None, :] - self.at_m[None]
-        return np.asarray(np.sqrt((flat**2).sum(axis=-1) + (self.height_m - self.ue_height_m) ** 2))
+    def pairs(self, position_m: FloatArray) -> Pairs:
+        """The geometry of all links from positions (n, 2), line of sight included."""
+        dx = position_m[:, 0, None] - self.at_m[:, 0]
+        dy = position_m[:, 1, None] - self.at_m[:, 1]
+        flat2 = dx * dx + dy * dy
+        rise = self.height_m - self.ue_height_m
+        pairs = Pairs(np.sqrt(flat2), np.sqrt(flat2 + rise * rise), self.ue_height_m, self.height_m)
+        return replace(pairs, los=self.sight(pairs, position_m))
+
+    def gain_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
+        """Power gain of all links (n, n_bs) in dB: antenna, path loss and shadowing; no small-scale fading."""
+        shadow = self.shadow(position_m)
+        if self.nlos_factor != 1.0 and pairs.los is not None:
+            shadow = np.where(pairs.los, shadow, self.nlos_factor * shadow)
+        gain = shadow - self.path_loss.loss_db(pairs, self.carrier_hz)
+        if not np.isnan(self.azimuth_deg).all():
+            offset = position_m[:, None, :] - self.at_m[None]
+            gain = gain + sector_gain_db(offset, self.height_m - self.ue_height_m, self.azimuth_deg)
+        return np.asarray(gain)
 
     def rsrp_dbm(self, position_m: FloatArray) -> FloatArray:
         """Mean received reference-signal power (n, n_bs), without small-scale fading or clipping."""
-        loss = self.path_loss.loss_db(self.distance_m(position_m), self.carrier_hz)
-        return np.asarray(self.power_dbm - loss + self.shadow(position_m))
+        return self.power_dbm + self.gain_db(position_m, self.pairs(position_m))
 
     def links(self, time_s: float, position_m: FloatArray) -> Links:
         """The snapshot of all pairs."""
-        rsrp = self.rsrp_dbm(position_m)
-        gain = ratio_from_db(rsrp - self.power_dbm)
-        return Links(time_s, self.distance_m(position_m), gain, rsrp)
+        pairs = self.pairs(position_m)
+        gain_db = self.gain_db(position_m, pairs)
+        los = pairs.los if pairs.los is not None else np.ones(gain_db.shape, dtype=bool)
+        return Links(time_s, pairs.distance_3d_m, ratio_from_db(gain_db), self.power_dbm + gain_db, los)

@@ -1,4 +1,4 @@
-"""Path loss laws."""
+"""Path loss laws with one closed form: log-distance, free space, a power law, two slopes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.radio.base import PathLoss
-from netsim.units import FloatArray
+from netsim.radio.base import Pairs, PathLoss
+from netsim.units import SPEED_OF_LIGHT_M_S, FloatArray
 
 
 class LogDistance(PathLoss):
@@ -33,7 +33,77 @@ class LogDistance(PathLoss):
     min_distance_m: float = Field(default=1.0, gt=0)
     """nearer than this the loss stays as it is here, m"""
 
-    def loss_db(self, distance_3d_m: FloatArray, carrier_hz: float) -> FloatArray:
+    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """Loss in dB, shape (n_ue, n_bs)."""
-        ratio = np.maximum(distance_3d_m, self.min_distance_m) / self.reference_m
+        ratio = np.maximum(pairs.distance_3d_m, self.min_distance_m) / self.reference_m
         return np.asarray(self.reference_loss_db + 10.0 * self.exponent * np.log10(ratio))
+
+
+def free_space_db(distance_m: FloatArray, carrier_hz: float) -> FloatArray:
+    """20 log10(4 pi f d / c) [Friis 1946]."""
+    return np.asarray(20.0 * np.log10(4.0 * np.pi * carrier_hz * distance_m / SPEED_OF_LIGHT_M_S))
+
+
+class FreeSpace(PathLoss):
+    """Nothing in the way: 20 log10(4 pi f d / c), isotropic antennas, d the 3D distance."""
+
+    reference: ClassVar[str] = "Friis, 'A note on a simple transmission formula', Proc. IRE 34(5), 1946"
+    example: ClassVar[dict[str, Any]] = {"kind": "free-space"}
+
+    kind: Literal["free-space"] = "free-space"
+    min_distance_m: float = Field(default=1.0, gt=0)
+    """nearer than this the loss stays as it is here, m"""
+
+    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        return free_space_db(np.maximum(pairs.distance_3d_m, self.min_distance_m), carrier_hz)
+
+
+class PowerLaw(PathLoss):
+    """Free space with another exponent: gain = G_BS G_UE (c / (4 pi f d))^P, in watts per watt.
+
+    P = 2 is free space. Antenna gains belong to the law, as in its source.
+    """
+
+    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 39"
+    example: ClassVar[dict[str, Any]] = {"kind": "power-law"}
+
+    kind: Literal["power-law"] = "power-law"
+    exponent: float = Field(default=3.76, gt=0)
+    """P"""
+    bs_gain_db: float = Field(default=5.0, ge=-30, le=60)
+    """antenna gain of the base station over isotropic"""
+    ue_gain_db: float = Field(default=0.0, ge=-30, le=60)
+    """antenna gain of the UE over isotropic"""
+    min_distance_m: float = Field(default=1.0, gt=0)
+    """nearer than this the loss stays as it is here, m"""
+
+    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        distance = np.maximum(pairs.distance_3d_m, self.min_distance_m)
+        return self.exponent / 2.0 * free_space_db(distance, carrier_hz) - self.bs_gain_db - self.ue_gain_db
+
+
+class LosNlos(PathLoss):
+    """Two slopes, one with and one without line of sight: gain in dB = slope log10(d) + intercept."""
+
+    reference: ClassVar[str] = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
+    example: ClassVar[dict[str, Any]] = {"kind": "los-nlos"}
+    needs_sight: ClassVar[bool] = True
+
+    kind: Literal["los-nlos"] = "los-nlos"
+    los_slope_db: float = Field(default=-22.0, lt=0)
+    """dB per decade of distance in line of sight"""
+    los_gain_db: float = -28.0
+    """gain at 1 m in line of sight"""
+    nlos_slope_db: float = Field(default=-36.0, lt=0)
+    """dB per decade of distance without it"""
+    nlos_gain_db: float = -22.0
+    """gain at 1 m without it"""
+    min_distance_m: float = Field(default=1.0, gt=0)
+    """nearer than this the loss stays as it is here, m"""
+
+    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        decades = np.log10(np.maximum(pairs.distance_3d_m, self.min_distance_m))
+        los = self.los_slope_db * decades + self.los_gain_db
+        nlos = self.nlos_slope_db * decades + self.nlos_gain_db
+        seen = np.ones(los.shape, dtype=bool) if pairs.los is None else pairs.los
+        return -np.where(seen, los, nlos)

@@ -6,25 +6,28 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from netsim.part import Part
-from netsim.radio.links import Links
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray, IntArray, db_from_ratio, w_from_dbm
 
 State = dict[str, Any]
 
 
 class Power(Part):
-    """Chooses transmit power for the UEs of a round."""
+    """Chooses transmit power for the UEs of a round.
+
+    gain (n, n_bs) is the power gain of each link, serving (n,) the base station or -1.
+    """
 
     kind: str
 
     @abstractmethod
     def power_w(
-        self, links: Links, ue: IntArray, max_power_w: float, state: State, rng: Rng
+        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
     ) -> tuple[FloatArray, State]:
-        """Power (n,) of the UEs `ue` (n,), in watts, never above max_power_w; and the next state."""
+        """Power (n,) in watts, never above max_power_w; and the next state."""
 
 
 class Full(Power):
@@ -35,6 +38,66 @@ class Full(Power):
     example: ClassVar[dict[str, Any]] = {"kind": "full"}
 
     def power_w(
-        self, links: Links, ue: IntArray, max_power_w: float, state: State, rng: Rng
+        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
     ) -> tuple[FloatArray, State]:
-        return np.full(len(ue), max_power_w), state
+        return np.full(len(gain), max_power_w), state
+
+
+class Fixed(Power):
+    """Every UE sends at the same power, or at its maximum if that is less."""
+
+    kind: Literal["fixed"] = "fixed"
+    power_dbm: float = Field(ge=-60, le=60)
+    """transmit power"""
+    reference: ClassVar[str] = "baseline"
+    example: ClassVar[dict[str, Any]] = {"kind": "fixed", "power_dbm": 10}
+
+    def power_w(
+        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
+    ) -> tuple[FloatArray, State]:
+        return np.full(len(gain), min(float(w_from_dbm(self.power_dbm)), max_power_w)), state
+
+
+class Average(Power):
+    """An equal split of the middle of the allowed total: (total_min_w + total_max_w) / (2 n) each."""
+
+    kind: Literal["average"] = "average"
+    total_min_w: float = Field(default=0.15, ge=0)
+    """least power of all UEs together"""
+    total_max_w: float = Field(default=1.5, gt=0)
+    """most power of all UEs together"""
+    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
+    example: ClassVar[dict[str, Any]] = {"kind": "average"}
+
+    def power_w(
+        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
+    ) -> tuple[FloatArray, State]:
+        share = (self.total_min_w + self.total_max_w) / 2 / max(len(gain), 1)
+        return np.full(len(gain), min(share, max_power_w)), state
+
+
+class Fractional(Power):
+    """Open loop: P = min(P_max, P0 + alpha * PL) in dB, which makes up for a share alpha of the path loss.
+
+    PL is the loss to the serving base station, shadowing and antenna gains included. A UE without one sends at its
+    maximum.
+    """
+
+    kind: Literal["fractional"] = "fractional"
+    p0_dbm: float = Field(default=-85.0, ge=-202, le=24)
+    """power that would arrive at alpha 1, over the whole band"""
+    alpha: float = Field(default=0.8, ge=0, le=1)
+    """share of the path loss that is made up for"""
+    reference: ClassVar[str] = "3GPP TS 38.213, Section 7.1.1 (open-loop part)"
+    example: ClassVar[dict[str, Any]] = {"kind": "fractional"}
+
+    def power_w(
+        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
+    ) -> tuple[FloatArray, State]:
+        if gain.shape[1] == 0:
+            return np.full(len(gain), max_power_w), state
+        own = gain[np.arange(len(gain)), np.maximum(serving, 0)]
+        loss_db = -db_from_ratio(own)
+        wanted = w_from_dbm(self.p0_dbm + self.alpha * loss_db)
+        known = (serving >= 0) & np.isfinite(wanted)
+        return np.where(known, np.minimum(wanted, max_power_w), max_power_w), state

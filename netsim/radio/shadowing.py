@@ -71,6 +71,40 @@ class GridField:
         return result
 
 
+@dataclass(frozen=True)
+class _Memoryless:
+    std_db: float
+    n_bs: int
+    rng: Rng
+
+    def __call__(self, position_m: FloatArray, bs: IntArray | None = None) -> FloatArray:
+        known = np.asarray(np.isfinite(position_m).all(axis=1))
+        mm = np.round(np.where(known[:, None], position_m, 0.0) * 1e3).astype(np.int64)
+        place = mm[:, 0] * 2_654_435_761 + mm[:, 1]
+        if bs is None:
+            owner, item = np.tile(np.arange(self.n_bs), len(place)), np.repeat(place, self.n_bs)
+            value = self.rng.normal("iid", owner, item=item).reshape(len(place), self.n_bs)
+            return np.where(known[:, None], self.std_db * value, np.nan)
+        return np.where(known, self.std_db * self.rng.normal("iid", bs, item=place), np.nan)
+
+
+class Independent(Shadowing):
+    """Another Gaussian value at every place: N(0, std^2) per millimetre and base station, without memory.
+
+    The very same millimetre gives the same value again; the next one is independent of it.
+    """
+
+    reference: ClassVar[str] = "log-normal shadowing without spatial correlation, a common simplification"
+    example: ClassVar[dict[str, Any]] = {"kind": "iid"}
+
+    kind: Literal["iid"] = "iid"
+    std_db: float = Field(default=6.0, ge=0)
+    """standard deviation, dB"""
+
+    def field(self, area: Area, n_bs: int, rng: Rng) -> ShadowField:
+        return _Memoryless(self.std_db, n_bs, rng)
+
+
 class Correlated(Shadowing):
     r"""A Gaussian field per base station, independent of the others, with exponential correlation::
 
@@ -103,17 +137,25 @@ class Correlated(Shadowing):
     """standard deviation, dB"""
     decorrelation_m: float = Field(default=50.0, gt=0)
     """distance at which the correlation is 1/e, m"""
+    nlos_std_db: float | None = Field(default=None, gt=0)
+    """standard deviation without line of sight, dB; none: the same"""
     grid_m: float | None = Field(default=None, gt=0)
     """grid spacing, m; none: a tenth of decorrelation_m"""
 
     @model_validator(mode="after")
     def _check_grid(self) -> Self:
+        if self.nlos_std_db is not None and self.std_db == 0:
+            raise ValueError("nlos_std_db: needs a std_db above 0, whose field it scales")
         if self.grid_m is not None and self.grid_m > self.decorrelation_m / 2:
             raise ValueError(
                 f"grid_m: {self.grid_m:g} m cannot resolve decorrelation_m: {self.decorrelation_m:g} m; "
                 f"give at most {self.decorrelation_m / 2:g}, or leave it out"
             )
         return self
+
+    @property
+    def nlos_factor(self) -> float:
+        return 1.0 if self.nlos_std_db is None else self.nlos_std_db / self.std_db
 
     def field(self, area: Area, n_bs: int, rng: Rng) -> GridField:
         """Draw n_bs fields; that of base station b depends on (seed, b) and the area only."""

@@ -7,20 +7,21 @@ where updates are known, in `fl.transmit`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from netsim.part import Part
-from netsim.radio.links import Links
-from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
+
+ComplexArray = npt.NDArray[np.complex128]
 
 
 @dataclass(frozen=True)
 class Payload:
-    """What every UE wants to send: size in bits, real numbers, and the bound of their L2 norm if there is one."""
+    """What a row of the round is: size in bits, real numbers, and the bound of their L2 norm if there is one."""
 
     n_bits: float
     n_numbers: int
@@ -28,19 +29,53 @@ class Payload:
 
 
 @dataclass(frozen=True)
-class Channel:
-    """The uplink of one round, one entry a transmitting row.
+class Cohort:
+    """The UEs that transmit in a round, one entry each.
 
-    power_w, sinr (linear), noise_std (standard deviation added to each number of the update after decoding,
-    in the update's own unit), delay_s, energy_j, decoded (heard, and in time).
+    ue (n,) their indices; serving (n,) base station, -1 for none; gain (n, n_bs) power gain of path loss,
+    shadowing and antennas, linear; fading (n, n_bs, antennas) small-scale amplitude, unit mean power an antenna;
+    power_w (n,); rows (n,) how many rows of the round each sends; downlink_sinr (n,) of its cell, linear;
+    compute_s, compute_j (n,) local training before it can send.
+    """
+
+    ue: IntArray
+    serving: IntArray
+    gain: FloatArray
+    fading: ComplexArray
+    power_w: FloatArray
+    rows: IntArray
+    downlink_sinr: FloatArray
+    compute_s: FloatArray
+    compute_j: FloatArray
+
+    def select(self, index: BoolArray | IntArray) -> Self:
+        """Some of the UEs."""
+        return type(self)(*(getattr(self, f.name)[index] for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class Channel:
+    """The uplink of one round, one entry a transmitting UE (or row, see `rows`).
+
+    power_w; sinr (linear); rate_bps; noise_std (standard deviation added to each number of the update after
+    decoding, in the update's own unit); airtime_s; delay_s from the server's request to the last bit;
+    energy_j of transmission and training; decoded: heard well enough, and in time; late: heard, but after the
+    deadline.
     """
 
     power_w: FloatArray
     sinr: FloatArray
+    rate_bps: FloatArray
     noise_std: FloatArray
+    airtime_s: FloatArray
     delay_s: FloatArray
     energy_j: FloatArray
     decoded: BoolArray
+    late: BoolArray
+
+    def rows(self, index: IntArray) -> Self:
+        """Entries repeated for the rows that a UE sends."""
+        return type(self)(*(getattr(self, f.name)[index] for f in fields(self)))
 
 
 class Uplink(Part):
@@ -48,18 +83,24 @@ class Uplink(Part):
 
     kind: str
 
+    @property
+    def needs_bound(self) -> bool:
+        """Whether a payload without a promised norm bound cannot be sent."""
+        return False
+
     @abstractmethod
-    def plan(self, links: Links, ue: IntArray, power_w: FloatArray, payload: Payload, rng: Rng) -> Channel:
-        """The channel of rows that belong to UEs `ue` (n,), sent with power_w (n,)."""
+    def plan(self, cohort: Cohort, payload: Payload) -> Channel:
+        """The channel of every UE of the cohort."""
 
 
 class Ideal(Uplink):
-    """Everybody is heard at once, without noise, delay or energy: learning without a radio."""
+    """Everybody is heard at once, without noise, airtime or transmit energy: learning without a radio."""
 
     kind: Literal["ideal"] = "ideal"
     reference: ClassVar[str] = "the usual assumption of federated learning papers"
     example: ClassVar[dict[str, Any]] = {"kind": "ideal"}
 
-    def plan(self, links: Links, ue: IntArray, power_w: FloatArray, payload: Payload, rng: Rng) -> Channel:
-        n, zero = len(ue), np.zeros(len(ue))
-        return Channel(power_w, np.full(n, np.inf), zero, zero, zero, np.ones(n, dtype=bool))
+    def plan(self, cohort: Cohort, payload: Payload) -> Channel:
+        n, zero = len(cohort.ue), np.zeros(len(cohort.ue))
+        endless, never = np.full(n, np.inf), np.zeros(n, dtype=bool)
+        return Channel(cohort.power_w, endless, endless, zero, zero, cohort.compute_s, cohort.compute_j, ~never, never)

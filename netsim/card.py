@@ -1,0 +1,69 @@
+"""The channel card: what a run's radio models, how, and what it leaves out. Printed and recorded with every run."""
+
+from __future__ import annotations
+
+from netsim.part import Part
+from netsim.radio.shared_band import SharedBand
+from netsim.setting import WorldSetting
+from netsim.stations import BaseStation
+
+NOT_MODELLED = (
+    "Doppler and fading within a block",
+    "frequency selectivity",
+    "channel estimation errors",
+    "retransmissions and coding",
+    "scheduling and control channels",
+    "antenna correlation",
+)
+"""What no part of this program models yet, whatever the scenario says."""
+
+
+def channel_card(setting: WorldSetting, stations: tuple[BaseStation, ...], replayed: bool) -> dict[str, str]:
+    """Aspect -> how it is modelled, or `not modelled`. `replayed`: RSRP comes from a trace."""
+    radio = setting.radio
+    measured = "read from the trace, not modelled"
+    found = {
+        "carrier": f"{radio.carrier_hz / 1e9:g} GHz",
+        "base stations": f"{len(stations)}" + (f", {_layout(setting)}" if stations else ""),
+        "path loss": measured if replayed else _words(radio.path_loss),
+        "line of sight": measured if replayed else _words(radio.line_of_sight),
+        "shadowing": measured if replayed else _words(radio.shadowing),
+        "RSRP measurement": measured if replayed else f"noise {radio.measurement_noise_db:g} dB, {radio.rsrp_report}",
+        "serving cell": "the strongest" if radio.handover is None else f"handover ({_fields(radio.handover)})",
+        "small-scale fading": _words(radio.fading),
+        "uplink": _words(radio.uplink),
+    }
+    if isinstance(radio.uplink, SharedBand):
+        found |= {
+            "noise": f"{radio.uplink.band_noise_w():.3g} W in {radio.uplink.bandwidth_hz / 1e6:g} MHz",
+            "training": f"{setting.ues.compute_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample",
+            "downlink": "broadcast at the rate of the downlink SINR at full load; its energy is not modelled",
+        }
+    else:
+        found |= {"noise": "not modelled", "uplink interference": "not modelled", "delay and energy": "training only"}
+    return found | {"not modelled": ", ".join(NOT_MODELLED)}
+
+
+def card_lines(card: dict[str, str]) -> list[str]:
+    """The card as a few lines for a terminal."""
+    short = ("path loss", "line of sight", "shadowing", "small-scale fading")
+    return [
+        f"radio: {card['carrier']}, base stations {card['base stations']}; uplink {card['uplink']}",
+        "       " + "; ".join(f"{k} {card[k]}" for k in short),
+        f"       not modelled: {card['not modelled']}",
+    ]
+
+
+def _layout(setting: WorldSetting) -> str:
+    return "listed" if isinstance(setting.base_stations, tuple) else _words(setting.base_stations)
+
+
+def _words(part: Part) -> str:
+    """`kind (field value, ...)` with only what differs from the defaults."""
+    fields = _fields(part)
+    return part.kind_name() + (f" ({fields})" if fields else "")
+
+
+def _fields(part: Part) -> str:
+    values = part.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
+    return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -1,0 +1,151 @@
+"""What stands in a city, and what it stands in the way of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from netsim.city.crossings import TOUCH_M, Lines, Walls, stretches
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Rng
+from netsim.units import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from shapely import STRtree
+
+_DRAWS = 1000  # of a place out of doors, before a city counts as full
+
+
+@dataclass(frozen=True, eq=False)
+class Buildings:
+    """Prisms: `footprint` (n,) valid shapely polygons, holes are courtyards; `height_m` (n,) above ground.
+
+    A wall belongs to the outside: who touches it is not inside, and a link that touches it is not blocked.
+    """
+
+    footprint: npt.NDArray[Any]
+    height_m: FloatArray
+
+    def __post_init__(self) -> None:
+        if len(self.footprint) != len(self.height_m):
+            raise ValueError(f"{len(self.footprint)} footprints have {len(self.height_m)} heights")
+
+    @classmethod
+    def none(cls) -> Buildings:
+        """An empty city."""
+        return cls(np.empty(0, dtype=object), np.empty(0))
+
+    def __len__(self) -> int:
+        return len(self.height_m)
+
+    def inside(self, position_m: FloatArray) -> BoolArray:
+        """Which points (n, 2) are indoors; (n,)."""
+        indoors = np.zeros(len(position_m), dtype=np.bool_)
+        indoors[self._over(position_m)[0]] = True
+        return indoors
+
+    def height_at(self, position_m: FloatArray) -> FloatArray:
+        """Height of the tallest building over each point (n, 2), 0 outdoors; (n,)."""
+        height_m = np.zeros(len(position_m))
+        point, building = self._over(position_m)
+        np.maximum.at(height_m, point, self.height_m[building])
+        return height_m
+
+    def line_of_sight(self, ue_m: FloatArray, bs_m: FloatArray) -> BoolArray:
+        r"""Which links from ue_m (n, 3) to bs_m (m, 3) are free; (n, m).
+
+        Link z(s), 0 <= s <= 1, is blocked iff it is lower than a building somewhere over its footprint::
+
+            min over s in I of z(s) < h,    I the parts of the link inside the footprint
+
+        Both directions are calculated alike, so that the answer is the same to the last bit. An absent UE
+        (NaN) sees nobody.
+        """
+        shape = len(ue_m), len(bs_m)
+        ue, bs = (index.ravel() for index in np.indices(shape))
+        a_m, b_m = _in_order(ue_m[ue], bs_m[bs])
+        present = np.isfinite(a_m).all(axis=1) & np.isfinite(b_m).all(axis=1)
+        return np.asarray((present & ~self._blocked(a_m, b_m)).reshape(shape))
+
+    def clear(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
+        """Which straight ways on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings; (n,)."""
+        return np.isinf(self.first_wall(a_m, b_m)[0])
+
+    def first_wall(self, a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """How far on its way from a_m to b_m (n, 2) each line enters a building, and along which wall.
+
+        Metres (n,), infinite for a clear way, and the direction of the wall (n,) in radians. A line that
+        begins indoors enters at once.
+        """
+        walls = self._walls
+        lines = Lines.between(a_m, b_m, walls)
+        far_m, towards_rad = np.full(len(a_m), np.inf), np.zeros(len(a_m))
+        still = np.flatnonzero(lines.length_m <= TOUCH_M)
+        if len(self) and still.size:
+            far_m[still[self.inside(a_m[still])]] = 0.0
+        for some in stretches(lines, walls, np.zeros((len(a_m), 2)), np.full(len(self), np.inf)):
+            # the nearest is written last, and stays
+            order = np.argsort(-some.from_m, kind="stable")
+            row = some.line[order]
+            along_m = (walls.vertex_m[some.wall + 1] - walls.vertex_m[some.wall])[order]
+            far_m[row], towards_rad[row] = some.from_m[order], np.arctan2(along_m[:, 1], along_m[:, 0])
+        return far_m, towards_rad
+
+    def outdoor(self, area: Area, rng: Rng, what: str, owner: IntArray) -> FloatArray:
+        """A uniform place (n, 2) out of doors for each owner (n,), which depends on no other owner."""
+        position_m = area.sample(rng.uniform(what, owner, (2,)))
+        left = np.flatnonzero(self.inside(position_m))
+        for draw in range(1, _DRAWS):
+            if not left.size:
+                return position_m
+            position_m[left] = area.sample(rng.uniform(what, owner[left], (2,), item=draw))
+            left = left[self.inside(position_m[left])]
+        raise BadInput(f"city: {_DRAWS} random places were all indoors; leave some room between the buildings")
+
+    def _blocked(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
+        """Links (k,) between points (k, 3), in the order of `_in_order`."""
+        blocked = np.zeros(len(a_m), dtype=np.bool_)
+        if not len(self):
+            return blocked
+        lines = Lines.between(a_m[:, :2], b_m[:, :2], self._walls)
+        ends_m = np.stack([a_m[:, 2], b_m[:, 2]], axis=1)
+        for some in stretches(lines, self._walls, ends_m, self.height_m):
+            low_m, high_m = ends_m[some.line].T
+            share = np.stack([some.from_m, some.until_m]) / lines.length_m[some.line]
+            lowest_m = (low_m + (high_m - low_m) * share).min(axis=0)
+            blocked[some.line[lowest_m < self.height_m[some.building]]] = True
+        upright = np.flatnonzero(lines.length_m <= TOUCH_M)
+        blocked[upright] = ends_m[upright].min(axis=1) < self.height_at(a_m[upright, :2])
+        return blocked
+
+    def _over(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:
+        """Every pair of a point and a building over it."""
+        there = np.flatnonzero(np.isfinite(position_m).all(axis=1))
+        if not (len(self) and there.size):
+            return there[:0], there[:0]
+        import shapely
+
+        point, building = self._tree.query(shapely.points(position_m[there]), predicate="within")
+        return there[point], building
+
+    @cached_property
+    def _tree(self) -> STRtree:
+        from shapely import STRtree
+
+        return STRtree(self.footprint)
+
+    @cached_property
+    def _walls(self) -> Walls:
+        return Walls.of(self.footprint)
+
+
+def _in_order(a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The ends (k, 3) of links with the western one first, then the southern one."""
+    east = a_m[:, 0] - b_m[:, 0]
+    swap = ((east > 0) | ((east == 0) & (a_m[:, 1] > b_m[:, 1])))[:, None]
+    return np.where(swap, b_m, a_m), np.where(swap, a_m, b_m)

@@ -1,0 +1,94 @@
+"""A city of equal blocks with streets between them."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from netsim.city.base import City, Span, in_order
+from netsim.city.buildings import Buildings
+from netsim.geometry import Area
+from netsim.rng import Streams
+from netsim.units import FloatArray
+
+_MOST_BLOCKS = 100_000
+
+
+class Grid(City):
+    """Square blocks with streets between them, each block one building.
+
+    Columns and rows are counted from the south-west corner (0, 0)::
+
+        west wall of block (i, j) = street_m + i (block_m + street_m),  south wall likewise from j
+        height ~ U(building_height_m), by block
+
+    Streets run between the blocks and around them. A block that would not fit whole with its street is left
+    out, so that open ground may remain in the north and in the east.
+    """
+
+    reference: ClassVar[str] = "Manhattan grid, ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2: blocks and streets"
+    example: ClassVar[dict[str, Any]] = {"kind": "grid", "width_m": 520, "height_m": 320}
+    offers: ClassVar[frozenset[str]] = frozenset({"buildings", "streets"})
+
+    kind: Literal["grid"] = "grid"
+    width_m: float = Field(gt=0, le=1e6)
+    """east-west side of the area"""
+    height_m: float = Field(gt=0, le=1e6)
+    """north-south side of the area"""
+    block_m: float = Field(default=80.0, gt=0, le=1e5)
+    """side of a block"""
+    street_m: float = Field(default=20.0, gt=0, le=1e4)
+    """width of a street, from wall to wall"""
+    building_height_m: Span = (10.0, 30.0)
+    """lowest and highest building"""
+
+    @field_validator("building_height_m")
+    @classmethod
+    def _heights(cls, value: Span) -> Span:
+        return in_order(value, 0.0, "building")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        columns, rows = self._blocks
+        needed_m = self.block_m + 2 * self.street_m
+        if not columns * rows:
+            raise ValueError(
+                f"no block fits: a block of {self.block_m:g} m between two streets of {self.street_m:g} m needs "
+                f"{needed_m:g} m, the area is {self.width_m:g} x {self.height_m:g} m"
+            )
+        if columns * rows > _MOST_BLOCKS:
+            raise ValueError(
+                f"{columns} x {rows} blocks are more than {_MOST_BLOCKS}: make block_m larger or the area smaller"
+            )
+        return self
+
+    @property
+    def _blocks(self) -> tuple[int, int]:
+        """Columns and rows of blocks."""
+        period_m = self.block_m + self.street_m
+        columns, rows = ((side_m - self.street_m) / period_m for side_m in (self.width_m, self.height_m))
+        return max(0, floor(columns + 1e-9)), max(0, floor(rows + 1e-9))
+
+    def area(self, trace_area: Area | None) -> Area:
+        return Area(0.0, 0.0, self.width_m, self.height_m)
+
+    def buildings(self, area: Area, streams: Streams) -> Buildings:
+        from shapely import box
+
+        columns, rows = self._blocks
+        column, row = (index.ravel() for index in np.indices((columns, rows)))
+        period_m = self.block_m + self.street_m
+        west_m, south_m = self.street_m + column * period_m, self.street_m + row * period_m
+        # a block keeps its height when the city grows
+        unit = streams.at("city.grid").uniform("height", column, item=row)
+        low_m, high_m = self.building_height_m
+        footprint = box(west_m, south_m, west_m + self.block_m, south_m + self.block_m)
+        return Buildings(footprint, low_m + (high_m - low_m) * unit)
+
+    def streets(self) -> tuple[FloatArray, FloatArray]:
+        columns, rows = self._blocks
+        period_m = self.block_m + self.street_m
+        return tuple(self.street_m / 2 + period_m * np.arange(n + 1) for n in (columns, rows))  # type: ignore[return-value]

@@ -1,0 +1,75 @@
+"""Journeys made of legs: walk straight from one place to the next, pause, go on.
+
+The columns of a leg are origin_m, target_m (n_ue, 2), depart_s, arrive_s, pause_until_s and leg (n_ue,). A
+position is calculated from the leg, never from the last position, so the tick length changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import numpy as np
+from pydantic import Strict
+
+from netsim.mobility.base import State
+from netsim.units import FloatArray, IntArray
+
+Range = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; the numbers stay strict
+
+
+def checked_speed(value: Range) -> Range:
+    """The range itself. Raises ValueError unless 0 < low <= high."""
+    low, high = value
+    if not 0 < low <= high:
+        raise ValueError(f"{low:g}, {high:g}: give lowest then highest speed in m/s, both above 0")
+    return value
+
+
+def checked_pause(value: Range) -> Range:
+    """The range itself. Raises ValueError unless 0 <= low <= high."""
+    low, high = value
+    if not 0 <= low <= high:
+        raise ValueError(f"{low:g}, {high:g}: give shortest then longest pause in s, none below 0")
+    return value
+
+
+def between(bounds: Range, unit: FloatArray) -> FloatArray:
+    """Uniform numbers (n,) of (0, 1) mapped onto a range."""
+    return bounds[0] + (bounds[1] - bounds[0]) * unit
+
+
+def walked_on(state: State, t0_s: float, t1_s: float, next_leg: Callable[[State], State]) -> State:
+    """Every UE at t1_s; one that pauses throughout is left alone.
+
+    `next_leg` gives the columns of the following leg to UEs whose pause is over, from their present columns.
+    """
+    state = {name: column.copy() for name, column in state.items()}
+    moving = state["arrive_s"] > t0_s
+    late = np.flatnonzero(state["pause_until_s"] <= t1_s)
+    moving[late] = True
+    while late.size:
+        following = next_leg({name: column[late] for name, column in state.items()})
+        for name, column in following.items():
+            state[name][late] = column
+        late = late[state["pause_until_s"][late] <= t1_s]
+    walk = np.flatnonzero(moving)
+    state["position_m"][walk] = _on_leg(state, walk, t1_s)
+    return state
+
+
+def wake_of_legs_s(state: State, now_s: float) -> float:
+    """The earliest end of a pause when all UEs pause, else now."""
+    if (state["arrive_s"] > now_s).any():
+        return now_s
+    return max(now_s, float(np.min(state["pause_until_s"], initial=np.inf)))
+
+
+def _on_leg(state: State, row: IntArray, time_s: float) -> FloatArray:
+    """Positions (n, 2) at a time within the present leg of the UEs in `row` (n,)."""
+    origin_m, target_m = state["origin_m"][row], state["target_m"][row]
+    depart_s = state["depart_s"][row]
+    walk_s = np.maximum(state["arrive_s"][row] - depart_s, 1e-200)  # a leg of no length is over at once
+    done = np.clip((time_s - depart_s) / walk_s, 0.0, 1.0)[:, None]
+    # this form, not origin + done * way, so that the waypoint itself is met exactly
+    return np.asarray((1.0 - done) * origin_m + done * target_m)

@@ -1,0 +1,164 @@
+"""The Manhattan model: along the streets of a grid, turning at crossings."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from netsim.errors import BadInput
+from netsim.mobility.base import Ground, Mobility, State
+from netsim.mobility.legs import Range, between, checked_pause, checked_speed, wake_of_legs_s, walked_on
+from netsim.observe import Fixes
+from netsim.rng import Rng
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_STEP = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])  # headings east, north, west, south
+_TURN = np.array([0, 1, 3, 2])  # straight on, left, right, back: added to a heading
+_CHANCE = np.array([0.5, 0.25, 0.25, 0.0])  # [important, Sec. III-D]
+
+
+class Manhattan(Mobility):
+    r"""Along the streets of a grid, turning and sometimes pausing at crossings.
+
+    Leg k of UE u goes along the middle of a street from one crossing to the next::
+
+        heading: straight on 0.5, left 0.25, right 0.25,  v ~ U(v_min, v_max)
+        at the crossing, with probability `pause_probability`, a pause ~ U(p_min, p_max)
+
+    Where the city ends the chances of the ways that are left are scaled to 1; at a dead end UEs turn back.
+    UEs start anywhere on a street. The numbers of a leg depend on (seed, u, k) only.
+
+    Departs from the source: no lanes, and nobody slows down for the one ahead.
+    """
+
+    reference: ClassVar[str] = (
+        "[important] Bai, Sadagopan, Helmy, 'IMPORTANT: a framework to systematically analyze the impact of mobility', "
+        "INFOCOM 2003; ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "manhattan"}
+    needs: ClassVar[dict[str, str]] = {"streets": "it walks along the streets of a grid; take city grid"}
+
+    kind: Literal["manhattan"] = "manhattan"
+    speed_m_s: Range = (0.8, 1.6)
+    """lowest and highest speed from one crossing to the next, m/s"""
+    pause_probability: float = Field(default=0.1, ge=0, le=1)
+    """probability of a pause at a crossing"""
+    pause_s: Range = (0.0, 60.0)
+    """shortest and longest pause at a crossing, s"""
+
+    @field_validator("speed_m_s")
+    @classmethod
+    def _check_speed(cls, value: tuple[float, float]) -> tuple[float, float]:
+        return checked_speed(value)
+
+    @field_validator("pause_s")
+    @classmethod
+    def _check_pause(cls, value: tuple[float, float]) -> tuple[float, float]:
+        return checked_pause(value)
+
+    def start(self, ue: IntArray, ground: Ground) -> State:
+        """Everybody is under way at time 0, from a random crossing, a random share of the way to the next.
+
+        position_m, and the columns of a leg; `crossing` (n_ue, 2), to which the leg goes, counted from the
+        south-west; heading (n_ue,), 0 for east, then anticlockwise.
+        """
+        rng, streets = _stream(ground), _streets(ground)
+        unit = rng.uniform("start", ue, (4,))
+        crossing = (unit[:, :2] * _size(streets)).astype(np.int64)
+        open_to = _exists(crossing[:, None] + _STEP, streets)
+        heading = _chosen(open_to.astype(np.float64), unit[:, 2])
+        from_m = _at_m(crossing, streets)
+        target_m = _at_m(crossing + _STEP[heading], streets)
+        origin_m = from_m + unit[:, 3, None] * (target_m - from_m)
+        leg, now_s = np.zeros(len(ue), dtype=np.int64), np.zeros(len(ue))
+        first = self._leg(rng, ue, leg, origin_m, now_s, crossing, heading, streets)
+        return {"position_m": origin_m.copy(), "ue": ue, **first}
+
+    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
+        """Move every UE to t1_s; a UE that pauses throughout is left alone."""
+        rng, streets = _stream(ground), _streets(ground)
+
+        def next_leg(now: State) -> State:
+            ue, leg, crossing = now["ue"], now["leg"] + 1, now["crossing"]
+            heading = _turned(now["heading"], crossing, rng.uniform("turn", ue, item=leg), streets)
+            return self._leg(rng, ue, leg, now["target_m"], now["pause_until_s"], crossing, heading, streets)
+
+        return walked_on(state, t0_s, t1_s, next_leg), Fixes.none()
+
+    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
+        """The earliest end of a pause when all UEs pause, else now."""
+        return wake_of_legs_s(state, now_s)
+
+    def _leg(
+        self,
+        rng: Rng,
+        ue: IntArray,
+        leg: IntArray,
+        origin_m: FloatArray,
+        depart_s: FloatArray,
+        crossing: IntArray,
+        heading: IntArray,
+        streets: Streets,
+    ) -> State:
+        """Columns of leg number `leg` (n,) of UEs `ue` (n,), which begins at or after a crossing (n, 2)."""
+        unit = rng.uniform("leg", ue, (3,), item=leg)
+        following = crossing + _STEP[heading]
+        target_m = _at_m(following, streets)
+        arrive_s = depart_s + np.linalg.norm(target_m - origin_m, axis=1) / between(self.speed_m_s, unit[:, 0])
+        pauses = unit[:, 1] < self.pause_probability
+        return {
+            "origin_m": origin_m,
+            "target_m": target_m,
+            "depart_s": depart_s,
+            "arrive_s": arrive_s,
+            "pause_until_s": arrive_s + np.where(pauses, between(self.pause_s, unit[:, 2]), 0.0),
+            "leg": leg,
+            "crossing": following,
+            "heading": heading,
+        }
+
+
+Streets = tuple[FloatArray, FloatArray]
+
+
+def _stream(ground: Ground) -> Rng:
+    return ground.streams.at("mobility.manhattan")
+
+
+def _streets(ground: Ground) -> Streets:
+    """The streets of the ground, which must cross somewhere."""
+    streets = ground.streets
+    if streets is None or min(map(len, streets)) < 1 or max(map(len, streets)) < 2:
+        raise BadInput("mobility: manhattan needs streets that cross; take city grid")
+    return streets
+
+
+def _size(streets: Streets) -> IntArray:
+    """Crossings from west to east, and from south to north (2,)."""
+    return np.array([len(streets[0]), len(streets[1])])
+
+
+def _exists(crossing: IntArray, streets: Streets) -> BoolArray:
+    """Which crossings (..., 2) the city has."""
+    return np.asarray(((crossing >= 0) & (crossing < _size(streets))).all(axis=-1))
+
+
+def _at_m(crossing: IntArray, streets: Streets) -> FloatArray:
+    """Where crossings (n, 2) are (n, 2)."""
+    return np.stack([streets[0][crossing[:, 0]], streets[1][crossing[:, 1]]], axis=1)
+
+
+def _turned(heading: IntArray, crossing: IntArray, unit: FloatArray, streets: Streets) -> IntArray:
+    """The next heading (n,) of UEs that arrive at crossings (n, 2)."""
+    following = (heading[:, None] + _TURN) % 4  # (n, 4)
+    weight = _CHANCE * _exists(crossing[:, None] + _STEP[following], streets)
+    weight[weight.sum(axis=1) == 0] = [0.0, 0.0, 0.0, 1.0]
+    return np.asarray(following[np.arange(len(unit)), _chosen(weight, unit)])
+
+
+def _chosen(weight: FloatArray, unit: FloatArray) -> IntArray:
+    """An index (n,) with probability in proportion to weight (n, k), by inversion of unit (n,)."""
+    edge = np.cumsum(weight, axis=1)
+    return np.asarray((edge <= (unit * edge[:, -1])[:, None]).sum(axis=1))

@@ -1,0 +1,103 @@
+"""The fading slot: small-scale fading of every link, constant within a block."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from netsim.part import Part
+from netsim.radio.uplink import ComplexArray
+from netsim.rng import Rng
+from netsim.units import IntArray
+
+_MAX_BS = 1 << 20  # so that a UE and a base station make one stable id
+
+
+class Fading(Part):
+    """Draws amplitudes of unit mean power per antenna, from numbers of each (UE, base station) pair's own."""
+
+    kind: str
+
+    @abstractmethod
+    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
+        """Amplitudes (n, n_bs, antennas) of the UEs (n,) in a block."""
+
+    @abstractmethod
+    def block_index(self, round_: int, time_s: float) -> int:
+        """Which block a round at a time belongs to."""
+
+
+class NoFading(Fading):
+    """One antenna, amplitude 1."""
+
+    kind: Literal["none"] = "none"
+    reference: ClassVar[str] = "path loss and shadowing alone"
+    example: ClassVar[dict[str, Any]] = {"kind": "none"}
+
+    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
+        return np.ones((len(ue), n_bs, 1), dtype=np.complex128)
+
+    def block_index(self, round_: int, time_s: float) -> int:
+        return 0
+
+
+class _Block(Fading):
+    """Fading that holds for a block: the whole run, a round, or a time."""
+
+    antennas: int = Field(default=1, ge=1, le=1024)
+    """antennas of the base station"""
+    block: Literal["run", "round"] | float = "round"
+    """how long a draw holds: the whole run, a round, or so many seconds"""
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        if isinstance(self.block, float) and not self.block > 0:
+            raise ValueError(f"block: a time must be > 0 s, got {self.block:g}")
+        return self
+
+    def block_index(self, round_: int, time_s: float) -> int:
+        if isinstance(self.block, float):
+            return int(time_s // self.block)
+        return round_ if self.block == "round" else 0
+
+    def _scattered(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
+        """CN(0, 1) entries (n, n_bs, antennas)."""
+        pair = (ue[:, None] * _MAX_BS + np.arange(n_bs)).reshape(-1)
+        parts = rng.normal("fading", pair, (self.antennas, 2), item=block)
+        return np.asarray((parts[..., 0] + 1j * parts[..., 1]).reshape(len(ue), n_bs, self.antennas) / np.sqrt(2.0))
+
+
+class Rayleigh(_Block):
+    """No line of sight: every antenna's amplitude is CN(0, 1), independent of the others."""
+
+    kind: Literal["rayleigh"] = "rayleigh"
+    reference: ClassVar[str] = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
+    example: ClassVar[dict[str, Any]] = {"kind": "rayleigh"}
+
+    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
+        return self._scattered(ue, n_bs, block, rng)
+
+
+class Rician(_Block):
+    """A steady wave of relative power K beside scattered ones: sqrt(K/(K+1)) e^(j phi) + CN(0, 1/(K+1)).
+
+    The steady wave meets a half-wavelength array at a random angle, so antenna a has phase phi + a psi.
+    """
+
+    kind: Literal["rician"] = "rician"
+    k_db: float = Field(default=9.0, ge=-40, le=60)
+    """power of the steady wave over that of the scattered ones"""
+    reference: ClassVar[str] = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"
+    example: ClassVar[dict[str, Any]] = {"kind": "rician"}
+
+    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
+        k = 10.0 ** (self.k_db / 10.0)
+        pair = (ue[:, None] * _MAX_BS + np.arange(n_bs)).reshape(-1)
+        unit = rng.uniform("steady", pair, (2,), item=block).reshape(len(ue), n_bs, 2)
+        phase, angle = 2 * np.pi * unit[..., 0], np.pi * np.cos(np.pi * unit[..., 1])
+        steady = np.exp(1j * (phase[..., None] + angle[..., None] * np.arange(self.antennas)))
+        scattered = self._scattered(ue, n_bs, block, rng)
+        return np.asarray(np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * scattered)

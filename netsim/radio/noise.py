@@ -1,0 +1,49 @@
+r"""Thermal noise, and symbol error rates with their exact inverses.
+
+With Q the Gaussian tail and g the symbol SNR [Proakis and Salehi, Digital Communications, 5th ed., Section 4.3]:
+
+    bpsk   SER = Q(sqrt(2 g))
+    qpsk   SER = 2 q - q^2,                q = Q(sqrt(g))
+    16qam  SER = 1 - (1 - 3/2 q)^2,        q = Q(sqrt(g / 5))
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from netsim.units import BOLTZMANN_J_K, FloatArray, ratio_from_db
+
+Modulation = Literal["bpsk", "qpsk", "16qam"]
+_TEMPERATURE_K = 290.0
+
+
+def noise_w(bandwidth_hz: float, noise_figure_db: float) -> float:
+    """Thermal noise k T B at 290 K times the noise figure, in watts."""
+    return float(BOLTZMANN_J_K * _TEMPERATURE_K * bandwidth_hz * ratio_from_db(noise_figure_db))
+
+
+def ser(snr: npt.ArrayLike, modulation: Modulation) -> FloatArray:
+    """Symbol error rate at a symbol SNR (linear)."""
+    from scipy.special import ndtr
+
+    snr = np.asarray(snr, dtype=np.float64)
+    if modulation == "bpsk":
+        return np.asarray(ndtr(-np.sqrt(2 * snr)))
+    if modulation == "qpsk":
+        q = ndtr(-np.sqrt(snr))
+        return np.asarray(2 * q - q * q)
+    q = 1.5 * ndtr(-np.sqrt(snr / 5))
+    return np.asarray(2 * q - q * q)
+
+
+def threshold(error_rate: float, modulation: Modulation) -> float:
+    """The symbol SNR (linear) at which `ser` is error_rate: its exact inverse."""
+    from scipy.special import ndtri
+
+    if modulation == "bpsk":
+        return float(ndtri(error_rate) ** 2 / 2)
+    q = 1.0 - np.sqrt(1.0 - error_rate)
+    return float(ndtri(q) ** 2) if modulation == "qpsk" else float(5 * ndtri(q / 1.5) ** 2)

@@ -1,0 +1,41 @@
+"""Orthogonal multiple access: every UE of a cell on its own part of the band, for comparison with NOMA."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from netsim.radio.shared_band import SharedBand
+from netsim.radio.uplink import Channel, Cohort, Payload
+
+
+class Oma(SharedBand):
+    r"""The band of a cell divided equally among its m UEs, all at once (FDMA), maximum-ratio combining.
+
+        gamma_k = x_k ||h_k||^2 / (N / m + I),    rate_k = (B / m) log2(1 + gamma_k)
+
+    with N the noise of the whole band. Nobody of the same cell interferes. With `interference: all`, I is what UEs
+    of other cells bring into the UE's share: their mean received power an antenna, spread evenly over the band.
+    """
+
+    kind: Literal["oma"] = "oma"
+    reference: ClassVar[str] = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.1"
+    example: ClassVar[dict[str, Any]] = {"kind": "oma", "norm_bound": 1.0}
+
+    def plan(self, cohort: Cohort, payload: Payload) -> Channel:
+        n, own = np.arange(len(cohort.ue)), np.maximum(cohort.serving, 0)
+        has = cohort.serving >= 0
+        strength = cohort.gain[n, own] * (np.abs(cohort.fading[n, own]) ** 2).sum(axis=-1)
+        n_bs = cohort.gain.shape[1]
+        sharing = np.maximum(np.bincount(cohort.serving[has], minlength=n_bs), 1)[own]
+        noise = self.band_noise_w() / sharing
+        if self.interference == "all":
+            power = np.abs(cohort.fading) ** 2
+            arrives = cohort.power_w[:, None] * cohort.gain * power.mean(axis=-1) * has[:, None]
+            away = np.arange(n_bs) != cohort.serving[:, None]
+            noise = noise + (arrives * away).sum(axis=0)[own] / sharing
+        sinr = np.where(has, cohort.power_w * strength / noise, 0.0)
+        sinr = np.where(np.isfinite(sinr), sinr, 0.0)
+        rate = self.bandwidth_hz / sharing * self.efficiency(sinr)
+        return self.outcome(cohort, payload, sinr, rate, np.zeros(len(n)))

@@ -1,0 +1,101 @@
+r"""What NOMA and OMA have in common: a band, noise, a deadline, selection, and noise on the decoded numbers.
+
+Analog reading of an update: numbers s = u / rho with the fixed, data-independent rho = C / sqrt(q) (C the bound of
+the update's norm, q its length) have mean square at most 1, so after decoding with SINR gamma each number of the
+update carries independent noise of
+
+    sigma_ch = rho / sqrt(gamma) = C / sqrt(q gamma)        [LAPA, Eqs. 4-5; normalisation resolved]
+
+(two reals travel on one complex symbol, and taking real parts halves signal and noise alike).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from netsim.radio.noise import noise_w, threshold
+from netsim.radio.uplink import Channel, Cohort, Payload, Uplink
+from netsim.units import BoolArray, FloatArray, ratio_from_db
+
+
+class SharedBand(Uplink):
+    """Fields and laws of an uplink over a band that cells share."""
+
+    bandwidth_hz: float = Field(default=20e6, gt=0, le=1e11)
+    """band of a cell"""
+    noise_figure_db: float = Field(default=6.0, ge=0, le=40)
+    """of the base station's receiver"""
+    noise_w: float | None = Field(default=None, gt=0)
+    """noise power in the band; none: thermal noise (290 K) times the noise figure"""
+    interference: Literal["none", "intra", "all"] = "all"
+    """who disturbs whom: nobody, UEs of the same cell, or those of other cells too"""
+    decoding: Literal["noisy", "error-free"] = "noisy"
+    """noisy: analog, channel noise stays on the decoded update; error-free: digital, what is in time is exact"""
+    norm_bound: float | None = Field(default=None, gt=0)
+    """largest L2 norm of a payload, where no clip promises one (noisy decoding needs it)"""
+    deadline_s: float | None = Field(default=None, gt=0)
+    """longest turn from the server's request to the last bit; later updates are lost; none: no limit"""
+    max_ser: float | None = Field(default=None, gt=0, lt=0.75)
+    """largest symbol error rate of a UE that is selected; none: all are"""
+    modulation: Literal["bpsk", "qpsk", "16qam"] = "qpsk"
+    """of that symbol error rate"""
+    max_bps_per_hz: float = Field(default=8.0, gt=0, le=20)
+    """largest spectral efficiency that modulation and coding reach"""
+
+    @property
+    def needs_bound(self) -> bool:
+        return self.decoding == "noisy" and self.norm_bound is None
+
+    def band_noise_w(self) -> float:
+        """Noise power in the whole band."""
+        return self.noise_w if self.noise_w is not None else noise_w(self.bandwidth_hz, self.noise_figure_db)
+
+    def outcome(
+        self, cohort: Cohort, payload: Payload, sinr: FloatArray, rate_bps: FloatArray, wait_s: FloatArray
+    ) -> Channel:
+        """Delays, energy, noise and who is heard, from SINR and rate (n,) and the wait for one's turn (n,)."""
+        bits = np.asarray(payload.n_bits * cohort.rows, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            airtime = np.where(rate_bps > 0, bits / rate_bps, np.inf)
+        delay = self._downlink_s(cohort, bits) + cohort.compute_s + wait_s + airtime
+        heard = (sinr > 0) & np.isfinite(airtime) & self._selected(sinr)
+        late = heard & (delay > (np.inf if self.deadline_s is None else self.deadline_s))
+        return Channel(
+            power_w=cohort.power_w,
+            sinr=sinr,
+            rate_bps=rate_bps,
+            noise_std=self._noise_std(payload, sinr),
+            airtime_s=airtime,
+            delay_s=delay,
+            energy_j=np.where(np.isfinite(airtime), cohort.power_w * airtime, 0.0) + cohort.compute_j,
+            decoded=heard & ~late,
+            late=late,
+        )
+
+    def _downlink_s(self, cohort: Cohort, bits: FloatArray) -> FloatArray:
+        """Time to broadcast as many bits to each UE over the same width of band."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(bits / (self.bandwidth_hz * self.efficiency(cohort.downlink_sinr)))
+
+    def efficiency(self, sinr: FloatArray) -> FloatArray:
+        """Shannon's log2(1 + SINR), bit/s/Hz, up to what modulation reaches."""
+        return np.minimum(np.log2(1.0 + sinr), self.max_bps_per_hz)
+
+    def _selected(self, sinr: FloatArray) -> BoolArray:
+        """UEs below the largest symbol error rate; the best one stays when nobody is."""
+        if self.max_ser is None or len(sinr) == 0:
+            return np.ones(len(sinr), dtype=bool)
+        passed = sinr >= threshold(self.max_ser, self.modulation)
+        return np.asarray(passed if passed.any() else sinr == sinr.max())
+
+    def _noise_std(self, payload: Payload, sinr: FloatArray) -> FloatArray:
+        if self.decoding == "error-free":
+            return np.zeros(len(sinr))
+        bound = payload.norm_bound if payload.norm_bound is not None else self.norm_bound
+        if bound is None:
+            raise ValueError("noisy decoding needs the bound of the payload's norm")
+        rho = bound / np.sqrt(payload.n_numbers)
+        return np.asarray(rho / np.sqrt(np.maximum(sinr, ratio_from_db(-300.0))))

@@ -1,0 +1,92 @@
+"""The line-of-sight slot: which links see each other."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from netsim.geometry import Area
+from netsim.part import Part
+from netsim.radio.base import Pairs, PathLoss, ShadowField
+from netsim.radio.shadowing import Correlated
+from netsim.rng import Rng
+from netsim.units import BoolArray, FloatArray
+
+SightLaw = Callable[[Pairs, FloatArray], BoolArray]
+"""(pairs, position_m (n, 2)) -> line of sight (n, n_bs)."""
+Geometry = Callable[[FloatArray], BoolArray]
+"""position_m (n, 2) -> line of sight (n, n_bs) past the city's buildings."""
+
+
+class Sight(Part):
+    """Decides line of sight."""
+
+    kind: str
+    needs_of_law: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+        """The law of one city, drawn once."""
+
+
+class Always(Sight):
+    """Every link is in line of sight."""
+
+    kind: Literal["always"] = "always"
+    reference: ClassVar[str] = "open field"
+    example: ClassVar[dict[str, Any]] = {"kind": "always"}
+
+    def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+        return lambda pairs, position_m: np.ones(pairs.distance_2d_m.shape, dtype=bool)
+
+
+class Never(Sight):
+    """No link is in line of sight."""
+
+    kind: Literal["never"] = "never"
+    reference: ClassVar[str] = "worst case"
+    example: ClassVar[dict[str, Any]] = {"kind": "never"}
+
+    def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+        return lambda pairs, position_m: np.zeros(pairs.distance_2d_m.shape, dtype=bool)
+
+
+class ByGeometry(Sight):
+    """A link sees its base station unless a building of the city stands in its way."""
+
+    kind: Literal["geometry"] = "geometry"
+    reference: ClassVar[str] = "ray between the antennas against footprints and heights"
+    example: ClassVar[dict[str, Any]] = {"kind": "geometry"}
+    needs: ClassVar[dict[str, str]] = {"buildings": "without any, every link is in sight: take kind always"}
+
+    def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+        return lambda pairs, position_m: geometry(position_m)
+
+
+class ByProbability(Sight):
+    """Line of sight with the path loss law's own probability, the same at the same place on every day.
+
+    A link at distance d is in sight where U(place, base station) < P_LOS(d), with U uniform and spatially
+    correlated: the normal distribution function of a Gaussian field with exponential correlation.
+    """
+
+    kind: Literal["probability"] = "probability"
+    decorrelation_m: float = Field(default=50.0, gt=0, le=1e5)
+    """distance over which the state of sight persists"""
+    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Table 7.4.2-1; spatial consistency after Section 7.6.3.3"
+    example: ClassVar[dict[str, Any]] = {"kind": "probability"}
+    needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
+
+    def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+        field: ShadowField = Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m).field(area, n_bs, rng)
+
+        def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
+            from scipy.special import ndtr
+
+            return np.asarray(ndtr(field(position_m)) < path_loss.los_probability(pairs))
+
+        return law

@@ -1,0 +1,175 @@
+r"""3GPP TR 38.901 V17.0.0: path loss (Table 7.4.1-1) and line-of-sight probability (Table 7.4.2-1).
+
+Distances in m, carrier f_c in GHz inside the formulas. The tables hold from d_2D = 10 m; nearer links take the
+loss at 10 m. NLOS is max(PL_LOS, PL'_NLOS). Beyond the largest tabulated distance the formulas are extrapolated.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from netsim.errors import BadInput
+from netsim.radio.base import Pairs, PathLoss
+from netsim.units import SPEED_OF_LIGHT_M_S, FloatArray
+
+MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
+
+
+class _Scenario(PathLoss):
+    """What the three scenarios share: both states of sight, one distance floor, ranges of validity."""
+
+    needs_sight: ClassVar[bool] = True
+    offers: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
+    carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 100.0)
+    ue_heights_m: ClassVar[tuple[float, float]] = (1.5, 22.5)
+    bs_heights_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
+
+    def check(self, carrier_hz: float, ue_height_m: float, bs_height_m: FloatArray) -> None:
+        name = f"world.radio.path_loss: {self.kind_name()}"
+        low, high = self.carrier_ghz
+        if not low <= carrier_hz / 1e9 <= high:
+            raise BadInput(f"{name} holds for carriers of {low:g} to {high:g} GHz, got {carrier_hz / 1e9:g} GHz")
+        low, high = self.ue_heights_m
+        if not low <= ue_height_m <= high:
+            raise BadInput(f"{name} holds for UE heights of {low:g} to {high:g} m, got {ue_height_m:g} m")
+        low, high = self.bs_heights_m
+        wrong = bs_height_m[(bs_height_m < low) | (bs_height_m > high)]
+        if len(wrong):
+            raise BadInput(
+                f"{name} holds for base stations {low:g} to {high:g} m high, got {wrong[0]:g} m; set height_m, or take "
+                "another law"
+            )
+
+    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        rise = pairs.bs_height_m - pairs.ue_height_m
+        near = pairs.distance_2d_m < MIN_2D_M
+        distance = np.where(near, np.sqrt(MIN_2D_M**2 + rise**2), pairs.distance_3d_m)
+        decades = np.log10(distance)
+        los = self._los(distance, decades, pairs, carrier_hz)
+        if pairs.los is not None and pairs.los.all():
+            return los
+        nlos = np.maximum(los, self._nlos(decades, pairs, carrier_hz / 1e9))
+        return nlos if pairs.los is None else np.asarray(np.where(pairs.los, los, nlos))
+
+    @abstractmethod
+    def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        """PL_LOS from the 3D distance and its log10."""
+
+    @abstractmethod
+    def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
+        """PL'_NLOS from log10 of the 3D distance."""
+
+
+def _two_slopes(
+    first: float, near: float, last: float, decades: FloatArray, pairs: Pairs, carrier_hz: float
+) -> FloatArray:
+    """PL1 = first + near log10 d + 20 log10 f up to the breakpoint, PL2 with slope 40 beyond it.
+
+    d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - 1 m (the table's h_E; for UMa and UEs above 13 m
+    the table draws h_E at random: 1 m is taken there too).
+    """
+    rise = pairs.bs_height_m - pairs.ue_height_m
+    frequency = 20.0 * np.log10(carrier_hz / 1e9)
+    breakpoint_m = 4.0 * (pairs.bs_height_m - 1.0) * (pairs.ue_height_m - 1.0) * carrier_hz / SPEED_OF_LIGHT_M_S
+    near_db = first + near * decades + frequency
+    far_db = first + 40.0 * decades + frequency - last * np.log10(breakpoint_m**2 + rise**2)
+    return np.asarray(np.where(pairs.distance_2d_m <= breakpoint_m, near_db, far_db))
+
+
+def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
+    """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m."""
+    share = np.minimum(1.0, 18.0 / np.maximum(distance_m, 1e-9))
+    return np.asarray(share + np.exp(-distance_m / decay_m) * (1.0 - share))
+
+
+class UrbanMacro(_Scenario):
+    """3GPP TR 38.901 UMa: base stations above the roofs, 25 m."""
+
+    kind: Literal["uma"] = "uma"
+    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
+    example: ClassVar[dict[str, Any]] = {"kind": "uma"}
+    bs_heights_m: ClassVar[tuple[float, float]] = (20.0, 30.0)
+
+    def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        return _two_slopes(28.0, 22.0, 9.0, decades, pairs, carrier_hz)
+
+    def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
+        return np.asarray(13.54 + 39.08 * decades + 20.0 * np.log10(carrier_ghz) - 0.6 * (pairs.ue_height_m - 1.5))
+
+    def los_probability(self, pairs: Pairs) -> FloatArray:
+        d = pairs.distance_2d_m
+        found = _urban_sight(d, 63.0)
+        if pairs.ue_height_m > 13.0:
+            c = ((min(pairs.ue_height_m, 23.0) - 13.0) / 10.0) ** 1.5
+            high = 1.0 + c * 1.25 * (d / 100.0) ** 3 * np.exp(-d / 150.0)
+            found = np.where(d <= 18.0, 1.0, np.minimum(found * high, 1.0))
+        return found
+
+
+class UrbanMicro(_Scenario):
+    """3GPP TR 38.901 UMi street canyon: base stations below the roofs, 10 m."""
+
+    kind: Literal["umi"] = "umi"
+    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
+    example: ClassVar[dict[str, Any]] = {"kind": "umi"}
+    bs_heights_m: ClassVar[tuple[float, float]] = (5.0, 20.0)
+
+    def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        return _two_slopes(32.4, 21.0, 9.5, decades, pairs, carrier_hz)
+
+    def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
+        return np.asarray(22.4 + 35.3 * decades + 21.3 * np.log10(carrier_ghz) - 0.3 * (pairs.ue_height_m - 1.5))
+
+    def los_probability(self, pairs: Pairs) -> FloatArray:
+        return _urban_sight(pairs.distance_2d_m, 36.0)
+
+
+class RuralMacro(_Scenario):
+    """3GPP TR 38.901 RMa: high masts over villages and fields."""
+
+    kind: Literal["rma"] = "rma"
+    building_height_m: float = Field(default=5.0, ge=5, le=50)
+    """average height of buildings (h of the table)"""
+    street_width_m: float = Field(default=20.0, ge=5, le=50)
+    """average width of streets (W of the table)"""
+
+    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
+    example: ClassVar[dict[str, Any]] = {"kind": "rma"}
+    carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 30.0)
+    ue_heights_m: ClassVar[tuple[float, float]] = (1.0, 10.0)
+    bs_heights_m: ClassVar[tuple[float, float]] = (10.0, 150.0)
+
+    def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        breakpoint_m = 2.0 * np.pi * pairs.bs_height_m * pairs.ue_height_m * carrier_hz / SPEED_OF_LIGHT_M_S
+        near = self._near(distance, decades, carrier_hz / 1e9)
+        edge = np.maximum(breakpoint_m, MIN_2D_M)
+        far = self._near(edge, np.log10(edge), carrier_hz / 1e9) + 40.0 * (decades - np.log10(edge))
+        return np.asarray(np.where(pairs.distance_2d_m <= breakpoint_m, near, far))
+
+    def _near(self, distance: FloatArray, decades: FloatArray, carrier_ghz: float) -> FloatArray:
+        h = self.building_height_m
+        return np.asarray(
+            20.0 * np.log10(40.0 * np.pi * carrier_ghz / 3.0)
+            + (20.0 + min(0.03 * h**1.72, 10.0)) * decades
+            - min(0.044 * h**1.72, 14.77)
+            + 0.002 * np.log10(h) * distance
+        )
+
+    def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
+        h, w, mast = self.building_height_m, self.street_width_m, np.log10(pairs.bs_height_m)
+        return np.asarray(
+            161.04
+            - 7.1 * np.log10(w)
+            + 7.5 * np.log10(h)
+            - (24.37 - 3.7 * (h / pairs.bs_height_m) ** 2) * mast
+            + (43.42 - 3.1 * mast) * (decades - 3.0)
+            + 20.0 * np.log10(carrier_ghz)
+            - (3.2 * np.log10(11.75 * pairs.ue_height_m) ** 2 - 4.97)
+        )
+
+    def los_probability(self, pairs: Pairs) -> FloatArray:
+        return np.exp(-np.maximum(pairs.distance_2d_m - 10.0, 0.0) / 1000.0)

@@ -1,0 +1,209 @@
+"""Base stations: a list, a hexagonal layout, or a file of cells."""
+
+from __future__ import annotations
+
+import csv
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.part import OneOf, Part
+
+_MOST = 10_000  # base stations of a layout; more is a slip of the pen
+_CSV_BYTES = 500 * 2**20
+
+
+class BaseStation(Part):
+    """One cell: an antenna at a place."""
+
+    name: str = Field(min_length=1, max_length=60)
+    """name of the cell in records"""
+    at_m: tuple[float, float]
+    """position east and north"""
+    height_m: float = Field(default=25.0, ge=0, le=1000)
+    """antenna height above ground"""
+    power_dbm: float = Field(default=15.0, ge=-30, le=70)
+    """reference-signal power per resource element, without the antenna pattern's gain: what RSRP counts"""
+    azimuth_deg: float | None = Field(default=None, ge=0, lt=360)
+    """where a sector antenna points, clockwise from north; none: the same in all directions"""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the local plane touches the globe; None for a plane of its own."""
+
+    lat: float
+    lon: float
+
+
+class Layout(Part):
+    """Makes base stations for an area."""
+
+    kind: str
+
+    @abstractmethod
+    def stations(self, area: Area, origin: Origin | None) -> tuple[BaseStation, ...]:
+        """The base stations; raises BadInput with one line when there can be none."""
+
+
+class Hexagonal(Layout):
+    """Sites on a hexagonal lattice through the middle of the area, as in 3GPP's reference layouts.
+
+    With three sectors a site has three cells that point 30, 150 and 270 degrees from north.
+    """
+
+    kind: Literal["hexagonal"] = "hexagonal"
+    inter_site_m: float = Field(default=500.0, gt=0, le=1e6)
+    """distance between neighbouring sites"""
+    sectors: Literal[1, 3] = 1
+    """cells of a site"""
+    height_m: float = Field(default=25.0, ge=0, le=1000)
+    """antenna height above ground"""
+    power_dbm: float = Field(default=15.0, ge=-30, le=70)
+    """reference-signal power per resource element"""
+
+    reference: ClassVar[str] = "3GPP TR 38.901, Table 7.8-1 (layout)"
+    example: ClassVar[dict[str, Any]] = {"kind": "hexagonal", "inter_site_m": 300}
+
+    def stations(self, area: Area, origin: Origin | None) -> tuple[BaseStation, ...]:
+        step = np.array([[self.inter_site_m, 0.0], [self.inter_site_m / 2, self.inter_site_m * math.sqrt(3) / 2]])
+        rows = math.ceil(float(area.side_m[1]) / step[1, 1] / 2) + 1
+        columns = math.ceil(float(area.side_m[0]) / self.inter_site_m / 2) + 1 + rows
+        if (2 * rows + 1) * (2 * columns + 1) > 100 * _MOST:
+            raise BadInput(f"base_stations: inter_site_m {self.inter_site_m:g} fills the area with too many sites")
+        j, i = np.meshgrid(np.arange(-rows, rows + 1), np.arange(-columns, columns + 1), indexing="ij")
+        sites = area.centre_m + i.reshape(-1, 1) * step[0] + j.reshape(-1, 1) * step[1]
+        sites = sites[area.contains(sites)]
+        if len(sites) * self.sectors > _MOST:
+            raise BadInput(
+                f"base_stations: inter_site_m {self.inter_site_m:g} makes {len(sites) * self.sectors} cells, at most "
+                f"{_MOST} are possible; take a larger distance"
+            )
+        return tuple(self._cell(k, site, s) for k, site in enumerate(sites) for s in range(self.sectors))
+
+    def _cell(self, k: int, site: Any, sector: int) -> BaseStation:
+        return BaseStation(
+            name=f"site{k}" if self.sectors == 1 else f"site{k}.{sector}",
+            at_m=(float(site[0]), float(site[1])),
+            height_m=self.height_m,
+            power_dbm=self.power_dbm,
+            azimuth_deg=None if self.sectors == 1 else 30.0 + 120.0 * sector,
+        )
+
+
+class CellFile(Layout):
+    """Cells of a CSV with OpenCelliD's columns (radio, mcc, net, area, cell, lon, lat, ...).
+
+    Longitude and latitude are projected onto the local plane; without a replayed trace give the plane's origin.
+    Cells outside the area are left out. The file says nothing of heights and powers: all cells share them.
+    """
+
+    kind: Literal["cell-file"] = "cell-file"
+    file: str = Field(min_length=1)
+    """path of the CSV"""
+    radio: str | None = None
+    """only this technology, as the file writes it (GSM, UMTS, LTE, NR); none: all"""
+    origin_lat: float | None = Field(default=None, ge=-90, le=90)
+    """latitude of the plane's (0, 0); none: as the replayed trace has it"""
+    origin_lon: float | None = Field(default=None, ge=-180, le=180)
+    """longitude of the plane's (0, 0)"""
+    height_m: float = Field(default=25.0, ge=0, le=1000)
+    """antenna height of every cell"""
+    power_dbm: float = Field(default=15.0, ge=-30, le=70)
+    """reference-signal power of every cell"""
+
+    reference: ClassVar[str] = "OpenCelliD database format, wiki.opencellid.org"
+    example: ClassVar[dict[str, Any]] = {"kind": "cell-file", "file": "cells.csv"}
+
+    def stations(self, area: Area, origin: Origin | None) -> tuple[BaseStation, ...]:
+        if self.origin_lat is not None and self.origin_lon is not None:
+            origin = Origin(self.origin_lat, self.origin_lon)
+        if origin is None:
+            raise BadInput(
+                f"{self.file}: where is the plane's origin? give base_stations.origin_lat and origin_lon "
+                "(a replayed trace with longitudes brings its own)"
+            )
+        names, lon, lat = _read_cells(Path(self.file), self.radio)
+        at = _project(np.array(lon), np.array(lat), origin)
+        inside = np.flatnonzero(area.contains(at))
+        if not 0 < len(inside) <= _MOST:
+            raise BadInput(
+                f"{self.file}: {len(inside)} of its {len(names)} cells lie in the area (1 to {_MOST} are usable); "
+                "check the file's region and the origin"
+            )
+        return tuple(
+            BaseStation(
+                name=names[k], at_m=(float(at[k, 0]), float(at[k, 1])), height_m=self.height_m, power_dbm=self.power_dbm
+            )
+            for k in inside
+        )
+
+
+LAYOUTS = OneOf("layout", Hexagonal, CellFile)
+
+
+def default_layout(area: Area) -> Hexagonal:
+    """For a trace without signals: sites 500 m apart, or further so that there are not many more than 30."""
+    per_site = float(np.prod(area.side_m)) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
+    return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))
+
+
+def _project(lon: Any, lat: Any, origin: Origin) -> Any:
+    """Degrees to metres east and north of the origin (azimuthal equidistant, WGS84): (n, 2)."""
+    from pyproj import CRS, Transformer
+
+    plane = CRS.from_proj4(f"+proj=aeqd +lat_0={origin.lat} +lon_0={origin.lon} +datum=WGS84")
+    x, y = Transformer.from_crs("EPSG:4326", plane, always_xy=True).transform(lon, lat)
+    return np.stack([x, y], axis=-1).reshape(-1, 2)
+
+
+def _read_cells(path: Path, radio: str | None) -> tuple[list[str], list[float], list[float]]:
+    """Names, longitudes and latitudes; one line for whatever is wrong."""
+    try:
+        if path.stat().st_size > _CSV_BYTES:
+            raise BadInput(f"{path}: larger than {_CSV_BYTES // 2**20} MB; cut it to the region first")
+        with path.open(newline="", encoding="utf-8-sig") as f:
+            return _cells(path, csv.DictReader(f), radio)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); check base_stations.file") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"{path}: not a CSV text file ({error})") from None
+
+
+def _cells(path: Path, rows: csv.DictReader[str], radio: str | None) -> tuple[list[str], list[float], list[float]]:
+    wanted = ("radio", "mcc", "net", "area", "cell", "lon", "lat")
+    missing = [c for c in wanted if c not in (rows.fieldnames or [])]
+    if missing:
+        raise BadInput(
+            f"{path}:1: no column {missing[0]!r}; OpenCelliD files start with radio,mcc,net,area,cell,unit,lon,lat; "
+            f"here: {', '.join(rows.fieldnames or [])[:100]}"
+        )
+    names: dict[str, None] = {}
+    lon, lat = [], []
+    for row in rows:
+        if radio is not None and row["radio"] != radio:
+            continue
+        name = "-".join(str(row[c]) for c in ("radio", "mcc", "net", "area", "cell"))[:60]
+        if name in names:
+            continue
+        lon.append(_degrees(path, rows.line_num, "lon", row["lon"], 180.0))
+        lat.append(_degrees(path, rows.line_num, "lat", row["lat"], 90.0))
+        names[name] = None
+    return list(names), lon, lat
+
+
+def _degrees(path: Path, line: int, name: str, text: str | None, limit: float) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = math.nan
+    if not abs(value) <= limit:
+        raise BadInput(f"{path}:{line}: {name} {text!r} must be a number from -{limit:g} to {limit:g}")
+    return value

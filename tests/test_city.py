@@ -1,0 +1,524 @@
+"""Facts about buildings: what blocks a link, what a file may hold, and how made-up cities are drawn."""
+
+import json
+import os
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from shapely import Polygon, box
+
+from netsim.city import Buildings, Footprints, Generated, Grid, OpenField
+from netsim.city.base import City
+from netsim.city.crossings import TOUCH_M, Lines
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Streams
+
+AREA = Area(0.0, 0.0, 100.0, 100.0)
+
+
+def city(*prisms):
+    """Buildings from (polygon, height)."""
+    return Buildings(np.array([p for p, _ in prisms], dtype=object), np.array([h for _, h in prisms], dtype=float))
+
+
+def sees(buildings, a_m, b_m):
+    """One link."""
+    return bool(buildings.line_of_sight(np.array([a_m], dtype=float), np.array([b_m], dtype=float))[0, 0])
+
+
+# --- a slow exact traversal, in rational numbers -----------------------------------------------------------------
+
+
+def rings(polygon):
+    return [[tuple(map(Fraction, p)) for p in r.coords] for r in (polygon.exterior, *polygon.interiors)]
+
+
+def walls(polygon):
+    return [wall for ring in rings(polygon) for wall in pairwise(ring)]
+
+
+def turn(o, p, q):
+    return (p[0] - o[0]) * (q[1] - o[1]) - (p[1] - o[1]) * (q[0] - o[0])
+
+
+def strictly_inside(point, polygon):
+    odd = False
+    for p, q in walls(polygon):
+        side = turn(p, q, point)
+        between = min(p[0], q[0]) <= point[0] <= max(p[0], q[0]) and min(p[1], q[1]) <= point[1] <= max(p[1], q[1])
+        if side == 0 and between:
+            return False
+        if (p[1] > point[1]) != (q[1] > point[1]) and (side > 0) == (q[1] > p[1]):
+            odd = not odd
+    return odd
+
+
+def cuts(a, b, polygon):
+    """Shares of the way from a to b at which it meets a wall, in order, 0 and 1 included."""
+    found = {Fraction(0), Fraction(1)}
+    way = (b[0] - a[0], b[1] - a[1])
+    square = way[0] ** 2 + way[1] ** 2
+    for p, q in walls(polygon):
+        one, other = turn(a, b, p), turn(a, b, q)
+        for vertex, side in ((p, one), (q, other)):
+            if side == 0 and square:
+                found.add(((vertex[0] - a[0]) * way[0] + (vertex[1] - a[1]) * way[1]) / square)
+        if one * other < 0:
+            share = one / (one - other)
+            met = (p[0] + share * (q[0] - p[0]), p[1] + share * (q[1] - p[1]))
+            found.add(((met[0] - a[0]) * way[0] + (met[1] - a[1]) * way[1]) / square)
+    return sorted(s for s in found if 0 <= s <= 1)
+
+
+def exact_sight(a, b, prisms):
+    a, b = tuple(map(Fraction, a)), tuple(map(Fraction, b))
+
+    def at(share):
+        return tuple(p + share * (q - p) for p, q in zip(a, b, strict=True))
+
+    for polygon, height in prisms:
+        shares = cuts(a, b, polygon)
+        for first, last in pairwise(shares):
+            lowest = min(at(first)[2], at(last)[2])
+            if strictly_inside(at((first + last) / 2), polygon) and lowest < Fraction(height):
+                return False
+    return True
+
+
+L_SHAPE = Polygon([(2, 2), (12, 2), (12, 5), (5, 5), (5, 12), (2, 12)])
+U_SHAPE = Polygon([(3, 3), (13, 3), (13, 13), (10, 13), (10, 6), (6, 6), (6, 13), (3, 13)])
+COURTYARD = Polygon(box(4, 4, 14, 14).exterior, [box(7, 7, 11, 11).exterior])
+KITE = Polygon([(8, 0), (16, 8), (8, 16), (0, 8)])
+COMB = Polygon([(0, 0), (15, 0), (15, 9), (12, 2), (9, 9), (6, 2), (3, 9), (1, 3)])
+
+corner = st.integers(0, 16)
+polygon = st.one_of(
+    st.sampled_from([L_SHAPE, U_SHAPE, COURTYARD, KITE, COMB]),
+    st.lists(st.tuples(corner, corner), min_size=3, max_size=7, unique=True)
+    .map(Polygon)
+    .filter(lambda p: p.is_valid and p.area > 0),
+)
+height = st.integers(0, 12).map(lambda h: h + 0.3712345)  # no link of whole numbers is exactly as high
+end = st.tuples(corner, corner, st.integers(0, 14))
+
+
+class TestLineOfSight:
+    @settings(max_examples=400, deadline=None)
+    @given(st.lists(st.tuples(polygon, height), min_size=1, max_size=3), st.lists(end, min_size=2, max_size=6))
+    def test_agrees_with_an_exact_traversal(self, prisms, ends):
+        found = city(*prisms).line_of_sight(np.array(ends, dtype=float), np.array(ends, dtype=float))
+        distinct = [(i, j) for i in range(len(ends)) for j in range(len(ends)) if ends[i][:2] != ends[j][:2]]
+        for i, j in distinct:
+            assert found[i, j] == exact_sight(ends[i], ends[j], prisms), (prisms, ends[i], ends[j])
+        assert (found == found.T).all()
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.tuples(polygon, height), min_size=1, max_size=3), st.lists(end, min_size=2, max_size=6))
+    def test_raising_a_building_opens_nothing(self, prisms, ends):
+        ends = np.array(ends, dtype=float)
+        low = city(*prisms).line_of_sight(ends, ends)
+        for k in range(len(prisms)):
+            high = city(*[(p, h + 3 * (i == k)) for i, (p, h) in enumerate(prisms)]).line_of_sight(ends, ends)
+            assert not (high & ~low).any()
+
+    def test_symmetric_to_the_last_bit_in_random_cities(self):
+        rng = np.random.default_rng(0)
+        buildings = Generated(width_m=300, height_m=300, count=60).buildings(Area(0, 0, 300, 300), Streams(1))
+        low_m, high_m = rng.uniform(0, [300, 300, 2], (300, 3)), rng.uniform(0, [300, 300, 100], (40, 3))
+        down, up = buildings.line_of_sight(low_m, high_m), buildings.line_of_sight(high_m, low_m)
+        assert (down == up.T).all()
+        assert 0.05 < down.mean() < 0.95
+
+    def test_height_decides_where_the_link_passes(self):
+        buildings = city((box(40, 40, 60, 60), 20.0))
+        assert not sees(buildings, (0, 50, 0), (100, 50, 30))  # 12 m high where it comes in
+        assert not sees(buildings, (0, 50, 0), (100, 50, 49))
+        assert sees(buildings, (0, 50, 0), (100, 50, 51))
+        assert sees(buildings, (0, 50, 20), (100, 50, 20))  # along the roof
+        assert not sees(buildings, (0, 50, 19.9), (100, 50, 19.9))
+
+    def test_a_touched_corner_or_wall_is_free(self):
+        buildings = city((box(40, 40, 60, 60), 20.0), (box(60, 60, 80, 80), 20.0))
+        assert sees(buildings, (30, 50, 1), (50, 30, 1))  # the corner (40, 40)
+        assert sees(buildings, (0, 40, 1), (100, 40, 1))  # along a wall
+        assert sees(buildings, (40, 0, 1), (40, 100, 1))
+        assert sees(buildings, (50, 70, 1), (70, 50, 1))  # between two that touch
+        assert not sees(buildings, (30, 50.001, 1), (50.001, 30, 1))
+        assert not sees(buildings, (0, 40.001, 1), (100, 40.001, 1))
+
+    def test_roofs_and_rooms(self):
+        buildings = city((box(40, 40, 60, 60), 20.0))
+        assert sees(buildings, (0, 50, 1.5), (41, 50, 25))  # a mast at the near side of the roof
+        assert not sees(buildings, (0, 50, 1.5), (59, 50, 25))  # its roof is in the way
+        assert not sees(buildings, (50, 50, 1.5), (0, 50, 25))  # a phone indoors
+        assert not sees(buildings, (50, 50, 1.5), (50, 50, 25))  # straight below the mast
+        assert sees(buildings, (50, 50, 20), (50, 50, 25))
+        assert sees(buildings, (10, 50, 1.5), (10, 50, 25))
+
+    def test_several_stretches_and_courtyards(self):
+        buildings = city((COURTYARD, 5.0), (U_SHAPE, 0.0))
+        assert sees(buildings, (8, 8, 1), (10, 10, 1))  # within the courtyard
+        assert not sees(buildings, (8, 8, 1), (20, 8, 1))
+        fork = city((U_SHAPE, 5.0))
+        assert sees(fork, (8, 20, 1), (8, 7, 1))
+        assert not sees(fork, (0, 10, 1), (20, 10, 1))
+        assert not sees(fork, (8, 10, 1), (20, 10, 1))
+
+    def test_absent_ues_and_empty_worlds(self):
+        ends = np.array([[10.0, 10.0, 1.0], [np.nan, np.nan, 1.0]])
+        for buildings in (Buildings.none(), city((box(40, 40, 60, 60), 20.0))):
+            assert buildings.line_of_sight(ends, ends[:1]).tolist() == [[True], [False]]
+            assert buildings.line_of_sight(ends[:0], ends).shape == (0, 2)
+            assert buildings.line_of_sight(ends, ends[:0]).shape == (2, 0)
+            assert not buildings.inside(ends[:, :2]).any()
+
+    def test_many_links_are_looked_at_in_blocks(self, monkeypatch):
+        rng = np.random.default_rng(2)
+        buildings = Generated(width_m=300, height_m=300).buildings(Area(0, 0, 300, 300), Streams(1))
+        ue_m, bs_m = rng.uniform(0, [300, 300, 2], (50, 3)), rng.uniform(0, [300, 300, 90], (7, 3))
+        whole = buildings.line_of_sight(ue_m, bs_m)
+        monkeypatch.setattr("netsim.city.crossings._TABLE", 90)
+        assert (buildings.line_of_sight(ue_m, bs_m) == whole).all()
+
+    def test_munich_agrees_with_overlays(self, data_folder):
+        part = Footprints(file=str(data_folder / "buildings_munich_300m.geojson"))
+        area = part.area(None)
+        buildings = part.buildings(area, Streams(0))
+        rng = np.random.default_rng(3)
+        ue_m = np.insert(buildings.outdoor(area, Streams(0).at("x"), "x", np.arange(40)), 2, 1.5, axis=1)
+        bs_m = area.sample(rng.uniform(size=(8, 2)))
+        bs_m = np.column_stack([bs_m, buildings.height_at(bs_m) + 5.0])
+        found = buildings.line_of_sight(ue_m, bs_m)
+        for (i, j), free in np.ndenumerate(found):
+            line = shapely.LineString([ue_m[i, :2], bs_m[j, :2]])
+            blocked = False
+            for k in np.flatnonzero(shapely.relate_pattern(line, buildings.footprint, "T********")):
+                met_m = shapely.get_coordinates(line.intersection(buildings.footprint[k]))
+                share = np.linalg.norm(met_m - ue_m[i, :2], axis=1) / line.length
+                blocked |= (ue_m[i, 2] + (bs_m[j, 2] - ue_m[i, 2]) * share).min() < buildings.height_m[k]
+            assert free != blocked
+        assert 0.02 < found.mean() < 0.9
+
+
+class TestGround:
+    def test_inside_and_height(self):
+        buildings = city((box(10, 10, 30, 30), 8.0), (box(20, 20, 40, 40), 15.0), (COURTYARD, 3.0))
+        at_m = np.array([[15.0, 15.0], [25, 25], [50, 50], [10, 20], [9, 9], [5, 9]])
+        assert buildings.inside(at_m).tolist() == [True, True, False, False, False, True]
+        assert buildings.height_at(at_m).tolist() == [8, 15, 0, 0, 0, 3]
+        assert Buildings.none().height_at(at_m).tolist() == [0] * 6
+
+    def test_clear_ways(self):
+        buildings = city((box(40, 40, 60, 60), 0.0))  # what has no height still has walls
+        a_m = np.array([[0.0, 50.0], [0, 40], [30, 50], [50, 50], [10, 10], [50, 50]])
+        b_m = np.array([[100.0, 50.0], [100, 40], [50, 30], [90, 50], [10, 10], [50, 50]])
+        assert buildings.clear(a_m, b_m).tolist() == [False, True, True, False, True, False]
+        assert Buildings.none().clear(a_m, b_m).all()
+
+    def test_the_first_wall_and_its_direction(self):
+        buildings = city((box(40, 40, 60, 60), 9.0), (box(70, 0, 80, 100), 9.0))
+        a_m, b_m = np.array([[0.0, 50.0], [50, 0], [50, 50]]), np.array([[100.0, 50.0], [50, 30], [100, 50]])
+        far_m, wall_rad = buildings.first_wall(a_m, b_m)
+        assert far_m.tolist() == [40.0, np.inf, 0.0]
+        assert np.abs(np.cos(wall_rad[0])) < 1e-12
+
+    def test_outdoor_places_are_uniform_and_each_its_own(self):
+        buildings = city((box(0, 0, 50, 100), 9.0))
+        rng = Streams(5).at("test")
+        at_m = buildings.outdoor(AREA, rng, "place", np.arange(20_000))
+        assert not buildings.inside(at_m).any()
+        np.testing.assert_allclose(at_m.mean(axis=0), [75, 50], atol=0.7)
+        few = buildings.outdoor(AREA, rng, "place", np.array([7, 3]))
+        assert np.array_equal(few, at_m[[7, 3]])
+        open_m = Buildings.none().outdoor(AREA, rng, "place", np.arange(5))
+        assert np.array_equal(open_m, AREA.sample(rng.uniform("place", np.arange(5), (2,))))
+
+    def test_a_full_city_is_refused(self):
+        with pytest.raises(BadInput, match="leave some room"):
+            city((box(-1, -1, 101, 101), 9.0)).outdoor(AREA, Streams(0).at("x"), "x", np.arange(2))
+
+    def test_every_building_has_a_height(self):
+        with pytest.raises(ValueError, match="1 footprints have 2 heights"):
+            Buildings(np.array([box(0, 0, 1, 1)]), np.ones(2))
+
+    def test_a_way_of_no_length_has_no_direction(self):
+        at_m = np.array([[1.0, 1.0]])
+        line = Lines.between(at_m, at_m + TOUCH_M / 2, city((box(0, 0, 1, 1), 1.0))._walls)
+        assert line.way.tolist() == [[0, 0]]
+
+
+class TestMadeUpCities:
+    def test_grid_blocks_and_streets(self):
+        part = Grid(width_m=520, height_m=340)
+        buildings = part.buildings(part.area(None), Streams(0))
+        assert len(buildings) == 5 * 3
+        assert shapely.total_bounds(buildings.footprint).tolist() == [20, 20, 500, 300]
+        assert ((buildings.height_m >= 10) & (buildings.height_m <= 30)).all()
+        x_m, y_m = part.streets()
+        assert x_m.tolist() == [10, 110, 210, 310, 410, 510]
+        assert y_m.tolist() == [10, 110, 210, 310]
+        lines = [[(x, 0.0), (x, 340.0)] for x in x_m] + [[(0.0, y), (520.0, y)] for y in y_m]
+        a_m, b_m = np.array(lines).transpose(1, 0, 2)
+        assert buildings.clear(a_m, b_m).all()
+
+    def test_a_growing_grid_keeps_its_blocks(self):
+        small, large = Grid(width_m=220, height_m=220), Grid(width_m=320, height_m=420)
+        heights = {}
+        for part in (small, large):
+            buildings = part.buildings(part.area(None), Streams(4))
+            centre = [(p.centroid.x, p.centroid.y) for p in buildings.footprint]
+            heights[part] = dict(zip(centre, buildings.height_m, strict=True))
+        assert heights[small].items() <= heights[large].items()
+        other = small.buildings(small.area(None), Streams(5)).height_m
+        assert not np.isin(other, list(heights[small].values())).any()
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"block_m": 0}, "greater than 0"),
+            ({"street_m": -1}, "greater than 0"),
+            ({"width_m": 119}, "no block fits"),
+            ({"block_m": 1, "street_m": 1, "width_m": 1e4, "height_m": 1e4}, "are more than 100000"),
+            ({"building_height_m": [30, 10]}, "lowest then highest"),
+            ({"building_height_m": [0, 10]}, "above 0"),
+        ],
+    )
+    def test_bad_grids_are_refused(self, change, words):
+        with pytest.raises(ValidationError, match=words):
+            Grid.model_validate({**Grid.example, **change})
+
+    def test_generated_shapes(self):
+        part = Generated(width_m=300, height_m=300, count=600)
+        area = part.area(None)
+        buildings = part.buildings(area, Streams(0))
+        assert shapely.is_valid(buildings.footprint).all()
+        corners = [len(p.exterior.coords) - 1 for p in buildings.footprint]
+        assert [corners.count(c) for c in (32, 4, 8)] == [200] * 3
+        low_x, low_y, high_x, high_y = shapely.total_bounds(buildings.footprint)
+        assert min(low_x, low_y) >= 0 and max(high_x, high_y) <= 300
+        assert buildings.height_m.mean() == pytest.approx(70, rel=0.05)
+        disc_m = np.sqrt(shapely.area(buildings.footprint[::3]) / (16 * np.sin(np.pi / 16)))  # half of the size
+        assert disc_m.min() >= 5.0 and disc_m.max() <= 16.0
+        assert disc_m.mean() == pytest.approx(10.5, rel=0.05)
+        few = Generated(width_m=300, height_m=300, count=9).buildings(area, Streams(0))
+        assert shapely.equals_exact(few.footprint, buildings.footprint[:9]).all()
+        other = Generated(width_m=300, height_m=300, count=9).buildings(area, Streams(1))
+        assert not shapely.equals_exact(few.footprint, other.footprint).any()
+        assert len(Generated(width_m=9, height_m=9, count=0).buildings(area, Streams(0))) == 0
+
+    def test_buildings_larger_than_the_area_are_refused(self):
+        with pytest.raises(ValidationError, match=r"45\.25 m across and does not fit in 300 x 45 m"):
+            Generated(width_m=300, height_m=45)
+
+    @pytest.mark.parametrize("part", [OpenField, Grid, Generated, Footprints])
+    def test_examples_are_valid_as_yaml_gives_them(self, part):
+        built: City = part.model_validate_json(json.dumps(part.example), strict=True)
+        assert built.has_size
+        if part is not Footprints:
+            assert len(built.buildings(built.area(None), Streams(0))) == {OpenField: 0, Grid: 15, Generated: 20}[part]
+
+
+SQUARE = [[[0, 0], [40, 0], [40, 30], [0, 30], [0, 0]]]
+HOLED = [*SQUARE, [[10, 10], [30, 10], [30, 20], [10, 20], [10, 10]]]
+
+
+def feature(kind="Polygon", coordinates=SQUARE, **properties):
+    geometry = {"type": kind, "coordinates": coordinates}
+    return {"type": "Feature", "properties": {"height_m": 12.5} | properties, "geometry": geometry}
+
+
+class TestFootprints:
+    def part(self, folder, *features, text=None, **keys):
+        file = folder / "city.geojson"
+        if text is None:
+            text = json.dumps({"type": "FeatureCollection", "features": features})
+        file.write_text(text)
+        return Footprints(file=str(file), **keys)
+
+    def read(self, *arguments, **keys):
+        part = self.part(*arguments, **keys)
+        return part.buildings(part.area(None), Streams(0))
+
+    def test_polygons_holes_and_parts(self, tmp_path):
+        far = [[[100, 0, 7], [120, 0, 7], [110, 9, 7], [100, 0, 7]]]
+        buildings = self.read(tmp_path, feature(coordinates=HOLED), feature("MultiPolygon", [SQUARE, far], height_m=3))
+        assert buildings.height_m.tolist() == [12.5, 3, 3]
+        assert shapely.area(buildings.footprint).tolist() == [1000, 1200, 90]
+        part = self.part(tmp_path, feature(), margin_m=5)
+        assert part.area(None) == Area(-5, -5, 45, 35)
+        assert part.origin() is None
+
+    def test_default_heights(self, tmp_path):
+        none, null = feature(), feature(height_m=None)
+        none["properties"] = None
+        buildings = self.read(tmp_path, none, null, feature(), default_height_m=7.0)
+        assert buildings.height_m.tolist() == [7, 7, 12.5]
+        named = self.read(tmp_path, feature(levels_m=9), height_property="levels_m")
+        assert named.height_m.tolist() == [9]
+
+    def test_degrees_become_metres_around_the_middle(self, tmp_path):
+        lon, lat = 11.57, 48.14
+        ring = [[[lon, lat], [lon + 0.002, lat], [lon + 0.002, lat + 0.001], [lon, lat + 0.001], [lon, lat]]]
+        part = self.part(tmp_path, feature(coordinates=ring), margin_m=0)
+        area = part.area(None)
+        assert part.origin() == pytest.approx((48.1405, 11.571))
+        np.testing.assert_allclose(area.centre_m, 0, atol=0.01)
+        np.testing.assert_allclose(area.side_m, [0.002 * 111_320 * np.cos(np.radians(lat)), 111.2], rtol=0.005)
+        moved = self.part(tmp_path, feature(coordinates=ring), origin_deg=(lat, lon), margin_m=0)
+        np.testing.assert_allclose(moved.area(None).low_m, 0, atol=0.01)
+        assert moved.origin() == (lat, lon)
+
+    def test_a_changed_file_is_read_again(self, tmp_path):
+        part = self.part(tmp_path, feature())
+        first = part.buildings(part.area(None), Streams(0))
+        assert part.buildings(part.area(None), Streams(0)) is first
+        self.part(tmp_path, feature(), feature(height_m=100))
+        assert len(part.buildings(part.area(None), Streams(0))) == 2
+
+    BOW = [[[0, 0], [40, 30], [40, 0], [0, 30], [0, 0]]]
+
+    @pytest.mark.parametrize(
+        ("features", "keys", "words"),
+        [
+            ([], {}, "no building"),
+            ([feature(coordinates=BOW)], {}, r"\[0\].*Self-intersection.*repair: true"),
+            ([feature(), feature(height_m=-3)], {}, r"\[1\]: properties\.height_m: -3 is not a height"),
+            ([feature(height_m="12 m")], {}, '"12 m" is not a height'),
+            ([feature(height_m=True)], {}, "true is not a height"),
+            ([feature(height_m=float("nan"))], {}, "NaN is not a height"),
+            ([feature(height_m=float("inf"))], {}, "Infinity is not a height"),
+            ([feature(height_m=None)], {}, "has no height.*default_height_m"),
+            ([feature("Point", [1, 2])], {}, '"Point" is not a footprint'),
+            ([feature("Circle", [1, 2])], {}, '"Circle" is not a footprint'),
+            ([feature("Polygon", [])], {}, r"\[\] will not do"),
+            ([feature("Polygon", [1, 2])], {}, "a ring is a list"),
+            ([feature("Polygon", [[[[[[1]]]]]])], {}, "is not a position"),
+            ([feature("Polygon", [[[1, 2], [3, 4], [1, 2]]])], {}, "3 positions is not closed"),
+            ([feature("Polygon", [[[1, 2], [3, 4], [5, 9], [1, 3]]])], {}, "not closed; end each ring"),
+            ([feature("Polygon", [[[1, "2"], [3, 4], [5, 9], [1, "2"]]])], {}, "out of range"),
+            ([feature("Polygon", [[[1, 1e7], [3, 4], [5, 9], [1, 1e7]]])], {}, "out of range"),
+            ([feature("Polygon", [[[1, 10**400], [3, 4], [5, 9], [1, 2]]])], {}, "out of range"),
+            ([feature("Polygon", [[[1, None], [3, 4], [5, 9], [1, None]]])], {}, "out of range"),
+            ([feature("MultiPolygon", SQUARE)], {}, "is not a position"),
+            ([feature("Polygon", [[[0, 0]] * 4])], {}, "not a valid polygon"),
+            ([feature("Polygon", [[[0, 0]] * 4])], {"repair": True}, "no polygon is left"),
+            ([feature("Polygon", [[[0, 0], [9e5, 0], [9e5, 9], [0, 0]]])], {}, "are no city"),
+            ([feature()], {"crs": "lonlat"}, "are no city"),
+            ([feature("Polygon", [[[0, 88], [1, 88], [1, 91], [0, 88]]])], {"crs": "lonlat"}, "91 are no longitude"),
+            ([feature()], {"origin_deg": (48.0, 11.0)}, "origin_deg means nothing"),
+            (["junk"], {}, '"junk" is not a Feature'),
+            ([{"type": "Feature", "geometry": None, "properties": {"height_m": 1}}], {}, "null is not a geometry"),
+            ([{"type": "Feature", "geometry": None, "properties": [1]}], {}, r"\[1\] is not an object"),
+            ([feature(height_m=[["x" * 500]])], {}, r"\.\.\. is not a height"),
+        ],
+    )
+    def test_bad_features_are_refused_in_a_line(self, tmp_path, features, keys, words):
+        with pytest.raises(BadInput, match=words) as refused:
+            self.read(tmp_path, *features, **keys)
+        message = str(refused.value)
+        assert "\n" not in message
+        assert message.startswith(str(tmp_path / "city.geojson"))
+        assert len(message) < len(str(tmp_path)) + 250
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("", "not JSON"),
+            ("{'type': 1}", "not JSON"),
+            ("__import__('os')", "not JSON"),
+            ("9" * 5000, "thousands of digits"),
+            ("[" * 200_000, "nested too deeply"),
+            ("[]", r"type: \[\] is not"),
+            ('{"type": "Feature"}', '"Feature" is not'),
+            ('{"type": "FeatureCollection"}', "features: null is not a list"),
+            ('{"type": "FeatureCollection", "features": {}}', r"features: \{\} is not a list"),
+        ],
+    )
+    def test_bad_files_are_refused_in_a_line(self, tmp_path, text, words):
+        with pytest.raises(BadInput, match=words) as refused:
+            self.read(tmp_path, text=text)
+        assert "\n" not in str(refused.value)
+
+    def test_files_that_cannot_be_read(self, tmp_path):
+        with pytest.raises(BadInput, match="no such file"):
+            Footprints(file=str(tmp_path / "none.geojson")).area(None)
+        with pytest.raises(BadInput, match="no such file"):
+            Footprints(file=str(tmp_path)).area(None)
+        binary = tmp_path / "binary.geojson"
+        binary.write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(BadInput, match="not JSON"):
+            Footprints(file=str(binary)).area(None)
+        large = tmp_path / "large.geojson"
+        with large.open("wb") as f:
+            os.truncate(f.fileno(), 51_000_000)
+        with pytest.raises(BadInput, match="51 MB are more than 50 MB"):
+            Footprints(file=str(large)).area(None)
+
+    def test_a_bow_is_mended_when_asked(self, tmp_path):
+        buildings = self.read(tmp_path, feature(coordinates=self.BOW), repair=True)
+        assert len(buildings) == 2
+        assert shapely.is_valid(buildings.footprint).all()
+        assert buildings.height_m.tolist() == [12.5, 12.5]
+
+    @pytest.mark.parametrize(
+        ("name", "count", "keys"),
+        [("munich_300m", 48, {}), ("etoile", 277, {}), ("etoile_300m", 91, {}), ("munich", 1174, {"repair": True})],
+    )
+    def test_real_cities(self, data_folder, name, count, keys):
+        part = Footprints(file=str(data_folder / f"buildings_{name}.geojson"), **keys)
+        area = part.area(None)
+        buildings = part.buildings(area, Streams(0))
+        assert len(buildings) == pytest.approx(count, abs=1)
+        assert part.origin() is None
+        assert area.contains(shapely.bounds(buildings.footprint).reshape(-1, 2)).all()
+
+
+class TestStudy:
+    def test_paths_are_relative_to_the_scenario(self, tmp_path, monkeypatch):
+        from scenarios.study import document_of
+
+        scenario = tmp_path / "mine.yaml"
+        for file, expected in (("town.geojson", tmp_path), ("${TOWNS}/town.geojson", tmp_path / "towns")):
+            monkeypatch.setenv("TOWNS", str(tmp_path / "towns"))
+            scenario.write_text(json.dumps({"world": {"city": {"kind": "footprints", "file": file}}}))
+            assert document_of(scenario).data["world"]["city"]["file"] == str(expected / "town.geojson")
+        monkeypatch.delenv("TOWNS")
+        with pytest.raises(BadInput, match=r"mine\.yaml.*TOWNS is not set"):
+            document_of(scenario)
+
+    @pytest.mark.parametrize(
+        ("mobility", "town", "words"),
+        [
+            ("manhattan", OpenField.example, "manhattan needs streets, which city open-field has not.*take city grid"),
+            ("manhattan", Generated.example, "needs streets"),
+            ("commuter", Grid.example, "commuter needs open-ground, which city grid has not.*walls of buildings"),
+            ("commuter", Footprints.example, "needs open-ground"),
+        ],
+    )
+    def test_who_cannot_walk_there_is_refused_at_load(self, tiny, mobility, town, words):
+        every = None if mobility == "commuter" else 5
+        ues = {"count": 2, "mobility": {"kind": mobility}, "measure_every_s": every}
+        with pytest.raises(BadInput, match=words) as refused:
+            tiny({"world.ues": ues, "world.city": town})
+        assert len(str(refused.value).splitlines()) == 1
+
+    @pytest.mark.parametrize("mobility", ["random-waypoint", "gauss-markov", "manhattan", "static"])
+    def test_a_world_has_its_buildings_and_streets(self, tiny, mobility):
+        from netsim.world import build_world
+
+        ues = {"count": 6, "mobility": {"kind": mobility}, "measure_every_s": 5}
+        setting = tiny({"world.ues": ues, "world.city": Grid.example}).world
+        world = build_world(setting, Streams(1), 60.0)
+        assert len(world.buildings) == 15
+        assert world.ground.buildings is world.buildings
+        world.env.run(until=100.0)
+        seen = world.observations()
+        assert len(seen.ue) >= 6 * 20
+        assert not world.buildings.inside(seen.position_m).any()

@@ -1,0 +1,272 @@
+"""Path loss, sight, shadowing, fading, antennas, noise: against formulas written out again, and published numbers."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.radio.antenna import sector_gain_db
+from netsim.radio.base import Pairs
+from netsim.radio.fading import NoFading, Rayleigh, Rician
+from netsim.radio.noise import noise_w, ser, threshold
+from netsim.radio.path_loss import FreeSpace, LogDistance, LosNlos, PowerLaw
+from netsim.radio.shadowing import Correlated, Independent
+from netsim.radio.sight import Always, ByProbability, Never
+from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
+from netsim.rng import Streams
+
+C = 299_792_458.0
+AREA = Area(0.0, 0.0, 2000.0, 2000.0)
+
+
+def pairs(distance_2d, bs_height=25.0, ue_height=1.5, los=None):
+    d = np.atleast_2d(np.asarray(distance_2d, dtype=float))
+    heights = np.full(d.shape[1], float(bs_height))
+    seen = None if los is None else np.full(d.shape, los)
+    return Pairs(d, np.sqrt(d**2 + (heights - ue_height) ** 2), ue_height, heights, seen)
+
+
+def loss(law, d, f_ghz, h_bs, h_ut, los):
+    return float(law.loss_db(pairs([d], h_bs, h_ut, los), f_ghz * 1e9)[0, 0])
+
+
+def uma_by_hand(d2, f, hb, hu, los):
+    d2 = max(d2, 10.0)
+    d3 = math.hypot(d2, hb - hu)
+    bp = 4 * (hb - 1) * (hu - 1) * f * 1e9 / C
+    pl1 = 28.0 + 22 * math.log10(d3) + 20 * math.log10(f)
+    pl2 = 28.0 + 40 * math.log10(d3) + 20 * math.log10(f) - 9 * math.log10(bp**2 + (hb - hu) ** 2)
+    sight = pl1 if d2 <= bp else pl2
+    if los:
+        return sight
+    return max(sight, 13.54 + 39.08 * math.log10(d3) + 20 * math.log10(f) - 0.6 * (hu - 1.5))
+
+
+def umi_by_hand(d2, f, hb, hu, los):
+    d2 = max(d2, 10.0)
+    d3 = math.hypot(d2, hb - hu)
+    bp = 4 * (hb - 1) * (hu - 1) * f * 1e9 / C
+    pl1 = 32.4 + 21 * math.log10(d3) + 20 * math.log10(f)
+    pl2 = 32.4 + 40 * math.log10(d3) + 20 * math.log10(f) - 9.5 * math.log10(bp**2 + (hb - hu) ** 2)
+    sight = pl1 if d2 <= bp else pl2
+    if los:
+        return sight
+    return max(sight, 35.3 * math.log10(d3) + 22.4 + 21.3 * math.log10(f) - 0.3 * (hu - 1.5))
+
+
+def rma_by_hand(d2, f, hb, hu, los, h=5.0, w=20.0):
+    d2 = max(d2, 10.0)
+    d3 = math.hypot(d2, hb - hu)
+    bp = 2 * math.pi * hb * hu * f * 1e9 / C
+
+    def near(d):
+        return (
+            20 * math.log10(40 * math.pi * d * f / 3)
+            + min(0.03 * h**1.72, 10) * math.log10(d)
+            - min(0.044 * h**1.72, 14.77)
+            + 0.002 * math.log10(h) * d
+        )
+
+    sight = near(d3) if d2 <= bp else near(bp) + 40 * math.log10(d3 / bp)
+    if los:
+        return sight
+    other = 161.04 - 7.1 * math.log10(w) + 7.5 * math.log10(h)
+    other -= (24.37 - 3.7 * (h / hb) ** 2) * math.log10(hb)
+    other += (43.42 - 3.1 * math.log10(hb)) * (math.log10(d3) - 3) + 20 * math.log10(f)
+    other -= 3.2 * math.log10(11.75 * hu) ** 2 - 4.97
+    return max(sight, other)
+
+
+@given(d=st.floats(1, 5000), f=st.floats(0.5, 30), los=st.booleans(), hu=st.floats(1.5, 10))
+@settings(max_examples=150, deadline=None)
+def test_the_38901_laws_equal_their_formulas(d, f, los, hu):
+    assert loss(UrbanMacro(), d, f, 25.0, hu, los) == pytest.approx(uma_by_hand(d, f, 25.0, hu, los), abs=1e-9)
+    assert loss(UrbanMicro(), d, f, 10.0, hu, los) == pytest.approx(umi_by_hand(d, f, 10.0, hu, los), abs=1e-9)
+    assert loss(RuralMacro(), d, f, 35.0, hu, los) == pytest.approx(rma_by_hand(d, f, 35.0, hu, los), abs=1e-9)
+
+
+def test_spot_values():
+    # free space: 32.45 + 20 log10(f MHz) + 20 log10(d km)
+    assert loss(FreeSpace(), 100, 2.6, 1.5, 1.5, True) == pytest.approx(80.74, abs=0.01)
+    assert loss(FreeSpace(), 1000, 2.4, 1.5, 1.5, True) == pytest.approx(100.05, abs=0.01)
+    # UMa at 2 GHz, 100 m: 28 + 22 log10(102.72) + 6.02; NLOS: 13.54 + 39.08 log10(102.72) + 6.02
+    assert loss(UrbanMacro(), 100, 2.0, 25, 1.5, True) == pytest.approx(78.28, abs=0.01)
+    assert loss(UrbanMacro(), 100, 2.0, 25, 1.5, False) == pytest.approx(98.18, abs=0.01)
+    # UMi at 28 GHz, 100 m: 32.4 + 21 log10(100.36) + 28.94
+    assert loss(UrbanMicro(), 100, 28.0, 10, 1.5, True) == pytest.approx(103.38, abs=0.01)
+    # two slopes at 100 m: 22 * 2 + 28, 36 * 2 + 22
+    assert loss(LosNlos(), 100, 2.0, 1.5, 1.5, True) == pytest.approx(72.0)
+    assert loss(LosNlos(), 100, 2.0, 1.5, 1.5, False) == pytest.approx(94.0)
+    assert loss(LogDistance(), 1000, 2.0, 1.5, 1.5, True) == pytest.approx(50 + 35 * 2)
+
+
+def test_power_law_of_exponent_two_is_free_space_with_antennas():
+    law = PowerLaw(exponent=2.0, bs_gain_db=5.0, ue_gain_db=1.0)
+    assert loss(law, 321, 0.915, 10, 0, True) == pytest.approx(loss(FreeSpace(), 321, 0.915, 10, 0, True) - 6)
+    gain = 10**0.5 * (C / (4 * math.pi * 0.915e9 * 60.0)) ** 3.76
+    assert loss(PowerLaw(), 60, 0.915, 1.0, 1.0, True) == pytest.approx(-10 * math.log10(gain))
+
+
+@pytest.mark.parametrize(
+    "law", [LogDistance(), FreeSpace(), PowerLaw(), LosNlos(), UrbanMacro(), UrbanMicro(), RuralMacro()]
+)
+@pytest.mark.parametrize("los", [True, False])
+def test_loss_grows_with_distance(law, los):
+    d = np.geomspace(10, 5000, 400)
+    height = 10.0 if law.kind == "umi" else 25.0
+    values = law.loss_db(pairs(d, height, 1.5, los), 3.5e9)[0]
+    assert (np.diff(values) > -0.3).all()  # RMa and UMa step back a little at the breakpoint of rounded constants
+    assert values[-1] > values[0] + 30
+
+
+@given(d=st.floats(10, 5000), f=st.floats(0.5, 100), los=st.booleans())
+@settings(max_examples=200, deadline=None)
+def test_the_mean_umi_law_is_never_below_free_space(d, f, los):
+    assert loss(UrbanMicro(), d, f, 10, 1.5, los) >= loss(FreeSpace(), d, f, 10, 1.5, True) - 1e-9
+
+
+def test_nobody_looks_is_the_worse_state():
+    one = UrbanMacro().loss_db(pairs([200.0]), 2e9)
+    assert one == UrbanMacro().loss_db(pairs([200.0], los=False), 2e9)
+
+
+@pytest.mark.parametrize(
+    ("law", "carrier_hz", "ue", "bs"),
+    [
+        (UrbanMacro(), 0.2e9, 1.5, 25),
+        (UrbanMacro(), 2e9, 30, 25),
+        (UrbanMacro(), 2e9, 1.5, 80),
+        (RuralMacro(), 40e9, 1.5, 35),
+        (RuralMacro(), 2e9, 20, 35),
+        (UrbanMicro(), 2e9, 1.5, 50),
+    ],
+)
+def test_outside_its_range_a_law_is_refused_in_one_line(law, carrier_hz, ue, bs):
+    with pytest.raises(BadInput) as error:
+        law.check(carrier_hz, ue, np.array([float(bs)]))
+    assert len(error.value.lines) == 1 and law.kind in error.value.lines[0]
+
+
+class TestSight:
+    def test_probabilities_of_the_table(self):
+        d = np.array([5.0, 18.0, 100.0, 1000.0])
+        umi = UrbanMicro().los_probability(pairs(d, 10.0))[0]
+        uma = UrbanMacro().los_probability(pairs(d, 25.0))[0]
+        rma = RuralMacro().los_probability(pairs(d, 35.0))[0]
+        np.testing.assert_allclose(umi[:2], 1.0)
+        np.testing.assert_allclose(uma[:2], 1.0)
+        assert rma[0] == 1.0 and rma[3] == pytest.approx(math.exp(-0.99))
+        assert umi[2] == pytest.approx(0.18 + math.exp(-100 / 36) * 0.82)
+        assert uma[2] == pytest.approx(0.18 + math.exp(-100 / 63) * 0.82)
+        high = UrbanMacro().los_probability(pairs(d, 25.0, 20.0))[0]
+        extra = 1 + (0.7**1.5) * 1.25 * math.exp(-100 / 150)
+        assert high[2] == pytest.approx((0.18 + math.exp(-100 / 63) * 0.82) * extra)
+
+    def test_frequency_is_the_probability_and_places_remember(self):
+        at = Streams(5).at("places").uniform("p", np.arange(4000), (2,)) * 2000
+        stations = np.array([[x, y] for x in (300.0, 1000.0, 1700.0) for y in (300.0, 1000.0, 1700.0)])
+        d = np.linalg.norm(at[:, None] - stations[None], axis=-1)
+        geometry = Pairs(d, np.hypot(d, 8.5), 1.5, np.full(9, 10.0))
+        shares = []
+        for seed in range(6):
+            law = ByProbability().law(AREA, 9, UrbanMicro(), None, Streams(seed).at("sight"))
+            seen = law(geometry, at)
+            np.testing.assert_array_equal(seen, law(geometry, at))
+            shares.append(seen.mean())
+        expected = UrbanMicro().los_probability(geometry).mean()
+        assert np.mean(shares) == pytest.approx(expected, rel=0.05)
+
+    def test_always_and_never(self):
+        for sight, value in ((Always(), True), (Never(), False)):
+            law = sight.law(AREA, 2, UrbanMicro(), None, Streams(0).at("sight"))
+            assert (law(pairs([10.0, 20.0]), np.zeros((1, 2))) == value).all()
+
+
+class TestShadowing:
+    def test_iid_has_its_deviation_and_repeats_at_a_place(self):
+        law = Independent(std_db=4.0).field(AREA, 3, Streams(1).at("shadow"))
+        at = np.random.default_rng(0).uniform(0, 2000, (20_000, 2))
+        values = law(at)
+        assert values.std() == pytest.approx(4.0, rel=0.02) and abs(values.mean()) < 0.05
+        np.testing.assert_array_equal(values[:50], law(at[:50]))
+        bs = np.arange(50) % 3
+        np.testing.assert_array_equal(law(at[:50], bs), values[np.arange(50), bs])
+        near = law(at + 0.01)
+        assert abs(np.corrcoef(values.ravel(), near.ravel())[0, 1]) < 0.02
+        assert np.isnan(law(np.array([[np.nan, 1.0]]))).all()
+
+    def test_without_sight_another_deviation(self):
+        assert Correlated(std_db=4.0, nlos_std_db=6.0).nlos_factor == 1.5
+        assert Correlated(std_db=4.0).nlos_factor == 1.0
+
+
+class TestFading:
+    rng = Streams(3).at("radio.fading")
+
+    @pytest.mark.parametrize("part", [Rayleigh(antennas=4), Rician(antennas=4, k_db=6.0)])
+    def test_unit_power_and_nobody_moves_anybody(self, part):
+        h = part.draw(np.arange(3000), 3, 5, self.rng)
+        assert (np.abs(h) ** 2).mean() == pytest.approx(1.0, rel=0.02)
+        np.testing.assert_array_equal(h[:10, :2], part.draw(np.arange(10), 2, 5, self.rng))
+        assert not np.array_equal(h[:10], part.draw(np.arange(10), 3, 6, self.rng))
+        between = np.vdot(h[:, 0, 0], h[:, 1, 0]) / len(h)
+        assert abs(between) < 0.05 + (0.05 if part.kind == "rician" else 0)
+
+    def test_the_steady_wave_has_its_share(self):
+        h = Rician(k_db=10.0).draw(np.arange(40_000), 1, 0, self.rng)[:, 0, 0]
+        power = np.abs(h) ** 2
+        k = 10.0  # variance of Rician power: (1 + 2 K) / (1 + K)^2
+        assert power.var() == pytest.approx((1 + 2 * k) / (1 + k) ** 2, rel=0.05)
+        rayleigh = np.abs(Rayleigh().draw(np.arange(40_000), 1, 0, self.rng)[:, 0, 0]) ** 2
+        assert rayleigh.var() == pytest.approx(1.0, rel=0.06)
+
+    def test_blocks(self):
+        assert Rayleigh(block="run").block_index(7, 99.0) == 0
+        assert Rayleigh(block="round").block_index(7, 99.0) == 7
+        assert Rayleigh(block=10.0).block_index(7, 99.0) == 9
+        assert NoFading().draw(np.arange(2), 3, 0, self.rng).shape == (2, 3, 1)
+
+
+def test_sector_antenna():
+    azimuth = np.array([90.0])
+    east = np.array([[[1000.0, 0.0]]])
+    tilt = np.array([1000.0 * math.tan(math.radians(10.0))])
+    assert sector_gain_db(east, tilt, azimuth)[0, 0] == pytest.approx(8.0)
+    edge = 1000.0 * np.array([[[math.cos(math.radians(32.5)), math.sin(math.radians(32.5))]]])
+    assert sector_gain_db(edge, tilt, azimuth)[0, 0] == pytest.approx(8.0 - 3.0)
+    assert sector_gain_db(-east, tilt, azimuth)[0, 0] == pytest.approx(8.0 - 30.0)
+    assert sector_gain_db(east, tilt, np.array([np.nan]))[0, 0] == 0.0
+
+
+def test_thermal_noise():
+    assert 10 * math.log10(noise_w(20e6, 6.0) / 1e-3) == pytest.approx(-95.0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("modulation", "decibels"),
+    [("bpsk", (-0.86, 4.32, 6.79)), ("qpsk", (4.26, 8.22, 10.35)), ("16qam", (12.20, 15.66, 17.63))],
+)
+def test_symbol_error_thresholds(modulation, decibels):
+    for rate, expected in zip((1e-1, 1e-2, 1e-3), decibels, strict=True):
+        snr = threshold(rate, modulation)
+        assert 10 * math.log10(snr) == pytest.approx(expected, abs=0.0101)
+        assert float(ser(snr, modulation)) == pytest.approx(rate, rel=1e-9)
+
+
+def test_snr_of_the_two_regions_of_the_power_law():
+    """15 devices in two boxes, 15 antennas, 1.5 W in all, 1e-13 W of noise: 5, 50 and 95 % of their SNR."""
+    rng = np.random.default_rng(7)
+    snr = []
+    for draw in range(1000 // 15 + 1):
+        x = np.concatenate([rng.uniform(-10, 0, 7), rng.uniform(10, 20, 8)])
+        at = np.stack([x, rng.uniform(-5, 5, 15)], axis=1)
+        d = np.linalg.norm(at - np.array([-50.0, 0.0]), axis=1)[:, None]
+        geometry = Pairs(d, np.hypot(d, 10.0), 0.0, np.array([10.0]))
+        gain = 10 ** (-PowerLaw().loss_db(geometry, 915e6)[:, 0] / 10)
+        h = Rayleigh(antennas=15).draw(np.arange(15), 1, draw, Streams(2).at("fading"))[:, 0]
+        snr.append(10 * np.log10(0.1 * gain * (np.abs(h) ** 2).sum(axis=1) / 1e-13))
+    np.testing.assert_allclose(np.quantile(np.concatenate(snr), [0.05, 0.5, 0.95]), [6.8, 10.7, 16.4], atol=1.0)

@@ -1,0 +1,223 @@
+"""NOMA, SIC, OMA, power, deadlines: closed forms and textbook numbers."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.radio.noma import Noma, noma_sinr
+from netsim.radio.oma import Oma
+from netsim.radio.power import Average, Fixed, Fractional, Full
+from netsim.radio.uplink import Cohort, Ideal, Payload
+from netsim.rng import Rng
+
+RNG = Rng(0, "test")
+
+
+def cohort(gain, power, serving=None, fading=None, rows=None, compute=0.0, sinr=np.inf):
+    gain = np.atleast_2d(np.asarray(gain, dtype=float))
+    n, n_bs = gain.shape
+    return Cohort(
+        ue=np.arange(n),
+        serving=np.zeros(n, dtype=int) if serving is None else np.asarray(serving),
+        gain=gain,
+        fading=np.ones((n, n_bs, 1), dtype=complex) if fading is None else fading,
+        power_w=np.broadcast_to(np.asarray(power, dtype=float), n).copy(),
+        rows=np.ones(n, dtype=int) if rows is None else np.asarray(rows),
+        downlink_sinr=np.full(n, float(sinr)),
+        compute_s=np.full(n, float(compute)),
+        compute_j=np.full(n, 0.0),
+    )
+
+
+def payload(bits=1e6, q=100, bound=1.0):
+    return Payload(bits, q, bound)
+
+
+def sinr_of(uplink, c, noise=1.0):
+    order = uplink._decoding_order(c)
+    return noma_sinr(
+        c.gain, c.fading, c.serving, uplink._turns(c, order), order, c.power_w, noise, uplink.sic_residual,
+        uplink.interference,
+    )  # fmt: skip
+
+
+def slow_sinr(c, noise, residual, interference, turns):
+    """The formula of the docstring, UE by UE."""
+    n, found = len(c.ue), np.zeros(len(c.ue))
+
+    def h(k, b):
+        return np.sqrt(c.gain[k, b]) * c.fading[k, b]
+
+    for k in range(n):
+        b = c.serving[k]
+        if b < 0:
+            continue
+        own = h(k, b)
+        mine = c.power_w[k] * np.vdot(own, own).real
+        disturb = 0.0
+        for j in range(n):
+            if j == k or c.serving[j] < 0 or turns[j] != turns[k]:
+                continue
+            other = h(j, b)
+            cross = c.power_w[j] * abs(np.vdot(own, other)) ** 2
+            if c.serving[j] != b:
+                disturb += cross if interference == "all" else 0.0
+                continue
+            if interference == "none":
+                continue
+            earlier = c.power_w[j] * np.vdot(other, other).real > mine
+            disturb += cross * (residual if earlier else 1.0)
+        found[k] = c.power_w[k] * np.vdot(own, own).real ** 2 / (disturb + np.vdot(own, own).real * noise)
+    return found
+
+
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 12))
+@settings(max_examples=60, deadline=None)
+def test_rates_of_perfect_sic_sum_to_the_capacity_of_the_sum(seed, n):
+    rng = np.random.default_rng(seed)
+    c = cohort(10 ** rng.uniform(-13, -7, (n, 1)), rng.uniform(0.01, 1, n))
+    sinr = sinr_of(Noma(interference="intra", norm_bound=1.0), c, noise=1e-12)
+    total = (c.power_w * c.gain[:, 0]).sum() / 1e-12
+    assert np.log2(1 + sinr).sum() == pytest.approx(np.log2(1 + total), rel=1e-10)
+
+
+def test_two_users_of_the_textbook():
+    # strong 8, weak 2, noise 1: strong 8 / (2 + 1), weak 2 / 1
+    sinr = sinr_of(Noma(interference="intra", norm_bound=1.0), cohort([[8.0], [2.0]], 1.0))
+    np.testing.assert_allclose(sinr, [8 / 3, 2.0])
+    half = sinr_of(Noma(interference="intra", sic_residual=0.5, norm_bound=1.0), cohort([[8.0], [2.0]], 1.0))
+    np.testing.assert_allclose(half, [8 / 3, 2 / (0.5 * 8 + 1)])
+
+
+def test_residual_one_is_no_cancellation():
+    rng = np.random.default_rng(1)
+    c = cohort(rng.uniform(0.1, 5, (6, 1)), 1.0)
+    sinr = sinr_of(Noma(interference="intra", sic_residual=1.0, norm_bound=1.0), c)
+    g = c.gain[:, 0]
+    np.testing.assert_allclose(sinr, g / (g.sum() - g + 1.0))
+
+
+def test_without_interference_only_noise_counts():
+    c = cohort([[8.0], [2.0]], [1.0, 3.0])
+    np.testing.assert_allclose(sinr_of(Noma(interference="none", norm_bound=1.0), c, 0.5), [16.0, 12.0])
+
+
+@given(seed=st.integers(0, 10_000), antennas=st.sampled_from([1, 2, 4]), group=st.sampled_from([None, 1, 2, 3]))
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("interference", ["none", "intra", "all"])
+def test_the_fast_form_equals_the_formula(interference, seed, antennas, group):
+    rng = np.random.default_rng(seed)
+    n, n_bs = int(rng.integers(1, 14)), int(rng.integers(1, 4))
+    fading = (rng.normal(size=(n, n_bs, antennas)) + 1j * rng.normal(size=(n, n_bs, antennas))) / np.sqrt(2)
+    c = cohort(
+        10 ** rng.uniform(-3, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n), fading
+    )  # fmt: skip
+    uplink = Noma(interference=interference, sic_residual=0.2, group_size=group, norm_bound=1.0)
+    turns = uplink._turns(c, uplink._decoding_order(c))
+    np.testing.assert_allclose(
+        sinr_of(uplink, c, 0.3), slow_sinr(c, 0.3, 0.2, interference, turns), rtol=1e-9, atol=1e-15
+    )
+
+
+def test_groups_of_a_cell_take_turns_in_order_of_power():
+    c = cohort([[5.0], [1.0], [3.0], [4.0], [2.0]], 1.0)
+    uplink = Noma(group_size=2, norm_bound=1.0, noise_w=1.0)
+    turns = uplink._turns(c, uplink._decoding_order(c))
+    np.testing.assert_array_equal(turns, [0, 2, 1, 0, 1])
+    channel = uplink.plan(c, payload())
+    downlink = 1e6 / (uplink.bandwidth_hz * uplink.max_bps_per_hz)
+    first = downlink + channel.airtime_s[[0, 3]].max()
+    np.testing.assert_allclose(channel.delay_s[[2, 4]], first + channel.airtime_s[[2, 4]])
+
+
+def test_noise_on_the_update_is_rho_over_root_sinr():
+    c = cohort([[1e-10], [1e-12]], 0.2)
+    channel = Noma(interference="none", noise_w=1e-13).plan(c, payload(q=400, bound=2.0))
+    np.testing.assert_allclose(channel.noise_std, 2.0 / np.sqrt(400 * np.array([200.0, 2.0])))
+    exact = Noma(interference="none", noise_w=1e-13, decoding="error-free").plan(c, payload(bound=None))
+    assert not exact.noise_std.any()
+    with pytest.raises(ValueError, match="bound"):
+        Noma(noise_w=1e-13).plan(c, payload(bound=None))
+
+
+def test_rate_airtime_and_energy():
+    c = cohort([[3.0]], 0.5, rows=[2])
+    channel = Noma(interference="none", noise_w=0.5, bandwidth_hz=1e6, norm_bound=1.0).plan(c, payload(bits=1e6))
+    assert channel.rate_bps[0] == pytest.approx(1e6 * np.log2(1 + 3.0))
+    assert channel.airtime_s[0] == pytest.approx(1.0)
+    assert channel.energy_j[0] == pytest.approx(0.5)
+
+
+def test_the_deadline_judges_downlink_training_and_uplink():
+    bits, band = 1e6, 1e6
+    c = cohort([[3.0]], 1.0, compute=0.7, sinr=1.0)
+    turn = bits / band / 1.0 + 0.7 + bits / (band * 2.0)
+    for deadline, heard in ((turn + 1e-9, True), (turn - 1e-9, False)):
+        uplink = Noma(
+            interference="none", noise_w=1.0, bandwidth_hz=band, deadline_s=deadline, decoding="error-free"
+        )  # fmt: skip
+        channel = uplink.plan(c, payload(bits))
+        assert channel.delay_s[0] == pytest.approx(turn)
+        assert channel.decoded[0] == heard and channel.late[0] != heard
+
+
+def test_selection_by_symbol_error_rate_keeps_the_best_when_nobody_passes():
+    c = cohort([[10.0], [6.0], [1.0]], 1.0)
+    uplink = Noma(interference="none", noise_w=1.0, max_ser=1e-2, decoding="error-free")
+    np.testing.assert_array_equal(uplink.plan(c, payload()).decoded, [True, False, False])
+    weak = cohort([[0.5], [0.6], [0.1]], 1.0)
+    np.testing.assert_array_equal(uplink.plan(weak, payload()).decoded, [False, True, False])
+
+
+def test_a_ue_without_a_cell_is_not_heard_and_disturbs_nobody():
+    c = cohort([[4.0], [2.0]], 1.0, serving=[0, -1])
+    for uplink in (Noma(noise_w=1.0, norm_bound=1.0), Oma(noise_w=1.0, norm_bound=1.0)):
+        channel = uplink.plan(c, payload())
+        assert channel.sinr[0] == pytest.approx(4.0) and channel.sinr[1] == 0
+        np.testing.assert_array_equal(channel.decoded, [True, False])
+        assert np.isfinite(channel.energy_j).all()
+
+
+def test_oma_shares_the_band_and_its_noise():
+    c = cohort([[4.0], [1.0]], 1.0)
+    channel = Oma(noise_w=1.0, bandwidth_hz=2e6, decoding="error-free").plan(c, payload())
+    np.testing.assert_allclose(channel.sinr, [8.0, 2.0])
+    np.testing.assert_allclose(channel.rate_bps, [1e6 * np.log2(9), 1e6 * np.log2(3)])
+
+
+def test_superposition_beats_division_in_sum_rate():
+    rng = np.random.default_rng(3)
+    c = cohort(10 ** rng.uniform(-2, 2, (5, 1)), 1.0)
+    many = {"noise_w": 1.0, "bandwidth_hz": 1.0, "decoding": "error-free", "max_bps_per_hz": 20}
+    noma = Noma(interference="intra", **many).plan(c, payload()).rate_bps.sum()
+    oma = Oma(**many).plan(c, payload()).rate_bps.sum()
+    assert noma >= oma  # Tse and Viswanath, Section 6.1
+
+
+def test_ideal_hears_everybody():
+    channel = Ideal().plan(cohort(np.zeros((3, 0)), 1.0, serving=[-1, -1, -1]), payload())
+    assert channel.decoded.all() and not channel.delay_s.any()
+
+
+class TestPower:
+    gain = np.array([[1e-8, 1e-12], [1e-12, 1e-10]])
+    serving = np.array([0, 1])
+
+    def test_full_and_fixed(self):
+        assert (Full().power_w(self.gain, self.serving, 0.2, {}, RNG)[0] == 0.2).all()
+        np.testing.assert_allclose(Fixed(power_dbm=10).power_w(self.gain, self.serving, 0.2, {}, RNG)[0], 0.01)
+        np.testing.assert_allclose(Fixed(power_dbm=40).power_w(self.gain, self.serving, 0.2, {}, RNG)[0], 0.2)
+
+    def test_average_splits_the_middle_of_the_total(self):
+        power, _ = Average().power_w(np.ones((15, 1)), np.zeros(15, int), 0.2, {}, RNG)
+        np.testing.assert_allclose(power, 0.055)
+
+    def test_fractional_is_the_open_loop(self):
+        power, _ = Fractional(p0_dbm=-80, alpha=0.8).power_w(self.gain, self.serving, 10.0, {}, RNG)
+        np.testing.assert_allclose(10 * np.log10(power / 1e-3), [-80 + 0.8 * 80, -80 + 0.8 * 100])
+        whole, _ = Fractional(p0_dbm=-80, alpha=1.0).power_w(self.gain, self.serving, 1e9, {}, RNG)
+        received = whole * self.gain[[0, 1], self.serving]
+        np.testing.assert_allclose(10 * np.log10(received / 1e-3), -80)
+        capped, _ = Fractional(p0_dbm=20, alpha=1.0).power_w(self.gain, self.serving, 0.2, {}, RNG)
+        np.testing.assert_allclose(capped, 0.2)
