@@ -163,6 +163,8 @@ def _play(source: str, overrides: dict[str, Any], out: Path, quiet: bool, title:
     finally:
         meter.end()
     print(f"{title} (seed {study.seed}): {study.title}")
+    for warning in read_json(out / MANIFEST)["warnings"]:
+        print(f"  warning: {warning}")
     for line in card_lines(read_json(out / MANIFEST)["channel_card"]):
         print(f"  {line}")
     for line in headline(summary):

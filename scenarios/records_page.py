@@ -18,6 +18,7 @@ A run folder holds:
 | `summary.json` | one flat object, below |
 | `*.csv` | one table a record type, appended and flushed every round, below |
 | `points.npz` | true positions (`ue`, `position_m`), thinned: what the map of the report draws |
+| `map.npz` | buildings, base stations, and distance, RSRP and line of sight at 500 outdoor places |
 | `report.html` | the page, self-contained |
 | `checkpoint.npz` | only while a run is unfinished: where the same command goes on |
 

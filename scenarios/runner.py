@@ -30,6 +30,7 @@ from scenarios.resolved import study_yaml
 from scenarios.study import SCHEMA_VERSION, Study
 from scenarios.summary import summarise
 
+MAP_PLACES = 500  # outdoor places of the radio map
 CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
 
 
@@ -75,6 +76,7 @@ def run(study: Study, out: str | Path, watch: Watch | None = None, command: str 
             keeper.save()
             raise
         _points(folder, keeper.carry or carry)
+        write_map(folder, world)
         timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
         write_json(
             folder / MANIFEST,
@@ -231,6 +233,28 @@ def _points(folder: Path, carry: Carry) -> None:
     np.savez_compressed(folder / "points.npz", ue=ue.astype(np.int64), position_m=points)
 
 
+def write_map(folder: Path, world: World) -> None:
+    """map.npz: buildings, base stations, and the radio at a sample of outdoor places: what the report draws.
+
+    footprint_m (k, 2) outlines with footprint_ptr (n + 1,), building_height_m (n,); station_m (n_bs, 2);
+    place_m (m, 2), and for each place and base station distance_m, rsrp_dbm, los (m, n_bs).
+    """
+    rng, owner = world.ground.streams.at("report.map"), np.arange(MAP_PLACES)
+    place = world.buildings.outdoor(world.area, rng, "place", owner)
+    shapes = [np.asarray(f.exterior.coords) for f in world.buildings.footprint]
+    found: dict[str, np.ndarray] = {  # type: ignore[type-arg]
+        "footprint_m": np.concatenate(shapes) if shapes else np.zeros((0, 2)),
+        "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
+        "building_height_m": world.buildings.height_m,
+        "station_m": np.array([b.at_m for b in world.stations]).reshape(-1, 2),
+        "place_m": place,
+    }
+    if world.stations:
+        links = world.budget.links(0.0, place)
+        found |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
+    np.savez_compressed(folder / "map.npz", **found)  # type: ignore[arg-type]
+
+
 def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[str, Any]:
     trace = world.trace
     area = world.area
@@ -255,6 +279,7 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
             "origin_lat": trace.origin_lat,
             "origin_lon": trace.origin_lon,
         },
+        "warnings": list(world.warnings),
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }
 

@@ -1,0 +1,1 @@
+"""One file a trace format: each reads a path into a `Table`."""

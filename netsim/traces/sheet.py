@@ -1,0 +1,112 @@
+"""A CSV file as pieces of text columns, so that a long file never stands in memory as Python objects."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NoReturn
+
+from netsim.errors import BadInput
+from netsim.traces.source import Source
+from netsim.traces.values import shown
+
+_ROWS = 20_000
+_Blocks = Iterator[tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """Some consecutive rows; `line` (n,) is where each ends."""
+
+    path: str
+    header: tuple[str, ...]
+    columns: tuple[list[str], ...]
+    line: Sequence[int]
+
+    def values(self, header: str) -> list[str]:
+        return self.columns[self.header.index(header)]
+
+    def refuse(self, row: int, header: str, problem: str) -> NoReturn:
+        raise BadInput(f"{self.path}: line {self.line[row]}, column {shown(header, quote=False)}: {problem}")
+
+
+def read_sheets(path: str) -> Iterator[Sheet]:
+    """The pieces of a file with a header and at least one row. Raises `BadInput` with one line."""
+    blocks = Source(path, "CSV").blocks()
+    first, _, text = next(blocks)[1].partition("\n")
+    if not first.strip():
+        raise BadInput(f"{path}: line 1 is empty; begin the file with a header such as time_s,user,lat,lon")
+    delimiter = max(",;\t", key=first.count)
+    header = tuple(name.strip() for name in next(_records(path, iter([(1, first)]), delimiter))[1])
+    empty = True
+    for line, flat in _pieces(path, chain([(2, text)], blocks), delimiter, len(header)):
+        empty = False
+        yield Sheet(path, header, tuple(flat[at :: len(header)] for at in range(len(header))), line)
+    if empty:
+        raise BadInput(f"{path}: has a header but no rows; give a file with at least one row")
+
+
+def _pieces(path: str, blocks: _Blocks, delimiter: str, width: int) -> Iterator[tuple[Sequence[int], list[str]]]:
+    """Lines and the cells of all their rows, one after another."""
+    for at, text in blocks:
+        if not text:
+            continue
+        flat = _regular_cells(text, delimiter, width)
+        if flat is None:  # a quoted cell may go on in the next block: from here on one record at a time
+            yield from _irregular(path, chain([(at, text)], blocks), delimiter, width)
+            return
+        yield range(at, at + len(flat) // width), flat
+
+
+def _regular_cells(text: str, delimiter: str, width: int) -> list[str] | None:
+    """The cells of rows without quotes and without odd lines, four times as fast as one record at a time."""
+    if '"' in text:
+        return None
+    text = text.removesuffix("\n")
+    lines = text.split("\n")
+    if {line.count(delimiter) + 1 for line in lines} != {width} or "" in lines:
+        return None
+    return text.replace("\n", delimiter).split(delimiter)
+
+
+def _irregular(path: str, blocks: _Blocks, delimiter: str, width: int) -> Iterator[tuple[Sequence[int], list[str]]]:
+    line: list[int] = []
+    flat: list[str] = []
+    for at, row in _records(path, blocks, delimiter):
+        if len(row) != width:
+            raise BadInput(
+                f"{path}: line {at}: {len(row)} fields, but the header has {width}; "
+                "correct or remove the line (is the file cut short?)"
+            )
+        line.append(at)
+        flat += row
+        if len(line) == _ROWS:
+            yield line, flat
+            line, flat = [], []
+    if line:
+        yield line, flat
+
+
+def _records(path: str, blocks: _Blocks, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The line at which each row ends, and its cells; a blank line is no row."""
+    at, text = next(blocks)
+    # strict: a quote that is never closed would otherwise swallow the rest of the file
+    reader = csv.reader(_lines(chain([(at, text)], blocks)), delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            if row:
+                yield at - 1 + reader.line_num, row
+    except csv.Error as error:
+        line = at - 1 + reader.line_num
+        raise BadInput(f"{path}: line {line}: not CSV ({error}); correct the quoting") from error
+
+
+def _lines(blocks: _Blocks) -> Iterator[str]:
+    for _, text in blocks:
+        lines = text.split("\n")
+        last = lines.pop()
+        yield from (line + "\n" for line in lines)
+        if last:
+            yield last
