@@ -16,6 +16,12 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
         f"utility: {_text(get('utility.rmse_db'))} dB rmse (constant {_text(get('utility.constant_rmse_db'))}, raw "
         f"upload {_text(get('utility.raw_upload_rmse_db'))}); {useful}",
     ]
+    if get("uplink.sinr_db.median") is not None:
+        lines.append(
+            f"uplink: SINR {_text(get('uplink.sinr_db.median'))} dB, turn {_text(get('uplink.delay_s.median'))} s "
+            f"(medians), {_text(get('updates.late_percent'))} % late, {_text(get('uplink.energy_j'))} J in all, "
+            f"{get('uplink.handovers')} handovers"
+        )
     for name in attacks(summary):
         lines.append(_attack(summary, name))
     if "baseline.floor.sw1_m" in summary:

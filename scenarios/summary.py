@@ -22,7 +22,13 @@ KEYS: dict[str, str] = {
     "samples.selected": "samples learnt from",
     "updates.sent": "updates that devices sent",
     "updates.decoded_percent": "share of them that the server heard in time",
+    "updates.late_percent": "share of updates that came after the deadline and are lost",
     "updates.non_finite": "updates that overflowed and were replaced by zero",
+    "uplink.sinr_db.median": "median uplink SINR over UEs and rounds, dB; null for an ideal uplink",
+    "uplink.delay_s.median": "median turn from the server's request to the last bit, seconds",
+    "uplink.energy_j": "energy of all uplinks and all training, joules",
+    "uplink.noise_std.median": "median noise that decoding added to each number of an update",
+    "uplink.handovers": "handovers of all UEs",
     "utility.rmse_db": "error of the final model on all held-out samples, dB",
     "utility.constant_rmse_db": "error of the mean of the training labels, dB",
     "utility.raw_upload_rmse_db": "error of a nearest-neighbour map of raw uploads, dB",
@@ -73,8 +79,10 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
         "samples.selected": int(rounds["selected"].sum()),
         "updates.sent": len(updates["ue"]),
         "updates.decoded_percent": _mean(100.0 * updates["decoded"]),
+        "updates.late_percent": _share(rounds["late"].sum(), len(updates["ue"])),
         "updates.non_finite": int(rounds["non_finite"].sum()),
     }
+    found |= _uplink(read_table(folder, "links"), rounds, len(read_table(folder, "handovers")["ue"]))
     found |= _utility(rounds)
     if study.learning.attacks:
         found |= _baselines(leakage, study.learning.attacks[0].label)
@@ -85,6 +93,21 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
         values = _attack(mine, near) | _effort(effort)
         found |= {f"attack.{attack.label}.{k}": v for k, v in values.items()}
     return found | _privacy(read_table(folder, "spends"))
+
+
+def _uplink(links: Table, rounds: Table, handovers: int) -> dict[str, Any]:
+    return {
+        "uplink.sinr_db.median": _median(links["sinr_db"]),
+        "uplink.delay_s.median": _median(links["delay_s"]),
+        "uplink.energy_j": float(rounds["energy_j"].sum()),
+        "uplink.noise_std.median": _median(links["noise_std"]),
+        "uplink.handovers": handovers,
+    }
+
+
+def _share(part: float, whole: float) -> float:
+    """Percent; NaN of nothing."""
+    return 100.0 * float(part) / whole if whole else float("nan")
 
 
 def _utility(rounds: Table) -> dict[str, Any]:
