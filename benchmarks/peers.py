@@ -7,7 +7,8 @@ CRRM (https://pypi.org/project/CRRM, Briggs and Nur)
     ``get_spectral_efficiency()``: distances and angles of all pairs, UMa path loss of TR 38.901 with every link in line
     of sight (its default, and its fastest: without, it computes both laws), received power, attachment, downlink
     SINR and Shannon rate *of each UE's own cell*. Not: waypoints, line of sight by probability, shadowing, SINR
-    towards other cells, any uplink. Its `smart_update` cannot save anything when everybody moves.
+    towards other cells, any uplink. Its `smart_update` is off: it cannot save anything when everybody moves, costs
+    time then, and version 2.0.2 fails when "all" move while it is on.
 
 AIMM-simulator (https://pypi.org/project/AIMM-simulator, Briggs)
     SimPy processes: a ``Scenario`` that adds deltas drawn beforehand, and the UEs' own loops once a tick, which
@@ -66,7 +67,7 @@ def crrm(n_bs: int, n_ue: int) -> Tick:
     simulator = Simulator(
         Parameters(
             cell_locations=cells, ue_initial_locations=ues, h_BS_default=BS_HEIGHT_M, h_UT_default=UE_HEIGHT_M,
-            fc_GHz=CARRIER_HZ / 1e9, pathloss_model_name="UMa", LOS=True,
+            fc_GHz=CARRIER_HZ / 1e9, pathloss_model_name="UMa", LOS=True, smart_update=False,
         )
     )  # fmt: skip
     moves = _there_and_back(n_ue)

@@ -65,7 +65,7 @@ class Learning(Part):
             offered |= step.offers
         for i, defense in enumerate(self.defenses):
             _meets(f"defenses[{i}]", defense, offered)
-            offered = (offered - {"bound"} if "bound" in defense.needs else offered) | defense.offers
+            offered = (offered if defense.keeps_bound else offered - {"bound"}) | defense.offers
         _meets("aggregation", self.aggregation, offered | {self.threat.sees})
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | {self.threat.sees})

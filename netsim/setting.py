@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Literal, Self
 
+import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from netsim.city import CITIES, City
@@ -133,6 +134,9 @@ class WorldSetting(Part):
                 f"radio.line_of_sight: {sight.kind_name()} needs a law with a probability of sight (uma, umi, rma), "
                 f"and path loss {law.kind_name()} has none; take geometry, always or never"
             )
+        if self.base_stations:  # those of a layout are checked when the world is built
+            heights_m = np.array([b.height_m for b in self.listed_stations])
+            law.check(self.radio.carrier_hz, self.ues.height_m, heights_m)
         names = [b.name for b in self.listed_stations]
         if twice := {n for n in names if names.count(n) > 1}:
             raise ValueError(f"base_stations: the name {sorted(twice)[0]!r} stands twice")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import signal
 import sys
 import tempfile
 import traceback
@@ -96,6 +97,7 @@ def _run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code and never lets a traceback through."""
     args = parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what batch systems send: leave as with Ctrl-C
     try:
         _COMMANDS[args.command](args)
         sys.stdout.flush()
@@ -140,7 +142,17 @@ def _columns(text: str) -> dict[str, str]:
     for name, equals, header in pairs:
         if not equals or not header.strip():
             raise BadInput(f"--columns {name}: write OURS=HEADER, for example time_s=timestamp")
-    return {name.strip(): header.strip() for name, _, header in pairs}
+    found = {name.strip(): header.strip() for name, _, header in pairs}
+    if len(found) < len(pairs) or len(set(found.values())) < len(found):
+        raise BadInput(f"--columns {text}: each of our names and each header may stand only once")
+    return found
+
+
+def _out(args: argparse.Namespace, default: Path) -> Path:
+    """Where results go."""
+    if args.out == "":
+        raise BadInput("--out: give the name of a folder")
+    return default if args.out is None else Path(args.out)
 
 
 def _command_line() -> str:
@@ -179,7 +191,7 @@ def _run(args: argparse.Namespace) -> None:
     overrides = _overrides(args)
     name = Path(args.scenario).with_suffix("").name if Path(args.scenario).suffix else args.scenario
     seed = load(args.scenario, overrides).seed
-    out = Path(args.out) if args.out else Path("runs") / name / str(seed)
+    out = _out(args, Path("runs") / name / str(seed))
     _play(args.scenario, overrides, out, args.quiet, name)
     print(f"  records in {out}, page in {report(out)}")
 
@@ -195,10 +207,12 @@ def _replay(args: argparse.Namespace) -> None:
     overrides |= _overrides(args)
     for line in trace_lines(load(args.scenario, overrides)):
         print(f"  {line}")
-    out = Path(args.out) if args.out else Path("runs") / "replay" / Path(args.trace).name.split(".")[0]
+    parts = [Path(args.trace).name.split(".")[0], args.cell, args.round]
+    out = _out(args, Path("runs") / "replay" / "-".join(p for p in parts if p))
     for features in ("dataset", "public"):
         both = {**overrides, "learning.learner.features": features}
         _play(args.scenario, both, out / f"features-{features}", args.quiet, f"features {features}")
+        report(out / f"features-{features}")
     print(f"  records in {out}, page in {report(out)}")
 
 
@@ -212,7 +226,9 @@ def _sweep(args: argparse.Namespace) -> None:
     overrides = _overrides(args)
     study = load(args.scenario, overrides)
     name = Path(args.scenario).with_suffix("").name if Path(args.scenario).suffix else args.scenario
-    out = Path(args.out) if args.out else Path("runs") / f"{name}-sweep"
+    out = _out(args, Path("runs") / f"{name}-sweep")
+    if "seed" in overrides and study.vary is not None and study.vary.seed:
+        raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
 
     def tell(done: int, of: int, point: Point, summary: dict[str, Any]) -> None:
         if not args.quiet:
@@ -233,9 +249,12 @@ def _is_error(key: str) -> bool:
 
 def _validate(args: argparse.Namespace) -> None:
     from scenarios.study import load
+    from scenarios.sweep import checked_points
 
-    study = load(args.scenario, _overrides(args))
-    print(f"{args.scenario}: valid ({study.title})")
+    overrides = _overrides(args)
+    study = load(args.scenario, overrides)
+    runs = len(checked_points(args.scenario, study, overrides)) if study.vary is not None else 1
+    print(f"{args.scenario}: valid ({study.title})" + (f"; a sweep of it has {runs} runs" if runs > 1 else ""))
 
 
 def _list(args: argparse.Namespace) -> None:

@@ -50,6 +50,12 @@ class Document:
     data: Any
     lines: dict[Place, int]
 
+    def override(self, place: Place) -> None:
+        """From now on this place was set from outside: what the file says of it does not count."""
+        for inner in [p for p in self.lines if p[: len(place)] == place]:
+            del self.lines[inner]
+        self.lines[place] = 0
+
     def line(self, place: Place) -> int:
         """The line of a place, or of its nearest ancestor that stands in the file."""
         while place and place not in self.lines:
@@ -58,7 +64,9 @@ class Document:
 
     def at(self, place: Place) -> str:
         """How a complaint starts: `FILE:LINE: world.ues[2].height_m`."""
-        return one_line(f"{self.path}:{self.line(place)}: {dotted(place)}")
+        line = self.line(place)
+        where = f"{self.path}:{line}" if line else f"{self.path}: as set from outside"
+        return one_line(f"{where}: {dotted(place)}")
 
 
 def one_line(text: str) -> str:

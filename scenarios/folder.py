@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +28,46 @@ TEXT_COLUMNS = {
     "relation",
 }
 MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"
+LOCK = ".writing"
 
 
 def prepare(folder: Path) -> None:
     """Create a run folder; an earlier run there is replaced, anything else is left alone and refused."""
-    if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{folder}: is a file; give --out another name")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).exists():
-        raise BadInput(f"{folder}: exists and holds something that is not a run; give --out an empty or new folder")
     try:
+        if folder.exists() and not folder.is_dir():
+            raise BadInput(f"{folder}: is a file; give --out another name")
+        if folder.is_dir() and any(p.name != LOCK for p in folder.iterdir()) and not _is_run(folder):
+            raise BadInput(f"{folder}: exists and holds something that is not a run; give --out an empty or new folder")
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"{folder}: cannot be created ({error.strerror}); give --out another place") from None
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a manifest of ours lies there."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+    except BadInput:
+        return False
+    return {"schema", "seed", "versions", "models"} <= set(manifest)
+
+
+@contextmanager
+def locked(folder: Path) -> Generator[None, None, None]:
+    """Only one process writes a run folder; the lock of a process that is gone is taken over."""
+    lock = folder / LOCK
+    try:
+        owner = int(lock.read_text())
+        os.kill(owner, 0)
+    except (OSError, ValueError):
+        owner = os.getpid()  # nobody's, or of a process that is gone
+    if owner != os.getpid():
+        raise BadInput(f"{folder}: process {owner} is writing this run; wait for it, or give --out another folder")
+    lock.write_text(str(os.getpid()))
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:

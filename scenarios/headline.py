@@ -9,13 +9,18 @@ from typing import Any
 def headline(summary: Mapping[str, Any]) -> list[str]:
     """Utility, then one line an attack, then privacy spent; `-` where there is no figure."""
     get = summary.get
-    useful = "useful" if get("utility.useful") else "NOT useful: privacy figures of such a model mean little"
+    ues = get("ues.count")
     lines = [
         f"{get('rounds.played')} rounds ({get('rounds.empty')} empty), {get('samples.count'):,} measurements of "
-        f"{get('ues.count')} UEs, {_text(get('updates.decoded_percent'))} % of updates decoded",
+        f"{ues} UE{'s' if ues != 1 else ''}, {_text(get('updates.decoded_percent'))} % of updates decoded",
         f"utility: {_text(get('utility.rmse_db'))} dB rmse (constant {_text(get('utility.constant_rmse_db'))}, raw "
-        f"upload {_text(get('utility.raw_upload_rmse_db'))}); {useful}",
+        f"upload {_text(get('utility.raw_upload_rmse_db'))}); {_useful(summary)}",
     ]
+    if get("updates.non_finite"):
+        lines.append(
+            f"WARNING: {get('updates.non_finite')} of {get('updates.sent')} updates overflowed on the device and were "
+            "replaced by zero; take a smaller step_size"
+        )
     if get("uplink.sinr_db.median") is not None:
         lines.append(
             f"uplink: SINR {_text(get('uplink.sinr_db.median'))} dB, turn {_text(get('uplink.delay_s.median'))} s "
@@ -26,8 +31,10 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
         lines.append(_attack(summary, name))
     if "baseline.floor.sw1_m" in summary:
         lines.append(
-            f"references: SW1 of a perfect attacker {_text(get('baseline.floor.sw1_m'))} m, "
-            f"of random guesses {_text(get('baseline.random_guess.sw1_m'))} m "
+            "references: centroid error of naming the middle of the area "
+            f"{_text(get('baseline.area_centre.error_m'))} m; SW1 of a perfect attacker "
+            f"{_text(get('baseline.floor.sw1_m'))} m, of random guesses "
+            f"{_text(get('baseline.random_guess.sw1_m'))} m "
             f"(square root {_text(get('baseline.random_guess.emd_sqrt_m'))})"
         )
     for key in summary:
@@ -63,6 +70,16 @@ def _attack(summary: Mapping[str, Any], name: str) -> str:
     )
 
 
+def _useful(summary: Mapping[str, Any]) -> str:
+    """What the utility figure is worth."""
+    rmse, constant = summary.get("utility.rmse_db"), summary.get("utility.constant_rmse_db")
+    if rmse is None or constant is None:
+        return "not measured (nothing was held out)"
+    if not summary.get("utility.useful"):
+        return "NOT useful: privacy figures of such a model mean little"
+    return "better than a constant" if rmse < constant else "hardly useful, no better than a constant"
+
+
 def _epsilon(value: Any) -> str:
     """An epsilon worth printing: beyond 20 it is no meaningful guarantee, beyond 1000 not even a number."""
     if value is None or value > 1000:
@@ -73,4 +90,4 @@ def _epsilon(value: Any) -> str:
 def _text(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:.0f}" if 100 <= abs(value) < 1e6 else f"{value:.3g}"

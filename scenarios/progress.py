@@ -25,9 +25,9 @@ class Meter:
         text = f"{self.title}: {_line(now)}"
         if self.live:
             self.stream.write(f"\r\033[K{text[:160]}")
-            if now.round >= now.rounds:
+            if now.last:
                 self.stream.write("\n")
-        elif time.monotonic() - self.shown >= LOG_EVERY_S or now.round >= now.rounds:
+        elif time.monotonic() - self.shown >= LOG_EVERY_S or now.last:
             self.stream.write(text + "\n")
             self.shown = time.monotonic()
         self.stream.flush()

@@ -38,11 +38,11 @@ def replay_overrides(
 
 
 def seconds(text: str) -> float:
-    """`24h`, `7d`, `90min`, `3600s` or plain seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h|d)?", text.strip())
+    """`24h`, `7d`, `90min` or `3600s`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h|d)", text.strip())
     if match is None or float(match[1]) <= 0:
-        raise BadInput(f"--round {text}: write a length such as 24h, 7d, 90min or 3600s")
-    return float(match[1]) * _SECONDS[match[2] or "s"]
+        raise BadInput(f"--round {text}: write a length with its unit, such as 24h, 7d, 90min or 3600s")
+    return float(match[1]) * _SECONDS[match[2]]
 
 
 def trace_lines(study: Study) -> list[str]:

@@ -25,11 +25,12 @@ from netsim.record import Recorder, write_json, write_text
 from netsim.rng import Streams
 from netsim.units import IntArray
 from netsim.world import World, build_world
-from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, prepare, read_json
+from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepare, read_json
 from scenarios.resolved import study_yaml
 from scenarios.study import SCHEMA_VERSION, Study
 from scenarios.summary import summarise
 
+MOST_ROUNDS = 1_000_000
 MAP_PLACES = 500  # outdoor places of the radio map
 CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
 
@@ -43,6 +44,7 @@ class Progress:
     time_s: float
     clock: str
     figures: dict[str, Any]
+    last: bool
 
 
 Watch = Callable[[Progress], None]
@@ -62,30 +64,35 @@ def run(study: Study, out: str | Path, watch: Watch | None = None, command: str 
         world = build_world(study.world, streams, study.learning.every_s)
         setup = _setup(study, world, streams, folder)
         prepare(folder)
-        text = study_yaml(study)
-        tree = _unfinished(folder, text)
-        carry, empty = _open(study, setup, world, tree)
-        write_text(folder / STUDY, text)
-        manifest = _manifest(study, world, setup, command)
-        write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
-        keeper = _Keeper(folder, world, setup, watch, empty, text)
-        world.env.process(rounds(world, setup, carry, keeper.after))
-        try:
-            world.env.run(until=world.duration_s + 1.0)
-        except KeyboardInterrupt:
-            keeper.save()
-            raise
-        _points(folder, keeper.carry or carry)
-        write_map(folder, world)
-        timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
-        write_json(
-            folder / MANIFEST,
-            {**manifest, "finished": True, "empty_rounds": keeper.empty, "timing": timing},
-        )
-        summary = summarise(folder, study)
-        write_json(folder / SUMMARY, summary)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        with locked(folder):
+            _run(study, world, setup, watch, command, began)
     return read_json(folder / SUMMARY)
+
+
+def _run(study: Study, world: World, setup: Setup, watch: Watch | None, command: str, began: float) -> None:
+    """Everything that writes into the folder."""
+    folder, text = setup.recorder.folder, study_yaml(study)
+    tree = _unfinished(folder, text)
+    carry, empty = _open(setup, world, tree)
+    write_text(folder / STUDY, text)
+    manifest = _manifest(study, world, setup, command)
+    write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
+    keeper = _Keeper(folder, world, setup, watch, empty, text)
+    world.env.process(rounds(world, setup, carry, keeper.after))
+    try:
+        world.env.run(until=world.duration_s + 1.0)
+    except KeyboardInterrupt:
+        keeper.save()
+        raise
+    _points(folder, keeper.carry or carry)
+    write_map(folder, world)
+    timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
+    write_json(
+        folder / MANIFEST,
+        {**manifest, "finished": True, "empty_rounds": keeper.empty, "timing": timing},
+    )
+    write_json(folder / SUMMARY, summarise(folder, study))
+    (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -112,8 +119,8 @@ class _Keeper:
         self.carry: Carry | None = None
         self.tree: dict[str, Any] | None = None
         self.saved = time.perf_counter()
-        total = int(np.ceil(world.duration_s / setup.learning.every_s))
-        self.rounds = min(total, setup.learning.rounds or total)
+        self.rounds = int(np.ceil(world.duration_s / setup.learning.every_s))
+        self.most = setup.learning.rounds
 
     def after(self, carry: Carry, figures: dict[str, Any]) -> None:
         self.carry = carry
@@ -121,7 +128,8 @@ class _Keeper:
         self.tree = self._snapshot(carry)
         if self.watch is not None:
             now = float(self.world.env.now)
-            self.watch(Progress(carry.round, self.rounds, now, self.world.clock.text(now), figures))
+            last = carry.round >= self.rounds or carry.played == self.most
+            self.watch(Progress(carry.round, self.rounds, now, self.world.clock.text(now), figures, last))
         if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
             self.save()
 
@@ -158,7 +166,7 @@ def _unfinished(folder: Path, text: str) -> Any:
     return tree if same else None
 
 
-def _open(study: Study, setup: Setup, world: World, tree: Any) -> tuple[Carry, int]:
+def _open(setup: Setup, world: World, tree: Any) -> tuple[Carry, int]:
     """The first carry of a new run, or the one to go on from; tables created, or cut back to it."""
     if tree is None:
         (setup.recorder.folder / CHECKPOINT).unlink(missing_ok=True)
@@ -183,6 +191,11 @@ def _open(study: Study, setup: Setup, world: World, tree: Any) -> tuple[Carry, i
 
 def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
     learning = study.learning
+    if world.duration_s / learning.every_s > MOST_ROUNDS:
+        raise BadInput(
+            f"learning.every_s: {learning.every_s:g} s cuts {world.duration_s:g} s into more than {MOST_ROUNDS:,} "
+            "rounds; take longer rounds"
+        )
     seen = None
     if learning.learner.wants_dataset_statistics or learning.data.wants_counts:
         seen = _rehearse(study, streams)
@@ -242,7 +255,7 @@ def write_map(folder: Path, world: World) -> None:
     rng, owner = world.ground.streams.at("report.map"), np.arange(MAP_PLACES)
     place = world.buildings.outdoor(world.area, rng, "place", owner)
     shapes = [np.asarray(f.exterior.coords) for f in world.buildings.footprint]
-    found: dict[str, np.ndarray] = {  # type: ignore[type-arg]
+    found: dict[str, np.ndarray] = {
         "footprint_m": np.concatenate(shapes) if shapes else np.zeros((0, 2)),
         "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
         "building_height_m": world.buildings.height_m,

@@ -43,6 +43,9 @@ class Vary(Part):
 
     @model_validator(mode="after")
     def _once(self) -> Self:
+        for seed in self.seed:
+            if self.seed.count(seed) > 1:
+                raise ValueError(f"seed: {seed} stands {self.seed.count(seed)} times")
         labels = [v.label for v in self.variants]
         for label in labels:
             if labels.count(label) > 1:
@@ -73,7 +76,7 @@ class Study(Part):
         cell, names = getattr(self.learning.data, "cell", "all"), [b.name for b in self.world.listed_stations]
         if cell not in ("all", "busiest") and names and cell not in names:
             raise ValueError(
-                f"learning.data.cell: no base station is called {cell!r}; {nearest(cell, names)}"
+                f"learning.data.cell: no base station is called {cell!r}{nearest(cell, names) or ';'} "
                 f"there are: {', '.join(names[:10])}"
             )
         return self
@@ -129,7 +132,7 @@ def find(source: str | Path) -> Path:
     if str(source) in names:
         return names[str(source)]
     raise BadInput(
-        f"{source}: no such file and no bundled scenario; {nearest(str(source), list(names))}"
+        f"{source}: no such file and no bundled scenario{nearest(str(source), list(names)) or ';'} "
         f"bundled are: {', '.join(names)}"
     )
 
@@ -155,6 +158,7 @@ def set_value(document: Document, path: str, value: Any) -> None:
     index = isinstance(data, list) and isinstance(last, int) and last < len(data)
     if key or index:
         data[last] = value
+        document.override(tuple(place))
     else:
         raise BadInput(f"--set {path}: there is nothing at {path!r} to replace")
 

@@ -36,6 +36,7 @@ KEYS: dict[str, str] = {
     "baseline.random_guess.sw1_m": "SW1 of as many random guesses as rounds, mean over UEs, metres",
     "baseline.random_guess.emd_sqrt_m": "its square root, the unit of the published figures",
     "baseline.random_guess.home_m": "distance from home to the nearest of them, median over UEs",
+    "baseline.area_centre.error_m": "centroid error of always naming the middle of the area, median over UEs, rounds",
     "baseline.floor.sw1_m": "SW1 of a perfect attacker (the true batch centroids), mean over UEs",
     "attack.NAME.centroid_error_m.median": "centroid error over all UEs and rounds; a diverged one counts as infinite",
     "attack.NAME.centroid_error_m.q25": "its lower quartile",
@@ -84,6 +85,9 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     }
     found |= _uplink(read_table(folder, "links"), rounds, len(read_table(folder, "handovers")["ue"]))
     found |= _utility(rounds)
+    x0, y0, x1, y1 = manifest["area_m"]
+    middle = np.hypot(updates["x_m"] - (x0 + x1) / 2, updates["y_m"] - (y0 + y1) / 2)
+    found["baseline.area_centre.error_m"] = _median(middle)
     if study.learning.attacks:
         found |= _baselines(leakage, study.learning.attacks[0].label)
     near = study.learning.leakage.near_m

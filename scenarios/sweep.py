@@ -54,6 +54,17 @@ def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
     return found
 
 
+def checked_points(source: str | Path, study: Study, overrides: dict[str, Any]) -> list[Point]:
+    """The points, each of which is a study that can run; a mistake names its point."""
+    found = points(study, overrides)
+    for point in found:
+        try:
+            load(source, point.overrides)
+        except BadInput as error:
+            raise BadInput(*(f"vary, {point.label!r}: {line}" for line in error.lines)) from None
+    return found
+
+
 def sweep(
     source: str | Path,
     study: Study,
@@ -66,7 +77,7 @@ def sweep(
 
     All points are checked before the first one runs. An interrupted sweep goes on when it is started again.
     """
-    todo = points(study, overrides)
+    todo = checked_points(source, study, overrides)
     studies = [load(source, p.overrides) for p in todo]
     if out.is_dir() and any(out.iterdir()) and not (out / RUNS).exists() and not (out / "sweep.json").exists():
         raise BadInput(f"{out}: exists and holds something that is not a sweep; give --out a new folder")

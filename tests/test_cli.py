@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import os
 import subprocess
 import sys
 import time
@@ -241,6 +242,64 @@ def test_bad_scenario(name, command, tmp_path, capsys):
         assert err.count("\n") == 1, err
 
 
+def test_a_run_that_is_being_written_is_left_alone(tmp_path, capsys):
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / ".writing").write_text(str(os.getppid()))
+    assert main(["run", "campus", "--out", str(tmp_path / "r"), *SHORT]) == 2
+    assert str(os.getppid()) in capsys.readouterr().err
+    assert [p.name for p in (tmp_path / "r").iterdir()] == [".writing"]
+    (tmp_path / "r" / ".writing").write_text("999999999")  # of a process that is gone
+    assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT]) == 0
+    assert not (tmp_path / "r" / ".writing").exists()
+
+
+def test_somebody_elses_manifest_is_not_a_run(tmp_path, capsys):
+    (tmp_path / "manifest.json").write_text('{"name": "my thesis"}')
+    assert main(["run", "campus", "--out", str(tmp_path), *SHORT]) == 2
+    assert "not a run" in capsys.readouterr().err
+    assert (tmp_path / "manifest.json").read_text() == '{"name": "my thesis"}'
+
+
+def test_validate_looks_into_vary_and_names_the_variant(tmp_path, capsys):
+    scenario = tmp_path / "s.yaml"
+    variant = "vary: {variants: [{label: wrong one, set: {learning.threat.sees: summ}}]}\n"
+    scenario.write_text((ROOT / "scenarios" / "campus.yaml").read_text() + variant)
+    assert main(["validate", str(scenario)]) == 2
+    err = capsys.readouterr().err
+    assert "wrong one" in err and "summ" in err and err.count("\n") == 1
+    scenario.write_text((ROOT / "scenarios" / "campus.yaml").read_text() + "vary: {seed: [1, 1]}\n")
+    assert main(["validate", str(scenario)]) == 2
+    assert "seed: 1 stands 2 times" in capsys.readouterr().err
+
+
+def test_a_value_from_outside_is_not_blamed_on_a_line_of_the_file(capsys):
+    assert main(["validate", "campus", "--set", "learning.learner.step_size=-1"]) == 2
+    err = capsys.readouterr().err
+    assert "as set from outside" in err and "learning.learner.step_size" in err and "yaml:" in err
+    assert not any(f"yaml:{n}" in err for n in range(1, 60))
+
+
+def test_overflow_is_said_aloud(tmp_path, capsys):
+    boom = ["--set", "learning.learner.step_size=10", "--set", "learning.learner.local_epochs=30"]
+    assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT, *boom]) == 0
+    assert "overflowed" in capsys.readouterr().out
+
+
+def test_terminating_a_run_leaves_a_checkpoint(tmp_path):
+    import signal
+
+    command = [sys.executable, "-m", "scenarios.cli", "run", "town", "--out", str(tmp_path / "r")]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    for line in process.stderr:
+        if "round" in line:
+            process.send_signal(signal.SIGTERM)
+            break
+    process.stderr.read()
+    assert process.wait(60) == 130
+    process.stderr.close()
+    assert (tmp_path / "r" / "checkpoint.npz").exists() and not (tmp_path / "r" / ".writing").exists()
+
+
 BAD_LINES = [
     ["run", "campos"],
     ["run"],
@@ -256,11 +315,17 @@ BAD_LINES = [
     ["list", "defence"],
     ["report", "nowhere"],
     ["inspect", "nowhere.csv"],
+    ["replay", str(ROOT / "scenarios" / "examples" / "commuter.csv.gz"), "--round", "24"],
+    ["replay", str(ROOT / "scenarios" / "examples" / "commuter.csv.gz"), "--columns", "lat=lat,lon=lat"],
+    ["run", "campus", "--out", ""],
+    ["run", "campus", "--out", "x" * 300],
+    ["run", "campus", "--set", "learning.every_s=0.001"],
+    ["sweep", "town", "--set", "seed=9"],
     ["validate", "nowhere.yaml"],
 ]
 
 
-@pytest.mark.parametrize("words", BAD_LINES, ids=" ".join)
+@pytest.mark.parametrize("words", BAD_LINES, ids=lambda words: " ".join(words)[:60])
 def test_bad_command_line(words, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     try:

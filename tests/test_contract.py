@@ -52,6 +52,32 @@ def test_kinds_are_words_and_names_default_to_them():
             assert part.model_validate_json(json.dumps(part.example), strict=True).label == kind
 
 
+def test_what_changes_an_update_withdraws_its_bound():
+    """Noise after a step that may change norms is refused, unless that step keeps the bound."""
+    from fl.defenses.base import Defense
+    from fl.learning import Learning
+
+    class Shaky(Defense):
+        kind: str = "shaky"
+
+        def protect(self, updates, local, facts, state, rng):
+            return updates, state, []
+
+    class Steady(Shaky):
+        keeps_bound = True
+
+    clip, noise = (SLOTS["defense"].parts[k] for k in ("clip", "gaussian"))
+    learner = SLOTS["learner"].parts["rsrp-net"](hidden=(4,))
+
+    def chain(middle):
+        parts = (clip(), middle(), noise(noise_multiplier=1.0))
+        return Learning.model_construct(**{**Learning(every_s=60, learner=learner).__dict__, "defenses": parts})
+
+    chain(Steady)._fits()
+    with pytest.raises(ValueError, match="needs a bound"):
+        chain(Shaky)._fits()
+
+
 def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
     reasons = {verdict for _, verdict in COMBINATIONS if verdict != LEGAL}
     assert len(reasons) >= 2

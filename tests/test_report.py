@@ -15,12 +15,13 @@ import pytest
 from fl.tables import TABLES
 from netsim.errors import BadInput
 from netsim.record import Recorder, write_json
-from scenarios.figures import Tracks, carried, quantile
 from scenarios.folder import TEXT_COLUMNS
-from scenarios.report import report, split_key
+from scenarios.keys import split_key
+from scenarios.report import report
 from scenarios.runner import run
 from scenarios.study import load
 from scenarios.summary import KEYS
+from scenarios.tracks import Tracks, carried, quantile
 
 EVIL = "<script>alert(1)</script>"
 SMALL = {
@@ -35,6 +36,18 @@ SMALL = {
 def campus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("campus") / "run"
     run(load("campus", SMALL), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def streets(tmp_path_factory):
+    """Blocks of buildings, three-sector sites of a layout, a shared uplink with a deadline."""
+    folder = tmp_path_factory.mktemp("streets") / "run"
+    changes = {
+        "world.duration_s": 240, "world.ues.count": 8, "world.base_stations.inter_site_m": 150,
+        "world.radio.handover": {"time_to_trigger_s": 1.0, "hysteresis_db": 0.0}, "world.radio.uplink.deadline_s": 0.05,
+    }  # fmt: skip
+    run(load("cities/plaza", changes), folder)
     return folder
 
 
@@ -97,7 +110,7 @@ def change_json(path, **changes):
 def test_page_of_a_run_is_complete_and_needs_no_network(campus):
     page = text_of(campus)
     summary = json.loads((campus / "summary.json").read_text())
-    assert set(figures(page)) == {"errors", "distribution", "home", "map", "utility"}
+    assert set(figures(page)) == {"errors", "distribution", "home", "map", "radio", "utility"}
     shown = body(page)
     for name in ("closed-form", "dlg"):
         assert name in shown
@@ -201,6 +214,138 @@ def test_runs_side_by_side_are_compared_without_a_table(campus, tmp_path):
     assert "features-dataset" in shown and "features-public" in shown
 
 
+def ground_of(folder):
+    with np.load(folder / "map.npz") as arrays:
+        return dict(arrays)
+
+
+def names_of(figure):
+    return [trace["name"] for trace in figure["data"]]
+
+
+def test_map_shows_the_ground(streets, copied):
+    drawn = figures(text_of(streets))["map"]
+    assert drawn["layout"]["yaxis"]["scaleanchor"] == "x"
+    ground = ground_of(streets)
+    blocks = [t for t in drawn["data"] if t["name"].startswith("buildings, ")]
+    assert sum(t["x"].count(None) for t in blocks) == len(ground["building_height_m"])
+    assert sum(t["showlegend"] for t in blocks) == 1
+    assert len({t["fillcolor"] for t in blocks}) > 1
+    (masts,) = [t for t in drawn["data"] if t["name"] == "base station"]
+    told = ", ".join(masts["hovertext"])  # the sectors of a site share a pin
+    assert len(masts["x"]) == len(np.unique(ground["station_m"], axis=0)) < len(ground["station_m"])
+    assert all(name in told for name in json.loads((streets / "manifest.json").read_text())["cells"])
+    assert "There are no buildings." in body(text_of(copied))
+
+
+def test_radio_is_drawn_by_distance_and_state(streets, campus):
+    drawn = figures(text_of(streets))["radio"]
+    assert names_of(drawn).count("line of sight") == 3  # dots, median, share
+    assert names_of(drawn).count("no line of sight") == 2
+    assert drawn["layout"]["xaxis"]["range"] == drawn["layout"]["xaxis2"]["range"]
+    assert drawn["layout"]["xaxis"]["type"] == "log"
+    dots = drawn["data"][0]
+    ground = ground_of(streets)
+    least = ground["rsrp_dbm"].min() - 1e-3
+    assert all(y >= least for y in dots["y"])
+    page = text_of(campus)
+    assert "All links have a line of sight" in body(page)
+    assert "xaxis2" not in figures(page)["radio"]["layout"]
+
+
+def test_uplink_is_drawn_round_by_round(streets, campus, tmp_path):
+    folder = Path(shutil.copytree(streets, tmp_path / "streets"))
+    (folder / "handovers.csv").write_text(
+        "time_s,ue,source,target,source_dbm,target_dbm\n" + "3,0,a,b,-90,-80\n80,1,b,a,-90,-80\n100,1,a,b,-90,-80\n"
+    )
+    rows = list(csv.DictReader((folder / "links.csv").read_text().splitlines()))
+    with (folder / "links.csv").open("w", newline="") as f:  # four UEs in each round, one of them late
+        writer = csv.DictWriter(f, list(TABLES["links"]))
+        writer.writeheader()
+        for row in {row["round"]: row for row in rows}.values():
+            writer.writerows(row | {"ue": ue, "late": int(ue == 0), "decoded": int(ue != 0)} for ue in range(4))
+    drawn = figures(text_of(folder))["service"]
+    found = {trace["name"]: trace["y"] for trace in drawn["data"] if "fill" not in trace}
+    assert set(found) == {
+        "heard in time", "late, and lost", "turn: median", "turn: 90 % quantile", "energy", "SINR", "handovers"
+    }  # fmt: skip
+    assert found["late, and lost"] == [25.0] * len(found["late, and lost"])
+    assert found["heard in time"][0] == 75.0
+    assert found["handovers"][:2] == [2.0, 1.0]  # rounds of 90 s
+    page = text_of(campus)
+    assert "service" not in figures(page)
+    assert "The uplink is ideal" in body(page)
+
+
+def test_a_trace_that_replaced_the_radio_has_none_to_draw(streets, tmp_path):
+    folder = Path(shutil.copytree(streets, tmp_path / "streets"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    replayed = manifest["channel_card"] | {"path loss": "read from the trace, not modelled"}
+    change_json(folder / "manifest.json", channel_card=replayed)
+    page = text_of(folder)
+    assert "radio" not in figures(page)
+    assert "The RSRP was read from a trace" in body(page)
+    assert "read from the trace, not modelled" in body(page)
+
+
+def test_channel_card_and_warnings_are_shown_and_escaped(copied):
+    said = json.loads((copied / "manifest.json").read_text())["channel_card"]
+    shown = body(text_of(copied))
+    modelled = [key for key, value in said.items() if not value.startswith("not modelled") and key != "not modelled"]
+    assert all(f"<th>{key}</th>" in shown for key in modelled)
+    assert said["not modelled"] in shown
+    warnings = [f"{EVIL} {k}" for k in range(9)]
+    change_json(copied / "manifest.json", channel_card={EVIL: EVIL, "not modelled": EVIL}, warnings=warnings)
+    page = text_of(copied)
+    assert EVIL not in page
+    box = re.search(r'<ul class="warns">(.*?)</ul>', page)[1]
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; 5" in box and "and 3 more warnings" in box
+    change_json(copied / "manifest.json", channel_card=[1], warnings="no list", cells={"a": 1})
+    assert "This run recorded none." in body(text_of(copied))
+
+
+def test_older_folders_without_a_radio_map_are_drawn(streets, tmp_path):
+    folder = Path(shutil.copytree(streets, tmp_path / "streets"))
+    (folder / "map.npz").unlink()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    write_json(folder / "manifest.json", {k: v for k, v in manifest.items() if k not in ("channel_card", "warnings")})
+    page = text_of(folder)
+    assert "map" in figures(page) and "radio" not in figures(page)
+    assert "This run recorded no radio map" in body(page)
+    assert "<dt>path loss</dt>" in page
+
+
+def test_labels_are_set_against_each_other(streets, tmp_path):
+    out = tmp_path / "sweep"
+    rows = ["folder,label,seed"]
+    for k, label in enumerate(["A <b>", "A <b>", "B", "C"]):
+        folder = Path(shutil.copytree(streets, out / f"r{k}"))
+        key = "attack.closed-form.centroid_error_m.median"
+        change_json(
+            folder / "summary.json", **{key: 10.0 + k, "utility.rmse_db": 5.0, "updates.decoded_percent": 25.0 * k}
+        )
+        rows.append(f"r{k},{label},{k}")
+    (out / "runs.csv").write_text("\n".join(rows) + "\n")
+    page = text_of(out)
+    points = figures(page)["exchange"]["data"]
+    assert [p["name"] for p in points] == ["A &lt;b&gt;", "B", "C"]
+    assert [p["y"] for p in points] == [[10.5], [12.0], [13.0]]
+    assert points[0]["error_y"]["array"] == [0.25]
+    sizes = [p["marker"]["size"] for p in points]
+    assert sizes == sorted(set(sizes))
+    assert "What the choice changes" in body(page)  # nothing of the radio differs
+    assert re.search(r"<td>uplink\.energy_j</td>", page)
+    study = (out / "r2" / "study.yaml").read_text()
+    (out / "r2" / "study.yaml").write_text(study.replace("carrier_hz: 2600000000.0", "carrier_hz: 900000000.0"))
+    change_json(out / "r3" / "summary.json", **{key: None})
+    page = text_of(out)
+    assert "What the radio changes" in body(page)
+    assert "closed-form with “C”" in body(page)
+    rows[2] = "r1,C,1"
+    (out / "runs.csv").write_text("\n".join([rows[0], rows[2], rows[3]]) + "\n")
+    assert "exchange" not in figures(text_of(out))  # two labels
+
+
 @pytest.mark.parametrize("keep", [set(), {"time_s"}, {"time_s", "ue", "model", "round"}])
 def test_empty_columns_are_survived(copied, keep):
     for table, columns in TABLES.items():
@@ -208,7 +353,7 @@ def test_empty_columns_are_survived(copied, keep):
         rewrite(copied, table, lambda row, blank=blank: row | blank)
     change_json(copied / "summary.json", **dict.fromkeys(json.loads((copied / "summary.json").read_text())))
     page = text_of(copied)
-    assert set(figures(page)) <= {"map", "home", "distribution"}
+    assert set(figures(page)) <= {"map", "radio", "home", "distribution"}
     assert "so there is no error to draw" in body(page)
     text_of(copied.parent)  # as the only member of a comparison
 
@@ -216,12 +361,18 @@ def test_empty_columns_are_survived(copied, keep):
 def test_empty_tables_are_survived(copied):
     Recorder(copied, TABLES).open()
     np.savez_compressed(copied / "points.npz", ue=np.zeros(0, dtype=np.int64), position_m=np.zeros((0, 2)))
-    assert set(figures(text_of(copied))) == {"map"}  # its base station
+    assert set(figures(text_of(copied))) == {"map", "radio"}  # its base station
 
 
 def _ragged(folder):
     path = folder / "leakage.csv"
     path.write_text(path.read_text() + "1,2,3\n")
+
+
+def _ground(folder, **changes):
+    with np.load(folder / "map.npz") as arrays:
+        found = dict(arrays)
+    np.savez(folder / "map.npz", **(found | changes))
 
 
 DAMAGES = {
@@ -240,6 +391,9 @@ DAMAGES = {
     "column gone": (lambda f: (f / "spends.csv").write_text("round\n"), "column time_s is missing"),
     "points": (lambda f: (f / "points.npz").write_bytes(b"PK\x03\x04 no"), "points.npz"),
     "points gone": (lambda f: (f / "points.npz").unlink(), "points.npz"),
+    "ground": (lambda f: (f / "map.npz").write_bytes(b"PK\x03\x04 no"), "map.npz"),
+    "ground of parts": (lambda f: _ground(f, footprint_ptr=[0, 7]), "do not fit"),
+    "ground flat": (lambda f: _ground(f, station_m=[1.0]), "wrong shape"),
     "study": (lambda f: (f / "study.yaml").write_text("a: [1"), "study.yaml"),
     "sweep open": (lambda f: [(f / "manifest.json").unlink(), (f / "sweep.json").write_text("{}")], "not finished"),
     "runs of nothing": (lambda f: (f / "runs.csv").write_text("folder,label\n"), "lists no run"),

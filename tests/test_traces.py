@@ -15,11 +15,11 @@ from netsim.geometry import Area
 from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
 from netsim.observe import Fixes
-from netsim.places import home_and_work
+from netsim.traces.home_work import home_and_work
 from netsim.rng import Streams
 from netsim.traces.inspect import inspect_trace
 from netsim.traces.read import read_trace
-from netsim.traces.table import read_table
+from netsim.traces.files import read_table
 
 T0 = 1_619_039_402  # 2021-04-21T21:10:02Z, a Wednesday
 GROUND = Ground(Area(0, 0, 1, 1), Clock(date(2021, 4, 21)), Streams(1))
@@ -60,8 +60,8 @@ def test_what_is_written_is_read(tmp_path, name):
     assert table.time_s.tolist() == [T0, T0, T0 + 1, T0 + 60]
     assert [table.users[u] for u in table.user] == ["a", "a", "b", "a"]
     assert [table.cells[c] for c in table.cell] == ["x", "y", "x", "x"]
-    assert table.lat_deg.tolist() == [34.01, 34.01, 34.02, 34.011]
-    assert table.lon_deg.tolist() == [-118.49, -118.49, -118.48, -118.49]
+    assert table.points.lat_deg.tolist() == [34.01, 34.01, 34.02, 34.011]
+    assert table.points.lon_deg.tolist() == [-118.49, -118.49, -118.48, -118.49]
     assert table.rsrp_dbm.tolist() == [-100.5, -90, -80, -95]
     assert table.usable.all()
     assert table.notes == ()
@@ -84,8 +84,9 @@ def test_what_is_written_is_read(tmp_path, name):
 def test_dialects_of_csv_read_the_same(tmp_path, change):
     plain = read_table(write(tmp_path, GOOD, "plain.csv"))
     other = read_table(write(tmp_path, change(GOOD), "other.csv"))
-    for column in ("time_s", "user", "lat_deg", "lon_deg", "rsrp_dbm", "cell"):
+    for column in ("time_s", "user", "rsrp_dbm", "cell"):
         np.testing.assert_array_equal(getattr(plain, column), getattr(other, column))
+    np.testing.assert_array_equal(plain.points.columns, other.points.columns)
     assert (plain.users, plain.cells) == (other.users, other.cells)
 
 
@@ -195,10 +196,13 @@ BAD = {
         f"{NONE} time_s, lat; the file has timestamp, Latitude, lon, RSRP; "
         "try --columns time_s=timestamp,lat=Latitude,rsrp_dbm=RSRP",
     ),
-    "metres": (
-        "time_s,x_m,y_m\n1,2,3\n",
-        f"{NONE} lat, lon; the file has time_s, x_m, y_m; "
-        "add what is missing, or name its header with --columns lat=HEADER,lon=HEADER",
+    "half of the metres": (
+        "time_s,x_m\n1,2\n",
+        f"{NONE} y_m; the file has time_s, x_m; add what is missing, or name its header with --columns y_m=HEADER",
+    ),
+    "other metres": (
+        "time,x,y\n1,2,3\n",
+        f"{NONE} time_s, lat, lon; the file has time, x, y; try --columns time_s=time,x_m=x,y_m=y",
     ),
 }
 
@@ -249,7 +253,7 @@ def test_a_path_that_cannot_be_read_is_refused(tmp_path):
 
 def test_wrong_column_maps_are_refused(tmp_path):
     path = write(tmp_path, GOOD)
-    problem = "'latitude' is not one of our names; use time_s, lat, lon, user, rsrp_dbm, cell, speed_mps"
+    problem = "'latitude' is not one of our names; use time_s, lat, lon, x_m, y_m, user, rsrp_dbm, cell, speed_mps"
     assert line_of(lambda: read_table(path, {"latitude": "lat"})) == f"{path}: columns: {problem}"
     problem = "the file has no such column (it has time_s, user, lat, lon, rsrp_dbm, cell); did you mean rsrp_dbm?"
     assert line_of(lambda: read_table(path, {"rsrp_dbm": "rsrp_db"})) == (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from fl.types import Facts, Local, Received, Spend, State, Updates
 from netsim.part import Named
@@ -14,10 +15,13 @@ class Defense(Named):
     """A step between the learner and the server. Steps are chained in the order written.
 
     A step that limits row norms sets `Updates.bound`; noise reads it. `facts.channel` is the planned uplink, so
-    a defense may count on its noise. A defense that does nothing in a half keeps the default of that half.
+    a defense may count on its noise. A step that changes rows withdraws the bound unless it says `keeps_bound`. A
+    defense that does nothing in a half keeps the default of that half.
     """
 
     kind: str
+    keeps_bound: ClassVar[bool] = False
+    """whether row norms that were bounded before stay within the same bound"""
 
     def start(self, n_ue: int) -> State:
         """The first state."""

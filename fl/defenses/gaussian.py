@@ -21,7 +21,7 @@ class Gaussian(Defense):
     """
 
     kind: Literal["gaussian"] = "gaussian"
-    noise_multiplier: float = Field(gt=0)
+    noise_multiplier: float = Field(gt=0, le=1e9)
     """standard deviation of the noise in units of the clip norm"""
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """at which epsilon is stated"""

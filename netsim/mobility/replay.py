@@ -13,8 +13,10 @@ from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.observe import Fixes
-from netsim.places import home_and_work
-from netsim.traces.read import Users, read_trace
+from netsim.traces.files import Format
+from netsim.traces.home_work import home_and_work
+from netsim.traces.read import read_trace
+from netsim.traces.select import Users
 from netsim.traces.trace import Trace
 from netsim.units import IntArray
 
@@ -27,7 +29,11 @@ class Replay(Mobility):
 
     kind: Literal["replay"] = "replay"
     trace: str = Field(min_length=1)
-    """path of the trace, CSV or CSV.gz"""
+    """path of the trace: a file, or a folder of PLT, GPX or Cabspotting files"""
+    format: Format = "auto"
+    """what the file is; auto looks into it"""
+    crs: str = "auto"
+    """what x and y are: local metres, or a system such as EPSG:25832; auto takes what the format has"""
     columns: dict[str, str] = Field(default_factory=dict)
     """our name: header in the file, for headers that are not called as ours"""
     cell: str | None = None
@@ -35,17 +41,25 @@ class Replay(Mobility):
     users: Users = "auto"
     """what a user is: the user column (id), a local day (day), everybody together (all)"""
     timezone: str = "auto"
-    """IANA name; auto takes the offset from the longitude"""
+    """IANA name; auto takes the offset from the longitude, and UTC for local metres"""
     outlier_sigmas: float | None = Field(default=4.0, gt=0)
     """rows further than this from the mean of their cell are left out, in standard deviations"""
     area_deg: tuple[float, float, float, float] | None = None
     """only rows in this box: south, west, north, east in degrees"""
+    area_m: tuple[float, float, float, float] | None = None
+    """only rows in this box: x, y of the south-western and of the north-eastern corner, in metres of the file"""
     since: float | str | None = None
     """only rows at or after this time: epoch seconds, or ISO 8601 with a time zone"""
     until: float | str | None = None
     """only rows before this time, in the same forms"""
-    absent_after_s: float = Field(default=600.0, gt=0)
-    """a UE is absent when its last fix is older than this, in s"""
+    sample_s: float = Field(default=1.0, gt=0)
+    """time between rows of an ns-2 file, which has movements but no rows"""
+    resample_s: float | None = Field(default=None, gt=0)
+    """interpolate each trip at the multiples of this time; none: the rows of the file. Not for measured RSRP"""
+    gap_s: float = Field(default=600.0, gt=0)
+    """a pause longer than this between two rows ends a trip: nothing is interpolated across it"""
+    absent_after_s: float | None = Field(default=None, gt=0)
+    """a UE is absent when its last fix is older than this; none: gap_s"""
 
     has_own_fixes: ClassVar[bool] = True
     rebuilt: ClassVar[frozenset[str]] = frozenset(
@@ -59,12 +73,7 @@ class Replay(Mobility):
 
         `round_s` is the length of a round, by which users "auto" decides.
         """
-        try:
-            stat = Path(self.trace).stat()
-            version = (stat.st_mtime_ns, stat.st_size)
-        except OSError:
-            version = (0, 0)  # reading it will say what is wrong
-        return _load(self, version, round_s)
+        return _load(self, _version(Path(self.trace)), round_s)
 
     @staticmethod
     def start_from(trace: Trace, ue: IntArray) -> State:
@@ -97,7 +106,8 @@ class Replay(Mobility):
         time_s = state["row_time_s"]
         first, end = np.searchsorted(time_s, (t0_s, t1_s))
         last_row = _last_rows(state, int(end))
-        stale = (last_row < 0) | (t1_s - time_s[last_row] > self.absent_after_s)
+        freshest_s = self.gap_s if self.absent_after_s is None else self.absent_after_s
+        stale = (last_row < 0) | (t1_s - time_s[last_row] > freshest_s)
         position_m = np.where(stale[:, None], np.nan, state["row_position_m"][last_row])
         row_ue = state["row_ue"][first:end]
         rows = first + np.argsort(row_ue, kind="stable")  # each UE's rows stay in order of time
@@ -144,20 +154,35 @@ def _last_rows(state: State, end: int) -> IntArray:
 _latest: dict[str, tuple[str, Trace]] = {}  # one trace, so that a rehearsal and its run read a file once
 
 
+def _version(path: Path) -> tuple[int, int]:
+    """Tells whether a file, or a file of a folder, has changed."""
+    try:
+        stats = [p.stat() for p in (path, *(path.rglob("*") if path.is_dir() else ()))]
+    except OSError:
+        return 0, 0  # reading it will say what is wrong
+    return max(stat.st_mtime_ns for stat in stats), sum(stat.st_size for stat in stats)
+
+
 def _load(part: Replay, version: tuple[int, int], round_s: float) -> Trace:
     """`version` tells a changed file from the one in memory."""
     key = f"{part.model_dump_json()} {version} {round_s}"
     if _latest.get("trace", ("", None))[0] != key:
         trace = read_trace(
             part.trace,
+            format=part.format,
+            crs=part.crs,
             columns=part.columns,
             cell=part.cell,
             users=part.users,
             timezone=part.timezone,
             outlier_sigmas=part.outlier_sigmas,
             area_deg=part.area_deg,
+            area_m=part.area_m,
             since=part.since,
             until=part.until,
+            sample_s=part.sample_s,
+            resample_s=part.resample_s,
+            gap_s=part.gap_s,
             round_s=round_s,
         )
         _latest["trace"] = (key, trace)

@@ -32,12 +32,16 @@ class Budget:
 
     def pairs(self, position_m: FloatArray) -> Pairs:
         """The geometry of all links from positions (n, 2), line of sight included."""
+        pairs = self._distances(position_m)
+        return replace(pairs, los=self.sight(pairs, position_m))
+
+    def _distances(self, position_m: FloatArray) -> Pairs:
+        """The geometry of all links without looking."""
         dx = position_m[:, 0, None] - self.at_m[:, 0]
         dy = position_m[:, 1, None] - self.at_m[:, 1]
         flat2 = dx * dx + dy * dy
         rise = self.height_m - self.ue_height_m
-        pairs = Pairs(np.sqrt(flat2), np.sqrt(flat2 + rise * rise), self.ue_height_m, self.height_m)
-        return replace(pairs, los=self.sight(pairs, position_m))
+        return Pairs(np.sqrt(flat2), np.sqrt(flat2 + rise * rise), self.ue_height_m, self.height_m)
 
     def gain_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         """Power gain of all links (n, n_bs) in dB: antenna, path loss and shadowing; no small-scale fading."""
@@ -52,7 +56,10 @@ class Budget:
 
     def rsrp_dbm(self, position_m: FloatArray) -> FloatArray:
         """Mean received reference-signal power (n, n_bs), without small-scale fading or clipping."""
-        return self.power_dbm + self.gain_db(position_m, self.pairs(position_m))
+        # rays past buildings are dear: they are left out where no law asks for them
+        looks = self.path_loss.needs_sight or self.nlos_factor != 1.0
+        pairs = self.pairs(position_m) if looks else self._distances(position_m)
+        return self.power_dbm + self.gain_db(position_m, pairs)
 
     def links(self, time_s: float, position_m: FloatArray) -> Links:
         """The snapshot of all pairs."""

@@ -40,10 +40,12 @@ def ser(snr: npt.ArrayLike, modulation: Modulation) -> FloatArray:
 
 
 def threshold(error_rate: float, modulation: Modulation) -> float:
-    """The symbol SNR (linear) at which `ser` is error_rate: its exact inverse."""
+    """The symbol SNR (linear) at which `ser` is error_rate: its exact inverse; 0 for a rate that no signal exceeds."""
     from scipy.special import ndtri
 
     if modulation == "bpsk":
-        return float(ndtri(error_rate) ** 2 / 2)
-    q = 1.0 - np.sqrt(1.0 - error_rate)
-    return float(ndtri(q) ** 2) if modulation == "qpsk" else float(5 * ndtri(q / 1.5) ** 2)
+        q, scale = error_rate, 0.5
+    else:
+        q = 1.0 - np.sqrt(1.0 - error_rate)
+        q, scale = (q, 1.0) if modulation == "qpsk" else (q / 1.5, 5.0)
+    return float(scale * min(ndtri(q), 0.0) ** 2)  # Q(x) above 1/2 would be a negative x

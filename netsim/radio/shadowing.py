@@ -42,6 +42,15 @@ class NoShadowing(Shadowing):
         return _NoField(n_bs)
 
 
+def _nlos_factor(std_db: float, nlos_std_db: float | None) -> float:
+    """What the field is scaled with where there is no line of sight. Raises ValueError when that cannot be."""
+    if nlos_std_db is None:
+        return 1.0
+    if std_db == 0:
+        raise ValueError("nlos_std_db: needs a std_db above 0, whose field it scales")
+    return nlos_std_db / std_db
+
+
 @dataclass(frozen=True)
 class GridField:
     """Bilinear interpolation on a grid, scaled so that the variance is the same at every position.
@@ -100,6 +109,17 @@ class Independent(Shadowing):
     kind: Literal["iid"] = "iid"
     std_db: float = Field(default=6.0, ge=0)
     """standard deviation, dB"""
+    nlos_std_db: float | None = Field(default=None, gt=0)
+    """standard deviation without line of sight, dB; none: the same"""
+
+    @model_validator(mode="after")
+    def _scalable(self) -> Self:
+        _nlos_factor(self.std_db, self.nlos_std_db)
+        return self
+
+    @property
+    def nlos_factor(self) -> float:
+        return _nlos_factor(self.std_db, self.nlos_std_db)
 
     def field(self, area: Area, n_bs: int, rng: Rng) -> ShadowField:
         return _Memoryless(self.std_db, n_bs, rng)
@@ -144,8 +164,7 @@ class Correlated(Shadowing):
 
     @model_validator(mode="after")
     def _check_grid(self) -> Self:
-        if self.nlos_std_db is not None and self.std_db == 0:
-            raise ValueError("nlos_std_db: needs a std_db above 0, whose field it scales")
+        _nlos_factor(self.std_db, self.nlos_std_db)
         if self.grid_m is not None and self.grid_m > self.decorrelation_m / 2:
             raise ValueError(
                 f"grid_m: {self.grid_m:g} m cannot resolve decorrelation_m: {self.decorrelation_m:g} m; "
@@ -155,7 +174,7 @@ class Correlated(Shadowing):
 
     @property
     def nlos_factor(self) -> float:
-        return 1.0 if self.nlos_std_db is None else self.nlos_std_db / self.std_db
+        return _nlos_factor(self.std_db, self.nlos_std_db)
 
     def field(self, area: Area, n_bs: int, rng: Rng) -> GridField:
         """Draw n_bs fields; that of base station b depends on (seed, b) and the area only."""

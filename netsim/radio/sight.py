@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.radio.base import Pairs, PathLoss, ShadowField
@@ -41,7 +42,7 @@ class Always(Sight):
     example: ClassVar[dict[str, Any]] = {"kind": "always"}
 
     def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        return lambda pairs, position_m: np.ones(pairs.distance_2d_m.shape, dtype=bool)
+        return lambda pairs, position_m: np.isfinite(pairs.distance_2d_m)  # an absent UE sees nobody
 
 
 class Never(Sight):
@@ -82,7 +83,13 @@ class ByProbability(Sight):
     needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
 
     def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        field: ShadowField = Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m).field(area, n_bs, rng)
+        try:
+            field: ShadowField = Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m).field(area, n_bs, rng)
+        except BadInput:  # it names the key of shadowing
+            raise BadInput(
+                f"radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for {n_bs} "
+                "base stations in this area; give a larger one, or a smaller area"
+            ) from None
 
         def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
             from scipy.special import ndtr

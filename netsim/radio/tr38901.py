@@ -14,8 +14,9 @@ from pydantic import Field
 
 from netsim.errors import BadInput
 from netsim.radio.base import Pairs, PathLoss
-from netsim.units import SPEED_OF_LIGHT_M_S, FloatArray
+from netsim.units import FloatArray
 
+_LIGHT_M_S = 3.0e8  # [TR 38.901, Table 7.4.1-1, Note 1] c as the breakpoints have it
 MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
 
 
@@ -29,7 +30,7 @@ class _Scenario(PathLoss):
     bs_heights_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
 
     def check(self, carrier_hz: float, ue_height_m: float, bs_height_m: FloatArray) -> None:
-        name = f"world.radio.path_loss: {self.kind_name()}"
+        name = f"radio.path_loss: {self.kind_name()}"
         low, high = self.carrier_ghz
         if not low <= carrier_hz / 1e9 <= high:
             raise BadInput(f"{name} holds for carriers of {low:g} to {high:g} GHz, got {carrier_hz / 1e9:g} GHz")
@@ -74,7 +75,7 @@ def _two_slopes(
     """
     rise = pairs.bs_height_m - pairs.ue_height_m
     frequency = 20.0 * np.log10(carrier_hz / 1e9)
-    breakpoint_m = 4.0 * (pairs.bs_height_m - 1.0) * (pairs.ue_height_m - 1.0) * carrier_hz / SPEED_OF_LIGHT_M_S
+    breakpoint_m = 4.0 * (pairs.bs_height_m - 1.0) * (pairs.ue_height_m - 1.0) * carrier_hz / _LIGHT_M_S
     near_db = first + near * decades + frequency
     far_db = first + 40.0 * decades + frequency - last * np.log10(breakpoint_m**2 + rise**2)
     return np.asarray(np.where(pairs.distance_2d_m <= breakpoint_m, near_db, far_db))
@@ -144,7 +145,7 @@ class RuralMacro(_Scenario):
     bs_heights_m: ClassVar[tuple[float, float]] = (10.0, 150.0)
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        breakpoint_m = 2.0 * np.pi * pairs.bs_height_m * pairs.ue_height_m * carrier_hz / SPEED_OF_LIGHT_M_S
+        breakpoint_m = 2.0 * np.pi * pairs.bs_height_m * pairs.ue_height_m * carrier_hz / _LIGHT_M_S
         near = self._near(distance, decades, carrier_hz / 1e9)
         edge = np.maximum(breakpoint_m, MIN_2D_M)
         far = self._near(edge, np.log10(edge), carrier_hz / 1e9) + 40.0 * (decades - np.log10(edge))

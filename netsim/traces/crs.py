@@ -49,8 +49,8 @@ def _system(crs: str) -> Any:
     from pyproj import CRS
     from pyproj.exceptions import CRSError
 
-    code = crs.upper().removeprefix("EPSG:")
-    if not code.isdigit():
+    word, _, code = crs.partition(":")
+    if word.upper() != "EPSG" or not code.isdecimal():
         return None
     try:
         return CRS.from_epsg(int(code))

@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from netsim.clock import DAY_S
-from netsim.traces.read import busiest_cells, repeated, rounds_apart
-from netsim.traces.table import Table, read_table
-from netsim.traces.trace import first_midnight, local_metres, local_zone
+from netsim.traces.crs import AUTO
+from netsim.traces.files import Format, read_table
+from netsim.traces.formats.detect import TITLES
+from netsim.traces.select import busiest_cells, repeated, rounds_apart
+from netsim.traces.table import Table
+from netsim.traces.trace import first_midnight, local_zone
 from netsim.units import FloatArray, IntArray
 
 LONG_GAP_S = 600.0
@@ -21,9 +24,11 @@ TOO_FAST_M_S = 100.0
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def inspect_trace(path: str | Path, columns: Mapping[str, str] | None = None) -> str:
+def inspect_trace(
+    path: str | Path, columns: Mapping[str, str] | None = None, *, format: Format = "auto", crs: str = AUTO
+) -> str:
     """A plain-text summary of under 40 lines. Raises `BadInput` as `read_table` does."""
-    table = read_table(path, columns)
+    table = read_table(path, columns, format=format, crs=crs)
     view = _view(table)
     facts = [
         *_file(table),
@@ -60,8 +65,8 @@ class _View:
 
 
 def _view(table: Table) -> _View:
-    xy_m, _, lon_deg = local_metres(table.lat_deg, table.lon_deg)
-    zone, zone_name, _ = local_zone("auto", lon_deg)
+    plane = table.points.plane()
+    zone, zone_name, _ = local_zone("auto", float("nan") if table.relative else plane.lon_deg)
     _, midnight_s = first_midnight(float(table.time_s.min()), zone)
     order = np.lexsort((table.time_s, table.user))
     user, time_s = table.user[order], table.time_s[order]
@@ -74,42 +79,46 @@ def _view(table: Table) -> _View:
         zone=zone,
         zone_name=zone_name,
         local_s=table.time_s - midnight_s,
-        xy_m=xy_m,
+        xy_m=plane.xy_m,
         fixes=fixes,
         gap_s=np.diff(table.time_s[fixes])[same],
-        step_m=np.hypot(*np.diff(xy_m[fixes], axis=0)[same].T),
+        step_m=np.hypot(*np.diff(plane.xy_m[fixes], axis=0)[same].T),
         walker=user[1:][same],
     )
 
 
 def _file(table: Table) -> _Facts:
     yield "file", f"{table.path} ({table.n_bytes / 1e6:.1f} MB)"
+    yield "format", f"{table.format}: {TITLES[table.format]}"
     n_repeated = int(repeated(table, np.arange(len(table))).sum())
     yield "rows", f"{len(table):,}, of which usable {table.usable.sum():,}, exact duplicates {n_repeated:,}"
     unusable = ", ".join(f"{reason} {n:,}" for reason, n in table.counts.items() if n)
     yield "unusable", unusable or "none"
-    yield "columns", ", ".join(o if o == h else f"{o}={h}" for o, h in table.found.items())
-    yield "ignored", _clipped(", ".join(table.ignored)) or "none"
+    if table.found:
+        yield "columns", ", ".join(o if o == h else f"{o}={h}" for o, h in table.found.items())
+        yield "ignored", _clipped(", ".join(table.ignored)) or "none"
     for note in table.notes:
         yield "note", note
 
 
 def _span(view: _View) -> _Facts:
     first, last = float(view.table.time_s.min()), float(view.table.time_s.max())
-    for name, zone in (("UTC", UTC), (view.zone_name, view.zone)):
-        ends = (datetime.fromtimestamp(t, zone) for t in (first, last))
-        yield f"time {name}", " to ".join(f"{end:%Y-%m-%d %H:%M:%S}" for end in ends)
+    if view.table.relative:
+        yield "time", f"{first:g} s to {last:g} s, counted from midnight of a day of their own"
+    else:
+        for name, zone in {"UTC": UTC, view.zone_name: view.zone}.items():
+            ends = (datetime.fromtimestamp(t, zone) for t in (first, last))
+            yield f"time {name}", " to ".join(f"{end:%Y-%m-%d %H:%M:%S}" for end in ends)
     days = len(np.unique(view.local_s // DAY_S))
     yield "", f"{(last - first) / DAY_S:.1f} days from first to last, rows on {days} local days"
-    table = view.table
-    lat, lon = table.lat_deg, table.lon_deg
-    yield "area", f"lat {lat.min():.5f} to {lat.max():.5f}, lon {lon.min():.5f} to {lon.max():.5f}"
+    yield "area", view.table.points.extent()
     width_m, height_m = np.ptp(view.xy_m, axis=0)
     yield "", f"{width_m:,.0f} m east-west, {height_m:,.0f} m north-south"
 
 
 def _users(view: _View) -> _Facts:
     n_rows = np.bincount(view.table.user)
+    n_rows = n_rows[n_rows > 0]
     yield "users", f"{len(n_rows):,}; rows per user: {_spread(n_rows)}"
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from netsim.errors import BadInput
+from netsim.traces.order import taken
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Box = tuple[float, float, float, float]
@@ -69,7 +70,7 @@ class Degrees(Points):
         return self.lat_deg, self.lon_deg
 
     def at(self, rows: IntArray) -> Degrees:
-        return Degrees(_taken(self.lat_deg, rows), _taken(self.lon_deg, rows))
+        return Degrees(taken(self.lat_deg, rows), taken(self.lon_deg, rows))
 
     def plane(self) -> Plane:
         """Azimuthal equidistant projection on WGS84 around the median point."""
@@ -106,7 +107,7 @@ class Metres(Points):
         return self.x_m, self.y_m
 
     def at(self, rows: IntArray) -> Metres:
-        return Metres(_taken(self.x_m, rows), _taken(self.y_m, rows), self.crs)
+        return Metres(taken(self.x_m, rows), taken(self.y_m, rows), self.crs)
 
     def plane(self) -> Plane:
         """As they are; those of a projected system go by way of the globe, so that (0, 0) has a place on it."""
@@ -129,8 +130,3 @@ class Metres(Points):
         if not (np.isfinite(lon_deg).all() and np.isfinite(lat_deg).all()):
             raise BadInput(f"crs: {crs} does not reach all points ({self.extent()}); is it the system of this file?")
         return Degrees(lat_deg, lon_deg)
-
-
-def _taken(column: FloatArray, rows: IntArray) -> FloatArray:
-    """column[rows], without a copy when that is all of it (`rows` rise, without repetition)."""
-    return column if len(rows) == len(column) else column[rows]

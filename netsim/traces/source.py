@@ -39,10 +39,8 @@ class Source:
             while chunk := self._read(file):
                 total += len(chunk)
                 if packed and total > MOST_UNPACKED_BYTES:
-                    raise BadInput(
-                        f"{self.path}: line {line}: unpacks to more than {_size(MOST_UNPACKED_BYTES)}, the most that is "
-                        "read; unpack it yourself if you trust it, and split it"
-                    )
+                    problem = f"unpacks to more than {_size(MOST_UNPACKED_BYTES)}, the most that is read"
+                    raise BadInput(f"{self.path}: line {line}: {problem}; unpack it if you trust it, and split it")
                 nul = chunk.find(b"\0")
                 if nul >= 0:
                     line += chunk.count(b"\n", 0, nul)
@@ -89,7 +87,9 @@ class Source:
         try:
             return file.read(CHUNK_BYTES)
         except EOFError as error:
-            raise BadInput(f"{self.path}: gzip data cut short after {self.n_bytes} bytes; copy the file again") from error
+            raise BadInput(
+                f"{self.path}: gzip data cut short after {self.n_bytes} bytes; copy the file again"
+            ) from error
         except (OSError, zlib.error) as error:
             raise BadInput(f"{self.path}: gzip data damaged ({error}); copy the file again") from error
 

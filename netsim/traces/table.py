@@ -62,7 +62,7 @@ class Table:
 def moves(
     path: str,
     n_bytes: int,
-    format: str,  # noqa: A002
+    format: str,
     time_s: FloatArray,
     user: Codes,
     users: Sequence[str],
@@ -75,4 +75,6 @@ def moves(
     if not (np.all(time_s >= 0.0) and np.all(time_s <= LATEST_EPOCH_S)):
         odd = time_s[~((time_s >= 0.0) & (time_s <= LATEST_EPOCH_S))][0]
         raise BadInput(f"{path}: time {odd:g} s is not between 1970 and 2100; correct or remove it")
-    return Table(path, n_bytes, format, time_s, user, tuple(users), points, np.ones(len(time_s), np.bool_), notes=tuple(notes))
+    return Table(
+        path, n_bytes, format, time_s, user, tuple(users), points, np.ones(len(time_s), np.bool_), notes=tuple(notes)
+    )

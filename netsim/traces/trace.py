@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from difflib import get_close_matches
 from zoneinfo import ZoneInfo, available_timezones
-
-import numpy as np
 
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -20,7 +19,7 @@ class Trace:
 
     users, cells : names; `user` and `cell` index them.
     user (n,), time_s (n,) from local midnight of `first_day`, position_m (n, 2) in the local plane whose
-    origin is (origin_lat, origin_lon).
+    origin is (origin_lat, origin_lon); NaN for a plane that is nowhere on the globe.
     cell (n,), rsrp_dbm (n,) : None where the file has no such column.
     area : bounding box of the rows.
     counts : rows read, used, and left out, by reason: for the manifest.
@@ -43,23 +42,10 @@ class Trace:
     notes: tuple[str, ...] = ()
 
 
-def local_metres(lat_deg: FloatArray, lon_deg: FloatArray) -> tuple[FloatArray, float, float]:
-    """Points (n, 2) east and north of the median point, and its latitude and longitude.
-
-    Azimuthal equidistant projection on WGS84.
-    """
-    from pyproj import Proj  # here, because it is slow to import and seldom needed
-
-    if np.ptp(lon_deg) > 180.0:  # the rows straddle the antimeridian
-        lon_deg = lon_deg % 360.0
-    lat_0, lon_0 = float(np.median(lat_deg)), float(np.median(lon_deg))
-    plane = Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")
-    x_m, y_m = plane(lon_deg, lat_deg)
-    return np.column_stack([x_m, y_m]), lat_0, (lon_0 + 180.0) % 360.0 - 180.0
-
-
 def local_zone(name: str, lon_deg: float) -> tuple[tzinfo, str, list[str]]:
-    """The time zone, its name, and a note if it was guessed from the longitude."""
+    """The time zone, its name, and a note if it was guessed from the longitude (NaN for none)."""
+    if name == "auto" and not math.isfinite(lon_deg):
+        return UTC, "UTC", ["time zone: UTC, for a plane of its own has none; an IANA name sets another"]
     if name == "auto":
         hours = round(lon_deg / 15.0)
         label = f"UTC{hours:+03d}:00"

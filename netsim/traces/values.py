@@ -8,7 +8,7 @@ from datetime import datetime
 import numpy as np
 import numpy.typing as npt
 
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray
 
 Codes = npt.NDArray[np.int32]
 LATEST_EPOCH_S = 4_102_444_800.0  # 2100-01-01: beyond it a number is no epoch time but another format
@@ -132,16 +132,6 @@ def without_missing(names: tuple[str, ...], code: Codes) -> tuple[tuple[str, ...
     given = np.array([name.strip().lower() not in MISSING for name in names])
     renumbered = np.where(given, np.cumsum(given) - 1, -1).astype(np.int32)
     return tuple(name for name, kept in zip(names, given, strict=True) if kept), renumbered[code]
-
-
-def first_backwards(user: Codes, time_s: FloatArray) -> tuple[int, int] | None:
-    """The rows (before, after) of a user between which time runs backwards; equal times are fine."""
-    if not np.any(time_s[1:] < time_s[:-1]):
-        return None
-    order = np.argsort(user, kind="stable").astype(np.int32)
-    same_user: BoolArray = user[order[1:]] == user[order[:-1]]
-    back: IntArray = np.flatnonzero(same_user & (time_s[order[1:]] < time_s[order[:-1]]))
-    return (int(order[back[0]]), int(order[back[0] + 1])) if back.size else None
 
 
 def shown(value: str, quote: bool = True) -> str:

@@ -6,7 +6,7 @@ that is merely of no use (no signal measured) stays in the table, is marked unus
 
 from __future__ import annotations
 
-from collections import defaultdict
+from array import array
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.traces import headers
 from netsim.traces.crs import in_degrees, in_metres
+from netsim.traces.order import first_backwards
 from netsim.traces.points import Points
 from netsim.traces.sheet import Sheet, read_sheets
 from netsim.traces.source import Source
@@ -25,7 +26,6 @@ from netsim.traces.values import (
     Refused,
     Times,
     bounded,
-    first_backwards,
     numbers,
     shown,
     without_missing,
@@ -80,22 +80,27 @@ class _Columns:
         self.found = found
         self.names = {"user": Names(), "cell": Names()}
         self._times = Times()
-        self._pieces: dict[str, list[Any]] = defaultdict(list)
+        codes = ("line", "user", "cell")
+        self._grown = {ours: array("i" if ours in codes else "d") for ours in ("line", *headers.OURS)}
 
     def add(self, sheet: Sheet) -> None:
         """Check and keep the rows of a sheet. Raises `BadInput` with one line."""
-        self._pieces["line"].append(np.asarray(sheet.line, dtype=np.int32))
+        self._grow("line", np.asarray(sheet.line, dtype=np.int32))
         if "user" not in self.found:
-            self._pieces["user"].append(self.names["user"].read(["all"] * len(sheet.line)))
+            self._grow("user", self.names["user"].read(["all"] * len(sheet.line)))
         for ours, header in self.found.items():
             try:
-                self._pieces[ours].append(self._values(ours, sheet.values(header), sheet.line[0]))
+                self._grow(ours, self._values(ours, sheet.values(header), sheet.line[0]))
             except Refused as refusal:
                 sheet.refuse(refusal.row, header, str(refusal))
 
     def column(self, ours: str) -> Any:
-        """A whole column (n,); its pieces are let go."""
-        return np.concatenate(self._pieces.pop(ours))
+        """A whole column (n,)."""
+        return np.frombuffer(self._grown[ours], dtype=np.int32 if self._grown[ours].typecode == "i" else np.float64)
+
+    def _grow(self, ours: str, values: FloatArray | Codes) -> None:
+        # an array of Python moves its memory instead of copying it, and leaves no holes behind
+        self._grown[ours].frombytes(values.tobytes())
 
     def _values(self, ours: str, text: list[str], line: int) -> FloatArray | Codes:
         if ours == "time_s":

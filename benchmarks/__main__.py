@@ -1,0 +1,105 @@
+"""Measure the program: `python -m benchmarks world [--seconds N] [--sizes small|full]`.
+
+Writes one JSON object a line to standard output, versions to standard error:
+
+subject, work : what was measured, and how much of it
+ours, unit : our figure
+peer, theirs, ratio : another simulator with its version, its figure in the same session, and theirs / ours
+bar, met : what is required, and whether it is reached: the least ratio where there is a peer, else the largest figure
+reason : why there is no figure, where there is none
+
+Everything runs on one core and one thread; a peer and we take turns, and figures are medians. What each peer does
+and does not compute stands in `benchmarks/peers.py`.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"  # before numpy is imported
+
+import argparse
+import json
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from benchmarks.peers import start
+from benchmarks.world import Ours, Row, ladder_rows, row, size_name, tick_ms
+
+Size = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to measure: peers and their bars at each size (n_bs, n_ue), the ladder, and where memory is measured."""
+
+    against: dict[Size, dict[str, float | None]]
+    ladder: tuple[Size, ...]
+    memory: Size
+
+
+PLANS = {
+    "full": Plan(
+        against={
+            (20, 1_000): {"crrm": 1.5, "aimm": 60.0, "mobile-env": 300.0},
+            (5, 15): {"crrm": 2.0, "mobile-env": 50.0},
+        },
+        ladder=((50, 1_000), (50, 2_000), (50, 5_000), (50, 10_000), (10, 10_000), (20, 10_000)),
+        memory=(50, 10_000),
+    ),
+    "small": Plan(
+        against={(2, 5): {"crrm": None, "aimm": None, "mobile-env": None}},
+        ladder=((2, 50), (2, 100)),
+        memory=(2, 100),
+    ),
+}
+
+
+def against(peer: str, bar: float | None, size: Size, seconds: float) -> Row:
+    """One peer at one size, both in turns; without the peer, ours alone and the reason."""
+    name, theirs, reason = start(peer, *size)
+    ours = Ours(*size)
+    work = f"{size_name(*size)}: one tick"
+    if theirs is None:
+        ms = tick_ms([ours.tick], seconds)[0]
+        return {**row(work, round(ms, 4), "ms", bar), "peer": name, "met": None, "reason": reason}
+    ms, theirs_ms = tick_ms([ours.tick, theirs], seconds)
+    ratio = theirs_ms / ms
+    found = {"peer": name, "theirs": round(theirs_ms, 4), "ratio": round(ratio, 3)}
+    return {**row(work, round(ms, 4), "ms", bar), **found, "met": None if bar is None else ratio >= bar}
+
+
+def world(plan: Plan, seconds: float) -> Iterator[Row]:
+    """All rows of the world's chain, each when it is measured."""
+    for size, peers in plan.against.items():
+        for peer, bar in peers.items():
+            yield against(peer, bar, size, seconds)
+    yield from ladder_rows(list(plan.ladder), seconds, plan.memory)
+
+
+def one_core() -> None:
+    """Stay on one of the cores that we may use, and so do processes that we start."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print the rows."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
+    parser.add_argument("subject", choices=["world"])
+    parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
+    parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
+    chosen = parser.parse_args(arguments)
+    one_core()
+    packages = ", ".join(f"{name} {version(name)}" for name in ("netsim-fl", "numpy", "scipy", "simpy"))
+    print(f"Python {platform.python_version()}, {packages}, {platform.platform()}", file=sys.stderr)
+    for line in world(PLANS[chosen.sizes], chosen.seconds):
+        print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    main()

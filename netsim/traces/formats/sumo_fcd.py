@@ -1,0 +1,89 @@
+"""SUMO floating car data: ``<timestep time><vehicle id x y/></timestep>``, streamed."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import Any
+
+import numpy as np
+
+from netsim.traces.crs import AUTO, GLOBE, in_degrees, in_metres, look_like_degrees
+from netsim.traces.points import Points
+from netsim.traces.source import Source
+from netsim.traces.table import Table, moves
+from netsim.traces.values import number, shown
+from netsim.traces.xml import Elements, stream
+from netsim.units import FloatArray
+
+_MOVERS = frozenset(("vehicle", "person", "container"))
+_GEO = '<fcd-output.geo value="true"'  # SUMO copies its options into a comment at the top
+_GEO_DECIMALS = 4  # SUMO writes degrees with 6 decimals and metres with 2, if not told otherwise
+
+
+def read_sumo_fcd(path: str, crs: str) -> Table:
+    """Vehicles, persons and containers are users.
+
+    Nothing but SUMO's own comment tells degrees (``--fcd-output.geo``) from metres. Without it, with crs `auto`,
+    x and y are longitude and latitude if all of them may be and the first has four decimals or more.
+    """
+    source = Source(path, "SUMO FCD XML")
+    movers = _Movers(path)
+    stream(source, movers)
+    time_s, x, y = (np.array(column) for column in (movers.time_s, movers.x, movers.y))
+    user = np.array(movers.user, dtype=np.int32)
+    points, notes = _points(path, crs, x, y, _GEO in source.head(), movers.decimals)
+    return moves(path, source.n_bytes, "sumo-fcd", time_s, user, tuple(movers.names), points, notes)
+
+
+class _Movers(Elements):
+    """Collects rows, 28 bytes each."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.time_s, self.x, self.y, self.user = array("d"), array("d"), array("d"), array("i")
+        self.names: dict[str, int] = {}
+        self.decimals = 0
+        self._now_s = math.nan
+
+    def begin(self, name: str, attributes: Any) -> None:
+        if name == "timestep":
+            self._now_s = self._time_s(attributes.get("time", ""))
+        elif name in _MOVERS:
+            self._row(name, attributes)
+
+    def _row(self, name: str, attributes: Any) -> None:
+        try:
+            who, x_text, y_text = attributes["id"], attributes["x"], attributes["y"]
+        except KeyError:
+            self.refuse(f"a {name} without id, x or y; write them with SUMO's --fcd-output.attributes")
+        x, y = number(x_text), number(y_text)
+        if not (math.isfinite(x) and math.isfinite(y)):
+            self.refuse(f"x {shown(x_text)}, y {shown(y_text)} are no numbers; correct or remove it")
+        if math.isnan(self._now_s):
+            self.refuse(f"a {name} outside a timestep; give SUMO's --fcd-output")
+        if not self.names:
+            self.decimals = len(x_text.partition(".")[2])
+        self.user.append(self.names.setdefault(who, len(self.names)))
+        self.time_s.append(self._now_s)
+        self.x.append(x)
+        self.y.append(y)
+
+    def _time_s(self, text: str) -> float:
+        """Seconds, or ``[days:]hours:minutes:seconds`` as SUMO's --human-readable-time has it."""
+        parts = [number(part) for part in text.split(":")]
+        scale = (1.0, 60.0, 3600.0, 86_400.0)
+        time_s = sum(value * unit for value, unit in zip(reversed(parts), scale, strict=False))
+        if len(parts) > len(scale) or not 0.0 <= time_s < math.inf:
+            self.refuse(f"time {shown(text)} is not a time from 0 s on; correct it")
+        return time_s
+
+
+def _points(
+    path: str, crs: str, x: FloatArray, y: FloatArray, said: bool, decimals: int
+) -> tuple[Points, tuple[str, ...]]:
+    likely = said or decimals >= _GEO_DECIMALS
+    if crs not in (AUTO, GLOBE) or (crs == AUTO and not (likely and look_like_degrees(x, y))):
+        return in_metres(path, crs, x, y), ()
+    note = "" if said or crs == GLOBE else "x and y taken as longitude and latitude; crs: local reads them as metres"
+    return in_degrees(path, crs, y, x), (note,) if note else ()

@@ -1,0 +1,184 @@
+"""Which rows of a table a trace takes, and who their users are. What is left out is counted by reason."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from difflib import get_close_matches
+from typing import Literal
+
+import numpy as np
+
+from netsim.clock import DAY_S
+from netsim.errors import BadInput
+from netsim.traces.order import Index, arranged, by_user_and_time, taken
+from netsim.traces.points import Box
+from netsim.traces.table import Table
+from netsim.traces.values import epoch_s
+from netsim.units import BoolArray, FloatArray, IntArray
+
+Users = Literal["auto", "all", "id", "day"]
+Window = tuple[float | str | None, float | str | None]
+
+
+def in_scope(
+    table: Table, window: Window, area_deg: Box | None, area_m: Box | None, counts: dict[str, int]
+) -> IntArray:
+    """The usable rows in the time window and the box."""
+    rows = np.flatnonzero(table.usable)
+    if not rows.size:
+        raise BadInput(f"{table.path}: no row is usable ({_reasons(counts)}); check those columns of the file")
+    rows = kept(rows, _in_window(table, rows, *window), "outside_window", counts)
+    rows = kept(rows, _in_area(table, rows, area_deg, area_m), "outside_area", counts)
+    if not rows.size:
+        raise BadInput(_nothing_left(table, counts))
+    return rows
+
+
+def kept(rows: IntArray, keep: BoolArray, reason: str, counts: dict[str, int]) -> IntArray:
+    """The rows to keep; the others are counted."""
+    counts[reason] = int((~keep).sum())
+    return rows if not counts[reason] else np.asarray(rows[keep])
+
+
+def repeated(table: Table, rows: IntArray) -> BoolArray:
+    """Which of `rows` (n,) equal an earlier one in user, time, cell, place and RSRP."""
+    # only rows that share user and time with another can be equal: few, in most files
+    user, time_s = taken(table.user, rows), taken(table.time_s, rows)
+    order = by_user_and_time(user, time_s)
+    user, time_s = arranged(user, order), arranged(time_s, order)
+    same = (user[1:] == user[:-1]) & (time_s[1:] == time_s[:-1])
+    shared = np.flatnonzero(np.append(same, False) | np.append(False, same))
+    shared = shared if order is None else np.sort(order[shared])
+    out = np.zeros(len(rows), dtype=np.bool_)
+    out[shared] = _equal_an_earlier(table, rows[shared])
+    return out
+
+
+def _equal_an_earlier(table: Table, rows: IntArray) -> BoolArray:
+    # a missing RSRP (NaN) equals another; no phone measures 0 dBm
+    rsrp_dbm = None if table.rsrp_dbm is None else np.nan_to_num(table.rsrp_dbm, nan=0.0)
+    keys = [*table.points.columns, rsrp_dbm, table.cell, table.time_s, table.user]
+    columns = [key[rows] for key in keys if key is not None]
+    order = np.lexsort(columns)
+    same = np.ones(max(len(rows) - 1, 0), dtype=np.bool_)
+    for column in columns:
+        same &= column[order][1:] == column[order][:-1]
+    out = np.zeros(len(rows), dtype=np.bool_)
+    out[order[1:]] = same
+    return out
+
+
+def choose_cell(table: Table, rows: IntArray, cell: str | None) -> tuple[int | None, list[str]]:
+    """The cell to keep, None for all, and notes."""
+    if cell == "all" or (cell is None and table.cell is None):
+        return None, []
+    if table.cell is None:
+        remedy = f"leave cell out, or try --columns cell={table.likely.get('cell', 'HEADER')}"
+        raise BadInput(f"{table.path}: cell: {cell!r} asked for, but the file has no column cell; {remedy}")
+    ten = busiest_cells(table, rows, 10)
+    shown = ", ".join(f"{table.cells[c]} ({n})" for c, n in ten)
+    if cell is None:
+        return ten[0][0], [f"cell: {table.cells[ten[0][0]]} chosen, the busiest; busiest cells (rows): {shown}"]
+    present = {table.cells[c]: c for c in np.unique(table.cell[rows])}
+    if cell in present:
+        return int(present[cell]), []
+    near = get_close_matches(cell, present, 3, 0.5)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    raise BadInput(f"{table.path}: cell: no row of {cell!r}; {hint}busiest cells (rows): {shown}; use one, or all")
+
+
+def busiest_cells(table: Table, rows: IntArray, most: int) -> list[tuple[int, int]]:
+    """(cell, rows) of the cells with most rows; equals in order of first appearance."""
+    if table.cell is None:
+        return []
+    n_rows = np.bincount(table.cell[rows], minlength=len(table.cells))
+    return [(int(c), int(n_rows[c])) for c in np.argsort(-n_rows, kind="stable")[:most] if n_rows[c]]
+
+
+def outlying(xy_m: FloatArray, cell: Index | None, sigmas: float | None) -> BoolArray:
+    """|z| > sigmas in x or y, with the mean and standard deviation of the cell's rows."""
+    out = np.zeros(len(xy_m), dtype=np.bool_)
+    if sigmas is None:
+        return out
+    group = np.zeros(len(xy_m), np.int32) if cell is None else cell
+    n_rows = np.maximum(np.bincount(group), 1)
+    for axis_m in xy_m.T:
+        offset_m = axis_m - (np.bincount(group, axis_m) / n_rows)[group]
+        sigma_m = np.sqrt(np.bincount(group, offset_m**2) / n_rows)
+        out |= np.abs(offset_m) > (sigmas * sigma_m)[group]
+    return out
+
+
+def rounds_apart(user: Index, time_s: FloatArray, round_s: float) -> bool:
+    """Whether any user has rows in two rounds."""
+    round_ = (time_s // round_s).astype(np.int64)
+    n_users = int(user.max()) + 1
+    first, last = np.full(n_users, np.iinfo(np.int64).max), np.full(n_users, np.iinfo(np.int64).min)
+    np.minimum.at(first, user, round_)
+    np.maximum.at(last, user, round_)
+    return bool(np.any(last > first))
+
+
+def name_users(
+    users: Users, names: tuple[str, ...], ids: Index, time_s: FloatArray, first_day: date, round_s: float
+) -> tuple[tuple[str, ...], IntArray, list[str]]:
+    """Names, the user of each row (n,), and notes; `ids` (n,) index `names` of the file."""
+    notes = []
+    if users == "auto":
+        users = "id" if rounds_apart(ids, time_s, round_s) else "all"
+        if users == "all":
+            notes = [f"users: all rows are one target: no user has rows in two rounds of {round_s:g} s"]
+    if users == "id":
+        return *renumbered(names, ids), notes
+    if users == "all":
+        return ("all",), np.zeros(len(ids), dtype=np.int64), notes
+    days, user = np.unique(time_s // DAY_S, return_inverse=True)
+    return tuple(str(first_day + timedelta(days=int(day))) for day in days), user.astype(np.int64), notes
+
+
+def renumbered(names: tuple[str, ...], code: Index) -> tuple[tuple[str, ...], IntArray]:
+    """Only the names that still occur, in the old order, and each row's place among them (n,)."""
+    still = np.bincount(code, minlength=len(names)) > 0
+    return tuple(name for name, here in zip(names, still, strict=True) if here), (np.cumsum(still) - 1)[code]
+
+
+def _in_window(table: Table, rows: IntArray, since: float | str | None, until: float | str | None) -> BoolArray:
+    low, high = (_edge(table.path, name, edge) for name, edge in (("since", since), ("until", until)))
+    if low is not None and high is not None and not low < high:
+        raise BadInput(f"{table.path}: since: {since!r} is not before until: {until!r}; swap or move them")
+    keep = np.ones(len(rows), dtype=np.bool_)
+    if low is not None:
+        keep &= taken(table.time_s, rows) >= low
+    if high is not None:
+        keep &= taken(table.time_s, rows) < high
+    return keep
+
+
+def _edge(path: str, name: str, edge: float | str | None) -> float | None:
+    try:
+        return None if edge is None else epoch_s(str(edge))
+    except ValueError as error:
+        remedy = "write epoch seconds or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
+        raise BadInput(f"{path}: {name}: {edge!r} is not a time ({error}); {remedy}") from error
+
+
+def _in_area(table: Table, rows: IntArray, area_deg: Box | None, area_m: Box | None) -> BoolArray:
+    asked = {("lat", "lon"): area_deg, ("x_m", "y_m"): area_m}
+    box = asked.pop(table.points.names)
+    if any(asked.values()):
+        wrong, right = ("area_m", "area_deg") if area_m is not None else ("area_deg", "area_m")
+        has = " and ".join(table.points.names)
+        raise BadInput(f"{table.path}: {wrong}: the trace has {has}; give {right}, or leave it out")
+    return np.ones(len(rows), dtype=np.bool_) if box is None else table.points.at(rows).inside(box)
+
+
+def _nothing_left(table: Table, counts: dict[str, int]) -> str:
+    first, last = (datetime.fromtimestamp(float(t), UTC) for t in (table.time_s.min(), table.time_s.max()))
+    span = f"{first:%Y-%m-%dT%H:%M:%SZ} to {last:%Y-%m-%dT%H:%M:%SZ}"
+    why = f"no row is left ({_reasons(counts)})"
+    area = "area_deg" if table.points.names == ("lat", "lon") else "area_m"
+    return f"{table.path}: {why}; the file covers {span}, {table.points.extent()}; widen since, until or {area}"
+
+
+def _reasons(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {n}" for name, n in counts.items() if n)

@@ -1,0 +1,66 @@
+"""XML as a stream of elements: no entities, no document type, nothing from outside, nothing held."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+from xml.sax import SAXParseException
+from xml.sax.handler import ContentHandler
+
+from netsim.errors import BadInput
+from netsim.traces.source import MOST_LINE_BYTES, Source
+
+MOST_DEPTH = 64
+
+
+class Elements(ContentHandler):
+    """Hears elements begin; subclasses say what they mean."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+        self._depth = 0
+        self._place: Any = None
+
+    def begin(self, name: str, attributes: Any) -> None:
+        """An element begins; its name is without a prefix."""
+
+    def refuse(self, problem: str) -> NoReturn:
+        """Stop with the line that is being read."""
+        raise BadInput(f"{self.path}: line {self._place.getLineNumber()}: {problem}")
+
+    def setDocumentLocator(self, locator: Any) -> None:  # noqa: N802 - named by SAX
+        self._place = locator
+
+    def startElement(self, name: str, attrs: Any) -> None:  # noqa: N802 - named by SAX
+        self._depth += 1
+        if self._depth > MOST_DEPTH:
+            self.refuse(f"elements nested more than {MOST_DEPTH} deep; no trace has so many")
+        self.begin(name.rpartition(":")[2], attrs)
+
+    def endElement(self, name: str) -> None:  # noqa: N802 - named by SAX
+        self._depth -= 1
+
+
+def stream(source: Source, elements: Elements) -> None:
+    """Feed a file to `elements`. Raises `BadInput` with one line."""
+    import defusedxml.sax  # type: ignore[import-untyped]
+    from defusedxml.common import DefusedXmlException  # type: ignore[import-untyped]
+
+    parser = defusedxml.sax.make_parser()
+    parser.forbid_dtd = True  # no trace needs a DOCTYPE, and without one there are no entities
+    parser.setContentHandler(elements)
+    open_bytes = 0
+    try:
+        for chunk in source.chunks():
+            closed = chunk.rfind(b">")
+            open_bytes = open_bytes + len(chunk) if closed < 0 else len(chunk) - closed - 1
+            if open_bytes > MOST_LINE_BYTES:  # the parser would hold all of a tag that never ends
+                elements.refuse(f"a tag or a text longer than 1 MiB; give a {source.wanted} file")
+            parser.feed(chunk)
+        parser.close()
+    except SAXParseException as error:
+        problem = f"line {error.getLineNumber()}: not XML ({error.getMessage()})"
+        raise BadInput(f"{source.path}: {problem}; correct it, or copy the file again if it is cut short") from None
+    except DefusedXmlException:
+        problem = "declares a document type (DOCTYPE), which can hide entity bombs and outside files"
+        raise BadInput(f"{source.path}: line {parser.getLineNumber()}: {problem}; remove the DOCTYPE") from None

@@ -1,0 +1,259 @@
+"""The figures that compare runs: a curve or a point per label, over its seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from netsim.units import FloatArray
+from scenarios.draw import (
+    GREY,
+    Cell,
+    Figure,
+    Look,
+    Panel,
+    figure_text,
+    line,
+    looks,
+    mosaic,
+    numbers,
+    plain,
+)
+from scenarios.keys import over_seeds
+from scenarios.tracks import (
+    FLOOR,
+    GUESS,
+    Run,
+    Series,
+    attack_tracks,
+    carried,
+    diagonal_m,
+    drawable,
+    median_line,
+    part,
+    quantile,
+    wide,
+)
+
+FEWEST_LABELS = 3  # without which a point per label is no picture
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a comparison keeps of a run: (attack, column) -> medians over tracks in time; no attack: utility."""
+
+    label: str
+    manifest: dict[str, Any]
+    summary: dict[str, Any]
+    study: dict[str, Any]
+    attacks: list[str]
+    near_m: float
+    trends: dict[tuple[str, str], Series]
+
+
+_CARRIED = ("sw1_m", "home_m", "home_named_m", "floor_sw1_m", "guess_sw1_m", "guess_home_m")
+
+
+def member(label: str, run: Run) -> Member:
+    """The run's trends; its tables are let go."""
+    trends: dict[tuple[str, str], Series] = {}
+    for look, tracks in attack_tracks(run, looks(run.attacks)):
+        grids = {"error_m": tracks.error_m()} | {name: tracks.so_far(name) for name in _CARRIED}
+        for name, grid in grids.items():
+            trends[look.name, name] = tracks.time_s, quantile(grid, 0.5)
+    rounds = run.rows("rounds")
+    for name in ("rmse_db", "constant_rmse_db", "epsilon_max"):
+        trends["", name] = rounds["time_s"], rounds[name]
+    return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends)
+
+
+def labels_of(members: Sequence[Member]) -> dict[str, list[Mapping[str, Any]]]:
+    """Label -> the summaries of its runs."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for m in members:
+        found.setdefault(m.label, []).append(m.summary)
+    return found
+
+
+def comparison_panels(members: Sequence[Member], attacks: Sequence[str]) -> list[Panel]:
+    """Leakage over time for each attack, then utility and what was spent."""
+    labels = list(labels_of(members))
+    unit, seconds = _time_unit(members)
+    x_axis = {"title": {"text": f"simulated time ({unit})"}, "rangemode": "tozero"}
+    painter = _Painter(members, looks(labels), seconds)
+    leakage = [_leakage(painter, name, k, x_axis) for k, name in enumerate(attacks)]
+    return [*leakage, _gain(painter, x_axis), *(_exchange(members, attacks) if len(labels) >= FEWEST_LABELS else [])]
+
+
+def _time_unit(members: Sequence[Member]) -> tuple[str, float]:
+    longest = max((float(t.max()) for m in members for t, _ in m.trends.values() if len(t)), default=0.0)
+    units: Mapping[str, float] = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0}
+    return next(((u, s) for u, s in units.items() if longest >= 3 * s), ("seconds", 1.0))
+
+
+@dataclass(frozen=True)
+class _Painter:
+    """Draws one quantity of all runs: a curve per label, over its seeds."""
+
+    members: Sequence[Member]
+    own: Sequence[Look]
+    second: float
+
+    def curves(self, attack: str, column: str, unit: str, legend: bool = False, **more: Any) -> list[Figure]:
+        found = []
+        for look in self.own:
+            time_s, grid = self._grid([m for m in self.members if m.label == look.name], attack, column)
+            if column == "error_m":
+                grid = drawable(grid)
+                more["most"] = max(diagonal_m(m.manifest) for m in self.members)
+            found += median_line(look, numbers(time_s / self.second), grid, unit, showlegend=legend, **more)
+        return found
+
+    def reference(self, attack: str, column: str, look: Look, legend: bool = True) -> list[Figure]:
+        """One curve for the median of all runs."""
+        time_s, grid = self._grid(self.members, attack, column)
+        mid = quantile(grid, 0.5)
+        if not np.isfinite(mid).any():
+            return []
+        x = numbers(time_s / self.second)
+        return [line(look, x, mid, f"{look.name} (median of all runs)", mode="lines", showlegend=legend)]
+
+    def _grid(self, members: Sequence[Member], attack: str, column: str) -> tuple[FloatArray, FloatArray]:
+        """Times of any of the runs, and the figure (n_time, n_run)."""
+        series = [m.trends.get((attack, column), (np.zeros(0), np.zeros(0))) for m in members]
+        time_s = np.unique(np.concatenate([t for t, _ in series]))
+        grid = np.full((len(time_s), len(series)), np.nan)
+        for j, (t, values) in enumerate(series):
+            grid[np.searchsorted(time_s, t), j] = values
+        return time_s, carried(grid) if column in _CARRIED else grid
+
+
+def _leakage(painter: _Painter, attack: str, k: int, x_axis: Figure) -> Panel:
+    title = f"What {attack} finds out over time"
+    near_m = painter.members[0].near_m
+    error = painter.curves(attack, "error_m", "m", legend=True)
+    cells = [
+        Cell("centroid error (m)", error, "Centroid error of the round", log=True),
+        Cell("SW1 so far (m)", painter.curves(attack, "sw1_m", "m"), "SW1 of everything so far"),
+        Cell("distance (m)", painter.curves(attack, "home_m", "m"), "Home to the nearest estimate", line_at=near_m),
+        Cell("distance (m)", painter.curves(attack, "home_named_m", "m"), "Home to a named place", line_at=near_m),
+    ]
+    cells = [c for c in cells if c.traces]
+    if not cells:
+        return Panel(f"leakage-{k}", title, f"{attack} produced no estimate inside the area in any run.")
+    caption = (
+        "One line per label: the median over seeds, its band their quartiles; each run counts with its median over "
+        "UEs. The error is missing where the median estimate diverged. SW1 that is no lower than that of random "
+        "guesses (grey, dotted) gives nothing away; a perfect attacker reaches the dashed line."
+    )
+    return Panel(f"leakage-{k}", title, caption, mosaic(_referenced(cells, painter, attack), x_axis, 300))
+
+
+def _referenced(cells: Sequence[Cell], painter: _Painter, attack: str) -> list[Cell]:
+    """SW1 and the nearest estimate say something only beside what guessing reaches."""
+    extra = {
+        "SW1 of everything so far": [
+            *painter.reference(attack, "guess_sw1_m", GUESS), *painter.reference(attack, "floor_sw1_m", FLOOR)
+        ],
+        "Home to the nearest estimate": painter.reference(attack, "guess_home_m", GUESS, legend=False),
+    }  # fmt: skip
+    return [Cell(c.y_title, [*c.traces, *extra.get(c.title, [])], c.title, c.log, c.line_at) for c in cells]
+
+
+def _gain(painter: _Painter, x_axis: Figure) -> Panel:
+    title = "What the map is worth over time, and what privacy was spent"
+    constant = Look("a constant", GREY, dash="dot")
+    error = painter.curves("", "rmse_db", "dB", legend=True)
+    spent = painter.curves("", "epsilon_max", "", legend=not error)
+    if not error and not spent:
+        return Panel("utility", title, "No run recorded an error of its model or noise that it drew.")
+    values = np.concatenate([m.trends["", "rmse_db"][1] for m in painter.members])
+    cells = []
+    if error:
+        shown = [*error, *painter.reference("", "constant_rmse_db", constant)]
+        cells.append(Cell("rmse (dB)", shown, "Error of the model", log=wide(values)))
+    if spent:
+        cells.append(Cell("epsilon", spent, "Largest epsilon of any UE so far"))
+    caption = (
+        "Error on held-out measurements: medians over seeds, bands their quartiles. A model that does not beat the "
+        "constant has learnt nothing" + ("." if spent else "; no run drew noise, so no epsilon was spent.")
+    )
+    return Panel("utility", title, caption, mosaic(cells, x_axis))
+
+
+# -- a point per label
+
+
+def _exchange(members: Sequence[Member], attacks: Sequence[str]) -> list[Panel]:
+    """Centroid error against the error of the model: what is given away, and what for."""
+    title = _exchange_title(members)
+    labels, missing = labels_of(members), dict[str, None]()
+    cells: list[Cell] = []
+    for name in attacks:
+        points: list[Figure] = []
+        for look in looks(labels):
+            drawn = _point(look, labels[look.name], f"attack.{name}.centroid_error_m.median", legend=not cells)
+            points += drawn
+            if not drawn:
+                missing[f"{name} with “{look.name}”"] = None
+        if points:
+            cells.append(Cell("centroid error (m)", points, name, log=wide(_finite(points))))
+    if not cells:
+        return [Panel("exchange", title, "No label has both an estimate and an error of its model: nothing to draw.")]
+    figure = mosaic(cells, {"title": {"text": "error of the model (dB)"}, "hoverformat": ",.3~r"}, 400)
+    figure["layout"]["hovermode"] = "closest"
+    caption = (
+        "One point per label: medians over seeds, whiskers their quartiles. Left is a better map, low is a user more "
+        "exposed. The larger a point, the larger the share of updates that the server heard in time."
+        + (f" Not drawn, for want of a finite figure: {', '.join(missing)}." if missing else "")
+    )
+    return [Panel("exchange", title, caption, figure)]
+
+
+def _exchange_title(members: Sequence[Member]) -> str:
+    """Whether it is the radio in which the labels differ."""
+    radios = [
+        [m.study.get("power"), part(m.study, "world").get("radio"), part(m.study, "world").get("base_stations")]
+        for m in members
+    ]
+    what = "What the radio changes" if any(r != radios[0] for r in radios) else "What the choice changes"
+    return f"{what}: how far off the attacker is, and how good the map"
+
+
+def _point(look: Look, runs: Sequence[Mapping[str, Any]], key: str, legend: bool) -> list[Figure]:
+    """A label's point with its whiskers, or nothing where a median is not finite."""
+    x, y = over_seeds(runs, "utility.rmse_db"), over_seeds(runs, key)
+    if not np.isfinite([x[1], y[1]]).all():
+        return []
+    heard = over_seeds(runs, "updates.decoded_percent")[1]
+    size = 6 + 14 * np.sqrt(np.clip(heard, 0, 100) / 100) if np.isfinite(heard) else 13.0
+    text = (
+        f"{plain(look.name)}<br>map {figure_text(x[1])} dB, attacker {figure_text(y[1])} m<br>"
+        f"{figure_text(heard)} % of updates heard, {len(runs)} seed{'s' * (len(runs) > 1)}"
+    )
+    return [
+        {
+            "type": "scatter", "mode": "markers", "name": plain(look.name), "legendgroup": plain(look.name),
+            "x": numbers([x[1]]), "y": numbers([y[1]]), "error_x": _whisker(look, x), "error_y": _whisker(look, y),
+            "marker": {"symbol": look.symbol, "size": round(float(size), 1), "color": look.color, "opacity": 0.85,
+                       "line": {"width": 1, "color": "#ffffff"}},
+            "text": [text], "hovertemplate": "%{text}<extra></extra>", "showlegend": legend,
+        }
+    ]  # fmt: skip
+
+
+def _whisker(look: Look, quartiles: tuple[float, float, float]) -> Figure:
+    """From quartile to quartile; one that is infinite is left out."""
+    low, mid, high = quartiles
+    return {
+        "type": "data", "symmetric": False, "color": look.color, "thickness": 1.2, "width": 3,
+        "array": numbers([high - mid if np.isfinite(high) else 0.0]),
+        "arrayminus": numbers([mid - low if np.isfinite(low) else 0.0]),
+    }  # fmt: skip
+
+
+def _finite(points: Sequence[Figure]) -> FloatArray:
+    return np.array([y for p in points for y in p["y"]], dtype=float)

@@ -1,0 +1,113 @@
+"""The page that compares runs: what is said above its figures, and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from netsim.errors import BadInput
+from scenarios.compare import Member, comparison_panels, labels_of, member
+from scenarios.document import one_line
+from scenarios.draw import figure_text
+from scenarios.folder import SUMMARY
+from scenarios.keys import blocks, cell_text, over_seeds
+from scenarios.loaded import listed, load
+from scenarios.page import facts, headings, page, paragraphs, section, table
+from scenarios.run_page import period
+
+_MAIN = (  # the keys that a comparison shows, without those of one attack or mechanism
+    "utility.rmse_db", "utility.constant_rmse_db", "utility.raw_upload_rmse_db", "utility.useful",
+    "baseline.floor.sw1_m", "baseline.random_guess.sw1_m", "baseline.random_guess.home_m",
+    "updates.decoded_percent", "uplink.sinr_db.median", "uplink.delay_s.median", "uplink.energy_j",
+    "uplink.noise_std.median", "uplink.handovers", "centroid_error_m.median", "centroid_error_m.first_round",
+    "selected_error_m.median", "diverged_percent", "sw1_m", "smoothed_error_m", "home_m", "home_named_m",
+    "home_within_100m_probability", "home_named_100m_probability", "epsilon_max",
+)  # fmt: skip
+
+
+def comparison(folder: Path) -> str:
+    """The page of a folder with several runs."""
+    every = listed(folder)
+    done = [(label, path) for label, path in every if (path / SUMMARY).exists()]
+    if not done:
+        raise BadInput(one_line(f"{folder}: none of its {len(every)} runs is finished; start them again"))
+    members = [member(label, load(path)) for label, path in done]  # one at a time: tables are large
+    attacks = list(dict.fromkeys(name for m in members for name in m.attacks))
+    panels = comparison_panels(members, attacks)
+    titles = list(dict.fromkeys(m.manifest["title"] for m in members))
+    papers = list(dict.fromkeys(str(m.study.get("paper")) for m in members if m.study.get("paper")))
+    missing = len(every) - len(done)
+    left_out = [f"{missing} of {len(every)} runs are not finished and left out."] if missing else []
+    header = (
+        headings(titles[0] if len(titles) == 1 else folder.resolve().name, "; ".join(papers))
+        + paragraphs([*left_out, *_useless_words(members)], "warns")
+        + paragraphs(_compared(members, attacks), "says")
+        + facts(_common_facts(members))
+    )
+    tables = _comparison_tables(members)
+    return page(titles[0], header, [*tables[:1], *map(section, panels), *tables[1:]], panels)
+
+
+def _compared(members: Sequence[Member], attacks: Sequence[str]) -> list[str]:
+    """Which label gives most away, and which model is of use."""
+    labels, said = labels_of(members), []
+    for name in attacks:
+        key = f"attack.{name}.centroid_error_m.median"
+        median = {label: over_seeds(runs, key)[1] for label, runs in labels.items()}
+        known = {label: value for label, value in median.items() if not np.isnan(value)}
+        if not known:
+            said.append(f"{name}: nothing was estimated in any run.")
+            continue
+        near, far = min(known, key=lambda k: known[k]), max(known, key=lambda k: known[k])
+        said.append(
+            f"{name}: the batch centroid is found best with “{near}” ({figure_text(known[near])} m, median) and "
+            f"worst with “{far}” ({figure_text(known[far])} m)."
+            if near != far
+            else f"{name}: the batch centroid is found to within {figure_text(known[near])} m (median) everywhere."
+        )
+    return said
+
+
+def _useless_words(members: Sequence[Member]) -> list[str]:
+    """Where privacy figures mean little."""
+    useless = {
+        label: (sum(not run.get("utility.useful") for run in runs), len(runs))
+        for label, runs in labels_of(members).items()
+    }
+    told = [f"{k} of {n} with “{label}”" for label, (k, n) in useless.items() if k]
+    if not told:
+        return []
+    return [f"The model is NOT useful in {', '.join(told)}; privacy figures of a useless model mean little."]
+
+
+def _common_facts(members: Sequence[Member]) -> dict[str, str]:
+    def all_of(values: Sequence[str]) -> str:
+        return ", ".join(dict.fromkeys(values))
+
+    return {
+        "runs": str(len(members)),
+        "labels": all_of([m.label for m in members]),
+        "seeds": all_of([str(m.manifest.get("seed")) for m in members]),
+        "command": all_of([str(m.manifest.get("command") or "not recorded") for m in members]),
+        "simulated span": all_of([period(m.manifest) for m in members]),
+        "page of one run": "netsim report FOLDER, with the folder of that run, draws its map and all its figures",
+    }
+
+
+def _comparison_tables(members: Sequence[Member]) -> list[str]:
+    """Main figures: a row each, a column per label; a table for utility and one for each attack and mechanism."""
+    labels = labels_of(members)
+    keys = list(dict.fromkeys(key for m in members for key in m.summary))
+    found = []
+    for (kind, name), block in blocks(keys).items():
+        rows = [
+            [what, *(cell_text(runs, key) for runs in labels.values()), says]
+            for key, what, says in block
+            if what in _MAIN and not (key.startswith("uplink.") and not any(m.summary.get(key) for m in members))
+        ]
+        title = {"": "In short: utility and references", "attack": f"In short: {name}"}.get(kind, f"Spent: {name}")
+        if rows:
+            found.append(table(f"{title}, median [quartiles] over seeds", ["key", *labels, "what it says"], rows))
+    return found
