@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from datetime import date
-from math import floor, inf
+from math import ceil, floor, inf
 from typing import Literal
 
 import numpy as np
@@ -150,8 +150,10 @@ class World:
     def _sample(self, position_m: FloatArray, t0_s: float, t1_s: float) -> Fixes:
         """Fixes at the multiples of measure_every_s in [t0, t1), while everybody is where they were at t0."""
         every = self.measure_every_s or self.tick_s
-        first = np.ceil(t0_s / every - 1e-9)
-        times = np.arange(first, np.ceil(t1_s / every - 1e-9)) * every
+        first, end = ceil(t0_s / every - 1e-9), ceil(t1_s / every - 1e-9)
+        if first >= end:
+            return Fixes.none()
+        times = np.arange(first, end) * every
         present = np.flatnonzero(np.isfinite(position_m).all(axis=1))
         ue = np.repeat(present, len(times))
         return Fixes(ue, np.tile(times, len(present)), position_m[ue])
@@ -215,7 +217,9 @@ class World:
         n_bs = links.gain.shape[1]
         serving = self.serving(links)[ue]
         block = self.fading.block_index(round_, links.time_s)
-        downlink = links.sinr(self.downlink_noise_dbm)[ue] if n_bs else np.full((len(ue), 1), np.inf)
+        downlink = np.full(len(ue), np.inf)
+        if n_bs:
+            downlink = np.where(serving >= 0, links.sinr(self.downlink_noise_dbm)[ue, serving], 0.0)
         return Cohort(
             ue=ue,
             serving=serving,
@@ -223,7 +227,7 @@ class World:
             fading=self.fading.draw(ue, n_bs, block, self.ground.streams.at("radio.fading")),
             power_w=np.zeros(len(ue)),
             rows=rows,
-            downlink_sinr=np.where(serving >= 0, downlink[np.arange(len(ue)), np.maximum(serving, 0)], 0.0),
+            downlink_sinr=downlink,
             compute_s=self.compute_s_per_sample * samples,
             compute_j=self.compute_j_per_sample * samples,
         )

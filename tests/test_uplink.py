@@ -1,5 +1,7 @@
 """NOMA, SIC, OMA, power, deadlines: closed forms and textbook numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -35,11 +37,7 @@ def payload(bits=1e6, q=100, bound=1.0):
 
 
 def sinr_of(uplink, c, noise=1.0):
-    order = uplink._decoding_order(c)
-    return noma_sinr(
-        c.gain, c.fading, c.serving, uplink._turns(c, order), order, c.power_w, noise, uplink.sic_residual,
-        uplink.interference,
-    )  # fmt: skip
+    return noma_sinr(c, uplink.turns(c), noise, uplink.sic_residual, uplink.interference)
 
 
 def slow_sinr(c, noise, residual, interference, turns):
@@ -114,16 +112,24 @@ def test_the_fast_form_equals_the_formula(interference, seed, antennas, group):
         10 ** rng.uniform(-3, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n), fading
     )  # fmt: skip
     uplink = Noma(interference=interference, sic_residual=0.2, group_size=group, norm_bound=1.0)
-    turns = uplink._turns(c, uplink._decoding_order(c))
+    turns = uplink.turns(c).turn
     np.testing.assert_allclose(
         sinr_of(uplink, c, 0.3), slow_sinr(c, 0.3, 0.2, interference, turns), rtol=1e-9, atol=1e-15
     )
 
 
+def test_no_fading_is_one_antenna_of_ones():
+    rng = np.random.default_rng(5)
+    c = cohort(10 ** rng.uniform(-3, 1, (9, 3)), 1.0, rng.integers(0, 3, 9))
+    for uplink in (Noma(norm_bound=1.0, group_size=2, sic_residual=0.1), Oma(norm_bound=1.0)):
+        with_ones, without = uplink.plan(c, payload()), uplink.plan(replace(c, fading=None), payload())
+        np.testing.assert_allclose(with_ones.sinr, without.sinr)
+
+
 def test_groups_of_a_cell_take_turns_in_order_of_power():
     c = cohort([[5.0], [1.0], [3.0], [4.0], [2.0]], 1.0)
     uplink = Noma(group_size=2, norm_bound=1.0, noise_w=1.0)
-    turns = uplink._turns(c, uplink._decoding_order(c))
+    turns = uplink.turns(c).turn
     np.testing.assert_array_equal(turns, [0, 2, 1, 0, 1])
     channel = uplink.plan(c, payload())
     downlink = 1e6 / (uplink.bandwidth_hz * uplink.max_bps_per_hz)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from netsim.radio.antenna import sector_gain_db
 from netsim.radio.base import Pairs, PathLoss, ShadowField
 from netsim.radio.links import Links
 from netsim.radio.sight import SightLaw
-from netsim.units import FloatArray, ratio_from_db
+from netsim.units import FloatArray, ratio_from_db, w_from_dbm
 
 RSRP_RANGE_DBM = (-140.0, -44.0)  # what a UE reports, 3GPP TS 36.133 Table 9.1.4-1
 
@@ -33,7 +33,8 @@ class Budget:
     def pairs(self, position_m: FloatArray) -> Pairs:
         """The geometry of all links from positions (n, 2), line of sight included."""
         pairs = self._distances(position_m)
-        return replace(pairs, los=self.sight(pairs, position_m))
+        los = self.sight(pairs, position_m)
+        return Pairs(pairs.distance_2d_m, pairs.distance_3d_m, pairs.ue_height_m, pairs.bs_height_m, los)
 
     def _distances(self, position_m: FloatArray) -> Pairs:
         """The geometry of all links without looking."""
@@ -66,4 +67,6 @@ class Budget:
         pairs = self.pairs(position_m)
         gain_db = self.gain_db(position_m, pairs)
         los = pairs.los if pairs.los is not None else np.ones(gain_db.shape, dtype=bool)
-        return Links(time_s, pairs.distance_3d_m, ratio_from_db(gain_db), self.power_dbm + gain_db, los)
+        gain = ratio_from_db(gain_db)
+        received_w = gain * w_from_dbm(self.power_dbm)
+        return Links(time_s, pairs.distance_3d_m, gain, self.power_dbm + gain_db, los, received_w)

@@ -23,8 +23,8 @@ class Fading(Part):
     kind: str
 
     @abstractmethod
-    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
-        """Amplitudes (n, n_bs, antennas) of the UEs (n,) in a block."""
+    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray | None:
+        """Amplitudes (n, n_bs, antennas) of the UEs (n,) in a block; None stands for one antenna and ones."""
 
     @abstractmethod
     def block_index(self, round_: int, time_s: float) -> int:
@@ -38,8 +38,8 @@ class NoFading(Fading):
     reference: ClassVar[str] = "path loss and shadowing alone"
     example: ClassVar[dict[str, Any]] = {"kind": "none"}
 
-    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
-        return np.ones((len(ue), n_bs, 1), dtype=np.complex128)
+    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> None:
+        return None
 
     def block_index(self, round_: int, time_s: float) -> int:
         return 0

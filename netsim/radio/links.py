@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,8 +14,8 @@ class Links:
     """The radio between all UEs and all base stations at one time.
 
     time_s; distance_m (n_ue, n_bs) in three dimensions; gain (n_ue, n_bs), linear, path loss, shadowing and
-    antenna; rsrp_dbm, los (n_ue, n_bs). NaN for an absent UE. A world without base stations (a replayed
-    measurement trace) has n_bs = 0.
+    antenna; rsrp_dbm, los (n_ue, n_bs); received_w is rsrp_dbm in watts. NaN for an absent UE. A world without base
+    stations (a replayed measurement trace) has n_bs = 0.
     """
 
     time_s: float
@@ -23,21 +23,23 @@ class Links:
     gain: FloatArray
     rsrp_dbm: FloatArray
     los: BoolArray
+    received_w: FloatArray
+    _sinr: dict[float, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def serving(self) -> IntArray:
         """The strongest base station of each UE (n_ue,), -1 for none."""
         if self.gain.shape[1] == 0:
             return np.full(len(self.gain), -1)
-        present = np.asarray(np.isfinite(self.rsrp_dbm).all(axis=1))
-        best = np.argmax(np.where(present[:, None], self.rsrp_dbm, 0.0), axis=1)
-        return np.where(present, best, -1)
+        # an absent UE hears NaN of every cell
+        return np.where(np.isnan(self.received_w[:, 0]), -1, np.argmax(self.received_w, axis=1))
 
     def sinr(self, noise_dbm: float) -> FloatArray:
         """Downlink SINR (n_ue, n_bs), linear: each cell against all others, at full load, and noise.
 
         noise_dbm is the noise in the bandwidth that RSRP counts (one resource element).
         """
-        power = w_from_dbm(self.rsrp_dbm)
-        rest = power.sum(axis=1, keepdims=True) - power
-        return np.asarray(power / (rest + w_from_dbm(noise_dbm)))
+        if noise_dbm not in self._sinr:
+            total = self.received_w.sum(axis=1, keepdims=True) + w_from_dbm(noise_dbm)
+            self._sinr[noise_dbm] = self.received_w / (total - self.received_w)
+        return self._sinr[noise_dbm]

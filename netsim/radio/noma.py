@@ -2,14 +2,16 @@ r"""Non-orthogonal multiple access: everybody of a group at once, told apart by 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from netsim.radio.shared_band import SharedBand
 from netsim.radio.uplink import Channel, Cohort, ComplexArray, Payload
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 
 class Noma(SharedBand):
@@ -37,141 +39,147 @@ class Noma(SharedBand):
     example: ClassVar[dict[str, Any]] = {"kind": "noma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        order = self._decoding_order(cohort)
-        turn = self._turns(cohort, order)
-        sinr = noma_sinr(
-            cohort.gain, cohort.fading, cohort.serving, turn, order, cohort.power_w,
-            self.band_noise_w(), self.sic_residual, self.interference,
-        )  # fmt: skip
+        turns = self.turns(cohort)
+        sinr = noma_sinr(cohort, turns, self.band_noise_w(), self.sic_residual, self.interference)
         rate = self.bandwidth_hz * self.efficiency(sinr)
-        wait = self._waits(cohort, payload, rate, turn)
+        wait = self._waits(cohort, payload, rate, turns.turn)
         return self.outcome(cohort, payload, sinr, rate, wait)
 
-    def _decoding_order(self, cohort: Cohort) -> IntArray:
-        """UEs by cell, then by received power from the strongest; UEs without a cell last."""
+    def turns(self, cohort: Cohort) -> Turns:
+        """Who is decoded after whom, and in which group of its cell."""
         n = np.arange(len(cohort.ue))
-        own = np.maximum(cohort.serving, 0)
-        fading = cohort.fading[n, own]
-        received = cohort.power_w * cohort.gain[n, own] * (np.abs(fading) ** 2).sum(axis=-1)
-        cell = np.where(cohort.serving < 0, np.iinfo(np.int64).max, cohort.serving)
-        return np.lexsort((-received, cell))
-
-    def _turns(self, cohort: Cohort, order: IntArray) -> IntArray:
-        """Which group of its cell each UE belongs to (n,)."""
-        rank = _rank_in_cell(cohort.serving, order)
-        return rank // (self.group_size or max(len(order), 1))
+        received = cohort.power_w * cohort.strength[n, cohort.serving]
+        order = np.lexsort((-received, cohort.serving))  # UEs without a cell (-1) come first
+        cell = cohort.serving[order]
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = cell[1:] != cell[:-1]
+        rank = n - np.maximum.accumulate(np.where(new, n, 0))
+        turn = np.zeros(len(order), dtype=np.int64)
+        if self.group_size is not None:
+            turn[order] = rank // self.group_size
+            new |= rank % self.group_size == 0
+            rank = rank % self.group_size
+        return Turns(order, turn, np.cumsum(new) - 1, rank)
 
     def _waits(self, cohort: Cohort, payload: Payload, rate: FloatArray, turn: IntArray) -> FloatArray:
         """Time until a UE's group may send: the longest airtime of every earlier group of its cell."""
-        if not turn.any():
+        if self.group_size is None:
             return np.zeros(len(turn))
         with np.errstate(divide="ignore"):
             air = np.where(rate > 0, payload.n_bits * cohort.rows / rate, 0.0)
-        longest = np.zeros((int(cohort.serving.max()) + 2, int(turn.max()) + 1))
+        longest = np.zeros((int(cohort.serving.max(initial=0)) + 2, int(turn.max(initial=0)) + 1))
         np.maximum.at(longest, (cohort.serving, turn), air)
         before = np.cumsum(longest, axis=1) - longest
         return np.asarray(before[cohort.serving, turn])
 
 
-def _rank_in_cell(serving: IntArray, order: IntArray) -> IntArray:
-    """Place of each UE in its cell's decoding order (n,), from 0."""
-    cells = serving[order]
-    first = np.searchsorted(cells[: np.count_nonzero(cells >= 0)], np.arange(cells.max(initial=0) + 1))
-    rank = np.empty(len(order), dtype=np.int64)
-    start = np.where(cells >= 0, first[np.maximum(cells, 0)], np.count_nonzero(cells >= 0))
-    rank[order] = np.arange(len(order)) - start
-    return rank
+@dataclass(frozen=True)
+class Turns:
+    """Decoding: order (n,) of UEs by cell and falling received power; turn (n,) of each UE in its cell.
+
+    group (n,) and slot (n,) follow the order: which (cell, turn) the UE at that place belongs to, and its place in it.
+    """
+
+    order: IntArray
+    turn: IntArray
+    group: IntArray
+    slot: IntArray
+
+    def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Values (n, ...) of UEs laid out as (groups, 1 + longest group, ...), with zeros after the last."""
+        longest = int(self.slot.max(initial=-1)) + 1
+        wide = np.zeros((int(self.group.max(initial=-1)) + 1, longest + 1, *values.shape[1:]), dtype=values.dtype)
+        wide[self.group, self.slot] = values[self.order]
+        return wide
+
+    def later(self, wide: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """For each place of the order the sum over those decoded after it."""
+        # from the weakest up, so that small sums are not differences of large ones
+        return np.asarray(np.cumsum(wide[:, ::-1], axis=1)[:, ::-1][self.group, self.slot + 1])
+
+    def earlier(self, wide: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """For each place of the order the sum over those decoded before it."""
+        so_far = np.cumsum(wide, axis=1)
+        first = self.slot == 0
+        found = so_far[self.group, self.slot - 1]
+        found[first] = 0.0
+        return np.asarray(found)
 
 
 def noma_sinr(
-    gain: FloatArray,
-    fading: ComplexArray,
-    serving: IntArray,
-    turn: IntArray,
-    order: IntArray,
-    power_w: FloatArray,
-    noise_w: float,
-    residual: float,
-    interference: Literal["none", "intra", "all"],
+    cohort: Cohort, turns: Turns, noise_w: float, residual: float, interference: Literal["none", "intra", "all"]
 ) -> FloatArray:
     """SINR (n,) of every UE after combining and cancellation; 0 for a UE without a cell (see `Noma`).
 
-    gain (n, n_bs), fading (n, n_bs, antennas), serving, turn (n,), order (n,) decoding order by cell. Cost grows
-    with n * n_bs * antennas^2: interference is a quadratic form in a covariance summed once a cell and turn.
+    Cost grows with n * n_bs * antennas^2: interference is a quadratic form in a covariance that is summed once a cell
+    and turn, and with one antenna a plain sum of received powers.
     """
-    n, own = np.arange(len(serving)), np.maximum(serving, 0)
-    h = np.sqrt(gain[n, own])[:, None] * fading[n, own]  # (n, antennas) at the serving base station
-    strength = (np.abs(h) ** 2).sum(axis=1)
+    n, own = np.arange(len(cohort.ue)), cohort.serving
+    strength = cohort.strength[n, own]
     with np.errstate(invalid="ignore", divide="ignore"):
         if interference == "none":
-            sinr = power_w * strength / noise_w
+            sinr = cohort.power_w * strength / noise_w
+        elif cohort.fading is None or cohort.fading.shape[2] == 1:
+            sinr = _one_antenna(cohort, turns, noise_w, residual, interference)
         else:
-            within = _cancelled(h, power_w, serving, turn, order, residual)
+            h = np.sqrt(cohort.gain[n, own])[:, None] * cohort.fading[n, own]
+            disturbance = _cancelled(h, cohort.power_w, turns, residual)
             if interference == "all":
-                within = within + _other_cells(gain, fading, h, power_w, serving, turn)
-            sinr = power_w * strength**2 / (within + strength * noise_w)
-    return np.where((serving >= 0) & np.isfinite(sinr), sinr, 0.0)
+                disturbance = disturbance + _other_cells(cohort, h, turns.turn)
+            sinr = cohort.power_w * strength**2 / (disturbance + strength * noise_w)
+    return np.where((own >= 0) & np.isfinite(sinr), sinr, 0.0)
 
 
-def _outer(h: ComplexArray, power_w: FloatArray) -> ComplexArray:
-    """x h h^H of each UE: (n, antennas, antennas)."""
-    return np.asarray(power_w[:, None, None] * h[:, :, None] * h[:, None, :].conj())
+def _one_antenna(
+    cohort: Cohort, turns: Turns, noise_w: float, residual: float, interference: Literal["intra", "all"]
+) -> FloatArray:
+    """The same in received powers: gamma = s / (later + r earlier + other cells + N)."""
+    n, own = np.arange(len(cohort.ue)), cohort.serving
+    received = cohort.power_w[:, None] * cohort.strength  # (n, n_bs)
+    signal = received[n, own]
+    wide = turns.spread(signal)
+    disturbance = np.empty(len(n))
+    disturbance[turns.order] = turns.later(wide)
+    if residual > 0:
+        disturbance[turns.order] += residual * turns.earlier(wide)
+    if interference == "all":
+        received[n, own] = 0.0
+        received[own < 0] = 0.0
+        if turns.turn.any():
+            by_turn = np.zeros((int(turns.turn.max()) + 1, received.shape[1]))
+            np.add.at(by_turn, turns.turn, received)
+            disturbance += by_turn[turns.turn, own]
+        else:
+            disturbance += received.sum(axis=0)[own]
+    return np.asarray(signal / (disturbance + noise_w))
 
 
 def _quadratic(h: ComplexArray, covariance: ComplexArray) -> FloatArray:
     """h^H R h for matched rows, real and not negative."""
-    if h.shape[1] == 1:
-        return np.asarray(np.maximum((np.abs(h[:, 0]) ** 2) * covariance[:, 0, 0].real, 0.0))
     return np.asarray(np.maximum(np.einsum("na,nab,nb->n", h.conj(), covariance, h, optimize=True).real, 0.0))
 
 
-def _cancelled(
-    h: ComplexArray, power_w: FloatArray, serving: IntArray, turn: IntArray, order: IntArray, residual: float
-) -> FloatArray:
+def _cancelled(h: ComplexArray, power_w: FloatArray, turns: Turns, residual: float) -> FloatArray:
     """Interference from the same cell and turn after cancellation (n,): later ones whole, earlier ones by r."""
-    ordered = h[order]
-    outer = _outer(ordered, power_w[order])
-    new = _starts(serving[order], turn[order])
-    group = np.cumsum(new) - 1
-    count = np.bincount(group)
-    slot = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
-    padded = np.zeros((len(count), int(count.max(initial=0)), *outer.shape[1:]), dtype=outer.dtype)
-    padded[group, slot] = outer
-    later = np.flip(np.cumsum(np.flip(padded, 1), axis=1), 1)  # from the weakest up, so that nothing cancels badly
-    found = np.empty(len(order))
-    after = np.zeros_like(padded)
-    after[:, :-1] = later[:, 1:]
-    found[order] = _quadratic(ordered, after[group, slot])
+    wide = turns.spread(power_w[:, None, None] * h[:, :, None] * h[:, None, :].conj())
+    ordered, found = h[turns.order], np.empty(len(h))
+    found[turns.order] = _quadratic(ordered, turns.later(wide))
     if residual > 0:
-        before = np.zeros_like(padded)
-        before[:, 1:] = np.cumsum(padded, axis=1)[:, :-1]
-        found[order] += residual * _quadratic(ordered, before[group, slot])
+        found[turns.order] += residual * _quadratic(ordered, turns.earlier(wide))
     return found
 
 
-def _starts(serving: IntArray, turn: IntArray) -> BoolArray:
-    """Where a new (cell, turn) begins in decoding order."""
-    if len(serving) == 0:
-        return np.zeros(0, dtype=bool)
-    changed = (np.diff(serving) != 0) | (np.diff(turn) != 0)
-    return np.concatenate([[True], changed])
-
-
-def _other_cells(
-    gain: FloatArray, fading: ComplexArray, h: ComplexArray, power_w: FloatArray, serving: IntArray, turn: IntArray
-) -> FloatArray:
+def _other_cells(cohort: Cohort, h: ComplexArray, turn: IntArray) -> FloatArray:
     """Interference at the serving base station from UEs of other cells that send in the same turn (n,)."""
-    n_bs, antennas = gain.shape[1], h.shape[1]
-    found = np.zeros(len(serving))
-    present = np.flatnonzero(serving >= 0)
+    found = np.zeros(len(cohort.ue))
+    if cohort.fading is None:
+        return found
+    cells = np.arange(cohort.gain.shape[1])
+    present = np.flatnonzero(cohort.serving >= 0)
     for t in np.unique(turn[present]):
         now = present[turn[present] == t]
-        at_all = np.sqrt(gain[now])[:, :, None] * fading[now]  # (m, n_bs, antennas)
-        away = np.arange(n_bs) != serving[now, None]
-        weight = power_w[now, None] * away
-        if antennas == 1:
-            covariance = (weight * np.abs(at_all[:, :, 0]) ** 2).sum(axis=0)[:, None, None].astype(complex)
-        else:
-            covariance = np.einsum("mb,mbi,mbj->bij", weight, at_all, at_all.conj(), optimize=True)
-        found[now] = _quadratic(h[now], covariance[serving[now]])
+        at_all = np.sqrt(cohort.gain[now])[:, :, None] * cohort.fading[now]  # (m, n_bs, antennas)
+        weight = cohort.power_w[now, None] * (cells != cohort.serving[now, None])
+        covariance = np.einsum("mb,mbi,mbj->bij", weight, at_all, at_all.conj(), optimize=True)
+        found[now] = _quadratic(h[now], covariance[cohort.serving[now]])
     return found

@@ -26,13 +26,13 @@ class Oma(SharedBand):
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         n, own = np.arange(len(cohort.ue)), np.maximum(cohort.serving, 0)
         has = cohort.serving >= 0
-        strength = cohort.gain[n, own] * (np.abs(cohort.fading[n, own]) ** 2).sum(axis=-1)
+        strength = cohort.strength[n, own]
         n_bs = cohort.gain.shape[1]
         sharing = np.maximum(np.bincount(cohort.serving[has], minlength=n_bs), 1)[own]
         noise = self.band_noise_w() / sharing
         if self.interference == "all":
-            power = np.abs(cohort.fading) ** 2
-            arrives = cohort.power_w[:, None] * cohort.gain * power.mean(axis=-1) * has[:, None]
+            antennas = 1 if cohort.fading is None else cohort.fading.shape[2]
+            arrives = cohort.power_w[:, None] * cohort.strength / antennas * has[:, None]
             away = np.arange(n_bs) != cohort.serving[:, None]
             noise = noise + (arrives * away).sum(axis=0)[own] / sharing
         sinr = np.where(has, cohort.power_w * strength / noise, 0.0)

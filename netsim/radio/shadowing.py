@@ -66,18 +66,17 @@ class GridField:
 
     def __call__(self, position_m: FloatArray, bs: IntArray | None = None) -> FloatArray:
         """Shadowing in dB: (n, n_bs), or (n,) for base station bs (n,)."""
-        top = np.array(self.value_db.shape[1::-1]) - 1  # last column, last row
-        at = np.clip((position_m - self.low_m) / self.step_m, 0.0, top)  # (n, 2) in cells; NaN stays NaN
-        cell = np.minimum(np.nan_to_num(at).astype(np.int64), top - 1)
-        weight = _normalised(at - cell, self.covariance)  # (4, n)
-        result: FloatArray = np.zeros(())
-        for w, (right, up) in zip(weight, _CORNERS, strict=True):
-            row, column = cell[:, 1] + up, cell[:, 0] + right
-            if bs is None:
-                result = result + w[:, None] * self.value_db[row, column]
-            else:
-                result = result + w * self.value_db[row, column, bs]
-        return result
+        ny, nx, n_bs = self.value_db.shape
+        top = np.array([nx - 1.0, ny - 1.0])
+        at = (position_m - self.low_m) / self.step_m
+        at = np.minimum(np.maximum(at, 0.0), top)  # (n, 2) in cells; NaN stays NaN
+        cell = np.fmin(at, top - 1.0).astype(np.int64)  # a NaN takes any cell: its weights are NaN
+        weight = _normalised(at - cell, self.covariance).astype(np.float32)  # (4, n)
+        corner = cell[:, 1] * nx + cell[:, 0] + np.array([[0], [1], [nx], [nx + 1]])  # (4, n), as _CORNERS
+        rows = self.value_db.reshape(ny * nx, n_bs)
+        if bs is None:
+            return np.asarray(np.einsum("kn,knb->nb", weight, rows[corner]), dtype=np.float64)
+        return np.asarray(np.einsum("kn,kn->n", weight, rows[corner, bs]), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -222,11 +221,25 @@ def _corner_covariance(step: float) -> FloatArray:
 
 
 def _normalised(part: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Bilinear weights (4, n) at part (n, 2) of a cell, scaled to variance 1 under `covariance` (4, 4)."""
-    x, y = part.T
-    weight = np.stack([(1 - x) * (1 - y), x * (1 - y), (1 - x) * y, x * y])
-    variance = np.einsum("in,ij,jn->n", weight, covariance, weight)
-    return np.asarray(weight / np.sqrt(variance))
+    """Bilinear weights (4, n) at part (n, 2) of a cell, scaled to variance 1 under `covariance` (4, 4).
+
+    With b = 2 x (1 - x) on each axis the variance is
+    (1 - b_x)(1 - b_y) + c_side (b_x (1 - b_y) + (1 - b_x) b_y) + c_diagonal b_x b_y.
+    """
+    x, y = part[:, 0], part[:, 1]
+    left, down = 1.0 - x, 1.0 - y
+    bx, by = 2.0 * x * left, 2.0 * y * down
+    both = bx * by
+    side, diagonal = covariance[0, 1], covariance[0, 3]
+    variance = 1.0 + (side - 1.0) * (bx + by) + (1.0 - 2.0 * side + diagonal) * both
+    scale = 1.0 / np.sqrt(variance)
+    left, x = left * scale, x * scale
+    weight = np.empty((4, len(part)))
+    np.multiply(left, down, out=weight[0])
+    np.multiply(x, down, out=weight[1])
+    np.multiply(left, y, out=weight[2])
+    np.multiply(x, y, out=weight[3])
+    return weight
 
 
 def _shortened(decorrelation_m: float, step_m: float) -> float:

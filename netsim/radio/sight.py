@@ -12,7 +12,7 @@ from pydantic import Field
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Part
-from netsim.radio.base import Pairs, PathLoss, ShadowField
+from netsim.radio.base import Pairs, PathLoss
 from netsim.radio.shadowing import Correlated
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
@@ -72,7 +72,8 @@ class ByProbability(Sight):
     """Line of sight with the path loss law's own probability, the same at the same place on every day.
 
     A link at distance d is in sight where U(place, base station) < P_LOS(d), with U uniform and spatially
-    correlated: the normal distribution function of a Gaussian field with exponential correlation.
+    correlated: the normal distribution function of a Gaussian field with exponential correlation, at the nearest
+    node of a grid of a tenth of the decorrelation distance.
     """
 
     kind: Literal["probability"] = "probability"
@@ -84,16 +85,22 @@ class ByProbability(Sight):
 
     def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         try:
-            field: ShadowField = Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m).field(area, n_bs, rng)
+            field = Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m).field(area, n_bs, rng)
         except BadInput:  # it names the key of shadowing
             raise BadInput(
                 f"radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for {n_bs} "
                 "base stations in this area; give a larger one, or a smaller area"
             ) from None
 
-        def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
-            from scipy.special import ndtr
+        from scipy.special import ndtr
 
-            return np.asarray(ndtr(field(position_m)) < path_loss.los_probability(pairs))
+        ny, nx, _ = field.value_db.shape
+        uniform = ndtr(field.value_db).reshape(ny * nx, n_bs)
+        top = np.array([nx - 1.0, ny - 1.0])
+
+        def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
+            at = (position_m - field.low_m) / field.step_m + 0.5
+            node = np.fmax(np.fmin(at, top), 0.0).astype(np.int64)  # an absent UE has no probability of sight
+            return np.asarray(uniform[node[:, 1] * nx + node[:, 0]] < path_loss.los_probability(pairs))
 
         return law

@@ -17,6 +17,7 @@ from netsim.radio.base import Pairs, PathLoss
 from netsim.units import FloatArray
 
 _LIGHT_M_S = 3.0e8  # [TR 38.901, Table 7.4.1-1, Note 1] c as the breakpoints have it
+_DECADES = 1.0 / np.log(10.0)
 MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
 
 
@@ -46,10 +47,12 @@ class _Scenario(PathLoss):
             )
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        rise = pairs.bs_height_m - pairs.ue_height_m
+        distance = pairs.distance_3d_m
         near = pairs.distance_2d_m < MIN_2D_M
-        distance = np.where(near, np.sqrt(MIN_2D_M**2 + rise**2), pairs.distance_3d_m)
-        decades = np.log10(distance)
+        if near.any():
+            rise = pairs.bs_height_m - pairs.ue_height_m
+            distance = np.where(near, np.sqrt(MIN_2D_M**2 + rise**2), distance)
+        decades = np.log(distance) * _DECADES  # the natural logarithm is the fast one
         los = self._los(distance, decades, pairs, carrier_hz)
         if pairs.los is not None and pairs.los.all():
             return los
@@ -76,9 +79,10 @@ def _two_slopes(
     rise = pairs.bs_height_m - pairs.ue_height_m
     frequency = 20.0 * np.log10(carrier_hz / 1e9)
     breakpoint_m = 4.0 * (pairs.bs_height_m - 1.0) * (pairs.ue_height_m - 1.0) * carrier_hz / _LIGHT_M_S
-    near_db = first + near * decades + frequency
-    far_db = first + 40.0 * decades + frequency - last * np.log10(breakpoint_m**2 + rise**2)
-    return np.asarray(np.where(pairs.distance_2d_m <= breakpoint_m, near_db, far_db))
+    # the larger of the two is PL2 exactly beyond the breakpoint, where they meet
+    near_db = (first + frequency) + near * decades
+    far_db = (first + frequency - last * np.log10(breakpoint_m**2 + rise**2)) + 40.0 * decades
+    return np.asarray(np.maximum(near_db, far_db))
 
 
 def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:

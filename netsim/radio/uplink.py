@@ -33,7 +33,8 @@ class Cohort:
     """The UEs that transmit in a round, one entry each.
 
     ue (n,) their indices; serving (n,) base station, -1 for none; gain (n, n_bs) power gain of path loss,
-    shadowing and antennas, linear; fading (n, n_bs, antennas) small-scale amplitude, unit mean power an antenna;
+    shadowing and antennas, linear; fading (n, n_bs, antennas) small-scale amplitude of unit mean power
+    an antenna, None for one antenna without fading;
     power_w (n,); rows (n,) how many rows of the round each sends; downlink_sinr (n,) of its cell, linear;
     compute_s, compute_j (n,) local training before it can send.
     """
@@ -41,16 +42,19 @@ class Cohort:
     ue: IntArray
     serving: IntArray
     gain: FloatArray
-    fading: ComplexArray
+    fading: ComplexArray | None
     power_w: FloatArray
     rows: IntArray
     downlink_sinr: FloatArray
     compute_s: FloatArray
     compute_j: FloatArray
 
-    def select(self, index: BoolArray | IntArray) -> Self:
-        """Some of the UEs."""
-        return type(self)(*(getattr(self, f.name)[index] for f in fields(self)))
+    @property
+    def strength(self) -> FloatArray:
+        """gain times |fading|^2 summed over antennas: (n, n_bs)."""
+        if self.fading is None:
+            return self.gain
+        return np.asarray(self.gain * (self.fading.real**2 + self.fading.imag**2).sum(axis=-1))
 
 
 @dataclass(frozen=True)

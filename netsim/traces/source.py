@@ -25,7 +25,7 @@ class Source:
     """A file by its path, and what it should have been, for messages (CSV, PLT ...)."""
 
     path: str
-    wanted: str = "CSV"
+    wanted: str = "text"
 
     @property
     def n_bytes(self) -> int:

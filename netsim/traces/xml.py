@@ -18,18 +18,15 @@ class Elements(ContentHandler):
     def __init__(self, path: str) -> None:
         super().__init__()
         self.path = path
+        self.place: Any = None  # the parser, which knows the line
         self._depth = 0
-        self._place: Any = None
 
     def begin(self, name: str, attributes: Any) -> None:
         """An element begins; its name is without a prefix."""
 
     def refuse(self, problem: str) -> NoReturn:
         """Stop with the line that is being read."""
-        raise BadInput(f"{self.path}: line {self._place.getLineNumber()}: {problem}")
-
-    def setDocumentLocator(self, locator: Any) -> None:  # noqa: N802 - named by SAX
-        self._place = locator
+        raise BadInput(f"{self.path}: line {self.place.getLineNumber()}: {problem}")
 
     def startElement(self, name: str, attrs: Any) -> None:  # noqa: N802 - named by SAX
         self._depth += 1
@@ -49,6 +46,7 @@ def stream(source: Source, elements: Elements) -> None:
     parser = defusedxml.sax.make_parser()
     parser.forbid_dtd = True  # no trace needs a DOCTYPE, and without one there are no entities
     parser.setContentHandler(elements)
+    elements.place = parser
     open_bytes = 0
     try:
         for chunk in source.chunks():

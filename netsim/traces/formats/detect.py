@@ -18,8 +18,8 @@ TITLES = {
     "cabspotting": "Cabspotting text, a file or a folder",
 }
 _CONTENT = {
-    "gpx": re.compile(r"\s*<(?=.*<(\w+:)?gpx\b)", re.DOTALL),
-    "sumo-fcd": re.compile(r"\s*<(?=.*<fcd-export\b)", re.DOTALL),
+    "gpx": re.compile(r"\s*(?=<)(?=.*?<(\w+:)?gpx\b)", re.DOTALL),
+    "sumo-fcd": re.compile(r"\s*(?=<)(?=.*?<fcd-export\b)", re.DOTALL),
     "plt": re.compile(r"Geolife trajectory|OziExplorer Track Point File", re.IGNORECASE),
     "cabspotting": re.compile(r"\s*-?\d+\.\d+ -?\d+\.\d+ [01] \d+\s*(\n|$)"),
 }

@@ -14,7 +14,7 @@ from netsim.traces.tracks import LAT, LON, Track, files_in, joined, one_line, st
 from netsim.traces.values import number, shown
 from netsim.traces.xml import Elements, stream
 
-MOST_BYTES = 64 * 2**20  # gpxpy holds a file as objects, some 20 bytes for each of its own
+MOST_BYTES = 32 * 2**20  # gpxpy holds a file as objects, some 16 bytes for each of its own
 
 
 def read_gpx(path: str, crs: str) -> Table:
