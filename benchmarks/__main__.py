@@ -14,21 +14,19 @@ and does not compute stands in `benchmarks/peers.py`.
 
 from __future__ import annotations
 
-import os
-
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"  # before numpy is imported
-
 import argparse
 import json
+import os
 import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from threadpoolctl import threadpool_limits
+
 from benchmarks.peers import start
-from benchmarks.world import Ours, Row, ladder_rows, row, size_name, tick_ms
+from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
 Size = tuple[int, int]
 
@@ -66,11 +64,11 @@ def against(peer: str, bar: float | None, size: Size, seconds: float) -> Row:
     work = f"{size_name(*size)}: one tick"
     if theirs is None:
         ms = tick_ms([ours.tick], seconds)[0]
-        return {**row(work, round(ms, 4), "ms", bar), "peer": name, "met": None, "reason": reason}
+        return {**row(work, ms, "ms", bar), "peer": name, "met": None, "reason": reason}
     ms, theirs_ms = tick_ms([ours.tick, theirs], seconds)
     ratio = theirs_ms / ms
-    found = {"peer": name, "theirs": round(theirs_ms, 4), "ratio": round(ratio, 3)}
-    return {**row(work, round(ms, 4), "ms", bar), **found, "met": None if bar is None else ratio >= bar}
+    found = {"peer": name, "theirs": digits(theirs_ms), "ratio": digits(ratio)}
+    return {**row(work, ms, "ms", bar), **found, "met": None if bar is None else ratio >= bar}
 
 
 def world(plan: Plan, seconds: float) -> Iterator[Row]:
@@ -97,8 +95,9 @@ def main(arguments: list[str] | None = None) -> None:
     one_core()
     packages = ", ".join(f"{name} {version(name)}" for name in ("netsim-fl", "numpy", "scipy", "simpy"))
     print(f"Python {platform.python_version()}, {packages}, {platform.platform()}", file=sys.stderr)
-    for line in world(PLANS[chosen.sizes], chosen.seconds):
-        print(json.dumps(line), flush=True)
+    with threadpool_limits(1):
+        for line in world(PLANS[chosen.sizes], chosen.seconds):
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -146,11 +146,16 @@ def tick_ms(subjects: list[Callable[[], Any]], seconds: float, blocks: int = 9) 
     return [1e3 * median(found) for found in times]
 
 
-def row(work: str, ours: float | None, unit: str, bar: float | None = None, **more: Any) -> Row:
+def digits(value: float) -> float:
+    """Four significant ones."""
+    return float(f"{value:.4g}")
+
+
+def row(work: str, ours: float, unit: str, bar: float | None = None, **more: Any) -> Row:
     """One line of the result; without a peer, `bar` is the largest value that is good enough."""
-    met = None if bar is None or ours is None else ours <= bar
+    met = None if bar is None else ours <= bar
     return {
-        "subject": "world", "work": work, "ours": ours, "unit": unit,
+        "subject": "world", "work": work, "ours": digits(ours), "unit": unit,
         "peer": None, "theirs": None, "ratio": None, "bar": bar, "met": met, **more,
     }  # fmt: skip
 
@@ -175,20 +180,23 @@ def exponent(n: list[int], ms: list[float]) -> float:
 def ladder_rows(ladder: list[tuple[int, int]], seconds: float, memory: tuple[int, int]) -> list[Row]:
     """Time a tick over UEs and over base stations, its growth, and peak memory.
 
-    `ladder` are sizes (n_bs, n_ue); the growth is fitted over the number of links n_bs * n_ue.
+    `ladder` are sizes (n_bs, n_ue), which take turns; growth is fitted to those that share a number with `memory`.
     """
-    found = {size: alone(*size, seconds) for size in dict.fromkeys([*ladder, memory])}
-    rows = [row(f"{size_name(*size)}: one tick", round(found[size]["ms"], 4), "ms") for size in ladder]
+    sizes = list(dict.fromkeys(ladder))
+    worlds = [Ours(*size) for size in sizes]
+    ms = dict(zip(sizes, tick_ms([ours.tick for ours in worlds], seconds * len(sizes)), strict=True))
+    del worlds
+    rows = [row(f"{size_name(*size)}: one tick", ms[size], "ms") for size in sizes]
     for axis, name in ((1, "UEs"), (0, "base stations")):
         other = memory[1 - axis]
-        steps = sorted((s for s in dict.fromkeys(ladder) if s[1 - axis] == other), key=lambda s: s[axis])
+        steps = sorted((s for s in sizes if s[1 - axis] == other), key=lambda s: s[axis])
         if len(steps) > 1:
             work = f"growth of time a tick with {name}, {steps[0][axis]:,} to {steps[-1][axis]:,}"
-            slope = exponent([s[axis] for s in steps], [found[s]["ms"] for s in steps])
-            rows.append(row(work, round(slope, 3), "exponent", GROWTH_BAR))
-    peak = found[memory]
+            slope = exponent([s[axis] for s in steps], [ms[s] for s in steps])
+            rows.append(row(work, slope, "exponent", GROWTH_BAR))
+    peak = alone(*memory, seconds)
     work = f"{size_name(*memory)}: peak memory of the process, drawing the city included"
-    rows.append(row(work, round(peak["peak_gb"], 3), "GB", MEMORY_BAR_GB, build_s=round(peak["build_s"], 1)))
+    rows.append(row(work, peak["peak_gb"], "GB", MEMORY_BAR_GB, build_s=round(peak["build_s"], 1)))
     return rows
 
 

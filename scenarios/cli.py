@@ -41,7 +41,10 @@ def parser() -> argparse.ArgumentParser:
     _run_options(run)
 
     replay = commands.add_parser("replay", help="replay a mobility or measurement trace and see it leak over time")
-    replay.add_argument("trace", help="CSV or CSV.gz with time_s,user,lat,lon and optional rsrp_dbm,cell")
+    replay.add_argument(
+        "trace",
+        help="CSV with time_s,user,lat,lon and optional rsrp_dbm,cell; or PLT, GPX, SUMO FCD, ns-2, Cabspotting",
+    )
     replay.add_argument("--scenario", default="replay", help="what is learnt and attacked (default: %(default)s)")
     replay.add_argument("--cell", help="cell to learn, or all (default: the busiest)")
     replay.add_argument("--users", choices=["auto", "all", "id", "day"], help="what a target is (default: auto)")
@@ -71,12 +74,19 @@ def parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="look at a trace before running anything")
     inspect.add_argument("trace")
     inspect.add_argument("--columns", default="", help="our name=header, comma separated")
+    _format(inspect)
 
     report = commands.add_parser("report", help="draw report.html from a folder of results")
     report.add_argument("folder")
 
     commands.add_parser("schema", help="print the JSON schema of scenario files, for editors")
     return top
+
+
+def _format(command: argparse.ArgumentParser) -> None:
+    kinds = ["csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"]
+    command.add_argument("--format", choices=kinds, help="format of the trace (default: recognised)")
+    command.add_argument("--crs", help="coordinates: local, or EPSG:CODE (default: as the format has it)")
 
 
 def _sets(command: argparse.ArgumentParser) -> None:
@@ -202,7 +212,15 @@ def _replay(args: argparse.Namespace) -> None:
     from scenarios.study import load
 
     overrides = replay_overrides(
-        args.trace, args.cell, args.users, args.round, args.timezone, _columns(args.columns), args.base_stations
+        args.trace,
+        args.cell,
+        args.users,
+        args.round,
+        args.timezone,
+        _columns(args.columns),
+        args.base_stations,
+        args.format,
+        args.crs,
     )
     overrides |= _overrides(args)
     for line in trace_lines(load(args.scenario, overrides)):
@@ -284,7 +302,7 @@ def _list(args: argparse.Namespace) -> None:
 def _inspect(args: argparse.Namespace) -> None:
     from netsim.traces.inspect import inspect_trace
 
-    print(inspect_trace(args.trace, _columns(args.columns)))
+    print(inspect_trace(args.trace, _columns(args.columns), format=args.format or "auto", crs=args.crs or "auto"))
 
 
 def _report(args: argparse.Namespace) -> None:

@@ -22,13 +22,17 @@ def replay_overrides(
     timezone: str | None,
     columns: dict[str, str],
     base_stations: str | None = None,
+    format_: str | None = None,
+    crs: str | None = None,
 ) -> dict[str, Any]:
     """Scenario values, by dotted path, from the options of the command line."""
     if not Path(trace).exists():
-        raise BadInput(f"{trace}: no such file; give the path of a CSV or CSV.gz trace")
+        raise BadInput(f"{trace}: no such file; give the path of a trace")
     at = "world.ues.mobility"
     found: dict[str, Any] = {f"{at}.kind": "replay", f"{at}.trace": str(Path(trace).resolve())}
-    options = {"cell": cell, "users": users, "timezone": timezone, "columns": columns or None}
+    options = {
+        "cell": cell, "users": users, "timezone": timezone, "columns": columns or None, "format": format_, "crs": crs,
+    }  # fmt: skip
     found |= {f"{at}.{key}": value for key, value in options.items() if value is not None}
     if base_stations is not None:
         found["world.base_stations"] = {"kind": "cell-file", "file": str(Path(base_stations).resolve())}

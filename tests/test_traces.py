@@ -15,11 +15,11 @@ from netsim.geometry import Area
 from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
 from netsim.observe import Fixes
-from netsim.traces.home_work import home_and_work
 from netsim.rng import Streams
+from netsim.traces.files import read_table
+from netsim.traces.home_work import home_and_work
 from netsim.traces.inspect import inspect_trace
 from netsim.traces.read import read_trace
-from netsim.traces.files import read_table
 
 T0 = 1_619_039_402  # 2021-04-21T21:10:02Z, a Wednesday
 GROUND = Ground(Area(0, 0, 1, 1), Clock(date(2021, 4, 21)), Streams(1))
@@ -222,7 +222,7 @@ BYTES = {
         "named .gz but not gzip (begins with b'time'); rename or compress it",
     ),
     "not UTF-8": ("t.csv", b"time_s,lat\n1,\xff\n", "line 2: byte 0xff is not UTF-8; save the file as UTF-8"),
-    "binary": ("t.csv", b"a,b\n\n\0\1", "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 CSV file"),
+    "binary": ("t.csv", b"a,b\n\n\0\1", "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 text file"),
 }
 
 

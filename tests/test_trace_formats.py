@@ -1,0 +1,792 @@
+"""Trace formats: what is written is read, told apart, refused in one line, in bounded memory; trips and resampling."""
+
+import gzip
+import importlib.util
+import math
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netsim.errors import BadInput
+from netsim.mobility.replay import Replay
+from netsim.traces import source
+from netsim.traces.files import read_table
+from netsim.traces.formats import gpx
+from netsim.traces.formats.detect import TITLES, detect
+from netsim.traces.inspect import inspect_trace
+from netsim.traces.order import by_user_and_time
+from netsim.traces.points import Degrees, Metres
+from netsim.traces.read import read_trace
+from netsim.traces.resample import Moves, resampled
+from netsim.traces.select import repeated
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "scenarios" / "examples"
+T0 = 1_767_600_000  # 2026-01-05T08:00:00Z, a Monday
+TRACK = [(T0 + 10.0 * i, 52.0 + 1e-4 * i, 4.0 - 2e-4 * i) for i in range(7)]
+TURNED = [(t, lat, lon) for t, lat, lon in TRACK if t != T0 + 30]
+
+PLT_HEAD = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"
+GPX_HEAD = '<?xml version="1.0"?>\n<gpx version="1.1" creator="t" xmlns="http://www.topografix.com/GPX/1/1">\n'
+FCD_HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+def write(path: Path, text: str | bytes) -> Path:
+    raw = text.encode() if isinstance(text, str) else text
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(raw) if path.name.endswith(".gz") else raw)
+    return path
+
+
+def line_of(call) -> str:
+    with pytest.raises(BadInput) as caught:
+        call()
+    assert len(caught.value.lines) == 1
+    assert "\n" not in caught.value.lines[0]
+    assert len(caught.value.lines[0]) < 700
+    return caught.value.lines[0]
+
+
+def plt(track) -> str:
+    rows = []
+    for t, lat, lon in track:
+        moment = datetime.fromtimestamp(t, UTC)
+        rows.append(f"{lat:.6f},{lon:.6f},0,492,{t / 86400 + 25569:.10f},{moment:%Y-%m-%d,%H:%M:%S}\r\n")
+    return PLT_HEAD.replace("\n", "\r\n") + "".join(rows)
+
+
+def points(track) -> str:
+    text = ""
+    for t, lat, lon in track:
+        moment = datetime.fromtimestamp(t, UTC)
+        text += f'<trkpt lat="{lat:.6f}" lon="{lon:.6f}"><time>{moment:%Y-%m-%dT%H:%M:%SZ}</time></trkpt>\n'
+    return f"<trkseg>{text}</trkseg>"
+
+
+def gpx_of(*tracks: str) -> str:
+    return GPX_HEAD + "".join(f"<trk>{track}</trk>" for track in tracks) + "</gpx>"
+
+
+def fcd(rows, decimals: int = 2) -> str:
+    """rows: (time, id, x, y), in order of time."""
+    steps: dict[float, list[str]] = {}
+    for t, who, x, y in rows:
+        steps.setdefault(t, []).append(f'<vehicle id="{who}" x="{x:.{decimals}f}" y="{y:.{decimals}f}" speed="1"/>\n')
+    body = "".join(f'<timestep time="{t:.2f}">{"".join(found)}</timestep>' for t, found in steps.items())
+    return f"{FCD_HEAD}<fcd-export>{body}</fcd-export>"
+
+
+def cab(track) -> str:
+    return "".join(f"{lat:.5f} {lon:.5f} 0 {t:.0f}\n" for t, lat, lon in reversed(track))
+
+
+def columns_of(table):
+    """Users' names, times and places, in order of user and time."""
+    order = np.lexsort((table.time_s, table.user))
+    first, second = table.points.columns
+    return [table.users[u] for u in table.user[order]], table.time_s[order], first[order], second[order]
+
+
+# --- what is written is read -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "user", "format_"),
+    [
+        ("a/007/Trajectory/2026.plt", plt(TRACK), "007", "plt"),
+        ("walk.plt.gz", plt(TRACK), "walk", "plt"),
+        ("walk.gpx", gpx_of("<name>Anna\n B.</name>" + points(TRACK)), "Anna B.", "gpx"),
+        ("walk.gpx.gz", gpx_of(points(TRACK[:3]) + points(TRACK[3:])), "walk", "gpx"),
+        ("geo.xml", fcd([(t, "v", lon, lat) for t, lat, lon in TRACK], 6), "v", "sumo-fcd"),
+        ("geo.fcd.xml.gz", fcd([(t, "v", lon, lat) for t, lat, lon in TRACK], 6), "v", "sumo-fcd"),
+        ("new_abboip.txt", cab(TRACK), "abboip", "cabspotting"),
+    ],
+)
+def test_a_track_on_the_globe_comes_back(tmp_path, name, text, user, format_):
+    path = write(tmp_path / name, text)
+    table = read_table(path)
+    assert (table.format, table.users, len(table)) == (format_, (user,), len(TRACK))
+    assert isinstance(table.points, Degrees)
+    _, time_s, lat, lon = columns_of(table)
+    np.testing.assert_allclose(np.column_stack([time_s, lat, lon]), TRACK, rtol=0, atol=1e-6)
+    assert (table.time_s == [t for t, _, _ in TRACK]).all()
+    trace = read_trace(path, outlier_sigmas=None)
+    assert trace.first_day == date(2026, 1, 5)
+    assert trace.timezone == "UTC+00:00"
+    assert trace.time_s[0] == 8 * 3600
+
+
+METRES = [(float(t), who, 100.0 + 2.5 * t * k, 50.0 - t) for t in range(9) for k, who in enumerate("abc")]
+
+
+@pytest.mark.parametrize("name", ["m.fcd.xml", "m.csv", "m.ns2"])
+def test_local_metres_come_back_as_they_are(tmp_path, name):
+    csv = "time_s,user,x_m,y_m\n" + "".join(f"{t},{who},{x},{y}\n" for t, who, x, y in METRES)
+    moves = "".join(f"$node_({who}) set X_ 100\n$node_({who}) set Y_ 50\n" for who in "abc")
+    for k, who in enumerate("abc"):
+        speed = math.hypot(2.5 * k, 1.0)
+        moves += f'$ns_ at 0.0 "$node_({who}) setdest {100 + 2.5 * 8 * k} {50 - 8} {speed!r}"\n'
+    path = write(tmp_path / name, {"m.fcd.xml": fcd(METRES), "m.csv": csv, "m.ns2": moves}[name])
+    table = read_table(path)
+    assert isinstance(table.points, Metres)
+    assert table.relative
+    order = sorted(METRES, key=lambda row: (row[1], row[0]))
+    users, time_s, x_m, y_m = columns_of(table)
+    assert users == [who for _, who, _, _ in order]
+    np.testing.assert_allclose(np.column_stack([time_s, x_m, y_m]), [(t, x, y) for t, _, x, y in order], atol=1e-9)
+    trace = read_trace(path, users="id", outlier_sigmas=None)
+    assert (trace.first_day, trace.timezone, trace.time_s[0]) == (date(1970, 1, 1), "UTC", 0.0)
+    assert np.isnan(trace.origin_lat)
+    np.testing.assert_allclose(trace.position_m, [(x, y) for _, _, x, y in order], atol=1e-9)
+
+
+def test_local_metres_with_real_times_are_in_utc_unless_a_zone_is_named(tmp_path):
+    path = write(tmp_path / "m.csv", f"time_s,x_m,y_m\n{T0},1,2\n{T0 + 1},3,4\n")
+    trace = read_trace(path, outlier_sigmas=None)
+    assert (trace.timezone, trace.first_day, trace.time_s[0]) == ("UTC", date(2026, 1, 5), 8 * 3600)
+    assert "time zone: UTC" in " ".join(trace.notes)
+    assert read_trace(path, timezone="Asia/Tokyo", outlier_sigmas=None).time_s[0] == 17 * 3600
+
+
+def test_sumo_knows_persons_and_clocks(tmp_path):
+    text = '<fcd-export><timestep time="1:00:01:02.50"><person id="p" x="1" y="2"/><vehicle id="v" x="3" y="4"/>'
+    table = read_table(write(tmp_path / "h.xml", text + "</timestep></fcd-export>"))
+    assert table.time_s.tolist() == [86_400 + 62.5] * 2
+    assert table.users == ("p", "v")
+
+
+def test_sumo_is_in_metres_or_degrees_as_it_seems_or_as_is_said(tmp_path):
+    near = write(tmp_path / "near.xml", fcd([(0, "v", 12.25, 33.5), (1, "v", 13.25, 34.5)]))
+    assert isinstance(read_table(near).points, Metres)
+    assert isinstance(read_table(near, crs="EPSG:4326").points, Degrees)
+    option = '<!-- <fcd-output.geo value="true"/> -->'
+    said = write(tmp_path / "said.xml", fcd([(0, "v", 12.25, 33.5)]).replace("<fcd-export>", f"{option}<fcd-export>"))
+    assert isinstance(read_table(said).points, Degrees)
+    geo = write(tmp_path / "geo.xml", fcd([(0, "v", 4.0, 52.0), (1, "v", 4.1, 52.1)], 6))
+    table = read_table(geo)
+    assert (table.points.lat_deg[0], table.points.lon_deg[0]) == (52.0, 4.0)
+    assert "crs: local" in table.notes[0]
+    assert isinstance(read_table(geo, crs="local").points, Metres)
+
+
+def test_a_projected_system_lies_on_the_globe(tmp_path):
+    from pyproj import Transformer
+
+    there = Transformer.from_crs("EPSG:4326", "EPSG:25832", always_xy=True)
+    lon, lat = np.array([9.0, 9.001, 9.0]), np.array([50.0, 50.0, 50.001])
+    x, y = there.transform(lon, lat)
+    rows = "".join(f"{T0 + i},{a!r},{b!r}\n" for i, (a, b) in enumerate(zip(x.tolist(), y.tolist(), strict=True)))
+    path = write(tmp_path / "utm.csv", "time_s,x_m,y_m\n" + rows)
+    degrees = write(tmp_path / "deg.csv", "time_s,lat,lon\n" + "".join(
+        f"{T0 + i},{a!r},{b!r}\n" for i, (a, b) in enumerate(zip(lat.tolist(), lon.tolist(), strict=True))
+    ))  # fmt: skip
+    trace, other = read_trace(path, crs="EPSG:25832"), read_trace(degrees)
+    np.testing.assert_allclose(trace.position_m, other.position_m, atol=1e-3)
+    assert trace.timezone == other.timezone == "UTC+01:00"
+    assert trace.origin_lon == pytest.approx(9.0)
+
+
+def test_of_degrees_and_metres_in_one_csv_the_degrees_count_unless_metres_are_asked_for(tmp_path):
+    path = write(tmp_path / "both.csv", "time_s,lat,lon,x_m,y_m\n1,50,9,100,200\n")
+    assert isinstance(read_table(path).points, Degrees)
+    assert read_table(path).ignored == ("x_m", "y_m")
+    assert read_table(path, crs="local").points.columns == (np.array([100.0]), np.array([200.0]))
+
+
+def test_cabspotting_comes_oldest_first(tmp_path):
+    table = read_table(write(tmp_path / "new_x.txt", cab(TRACK)))
+    assert (np.diff(table.time_s) > 0).all()
+
+
+def test_gpx_points_without_time_are_left_out_and_said(tmp_path):
+    timeless = '<trkseg><trkpt lat="1" lon="2"/></trkseg>'
+    table = read_table(write(tmp_path / "t.gpx", gpx_of(points(TRACK) + timeless)))
+    assert (len(table), table.notes) == (len(TRACK), ("1 track points without a time left out",))
+
+
+def test_tracks_of_one_name_are_one_user(tmp_path):
+    text = gpx_of(
+        "<name>A</name>" + points(TRACK[4:]), "<name>B</name>" + points(TRACK), "<name>A</name>" + points(TRACK[:4])
+    )
+    trace = read_trace(write(tmp_path / "t.gpx", text), users="id", outlier_sigmas=None)
+    assert trace.users == ("A", "B")
+    assert (np.diff(trace.time_s[trace.user == 0]) > 0).all()
+
+
+# --- folders -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("inside", ["", "Data", "Data/000/Trajectory"])
+def test_a_geolife_folder_has_a_user_a_folder(tmp_path, inside):
+    for user, first in (("000", 0), ("000", 3), ("012", 0)):
+        write(tmp_path / "Data" / user / "Trajectory" / f"2026{first}.plt", plt(TRACK[first : first + 3]))
+        write(tmp_path / "Data" / user / "labels.txt", "Start Time\n")
+    table = read_table(tmp_path / inside)
+    assert (table.format, table.users) == ("plt", ("000", "012") if inside != "Data/000/Trajectory" else ("000",))
+    assert np.bincount(table.user).tolist() == ([6, 3] if len(table.users) == 2 else [6])
+
+
+def test_a_folder_of_plt_files_without_trajectory_is_the_user(tmp_path):
+    write(tmp_path / "anna" / "1.plt", plt(TRACK))
+    assert read_table(tmp_path).users == ("anna",)
+    assert read_table(tmp_path / "anna" / "1.plt").users == ("1",)
+
+
+def test_a_cabspotting_folder_has_a_user_a_file(tmp_path):
+    write(tmp_path / "new_b.txt", cab(TRACK))
+    write(tmp_path / "new_a.txt", cab(TRACK[:2]))
+    write(tmp_path / "_cabs.txt", "<cab id=1/>")
+    table = read_table(tmp_path)
+    assert (table.users, np.bincount(table.user).tolist()) == (("a", "b"), [2, 7])
+    assert table.n_bytes == sum(p.stat().st_size for p in tmp_path.glob("new_*"))
+
+
+def test_a_folder_is_read_again_when_a_file_of_it_changes(tmp_path):
+    write(tmp_path / "new_b.txt", cab(TRACK))
+    part = Replay(trace=str(tmp_path), users="id", outlier_sigmas=None)
+    first = part.load(86400.0)
+    assert part.load(86400.0) is first
+    write(tmp_path / "new_c.txt", cab(TRACK))
+    assert part.load(86400.0).users == ("b", "c")
+
+
+# --- telling formats apart ---------------------------------------------------------------------------------
+
+SAMPLES = {
+    "csv": "time_s,user,lat,lon\n1,a,2,3\n",
+    "plt": plt(TRACK),
+    "gpx": gpx_of(points(TRACK)),
+    "sumo-fcd": fcd(METRES),
+    "ns2": '# comment\n\n# $node_(0) set X_ 1\n$node_(0) set X_ 1.0\n$ns_ at 0 "$node_(0) setdest 2 2 1"\n',
+    "cabspotting": cab(TRACK),
+}
+
+
+@pytest.mark.parametrize("format_", SAMPLES)
+def test_content_tells_the_format_whatever_the_name(tmp_path, format_):
+    for name in ("trace", "trace.csv", "trace.txt", "trace.txt.gz"):
+        assert detect(str(write(tmp_path / name, SAMPLES[format_]))) == format_
+
+
+def test_a_name_tells_what_content_does_not(tmp_path):
+    for name, format_ in (
+        ("a.plt", "plt"),
+        ("b.mob", "ns2"),
+        ("c.gpx", "gpx"),
+        ("d.csv", "csv"),
+        ("e.FCD.XML", "sumo-fcd"),
+    ):
+        assert detect(str(write(tmp_path / name, "x\n"))) == format_
+
+
+def test_what_is_nothing_is_refused_with_the_list(tmp_path):
+    problem = line_of(lambda: read_table(write(tmp_path / "x.txt", "once upon a time\n")))
+    assert problem.startswith(f"{tmp_path}/x.txt: its format is not recognised (begins with 'once upon a time'); name")
+    assert all(f"{name}: " in problem for name in TITLES)
+    (tmp_path / "empty").mkdir()
+    problem = line_of(lambda: read_table(tmp_path / "empty"))
+    assert "cannot be read (a folder without .plt" in problem
+
+
+def test_a_format_may_be_named(tmp_path):
+    bare = write(tmp_path / "plain", plt(TRACK).replace("Geolife trajectory", "a track"))
+    assert len(read_table(bare, format="plt")) == len(TRACK)
+    trace = read_trace(bare, format="plt", outlier_sigmas=None)
+    assert Replay(trace=str(bare), format="plt", outlier_sigmas=None).load(86400.0).users == trace.users
+    assert "no column" in line_of(lambda: read_table(write(tmp_path / "n", SAMPLES["cabspotting"]), format="csv"))
+    assert "is none of auto, csv" in line_of(lambda: read_table(bare, format="kml"))
+
+
+# --- ns-2 --------------------------------------------------------------------------------------------------
+
+
+def scalar_walk(start, events, end_s, dt):
+    """Position at every whole second by small steps; event times and seconds are multiples of dt."""
+    x, y = start
+    target, speed, seen = (x, y), 0.0, []
+    todo = sorted(events)
+    for step in range(round(end_s / dt) + 1):
+        t = step * dt
+        while todo and todo[0][0] <= t:
+            _, *where, speed = todo.pop(0)
+            target = tuple(where)
+        if t == int(t):
+            seen.append((x, y))
+        left = math.hypot(target[0] - x, target[1] - y)
+        share = 1.0 if left <= speed * dt else speed * dt / left
+        if left > 0:
+            x, y = x + share * (target[0] - x), y + share * (target[1] - y)
+    return np.array(seen)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ns2_motion_is_that_of_small_steps(tmp_path, seed):
+    rng, dt = np.random.default_rng(seed), 1 / 64
+    text, walks = "", []
+    for node in range(6):
+        start = rng.uniform(0, 500, 2).round(3)
+        times = np.sort(rng.integers(0, 60 * 64, 8)) * dt
+        events = [(float(t), *rng.uniform(0, 500, 2).round(3).tolist(), round(rng.uniform(0, 40), 3)) for t in times]
+        text += f"$node_({node}) set X_ {start[0]}\n$node_({node}) set Y_ {start[1]}\n$node_({node}) set Z_ 0\n"
+        text += "".join(f'$ns_ at {t!r} "$node_({node}) setdest {x} {y} {v}" ;# go\n' for t, x, y, v in events[::-1])
+        walks.append(scalar_walk(start, events, 61, dt))
+    table = read_table(write(tmp_path / "m.mob", text))
+    for node, walk in enumerate(walks):
+        mine = table.user == table.users.index(str(node))
+        xy_m = np.column_stack(table.points.columns)[mine]
+        assert table.time_s[mine].tolist() == list(range(len(xy_m)))
+        n = min(len(walk), len(xy_m))
+        np.testing.assert_allclose(xy_m[:n], walk[:n], atol=1e-7)
+
+
+def test_ns2_nodes_stop_turn_stand_and_switch(tmp_path):
+    text = """
+        $ns_ at 0.0 "$node_(0) switch OFF"
+        $node_(0) set X_ 0
+        $node_(0) set Y_ 0
+        $ns_ at 1.5 "$node_(0) switch ON"
+        $ns_ at 0.0 "$node_(0) setdest 100 0 10"
+        $ns_ at 4.0 "$node_(0) setdest 40 30 15"   # turns half-way
+        $ns_ at 8.0 "$node_(0) switch OFF"
+        $ns_ at 2.0 "$node_(late) switch ON"
+        $node_(late) set X_ 7
+        $god_ set-dist 0 1 1
+        set opt(x) 500
+        $ns_ at 9.0 "stop"
+    """
+    table = read_table(write(tmp_path / "m.tcl", text))
+    zero, late = (table.user == table.users.index(name) for name in ("0", "late"))
+    assert table.time_s[zero].tolist() == [2, 3, 4, 5, 6, 7]
+    np.testing.assert_allclose(table.points.x_m[zero], [20, 30, 40, 40, 40, 40])
+    np.testing.assert_allclose(table.points.y_m[zero], [0, 0, 0, 15, 30, 30])
+    assert table.time_s[late].tolist() == [2, 3, 4, 5, 6, 7, 8]
+    assert set(table.points.x_m[late]) == {7.0}
+    finer = read_table(write(tmp_path / "m.tcl", text), sample_s=0.25)
+    assert len(finer) == 26 + 25
+
+
+def test_ns2_real_streets(data_folder):
+    """The 1 Hz file was integrated independently.
+
+    It also has rows of nodes that are switched off (at (0, 0) before their first trip); ours has none of these.
+    """
+    ours = read_table(data_folder / "mobility_zurich_unterstrass.ns2.mob")
+    theirs = read_table(data_folder / "mobility_zurich_unterstrass_1hz.csv.gz")
+    x, y = theirs.points.columns
+    place = {(theirs.users[u], t): (a, b) for u, t, a, b in zip(theirs.user, theirs.time_s, x, y, strict=True)}
+    expected = np.array([place[ours.users[u], t] for u, t in zip(ours.user, ours.time_s, strict=True)])
+    off_m = np.hypot(*(np.column_stack(ours.points.columns) - expected).T)
+    assert len(off_m) == 12_037
+    assert off_m.max() < 0.01  # the 1 Hz file is rounded to centimetres
+    trace = read_trace(data_folder / "mobility_zurich_unterstrass.ns2.mob", users="id")
+    assert (len(trace.users), trace.time_s.min(), trace.time_s.max()) == (99, 1.0, 300.0)
+
+
+# --- bad input ---------------------------------------------------------------------------------------------
+
+BOMB = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">]>'
+OUTSIDE = '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+REMOTE = '<!DOCTYPE x SYSTEM "http://localhost/x.dtd">'
+GOOD_GPX, GOOD_FCD = gpx_of(points(TRACK)), fcd(METRES)
+DOCTYPE = "declares a document type (DOCTYPE), which can hide entity bombs and outside files; remove the DOCTYPE"
+CUT = "correct it, or copy the file again if it is cut short"
+MEND = "correct or remove the line"
+BAD = {
+    "bomb.gpx": (GOOD_GPX.replace("<gpx", f"{BOMB}\n<gpx"), f"line 2: {DOCTYPE}"),
+    "outside.gpx": (GOOD_GPX.replace("<gpx", f"{OUTSIDE}\n<gpx"), f"line 2: {DOCTYPE}"),
+    "remote.gpx": (GOOD_GPX.replace("<gpx", f"{REMOTE}\n<gpx"), f"line 2: {DOCTYPE}"),
+    "bomb.fcd.xml": (GOOD_FCD.replace("<fcd", f"{BOMB}\n<fcd"), f"line 2: {DOCTYPE}"),
+    "outside.fcd.xml": (GOOD_FCD.replace("<fcd", f"{OUTSIDE}\n<fcd"), f"line 2: {DOCTYPE}"),
+    "remote.fcd.xml.gz": (GOOD_FCD.replace("<fcd", f"{REMOTE}\n<fcd"), f"line 2: {DOCTYPE}"),
+    "undefined.fcd.xml": ("<fcd-export>&x;</fcd-export>", f"line 1: not XML (undefined entity); {CUT}"),
+    "cut.gpx": (GOOD_GPX[:-30], f"line 9: not XML (no element found); {CUT}"),
+    "cut.fcd.xml": (GOOD_FCD[:-13], f"line 29: not XML (no element found); {CUT}"),
+    "nul.gpx": (GOOD_GPX[:99] + "\0", "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 text file"),
+    "utf16.fcd.xml": (GOOD_FCD.encode("utf-16"), "line 1: holds a NUL byte: binary or UTF-16; give a UTF-8 text file"),
+    "nul.plt": (PLT_HEAD + "1,2,\0", "line 7: holds a NUL byte: binary or UTF-16; give a UTF-8 text file"),
+    "deep.fcd.xml": ("<fcd-export>" + "\n<a>" * 99, "line 65: elements nested more than 64 deep; no trace has so many"),
+    "endless.fcd.xml": (
+        "<fcd-export>\n<timestep time='" + "9" * (2**20 + 9),
+        "line 2: a tag or a text longer than 1 MiB; give a SUMO FCD XML file",
+    ),
+    "endless.csv": ("time_s,lat,lon\n" + "9" * (2**20 + 9), "line 2: longer than 1 MiB; give a CSV file of rows"),
+    "other.gpx": ("<gpx><rte></rte></gpx>", "has no positions with a time; give a gpx file that has some"),
+    "lat.gpx": (
+        GPX_HEAD + '<trk><trkseg>\n<trkpt lat="91" lon="0"/></trkseg></trk></gpx>',
+        "line 4: trkpt, lat: '91' is not a number in [-90, 90]; correct or remove the point",
+    ),
+    "lon.gpx": (
+        GPX_HEAD + '<trk><trkseg><trkpt lat="9"/></trkseg></trk></gpx>',
+        "line 3: trkpt, lon: '' is not a number in [-180, 180]; correct or remove the point",
+    ),
+    "empty.fcd.xml": ("<fcd-export/>", "has no positions with a time; give a sumo-fcd file that has some"),
+    "x.fcd.xml": (
+        '<fcd-export><timestep time="0">\n<vehicle id="a" x="east" y="2"/></timestep></fcd-export>',
+        "line 2: x 'east', y '2' are no numbers; correct or remove it",
+    ),
+    "noid.fcd.xml": (
+        '<fcd-export><timestep time="0"><person x="1" y="2"/></timestep></fcd-export>',
+        "line 1: a person without id, x or y; write them with SUMO's --fcd-output.attributes",
+    ),
+    "notime.fcd.xml": (
+        '<fcd-export><vehicle id="a" x="1" y="2"/></fcd-export>',
+        "line 1: a vehicle outside a timestep; give SUMO's --fcd-output",
+    ),
+    "time.fcd.xml": (
+        '<fcd-export><timestep time="-1"/></fcd-export>',
+        "line 1: time '-1' is not a time from 0 s on; correct it",
+    ),
+    "cut.plt": (
+        PLT_HEAD + "1,2,0,0,45000.5,d,t\n1,2,0\n",
+        f"line 8: 3 fields, but PLT has 5 or more; {MEND} (is it cut short?)",
+    ),
+    "lat.plt": (PLT_HEAD + "400.1,2,0,0,45000.5,d,t\n", f"line 7, lat: '400.1' is not a number in [-90, 90]; {MEND}"),
+    "days.plt": (
+        PLT_HEAD + "\n1,2,0,0,1e9,d,t\n",
+        f"line 8, days since 1899-12-30: '1e9' is not a number in [25569, 73050]; {MEND}",
+    ),
+    "none.plt": (PLT_HEAD, "has no positions with a time; give a plt file that has some"),
+    "new_a.txt": (
+        "37.75 -122.39 0 1213084687\n37.75 -122.39 0\n",
+        f"line 2: 3 fields, but Cabspotting has 4 or more; {MEND} (is it cut short?)",
+    ),
+    "new_b.txt": (
+        "37.75 -122.39 0 1213084687\n37.75 -192.39 0 1213084687\n",
+        f"line 2, lon: '-192.39' is not a number in [-180, 180]; {MEND}",
+    ),
+    "a.mob": (
+        '$ns_ at 1 "$node_(0) setdest 1 2"\n',
+        f"line 1: setdest with 2 numbers; it takes x, y and speed; {MEND}",
+    ),
+    "b.mob": (
+        '\n$ns_ at soon "$node_(0) setdest 1 2 3"\n',
+        f"line 2: time 'soon' is not a number from 0 on; {MEND}",
+    ),
+    "c.mob": (
+        '$ns_ at 1 "$node_(0) setdest 1 nan 3"\n',
+        f"line 1: y 'nan' is not a number; {MEND}",
+    ),
+    "d.mob": (
+        '$ns_ at 1 "$node_(0) setdest 1 2 -3"\n',
+        f"line 1: speed '-3' is not a number from 0 on; {MEND}",
+    ),
+    "e.mob": ("$node_(0) set X_ far\n", f"line 1: X_ 'far' is not a number; {MEND}"),
+    "f.mob": (
+        "$ns_ at 1 $node_(0) setdest 1 2 3\n",
+        "line 1: '$ns_ at 1 $node_(0) setdest 1 2 3' is not "
+        f'$ns_ at TIME "$node_(ID) setdest X Y SPEED"; {MEND}',
+    ),
+    "g.mob": (
+        '$ns_ at 1 "$node_(0) setdest 1 2 1e-9"\n',
+        "sample_s: 1 makes 2.24e+09 rows in 2.23607e+09 s, at most 1e+08 are read; take a larger sample_s",
+    ),
+    "h.mob": ("# nothing\n", "has no positions with a time; give a ns2 file that has some"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files_are_refused_in_one_line(tmp_path, name):
+    text, problem = BAD[name]
+    path = write(tmp_path / name, text)
+    assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
+    assert line_of(lambda: inspect_trace(path)) == f"{path}: {problem}"
+
+
+@pytest.mark.parametrize("name", ["t.fcd.xml.gz", "t.gpx.gz", "t.plt.gz", "new_t.txt.gz", "t.mob.gz", "t.csv.gz"])
+def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, monkeypatch):
+    ending = name.split(".")[1] if not name.startswith("new_") else "cab"
+    text = SAMPLES[
+        {"fcd": "sumo-fcd", "gpx": "gpx", "plt": "plt", "cab": "cabspotting", "mob": "ns2", "csv": "csv"}[ending]
+    ]
+    path = write(tmp_path / name, text)
+    assert len(read_table(path))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    problem = f"gzip data cut short after {len(whole) - 9} bytes; copy the file again"
+    assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
+    path.write_bytes(whole)
+    monkeypatch.setattr(source, "MOST_UNPACKED_BYTES", 20)
+    most = "unpacks to more than 1.90735e-05 MiB, the most that is read; unpack it if you trust it, and split it"
+    assert line_of(lambda: read_table(path)) == f"{path}: line 1: {most}"
+
+
+def test_a_small_file_that_unpacks_to_gigabytes_is_refused_early(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "MOST_UNPACKED_BYTES", 2 * 2**20)
+    for name, start, filling in (
+        ("b.csv.gz", "time_s,lat,lon\n", "1,2,3\n"),
+        ("b.fcd.xml.gz", "<fcd-export>", "<x/>\n"),
+        ("b.plt.gz", PLT_HEAD, "1,2,0,0,45000,d,t\n"),
+    ):
+        path = write(tmp_path / name, start + filling * (4 * 2**20 // len(filling)))
+        assert path.stat().st_size < 2**20
+        assert "unpacks to more than 2 MiB, the most that is read; " in line_of(lambda path=path: read_table(path))
+
+
+def test_a_gpx_file_too_large_to_hold_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(gpx, "MOST_BYTES", 2**10)
+    path = write(tmp_path / "t.gpx", gpx_of(points(TRACK * 9)))
+    problem = (
+        "larger than 0.000976562 MiB unpacked, the most that is read of a GPX file; split it, or convert it to CSV"
+    )
+    assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("choice", "problem"),
+    [
+        ({"columns": {"lat": "y"}}, "columns: only a CSV has headers, and this is read as gpx; leave columns out"),
+        ({"crs": "EPSG:25832"}, "crs: EPSG:25832 is metres, but the file has latitude and longitude; use auto"),
+        ({"crs": "EPSG:0"}, "crs: 'EPSG:0' is no known EPSG code; use auto, local"),
+        ({"crs": "utm32"}, "crs: 'utm32' is no known EPSG code; use auto, local"),
+        ({"crs": "EPSG:4258"}, "crs: 'EPSG:4258' is ETRS89, not a projected system in metres; use auto, local"),
+        ({"area_m": (0, 0, 1, 1)}, "area_m: the trace has lat and lon; give area_deg, or leave it out"),
+        ({"area_m": (1, 0, 0, 1)}, "area_m: (1, 0, 0, 1) is not x_min,y_min,x_max,y_max; give x_min < x_max"),
+        ({"resample_s": 0.0}, "resample_s: 0.0 is not above 0 and finite; use 60"),
+        ({"resample_s": 1e6}, "resample_s: 1e+06 s is longer than every trip; take less"),
+        ({"gap_s": math.nan}, "gap_s: nan is not above 0 and finite; use 600"),
+        ({"format": "sumo-fcd"}, "has no positions with a time; give a sumo-fcd file that has some"),
+    ],
+)
+def test_choices_that_do_not_fit_are_refused(tmp_path, choice, problem):
+    path = write(tmp_path / "t.gpx", gpx_of(points(TRACK)))
+    assert line_of(lambda: read_trace(path, **choice)).startswith(f"{path}: {problem}")
+
+
+def test_metres_refuse_what_only_degrees_have(tmp_path):
+    path = write(tmp_path / "t.fcd.xml", fcd(METRES))
+    assert "area_deg: the trace has x_m and y_m; give area_m" in line_of(
+        lambda: read_trace(path, area_deg=(0, 0, 1, 1))
+    )
+    assert "x 100.0 to 140.0 m, y 42.0 to 50.0 m; widen since, until or area_m" in line_of(
+        lambda: read_trace(path, area_m=(0, 0, 1, 1))
+    )
+    csv = write(tmp_path / "t.csv", "time_s,x_m,y_m\n1,2,3\n")
+    assert "crs: EPSG:4326 is degrees, but the file has metres" in line_of(lambda: read_table(csv, crs="EPSG:4326"))
+    far = write(tmp_path / "far.csv", "time_s,x_m,y_m\n1,9e8,9e8\n")
+    assert "EPSG:25832 does not reach all points" in line_of(lambda: read_trace(far, crs="EPSG:25832"))
+    mob = write(tmp_path / "t.mob", SAMPLES["ns2"])
+    assert "sample_s: 0 is not above 0 and finite; use 1" in line_of(lambda: read_trace(mob, sample_s=0))
+
+
+def test_a_box_in_metres_and_a_window_of_relative_times(tmp_path):
+    path = write(tmp_path / "t.fcd.xml", fcd(METRES))
+    trace = read_trace(path, area_m=(0.0, 44.0, 110.0, 100.0), since=2, until=6, outlier_sigmas=None, users="id")
+    kept = [(who, t) for t, who, x, y in METRES if 2 <= t < 6 and x <= 110 and y >= 44]
+    assert sorted(zip([trace.users[u] for u in trace.user], trace.time_s, strict=True)) == sorted(kept)
+    assert trace.counts["rows_read"] == sum(n for reason, n in trace.counts.items() if reason != "rows_read")
+
+
+# --- long files --------------------------------------------------------------------------------------------
+
+MEASURE = """
+import sys
+from netsim.traces.read import read_trace
+trace = read_trace(sys.argv[1], users="id")
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(len(trace.user), len(trace.users), int(peak.split()[1]) / 1024)
+"""
+
+
+def peak_mb(path: Path) -> tuple[int, int, float]:
+    """Rows, users, and the peak of memory of a process that reads the trace, in MB."""
+    out = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    n_rows, n_users, mb = out.stdout.split()
+    return int(n_rows), int(n_users), float(mb)
+
+
+def long_fcd(path: Path, n_steps: int) -> Path:
+    """A hundred vehicles; 125 bytes a row, as SUMO writes."""
+    rest = 'angle="90.00" type="car" speed="13.89" pos="5.10" lane="edge_0" slope="0.00"'
+    with path.open("w") as file:
+        file.write(FCD_HEAD + "<fcd-export>\n")
+        for t in range(n_steps):
+            file.write(f'  <timestep time="{t}.00">\n')
+            file.writelines(f'    <vehicle id="v{v}" x="{t + v}.00" y="{3 * v}.00" {rest}/>\n' for v in range(100))
+            file.write("  </timestep>\n")
+        file.write("</fcd-export>\n")
+    return path
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+@pytest.mark.parametrize(
+    ("n_rows", "most_mb"), [(100_000, 150.0), pytest.param(1_000_000, 300.0, marks=pytest.mark.slow)]
+)
+def test_sumo_is_streamed(tmp_path, n_rows, most_mb):
+    rows, users, mb = peak_mb(long_fcd(tmp_path / "long.xml", n_rows // 100))
+    assert (rows, users) == (n_rows, 100)
+    assert mb < most_mb
+
+
+def long_csv(path: Path, n_rows: int) -> Path:
+    """Sorted by user, a hundred rows each."""
+    with path.open("w") as file:
+        file.write("time_s,user,lat,lon\n")
+        file.writelines(f"{T0 + i % 100},u{i // 100},{52 + i % 997 * 1e-6:.6f},4.000001\n" for i in range(n_rows))
+    return path
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+@pytest.mark.parametrize(
+    ("n_rows", "most_mb"), [(200_000, 150.0), pytest.param(5_000_000, 600.0, marks=pytest.mark.slow)]
+)
+def test_a_long_csv_is_held_as_numbers(tmp_path, n_rows, most_mb):
+    rows, users, mb = peak_mb(long_csv(tmp_path / "long.csv", n_rows))
+    assert (rows, users) == (n_rows, n_rows // 100)
+    assert mb < most_mb
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64])
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_pieces_of_a_file_make_the_whole(tmp_path, monkeypatch, chunk, newline):
+    text = 'time_s,user,lat,lon\n1,"a ""b""",1,2\n\n2,ü,3,4\n3,"x\ny",5,6\n'
+    path = write(tmp_path / "t.csv", text.replace("\n", newline))
+    whole = read_table(path)
+    monkeypatch.setattr(source, "CHUNK_BYTES", chunk)
+    pieces = read_table(path)
+    assert pieces.users == whole.users == ('a "b"', "ü", "x\ny")
+    np.testing.assert_array_equal(pieces.points.columns, whole.points.columns)
+    broken = write(tmp_path / "b.csv", (text + "4,z,north,6\n").replace("\n", newline))
+    assert line_of(lambda: read_table(broken)).startswith(f"{broken}: line 7, column lat: 'north'")
+    late = write(tmp_path / "l.csv", (text + "1,ü,5,6\n").replace("\n", newline))
+    assert "line 7, column time_s: '1' is before '2' of the same user at line 4" in line_of(lambda: read_table(late))
+
+
+def test_rows_are_sorted_only_when_they_must_be():
+    user, time_s = np.array([0, 0, 1]), np.array([1.0, 1.0, 0.0])
+    assert by_user_and_time(user, time_s) is None
+    assert by_user_and_time(user[::-1], time_s).tolist() == [2, 1, 0]
+
+
+def test_repeated_rows_are_the_later_ones(tmp_path):
+    text = "time_s,user,lat,lon\n1,a,1,2\n1,b,1,2\n1,a,1,2\n1,a,1,3\n1,b,1,2\n"
+    table = read_table(write(tmp_path / "t.csv", text))
+    assert repeated(table, np.arange(5)).tolist() == [False, False, True, False, True]
+    assert repeated(table, np.array([1, 2, 4])).tolist() == [False, False, True]
+
+
+# --- trips and resampling ----------------------------------------------------------------------------------
+
+
+def test_resampling_is_linear_within_a_trip():
+    moves = Moves(np.array([0, 0, 0]), np.array([2.0, 12.0, 17.0]), np.array([[0, 0], [10, 20], [10, 25.0]]))
+    regular, n_trips = resampled(moves, 5.0, 600.0)
+    assert n_trips == 1
+    assert regular.time_s.tolist() == [5.0, 10.0, 15.0]
+    np.testing.assert_allclose(regular.xy_m, [[3, 6], [8, 16], [10, 23]])
+
+
+def test_nothing_is_interpolated_across_a_gap():
+    time_s = np.array([0.0, 10.0, 611.0, 620.0, 5.0, 15.0])
+    moves = Moves(np.array([0, 0, 0, 0, 1, 1]), time_s, np.column_stack([time_s, -time_s]))
+    regular, n_trips = resampled(moves, 5.0, 600.0)
+    assert n_trips == 3
+    assert list(zip(regular.user, regular.time_s, strict=True)) == [
+        (0, 0), (0, 5), (0, 10), (0, 615), (0, 620), (1, 5), (1, 10), (1, 15),
+    ]  # fmt: skip
+    np.testing.assert_allclose(regular.xy_m[:, 0], regular.time_s)
+    bridged, n_trips = resampled(moves, 5.0, 601.0)
+    assert (n_trips, (bridged.user == 0).sum()) == (2, 125)
+
+
+def test_resampling_equals_a_loop_over_trips():
+    rng = np.random.default_rng(3)
+    user = rng.integers(0, 5, 400)
+    time_s = 1.7e9 + np.round(rng.uniform(0, 20_000, 400), 1)
+    xy_m = rng.uniform(0, 1000, (400, 2))
+    regular, n_trips = resampled(Moves(user, time_s, xy_m), 7.0, 300.0)
+    expected, count = [], 0
+    for who in range(5):
+        mine = np.flatnonzero(user == who)
+        mine = mine[np.argsort(time_s[mine], kind="stable")]
+        for trip in np.split(mine, np.flatnonzero(np.diff(time_s[mine]) > 300.0) + 1):
+            count += 1
+            ticks = np.arange(np.ceil(time_s[trip[0]] / 7.0), np.floor(time_s[trip[-1]] / 7.0) + 1) * 7.0
+            expected += [(who, t, *(np.interp(t, time_s[trip], xy_m[trip, k]) for k in (0, 1))) for t in ticks]
+    assert n_trips == count
+    np.testing.assert_allclose(np.column_stack([regular.user, regular.time_s, regular.xy_m]), expected, atol=1e-4)
+
+
+def night_csv(tmp_path: Path, extra: str = "") -> Path:
+    """Two trips of a minute, a night apart."""
+    times = [*range(0, 61, 20), *range(36_000, 36_061, 20)]
+    rows = "".join(f"{T0 + t},a,{52 + t * 1e-7:.7f},4{',-100' if extra else ''}\n" for t in times)
+    return write(tmp_path / "n.csv", f"time_s,user,lat,lon{extra}\n{rows}")
+
+
+def test_a_replay_is_absent_at_night(tmp_path):
+    part = Replay(trace=str(night_csv(tmp_path)), resample_s=10, gap_s=120, outlier_sigmas=None)
+    trace = part.load(86400.0)
+    assert np.diff(trace.time_s).tolist() == [10.0] * 6 + [36_000 - 60] + [10.0] * 6
+    assert "resampled: 14 rows, every 10 s of 2 trips" in trace.notes
+    state, t0 = part.start_from(trace, np.arange(1)), 8 * 3600.0
+    for t, present in ((30, True), (60, True), (179, True), (181, False), (30_000, False), (36_001, True)):
+        state, _ = part.advance(state, t0, 8 * 3600.0 + t, None)
+        assert np.isfinite(state["position_m"]).all() == present, t
+    longer = part.model_copy(update={"absent_after_s": 900.0})
+    state, _ = longer.advance(part.start_from(trace, np.arange(1)), t0, t0 + 900.0, None)
+    assert np.isfinite(state["position_m"]).all()
+
+
+def test_measured_signals_are_not_invented(tmp_path):
+    path = night_csv(tmp_path, ",rsrp_dbm")
+    problem = "resample_s: the trace has rsrp_dbm, and a measurement in between was never made; leave resample_s out"
+    assert line_of(lambda: read_trace(path, resample_s=5.0)) == f"{path}: {problem}"
+
+
+def test_resampling_does_not_mix_people_who_are_one_target(tmp_path):
+    text = "time_s,user,x_m,y_m\n" + "".join(
+        f"{t},{who},{x},0\n" for t in range(0, 40, 10) for who, x in (("a", 0), ("b", 100))
+    )
+    trace = read_trace(write(tmp_path / "t.csv", text), users="all", resample_s=5.0)
+    assert set(trace.position_m[:, 0]) == {0.0, 100.0}
+    assert len(trace.time_s) == 14
+
+
+# --- bundled examples --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def maker():
+    spec = importlib.util.spec_from_file_location("maker", ROOT / "benchmarks" / "make_example_trace.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["walk.plt", "walk.gpx", "cars.fcd.xml", "nodes.ns2.mob", "new_taxi.txt"])
+def test_examples_are_small_and_made_by_their_script(maker, name):
+    raw = (EXAMPLES / name).read_bytes()
+    assert len(raw) < 40_000
+    assert raw == maker.EXAMPLE_OF[name]()
+
+
+@pytest.mark.parametrize(
+    ("name", "format_", "rows"),
+    [
+        ("walk.plt", "plt", "543"),
+        ("walk.gpx", "gpx", "366"),
+        ("cars.fcd.xml", "sumo-fcd", "328"),
+        ("nodes.ns2.mob", "ns2", "7,956"),
+        ("new_taxi.txt", "cabspotting", "900"),
+        ("commuter.csv.gz", "csv", "49,500"),
+    ],
+)
+def test_inspection_names_the_format(name, format_, rows):
+    lines = inspect_trace(EXAMPLES / name).splitlines()
+    assert len(lines) < 40
+    assert lines[1].split()[1] == f"{format_}:"
+    assert lines[2].split()[1] == f"{rows}," or name == "commuter.csv.gz"
+    assert lines[-1].split(maxsplit=1)[1].startswith("netsim replay ")
+
+
+def test_days_and_clocks_of_the_examples():
+    trace = read_trace(EXAMPLES / "walk.plt")
+    assert trace.first_day == date(2026, 1, 5)
+    assert trace.time_s[0] == timedelta(hours=8).total_seconds()
+    assert len(np.unique(trace.time_s // 86_400)) == 3
