@@ -55,6 +55,8 @@ def card_lines(card: dict[str, str]) -> list[str]:
 
 
 def _layout(setting: WorldSetting) -> str:
+    if setting.base_stations == ():
+        return "hexagonal, placed over the trace's area"
     return "listed" if isinstance(setting.base_stations, tuple) else _words(setting.base_stations)
 
 

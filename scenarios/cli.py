@@ -54,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "--base-stations", metavar="FILE", help="CSV with OpenCelliD's columns, for a trace without RSRP"
     )
+    _format(replay)
     _run_options(replay)
 
     sweep = commands.add_parser("sweep", help="run every point of a scenario's `vary:` section")
