@@ -1,0 +1,162 @@
+"""Base stations, handover, and the channel card."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from netsim.card import channel_card
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.radio.handover import Handover
+from netsim.stations import CellFile, Hexagonal, Origin, default_layout
+
+AREA = Area(0.0, 0.0, 2000.0, 1500.0)
+HEADER = ["radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", "samples"]
+
+
+class TestHexagonal:
+    def test_every_site_has_its_neighbours_at_the_inter_site_distance(self):
+        at = np.array([b.at_m for b in Hexagonal(inter_site_m=300).stations(AREA, None)])
+        assert AREA.contains(at).all() and (np.abs(at - AREA.centre_m).max(axis=1) < 1e-9).any()
+        distance = np.linalg.norm(at[:, None] - at[None], axis=-1)
+        np.fill_diagonal(distance, np.inf)
+        assert distance.min() == pytest.approx(300.0)
+        middle = np.linalg.norm(at - AREA.centre_m, axis=1).argmin()
+        assert (np.abs(distance[middle] - 300.0) < 1e-6).sum() == 6
+
+    def test_density_is_that_of_hexagons(self):
+        large = Area(0.0, 0.0, 20_000.0, 20_000.0)
+        n = len(Hexagonal(inter_site_m=500).stations(large, None))
+        assert n == pytest.approx(4e8 / (500**2 * np.sqrt(3) / 2), rel=0.05)  # sites on the border count whole
+
+    def test_sectors_share_a_site_and_point_apart(self):
+        cells = Hexagonal(inter_site_m=900, sectors=3).stations(AREA, None)
+        assert [b.azimuth_deg for b in cells[:3]] == [30.0, 150.0, 270.0]
+        assert len({b.at_m for b in cells[:3]}) == 1 and len({b.name for b in cells}) == len(cells)
+
+    def test_too_many_are_refused(self):
+        with pytest.raises(BadInput, match="inter_site_m"):
+            Hexagonal(inter_site_m=1).stations(AREA, None)
+
+    def test_one_site_at_least_and_about_thirty_by_default(self):
+        assert len(Hexagonal(inter_site_m=1e5).stations(AREA, None)) == 1
+        wide = Area(0.0, 0.0, 30_000.0, 10_000.0)
+        assert 20 <= len(default_layout(wide).stations(wide, None)) <= 45
+        assert default_layout(AREA).inter_site_m == 500
+
+
+class TestCellFile:
+    def write(self, path, rows, header=HEADER):
+        with path.open("w", newline="") as f:
+            csv.writer(f).writerows([header, *rows])
+        return CellFile(file=str(path))
+
+    def test_reads_projects_and_leaves_out_what_is_far(self, tmp_path):
+        rows = [
+            ["LTE", 262, 1, 77, 1001, 0, 11.58, 48.14, 500, 9],
+            ["LTE", 262, 1, 77, 1001, 0, 11.58, 48.14, 500, 9],  # the same cell again
+            ["GSM", 262, 1, 77, 1002, 0, 11.585, 48.142, 500, 9],
+            ["LTE", 262, 1, 77, 1003, 0, 13.40, 52.52, 500, 9],  # another city
+        ]
+        layout = self.write(tmp_path / "cells.csv", rows)
+        area = Area(-1000.0, -1000.0, 1000.0, 1000.0)
+        found = layout.stations(area, Origin(48.14, 11.58))
+        assert [b.name for b in found] == ["LTE-262-1-77-1001", "GSM-262-1-77-1002"]
+        np.testing.assert_allclose(found[0].at_m, (0.0, 0.0), atol=1e-6)
+        np.testing.assert_allclose(found[1].at_m, (372.0, 222.4), rtol=0.01)
+        only = layout.model_copy(update={"radio": "GSM"}).stations(area, Origin(48.14, 11.58))
+        assert [b.name for b in only] == ["GSM-262-1-77-1002"]
+
+    @pytest.mark.parametrize(
+        ("rows", "header", "words"),
+        [
+            ([], HEADER, "0 of its 0 cells"),
+            ([["LTE", 1, 1, 1, 1, 0, "east", 48, 1, 1]], HEADER, "lon 'east'"),
+            ([["LTE", 1, 1, 1, 1, 0, 11, 95, 1, 1]], HEADER, "lat '95'"),
+            ([["LTE", 1, 1, 1, 1, 0, 100, 10, 1, 1]], HEADER, "lie in the area"),
+            ([], ["radio", "lon"], "no column 'mcc'"),
+        ],
+    )
+    def test_bad_files_get_one_line(self, rows, header, words, tmp_path):
+        layout = self.write(tmp_path / "cells.csv", rows, header)
+        with pytest.raises(BadInput) as error:
+            layout.stations(AREA, Origin(48.0, 11.0))
+        assert words in error.value.lines[0] and "cells.csv" in error.value.lines[0] and len(error.value.lines) == 1
+
+    def test_without_an_origin_or_a_file(self, tmp_path):
+        with pytest.raises(BadInput, match="origin"):
+            self.write(tmp_path / "cells.csv", []).stations(AREA, None)
+        with pytest.raises(BadInput, match=r"nowhere\.csv"):
+            CellFile(file="nowhere.csv").stations(AREA, Origin(0.0, 0.0))
+
+
+class TestHandover:
+    def run(self, rsrp_over_time, step_s=0.1, **fields):
+        """Serving cell and handovers of one UE as its RSRP changes."""
+        rule, state = Handover(**fields), Handover.start(1)
+        serving, moves = [], []
+        for k, values in enumerate(rsrp_over_time):
+            state, moved = rule.step(state, np.array([values]), k * step_s)
+            serving.append(int(state["serving"][0]))
+            moves.append(bool(moved[0]))
+        return serving, moves
+
+    def test_a_neighbour_must_be_better_by_the_margin(self):
+        serving, moves = self.run([[-80, -90], [-80, -78], [-80, -76.5]], hysteresis_db=3, time_to_trigger_s=0)
+        assert serving == [0, 0, 1] and moves == [False, False, True]
+
+    def test_and_for_long_enough(self):
+        better = [[-80, -70]] * 5
+        serving, _ = self.run([[-80, -90], *better], hysteresis_db=3, time_to_trigger_s=0.25)
+        assert serving == [0, 0, 0, 0, 1, 1]  # seen at 0.1, 0.2 and 0.3 s, triggered at 0.4 s
+        broken = [[-80, -90], [-80, -70], [-80, -90], [-80, -70], [-80, -70]]
+        serving, _ = self.run(broken, hysteresis_db=3, time_to_trigger_s=0.15)
+        assert serving == [0, 0, 0, 0, 0]
+
+    def test_attaching_and_leaving_are_no_handovers(self):
+        gone = [np.nan, np.nan]
+        serving, moves = self.run([gone, [-80, -90], gone, [-90, -80]], time_to_trigger_s=0)
+        assert serving == [-1, 0, -1, 1] and not any(moves)
+
+    def test_a_run_logs_them(self, tiny, tmp_path):
+        from scenarios.runner import run
+
+        changes = {"world.radio.handover": {"hysteresis_db": 0.5, "time_to_trigger_s": 0}, "world.duration_s": 600}
+        summary = run(tiny({**changes, "world.ues.count": 12}), tmp_path / "r")
+        with (tmp_path / "r" / "handovers.csv").open() as f:
+            rows = list(csv.DictReader(f))
+        assert len(rows) == summary["uplink.handovers"] > 0
+        assert all(float(r["target_dbm"]) > float(r["source_dbm"]) + 0.5 for r in rows)
+        assert all(r["source"] != r["target"] for r in rows)
+
+
+def test_the_card_says_what_is_and_what_is_not_modelled(tiny):
+    noma = tiny({"world.radio.uplink": {"kind": "noma", "norm_bound": 1.0, "sic_residual": 0.2}})
+    card = channel_card(noma.world, noma.world.listed_stations, replayed=False)
+    assert "sic_residual 0.2" in card["uplink"] and "290" not in card["noise"] and "Doppler" in card["not modelled"]
+    replayed = channel_card(noma.world, (), replayed=True)
+    assert "trace" in replayed["path loss"]
+
+
+def test_noisy_decoding_without_a_bound_is_refused(tiny):
+    with pytest.raises(BadInput, match="norm_bound"):
+        tiny({"world.radio.uplink": {"kind": "noma"}})
+    tiny({"world.radio.uplink": {"kind": "noma"}, "learning.defenses": [{"kind": "clip"}]})
+    tiny({"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}})
+
+
+def test_quantised_reports_and_measuring_every_cell(tiny):
+    from netsim.rng import Streams
+    from netsim.world import build_world
+
+    def seen(changes):
+        world = build_world(tiny(changes).world, Streams(0), 60.0)
+        world.env.run(until=60)
+        return world.observations()
+
+    whole = seen({"world.radio.rsrp_report": "quantised"})
+    exact = seen({})
+    np.testing.assert_array_equal(whole.rsrp_dbm, np.floor(exact.rsrp_dbm))
+    both = seen({"world.ues.measure": "all"})
+    assert len(both) == 2 * len(exact) and set(both.cell) == {0, 1}
