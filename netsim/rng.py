@@ -30,6 +30,7 @@ _LOW32 = _U64(0xFFFFFFFF)
 _32 = _U64(32)
 _BELOW_ONE = 1.0 - 2.0**-53  # the largest word plus one half rounds to 1
 _LONG_ROW = 64  # words per owner from which one numpy generator per owner is faster than the vectorised form
+_FEW = 32  # Philox blocks up to which Python's whole numbers are faster than arrays
 _BLOCK = 65_536  # owners evaluated at once, so that a million UEs stay within the cache
 
 
@@ -113,6 +114,8 @@ class Rng:
             ]
             return np.array(rows, dtype=_U64).reshape(owners.size, count)
         blocks = -(-count // 4)
+        if owners.size * blocks <= _FEW:
+            return self._few_words(what, owners.tolist(), items.tolist(), count, blocks)
         # numpy steps the counter before its first block, so the first block has index 1
         index = np.arange(1, blocks + 1, dtype=_U64)
         key = _key(self.seed, self.purpose, what)
@@ -122,6 +125,28 @@ class Rng:
             c1, c3 = items[rows_, None].astype(_U64), owners[rows_, None].astype(_U64)
             out[rows_] = _philox(index[None, :], c1, _U64(self.round), c3, key)
         return out.reshape(owners.size, 4 * blocks)[:, :count]
+
+    def _few_words(
+        self, what: str, owners: list[int], items: list[int], count: int, blocks: int
+    ) -> npt.NDArray[np.uint64]:
+        """`_words` for a handful: whole numbers of Python are faster than the many calls of the vectorised form."""
+        key = _key(self.seed, self.purpose, what)
+        words = [
+            _philox_block(index, item & _MASK64, self.round, owner & _MASK64, key)
+            for owner, item in zip(owners, items, strict=True)
+            for index in range(1, blocks + 1)
+        ]
+        return np.array(words, dtype=_U64).reshape(len(owners), 4 * blocks)[:, :count]
+
+
+def _philox_block(c0: int, c1: int, c2: int, c3: int, key: tuple[int, int]) -> tuple[int, int, int, int]:
+    """`_philox` of one counter."""
+    k0, k1 = key
+    for _ in range(10):
+        a, b = _M0 * c0, _M1 * c2
+        c0, c1, c2, c3 = (b >> 64) ^ c1 ^ k0, b & _MASK64, (a >> 64) ^ c3 ^ k1, a & _MASK64
+        k0, k1 = (k0 + _W0) & _MASK64, (k1 + _W1) & _MASK64
+    return c0, c1, c2, c3
 
 
 def _key(seed: int, purpose: str, what: str) -> tuple[int, int]:

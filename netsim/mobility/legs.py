@@ -44,18 +44,21 @@ def walked_on(state: State, t0_s: float, t1_s: float, next_leg: Callable[[State]
 
     `next_leg` gives the columns of the following leg to UEs whose pause is over, from their present columns.
     """
-    state = {name: column.copy() for name, column in state.items()}
     moving = state["arrive_s"] > t0_s
-    late = np.flatnonzero(state["pause_until_s"] <= t1_s)
-    moving[late] = True
+    late = (state["pause_until_s"] <= t1_s).nonzero()[0]
+    if late.size:
+        moving[late] = True
+        state = {name: column.copy() for name, column in state.items()}
     while late.size:
         following = next_leg({name: column[late] for name, column in state.items()})
         for name, column in following.items():
             state[name][late] = column
         late = late[state["pause_until_s"][late] <= t1_s]
-    walk = np.flatnonzero(moving)
-    state["position_m"][walk] = _on_leg(state, walk, t1_s)
-    return state
+    if 2 * np.count_nonzero(moving) >= len(moving):  # who pauses is exactly at the end of a leg
+        return state | {"position_m": _on_leg(state, slice(None), t1_s)}
+    position_m, walk = state["position_m"].copy(), moving.nonzero()[0]
+    position_m[walk] = _on_leg(state, walk, t1_s)
+    return state | {"position_m": position_m}
 
 
 def wake_of_legs_s(state: State, now_s: float) -> float:
@@ -65,11 +68,11 @@ def wake_of_legs_s(state: State, now_s: float) -> float:
     return max(now_s, float(np.min(state["pause_until_s"], initial=np.inf)))
 
 
-def _on_leg(state: State, row: IntArray, time_s: float) -> FloatArray:
+def _on_leg(state: State, row: IntArray | slice, time_s: float) -> FloatArray:
     """Positions (n, 2) at a time within the present leg of the UEs in `row` (n,)."""
     origin_m, target_m = state["origin_m"][row], state["target_m"][row]
     depart_s = state["depart_s"][row]
     walk_s = np.maximum(state["arrive_s"][row] - depart_s, 1e-200)  # a leg of no length is over at once
-    done = np.clip((time_s - depart_s) / walk_s, 0.0, 1.0)[:, None]
+    done = np.minimum(np.maximum((time_s - depart_s) / walk_s, 0.0), 1.0)[:, None]
     # this form, not origin + done * way, so that the waypoint itself is met exactly
     return np.asarray((1.0 - done) * origin_m + done * target_m)

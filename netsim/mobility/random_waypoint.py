@@ -76,10 +76,9 @@ class RandomWaypoint(Mobility):
 
     def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
         """Move every UE to t1_s; a UE that pauses throughout is left alone."""
-        rng = _stream(ground)
 
         def next_leg(now: State) -> State:
-            return self._leg(rng, now["ue"], now["leg"] + 1, now["target_m"], now["pause_until_s"], ground)
+            return self._leg(_stream(ground), now["ue"], now["leg"] + 1, now["target_m"], now["pause_until_s"], ground)
 
         return walked_on(state, t0_s, t1_s, next_leg), Fixes.none()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,13 +45,17 @@ class Budget:
         rise = self.height_m - self.ue_height_m
         return Pairs(np.sqrt(flat2), np.sqrt(flat2 + rise * rise), self.ue_height_m, self.height_m)
 
+    @cached_property
+    def _sectors(self) -> bool:
+        return not np.isnan(self.azimuth_deg).all()
+
     def gain_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         """Power gain of all links (n, n_bs) in dB: antenna, path loss and shadowing; no small-scale fading."""
         shadow = self.shadow(position_m)
         if self.nlos_factor != 1.0 and pairs.los is not None:
             shadow = np.where(pairs.los, shadow, self.nlos_factor * shadow)
         gain = shadow - self.path_loss.loss_db(pairs, self.carrier_hz)
-        if not np.isnan(self.azimuth_deg).all():
+        if self._sectors:
             offset = position_m[:, None, :] - self.at_m[None]
             gain = gain + sector_gain_db(offset, self.height_m - self.ue_height_m, self.azimuth_deg)
         return np.asarray(gain)

@@ -40,6 +40,6 @@ class Links:
         noise_dbm is the noise in the bandwidth that RSRP counts (one resource element).
         """
         if noise_dbm not in self._sinr:
-            total = self.received_w.sum(axis=1, keepdims=True) + w_from_dbm(noise_dbm)
-            self._sinr[noise_dbm] = self.received_w / (total - self.received_w)
+            rest = self.received_w.sum(axis=1, keepdims=True) - self.received_w
+            self._sinr[noise_dbm] = self.received_w / (rest + w_from_dbm(noise_dbm))
         return self._sinr[noise_dbm]

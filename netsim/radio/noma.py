@@ -49,7 +49,7 @@ class Noma(SharedBand):
         """Who is decoded after whom, and in which group of its cell."""
         n = np.arange(len(cohort.ue))
         received = cohort.power_w * cohort.strength[n, cohort.serving]
-        order = np.lexsort((-received, cohort.serving))  # UEs without a cell (-1) come first
+        order = np.lexsort((-received, cohort.serving.astype(np.int16)))  # UEs without a cell (-1) come first
         cell = cohort.serving[order]
         new = np.ones(len(order), dtype=bool)
         new[1:] = cell[1:] != cell[:-1]

@@ -75,7 +75,7 @@ class GridField:
         corner = cell[:, 1] * nx + cell[:, 0] + np.array([[0], [1], [nx], [nx + 1]])  # (4, n), as _CORNERS
         rows = self.value_db.reshape(ny * nx, n_bs)
         if bs is None:
-            return np.asarray(np.einsum("kn,knb->nb", weight, rows[corner]), dtype=np.float64)
+            return np.asarray(np.einsum("kn,knb->nb", weight, rows.take(corner, axis=0)), dtype=np.float64)
         return np.asarray(np.einsum("kn,kn->n", weight, rows[corner, bs]), dtype=np.float64)
 
 

@@ -101,6 +101,6 @@ class ByProbability(Sight):
         def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
             at = (position_m - field.low_m) / field.step_m + 0.5
             node = np.fmax(np.fmin(at, top), 0.0).astype(np.int64)  # an absent UE has no probability of sight
-            return np.asarray(uniform[node[:, 1] * nx + node[:, 0]] < path_loss.los_probability(pairs))
+            return np.asarray(uniform.take(node[:, 1] * nx + node[:, 0], axis=0) < path_loss.los_probability(pairs))
 
         return law

@@ -7,6 +7,8 @@ loss at 10 m. NLOS is max(PL_LOS, PL'_NLOS). Beyond the largest tabulated distan
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import lru_cache
+from math import log10
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -47,17 +49,21 @@ class _Scenario(PathLoss):
             )
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        distance = pairs.distance_3d_m
-        near = pairs.distance_2d_m < MIN_2D_M
-        if near.any():
-            rise = pairs.bs_height_m - pairs.ue_height_m
-            distance = np.where(near, np.sqrt(MIN_2D_M**2 + rise**2), distance)
-        decades = np.log(distance) * _DECADES  # the natural logarithm is the fast one
+        rise = pairs.bs_height_m - pairs.ue_height_m
+        distance = np.maximum(pairs.distance_3d_m, np.sqrt(MIN_2D_M**2 + rise * rise))
+        decades = np.log(distance)  # the natural logarithm is the fast one
+        decades *= _DECADES
         los = self._los(distance, decades, pairs, carrier_hz)
         if pairs.los is not None and pairs.los.all():
             return los
-        nlos = np.maximum(los, self._nlos(decades, pairs, carrier_hz / 1e9))
-        return nlos if pairs.los is None else np.asarray(np.where(pairs.los, los, nlos))
+        nlos = self._nlos(decades, pairs, carrier_hz / 1e9)
+        if pairs.los is None:
+            return np.maximum(los, nlos)
+        nlos -= los  # what the lack of sight adds; `where` stumbles over a mask without pattern
+        np.maximum(nlos, 0.0, out=nlos)
+        nlos *= ~pairs.los
+        los += nlos
+        return los
 
     @abstractmethod
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
@@ -76,19 +82,30 @@ def _two_slopes(
     d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - 1 m (the table's h_E; for UMa and UEs above 13 m
     the table draws h_E at random: 1 m is taken there too).
     """
-    rise = pairs.bs_height_m - pairs.ue_height_m
-    frequency = 20.0 * np.log10(carrier_hz / 1e9)
-    breakpoint_m = 4.0 * (pairs.bs_height_m - 1.0) * (pairs.ue_height_m - 1.0) * carrier_hz / _LIGHT_M_S
+    first += 20.0 * log10(carrier_hz / 1e9)
+    drop = _beyond(last, pairs.ue_height_m, pairs.bs_height_m.tobytes(), carrier_hz)
     # the larger of the two is PL2 exactly beyond the breakpoint, where they meet
-    near_db = (first + frequency) + near * decades
-    far_db = (first + frequency - last * np.log10(breakpoint_m**2 + rise**2)) + 40.0 * decades
-    return np.asarray(np.maximum(near_db, far_db))
+    found = near * decades
+    found += first
+    np.maximum(found, 40.0 * decades + (first - drop), out=found)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _beyond(last: float, ue_height_m: float, bs_heights_m: bytes, carrier_hz: float) -> FloatArray:
+    """last log10(d'_BP^2 + rise^2) of the base stations (n_bs,)."""
+    bs_height_m = np.frombuffer(bs_heights_m)
+    breakpoint_m = 4.0 * (bs_height_m - 1.0) * (ue_height_m - 1.0) * carrier_hz / _LIGHT_M_S
+    return np.asarray(last * np.log10(breakpoint_m**2 + (bs_height_m - ue_height_m) ** 2))
 
 
 def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m."""
-    share = np.minimum(1.0, 18.0 / np.maximum(distance_m, 1e-9))
-    return np.asarray(share + np.exp(-distance_m / decay_m) * (1.0 - share))
+    share = 18.0 / np.maximum(distance_m, 18.0)
+    found = np.exp(distance_m * (-1.0 / decay_m))
+    found *= 1.0 - share
+    found += share
+    return found
 
 
 class UrbanMacro(_Scenario):
@@ -103,7 +120,7 @@ class UrbanMacro(_Scenario):
         return _two_slopes(28.0, 22.0, 9.0, decades, pairs, carrier_hz)
 
     def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
-        return np.asarray(13.54 + 39.08 * decades + 20.0 * np.log10(carrier_ghz) - 0.6 * (pairs.ue_height_m - 1.5))
+        return 39.08 * decades + (13.54 + 20.0 * log10(carrier_ghz) - 0.6 * (pairs.ue_height_m - 1.5))
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
         d = pairs.distance_2d_m
