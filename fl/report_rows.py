@@ -179,7 +179,7 @@ def _links(when: dict[str, Any], world: World, phase: Phase) -> dict[str, Any]:
         "ue": ue,
         "x_m": position[:, 0],
         "y_m": position[:, 1],
-        "base_station": [world.cells[s] if h else "" for s, h in zip(serving, has, strict=True)],
+        "base_station": [world.stations[s].name if h else "" for s, h in zip(serving, has, strict=True)],
         "distance_m": of_serving(links.distance_m),
         "rsrp_dbm": of_serving(links.rsrp_dbm),
         "power_w": channel.power_w[first],
@@ -200,8 +200,8 @@ def _handovers(world: World) -> dict[str, Any]:
     return {
         "time_s": [e.time_s for e in events],
         "ue": [e.ue for e in events],
-        "source": [world.cells[e.source] for e in events],
-        "target": [world.cells[e.target] for e in events],
+        "source": [world.stations[e.source].name for e in events],
+        "target": [world.stations[e.target].name for e in events],
         "source_dbm": [e.source_dbm for e in events],
         "target_dbm": [e.target_dbm for e in events],
     }
