@@ -58,10 +58,6 @@ class Rng:
     purpose: str
     round: int = 0
 
-    def child(self, name: str) -> Rng:
-        """A stream below this one."""
-        return Rng(self.seed, f"{self.purpose}/{name}", self.round)
-
     def uniform(
         self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
     ) -> FloatArray:

@@ -26,8 +26,3 @@ def ratio_from_db(value_db: npt.ArrayLike) -> FloatArray:
 def w_from_dbm(power_dbm: npt.ArrayLike) -> FloatArray:
     """Watts from dBm."""
     return 1e-3 * ratio_from_db(power_dbm)
-
-
-def dbm_from_w(power_w: npt.ArrayLike) -> FloatArray:
-    """dBm from watts."""
-    return db_from_ratio(np.asarray(power_w, dtype=np.float64) / 1e-3)

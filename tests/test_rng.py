@@ -84,7 +84,6 @@ class TestIndependenceOfOthers:
             Rng(11, "other", 3).uniform("what", owner, (4,)),
             Rng(12, "tests", 3).uniform("what", owner, (4,)),
             Rng(11, "tests", 4).uniform("what", owner, (4,)),
-            RNG.child("tests").uniform("what", owner, (4,)),
             RNG.uniform("what", owner, (4,), item=1),
             RNG.uniform("what", owner + 4, (4,)),
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,10 +45,6 @@ class Places:
     def unknown(cls, n_ue: int) -> Places:
         """Nobody has a home."""
         return cls(np.full((n_ue, 2), np.nan), np.full((n_ue, 2), np.nan))
-
-    def shifted(self, by_m: FloatArray) -> Places:
-        """Moved by a vector (2,)."""
-        return replace(self, home_m=self.home_m + by_m, work_m=self.work_m + by_m)
 
 
 class Mobility(Part):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
-from pydantic import Strict
+from pydantic import AfterValidator, Strict
 
 from netsim.mobility.base import State
 from netsim.units import FloatArray, IntArray
@@ -18,7 +18,7 @@ from netsim.units import FloatArray, IntArray
 Range = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; the numbers stay strict
 
 
-def checked_speed(value: Range) -> Range:
+def _checked_speed(value: Range) -> Range:
     """The range itself. Raises ValueError unless 0 < low <= high."""
     low, high = value
     if not 0 < low <= high:
@@ -26,12 +26,16 @@ def checked_speed(value: Range) -> Range:
     return value
 
 
-def checked_pause(value: Range) -> Range:
+def _checked_pause(value: Range) -> Range:
     """The range itself. Raises ValueError unless 0 <= low <= high."""
     low, high = value
     if not 0 <= low <= high:
         raise ValueError(f"{low:g}, {high:g}: give shortest then longest pause in s, none below 0")
     return value
+
+
+SpeedRange = Annotated[Range, AfterValidator(_checked_speed)]
+PauseRange = Annotated[Range, AfterValidator(_checked_pause)]
 
 
 def between(bounds: Range, unit: FloatArray) -> FloatArray:

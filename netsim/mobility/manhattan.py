@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, State
-from netsim.mobility.legs import Range, between, checked_pause, checked_speed, wake_of_legs_s, walked_on
+from netsim.mobility.legs import PauseRange, SpeedRange, between, wake_of_legs_s, walked_on
 from netsim.observe import Fixes
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -41,22 +41,12 @@ class Manhattan(Mobility):
     needs: ClassVar[dict[str, str]] = {"streets": "it walks along the streets of a grid; take city grid"}
 
     kind: Literal["manhattan"] = "manhattan"
-    speed_m_s: Range = (0.8, 1.6)
+    speed_m_s: SpeedRange = (0.8, 1.6)
     """lowest and highest speed from one crossing to the next, m/s"""
     pause_probability: float = Field(default=0.1, ge=0, le=1)
     """probability of a pause at a crossing"""
-    pause_s: Range = (0.0, 60.0)
+    pause_s: PauseRange = (0.0, 60.0)
     """shortest and longest pause at a crossing, s"""
-
-    @field_validator("speed_m_s")
-    @classmethod
-    def _check_speed(cls, value: tuple[float, float]) -> tuple[float, float]:
-        return checked_speed(value)
-
-    @field_validator("pause_s")
-    @classmethod
-    def _check_pause(cls, value: tuple[float, float]) -> tuple[float, float]:
-        return checked_pause(value)
 
     def start(self, ue: IntArray, ground: Ground) -> State:
         """Everybody is under way at time 0, from a random crossing, a random share of the way to the next.

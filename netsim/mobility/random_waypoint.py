@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import field_validator
 
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, State
-from netsim.mobility.legs import Range, between, checked_pause, checked_speed, wake_of_legs_s, walked_on
+from netsim.mobility.legs import PauseRange, SpeedRange, between, wake_of_legs_s, walked_on
 from netsim.observe import Fixes
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -44,20 +43,10 @@ class RandomWaypoint(Mobility):
     example: ClassVar[dict[str, Any]] = {"kind": "random-waypoint"}
 
     kind: Literal["random-waypoint"] = "random-waypoint"
-    speed_m_s: Range = (0.8, 1.6)
+    speed_m_s: SpeedRange = (0.8, 1.6)
     """lowest and highest speed of a leg, m/s"""
-    pause_s: Range = (0.0, 60.0)
+    pause_s: PauseRange = (0.0, 60.0)
     """shortest and longest pause at a waypoint, s"""
-
-    @field_validator("speed_m_s")
-    @classmethod
-    def _check_speed(cls, value: tuple[float, float]) -> tuple[float, float]:
-        return checked_speed(value)
-
-    @field_validator("pause_s")
-    @classmethod
-    def _check_pause(cls, value: tuple[float, float]) -> tuple[float, float]:
-        return checked_pause(value)
 
     def start(self, ue: IntArray, ground: Ground) -> State:
         """Everybody sets out on leg 0 at time 0.
