@@ -172,7 +172,7 @@ def _phase(
     promises = [d.promise(parts[f"defense.{d.label}"]) for d in learning.defenses]
     bound = next((p for p in reversed(promises) if p is not None), None)
     payload = Payload(made.n_parameters * BITS_PER_NUMBER, made.n_parameters, bound)
-    channel = setup.uplink.plan(replace(cohort, power_w=power_w), payload).rows(of_row)
+    channel = setup.uplink.plan(cohort.at_power(power_w), payload).rows(of_row)
     facts = replace(facts, channel=channel)
     # g  protect: the devices' half
     for defense in learning.defenses:

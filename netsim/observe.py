@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Self
 
 import numpy as np
@@ -13,8 +14,10 @@ from netsim.units import FloatArray, IntArray
 class _Columns:
     """Equal-length arrays that are selected and joined together."""
 
+    ue: IntArray
+
     def __len__(self) -> int:
-        return len(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
+        return len(self.ue)
 
     def select(self, index: np.ndarray) -> Self:
         """Rows by boolean mask or index."""
@@ -46,10 +49,11 @@ class Fixes(_Columns):
     rsrp_dbm: FloatArray | None = None
     cell: IntArray | None = None
 
-    @classmethod
-    def none(cls) -> Fixes:
+    @staticmethod
+    @cache
+    def none() -> Fixes:
         """No fix."""
-        return cls(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 2)))
+        return Fixes(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 2)))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import simpy
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.geometry import Area
+from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.mobility.replay import Replay
 from netsim.observe import Fixes, Observations
@@ -82,6 +83,10 @@ class World:
     attached: State = field(default_factory=dict)
     handovers: list[HandoverEvent] = field(default_factory=list)
     _buffer: list[Observations] = field(default_factory=list)
+    _ahead: Lookahead = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._ahead = Lookahead(self.mobility, self.ground, self.budget, self.tick_s)
 
     def live(self) -> Generator[simpy.Event, None, None]:
         """Process: one event a tick moves everybody; while everybody rests there is no event."""
@@ -89,8 +94,7 @@ class World:
             wake = self.mobility.wake_s(self.state, self.env.now, self.ground)
             if wake == inf:
                 return
-            ticks = floor(max(wake, self.env.now) / self.tick_s) + 1
-            yield self.env.timeout(ticks * self.tick_s - self.env.now)
+            yield self.env.timeout(tick_after(max(wake, self.env.now), self.tick_s) - self.env.now)
             self.catch_up()
 
     def catch_up(self) -> None:
@@ -100,11 +104,13 @@ class World:
             return
         before = self.state["position_m"]
         while t0 < t1:
-            # a sampled UE stands still for the clock until somebody wakes, then moves tick by tick
-            wake = min(t1, self.mobility.wake_s(self.state, t0, self.ground))
-            until = t1 if self.measure_every_s is None else min(t1, max(wake, self._next_sample(t0)))
+            until = t1
+            if self.measure_every_s is not None and self._next_sample(t0) < t1:
+                # a sampled UE stands still for the clock until somebody wakes, then moves tick by tick
+                wake = min(t1, self.mobility.wake_s(self.state, t0, self.ground))
+                until = min(t1, max(wake, self._next_sample(t0)))
             before = self.state["position_m"]
-            self.state, fixes = self.mobility.advance(self.state, t0, until, self.ground)
+            self.state, fixes = self._ahead.advance(self.state, t0, until)
             self.moves += 1
             self._attach(until)
             if self.measure_every_s is not None:
@@ -141,7 +147,8 @@ class World:
 
     def links(self) -> Links:
         """The radio now."""
-        return self.budget.links(float(self.env.now), self.position_m())
+        self.catch_up()
+        return self._ahead.links(self.state, float(self.env.now))
 
     def _next_sample(self, t_s: float) -> float:
         every = self.measure_every_s or self.tick_s
@@ -215,15 +222,16 @@ class World:
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
         """
         n_bs = links.gain.shape[1]
-        serving = self.serving(links)[ue]
+        serving = self.serving(links).take(ue)
         block = self.fading.block_index(round_, links.time_s)
-        downlink = np.full(len(ue), np.inf)
         if n_bs:
             downlink = np.where(serving >= 0, links.sinr(self.downlink_noise_dbm)[ue, serving], 0.0)
+        else:
+            downlink = np.full(len(ue), np.inf)
         return Cohort(
             ue=ue,
             serving=serving,
-            gain=links.gain[ue],
+            gain=links.gain.take(ue, axis=0),
             fading=self.fading.draw(ue, n_bs, block, self.ground.streams.at("radio.fading")),
             power_w=np.zeros(len(ue)),
             rows=rows,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netsim.radio.noma import Noma, noma_sinr
+from netsim.radio.noma import Noma
 from netsim.radio.oma import Oma
 from netsim.radio.power import Average, Fixed, Fractional, Full
 from netsim.radio.uplink import Cohort, Ideal, Payload
@@ -37,7 +37,7 @@ def payload(bits=1e6, q=100, bound=1.0):
 
 
 def sinr_of(uplink, c, noise=1.0):
-    return noma_sinr(c, uplink.turns(c), noise, uplink.sic_residual, uplink.interference)
+    return uplink.sinr(c, noise)[0]
 
 
 def slow_sinr(c, noise, residual, interference, turns):
@@ -112,7 +112,7 @@ def test_the_fast_form_equals_the_formula(interference, seed, antennas, group):
         10 ** rng.uniform(-3, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n), fading
     )  # fmt: skip
     uplink = Noma(interference=interference, sic_residual=0.2, group_size=group, norm_bound=1.0)
-    turns = uplink.turns(c).turn
+    turns = uplink.sinr(c, 1.0)[1]
     np.testing.assert_allclose(
         sinr_of(uplink, c, 0.3), slow_sinr(c, 0.3, 0.2, interference, turns), rtol=1e-9, atol=1e-15
     )
@@ -129,7 +129,7 @@ def test_no_fading_is_one_antenna_of_ones():
 def test_groups_of_a_cell_take_turns_in_order_of_power():
     c = cohort([[5.0], [1.0], [3.0], [4.0], [2.0]], 1.0)
     uplink = Noma(group_size=2, norm_bound=1.0, noise_w=1.0)
-    turns = uplink.turns(c).turn
+    turns = uplink.sinr(c, 1.0)[1]
     np.testing.assert_array_equal(turns, [0, 2, 1, 0, 1])
     channel = uplink.plan(c, payload())
     downlink = 1e6 / (uplink.bandwidth_hz * uplink.max_bps_per_hz)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -66,6 +67,14 @@ class Mobility(Part):
     @abstractmethod
     def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
         """Move every UE from t0_s to t1_s; the fixes are those in [t0_s, t1_s), in order of (ue, time)."""
+
+    def ahead(self, state: State, times_s: list[float], ground: Ground) -> list[tuple[State, Fixes]]:
+        """What `advance` gives from each time to the next, one after the other: the same numbers."""
+        found = []
+        for t0_s, t1_s in pairwise(times_s):
+            state, fixes = self.advance(state, t0_s, t1_s, ground)
+            found.append((state, fixes))
+        return found
 
     def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
         """Until this time nobody moves and nobody measures of its own accord: the clock may jump there."""

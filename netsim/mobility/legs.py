@@ -6,13 +6,17 @@ position is calculated from the leg, never from the last position, so the tick l
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated
 
 import numpy as np
 from pydantic import AfterValidator, Strict
 
-from netsim.mobility.base import State
+from netsim.mobility.base import Ground, Mobility, State
+from netsim.observe import Fixes
 from netsim.units import FloatArray, IntArray
 
 Range = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; the numbers stay strict
@@ -65,18 +69,52 @@ def walked_on(state: State, t0_s: float, t1_s: float, next_leg: Callable[[State]
     return state | {"position_m": position_m}
 
 
-def wake_of_legs_s(state: State, now_s: float) -> float:
-    """The earliest end of a pause when all UEs pause, else now."""
-    if (state["arrive_s"] > now_s).any():
-        return now_s
-    return max(now_s, float(np.min(state["pause_until_s"], initial=np.inf)))
+def walked_ahead(state: State, times_s: list[float], next_leg: Callable[[State], State]) -> list[State]:
+    """`walked_on` from each time to the next; stretches on which nobody begins a leg are calculated at once."""
+    found: list[State] = []
+    at, last = 0, len(times_s) - 1
+    while at < last:
+        stretch = at
+        if len(state["pause_until_s"]):
+            stretch = min(last, bisect_left(times_s, float(state["pause_until_s"].min())) - 1)
+        if stretch > at:
+            position_m = _on_leg(state, slice(None), np.array(times_s[at + 1 : stretch + 1])[:, None])
+            found += [state | {"position_m": each} for each in position_m]
+            at = stretch
+        else:
+            found.append(walked_on(state, times_s[at], times_s[at + 1], next_leg))
+            at += 1
+        state = found[-1]
+    return found
 
 
-def _on_leg(state: State, row: IntArray | slice, time_s: float) -> FloatArray:
-    """Positions (n, 2) at a time within the present leg of the UEs in `row` (n,)."""
+class Legged(Mobility):
+    """Mobility whose state is a leg: `next_leg` is all that a model has to say of movement."""
+
+    @abstractmethod
+    def next_leg(self, now: State, ground: Ground) -> State:
+        """Columns of the following leg of UEs whose pause is over, from their present columns."""
+
+    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
+        """Move every UE to t1_s; a UE that pauses throughout is left alone."""
+        return walked_on(state, t0_s, t1_s, partial(self.next_leg, ground=ground)), Fixes.none()
+
+    def ahead(self, state: State, times_s: list[float], ground: Ground) -> list[tuple[State, Fixes]]:
+        walked = walked_ahead(state, times_s, partial(self.next_leg, ground=ground))
+        return [(later, Fixes.none()) for later in walked]
+
+    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
+        """The earliest end of a pause when all UEs pause, else now."""
+        if (state["arrive_s"] > now_s).any():
+            return now_s
+        return max(now_s, float(np.min(state["pause_until_s"], initial=np.inf)))
+
+
+def _on_leg(state: State, row: IntArray | slice, time_s: float | FloatArray) -> FloatArray:
+    """Positions (n, 2) at a time, or (k, n, 2) at times (k, 1), within the present leg of the UEs in `row` (n,)."""
     origin_m, target_m = state["origin_m"][row], state["target_m"][row]
     depart_s = state["depart_s"][row]
     walk_s = np.maximum(state["arrive_s"][row] - depart_s, 1e-200)  # a leg of no length is over at once
-    done = np.minimum(np.maximum((time_s - depart_s) / walk_s, 0.0), 1.0)[:, None]
+    done = np.minimum(np.maximum((time_s - depart_s) / walk_s, 0.0), 1.0)[..., None]
     # this form, not origin + done * way, so that the waypoint itself is met exactly
     return np.asarray((1.0 - done) * origin_m + done * target_m)

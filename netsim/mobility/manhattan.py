@@ -8,9 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from netsim.errors import BadInput
-from netsim.mobility.base import Ground, Mobility, State
-from netsim.mobility.legs import PauseRange, SpeedRange, between, wake_of_legs_s, walked_on
-from netsim.observe import Fixes
+from netsim.mobility.base import Ground, State
+from netsim.mobility.legs import Legged, PauseRange, SpeedRange, between
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -19,7 +18,7 @@ _TURN = np.array([0, 1, 3, 2])  # straight on, left, right, back: added to a hea
 _CHANCE = np.array([0.5, 0.25, 0.25, 0.0])  # [important, Sec. III-D]
 
 
-class Manhattan(Mobility):
+class Manhattan(Legged):
     r"""Along the streets of a grid, turning and sometimes pausing at crossings.
 
     Leg k of UE u goes along the middle of a street from one crossing to the next::
@@ -66,20 +65,11 @@ class Manhattan(Mobility):
         first = self._leg(rng, ue, leg, origin_m, now_s, crossing, heading, streets)
         return {"position_m": origin_m.copy(), "ue": ue, **first}
 
-    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
-        """Move every UE to t1_s; a UE that pauses throughout is left alone."""
+    def next_leg(self, now: State, ground: Ground) -> State:
         rng, streets = _stream(ground), _streets(ground)
-
-        def next_leg(now: State) -> State:
-            ue, leg, crossing = now["ue"], now["leg"] + 1, now["crossing"]
-            heading = _turned(now["heading"], crossing, rng.uniform("turn", ue, item=leg), streets)
-            return self._leg(rng, ue, leg, now["target_m"], now["pause_until_s"], crossing, heading, streets)
-
-        return walked_on(state, t0_s, t1_s, next_leg), Fixes.none()
-
-    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
-        """The earliest end of a pause when all UEs pause, else now."""
-        return wake_of_legs_s(state, now_s)
+        ue, leg, crossing = now["ue"], now["leg"] + 1, now["crossing"]
+        heading = _turned(now["heading"], crossing, rng.uniform("turn", ue, item=leg), streets)
+        return self._leg(rng, ue, leg, now["target_m"], now["pause_until_s"], crossing, heading, streets)
 
     def _leg(
         self,

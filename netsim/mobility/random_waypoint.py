@@ -7,9 +7,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.mobility.base import Ground, Mobility, State
-from netsim.mobility.legs import PauseRange, SpeedRange, between, wake_of_legs_s, walked_on
-from netsim.observe import Fixes
+from netsim.mobility.base import Ground, State
+from netsim.mobility.legs import Legged, PauseRange, SpeedRange, between
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -17,7 +16,7 @@ _BATCH, _BATCHES, _SHRINK = 16, 4, 3.0  # targets that are tried for one leg amo
 _SHORTEST_STAY_S = 1.0  # of a UE that sees no way on, so that time passes
 
 
-class RandomWaypoint(Mobility):
+class RandomWaypoint(Legged):
     r"""Leg k of UE u goes straight from its last waypoint to a uniform point of the area, then pauses::
 
         target ~ U(area),  v ~ U(v_min, v_max),  pause ~ U(p_min, p_max)
@@ -63,17 +62,8 @@ class RandomWaypoint(Mobility):
         first = self._leg(rng, ue, leg, origin_m, np.zeros(len(ue)), ground)
         return {"position_m": origin_m, "ue": ue, **first}
 
-    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
-        """Move every UE to t1_s; a UE that pauses throughout is left alone."""
-
-        def next_leg(now: State) -> State:
-            return self._leg(_stream(ground), now["ue"], now["leg"] + 1, now["target_m"], now["pause_until_s"], ground)
-
-        return walked_on(state, t0_s, t1_s, next_leg), Fixes.none()
-
-    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
-        """The earliest end of a pause when all UEs pause, else now."""
-        return wake_of_legs_s(state, now_s)
+    def next_leg(self, now: State, ground: Ground) -> State:
+        return self._leg(_stream(ground), now["ue"], now["leg"] + 1, now["target_m"], now["pause_until_s"], ground)
 
     def _leg(
         self,

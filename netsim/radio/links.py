@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -24,11 +26,23 @@ class Links:
     rsrp_dbm: FloatArray
     los: BoolArray
     received_w: FloatArray
+    _whole: tuple[Links, slice] | None = field(default=None, repr=False, compare=False)
     _sinr: dict[float, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
+    def part(self, first: int, n: int, time_s: float) -> Self:
+        """Rows first to first + n, as the links of another time; what is derived from them is derived once."""
+        rows = slice(first, first + n)
+        return type(self)(
+            time_s, self.distance_m[rows], self.gain[rows], self.rsrp_dbm[rows], self.los[rows],
+            self.received_w[rows], (self, rows),
+        )  # fmt: skip
+
+    @cached_property
     def serving(self) -> IntArray:
         """The strongest base station of each UE (n_ue,), -1 for none."""
+        if self._whole is not None:
+            whole, rows = self._whole
+            return whole.serving[rows]
         if self.gain.shape[1] == 0:
             return np.full(len(self.gain), -1)
         # an absent UE hears NaN of every cell
@@ -40,6 +54,11 @@ class Links:
         noise_dbm is the noise in the bandwidth that RSRP counts (one resource element).
         """
         if noise_dbm not in self._sinr:
-            rest = self.received_w.sum(axis=1, keepdims=True) - self.received_w
-            self._sinr[noise_dbm] = self.received_w / (rest + w_from_dbm(noise_dbm))
+            if self._whole is not None:
+                whole, rows = self._whole
+                found = whole.sinr(noise_dbm)[rows]
+            else:
+                rest = self.received_w.sum(axis=1, keepdims=True) - self.received_w
+                found = self.received_w / (rest + w_from_dbm(noise_dbm))
+            self._sinr[noise_dbm] = found
         return self._sinr[noise_dbm]

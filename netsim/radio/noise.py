@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from netsim.units import BOLTZMANN_J_K, FloatArray, ratio_from_db
+from netsim.units import BOLTZMANN_J_K, FloatArray
 
 Modulation = Literal["bpsk", "qpsk", "16qam"]
 _TEMPERATURE_K = 290.0
@@ -22,7 +22,7 @@ _TEMPERATURE_K = 290.0
 
 def noise_w(bandwidth_hz: float, noise_figure_db: float) -> float:
     """Thermal noise k T B at 290 K times the noise figure, in watts."""
-    return float(BOLTZMANN_J_K * _TEMPERATURE_K * bandwidth_hz * ratio_from_db(noise_figure_db))
+    return float(BOLTZMANN_J_K * _TEMPERATURE_K * bandwidth_hz * 10.0 ** (noise_figure_db / 10.0))
 
 
 def ser(snr: npt.ArrayLike, modulation: Modulation) -> FloatArray:

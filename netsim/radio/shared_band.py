@@ -11,6 +11,7 @@ update carries independent noise of
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from pydantic import Field
 
 from netsim.radio.noise import noise_w, threshold
 from netsim.radio.uplink import Channel, Cohort, Payload, Uplink
-from netsim.units import BoolArray, FloatArray, ratio_from_db
+from netsim.units import FloatArray
 
 
 class SharedBand(Uplink):
@@ -56,46 +57,47 @@ class SharedBand(Uplink):
     def outcome(
         self, cohort: Cohort, payload: Payload, sinr: FloatArray, rate_bps: FloatArray, wait_s: FloatArray
     ) -> Channel:
-        """Delays, energy, noise and who is heard, from SINR and rate (n,) and the wait for one's turn (n,)."""
-        bits = np.asarray(payload.n_bits * cohort.rows, dtype=np.float64)
-        with np.errstate(divide="ignore"):
-            airtime = np.where(rate_bps > 0, bits / rate_bps, np.inf)
-        delay = self._downlink_s(cohort, bits) + cohort.compute_s + wait_s + airtime
-        heard = (sinr > 0) & np.isfinite(airtime) & self._selected(sinr)
-        late = heard & (delay > (np.inf if self.deadline_s is None else self.deadline_s))
+        """Delays, energy, noise and who is heard, from SINR and rate (n,) and the wait for one's turn (n,).
+
+        The downlink broadcasts as many bits over the same width of band.
+        """
+        from netsim.radio.airtime import judge  # compiled: the import is dear
+
+        turn = judge(
+            sinr,
+            rate_bps,
+            self.bandwidth_hz * self.efficiency(cohort.downlink_sinr),
+            cohort.rows,
+            wait_s,
+            cohort.compute_s,
+            cohort.compute_j,
+            cohort.power_w,
+            payload.n_bits,
+            np.inf if self.deadline_s is None else self.deadline_s,
+            0.0 if self.max_ser is None else threshold(self.max_ser, self.modulation),
+            self._rho(payload),
+        )
         return Channel(
             power_w=cohort.power_w,
             sinr=sinr,
             rate_bps=rate_bps,
-            noise_std=self._noise_std(payload, sinr),
-            airtime_s=airtime,
-            delay_s=delay,
-            energy_j=np.where(np.isfinite(airtime), cohort.power_w * airtime, 0.0) + cohort.compute_j,
-            decoded=heard & ~late,
-            late=late,
+            noise_std=turn.noise_std,
+            airtime_s=turn.airtime_s,
+            delay_s=turn.delay_s,
+            energy_j=turn.energy_j,
+            decoded=turn.decoded,
+            late=turn.late,
         )
-
-    def _downlink_s(self, cohort: Cohort, bits: FloatArray) -> FloatArray:
-        """Time to broadcast as many bits to each UE over the same width of band."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(bits / (self.bandwidth_hz * self.efficiency(cohort.downlink_sinr)))
 
     def efficiency(self, sinr: FloatArray) -> FloatArray:
         """Shannon's log2(1 + SINR), bit/s/Hz, up to what modulation reaches."""
         return np.minimum(np.log2(1.0 + sinr), self.max_bps_per_hz)
 
-    def _selected(self, sinr: FloatArray) -> BoolArray:
-        """UEs below the largest symbol error rate; the best one stays when nobody is."""
-        if self.max_ser is None or len(sinr) == 0:
-            return np.ones(len(sinr), dtype=bool)
-        passed = sinr >= threshold(self.max_ser, self.modulation)
-        return np.asarray(passed if passed.any() else sinr == sinr.max())
-
-    def _noise_std(self, payload: Payload, sinr: FloatArray) -> FloatArray:
+    def _rho(self, payload: Payload) -> float:
+        """Scale of the numbers sent; 0 where channel noise does not stay on them."""
         if self.decoding == "error-free":
-            return np.zeros(len(sinr))
+            return 0.0
         bound = payload.norm_bound if payload.norm_bound is not None else self.norm_bound
         if bound is None:
             raise ValueError("noisy decoding needs the bound of the payload's norm")
-        rho = bound / np.sqrt(payload.n_numbers)
-        return np.asarray(rho / np.sqrt(np.maximum(sinr, ratio_from_db(-300.0))))
+        return float(bound / sqrt(payload.n_numbers))

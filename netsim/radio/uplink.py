@@ -49,6 +49,13 @@ class Cohort:
     compute_s: FloatArray
     compute_j: FloatArray
 
+    def at_power(self, power_w: FloatArray) -> Cohort:
+        """The same UEs with other powers (n,)."""
+        return Cohort(
+            self.ue, self.serving, self.gain, self.fading, power_w, self.rows,
+            self.downlink_sinr, self.compute_s, self.compute_j,
+        )  # fmt: skip
+
     @property
     def strength(self) -> FloatArray:
         """gain times |fading|^2 summed over antennas: (n, n_bs)."""

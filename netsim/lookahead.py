@@ -1,0 +1,99 @@
+"""Looking ahead: the links of the next ticks, calculated together.
+
+Nobody's action changes where UEs go or how their signals travel, so a world that is asked for its links tick after
+tick may move and measure a block of ticks at once. Laws of place cost a fixed time a call; with few UEs that is
+nearly all they cost, and a block pays it once. Every position and gain is the very number that a tick alone gives.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import floor, inf
+from typing import NamedTuple
+
+import numpy as np
+
+from netsim.mobility.base import Ground, Mobility, State
+from netsim.observe import Fixes
+from netsim.radio.budget import Budget
+from netsim.radio.links import Links
+
+_MOST_TICKS = 64
+_MOST_PAIRS = 8192  # of a block: beyond, a longer one saves nothing
+
+
+def tick_after(time_s: float, tick_s: float) -> float:
+    """The next multiple of tick_s after time_s, as the clock of events reaches it."""
+    return time_s + ((floor(time_s / tick_s) + 1) * tick_s - time_s)
+
+
+class _Step(NamedTuple):
+    """A movement made early: from a state at t0_s to another at t1_s."""
+
+    t0_s: float
+    t1_s: float
+    before: State
+    after: State
+    fixes: Fixes
+
+
+@dataclass
+class Lookahead:
+    """Answers `advance` and `links` of one world, from a block of ticks where one was calculated.
+
+    A block is twice as long as the one before; after ticks that were not walked as foreseen it starts again at one,
+    so that the work thrown away stays below the work used.
+    """
+
+    mobility: Mobility
+    ground: Ground
+    budget: Budget
+    tick_s: float
+    _now: State | None = None
+    _links: Links | None = None
+    _row: int = 0
+    _steps: deque[_Step] = field(default_factory=deque)
+    _asked_s: float = -inf
+    _ticks: int = 1
+
+    def advance(self, state: State, t0_s: float, t1_s: float) -> tuple[State, Fixes]:
+        """What `Mobility.advance` gives."""
+        if self._steps:
+            step = self._steps.popleft()
+            if step.before is state and step.t0_s == t0_s and step.t1_s == t1_s:
+                self._now, self._row = step.after, self._row + 1
+                return step.after, step.fixes
+            self._steps.clear()
+            self._ticks = 1
+        self._now = None
+        return self.mobility.advance(state, t0_s, t1_s, self.ground)
+
+    def links(self, state: State, time_s: float) -> Links:
+        """The radio of a state at time_s."""
+        n = len(state["position_m"])
+        if state is not self._now or self._links is None:
+            self._calculate(state, time_s, n)
+        self._asked_s = time_s
+        assert self._links is not None  # noqa: S101
+        return self._links if len(self._links.gain) == n else self._links.part(self._row * n, n, time_s)
+
+    def _calculate(self, state: State, time_s: float, n: int) -> None:
+        """The links of this tick, and of the next ones where the last question came one tick ago."""
+        self._now, self._row = state, 0
+        self._steps.clear()
+        ticks = 1
+        if self._asked_s > -inf and tick_after(self._asked_s, self.tick_s) == time_s:
+            most = _MOST_PAIRS // max(1, n * len(self.budget.at_m))
+            ticks = self._ticks = max(1, min(2 * self._ticks, _MOST_TICKS, most))
+        times_s = [time_s]
+        for _ in range(ticks - 1):
+            times_s.append(tick_after(times_s[-1], self.tick_s))
+        positions_m = [state["position_m"]]
+        future = self.mobility.ahead(state, times_s, self.ground) if ticks > 1 else []
+        for (t0_s, t1_s), (after, fixes) in zip(pairwise(times_s), future, strict=True):
+            self._steps.append(_Step(t0_s, t1_s, state, after, fixes))
+            positions_m.append(after["position_m"])
+            state = after
+        self._links = self.budget.links(time_s, positions_m[0] if ticks == 1 else np.concatenate(positions_m))

@@ -1,0 +1,65 @@
+"""What a transmission costs and whether it arrives, compiled: one loop over the UEs of a band."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_LEAST_SINR = 1e-30  # so that the noise of an update that is not heard stays finite
+
+
+class Turn(NamedTuple):
+    """One entry a UE (n,): airtime_s, delay_s, energy_j, noise_std, decoded, late (see `Channel`)."""
+
+    airtime_s: FloatArray
+    delay_s: FloatArray
+    energy_j: FloatArray
+    noise_std: FloatArray
+    decoded: BoolArray
+    late: BoolArray
+
+
+@njit(cache=True)
+def judge(
+    sinr: FloatArray,
+    rate_bps: FloatArray,
+    downlink_bps: FloatArray,
+    rows: IntArray,
+    wait_s: FloatArray,
+    compute_s: FloatArray,
+    compute_j: FloatArray,
+    power_w: FloatArray,
+    n_bits: float,
+    deadline_s: float,
+    least_sinr: float,
+    rho: float,
+) -> Turn:
+    """The turn of every UE: downlink, training, wait for its group, and `rows` updates of n_bits on the air.
+
+    Heard are UEs of at least `least_sinr`, or the best one when nobody is; each number of an update carries noise of
+    rho / sqrt(sinr); what takes longer than deadline_s is late.
+    """
+    n = len(sinr)
+    airtime_s, delay_s, energy_j, noise_std = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    decoded, late = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    best = 0.0
+    for u in range(n):
+        best = max(best, sinr[u])
+    least = min(least_sinr, best)
+    for u in range(n):
+        bits = n_bits * rows[u]
+        airtime_s[u] = bits / rate_bps[u] if rate_bps[u] > 0 else np.inf
+        downlink_s = bits / downlink_bps[u] if downlink_bps[u] > 0 else np.inf
+        delay_s[u] = downlink_s + compute_s[u] + wait_s[u] + airtime_s[u]
+        energy_j[u] = compute_j[u]
+        if airtime_s[u] < np.inf:
+            energy_j[u] += power_w[u] * airtime_s[u]
+        noise_std[u] = rho / np.sqrt(max(sinr[u], _LEAST_SINR))
+        heard = sinr[u] > 0 and sinr[u] >= least and airtime_s[u] < np.inf
+        late[u] = heard and delay_s[u] > deadline_s
+        decoded[u] = heard and not late[u]
+    return Turn(airtime_s, delay_s, energy_j, noise_std, decoded, late)

@@ -1,0 +1,158 @@
+r"""Successive cancellation, compiled: who is decoded after whom, and what disturbs each.
+
+    gamma_k = x_k ||h_k||^4 / ( sum_later x_j |h_k^H h_j|^2 + r sum_earlier x_j |h_k^H h_j|^2
+                                + sum_other-cells x_j |h_k^H h_jb|^2 + ||h_k||^2 N )
+
+Every loop runs over UEs in order of decoding and keeps running sums per base station, so the cost grows with
+n * n_bs for one antenna and n * n_bs * antennas^2 for several (interference is then a quadratic form in a sum of
+h h^H). Sums run from the weakest up: a small one is never the difference of large ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from netsim.radio.uplink import ComplexArray
+from netsim.units import FloatArray, IntArray
+
+
+@njit(cache=True)
+def turns(received_w: FloatArray, serving: IntArray, n_bs: int, group_size: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Order, turn (n,) and first (n_turns + 1,).
+
+    received_w (n,) at the serving base station. UEs of a cell fall into groups of `group_size` by falling received
+    power, and group t sends in turn t. The order (n_heard,) lists UEs that have a cell by turn, then by falling
+    power; those of turn t stand at first[t] to first[t + 1].
+    """
+    n = len(serving)
+    turn, rank = np.zeros(n, np.int64), np.zeros(n_bs, np.int64)
+    by_power = np.argsort(-received_w, kind="mergesort")
+    n_turns = 1
+    for u in by_power:
+        b = serving[u]
+        if b >= 0:
+            turn[u] = rank[b] // group_size
+            rank[b] += 1
+            n_turns = max(n_turns, turn[u] + 1)
+    first = np.zeros(n_turns + 1, np.int64)
+    for u in range(n):
+        if serving[u] >= 0:
+            first[turn[u] + 1] += 1
+    first = np.cumsum(first)
+    order, filled = np.empty(first[-1], np.int64), first.copy()
+    for u in by_power:
+        if serving[u] >= 0:
+            order[filled[turn[u]]] = u
+            filled[turn[u]] += 1
+    return order, turn, first
+
+
+@njit(cache=True)
+def one_antenna(
+    received_w: FloatArray, serving: IntArray, group_size: int, noise_w: float, residual: float, others: bool
+) -> tuple[FloatArray, IntArray]:
+    """SINR (n,), 0 without a cell, and turn (n,), from received powers (n, n_bs) at every base station.
+
+    `others`: UEs of other cells that send in the same turn disturb, too.
+    """
+    n, n_bs = received_w.shape
+    signal = np.zeros(n)
+    for u in range(n):
+        if serving[u] >= 0:
+            signal[u] = received_w[u, serving[u]]
+    order, turn, first = turns(signal, serving, n_bs, group_size)
+    disturbance, so_far = np.zeros(n), np.empty(n_bs)
+    for t in range(len(first) - 1):
+        group = order[first[t] : first[t + 1]]
+        if others:
+            so_far[:] = 0.0
+            for u in group[::-1]:
+                for b in range(n_bs):
+                    if b != serving[u]:
+                        so_far[b] += received_w[u, b]
+            for u in group:
+                disturbance[u] = so_far[serving[u]]
+        so_far[:] = 0.0
+        for u in group[::-1]:
+            disturbance[u] += so_far[serving[u]]
+            so_far[serving[u]] += signal[u]
+        if residual > 0:
+            so_far[:] = 0.0
+            for u in group:
+                disturbance[u] += residual * so_far[serving[u]]
+                so_far[serving[u]] += signal[u]
+    return _ratio(signal, disturbance, np.ones(n), noise_w), turn
+
+
+@njit(cache=True)
+def many_antennas(
+    power_w: FloatArray,
+    h: ComplexArray,
+    serving: IntArray,
+    group_size: int,
+    noise_w: float,
+    residual: float,
+    others: bool,
+) -> tuple[FloatArray, IntArray]:
+    """The same after maximum-ratio combining, from amplitudes h (n, n_bs, antennas) of path and fading."""
+    n, n_bs, n_antennas = h.shape
+    strength, own = np.zeros(n), np.zeros((n, n_antennas), np.complex128)
+    for u in range(n):
+        if serving[u] >= 0:
+            own[u] = h[u, serving[u]]
+            strength[u] = np.sum(own[u].real ** 2 + own[u].imag ** 2)
+    order, turn, first = turns(power_w * strength, serving, n_bs, group_size)
+    disturbance = np.zeros(n)
+    so_far = np.empty((n_bs, n_antennas, n_antennas), np.complex128)
+    for t in range(len(first) - 1):
+        group = order[first[t] : first[t + 1]]
+        if others:
+            so_far[:] = 0.0
+            for u in group[::-1]:
+                for b in range(n_bs):
+                    if b != serving[u]:
+                        _add(so_far[b], power_w[u], h[u, b])
+            for u in group:
+                disturbance[u] = _quadratic(own[u], so_far[serving[u]])
+        so_far[:] = 0.0
+        for u in group[::-1]:
+            disturbance[u] += _quadratic(own[u], so_far[serving[u]])
+            _add(so_far[serving[u]], power_w[u], own[u])
+        if residual > 0:
+            so_far[:] = 0.0
+            for u in group:
+                disturbance[u] += residual * _quadratic(own[u], so_far[serving[u]])
+                _add(so_far[serving[u]], power_w[u], own[u])
+    return _ratio(power_w * strength**2, disturbance, strength, noise_w), turn
+
+
+@njit(cache=True)
+def _ratio(signal: FloatArray, disturbance: FloatArray, strength: FloatArray, noise_w: float) -> FloatArray:
+    """signal / (disturbance + strength noise) (n,), 0 where there is no signal."""
+    sinr = np.zeros(len(signal))
+    for u in range(len(signal)):
+        if signal[u] > 0:
+            value = signal[u] / (disturbance[u] + strength[u] * noise_w)
+            sinr[u] = value if np.isfinite(value) else 0.0
+    return sinr
+
+
+@njit(cache=True)
+def _add(covariance: ComplexArray, power_w: float, h: ComplexArray) -> None:
+    """Add power h h^H to its lower triangle; nobody reads the other."""
+    for i in range(len(h)):
+        for j in range(i + 1):
+            covariance[i, j] += power_w * h[i] * np.conj(h[j])
+
+
+@njit(cache=True)
+def _quadratic(h: ComplexArray, covariance: ComplexArray) -> float:
+    """h^H R h from the lower triangle of a Hermitian R: real, and not negative."""
+    total = 0.0
+    for i in range(len(h)):
+        row = 0j
+        for j in range(i):
+            row += covariance[i, j] * h[j]
+        total += 2.0 * (np.conj(h[i]) * row).real + covariance[i, i].real * (h[i].real ** 2 + h[i].imag ** 2)
+    return max(total, 0.0)

@@ -1,0 +1,112 @@
+"""Links calculated ahead are the links of a tick alone, to the bit; movement made early is movement."""
+
+import json
+
+import numpy as np
+import pytest
+
+from netsim.rng import Streams
+from netsim.setting import WorldSetting
+from netsim.world import build_world
+
+MOBILITY = {
+    "random-waypoint": {"kind": "random-waypoint", "pause_s": [0.0, 5.0], "speed_m_s": [5.0, 20.0]},
+    "gauss-markov": {"kind": "gauss-markov"},
+    "commuter": {"kind": "commuter"},
+    "static": {"kind": "static"},
+    "manhattan": {"kind": "manhattan", "pause_s": [0.0, 3.0]},
+}
+
+
+def world(mobility="random-waypoint", n_ue=7, measure_every_s=10.0, tick_s=1.0, city=None, **radio):
+    document = {
+        "duration_s": 3600.0,
+        "tick_s": tick_s,
+        "city": city or {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
+        "base_stations": [{"name": f"b{k}", "at_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)],
+        "ues": {"count": n_ue, "mobility": MOBILITY[mobility]},
+        "radio": {
+            "path_loss": {"kind": "uma"}, "line_of_sight": {"kind": "probability"},
+            "shadowing": {"kind": "correlated"}, **radio,
+        },
+    }  # fmt: skip
+    if mobility != "commuter":
+        document["ues"]["measure_every_s"] = measure_every_s
+    return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 60.0)
+
+
+def same(a, b):
+    for name in ("gain", "rsrp_dbm", "los", "received_w", "distance_m", "serving"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    np.testing.assert_array_equal(a.sinr(-120.0), b.sinr(-120.0))
+    assert a.time_s == b.time_s
+
+
+@pytest.mark.parametrize("mobility", ["random-waypoint", "gauss-markov", "commuter", "static"])
+def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility):
+    eager, plain = world(mobility), world(mobility)
+    for t in range(1, 200):
+        eager.env.run(until=float(t))
+        ahead = eager.links()
+        if t % 13 == 0:
+            plain.env.run(until=float(t))
+            same(ahead, plain.links())
+            np.testing.assert_array_equal(eager.position_m(), plain.position_m())
+    first, second = (o.select(np.lexsort((o.time_s, o.ue))) for o in (eager.observations(), plain.observations()))
+    np.testing.assert_array_equal(first.rsrp_dbm, second.rsrp_dbm)
+    np.testing.assert_array_equal(first.position_m, second.position_m)
+    # the point of it: far fewer calls of the law than ticks
+    assert len(eager._ahead._links.gain) > 7
+
+
+def test_streets_walk_ahead_too():
+    city = {"kind": "grid", "width_m": 520, "height_m": 320}
+    eager, plain = world("manhattan", city=city), world("manhattan", city=city)
+    for t in range(1, 150):
+        eager.env.run(until=float(t))
+        ahead = eager.links()
+    plain.env.run(until=149.0)
+    same(ahead, plain.links())
+
+
+@pytest.mark.parametrize("step_s", [0.5, 0.25, 1.0, 3.0])
+def test_a_caller_out_of_step_with_the_ticks_gets_the_same(step_s):
+    eager, plain = world(measure_every_s=0.7), world(measure_every_s=0.7)
+    for t in np.arange(step_s, 40.0, step_s):
+        eager.env.run(until=float(t))
+        found = eager.links()
+    plain.env.run(until=float(t))
+    same(found, plain.links())
+
+
+def test_a_block_that_is_not_walked_is_dropped():
+    eager, plain = world(), world()
+    for t in (1.0, 2.0, 3.0, 4.0, 5.0):
+        eager.env.run(until=t)
+        eager.links()
+    assert eager._ahead._steps
+    for t in (5.5, 6.0, 7.25):
+        eager.env.run(until=t)
+        found = eager.links()
+    plain.env.run(until=5.5), plain.links(), plain.env.run(until=7.25)
+    same(found, plain.links())
+
+
+def test_a_world_resumed_in_the_middle_of_a_block_goes_on_the_same():
+    whole, resumed = world(), world()
+    for t in range(1, 30):
+        whole.env.run(until=float(t))
+        whole.links()
+    memory = whole.memory()
+    resumed.resume(memory, 29.0)
+    for t in range(30, 60):
+        whole.env.run(until=float(t)), resumed.env.run(until=float(t))
+        same(whole.links(), resumed.links())
+
+
+def test_many_ues_are_not_looked_at_ahead():
+    crowd = world(n_ue=4000)
+    for t in range(1, 5):
+        crowd.env.run(until=float(t))
+        crowd.links()
+    assert len(crowd._ahead._links.gain) == 4000 and not crowd._ahead._steps
