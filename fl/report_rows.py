@@ -12,7 +12,7 @@ from fl.learning import Learning
 from fl.privacy import ledger
 from fl.reference import Reference
 from fl.tables import TABLES
-from fl.types import Estimates, Facts, Local, Model, Spend
+from fl.types import AnySpend, Curated, Estimates, Facts, Local, MetricSpend, Model
 from netsim.record import Recorder
 from netsim.units import FloatArray, db_from_ratio
 from netsim.world import World
@@ -28,8 +28,9 @@ def write(
     carry: Carry,
     taken: Taken,
     local: Local,
+    curated: dict[str, tuple[Local, Curated]],
     phases: list[Phase],
-    spends: list[Spend],
+    spends: list[AnySpend],
     leaks: list[dict[str, Any]],
     facts: Facts,
     *,
@@ -43,6 +44,8 @@ def write(
         **_round(learning, carry, taken, local, phases, refused, before),
     }
     recorder.row("rounds", **figures)
+    for step, (before_step, done) in curated.items():
+        recorder.write("curation", _curation(when, step, before_step, done))
     for phase in phases:
         recorder.write("updates", _updates(when, taken, local, phase, learning))
         for label, estimates in phase.estimates.items():
@@ -69,7 +72,9 @@ def _round(
 ) -> dict[str, Any]:
     """The row of `rounds`, without its time."""
     last = phases[-1]
-    epsilon = [float(s.epsilon.max()) for s in ledger.statements(carry.ledger)]
+    spent = ledger.statements(carry.ledger)
+    epsilon = [float(s.epsilon.max()) for s in spent if s.unit != ledger.LOCATION]
+    per_m = [float(s.epsilon.max()) for s in spent if s.unit == ledger.LOCATION]
     return {
         "ues": len(np.unique(local.ue)),
         "samples": len(taken.measured.x),
@@ -82,6 +87,7 @@ def _round(
         "rmse_db": learning.learner.evaluate(carry.model, carry.held_out).get("rmse_db", float("nan")),
         **Reference.evaluate(carry.reference, carry.held_out),
         "epsilon_max": max(epsilon) if epsilon else None,
+        "epsilon_per_m_max": max(per_m) if per_m else None,
         "energy_j": float(sum(p.channel.energy_j.sum() for p in phases)),
         "late": int(sum(p.channel.late.sum() for p in phases)),
         "delay_s": _longest(np.concatenate([p.channel.delay_s for p in phases])),
@@ -101,6 +107,23 @@ def _median(values: Any) -> float:
 
 def _columns(table: str, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {c: [row[c] for row in rows] for c in TABLES[table]}
+
+
+def _curation(when: dict[str, Any], step: str, before: Local, done: Curated) -> dict[str, Any]:
+    n = len(before.ue)
+    unknown = np.full(n, -1)
+    return {
+        "round": [when["round"]] * n,
+        "time_s": [when["time_s"]] * n,
+        "step": [step] * n,
+        "ue": before.ue,
+        "model": before.model,
+        "before": before.count,
+        "after": done.local.count,
+        "clusters": unknown if done.clusters is None else done.clusters,
+        "noise": unknown if done.noise is None else done.noise,
+        "fallback": np.zeros(n, dtype=bool) if done.fallback is None else done.fallback,
+    }
 
 
 def _updates(when: dict[str, Any], taken: Taken, local: Local, phase: Phase, learning: Learning) -> dict[str, Any]:
@@ -207,26 +230,24 @@ def _handovers(world: World) -> dict[str, Any]:
     }
 
 
-def _spends(when: dict[str, Any], carry: Carry, spends: list[Spend]) -> dict[str, Any]:
+def _spends(when: dict[str, Any], carry: Carry, spends: list[AnySpend]) -> dict[str, Any]:
     """One row a noise draw and UE, with what the UE has spent on that mechanism so far."""
     so_far = {(s.mechanism, s.unit, s.relation, s.delta): s.epsilon for s in ledger.statements(carry.ledger)}
     rows = []
     for s in spends:
-        epsilon = so_far[(s.mechanism, s.unit, s.relation, s.delta)]
+        account = ledger.account(s)
+        epsilon = so_far[account]
+        _, unit, relation, delta = account
         for i, ue in enumerate(s.ue):
-            rows.append(
-                {
-                    **when,
-                    "mechanism": s.mechanism,
-                    "ue": ue,
-                    "model": s.model[i],
-                    "std": s.std[i],
-                    "sensitivity": s.sensitivity[i],
-                    "noise_multiplier": s.std[i] / s.sensitivity[i],
-                    "unit": s.unit,
-                    "relation": s.relation,
-                    "delta": s.delta,
-                    "epsilon": epsilon[ue],
-                }
-            )
+            row = {**when, "mechanism": s.mechanism, "ue": ue, "model": s.model[i], **_drawn(s, i)}
+            rows.append({**row, "unit": unit, "relation": relation, "delta": delta, "epsilon": epsilon[ue]})
     return _columns("spends", rows)
+
+
+def _drawn(spend: AnySpend, i: int) -> dict[str, Any]:
+    """What was drawn, in the words of its mechanism."""
+    columns = dict.fromkeys(("std", "sensitivity", "noise_multiplier", "epsilon_per_m"), float("nan"))
+    if isinstance(spend, MetricSpend):
+        return {**columns, "points": spend.points[i], "epsilon_per_m": spend.epsilon_per_m[i]}
+    std, sensitivity = spend.std[i], spend.sensitivity[i]
+    return {**columns, "points": 0, "std": std, "sensitivity": sensitivity, "noise_multiplier": std / sensitivity}

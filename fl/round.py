@@ -15,7 +15,20 @@ from fl.learning import Learning
 from fl.privacy import ledger
 from fl.reference import Reference
 from fl.transmit import send
-from fl.types import Estimates, Facts, HeldOut, Local, Model, Public, Received, Spend, State, Updates
+from fl.types import (
+    AnySpend,
+    Curated,
+    Estimates,
+    Facts,
+    HeldOut,
+    Local,
+    Model,
+    Public,
+    Received,
+    Spend,
+    State,
+    Updates,
+)
 from netsim.radio.power import Power
 from netsim.radio.uplink import Channel, Payload, Uplink
 from netsim.record import Recorder
@@ -118,11 +131,13 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
     accepted, parts["query"] = learning.query.accept(asked.ue, facts, parts["query"])
     local = asked.keep(accepted[asked.row_of_sample]).nonempty()
     # c  curate: what devices do to their data before they learn from them
-    spends: list[Spend] = []
+    spends: list[AnySpend] = []
+    curated: dict[str, tuple[Local, Curated]] = {}
     for step in learning.curation:
         key = f"curation.{step.label}"
-        local, parts[key], spent = step.apply(local, facts, parts[key], rng(key))
-        local, spends = local.nonempty(), spends + spent
+        done = step.apply(local, facts, parts[key], rng(key))
+        curated[step.label] = (local, done)
+        local, parts[key], spends = done.local.nonempty(), done.state, spends + done.spends
     model, phases = carry.model, []
     for name in learning.learner.phases:
         model, phase = _phase(world, setup, parts, facts, name, model, local, rng)
@@ -140,7 +155,7 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
     reference = Reference.add(carry.reference, taken.train)
     new = Carry(number, carry.played + 1, model, held_out, reference, parts, book, leaks)
     figures = report_rows.write(
-        setup.recorder, world, setup.learning, new, taken, local, phases, spends, rows, facts,
+        setup.recorder, world, setup.learning, new, taken, local, curated, phases, spends, rows, facts,
         refused=int((~accepted).sum()), before=carry.model,
     )  # fmt: skip
     return new, figures

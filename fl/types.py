@@ -229,6 +229,41 @@ class Spend:
 
 
 @dataclass(frozen=True)
+class MetricSpend:
+    """Locations that were moved at random before anybody learnt from them, booked when they are drawn.
+
+    ue, model (n,) whose; points (n,) how many locations; epsilon_per_m (n,) what each of them costs a metre: two
+    places d metres apart differ in the law of what is shown by at most exp(epsilon_per_m d). All locations of a UE
+    together cost the sum, a metre that all of them move.
+    """
+
+    mechanism: str
+    ue: IntArray
+    model: IntArray
+    points: IntArray
+    epsilon_per_m: FloatArray
+
+
+AnySpend = Spend | MetricSpend
+
+
+@dataclass(frozen=True)
+class Curated:
+    """What a step of curation gives back: the data (rows may be empty), its memory, what was spent, and notes.
+
+    clusters, noise (n,) are how many clusters a row's samples made and how many samples belonged to none, -1 where
+    the step does not cluster; fallback (n,) says for which rows the step could not do what it is for.
+    """
+
+    local: Local
+    state: State
+    spends: list[AnySpend] = field(default_factory=list)
+    clusters: IntArray | None = None
+    noise: IntArray | None = None
+    fallback: BoolArray | None = None
+
+
+@dataclass(frozen=True)
 class Received:
     """What the server holds after the uplink: updates and which rows it decoded in time (n,)."""
 

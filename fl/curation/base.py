@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from fl.types import Facts, Local, Spend, State
+from fl.types import Curated, Facts, Local, State
 from netsim.part import Named
 from netsim.rng import Rng
 
@@ -15,5 +15,5 @@ class Curation(Named):
     kind: str
 
     @abstractmethod
-    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> tuple[Local, State, list[Spend]]:
-        """The curated data of all devices; rows may become empty."""
+    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
+        """The curated data of all devices, with the same rows; they may become empty."""

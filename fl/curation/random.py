@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.curation.base import Curation
-from fl.types import Facts, Local, Spend, State
+from fl.types import Curated, Facts, Local, State
 from netsim.rng import Rng
 
 
@@ -22,10 +22,10 @@ class RandomBatch(Curation):
     reference: ClassVar[str] = "control of Bakopoulou et al., Location Leakage in Federated Signal Maps"
     example: ClassVar[dict[str, Any]] = {"kind": "random", "num": 5}
 
-    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> tuple[Local, State, list[Spend]]:
+    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
         keep = np.zeros(len(local.x), dtype=bool)
         for row, (ue, model) in enumerate(zip(local.ue, local.model, strict=True)):
             start, stop = local.ptr[row], local.ptr[row + 1]
             order = np.argsort(rng.keys("pick", int(ue * 4096 + model), stop - start), kind="stable")
             keep[start + order[: self.num]] = True
-        return local.keep(keep), state, []
+        return Curated(local.keep(keep), state)

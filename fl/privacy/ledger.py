@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.privacy.gaussian import epsilon_of
-from fl.types import Spend, State
+from fl.types import AnySpend, MetricSpend, State
 from netsim.units import FloatArray
 
 
@@ -22,31 +22,54 @@ class Statement:
     epsilon: FloatArray
 
 
+LOCATION = "location"
+Account = tuple[str, str, str, float]
+"""mechanism, unit, relation, delta: what is never added up with anything else."""
+
+
+def account(spend: AnySpend) -> Account:
+    """Where a spend is booked."""
+    if isinstance(spend, MetricSpend):
+        return spend.mechanism, LOCATION, "per metre", 0.0
+    return spend.mechanism, spend.unit, spend.relation, spend.delta
+
+
 def empty(n_ue: int) -> State:
     """Nobody has spent anything."""
-    return {"n_ue": n_ue, "mu2": {}}
+    return {"n_ue": n_ue, "total": {}}
 
 
-def book(state: State, spends: list[Spend]) -> State:
-    """The ledger after these spends: mu^2 = sum (sensitivity / std)^2 per UE, all rows of a UE composed."""
-    mu2 = {key: value.copy() for key, value in state["mu2"].items()}
+def book(state: State, spends: list[AnySpend]) -> State:
+    """The ledger after these spends: per account and UE a sum over all rows that it sent.
+
+    Gaussian draws add (sensitivity / std)^2; moved locations add their epsilon per metre.
+    """
+    total = {key: value.copy() for key, value in state["total"].items()}
     for spend in spends:
-        key = f"{spend.mechanism}|{spend.unit}|{spend.relation}|{spend.delta!r}"
-        account = mu2.setdefault(key, np.zeros(state["n_ue"]))
-        with np.errstate(over="ignore"):  # noise too small to protect anything: inf
-            cost = (spend.sensitivity / spend.std) ** 2
+        mechanism, unit, relation, delta = account(spend)
+        sums = total.setdefault(f"{mechanism}|{unit}|{relation}|{delta!r}", np.zeros(state["n_ue"]))
+        if isinstance(spend, MetricSpend):
+            cost = spend.points * spend.epsilon_per_m
+        else:
+            with np.errstate(over="ignore"):  # noise too small to protect anything: inf
+                cost = (spend.sensitivity / spend.std) ** 2
         everybody = spend.ue < 0
-        np.add.at(account, spend.ue[~everybody], cost[~everybody])
-        account += cost[everybody].sum()
-    return {**state, "mu2": mu2}
+        np.add.at(sums, spend.ue[~everybody], cost[~everybody])
+        sums += cost[everybody].sum()
+    return {**state, "total": total}
 
 
 def statements(state: State) -> list[Statement]:
-    """The exact epsilon of every UE (Gaussian mechanisms, every round taken part in, no amplification)."""
+    """The epsilon of every UE, every round taken part in, no amplification.
+
+    Exact for Gaussian mechanisms; for moved locations the sum, per metre by which all of them are displaced.
+    """
     found = []
-    for key, mu2 in state["mu2"].items():
+    for key, total in state["total"].items():
         mechanism, unit, relation, delta = key.split("|")
-        levels, where = np.unique(mu2, return_inverse=True)  # one root a level, not one a UE
-        epsilon = np.array([epsilon_of(float(delta), float(np.sqrt(v))) for v in levels])[where]
+        epsilon = total
+        if unit != LOCATION:
+            levels, where = np.unique(total, return_inverse=True)  # one root a level, not one a UE
+            epsilon = np.array([epsilon_of(float(delta), float(np.sqrt(v))) for v in levels])[where]
         found.append(Statement(mechanism, unit, relation, float(delta), epsilon))
     return found
