@@ -187,7 +187,8 @@ def _phase(
     promises = [d.promise(parts[f"defense.{d.label}"]) for d in learning.defenses]
     bound = next((p for p in reversed(promises) if p is not None), None)
     payload = Payload(made.n_parameters * BITS_PER_NUMBER, made.n_parameters, bound)
-    channel = setup.uplink.plan(cohort.at_power(power_w), payload).rows(of_row)
+    # who has not come when the next round begins is too late, whatever the uplink's own deadline
+    channel = setup.uplink.plan(cohort.at_power(power_w), payload).within(learning.every_s).rows(of_row)
     facts = replace(facts, channel=channel)
     # g  protect: the devices' half
     for defense in learning.defenses:

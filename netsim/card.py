@@ -22,13 +22,14 @@ def channel_card(setting: WorldSetting, stations: tuple[BaseStation, ...], repla
     """Aspect -> how it is modelled, or `not modelled`. `replayed`: RSRP comes from a trace."""
     radio = setting.radio
     measured = "read from the trace, not modelled"
+    law = f"{'of uplinks only: ' if replayed else ''}{{}}" if stations else "not modelled"
     found = {
         "carrier": f"{radio.carrier_hz / 1e9:g} GHz",
         "base stations": f"{len(stations)}" + (f", {_layout(setting)}" if stations else ""),
-        "path loss": measured if replayed else _words(radio.path_loss),
-        "line of sight": measured if replayed else _words(radio.line_of_sight),
-        "shadowing": measured if replayed else _words(radio.shadowing),
         "RSRP measurement": measured if replayed else f"noise {radio.measurement_noise_db:g} dB, {radio.rsrp_report}",
+        "path loss": law.format(_words(radio.path_loss)),
+        "line of sight": law.format(_words(radio.line_of_sight)),
+        "shadowing": law.format(_words(radio.shadowing)),
         "serving cell": "the strongest" if radio.handover is None else f"handover ({_fields(radio.handover)})",
         "small-scale fading": _words(radio.fading),
         "uplink": _words(radio.uplink),
@@ -46,7 +47,7 @@ def channel_card(setting: WorldSetting, stations: tuple[BaseStation, ...], repla
 
 def card_lines(card: dict[str, str]) -> list[str]:
     """The card as a few lines for a terminal."""
-    short = ("path loss", "line of sight", "shadowing", "small-scale fading")
+    short = ("RSRP measurement", "path loss", "line of sight", "shadowing", "small-scale fading")
     return [
         f"radio: {card['carrier']}, base stations {card['base stations']}; uplink {card['uplink']}",
         "       " + "; ".join(f"{k} {card[k]}" for k in short),

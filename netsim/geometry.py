@@ -49,6 +49,15 @@ class Area:
         inside = (position_m >= self.low_m) & (position_m <= self.high_m)
         return np.asarray(inside.all(axis=-1))
 
+    def grown(self, by_m: float) -> Area:
+        """The area with a margin on every side."""
+        return Area(self.x_min_m - by_m, self.y_min_m - by_m, self.x_max_m + by_m, self.y_max_m + by_m)
+
+    def farthest_m(self, points_m: FloatArray) -> FloatArray:
+        """Distance from points (n, 2) to the corner of the area that is farthest from each (n,)."""
+        reach = np.maximum(np.abs(points_m - self.low_m), np.abs(points_m - self.high_m))
+        return np.asarray(np.linalg.norm(reach, axis=1))
+
     def sample(self, unit: FloatArray) -> FloatArray:
         """Map uniform numbers (..., 2) in (0, 1) onto the area."""
         return np.asarray(self.low_m + unit * self.side_m)

@@ -25,11 +25,11 @@ from netsim.stations import LAYOUTS, BaseStation, Layout
 class Ues(Part):
     """The phones."""
 
-    count: int = Field(default=1, ge=1, le=10_000_000)
+    count: int = Field(default=1, ge=1, le=1_000_000)
     """how many; a replayed trace brings its own number"""
     mobility: Annotated[Mobility, MOBILITIES]
     """how they move"""
-    measure_every_s: float | None = Field(default=None, gt=0)
+    measure_every_s: float | None = Field(default=None, ge=1e-3, le=1e10)
     """time between measurements; none: as the mobility model has it (a diary, a trace)"""
     height_m: float = Field(default=1.5, ge=0, le=500)
     """antenna height above ground"""
@@ -86,7 +86,7 @@ class WorldSetting(Part):
     """calendar date of time 0 (local midnight); a replayed trace brings its own"""
     duration_s: float | None = Field(default=None, gt=0, le=1e10)
     """simulated time; none: to the end of the replayed trace"""
-    tick_s: float = Field(default=60.0, gt=0, le=86_400)
+    tick_s: float = Field(default=60.0, ge=1e-3, le=86_400)
     """all UEs move together once a tick; resting UEs do not move at all"""
     city: Annotated[City, CITIES]
     """the place"""

@@ -77,14 +77,17 @@ class Hexagonal(Layout):
         rows = math.ceil(float(area.side_m[1]) / step[1, 1] / 2) + 1
         columns = math.ceil(float(area.side_m[0]) / self.inter_site_m / 2) + 1 + rows
         if (2 * rows + 1) * (2 * columns + 1) > 100 * _MOST:
-            raise BadInput(f"base_stations: inter_site_m {self.inter_site_m:g} fills the area with too many sites")
+            raise BadInput(
+                f"world.base_stations.inter_site_m: {self.inter_site_m:g} m fills the area with far more than {_MOST} "
+                "cells; take a larger distance"
+            )
         j, i = np.meshgrid(np.arange(-rows, rows + 1), np.arange(-columns, columns + 1), indexing="ij")
         sites = area.centre_m + i.reshape(-1, 1) * step[0] + j.reshape(-1, 1) * step[1]
         sites = sites[area.contains(sites)]
         if len(sites) * self.sectors > _MOST:
             raise BadInput(
-                f"base_stations: inter_site_m {self.inter_site_m:g} makes {len(sites) * self.sectors} cells, at most "
-                f"{_MOST} are possible; take a larger distance"
+                f"world.base_stations.inter_site_m: {self.inter_site_m:g} m makes {len(sites) * self.sectors} cells, "
+                f"at most {_MOST} are possible; take a larger distance"
             )
         return tuple(self._cell(k, site, s) for k, site in enumerate(sites) for s in range(self.sectors))
 
@@ -102,7 +105,8 @@ class CellFile(Layout):
     """Cells of a CSV with OpenCelliD's columns (radio, mcc, net, area, cell, lon, lat, ...).
 
     Longitude and latitude are projected onto the local plane; without a replayed trace give the plane's origin.
-    Cells outside the area are left out. The file says nothing of heights and powers: all cells share them.
+    Cells further than `margin_m` outside of the area are left out. The file says nothing of heights and powers: all
+    cells share them.
     """
 
     kind: Literal["cell-file"] = "cell-file"
@@ -119,10 +123,14 @@ class CellFile(Layout):
     power_dbm: float = Field(default=15.0, ge=-30, le=70)
     """reference-signal power of every cell"""
 
+    margin_m: float = Field(default=1000.0, ge=0, le=1e5)
+    """how far outside of the area a cell may stand and still be heard"""
+
     reference: ClassVar[str] = "OpenCelliD database format, wiki.opencellid.org"
     example: ClassVar[dict[str, Any]] = {"kind": "cell-file", "file": "cells.csv"}
 
     def stations(self, area: Area, origin: Origin | None) -> tuple[BaseStation, ...]:
+        names, lon, lat = _read_cells(Path(self.file), self.radio)
         if self.origin_lat is not None and self.origin_lon is not None:
             origin = Origin(self.origin_lat, self.origin_lon)
         if origin is None:
@@ -130,13 +138,12 @@ class CellFile(Layout):
                 f"{self.file}: where is the plane's origin? give base_stations.origin_lat and origin_lon "
                 "(a replayed trace with longitudes brings its own)"
             )
-        names, lon, lat = _read_cells(Path(self.file), self.radio)
         at = _project(np.array(lon), np.array(lat), origin)
-        inside = np.flatnonzero(area.contains(at))
+        inside = np.flatnonzero(area.grown(self.margin_m).contains(at))
         if not 0 < len(inside) <= _MOST:
             raise BadInput(
-                f"{self.file}: {len(inside)} of its {len(names)} cells lie in the area (1 to {_MOST} are usable); "
-                "check the file's region and the origin"
+                f"{self.file}: {len(inside)} of its {len(names)} cells lie within {self.margin_m:g} m of the area "
+                f"(1 to {_MOST} are usable); check the file's region, the origin and margin_m"
             )
         return tuple(
             BaseStation(
@@ -179,11 +186,13 @@ def _read_cells(path: Path, radio: str | None) -> tuple[list[str], list[float], 
 
 def _cells(path: Path, rows: csv.DictReader[str], radio: str | None) -> tuple[list[str], list[float], list[float]]:
     wanted = ("radio", "mcc", "net", "area", "cell", "lon", "lat")
-    missing = [c for c in wanted if c not in (rows.fieldnames or [])]
+    if not rows.fieldnames:
+        raise BadInput(f"{path}: the file is empty; give a CSV with OpenCelliD's columns")
+    missing = [c for c in wanted if c not in rows.fieldnames]
     if missing:
         raise BadInput(
             f"{path}:1: no column {missing[0]!r}; OpenCelliD files start with radio,mcc,net,area,cell,unit,lon,lat; "
-            f"here: {', '.join(rows.fieldnames or [])[:100]}"
+            f"here: {', '.join(rows.fieldnames)[:100]}"
         )
     names: dict[str, None] = {}
     lon, lat = [], []
@@ -205,5 +214,7 @@ def _degrees(path: Path, line: int, name: str, text: str | None, limit: float) -
     except ValueError:
         value = math.nan
     if not abs(value) <= limit:
-        raise BadInput(f"{path}:{line}: {name} {text!r} must be a number from -{limit:g} to {limit:g}")
+        raise BadInput(
+            f"{path}:{line}: {name} {text!r} must be a number from -{limit:g} to {limit:g}; mend the row or cut it out"
+        )
     return value

@@ -13,6 +13,7 @@ import simpy
 
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
@@ -29,6 +30,7 @@ from netsim.stations import BaseStation, Origin, default_layout
 from netsim.traces.trace import Trace
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
+_FARTHEST_OUTSIDE_M = 100e3  # a base station outside of the area
 MAX_CELLS = 4096  # so that a UE and a cell make one stable id
 
 
@@ -273,7 +275,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         measure_every_s=setting.ues.measure_every_s,
         noise_db=setting.radio.measurement_noise_db,
         fading=setting.radio.fading,
-        warnings=_warnings(stations, buildings),
+        warnings=(*_warnings(stations, buildings), *_reach(setting, stations, area)),
         measure=setting.ues.measure,
         quantised=setting.radio.rsrp_report == "quantised",
         handover=setting.radio.handover,
@@ -339,6 +341,27 @@ def _budget(
         sight=sight,
         shadow=radio.shadowing.field(area, len(stations), streams.at("radio.shadowing")),
         nlos_factor=radio.shadowing.nlos_factor,
+    )
+
+
+def _reach(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area) -> tuple[str, ...]:
+    """Whether links are longer than the path loss law was published for; raises BadInput for a slip of the pen."""
+    if not stations:
+        return ()
+    away_m = area.farthest_m(np.array([b.at_m for b in stations]))
+    most_m = float(np.linalg.norm(area.side_m)) + _FARTHEST_OUTSIDE_M
+    far = int(np.argmax(away_m))
+    if away_m[far] > most_m:
+        raise BadInput(
+            f"world.base_stations[{far}].at_m: {stations[far].name} stands {away_m[far] / 1e3:g} km from the far "
+            f"corner of the area, at most {most_m / 1e3:g} km make sense; give metres in the plane of the area"
+        )
+    law = setting.radio.path_loss
+    if away_m[far] <= law.longest_m:
+        return ()
+    return (
+        f"path loss {law.kind_name()} was published for links of up to {law.longest_m:g} m; those of "
+        f"{stations[far].name} reach {away_m[far]:.0f} m and are extrapolated",
     )
 
 

@@ -102,6 +102,7 @@ def _run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
     if seed:
         command.add_argument("--seed", type=int, help="replace the scenario's seed")
     _sets(command)
+    command.add_argument("--replace", action="store_true", help="replace the finished run of another study in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
 
 
@@ -170,7 +171,7 @@ def _command_line() -> str:
     return shlex.join(["netsim", *sys.argv[1:]])
 
 
-def _play(source: str, overrides: dict[str, Any], out: Path, quiet: bool, title: str) -> dict[str, Any]:
+def _play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Namespace, title: str) -> dict[str, Any]:
     """Load, run with progress, print what a person reads first."""
     from netsim.card import card_lines
     from scenarios.folder import MANIFEST, read_json
@@ -180,9 +181,12 @@ def _play(source: str, overrides: dict[str, Any], out: Path, quiet: bool, title:
     from scenarios.study import load
 
     study = load(source, overrides)
-    meter = Meter(title, quiet)
+    meter = Meter(title, args.quiet)
     try:
-        summary = run(study, out, meter, _command_line())
+        summary = run(study, out, meter, _command_line(), args.replace)
+    except BadInput as error:  # what only shows when the world is built names its key, and we the file
+        built = ("world.", "learning.")
+        raise BadInput(*(f"{source}: {x}" if x.startswith(built) else x for x in error.lines)) from None
     finally:
         meter.end()
     print(f"{title} (seed {study.seed}): {study.title}")
@@ -203,7 +207,7 @@ def _run(args: argparse.Namespace) -> None:
     name = Path(args.scenario).with_suffix("").name if Path(args.scenario).suffix else args.scenario
     seed = load(args.scenario, overrides).seed
     out = _out(args, Path("runs") / name / str(seed))
-    _play(args.scenario, overrides, out, args.quiet, name)
+    _play(args.scenario, overrides, out, args, name)
     print(f"  records in {out}, page in {report(out)}")
 
 
@@ -230,7 +234,7 @@ def _replay(args: argparse.Namespace) -> None:
     out = _out(args, Path("runs") / "replay" / "-".join(p for p in parts if p))
     for features in ("dataset", "public"):
         both = {**overrides, "learning.learner.features": features}
-        _play(args.scenario, both, out / f"features-{features}", args.quiet, f"features {features}")
+        _play(args.scenario, both, out / f"features-{features}", args, f"features {features}")
         report(out / f"features-{features}")
     print(f"  records in {out}, page in {report(out)}")
 
@@ -258,7 +262,7 @@ def _sweep(args: argparse.Namespace) -> None:
                 flush=True,
             )
 
-    table = sweep(args.scenario, study, out, args.jobs, overrides, tell)
+    table = sweep(args.scenario, study, out, args.jobs, overrides, tell, args.replace)
     print(f"  all runs in {table}, page in {report(out)}")
 
 

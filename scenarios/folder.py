@@ -31,16 +31,31 @@ MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.y
 LOCK = ".writing"
 
 
-def prepare(folder: Path) -> None:
-    """Create a run folder; an earlier run there is replaced, anything else is left alone and refused."""
+def prepare(folder: Path, study: str, replace: bool) -> None:
+    """Create a run folder. An earlier run of the same study (its text) is replaced, and so is an unfinished one.
+
+    The finished run of another study is only replaced when asked, anything else is left alone and refused.
+    """
     try:
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"{folder}: is a file; give --out another name")
         if folder.is_dir() and any(p.name != LOCK for p in folder.iterdir()) and not _is_run(folder):
             raise BadInput(f"{folder}: exists and holds something that is not a run; give --out an empty or new folder")
+        if not replace and _is_run(folder) and (folder / SUMMARY).exists() and _text(folder / STUDY) != study:
+            raise BadInput(
+                f"{folder}: holds the finished run of another study, seed or program version; add --replace, "
+                "or give --out another folder"
+            )
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"{folder}: cannot be created ({error.strerror}); give --out another place") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
 
 
 def _is_run(folder: Path) -> bool:

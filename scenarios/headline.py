@@ -19,13 +19,15 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
     if get("updates.non_finite"):
         lines.append(
             f"WARNING: {get('updates.non_finite')} of {get('updates.sent')} updates overflowed on the device and were "
-            "replaced by zero; take a smaller step_size"
+            "replaced by zero; take a smaller step_size, or less noise"
         )
+    if get("updates.sent") and get("updates.decoded_percent") == 0:
+        lines.append("WARNING: no update was ever decoded: the model was not trained, and no attack heard anything")
     if get("uplink.sinr_db.median") is not None:
         lines.append(
             f"uplink: SINR {_text(get('uplink.sinr_db.median'))} dB, turn {_text(get('uplink.delay_s.median'))} s "
             f"(medians), {_text(get('updates.late_percent'))} % late, {_text(get('uplink.energy_j'))} J in all, "
-            f"{get('uplink.handovers')} handovers"
+            + ("handover not modelled" if get("uplink.handovers") is None else f"{get('uplink.handovers')} handovers")
         )
     for name in attacks(summary):
         lines.append(_attack(summary, name))
@@ -73,8 +75,10 @@ def _attack(summary: Mapping[str, Any], name: str) -> str:
 def _useful(summary: Mapping[str, Any]) -> str:
     """What the utility figure is worth."""
     rmse, constant = summary.get("utility.rmse_db"), summary.get("utility.constant_rmse_db")
-    if rmse is None or constant is None:
+    if constant is None:
         return "not measured (nothing was held out)"
+    if rmse is None:
+        return "NOT useful: the model is not finite"
     if not summary.get("utility.useful"):
         return "NOT useful: privacy figures of such a model mean little"
     return "better than a constant" if rmse < constant else "hardly useful, no better than a constant"

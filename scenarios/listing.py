@@ -26,6 +26,7 @@ UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is no
     "_dbi": "dBi",
     "_rad": "radians",
     "_db": "dB",
+    "_per_hz": "bit/s/Hz",
     "_hz": "hertz",
     "_m": "metres",
     "_s": "seconds",

@@ -230,7 +230,7 @@ def _remedy(annotation: Any, value: Any) -> str:
     if isinstance(value, str):
         return _remedy_for_word(types, value)
     if int in types and isinstance(value, float) and value.is_integer():
-        return f"write {value:.0f}"
+        return f"write {value:.0f}" if abs(value) < 2**53 else "write a whole number"
     return f"write '{flow(value)}' with quotes" if str in types and type(value) in (int, float) else ""
 
 

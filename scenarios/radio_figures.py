@@ -122,7 +122,9 @@ def service(run: Run) -> Panel:
         "Each UE's turn lasts from the server's request to its last bit. Energy is that of all uplinks and of all "
         "training of the round. The band of the SINR spans its quartiles over UEs."
     )
-    if not moves:
+    if part(run.study, "world", "radio").get("handover") is None:
+        caption += " Handover is not modelled: every UE hears its strongest cell."
+    elif not moves:
         caption += " No UE was handed over from one base station to another."
     return Panel(key, title, why + "Only handovers are drawn." if idle else caption, figure)
 

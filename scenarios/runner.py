@@ -31,6 +31,8 @@ from scenarios.study import SCHEMA_VERSION, Study
 from scenarios.summary import summarise
 
 MOST_ROUNDS = 1_000_000
+MOST_TICKS = 1e8
+MOST_SAMPLES = 5e7  # measurements of a round, which are kept until it ends
 MAP_PLACES = 500  # outdoor places of the radio map
 CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
 
@@ -50,11 +52,14 @@ class Progress:
 Watch = Callable[[Progress], None]
 
 
-def run(study: Study, out: str | Path, watch: Watch | None = None, command: str = "") -> dict[str, Any]:
+def run(
+    study: Study, out: str | Path, watch: Watch | None = None, command: str = "", replace: bool = False
+) -> dict[str, Any]:
     """Run a study into the folder `out`; returns the summary.
 
     An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
-    same bytes; a finished run there is replaced. Everything runs on one thread, so results do not depend on the
+    same bytes; a finished one is played again. The finished run of another study stays, and is refused, unless
+    `replace`. Everything runs on one thread, so results do not depend on the
     number of cores; sweeps use several processes instead.
     """
     began = time.perf_counter()
@@ -63,7 +68,7 @@ def run(study: Study, out: str | Path, watch: Watch | None = None, command: str 
         streams = Streams(study.seed)
         world = build_world(study.world, streams, study.learning.every_s)
         setup = _setup(study, world, streams, folder)
-        prepare(folder)
+        prepare(folder, study_yaml(study), replace)
         with locked(folder):
             _run(study, world, setup, watch, command, began)
     return read_json(folder / SUMMARY)
@@ -196,6 +201,7 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
             f"learning.every_s: {learning.every_s:g} s cuts {world.duration_s:g} s into more than {MOST_ROUNDS:,} "
             "rounds; take longer rounds"
         )
+    _affordable(study, world)
     seen = None
     if learning.learner.wants_dataset_statistics or learning.data.wants_counts:
         seen = _rehearse(study, streams)
@@ -215,6 +221,24 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
         streams=streams,
         recorder=Recorder(folder, TABLES),
     )
+
+
+def _affordable(study: Study, world: World) -> None:
+    """Refuse what would fill the memory, or never end."""
+    ues, every_s = study.world.ues, study.learning.every_s
+    if ues.measure_every_s is not None:
+        samples = min(every_s, world.duration_s) / ues.measure_every_s * len(world.ues)
+        if samples > MOST_SAMPLES:
+            raise BadInput(
+                f"world.ues.measure_every_s: {ues.measure_every_s:g} s makes {samples:.3g} measurements a round, "
+                f"at most {MOST_SAMPLES:g} are possible; measure less often, or take shorter rounds or fewer UEs"
+            )
+    ticks = world.duration_s / world.tick_s
+    if ticks > MOST_TICKS:
+        raise BadInput(
+            f"world.tick_s: {world.tick_s:g} s cuts {world.duration_s:g} s into {ticks:.3g} ticks, at most "
+            f"{MOST_TICKS:g} are possible; take a longer tick"
+        )
 
 
 def _rehearse(study: Study, streams: Streams) -> Observations:

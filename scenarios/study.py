@@ -27,8 +27,25 @@ class Variant(Part):
 
     label: str = Field(min_length=1, max_length=60)
     """what tables and figures call it"""
+    curve: str | None = Field(default=None, min_length=1, max_length=40)
+    """the line it belongs to where privacy is set against utility (a mechanism's name); none: undefended"""
+    strength: float | None = None
+    """its place on that line, which runs in the order of strength"""
     set: dict[str, Any] = Field(default_factory=dict)
     """dotted path: value"""
+
+    @model_validator(mode="after")
+    def _on_a_curve(self) -> Self:
+        if self.strength is not None and not self.mechanism:
+            raise ValueError(f"strength: {self.strength:g} stands on no curve; name the curve, or leave strength out")
+        if self.strength is None and self.mechanism:
+            raise ValueError(f"curve: {self.curve!r} runs in the order of strength; give a strength: NUMBER")
+        return self
+
+    @property
+    def mechanism(self) -> str:
+        """The curve; empty for an undefended variant."""
+        return "" if self.curve in (None, "none") else str(self.curve)
 
 
 class Vary(Part):
@@ -43,6 +60,8 @@ class Vary(Part):
 
     @model_validator(mode="after")
     def _once(self) -> Self:
+        if not (self.seed or self.values or self.variants):
+            raise ValueError("nothing varies: give seed, values or variants, or leave vary out")
         for seed in self.seed:
             if self.seed.count(seed) > 1:
                 raise ValueError(f"seed: {seed} stands {self.seed.count(seed)} times")

@@ -28,7 +28,7 @@ KEYS: dict[str, str] = {
     "uplink.delay_s.median": "median turn from the server's request to the last bit, seconds",
     "uplink.energy_j": "energy of all uplinks and all training, joules",
     "uplink.noise_std.median": "median noise that decoding added to each number of an update",
-    "uplink.handovers": "handovers of all UEs",
+    "uplink.handovers": "handovers of all UEs; null where handover is not modelled (every UE hears its strongest cell)",
     "utility.rmse_db": "error of the final model on all held-out samples, dB",
     "utility.constant_rmse_db": "error of the mean of the training labels, dB",
     "utility.raw_upload_rmse_db": "error of a nearest-neighbour map of raw uploads, dB",
@@ -83,7 +83,9 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
         "updates.late_percent": _share(rounds["late"].sum(), len(updates["ue"])),
         "updates.non_finite": int(rounds["non_finite"].sum()),
     }
-    found |= _uplink(read_table(folder, "links"), rounds, len(read_table(folder, "handovers")["ue"]))
+    modelled = study.world.radio.handover is not None
+    found |= _uplink(read_table(folder, "links"), rounds)
+    found["uplink.handovers"] = len(read_table(folder, "handovers")["ue"]) if modelled else None
     found |= _utility(rounds)
     x0, y0, x1, y1 = manifest["area_m"]
     middle = np.hypot(updates["x_m"] - (x0 + x1) / 2, updates["y_m"] - (y0 + y1) / 2)
@@ -99,13 +101,12 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     return found | _privacy(read_table(folder, "spends"))
 
 
-def _uplink(links: Table, rounds: Table, handovers: int) -> dict[str, Any]:
+def _uplink(links: Table, rounds: Table) -> dict[str, Any]:
     return {
         "uplink.sinr_db.median": _median(links["sinr_db"]),
         "uplink.delay_s.median": _median(links["delay_s"]),
         "uplink.energy_j": float(rounds["energy_j"].sum()),
         "uplink.noise_std.median": _median(links["noise_std"]),
-        "uplink.handovers": handovers,
     }
 
 

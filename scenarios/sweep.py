@@ -25,12 +25,17 @@ RUNS = "runs.csv"
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a sweep: its label, seed, folder name and what it changes in the scenario."""
+    """One run of a sweep: its label, seed, folder name and what it changes in the scenario.
+
+    curve : the line that it belongs to where privacy is set against utility; empty for none. strength : where on it.
+    """
 
     label: str
     seed: int
     folder: str
     overrides: dict[str, Any]
+    curve: str = ""
+    strength: float | None = None
 
 
 def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
@@ -38,15 +43,17 @@ def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
     vary = study.vary
     if vary is None:
         raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
-    variants = [(v.label, v.set) for v in vary.variants] or [("", {})]
+    every = [(v.label, v.set, v.mechanism, v.strength) for v in vary.variants]
+    variants = every or [("", dict[str, Any](), "", None)]
     values = list(product(*([(k, v) for v in vs] for k, vs in vary.values.items())))
     found = []
-    for (label, changes), chosen, seed in product(variants, values, vary.seed or (study.seed,)):
-        parts = [label] if label else []
-        parts += [f"{key.rsplit('.', 1)[-1]}={flow(value)}" for key, value in chosen]
-        name = ", ".join(parts) or "as written"
+    for (label, changes, mechanism, strength), chosen, seed in product(variants, values, vary.seed or (study.seed,)):
+        parts = [f"{key.rsplit('.', 1)[-1]}={flow(value)}" for key, value in chosen]
+        name = ", ".join([label, *parts] if label else parts) or "as written"
         folder = f"{_slug(name)}/seed-{seed}"
-        found.append(Point(name, seed, folder, {**overrides, **changes, **dict(chosen), "seed": seed, "vary": None}))
+        changed = {**overrides, **changes, **dict(chosen), "seed": seed, "vary": None}
+        curve = ", ".join([mechanism, *parts]) if mechanism else ""
+        found.append(Point(name, seed, folder, changed, curve, strength))
     folders = [p.folder for p in found]
     for point in found:
         if folders.count(point.folder) > 1:
@@ -72,6 +79,7 @@ def sweep(
     jobs: int,
     overrides: dict[str, Any],
     tell: Callable[[int, int, Point, dict[str, Any]], None],
+    replace: bool = False,
 ) -> Path:
     """Run every point (`jobs` processes), skipping those already there; returns the path of runs.csv.
 
@@ -91,23 +99,23 @@ def sweep(
             open_.append(i)
         else:
             summaries[i] = done
-    for i, summary in _play(source, out, todo, open_, jobs):
+    for i, summary in _play(source, out, todo, open_, jobs, replace):
         summaries[i] = summary
         tell(len(summaries), len(todo), todo[i], summary)
     _table(out, study, todo, summaries)
     return out / RUNS
 
 
-def _play(source: str | Path, out: Path, todo: list[Point], open_: list[int], jobs: int) -> Any:
+def _play(source: str | Path, out: Path, todo: list[Point], open_: list[int], jobs: int, replace: bool) -> Any:
     """Index and summary of each open point as it finishes."""
     if jobs <= 1 or len(open_) <= 1:
         for i in open_:
-            yield i, _one(str(source), todo[i].overrides, str(out / todo[i].folder))
+            yield i, _one(str(source), todo[i].overrides, str(out / todo[i].folder), replace)
         return
     pool = ProcessPoolExecutor(min(jobs, len(open_)), mp_context=get_context("spawn"))
     try:
         futures: dict[Future[dict[str, Any]], int] = {
-            pool.submit(_one, str(source), todo[i].overrides, str(out / todo[i].folder)): i for i in open_
+            pool.submit(_one, str(source), todo[i].overrides, str(out / todo[i].folder), replace): i for i in open_
         }
         for future in as_completed(futures):
             yield futures[future], future.result()
@@ -115,11 +123,11 @@ def _play(source: str | Path, out: Path, todo: list[Point], open_: list[int], jo
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _one(source: str, overrides: dict[str, Any], folder: str) -> dict[str, Any]:
+def _one(source: str, overrides: dict[str, Any], folder: str, replace: bool) -> dict[str, Any]:
     """One run, in whichever process."""
     from scenarios.runner import run
 
-    return run(load(source, overrides), folder, command="netsim sweep")
+    return run(load(source, overrides), folder, command="netsim sweep", replace=replace)
 
 
 def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
@@ -134,16 +142,18 @@ def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
 
 
 def _table(out: Path, study: Study, todo: list[Point], summaries: dict[int, dict[str, Any]]) -> None:
-    """runs.csv: folder, label, seed, the varied values, every summary key."""
+    """runs.csv: folder, label, seed, curve and strength where there are curves, the varied values, every key."""
     varied = list(dict.fromkeys(k for p in todo for k in p.overrides if k not in ("seed", "vary")))
     keys = list(dict.fromkeys(k for s in summaries.values() for k in s))
+    curved = any(p.curve for p in todo)
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["folder", "label", "seed", *varied, *keys])
+    writer.writerow(["folder", "label", "seed", *(["curve", "strength"] if curved else []), *varied, *keys])
     for i, point in enumerate(todo):
         values = [flow(point.overrides[k]) if k in point.overrides else "" for k in varied]
         figures = [cell_text(summaries[i].get(k)) for k in keys]
-        writer.writerow([point.folder, point.label, point.seed, *values, *figures])
+        placed = [point.curve, cell_text(point.strength)] if curved else []
+        writer.writerow([point.folder, point.label, point.seed, *placed, *values, *figures])
     write_text(out / RUNS, text.getvalue())
 
 

@@ -63,7 +63,7 @@ class Run:
     def replayed(self) -> bool:
         """Whether a trace replaced the radio: then its RSRP is of no base station that was placed."""
         card, serving = part(self.manifest, "channel_card"), self.tables["links"]["base_station"]
-        from_trace = str(card.get("path loss")).startswith("read from the trace")
+        from_trace = str(card.get("RSRP measurement")).startswith("read from the trace")
         return from_trace or (len(serving) > 0 and not any(serving))
 
     def rows(self, table: str, column: str = "", value: str = "") -> Table:

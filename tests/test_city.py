@@ -241,7 +241,7 @@ class TestGround:
         assert np.array_equal(open_m, AREA.sample(rng.uniform("place", np.arange(5), (2,))))
 
     def test_a_full_city_is_refused(self):
-        with pytest.raises(BadInput, match="leave some room"):
+        with pytest.raises(BadInput, match="leave room"):
             city((box(-1, -1, 101, 101), 9.0)).outdoor(AREA, Streams(0).at("x"), "x", np.arange(2))
 
     def test_every_building_has_a_height(self):
@@ -449,7 +449,7 @@ class TestFootprints:
     def test_files_that_cannot_be_read(self, tmp_path):
         with pytest.raises(BadInput, match="no such file"):
             Footprints(file=str(tmp_path / "none.geojson")).area(None)
-        with pytest.raises(BadInput, match="no such file"):
+        with pytest.raises(BadInput, match="is a folder"):
             Footprints(file=str(tmp_path)).area(None)
         binary = tmp_path / "binary.geojson"
         binary.write_bytes(b"\xff\xfe\x00")

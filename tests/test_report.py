@@ -280,7 +280,7 @@ def test_uplink_is_drawn_round_by_round(streets, campus, tmp_path):
 def test_a_trace_that_replaced_the_radio_has_none_to_draw(streets, tmp_path):
     folder = Path(shutil.copytree(streets, tmp_path / "streets"))
     manifest = json.loads((folder / "manifest.json").read_text())
-    replayed = manifest["channel_card"] | {"path loss": "read from the trace, not modelled"}
+    replayed = manifest["channel_card"] | {"RSRP measurement": "read from the trace, not modelled"}
     change_json(folder / "manifest.json", channel_card=replayed)
     page = text_of(folder)
     assert "radio" not in figures(page)

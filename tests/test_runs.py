@@ -209,3 +209,28 @@ def test_linear_algebra_gets_its_threads_back(tiny, tmp_path):
     run(tiny(), tmp_path / "r")
     assert torch.get_num_threads() == before
     assert run_module.CHECKPOINT_EVERY_S > 0
+
+
+def test_a_finished_run_of_another_study_stays_unless_asked(tiny, tmp_path):
+    folder = tmp_path / "r"
+    run(tiny(), folder)
+    before = tables(folder)
+    run(tiny(), folder)  # the same again is welcome
+    with pytest.raises(BadInput, match=r"another study.*--replace"):
+        run(tiny({"seed": 9}), folder)
+    assert tables(folder) == before
+    run(tiny({"seed": 9}), folder, replace=True)
+    assert tables(folder) != before
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"world.ues.measure_every_s": 1e-3, "world.ues.count": 100_000}, "measurements a round"),
+        ({"world.tick_s": 1e-3, "world.duration_s": 1e6}, "ticks"),
+    ],
+)
+def test_what_would_never_end_is_refused_before_anything_is_written(changes, words, tiny, tmp_path):
+    with pytest.raises(BadInput, match=words):
+        run(tiny(changes), tmp_path / "r")
+    assert not (tmp_path / "r").exists()

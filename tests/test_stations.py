@@ -65,6 +65,10 @@ class TestCellFile:
         assert [b.name for b in found] == ["LTE-262-1-77-1001", "GSM-262-1-77-1002"]
         np.testing.assert_allclose(found[0].at_m, (0.0, 0.0), atol=1e-6)
         np.testing.assert_allclose(found[1].at_m, (372.0, 222.4), rtol=0.01)
+        beside = Area(1000.0, 1000.0, 2000.0, 2000.0)  # 628 and 972 m outside: still heard, unless told otherwise
+        assert len(layout.model_copy(update={"margin_m": 1100.0}).stations(beside, Origin(48.14, 11.58))) == 2
+        with pytest.raises(BadInput, match="of the area"):
+            layout.model_copy(update={"margin_m": 0.0}).stations(beside, Origin(48.14, 11.58))
         only = layout.model_copy(update={"radio": "GSM"}).stations(area, Origin(48.14, 11.58))
         assert [b.name for b in only] == ["GSM-262-1-77-1002"]
 
@@ -74,8 +78,9 @@ class TestCellFile:
             ([], HEADER, "0 of its 0 cells"),
             ([["LTE", 1, 1, 1, 1, 0, "east", 48, 1, 1]], HEADER, "lon 'east'"),
             ([["LTE", 1, 1, 1, 1, 0, 11, 95, 1, 1]], HEADER, "lat '95'"),
-            ([["LTE", 1, 1, 1, 1, 0, 100, 10, 1, 1]], HEADER, "lie in the area"),
+            ([["LTE", 1, 1, 1, 1, 0, 100, 10, 1, 1]], HEADER, "of the area"),
             ([], ["radio", "lon"], "no column 'mcc'"),
+            ([], [], "empty"),
         ],
     )
     def test_bad_files_get_one_line(self, rows, header, words, tmp_path):
@@ -136,7 +141,9 @@ def test_the_card_says_what_is_and_what_is_not_modelled(tiny):
     card = channel_card(noma.world, noma.world.listed_stations, replayed=False)
     assert "sic_residual 0.2" in card["uplink"] and "290" not in card["noise"] and "Doppler" in card["not modelled"]
     replayed = channel_card(noma.world, (), replayed=True)
-    assert "trace" in replayed["path loss"]
+    assert "trace" in replayed["RSRP measurement"] and replayed["path loss"] == "not modelled"
+    carried = channel_card(noma.world, noma.world.listed_stations, replayed=True)
+    assert carried["path loss"].startswith("of uplinks only: log-distance")
 
 
 def test_noisy_decoding_without_a_bound_is_refused(tiny):
@@ -160,3 +167,28 @@ def test_quantised_reports_and_measuring_every_cell(tiny):
     np.testing.assert_array_equal(whole.rsrp_dbm, np.floor(exact.rsrp_dbm))
     both = seen({"world.ues.measure": "all"})
     assert len(both) == 2 * len(exact) and set(both.cell) == {0, 1}
+
+
+def test_a_base_station_far_outside_is_refused_and_a_long_link_is_named(tiny):
+    from netsim.rng import Streams
+    from netsim.world import build_world
+
+    def built(at_m, **radio):
+        one = [{"name": "a", "at_m": at_m, "height_m": 25}]
+        changes = {"world.base_stations": one} | {f"world.radio.{k}": v for k, v in radio.items()}
+        return build_world(tiny(changes).world, Streams(0), 60.0)
+
+    with pytest.raises(BadInput, match=r"base_stations\[0\].at_m: a stands"):
+        built([-1e9, 1.0])
+    uma = {"path_loss": {"kind": "uma"}}
+    assert built([0.0, 0.0], **uma).warnings == ()
+    (warning,) = built([-6000.0, 0.0], **uma).warnings
+    assert "5000 m" in warning and "extrapolated" in warning
+    assert built([-6000.0, 0.0]).warnings == ()  # log-distance holds anywhere
+
+
+def test_an_empty_vary_and_powers_the_wrong_way_round_are_refused(tiny):
+    with pytest.raises(BadInput, match="nothing varies"):
+        tiny({"vary": {}})
+    with pytest.raises(BadInput, match="total_min_w 5"):
+        tiny({"power": {"kind": "average", "total_min_w": 5, "total_max_w": 1}})

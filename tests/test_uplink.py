@@ -168,6 +168,15 @@ def test_the_deadline_judges_downlink_training_and_uplink():
         assert channel.decoded[0] == heard and channel.late[0] != heard
 
 
+def test_a_turn_that_outlasts_its_round_is_late():
+    c = cohort([[3.0], [1.0]], 1.0)
+    channel = Noma(interference="none", noise_w=1.0, bandwidth_hz=1e6, decoding="error-free").plan(c, payload(1e6))
+    assert channel.decoded.all() and not channel.late.any()
+    short = channel.within(float(channel.delay_s.mean()))
+    np.testing.assert_array_equal(short.decoded, [True, False])
+    np.testing.assert_array_equal(short.late, [False, True])
+
+
 def test_selection_by_symbol_error_rate_keeps_the_best_when_nobody_passes():
     c = cohort([[10.0], [6.0], [1.0]], 1.0)
     uplink = Noma(interference="none", noise_w=1.0, max_ser=1e-2, decoding="error-free")

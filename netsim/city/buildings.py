@@ -105,7 +105,10 @@ class Buildings:
                 return position_m
             position_m[left] = area.sample(rng.uniform(what, owner[left], (2,), item=draw))
             left = left[self.inside(position_m[left])]
-        raise BadInput(f"city: {_DRAWS} random places were all indoors; leave some room between the buildings")
+        raise BadInput(
+            f"world.city: {_DRAWS} random places were all indoors; leave room between the buildings, or around them "
+            "(margin_m of footprints)"
+        )
 
     def _blocked(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
         """Links (k,) between points (k, 3), in the order of `_in_order`."""

@@ -15,6 +15,7 @@ from netsim.units import FloatArray, IntArray
 
 Plane = Literal["auto", "local-metres", "lonlat"]
 
+_HIGHEST_M = 1e4
 _LARGEST_FILE_MB = 50
 _FURTHEST_M = 1e6  # of a coordinate from the origin
 _WIDEST_M = 1e5  # no city is wider
@@ -124,6 +125,8 @@ def _short(value: Any) -> str:
 def _text(file: str) -> str:
     """What stands in a file that is not too large."""
     path = Path(file)
+    if path.is_dir():
+        raise BadInput(f"{file}: is a folder; give the path of a GeoJSON file")
     if not path.is_file():
         raise BadInput(f"{file}: no such file; give the path of a GeoJSON file")
     try:
@@ -169,8 +172,8 @@ def _height_m(feature: Any, key: str, default_m: float | None, refuse: _Refusal)
         if default_m is None:
             refuse(f"properties.{key}: it has no height", "give one in m, or set default_height_m")
         return default_m
-    if type(height) not in (int, float) or not 0 <= height < float("inf"):
-        refuse(f"properties.{key}: {_short(height)} is not a height", "give a finite number of metres, at least 0")
+    if type(height) not in (int, float) or not 0 <= height <= _HIGHEST_M:
+        refuse(f"properties.{key}: {_short(height)} is not a height", f"give metres from 0 to {_HIGHEST_M:g}")
     return float(height)
 
 

@@ -10,6 +10,8 @@ from netsim.city.base import City
 from netsim.errors import BadInput
 from netsim.geometry import Area
 
+_LEAST_M = 1.0  # longer side of a trace's area
+
 
 class OpenField(City):
     """An empty rectangle from (0, 0) to (width_m, height_m).
@@ -44,6 +46,11 @@ class OpenField(City):
             return Area(0.0, 0.0, self.width_m, self.height_m)
         if trace_area is None:
             raise BadInput("world.city: open-field has no size; give width_m and height_m")
+        if max(trace_area.side_m) < _LEAST_M:
+            raise BadInput(
+                f"world.city: the trace covers {trace_area.side_m[0]:g} x {trace_area.side_m[1]:g} m: everybody knows "
+                "such a place, nothing is left to find out; take a trace that moves, or give width_m and height_m"
+            )
         grow = self.margin * trace_area.side_m
         low, high = trace_area.low_m - grow, trace_area.high_m + grow
         return Area(float(low[0]), float(low[1]), float(high[0]), float(high[1]))

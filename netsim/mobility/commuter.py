@@ -201,8 +201,8 @@ class Commuter(Mobility):
     def _all_places(self, ue: IntArray, ground: Ground) -> FloatArray:
         """Home, work and third places (n, 2 + n_third, 2) of every UE."""
         rng, area = ground.streams.at("mobility.commuter"), ground.area
-        home = None if self.home_m is None else listed_m(self.home_m, ue, area, "mobility.home_m")
-        work = None if self.work_m is None else listed_m(self.work_m, ue, area, "mobility.work_m")
+        home = None if self.home_m is None else listed_m(self.home_m, ue, area, "world.ues.mobility.home_m")
+        work = None if self.work_m is None else listed_m(self.work_m, ue, area, "world.ues.mobility.work_m")
         if home is None:
             home = drawn_m(rng, "home", ue, area, away_from=work)
         if work is None:
@@ -211,7 +211,7 @@ class Commuter(Mobility):
             third = inside_m(area, rng.uniform("third", ue, (_THIRD_PLACES, 2)))
         else:
             each = np.arange(len(self.third_places_m))
-            third = listed_m(self.third_places_m, each, area, "mobility.third_places_m")
+            third = listed_m(self.third_places_m, each, area, "world.ues.mobility.third_places_m")
             third = np.broadcast_to(third, (len(ue), *third.shape))
         return np.concatenate([home[:, None], work[:, None], third], axis=1)
 
@@ -222,7 +222,7 @@ class Commuter(Mobility):
         needed_m_s = longest_m / (_PACE_LOW * _LONGEST_WALK_S)
         if needed_m_s > self.walk_speed_m_s:
             raise BadInput(
-                f"mobility.walk_speed_m_s: {self.walk_speed_m_s:g} m/s is too slow for a way of "
+                f"world.ues.mobility.walk_speed_m_s: {self.walk_speed_m_s:g} m/s is too slow for a way of "
                 f"{longest_m:.0f} m between places of one UE; give at least {needed_m_s:.2f} (a car: 8), "
                 "or nearer places"
             )

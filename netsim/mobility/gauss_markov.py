@@ -50,7 +50,7 @@ class GaussMarkov(Mobility):
     """standard deviation of the direction around a UE's mean direction, rad"""
     memory: float = Field(default=0.85, ge=0, le=1)
     """correlation of speed and direction from one step to the next"""
-    step_s: float = Field(default=10.0, gt=0, le=86_400)
+    step_s: float = Field(default=10.0, ge=1e-3, le=86_400)
     """time between changes of speed and direction, s"""
 
     def start(self, ue: IntArray, ground: Ground) -> State:
@@ -61,7 +61,7 @@ class GaussMarkov(Mobility):
         """
         if not (ground.area.side_m > 0).all():
             width, height = ground.area.side_m
-            raise BadInput(f"mobility: area of {width:g} x {height:g} m has no room to walk; enlarge it")
+            raise BadInput(f"world.ues.mobility: area of {width:g} x {height:g} m has no room to walk; enlarge it")
         rng = _stream(ground)
         position_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
         mean_rad = 2 * np.pi * rng.uniform("mean", ue)

@@ -111,7 +111,7 @@ def _streets(ground: Ground) -> Streets:
     """The streets of the ground, which must cross somewhere."""
     streets = ground.streets
     if streets is None or min(map(len, streets)) < 1 or max(map(len, streets)) < 2:
-        raise BadInput("mobility: manhattan needs streets that cross; take city grid")
+        raise BadInput("world.ues.mobility: manhattan needs streets that cross; take city grid")
     return streets
 
 

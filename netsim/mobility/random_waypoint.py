@@ -55,7 +55,7 @@ class RandomWaypoint(Legged):
         """
         if not (ground.area.side_m > 0).all():
             width, height = ground.area.side_m
-            raise BadInput(f"mobility: area of {width:g} x {height:g} m has no room for a waypoint; enlarge it")
+            raise BadInput(f"world.ues.mobility: area of {width:g} x {height:g} m has no room to walk; enlarge it")
         rng = _stream(ground)
         origin_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
         leg = np.zeros(len(ue), dtype=np.int64)

@@ -26,7 +26,7 @@ class Static(Mobility):
     def start(self, ue: IntArray, ground: Ground) -> State:
         """Positions (n_ue, 2), for good."""
         if self.at_m is not None:
-            return {"position_m": listed_m(self.at_m, ue, ground.area, "mobility.at_m")}
+            return {"position_m": listed_m(self.at_m, ue, ground.area, "world.ues.mobility.at_m")}
         rng = ground.streams.at("mobility.static")
         return {"position_m": ground.buildings.outdoor(ground.area, rng, "start", ue)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar, Protocol
 
 from netsim.geometry import Area
@@ -31,6 +32,8 @@ class PathLoss(Part):
 
     kind: str
     needs_sight: ClassVar[bool] = False
+    longest_m: ClassVar[float] = inf
+    """distance up to which the law was published"""
 
     @abstractmethod
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from netsim.part import Part
 from netsim.rng import Rng
@@ -68,6 +68,14 @@ class Average(Power):
     """most power of all UEs together"""
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
     example: ClassVar[dict[str, Any]] = {"kind": "average"}
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.total_min_w > self.total_max_w:
+            raise ValueError(
+                f"total_min_w {self.total_min_w:g} is above total_max_w {self.total_max_w:g}; exchange them"
+            )
+        return self
 
     def power_w(
         self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng

@@ -106,9 +106,9 @@ class Independent(Shadowing):
     example: ClassVar[dict[str, Any]] = {"kind": "iid"}
 
     kind: Literal["iid"] = "iid"
-    std_db: float = Field(default=6.0, ge=0)
+    std_db: float = Field(default=6.0, ge=0, le=100)
     """standard deviation, dB"""
-    nlos_std_db: float | None = Field(default=None, gt=0)
+    nlos_std_db: float | None = Field(default=None, gt=0, le=100)
     """standard deviation without line of sight, dB; none: the same"""
 
     @model_validator(mode="after")
@@ -152,11 +152,11 @@ class Correlated(Shadowing):
     example: ClassVar[dict[str, Any]] = {"kind": "correlated"}
 
     kind: Literal["correlated"] = "correlated"
-    std_db: float = Field(default=6.0, ge=0)
+    std_db: float = Field(default=6.0, ge=0, le=100)
     """standard deviation, dB"""
     decorrelation_m: float = Field(default=50.0, gt=0)
     """distance at which the correlation is 1/e, m"""
-    nlos_std_db: float | None = Field(default=None, gt=0)
+    nlos_std_db: float | None = Field(default=None, gt=0, le=100)
     """standard deviation without line of sight, dB; none: the same"""
     grid_m: float | None = Field(default=None, gt=0)
     """grid spacing, m; none: a tenth of decorrelation_m"""
@@ -184,8 +184,8 @@ class Correlated(Shadowing):
         ny, nx = (int(n) for n in shape)
         if ny * nx * n_bs > _MOST_VALUES:
             raise BadInput(
-                f"shadowing.grid_m: {step_m:g} m makes {n_bs} grids of {nx} x {ny} values, above "
-                f"{_MOST_VALUES:g} in all; give a larger grid_m or a smaller area"
+                f"world.radio.shadowing: a grid of {step_m:g} m makes {n_bs} grids of {nx} x {ny} values, above "
+                f"{_MOST_VALUES:g} in all; give a larger grid_m or decorrelation_m, or a smaller area"
             )
         grid_decorrelation_m = _shortened(self.decorrelation_m, step_m)
         wrap = _WRAP * grid_decorrelation_m / step_m

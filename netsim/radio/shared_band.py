@@ -25,20 +25,20 @@ from netsim.units import FloatArray
 class SharedBand(Uplink):
     """Fields and laws of an uplink over a band that cells share."""
 
-    bandwidth_hz: float = Field(default=20e6, gt=0, le=1e11)
+    bandwidth_hz: float = Field(default=20e6, ge=1.0, le=1e11)
     """band of a cell"""
     noise_figure_db: float = Field(default=6.0, ge=0, le=40)
     """of the base station's receiver"""
-    noise_w: float | None = Field(default=None, gt=0)
+    noise_w: float | None = Field(default=None, gt=0, le=1e6)
     """noise power in the band; none: thermal noise (290 K) times the noise figure"""
     interference: Literal["none", "intra", "all"] = "all"
     """who disturbs whom: nobody, UEs of the same cell, or those of other cells too"""
     decoding: Literal["noisy", "error-free"] = "noisy"
     """noisy: analog, channel noise stays on the decoded update; error-free: digital, what is in time is exact"""
-    norm_bound: float | None = Field(default=None, gt=0)
+    norm_bound: float | None = Field(default=None, gt=0, le=1e12)
     """largest L2 norm of a payload, where no clip promises one (noisy decoding needs it)"""
-    deadline_s: float | None = Field(default=None, gt=0)
-    """longest turn from the server's request to the last bit; later updates are lost; none: no limit"""
+    deadline_s: float | None = Field(default=None, gt=0, le=1e9)
+    """longest turn from the server's request to the last bit; later updates are lost; none: the round itself"""
     max_ser: float | None = Field(default=None, gt=0, lt=0.75)
     """largest symbol error rate of a UE that is selected; none: all are"""
     modulation: Literal["bpsk", "qpsk", "16qam"] = "qpsk"

@@ -88,8 +88,8 @@ class ByProbability(Sight):
             field = Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m).field(area, n_bs, rng)
         except BadInput:  # it names the key of shadowing
             raise BadInput(
-                f"radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for {n_bs} "
-                "base stations in this area; give a larger one, or a smaller area"
+                f"world.radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for "
+                f"{n_bs} base stations in this area; give a larger one, or a smaller area"
             ) from None
 
         from scipy.special import ndtr

@@ -31,15 +31,20 @@ class _Scenario(PathLoss):
     carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 100.0)
     ue_heights_m: ClassVar[tuple[float, float]] = (1.5, 22.5)
     bs_heights_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    longest_m: ClassVar[float] = 5000.0
 
     def check(self, carrier_hz: float, ue_height_m: float, bs_height_m: FloatArray) -> None:
         name = f"radio.path_loss: {self.kind_name()}"
         low, high = self.carrier_ghz
         if not low <= carrier_hz / 1e9 <= high:
-            raise BadInput(f"{name} holds for carriers of {low:g} to {high:g} GHz, got {carrier_hz / 1e9:g} GHz")
+            raise BadInput(
+                f"{name} holds for carriers of {low:g} to {high:g} GHz, got {carrier_hz / 1e9:g} GHz; set carrier_hz"
+            )
         low, high = self.ue_heights_m
         if not low <= ue_height_m <= high:
-            raise BadInput(f"{name} holds for UE heights of {low:g} to {high:g} m, got {ue_height_m:g} m")
+            raise BadInput(
+                f"{name} holds for UE heights of {low:g} to {high:g} m, got {ue_height_m:g} m; set ues.height_m"
+            )
         low, high = self.bs_heights_m
         wrong = bs_height_m[(bs_height_m < low) | (bs_height_m > high)]
         if len(wrong):

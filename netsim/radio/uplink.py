@@ -7,7 +7,7 @@ where updates are known, in `fl.transmit`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -83,6 +83,11 @@ class Channel:
     energy_j: FloatArray
     decoded: BoolArray
     late: BoolArray
+
+    def within(self, limit_s: float) -> Self:
+        """The same, with turns longer than limit_s late."""
+        late = self.late | (self.decoded & (self.delay_s > limit_s))
+        return replace(self, decoded=self.decoded & ~late, late=late)
 
     def rows(self, index: IntArray) -> Self:
         """Entries repeated for the rows that a UE sends."""
