@@ -39,7 +39,8 @@ class Replay(Mobility):
     cell: str | None = None
     """the cell whose rows are replayed; all for every cell; nothing for the busiest"""
     users: Users = "auto"
-    """what a user is: the user column (id), a local day (day), everybody together (all)"""
+    """what a user is: the user column (id), a local day (day), everybody together (all), or drives that
+    follow each other from place to place (chain)"""
     timezone: str = "auto"
     """IANA name; auto takes the offset from the longitude, and UTC for local metres"""
     outlier_sigmas: float | None = Field(default=4.0, gt=0)

@@ -54,7 +54,9 @@ def read_trace(
     format, crs, columns, sample_s : see `read_table`.
     cell : keep the rows of this cell; "all" keeps every cell; None takes the busiest and says so in a note.
     users : who is a user of the trace. "all": one target to which all rows belong; "id": the user column;
-        "day": one user per local day; "auto": "id", unless no id has rows in two rounds of `round_s` seconds.
+        "day": one user per local day; "chain": ids are drives, and those that begin where another ended (within a
+        mile) belong to one user, the rest to `background`; "auto": "id", unless no id has rows in two rounds of
+        `round_s` seconds.
     timezone : IANA name; "auto" is a fixed offset of round(longitude / 15) hours, without daylight saving, and
         UTC for metres of a plane of its own.
     outlier_sigmas : rows further than this many standard deviations from the mean of their cell, in x or in
@@ -90,7 +92,7 @@ def read_trace(
     first_day, midnight_s, zone_name, zone_notes = _calendar(table, rows, timezone, plane.lon_deg)
     moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - midnight_s, plane.xy_m)
     moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
-    names, user, user_notes = name_users(users, table.users, moves.user, moves.time_s, first_day, round_s)
+    names, user, user_notes = name_users(users, table.users, moves.user, moves.time_s, moves.xy_m, first_day, round_s)
     order = by_user_and_time(user, moves.time_s)
     cells, cell_of_row = ((), None) if table.cell is None else renumbered(table.cells, taken(table.cell, rows))
     counts["rows_used"] = len(rows)
@@ -160,8 +162,8 @@ def _resampled(table: Table, moves: Moves, every_s: float | None, gap_s: float) 
 
 
 def _check(path: str | Path, users: str, outlier_sigmas: float | None, round_s: float) -> None:
-    if users not in ("auto", "all", "id", "day"):
-        raise BadInput(f"{path}: users: {users!r} is none of auto, all, id, day; use one of these")
+    if users not in ("auto", "all", "id", "day", "chain"):
+        raise BadInput(f"{path}: users: {users!r} is none of auto, all, id, day, chain; use one of these")
     if outlier_sigmas is not None and not outlier_sigmas > 0:
         raise BadInput(f"{path}: outlier_sigmas: {outlier_sigmas!r} is not above 0; use 4, or none to keep all")
     if not 0 < round_s < np.inf:

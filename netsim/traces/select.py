@@ -16,7 +16,7 @@ from netsim.traces.table import Table
 from netsim.traces.values import epoch_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
-Users = Literal["auto", "all", "id", "day"]
+Users = Literal["auto", "all", "id", "day", "chain"]
 Window = tuple[float | str | None, float | str | None]
 
 
@@ -119,8 +119,52 @@ def rounds_apart(user: Index, time_s: FloatArray, round_s: float) -> bool:
     return bool(np.any(last > first))
 
 
+CHAIN_M = 1609.344  # a mile
+BACKGROUND = "background"
+
+
+def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) -> IntArray:
+    """Chain of each id (n_ids,): 0 for the background, then 1, 2, ... by falling number of rows.
+
+    An id (a file, a drive) goes on with the chain that ended nearest to where it begins, if that is within reach_m
+    and the chain had ended by then: nobody is in two places at once. Ids that nothing precedes or follows are the
+    background.
+    """
+    order = np.lexsort((time_s, ids))
+    edge = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    first, last = order[edge], order[np.append(edge[1:], len(order)) - 1]
+    who = ids[first]
+    chain_of = np.full(int(ids.max()) + 1, -1)
+    ends_s: list[float] = []
+    ends_m: list[FloatArray] = []
+    for k in np.argsort(time_s[first], kind="stable"):
+        begins_m, best = xy_m[first[k]], -1
+        if ends_s:
+            away_m = np.linalg.norm(np.array(ends_m) - begins_m, axis=1)
+            away_m[np.array(ends_s) > time_s[first[k]]] = np.inf
+            best = int(np.argmin(away_m)) if away_m.min() <= reach_m else -1
+        if best < 0:
+            best = len(ends_s)
+            ends_s.append(0.0)
+            ends_m.append(begins_m)
+        ends_s[best], ends_m[best] = time_s[last[k]], xy_m[last[k]]
+        chain_of[who[k]] = best
+    n_ids = np.bincount(chain_of[who], minlength=len(ends_s))
+    n_rows = np.bincount(chain_of[ids], minlength=len(ends_s))
+    real = np.flatnonzero(n_ids > 1)
+    number = np.zeros(len(ends_s), dtype=np.int64)
+    number[real[np.argsort(-n_rows[real], kind="stable")]] = np.arange(1, len(real) + 1)
+    return np.where(chain_of >= 0, number[chain_of], 0)
+
+
 def name_users(
-    users: Users, names: tuple[str, ...], ids: Index, time_s: FloatArray, first_day: date, round_s: float
+    users: Users,
+    names: tuple[str, ...],
+    ids: Index,
+    time_s: FloatArray,
+    xy_m: FloatArray,
+    first_day: date,
+    round_s: float,
 ) -> tuple[tuple[str, ...], IntArray, list[str]]:
     """Names, the user of each row (n,), and notes; `ids` (n,) index `names` of the file."""
     notes = []
@@ -132,6 +176,15 @@ def name_users(
         return *renumbered(names, ids), notes
     if users == "all":
         return ("all",), np.zeros(len(ids), dtype=np.int64), notes
+    if users == "chain":
+        chain = chained(ids, time_s, xy_m, CHAIN_M)
+        labels = (BACKGROUND, *(f"chain{k}" for k in range(1, int(chain.max()) + 1)))
+        n_alone = int((chain[np.unique(ids)] == 0).sum())
+        notes = [
+            f"users: {len(labels) - 1} chains of drives, each beginning within a mile of where the last ended; "
+            f"{n_alone} other drives are one background user"
+        ]
+        return *renumbered(labels, chain[ids]), notes
     days, user = np.unique(time_s // DAY_S, return_inverse=True)
     return tuple(str(first_day + timedelta(days=int(day))) for day in days), user.astype(np.int64), notes
 
