@@ -1,4 +1,4 @@
-"""Measure the program: `python -m benchmarks world [--seconds N] [--sizes small|full]`.
+"""Measure the program: `python -m benchmarks world|attacks [--seconds N] [--sizes small|full]`.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -25,6 +25,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
+from benchmarks import attacks
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -54,6 +55,11 @@ PLANS = {
         ladder=((2, 50), (2, 100)),
         memory=(2, 100),
     ),
+}
+
+BENCHES = {
+    "full": attacks.Bench(100, (256, 128), dlg_ms=40.0, closed_form_ms=0.1),
+    "small": attacks.Bench(4, (16, 8)),
 }
 
 
@@ -88,15 +94,19 @@ def one_core() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
-    parser.add_argument("subject", choices=["world"])
+    parser.add_argument("subject", choices=["world", "attacks"])
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
     chosen = parser.parse_args(arguments)
     one_core()
-    packages = ", ".join(f"{name} {version(name)}" for name in ("netsim-fl", "numpy", "scipy", "simpy"))
+    packages = ", ".join(f"{name} {version(name)}" for name in ("netsim-fl", "numpy", "scipy", "simpy", "torch"))
     print(f"Python {platform.python_version()}, {packages}, {platform.platform()}", file=sys.stderr)
     with threadpool_limits(1):
-        for line in world(PLANS[chosen.sizes], chosen.seconds):
+        if chosen.subject == "world":
+            lines = world(PLANS[chosen.sizes], chosen.seconds)
+        else:
+            lines = attacks.rows(BENCHES[chosen.sizes], chosen.seconds)
+        for line in lines:
             print(json.dumps(line), flush=True)
 
 

@@ -7,12 +7,13 @@ batch centroids so far, and each attack's estimates so far.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from pydantic import Field
 
-from fl.metrics import density_peaks, nearest_m, sliced_w1, sorted_projections
+from fl.metrics import density_peaks, exact_w1, nearest_m, sliced_w1, sorted_projections
 from fl.types import Estimates, Local, State
 from netsim.geometry import Area
 from netsim.mobility.base import Places
@@ -36,6 +37,8 @@ class Leakage(Part):
     """kernel width of the density whose peaks an attacker would name"""
     near_m: float = Field(default=100.0, gt=0)
     """what counts as knowing a place"""
+    target: str = Field(default="all", min_length=1, max_length=200)
+    """whose leakage the summary speaks of: all, most-data (the UE with most measurements), or a UE by name"""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ def _track(state: State, key: str) -> dict[str, Any]:
             "points": np.zeros((0, 2)),
             "sum_m": np.zeros(2),
             "centroids": np.zeros((0, 2)),
+            "guess": {"rounds": 0},
             "attacks": {},
         }
     return dict(state[key])
@@ -92,6 +96,7 @@ def observe(how: Leakage, state: State, now: Now, rng: Rng) -> tuple[State, list
         track = _track(state, key)
         _remember(track, now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]], how.max_points)
         common = _references(how, track, now, int(ue), int(ue) * 4096 + int(model), rng)
+        track["guess"] = common["band"]
         attacks = dict(track["attacks"])
         for label, estimates in now.estimates.items():
             mine = (estimates.ue == ue) & (estimates.model == model)
@@ -102,20 +107,30 @@ def observe(how: Leakage, state: State, now: Now, rng: Rng) -> tuple[State, list
 
 
 def _references(how: Leakage, track: dict[str, Any], now: Now, ue: int, owner: int, rng: Rng) -> dict[str, Any]:
-    """What needs no attack: the floor of perfect centroids, and the band of random guesses with as many rounds."""
-    n = len(track["centroids"])
+    """What needs no attack: the floor of perfect centroids, and the band of random guesses with as many rounds.
+
+    The band costs as much as `guess_draws` attacks and changes slowly: it is drawn anew when the number of rounds has
+    grown by a twentieth.
+    """
+    n, home = len(track["centroids"]), now.places.home_m[ue]
     points = sorted_projections(track["points"], how.directions)
-    unit = rng.uniform("guess", owner, (n, how.guess_draws, 2))[0]  # a prefix of the longer draw of later rounds
-    guess = now.area.sample(unit).transpose(1, 0, 2)  # (draws, n, 2)
-    w1 = sliced_w1(points, np.stack([sorted_projections(g, how.directions) for g in guess]))
-    home = now.places.home_m[ue]
+    band = track["guess"]
+    if n >= 1.05 * band["rounds"]:
+        unit = rng.uniform("guess", owner, (n, how.guess_draws, 2))[0]  # a prefix of the longer draw of later rounds
+        guess = now.area.sample(unit).transpose(1, 0, 2)  # (draws, n, 2)
+        w1 = sliced_w1(points, np.stack([sorted_projections(g, how.directions) for g in guess]))
+        band = {
+            "rounds": n,
+            "guess": float(w1.mean()),
+            "guess_low": float(np.quantile(w1, 0.05)),
+            "guess_high": float(np.quantile(w1, 0.95)),
+            "guess_home": float(np.mean([nearest_m(g, home) for g in guess])),
+        }
     return {
+        **band,
+        "band": band,
         "points": points,
         "floor": float(sliced_w1(points, sorted_projections(track["centroids"], how.directions))),
-        "guess": float(w1.mean()),
-        "guess_low": float(np.quantile(w1, 0.05)),
-        "guess_high": float(np.quantile(w1, 0.95)),
-        "guess_home": float(np.mean([nearest_m(g, home) for g in guess])),
         "home": home,
         "work": now.places.work_m[ue],
     }
@@ -219,3 +234,30 @@ def _places(how: Leakage, memory: dict[str, Any], common: dict[str, Any], now: N
         "work_named_m": nearest_m(peaks, common["work"]),
         "guess_home_m": common["guess_home"],
     }
+
+
+def exact(state: State) -> dict[tuple[int, int, str], dict[str, float]]:
+    """Exact W1 in metres at the end, for each (UE, model, attack): of all points, and of the true centroids.
+
+    Sets of more than 1,000 are thinned evenly first (see `fl.metrics.exact_w1`).
+    """
+    found = {}
+    for key, track in state.items():
+        ue, model = (int(word) for word in key.split("."))
+        for label, memory in track["attacks"].items():
+            said = memory["centroids"]
+            found[ue, model, label] = {
+                "w1_m": exact_w1(track["points"], said),
+                "centroid_w1_m": exact_w1(track["centroids"], said),
+            }
+    return found
+
+
+def pairs(state: State, directions: int, most: int = 30) -> list[tuple[int, int, float]]:
+    """SW1 in metres between the points of every two UEs, (ue, ue, distance), for the `most` UEs with most points."""
+    points: dict[int, list[FloatArray]] = {}
+    for key, track in state.items():
+        points.setdefault(int(key.split(".")[0]), []).append(track["points"])
+    ues = sorted(sorted(points, key=lambda ue: -sum(map(len, points[ue])))[:most])
+    shadows = {ue: sorted_projections(np.concatenate(points[ue]), directions) for ue in ues}
+    return [(a, b, float(sliced_w1(shadows[a], shadows[b]))) for a, b in combinations(ues, 2)]

@@ -36,6 +36,8 @@ class Learning(Part):
     """rounds that are played at most; none: until the world ends"""
     data: Annotated[Data, DATA] = Measured()
     """what a round learns from"""
+    participation: float = Field(default=1.0, gt=0, le=1)
+    """share of the UEs with data that the server asks in a round, drawn anew each time (C of FedAvg), at least one"""
     query: Annotated[Query, QUERIES] = Off()
     """every UE's own policy about requests"""
     learner: Annotated[Learner, LEARNERS]
@@ -68,7 +70,7 @@ class Learning(Part):
             offered = (offered if defense.keeps_bound else offered - {"bound"}) | defense.offers
         _meets("aggregation", self.aggregation, offered | {self.threat.sees})
         for i, attack in enumerate(self.attacks):
-            _meets(f"attacks[{i}]", attack, offered | {self.threat.sees})
+            _meets(f"attacks[{i}]", attack, offered | self.threat.offers)
         return self
 
 

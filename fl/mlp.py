@@ -3,8 +3,8 @@ r"""Fully connected networks as laws on flat parameter rows, many networks at on
 Parameters of k networks are rows (k, d); layer l has weights W_l (in, out) and bias b_l (out), stored in the
 order W_1, b_1, W_2, b_2, ... The output is a scalar: F(z; w).
 
-Gradients are written by hand (delta recursion), so that the second derivative that an attack needs comes from
-ordinary autograd, and a single sample's gradient never has to be formed: with activations a_l and deltas D_l,
+Gradients are written by hand (delta recursion), so a single sample's gradient never has to be formed: with
+activations a_l and deltas D_l,
 
     dF/dW_l = a_{l-1} D_l^T,   dF/db_l = D_l,
     |dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1),
@@ -35,6 +35,11 @@ _SLOPE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of (before, after)
     "sigmoid": lambda s, a: a * (1.0 - a),
     "relu": lambda s, a: (s > 0).to(a.dtype),
 }
+_BEND: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of (after, slope); relu has none where it is smooth
+    "elu": lambda a, slope: torch.where(a > 0, torch.zeros_like(a), slope),
+    "tanh": lambda a, slope: -2.0 * a * slope,
+    "sigmoid": lambda a, slope: slope * (1.0 - 2.0 * a),
+}
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,16 @@ class Mlp:
     def n_parameters(self) -> int:
         """d."""
         return sum((a + 1) * b for a, b in pairwise(self.sizes))
+
+    def activate(self, before: Tensor) -> tuple[Tensor, Tensor]:
+        """A hidden layer's activation and its slope."""
+        after = _VALUE[self.activation](before)
+        return after, _SLOPE[self.activation](before, after)
+
+    def bend(self, after: Tensor, slope: Tensor) -> Tensor | None:
+        """Second derivative of the activation; None where it is 0 wherever it exists (relu)."""
+        bend = _BEND.get(self.activation)
+        return None if bend is None else bend(after, slope)
 
     def unpack(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Views of rows (k, d) as [(W (k, in, out), b (k, 1, out)), ...]."""
@@ -69,9 +84,7 @@ class Mlp:
         layers = self.unpack(flat)
         activations, slopes = [z], []
         for i, (weight, bias) in enumerate(layers[:-1]):
-            before = activations[-1] @ weight + bias  # (k, B, out)
-            after = _VALUE[self.activation](before)
-            slope = _SLOPE[self.activation](before, after)
+            after, slope = self.activate(activations[-1] @ weight + bias)  # (k, B, out)
             if masks is not None:
                 after, slope = after * masks[i], slope * masks[i]
             activations.append(after)

@@ -12,13 +12,16 @@ from fl.learning import Learning
 from fl.privacy import ledger
 from fl.reference import Reference
 from fl.tables import TABLES
-from fl.types import AnySpend, Curated, Estimates, Facts, Local, MetricSpend, Model
+from fl.types import AnySpend, Curated, Estimates, Facts, HeldOut, Local, MetricSpend, Model
 from netsim.record import Recorder
 from netsim.units import FloatArray, db_from_ratio
 from netsim.world import World
 
 if TYPE_CHECKING:
     from fl.round import Carry, Phase
+
+
+MOST_HELD_OUT = 2000  # samples on which a round is scored; the end of a run takes all
 
 
 def write(
@@ -47,9 +50,11 @@ def write(
     for step, (before_step, done) in curated.items():
         recorder.write("curation", _curation(when, step, before_step, done))
     for phase in phases:
-        recorder.write("updates", _updates(when, taken, local, phase, learning))
+        recorder.write("updates", _updates(when, taken, local, phase, learning, before))
         for label, estimates in phase.estimates.items():
-            recorder.write("estimates", _estimates(when, phase.name, label, estimates))
+            recorder.write("estimates", _estimates(when, phase.name, label, estimates, phase.self_tests.get(label)))
+        if phase.overheard is not None:
+            recorder.write("overheard", _overheard(when, phase))
     if phases:
         recorder.write("links", _links(when, world, phases[-1]))
     recorder.write("leakage", _columns("leakage", [{**when, **row} for row in leaks]))
@@ -84,14 +89,20 @@ def _round(
         "non_finite": sum(p.non_finite for p in phases),
         "update_norm": _median(last.made.norm()),
         "step_stability": learning.learner.diagnose(before, local).get("step_stability", float("nan")),
-        "rmse_db": learning.learner.evaluate(carry.model, carry.held_out).get("rmse_db", float("nan")),
-        **Reference.evaluate(carry.reference, carry.held_out),
+        **utility(learning, carry, carry.held_out.thinned(MOST_HELD_OUT)),
+        "rmse_round_db": learning.learner.evaluate(carry.model, taken.held_out).get("rmse_db", float("nan")),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
         "energy_j": float(sum(p.channel.energy_j.sum() for p in phases)),
         "late": int(sum(p.channel.late.sum() for p in phases)),
         "delay_s": _longest(np.concatenate([p.channel.delay_s for p in phases])),
     }
+
+
+def utility(learning: Learning, carry: Carry, held_out: HeldOut) -> dict[str, float]:
+    """Error of the model now and of its references on held-out samples."""
+    found = learning.learner.evaluate(carry.model, held_out)
+    return {"rmse_db": found.get("rmse_db", float("nan")), **Reference.evaluate(carry.reference, held_out)}
 
 
 def _longest(delay_s: FloatArray) -> float:
@@ -126,7 +137,9 @@ def _curation(when: dict[str, Any], step: str, before: Local, done: Curated) -> 
     }
 
 
-def _updates(when: dict[str, Any], taken: Taken, local: Local, phase: Phase, learning: Learning) -> dict[str, Any]:
+def _updates(
+    when: dict[str, Any], taken: Taken, local: Local, phase: Phase, learning: Learning, before: Model
+) -> dict[str, Any]:
     made, sent = phase.made, phase.received.updates
     n = len(made.ue)
     key = {(u, m): i for i, (u, m) in enumerate(zip(*_pairs(taken.measured), strict=True))}
@@ -147,12 +160,21 @@ def _updates(when: dict[str, Any], taken: Taken, local: Local, phase: Phase, lea
         "norm": made.norm(),
         "sent_norm": sent.norm(),
         "bias_rms": _bias_rms(learning, made.rows(slice(None))),
+        "bound_m": _bound_m(learning, before, local),
         "decoded": phase.received.decoded,
     }
 
 
 def _pairs(rows: Local) -> tuple[list[int], list[int]]:
     return rows.ue.tolist(), rows.model.tolist()
+
+
+def _bound_m(learning: Learning, before: Model, local: Local) -> FloatArray:
+    """Theorem 1's bound, where the learner has one."""
+    learner = learning.learner
+    if not isinstance(learner, FirstLayerLearner) or not learning.attacks:
+        return np.full(len(local.ue), np.nan)
+    return learner.centroid_bound_m(before, local)
 
 
 def _bias_rms(learning: Learning, rows: FloatArray) -> FloatArray:
@@ -165,7 +187,28 @@ def _bias_rms(learning: Learning, rows: FloatArray) -> FloatArray:
         return np.asarray(np.sqrt((learner.first_layer(rows)[1] ** 2).mean(axis=1)) / step)
 
 
-def _estimates(when: dict[str, Any], phase: str, label: str, found: Estimates) -> dict[str, Any]:
+def _overheard(when: dict[str, Any], phase: Phase) -> dict[str, Any]:
+    """One row a UE that the eavesdropper could hear."""
+    spied = phase.overheard
+    if spied is None:
+        raise ValueError("nobody overheard")
+    ue, first = np.unique(phase.made.ue, return_index=True)
+    return {
+        "round": [when["round"]] * len(ue),
+        "time_s": [when["time_s"]] * len(ue),
+        "phase": [phase.name] * len(ue),
+        "ue": ue,
+        "distance_m": spied.distance_m,
+        "los": spied.los,
+        "sinr_db": db_from_ratio(spied.channel.sinr[first]),
+        "noise_std": spied.channel.noise_std[first],
+        "decoded": spied.channel.decoded[first],
+    }
+
+
+def _estimates(
+    when: dict[str, Any], phase: str, label: str, found: Estimates, self_test_m: float | None
+) -> dict[str, Any]:
     n = len(found.ue)
     return {
         "round": [when["round"]] * n,
@@ -182,6 +225,7 @@ def _estimates(when: dict[str, Any], phase: str, label: str, found: Estimates) -
         "iterations": found.iterations,
         "evaluations": found.evaluations,
         "status": found.status,
+        "self_test_m": np.full(n, np.nan if self_test_m is None else self_test_m),
     }
 
 

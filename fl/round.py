@@ -14,7 +14,7 @@ from fl.data.base import Taken
 from fl.learning import Learning
 from fl.privacy import ledger
 from fl.reference import Reference
-from fl.transmit import send
+from fl.transmit import overheard, send
 from fl.types import (
     AnySpend,
     Curated,
@@ -30,10 +30,10 @@ from fl.types import (
     Updates,
 )
 from netsim.radio.power import Power
-from netsim.radio.uplink import Channel, Payload, Uplink
+from netsim.radio.uplink import Channel, Cohort, Payload, Uplink
 from netsim.record import Recorder
 from netsim.rng import Streams
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
 
 BITS_PER_NUMBER = 32
@@ -68,6 +68,15 @@ class Carry:
 
 
 @dataclass(frozen=True)
+class Overheard:
+    """An eavesdropper's side of the uplink: its channel, one entry a row; distance_m and los, one a UE."""
+
+    channel: Channel
+    distance_m: FloatArray
+    los: BoolArray
+
+
+@dataclass(frozen=True)
 class Phase:
     """One phase of a round, as it came out."""
 
@@ -77,6 +86,8 @@ class Phase:
     channel: Channel
     spends: list[Spend]
     estimates: dict[str, Estimates]
+    self_tests: dict[str, float | None]
+    overheard: Overheard | None
     non_finite: int
 
 
@@ -88,6 +99,7 @@ def begin(setup: Setup, n_ue: int) -> Carry:
     parts |= {f"curation.{c.label}": {} for c in learning.curation}
     parts |= {f"attack.{a.label}": {} for a in learning.attacks}
     parts["aggregation"] = learning.aggregation.start()
+    parts["data"] = {}
     none = np.zeros(0, dtype=np.int64)
     return Carry(
         round=0,
@@ -123,11 +135,11 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
         return setup.streams.at(purpose, number)
 
     # a  take: the window's observations become local data
-    taken = learning.data.take(world.observations(), setup.model_of_cell, rng("data"))
+    taken, parts["data"] = learning.data.take(world.observations(), setup.model_of_cell, parts["data"], rng("data"))
     if len(taken.measured.ue) == 0:
-        return replace(carry, round=number), {}
-    # b  ask: every UE's own policy
-    asked = taken.train.nonempty()
+        return replace(carry, round=number, parts=parts), {}
+    # b  ask: the server some of those that have data, and every UE its own policy
+    asked = _asked(taken.train.nonempty(), learning.participation, rng("participation"))
     accepted, parts["query"] = learning.query.accept(asked.ue, facts, parts["query"])
     local = asked.keep(accepted[asked.row_of_sample]).nonempty()
     # c  curate: what devices do to their data before they learn from them
@@ -211,12 +223,43 @@ def _phase(
         key = f"defense.{defense.label}"
         parts[key] = defense.observe(received, weights, facts, parts[key])
     # l  spy: exactly the view that the threat grants
-    view = learning.threat.view(learning.learner, name, received, total, model, after)
-    estimates = {}
+    caught, spied = received, None
+    if learning.threat.at_m is not None:
+        spied = _overhear(world, setup, facts, cohort.at_power(power_w), payload, channel, of_row)
+        caught = send(updates, spied.channel, rng("eavesdropper.send"))
+    view = learning.threat.view(learning.learner, name, caught, total, model, after)
+    estimates, self_tests = {}, {}
     for attack in learning.attacks:
         key = f"attack.{attack.label}"
         estimates[attack.label], parts[key] = attack.run(view, facts, parts[key], rng(key))
-    return after, Phase(name, made, received, channel, spends, estimates, int(bad.sum()))
+        if learning.threat.can_train:
+            self_tests[attack.label] = attack.self_test(view, facts, rng(key))
+    return after, Phase(
+        name, made, received, channel, spends, estimates, self_tests, spied, int(bad.sum())
+    )  # fmt: skip
+
+
+def _asked(ready: Local, share: float, rng: Any) -> Local:
+    """The rows of a random share of the UEs, at least one."""
+    ue = np.unique(ready.ue)
+    if share == 1.0 or len(ue) == 0:
+        return ready
+    lot = rng.uniform("lot", ue)
+    chosen = ue[np.argsort(lot, kind="stable")[: max(1, round(share * len(ue)))]]
+    return ready.keep(np.isin(ready.ue, chosen)[ready.row_of_sample]).nonempty()
+
+
+def _overhear(
+    world: World, setup: Setup, facts: Facts, cohort: Cohort, payload: Payload, channel: Channel, of_row: IntArray
+) -> Overheard:
+    """The same transmissions at the eavesdropper's antenna; `channel` has the rows of the round."""
+    threat = setup.learning.threat
+    if threat.at_m is None:
+        raise ValueError("nobody overhears")
+    heard, links = world.cohort_at(threat.at_m, threat.height_m, cohort, facts.time_s, facts.round)
+    first = np.unique(of_row, return_index=True)[1]
+    found = overheard(setup.uplink, heard, payload, channel.rows(first))
+    return Overheard(found.rows(of_row), links.distance_m[cohort.ue, 0], links.los[cohort.ue, 0])
 
 
 def _more(old: HeldOut, new: HeldOut) -> HeldOut:

@@ -141,3 +141,11 @@ def mean_squared_gradient(net: Mlp, parameters: FloatArray, model_of: IntArray, 
             deltas = net.deltas(w, slopes, torch.ones_like(out))
             total += float(net.squared_norm(activations, deltas).sum())
     return total / max(len(z), 1)
+
+
+@torch.no_grad()
+def first_layer_deltas(net: Mlp, parameters: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
+    """Gradient (n, hidden) of each sample's squared error in the biases of the first layer; parameters (d,)."""
+    w = torch.from_numpy(parameters)[None]
+    out, _, slopes = net.forward(w, torch.from_numpy(z)[None])
+    return np.asarray(net.deltas(w, slopes, 2.0 * (out - torch.from_numpy(y)[None]))[0][0].numpy())

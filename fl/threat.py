@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from fl.attacks.base import View
 from fl.learners.base import Learner
@@ -19,13 +20,42 @@ class Threat(Part):
 
     `rows`: every decoded update, with its sender. `sum`: only the merged update of each model, as under secure
     aggregation. `model`: only the published models, before and after. An `analyst` is somebody outside who
-    reads published models; the `server` runs the training.
+    reads published models; the `server` runs the training; an `eavesdropper` stands at a place with an antenna of its
+    own and hears every uplink there over its own links: nearer UEs better than the base station does, others worse.
+
+    `knows` is what the attacker knows besides: `weights` (the model that the round started from, which is broadcast
+    to every participant) and `training` (the learner's step size, epochs and batches).
     """
 
     sees: Literal["rows", "sum", "model"] = "rows"
     """what of a round the attacker can tell apart"""
-    viewpoint: Literal["server", "analyst"] = "server"
+    viewpoint: Literal["server", "analyst", "eavesdropper"] = "server"
     """where the attacker sits"""
+    knows: tuple[Literal["weights", "training"], ...] = ("weights", "training")
+    """what it knows of the training; an attack that needs more is refused"""
+    at_m: tuple[float, float] | None = None
+    """where an eavesdropper stands, metres east and north"""
+    height_m: float = Field(default=10.0, ge=0, le=1000)
+    """height of its antenna above ground"""
+
+    @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        """What attacks may count on."""
+        words = {"weights": "weights before", "training": "training details"}
+        return frozenset({self.sees, *(words[k] for k in self.knows)})
+
+    @property
+    def can_train(self) -> bool:
+        """Whether it knows enough to make an update of its own."""
+        return set(self.knows) == {"weights", "training"}
+
+    @model_validator(mode="after")
+    def _eavesdropper(self) -> Self:
+        if (self.viewpoint == "eavesdropper") != (self.at_m is not None):
+            raise ValueError("an eavesdropper stands somewhere: give at_m with viewpoint: eavesdropper, and only then")
+        if self.viewpoint == "eavesdropper" and self.sees != "rows":
+            raise ValueError(f"an eavesdropper hears single uplinks: sees must be 'rows', got {self.sees!r}")
+        return self
 
     @model_validator(mode="after")
     def _analyst(self) -> Self:
@@ -55,4 +85,6 @@ class Threat(Part):
             source_model, source = np.unique(model, return_inverse=True)
             whole = total if self.sees == "sum" else after.parameters - before.parameters
             update = whole[source_model]
+        if "weights" not in self.knows:
+            before = replace(before, parameters=np.full_like(before.parameters, np.nan))
         return View(self.sees, phase, update, source_model, ue, model, source, before, after, learner)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fl.types import Received, Updates
-from netsim.radio.uplink import Channel
+from netsim.radio.shared_band import SharedBand
+from netsim.radio.uplink import Channel, Cohort, Payload, Uplink
 from netsim.rng import Rng
 
 
@@ -14,3 +17,18 @@ def send(updates: Updates, channel: Channel, rng: Rng) -> Received:
         noise = rng.normal("decoder", owner, (updates.n_parameters,))
         updates = updates.plus(channel.noise_std[:, None] * noise)
     return Received(updates, channel.decoded)
+
+
+def overheard(uplink: Uplink, cohort: Cohort, payload: Payload, sent: Channel) -> Channel:
+    """The channel (n,) of the same transmissions at somebody else's antenna, for whom no deadline counts.
+
+    cohort: the same UEs with their links to that antenna alone. It cancels like a base station, hears all cells at
+    once, and decodes what the base station's rate (`sent`) allows: with error-free decoding only UEs whose rate there
+    is at least the one they send at; with noisy decoding everybody, the worse the noisier.
+    """
+    if not isinstance(uplink, SharedBand):
+        raise TypeError(f"{uplink.kind_name()}: nothing is on the air")
+    found = uplink.model_copy(update={"deadline_s": None, "max_ser": None}).plan(cohort, payload)
+    if uplink.decoding == "noisy":
+        return found
+    return replace(found, decoded=found.decoded & (found.rate_bps >= sent.rate_bps) & (sent.rate_bps > 0))

@@ -76,6 +76,13 @@ class HeldOut:
     def __len__(self) -> int:
         return len(self.ue)
 
+    def thinned(self, most: int) -> HeldOut:
+        """At most so many of them, evenly spaced in their order."""
+        if len(self) <= most:
+            return self
+        keep = np.linspace(0, len(self) - 1, most).astype(np.int64)
+        return HeldOut(self.ue[keep], self.model[keep], self.x[keep], self.y[keep])
+
 
 @dataclass(frozen=True)
 class Bound:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from datetime import date
+from functools import cache
 from math import ceil, floor, inf
 from typing import Literal
 
@@ -32,6 +33,10 @@ from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
 _FARTHEST_OUTSIDE_M = 100e3  # a base station outside of the area
 MAX_CELLS = 4096  # so that a UE and a cell make one stable id
+
+
+def _nowhere(at_m: tuple[float, float], height_m: float) -> Budget:
+    raise ValueError("this world has no laws of place")
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,8 @@ class World:
     compute_j_per_sample: float = 0.0
     buildings: Buildings = field(default_factory=Buildings.none)
     trace: Trace | None = None
+    antenna_at: Callable[[tuple[float, float], float], Budget] = _nowhere
+    """the link budget of an antenna at a place and height that is no base station's"""
     moved_s: float = 0.0
     moves: int = 0
     attached: State = field(default_factory=dict)
@@ -242,6 +249,32 @@ class World:
             compute_j=self.compute_j_per_sample * samples,
         )
 
+    def cohort_at(
+        self, at_m: tuple[float, float], height_m: float, cohort: Cohort, time_s: float, round_: int
+    ) -> tuple[Cohort, Links]:
+        """The same UEs as an antenna of somebody else's hears them, and its links: one place with laws of its own.
+
+        Path loss, sight and shadowing are those of the city, drawn for that place; it has as many antennas as a base
+        station.
+        """
+        budget = self.antenna_at(at_m, height_m)
+        links = budget.links(time_s, self.position_m())
+        block = self.fading.block_index(round_, time_s)
+        n, nothing = len(cohort.ue), np.zeros(len(cohort.ue))
+        fading = self.fading.draw(cohort.ue, 1, block, self.ground.streams.at("radio.fading.elsewhere"))
+        heard = Cohort(
+            ue=cohort.ue,
+            serving=np.where(cohort.serving >= 0, 0, -1),
+            gain=links.gain.take(cohort.ue, axis=0),
+            fading=fading,
+            power_w=cohort.power_w,
+            rows=cohort.rows,
+            downlink_sinr=np.full(n, np.inf),
+            compute_s=nothing,
+            compute_j=nothing,
+        )
+        return heard, links
+
 
 def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> World:
     """A world at time 0, ready to run. Raises BadInput when a trace cannot be used as asked."""
@@ -284,6 +317,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         compute_j_per_sample=setting.ues.compute_j_per_sample,
         buildings=buildings,
         trace=trace,
+        antenna_at=cache(lambda at_m, height_m: _budget_at(setting, at_m, height_m, area, buildings, streams)),
     )
     world.env.process(world.live())
     return world
@@ -314,9 +348,36 @@ def _duration_s(setting: WorldSetting, trace: Trace | None) -> float:
     return float(floor(trace.time_s.max()) + 1)
 
 
+def _budget_at(
+    setting: WorldSetting,
+    at_m: tuple[float, float],
+    height_m: float,
+    area: Area,
+    buildings: Buildings,
+    streams: Streams,
+) -> Budget:
+    """The budget of one antenna elsewhere; a law is used below the heights that it was published for."""
+    antenna = BaseStation(name="elsewhere", at_m=at_m, height_m=height_m, power_dbm=0.0)
+    return _laws(setting, (antenna,), area, buildings, streams, ".elsewhere")
+
+
 def _budget(
     setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area, buildings: Buildings, streams: Streams
 ) -> Budget:
+    height_m = np.array([b.height_m for b in stations])
+    setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, height_m)
+    return _laws(setting, stations, area, buildings, streams, "")
+
+
+def _laws(
+    setting: WorldSetting,
+    stations: tuple[BaseStation, ...],
+    area: Area,
+    buildings: Buildings,
+    streams: Streams,
+    name: str,
+) -> Budget:
+    """The laws of place of these antennas, drawn from streams of that name."""
     radio = setting.radio
     values: FloatArray = np.array(
         [(*b.at_m, b.height_m, b.power_dbm, np.nan if b.azimuth_deg is None else b.azimuth_deg) for b in stations]
@@ -328,8 +389,7 @@ def _budget(
         phones = np.column_stack([position_m, np.full(len(position_m), setting.ues.height_m)])
         return buildings.line_of_sight(phones, antennas_m)
 
-    radio.path_loss.check(radio.carrier_hz, setting.ues.height_m, height_m)
-    sight = radio.line_of_sight.law(area, len(stations), radio.path_loss, geometry, streams.at("radio.sight"))
+    sight = radio.line_of_sight.law(area, len(stations), radio.path_loss, geometry, streams.at(f"radio.sight{name}"))
     return Budget(
         at_m=at_m,
         height_m=height_m,
@@ -339,7 +399,7 @@ def _budget(
         carrier_hz=radio.carrier_hz,
         path_loss=radio.path_loss,
         sight=sight,
-        shadow=radio.shadowing.field(area, len(stations), streams.at("radio.shadowing")),
+        shadow=radio.shadowing.field(area, len(stations), streams.at(f"radio.shadowing{name}")),
         nlos_factor=radio.shadowing.nlos_factor,
     )
 

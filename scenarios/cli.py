@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     )
     replay.add_argument("--scenario", default="replay", help="what is learnt and attacked (default: %(default)s)")
     replay.add_argument("--cell", help="cell to learn, or all (default: the busiest)")
-    replay.add_argument("--users", choices=["auto", "all", "id", "day"], help="what a target is (default: auto)")
+    replay.add_argument("--users", choices=["auto", "all", "id", "day", "chain"], help="what a target is")
     replay.add_argument("--round", default=None, help="round length: 24h, 7d, 90min, 3600s (default: the scenario's)")
     replay.add_argument("--timezone", help="IANA name for local midnight (default: by longitude)")
     replay.add_argument("--columns", default="", help="our name=header, comma separated: time_s=timestamp,lat=Latitude")
@@ -79,6 +79,17 @@ def parser() -> argparse.ArgumentParser:
 
     report = commands.add_parser("report", help="draw report.html from a folder of results")
     report.add_argument("folder")
+
+    claims = commands.add_parser("claims", help="what publications say, and whether our runs agree")
+    claims.add_argument(
+        "--run", action="append", default=[], metavar="[SCENARIO=]DIR",
+        help="judge by this folder of a run or a sweep (may be repeated)",
+    )  # fmt: skip
+    claims.add_argument("--paper", default="", metavar="WORD", help="only publications with this word in their name")
+    claims.add_argument("--out", metavar="DIR", help="play the scenarios that are missing in DIR, judge, keep a table")
+    claims.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
+    claims.add_argument("--file", metavar="FILE", help="a file of claims of your own")
+    claims.add_argument("--quiet", action="store_true", help="no progress")
 
     commands.add_parser("schema", help="print the JSON schema of scenario files, for editors")
     return top
@@ -311,9 +322,31 @@ def _inspect(args: argparse.Namespace) -> None:
 
 
 def _report(args: argparse.Namespace) -> None:
+    from scenarios.exchange import exchange_lines
     from scenarios.report import report
 
     print(f"page in {report(Path(args.folder))}")
+    for line in exchange_lines(Path(args.folder)):
+        print(f"  {line}")
+
+
+def _claims(args: argparse.Namespace) -> None:
+    from scenarios.claims import bundled_claims, claims_text, judge_all, judgements_text, read_claims, scenario_of
+
+    if args.jobs < 1:
+        raise BadInput(f"--jobs {args.jobs}: must be 1 or more")
+    found = read_claims(Path(args.file) if args.file else bundled_claims(), args.paper)
+    if not args.run and args.out is None:
+        print(claims_text(found))
+        return
+
+    def tell(text: str) -> None:
+        if not args.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    folders = dict(scenario_of(run, found) for run in args.run)
+    out = None if args.out is None else _out(args, Path())
+    print(judgements_text(judge_all(found, folders, out, args.jobs, tell)))
 
 
 def _schema(args: argparse.Namespace) -> None:
@@ -327,7 +360,8 @@ def _schema(args: argparse.Namespace) -> None:
 
 _COMMANDS = {
     "run": _run, "replay": _replay, "sweep": _sweep, "validate": _validate,
-    "list": _list, "inspect": _inspect, "report": _report, "schema": _schema,
+    "list": _list, "inspect": _inspect, "report": _report, "claims": _claims,
+    "schema": _schema,
 }  # fmt: skip
 
 if __name__ == "__main__":

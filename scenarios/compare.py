@@ -78,14 +78,15 @@ def labels_of(members: Sequence[Member]) -> dict[str, list[Mapping[str, Any]]]:
     return found
 
 
-def comparison_panels(members: Sequence[Member], attacks: Sequence[str]) -> list[Panel]:
-    """Leakage over time for each attack, then utility and what was spent."""
+def comparison_panels(members: Sequence[Member], attacks: Sequence[str], points: bool = True) -> list[Panel]:
+    """Leakage over time for each attack, then utility and what was spent; `points`: then a point per label."""
     labels = list(labels_of(members))
     unit, seconds = _time_unit(members)
     x_axis = {"title": {"text": f"simulated time ({unit})"}, "rangemode": "tozero"}
     painter = _Painter(members, looks(labels), seconds)
     leakage = [_leakage(painter, name, k, x_axis) for k, name in enumerate(attacks)]
-    return [*leakage, _gain(painter, x_axis), *(_exchange(members, attacks) if len(labels) >= FEWEST_LABELS else [])]
+    points = points and len(labels) >= FEWEST_LABELS
+    return [*leakage, _gain(painter, x_axis), *(_exchange(members, attacks) if points else [])]
 
 
 def _time_unit(members: Sequence[Member]) -> tuple[str, float]:

@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from netsim.errors import BadInput
+from netsim.record import write_text
 from scenarios.compare import Member, comparison_panels, labels_of, member
 from scenarios.document import one_line
 from scenarios.draw import figure_text
+from scenarios.exchange import EXCHANGE, exchange_csv, exchange_rows, exchange_table, sentences, trials
+from scenarios.exchange_figure import exchange_panels
 from scenarios.folder import SUMMARY
 from scenarios.keys import blocks, cell_text, over_seeds
 from scenarios.loaded import listed, load
@@ -28,14 +31,16 @@ _MAIN = (  # the keys that a comparison shows, without those of one attack or me
 
 
 def comparison(folder: Path) -> str:
-    """The page of a folder with several runs."""
+    """The page of a folder with several runs; of a sweep with curves it writes exchange.csv beside it."""
     every = listed(folder)
     done = [(label, path) for label, path in every if (path / SUMMARY).exists()]
     if not done:
         raise BadInput(one_line(f"{folder}: none of its {len(every)} runs is finished; start them again"))
     members = [member(label, load(path)) for label, path in done]  # one at a time: tables are large
     attacks = list(dict.fromkeys(name for m in members for name in m.attacks))
-    panels = comparison_panels(members, attacks)
+    found = trials(folder)  # of a sweep whose variants stand on curves
+    panels = comparison_panels(members, attacks, points=not found) + (exchange_panels(found) if found else [])
+    rows = exchange_rows(found)
     titles = list(dict.fromkeys(m.manifest["title"] for m in members))
     papers = list(dict.fromkeys(str(m.study.get("paper")) for m in members if m.study.get("paper")))
     missing = len(every) - len(done)
@@ -43,11 +48,22 @@ def comparison(folder: Path) -> str:
     header = (
         headings(titles[0] if len(titles) == 1 else folder.resolve().name, "; ".join(papers))
         + paragraphs([*left_out, *_useless_words(members)], "warns")
-        + paragraphs(_compared(members, attacks), "says")
+        + paragraphs([*_compared(members, attacks), *sentences(found)], "says")
         + facts(_common_facts(members))
     )
     tables = _comparison_tables(members)
-    return page(titles[0], header, [*tables[:1], *map(section, panels), *tables[1:]], panels)
+    if found:
+        _keep(folder / EXCHANGE, exchange_csv(rows))
+    matched = [exchange_table(rows)] if rows else []
+    return page(titles[0], header, [*tables[:1], *map(section, panels), *matched, *tables[1:]], panels)
+
+
+def _keep(path: Path, text: str) -> None:
+    """A table beside the page."""
+    try:
+        write_text(path, text)
+    except OSError as error:
+        raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
 
 
 def _compared(members: Sequence[Member], attacks: Sequence[str]) -> list[str]:

@@ -25,6 +25,7 @@ TEXT_COLUMNS = {
     "target",
     "mechanism",
     "unit",
+    "step",
     "relation",
 }
 MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"

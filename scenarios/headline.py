@@ -39,7 +39,22 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
             f"{_text(get('baseline.random_guess.sw1_m'))} m "
             f"(square root {_text(get('baseline.random_guess.emd_sqrt_m'))})"
         )
+    if get("users.pair_emd_sqrt_m.median") is not None:
+        lines.append(
+            "users: square root of SW1 between two of them "
+            f"{_text(get('users.pair_emd_sqrt_m.median'))} (median), {_text(get('users.pair_emd_sqrt_m.min'))} to "
+            f"{_text(get('users.pair_emd_sqrt_m.max'))} (see pairs.csv)"
+        )
+    if get("overheard.decoded_percent") is not None:
+        lines.append(
+            f"eavesdropper: decoded {_text(get('overheard.decoded_percent'))} % of updates, SINR "
+            f"{_text(get('overheard.sinr_db.median'))} dB (median)"
+        )
     for key in summary:
+        if key.startswith("privacy.") and key.endswith(".epsilon_per_m_max"):
+            lines.append(
+                f"privacy: {key.split('.')[1]} spent epsilon {_text(get(key))} per metre (all locations of a UE summed)"
+            )
         if key.startswith("privacy.") and key.endswith(".epsilon_max"):
             name = key.split(".")[1]
             lines.append(

@@ -45,10 +45,15 @@ def combinations() -> Iterator[tuple[Combination, str]]:
             "curation": [_example("curation", curation)] if curation else [],
             "defenses": [_example("defense", d) for d in chain],
             "aggregation": _example("aggregation", aggregation),
-            "threat": {"sees": sees, "viewpoint": viewpoint},
+            "threat": threat(sees, viewpoint),
             "attacks": [_example("attack", attack)] if attack else [],
         }
         yield combination, verdict(section)
+
+
+def threat(sees: str, viewpoint: str) -> dict[str, Any]:
+    """An example of a threat; an eavesdropper has a place."""
+    return {"sees": sees, "viewpoint": viewpoint} | ({"at_m": [0, 0]} if viewpoint == "eavesdropper" else {})
 
 
 def verdict(section: dict[str, Any]) -> str:

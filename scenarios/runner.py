@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fl import leakage, report_rows
 from fl.round import Carry, Setup, begin, rounds
 from fl.tables import TABLES
 from fl.types import DatasetStatistics, HeldOut, Model, Public
@@ -89,6 +91,7 @@ def _run(study: Study, world: World, setup: Setup, watch: Watch | None, command:
     except KeyboardInterrupt:
         keeper.save()
         raise
+    _whole_run(setup, keeper.carry or carry)
     _points(folder, keeper.carry or carry)
     write_map(folder, world)
     timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
@@ -205,6 +208,10 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
     seen = None
     if learning.learner.wants_dataset_statistics or learning.data.wants_counts:
         seen = _rehearse(study, streams)
+    target = learning.leakage.target
+    if target not in ("all", "most-data", *world.ues):
+        near = ", ".join(get_close_matches(target, world.ues, 1, 0.0))
+        raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name: {near}?")
     counts = None if seen is None else np.bincount(seen.cell, minlength=len(world.cells))
     models = learning.data.models(world.cells, counts)
     model_of_cell = np.array([models.index(c) if c in models else -1 for c in world.cells], dtype=np.int64)
@@ -260,6 +267,15 @@ def _statistics(seen: Observations, model_of_cell: IntArray, n_model: int) -> Da
         if mine.any():
             mean[m], std[m] = seen.position_m[mine].mean(axis=0), seen.position_m[mine].std(axis=0)
     return DatasetStatistics(mean, np.maximum(std, 1e-3))
+
+
+def _whole_run(setup: Setup, carry: Carry) -> None:
+    """Tables of what is calculated once, at the end: exact transport of every track, and how alike the UEs are."""
+    setup.recorder.row("final", **report_rows.utility(setup.learning, carry, carry.held_out))
+    for (ue, model, attack), found in leakage.exact(carry.leakage).items():
+        setup.recorder.row("transport", ue=ue, model=model, attack=attack, **found)
+    for ue, other, sw1_m in leakage.pairs(carry.leakage, setup.learning.leakage.directions):
+        setup.recorder.row("pairs", ue=ue, other=other, sw1_m=sw1_m, emd_sqrt_m=float(np.sqrt(sw1_m)))
 
 
 def _points(folder: Path, carry: Carry) -> None:

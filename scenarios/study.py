@@ -109,6 +109,11 @@ class Study(Part):
                 f"world.radio.uplink: {uplink.kind_name()} with noisy decoding scales updates by the bound of their "
                 "norm: put a clip among learning.defenses, give norm_bound, or set decoding: error-free"
             )
+        if uplink.kind_name() == "ideal" and self.learning.threat.viewpoint == "eavesdropper":
+            raise ValueError(
+                "learning.threat: with an ideal uplink nothing is on the air for an eavesdropper to hear; take "
+                "world.radio.uplink noma or oma"
+            )
         if uplink.kind_name() != "ideal" and self.world.base_stations == ():
             raise ValueError(
                 f"world.radio.uplink: {uplink.kind_name()} needs base stations; list them, or take a layout such as "
@@ -140,7 +145,7 @@ def bundled() -> dict[str, Path]:
     """The scenarios that come with the program: name -> file."""
     root = Path(str(resources.files("scenarios")))
     found = {str(p.relative_to(root).with_suffix("")): p for p in sorted(root.rglob("*.yaml"))}
-    return {name: path for name, path in found.items() if not name.startswith("_")}
+    return {name: path for name, path in found.items() if name != "claims"}  # which is no scenario
 
 
 def find(source: str | Path) -> Path:

@@ -33,6 +33,15 @@ KEYS: dict[str, str] = {
     "utility.constant_rmse_db": "error of the mean of the training labels, dB",
     "utility.raw_upload_rmse_db": "error of a nearest-neighbour map of raw uploads, dB",
     "utility.useful": "whether the model is at most 2 dB worse than a constant; if not, privacy figures mean little",
+    "utility.round_rmse_db": "error of the final model on the last round's held-out samples alone, dB",
+    "users.pair_emd_sqrt_m.median": "how alike users are: square root of SW1 between two users' points, median over "
+    "pairs; null for one user",
+    "users.pair_emd_sqrt_m.min": "the most alike pair",
+    "users.pair_emd_sqrt_m.max": "the least alike pair",
+    "overheard.decoded_percent": "share of updates that the eavesdropper decoded; null without one",
+    "overheard.sinr_db.median": "median uplink SINR at the eavesdropper, dB; null without one",
+    "curation.fallback_percent": "share of a device's rounds in which a step of curation took its fallback",
+    "theorem.bound_m.median": "Theorem 1's bound of the closed form (samples learnt from), metres; null unless FedSGD",
     "baseline.random_guess.sw1_m": "SW1 of as many random guesses as rounds, mean over UEs, metres",
     "baseline.random_guess.emd_sqrt_m": "its square root, the unit of the published figures",
     "baseline.random_guess.home_m": "distance from home to the nearest of them, median over UEs",
@@ -47,6 +56,12 @@ KEYS: dict[str, str] = {
     "attack.NAME.diverged_percent": "share of estimates that are not finite or outside the area",
     "attack.NAME.sw1_m": "SW1 between all points and all estimates, mean over UEs, metres",
     "attack.NAME.emd_sqrt_m": "its square root, mean over UEs",
+    "attack.NAME.w1_m": "exact Wasserstein distance between points and estimates at the end, mean over UEs, metres",
+    "attack.NAME.centroid_w1_m": "the same between true batch centroids and estimates",
+    "attack.NAME.gated_centroid_error_m": "median centroid error if the model is useful; null if it is not",
+    "attack.NAME.gated_emd_sqrt_m": "emd_sqrt_m if the model is useful; null if it is not",
+    "attack.NAME.self_test_m": "median error on updates that the attacker made itself; null if it cannot or all failed",
+    "attack.NAME.failed_percent": "share of estimates with a status other than ok",
     "attack.NAME.centroid_sw1_m": "SW1 between true batch centroids and estimates, mean over UEs",
     "attack.NAME.smoothed_error_m": "error of the median of all estimates, median over UEs",
     "attack.NAME.track_error_m": "mean error of the last standing estimate, median over UEs",
@@ -63,6 +78,7 @@ KEYS: dict[str, str] = {
     "attack.NAME.evaluations_mean": "gradient evaluations an estimate",
     "privacy.NAME.epsilon_max": "largest epsilon that a UE has spent on this mechanism, all rounds composed",
     "privacy.NAME.delta": "delta of it",
+    "privacy.NAME.epsilon_per_m_max": "largest epsilon per metre of a UE's moved locations, all rounds summed",
 }
 """key -> what it says; NAME stands for an attack or a mechanism."""
 
@@ -71,6 +87,9 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     """All figures of a run (see KEYS)."""
     rounds, updates = read_table(folder, "rounds"), read_table(folder, "updates")
     leakage, estimates = read_table(folder, "leakage"), read_table(folder, "estimates")
+    transport, all_updates = read_table(folder, "transport"), updates
+    targets = _targets(study, read_table(folder, "ues"), updates)
+    leakage, estimates, updates, transport = (_of(t, targets) for t in (leakage, estimates, updates, transport))
     manifest = read_json(folder / MANIFEST)
     found: dict[str, Any] = {
         "ues.count": len(read_table(folder, "ues")["ue"]),
@@ -78,15 +97,18 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
         "rounds.empty": manifest["empty_rounds"],
         "samples.count": int(rounds["samples"].sum()),
         "samples.selected": int(rounds["selected"].sum()),
-        "updates.sent": len(updates["ue"]),
-        "updates.decoded_percent": _mean(100.0 * updates["decoded"]),
-        "updates.late_percent": _share(rounds["late"].sum(), len(updates["ue"])),
+        "updates.sent": len(all_updates["ue"]),
+        "updates.decoded_percent": _mean(100.0 * all_updates["decoded"]),
+        "updates.late_percent": _share(rounds["late"].sum(), len(all_updates["ue"])),
         "updates.non_finite": int(rounds["non_finite"].sum()),
     }
     modelled = study.world.radio.handover is not None
     found |= _uplink(read_table(folder, "links"), rounds)
     found["uplink.handovers"] = len(read_table(folder, "handovers")["ue"]) if modelled else None
-    found |= _utility(rounds)
+    found |= _utility(read_table(folder, "final"), rounds)
+    found |= _users(read_table(folder, "pairs")) | _overheard(read_table(folder, "overheard"))
+    found["curation.fallback_percent"] = _mean(100.0 * read_table(folder, "curation")["fallback"])
+    found["theorem.bound_m.median"] = _median(updates["bound_m"])
     x0, y0, x1, y1 = manifest["area_m"]
     middle = np.hypot(updates["x_m"] - (x0 + x1) / 2, updates["y_m"] - (y0 + y1) / 2)
     found["baseline.area_centre.error_m"] = _median(middle)
@@ -97,8 +119,47 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
         mine = {k: v[leakage["attack"] == attack.label] for k, v in leakage.items()}
         effort = {k: v[estimates["attack"] == attack.label] for k, v in estimates.items()}
         values = _attack(mine, near) | _effort(effort)
+        exact = {k: v[transport["attack"] == attack.label] for k, v in transport.items()}
+        values |= {k: _mean(exact[k]) for k in ("w1_m", "centroid_w1_m")}
+        for key, gated in (("centroid_error_m.median", "centroid_error_m"), ("emd_sqrt_m", "emd_sqrt_m")):
+            values[f"gated_{gated}"] = values[key] if found["utility.useful"] else float("nan")
         found |= {f"attack.{attack.label}.{k}": v for k, v in values.items()}
     return found | _privacy(read_table(folder, "spends"))
+
+
+def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray | None:
+    """Indices of the UEs that the summary's leakage speaks of, None for all."""
+    target = study.learning.leakage.target
+    if target == "all":
+        return None
+    if target == "most-data":
+        ue, at = np.unique(updates["ue"], return_inverse=True)
+        return ue[[np.argmax(np.bincount(at, weights=updates["samples"]))]] if len(ue) else np.zeros(0)
+    return np.asarray(ues["ue"][ues["name"] == target])
+
+
+def _of(table: Table, ues: np.ndarray | None) -> Table:
+    """Rows of some UEs."""
+    if ues is None:
+        return table
+    mine = np.isin(table["ue"], ues)
+    return {k: v[mine] for k, v in table.items()}
+
+
+def _users(pairs: Table) -> dict[str, Any]:
+    away = pairs["emd_sqrt_m"]
+    return {
+        "users.pair_emd_sqrt_m.median": _median(away),
+        "users.pair_emd_sqrt_m.min": _quantile(away, 0.0),
+        "users.pair_emd_sqrt_m.max": _quantile(away, 1.0),
+    }
+
+
+def _overheard(rows: Table) -> dict[str, Any]:
+    return {
+        "overheard.decoded_percent": _mean(100.0 * rows["decoded"]),
+        "overheard.sinr_db.median": _median(rows["sinr_db"]),
+    }
 
 
 def _uplink(links: Table, rounds: Table) -> dict[str, Any]:
@@ -115,11 +176,12 @@ def _share(part: float, whole: float) -> float:
     return 100.0 * float(part) / whole if whole else float("nan")
 
 
-def _utility(rounds: Table) -> dict[str, Any]:
-    names = ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db")
-    last = {n: float(rounds[n][-1]) if len(rounds[n]) else float("nan") for n in names}
+def _utility(final: Table, rounds: Table) -> dict[str, Any]:
+    last = {n: float(v[0]) for n, v in final.items()}
     useful = last["rmse_db"] <= last["constant_rmse_db"] + USELESS_ABOVE_DB
-    return {f"utility.{n}": v for n, v in last.items()} | {"utility.useful": bool(useful)}
+    this_round = float(rounds["rmse_round_db"][-1]) if len(rounds["round"]) else float("nan")
+    found: dict[str, Any] = {f"utility.{n}": v for n, v in last.items()}
+    return found | {"utility.useful": bool(useful), "utility.round_rmse_db": this_round}
 
 
 def _last(table: Table) -> Table:
@@ -204,6 +266,8 @@ def _effort(estimates: Table) -> dict[str, Any]:
     return {
         "iterations_mean": _mean(estimates["iterations"][mine]),
         "evaluations_mean": _mean(estimates["evaluations"][mine]),
+        "self_test_m": _median(estimates["self_test_m"][mine]),
+        "failed_percent": _mean(100.0 * (estimates["status"][mine] != "ok")),
     }
 
 
@@ -211,6 +275,9 @@ def _privacy(spends: Table) -> dict[str, Any]:
     found = {}
     for name in dict.fromkeys(spends["mechanism"].tolist()):
         mine = spends["mechanism"] == name
+        if (spends["unit"][mine] == "location").all():
+            found[f"privacy.{name}.epsilon_per_m_max"] = float(np.max(spends["epsilon"][mine]))
+            continue
         found[f"privacy.{name}.epsilon_max"] = float(np.max(spends["epsilon"][mine]))
         found[f"privacy.{name}.delta"] = float(spends["delta"][mine][0])
     return found

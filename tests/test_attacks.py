@@ -8,6 +8,7 @@ import torch
 
 from fl.attacks.closed_form import ClosedForm, centroid, unit_cloud
 from fl.attacks.dlg import Dlg
+from fl.attacks.link_rounds import LinkRounds, weighted_median
 from fl.learners.rsrp_net import RsrpNet
 from fl.matching import cosine_objective
 from fl.minimise import adam, lbfgs
@@ -15,9 +16,11 @@ from fl.mlp import Mlp
 from fl.sgd import Training, train
 from fl.threat import Threat
 from fl.types import DatasetStatistics, DenseUpdates, Facts, Local, Model, Public, Received
+from netsim.checkpoint import load_tree, save_tree
 from netsim.geometry import Area
 from netsim.rng import Streams
 
+FACTS = Facts(1, 0.0, Public(Area(0.0, 0.0, 2000.0, 1500.0), 1))
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
 RNG = Streams(4).at("tests", 1)
@@ -331,6 +334,32 @@ class TestHostileUpdates:
         found = attack(ClosedForm(), self.view([row]))
         assert not AREA.contains(found.position_m).any()
 
+    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2), LinkRounds()], ids=lambda p: p.kind)
+    @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
+    def test_nobody_heard(self, part, sees):
+        view = view_of(RsrpNet(hidden=(8,)), local_of([batch_of(0, 30)]), sees, decoded=[False])
+        found = attack(part, view)
+        assert len(found.ue) == 0 and found.position_m.shape == (0, 2)
+        assert part.self_test(view, FACTS, RNG) is None
+
+    @pytest.mark.parametrize("part", [Dlg(starts=2), LinkRounds(of=Dlg(starts=2))], ids=lambda p: p.kind)
+    def test_one_source_of_many_targets_is_searched_once(self, part, monkeypatch):
+        data = local_of([batch_of(i, 30) for i in range(20)])
+        view, asked = view_of(RsrpNet(hidden=(8,)), data, "sum"), []
+        monkeypatch.setattr("fl.minimise.lbfgs", lambda f, x, n: asked.append(x.shape) or lbfgs(f, x, n))
+        found = attack(part, view)
+        assert asked == [(1, 2, 2)] and found.ue.tolist() == list(range(20))
+        assert np.ptp(found.position_m, axis=0).max() == 0 and np.isfinite(found.position_m).all()
+
+    def test_a_large_cohort_is_searched_in_blocks(self, monkeypatch):
+        data = local_of([batch_of(i, 10) for i in range(5)])
+        view = view_of(RsrpNet(hidden=(8,), activation="tanh"), data)
+        whole = attack(Dlg(starts=2), view)
+        monkeypatch.setattr("fl.attacks.dlg._TOGETHER", 2)
+        parts = attack(Dlg(starts=2), view)
+        np.testing.assert_allclose(parts.position_m, whole.position_m, atol=1e-5)
+        assert parts.ue.tolist() == whole.ue.tolist() and (parts.evaluations > 0).all()
+
 
 class TestVantage:
     def cohort(self):
@@ -421,6 +450,393 @@ class TestVantage:
         assert len(found.ue) == 0 and found.position_m.shape == (0, 2) and found.status == []
 
 
+def crafted(said, size=1.0, learner=None, area=AREA):
+    """A view in which the closed form finds {ue: position} exactly, from biases of a size."""
+    learner = learner or RsrpNet(hidden=(4,))
+    model = learner.init(Public(area, 1), Streams(0).at("init"))
+    centre, scale = learner.standardisation(model)
+    ue, n = np.array(list(said)), len(said)
+    z = (np.array(list(said.values()), dtype=float).reshape(n, 2) - centre[0]) / scale[0]
+    update = np.zeros((n, learner.net.n_parameters))
+    db = np.array([1.0, -2.0, 0.5, 1.0])
+    db = size * db / np.sqrt(np.mean(db**2))
+    update[:, :8] = (db[None, :, None] * z[:, None]).transpose(0, 2, 1).reshape(n, 8)
+    update[:, 8:12] = db
+    updates = DenseUpdates(ue, np.zeros(n, dtype=np.int64), np.ones(n), update)
+    return Threat().view(learner, "all", Received(updates, np.ones(n, bool)), update[:1], model, model)
+
+
+def through(part, views, state=None):
+    """Estimates of every round, and the state at the end, which a checkpoint has carried from round to round."""
+    found, state = [], state or {}
+    for view in views:
+        said, state = part.run(view, FACTS, state, RNG)
+        found.append(said)
+    return found, state
+
+
+class TestStarts:
+    """Where the search begins, by what the attacker knows before."""
+
+    def begun(self, part, view, monkeypatch, state=None):
+        """Standardised starts (n, starts, 2 or 3)."""
+        seen = []
+        with monkeypatch.context() as patch:
+            patch.setattr("fl.minimise.lbfgs", lambda f, x, n: seen.append(x.numpy().copy()) or lbfgs(f, x, n))
+            part.run(view, FACTS, state or {}, RNG)
+        return np.concatenate(seen)
+
+    def view(self, n=3):
+        return view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(i, 30) for i in range(n)]))
+
+    def test_normal_is_standard_and_each_device_has_its_own(self, monkeypatch):
+        z = self.begun(Dlg(starts=200), self.view(), monkeypatch)
+        assert z.shape == (3, 200, 2) and len(np.unique(z)) == z.size
+        assert np.abs(z.mean(axis=(0, 1))).max() < 0.15 and np.abs(z.std(axis=(0, 1)) - 1).max() < 0.1
+
+    @pytest.mark.parametrize("k", [1, 2, 3, 7, 8, 12, 50])
+    def test_grid_covers_the_area_evenly(self, k, monkeypatch):
+        view = self.view(2)
+        z = self.begun(Dlg(starts=k, start_at="grid"), view, monkeypatch)
+        centre, scale = view.learner.standardisation(view.model_before)
+        at = centre[0] + scale[0] * z[0]
+        assert z.shape == (2, k, 2) and (z[0] == z[1]).all() and AREA.contains(at).all()
+        np.testing.assert_allclose(at.mean(axis=0), AREA.centre_m, atol=1e-6)
+        if k > 1:
+            apart = np.linalg.norm(at[:, None] - at, axis=2) + 1e9 * np.eye(k)
+            assert apart.min() > 0.5 * np.sqrt(2000 * 1500 / k)
+        corners = AREA.sample(np.random.default_rng(0).uniform(size=(500, 2)))
+        reach = np.linalg.norm(corners[:, None] - at, axis=2).min(axis=1).max()
+        assert reach < 1.3 * np.sqrt(2000 * 1500 / k)
+
+    def test_mean_begins_near_the_public_centre(self, monkeypatch):
+        for noise in (0.5, 0.01):
+            part = Dlg(starts=200, start_at="mean", start_noise=noise)
+            z = self.begun(part, self.view(), monkeypatch)
+            assert abs(z.std() / noise - 1) < 0.1 and np.abs(z.mean(axis=(0, 1))).max() < 0.15 * noise
+
+    def test_previous_begins_near_the_last_estimate_and_once_anywhere(self, monkeypatch, tmp_path):
+        part, view = Dlg(starts=100, start_at="previous", start_noise=0.01), self.view(3)
+        few = replace(view, update=view.update[:2], ue=view.ue[:2], model=view.model[:2], source=view.source[:2],
+                      source_model=view.source_model[:2])  # fmt: skip
+        found, state = part.run(few, FACTS, {}, RNG)
+        normal = self.begun(Dlg(starts=100), view, monkeypatch)
+        save_tree(tmp_path / "state.npz", state)
+        z = self.begun(part, view, monkeypatch, load_tree(tmp_path / "state.npz"))
+        centre, scale = view.learner.standardisation(view.model_before)
+        at = centre[0] + scale[0] * z
+        np.testing.assert_allclose(at[:2, :-1].mean(axis=1), found.position_m, atol=3.0)
+        spread = at[:2, :-1].std(axis=1)
+        assert spread.min() > 3 and spread.max() < 9  # 0.01 of 577 m and of 433 m
+        np.testing.assert_array_equal(z[:, -1], normal[:, -1])
+        np.testing.assert_array_equal(z[2], normal[2])  # nothing is known of this one
+
+    def test_previous_keeps_the_last_estimate_inside_the_area(self):
+        part, state = Dlg(starts=2, start_at="previous"), {}
+        area = FACTS.public.area
+        for where, kept in (([5.0, 5.0], [5.0, 5.0]), ([np.nan, 1.0], [5.0, 5.0]), ([-1.0, 5.0], [5.0, 5.0]),
+                            ([7.0, 8.0], [7.0, 8.0])):  # fmt: skip
+            state = part._remember(state, np.array([4]), np.array([where]), area)
+            assert state["owner"].tolist() == [4] and state["position_m"].tolist() == [kept]
+        state = part._remember(state, np.array([9, 1]), np.array([[1.0, 2.0], [3.0, 4.0]]), area)
+        assert state["owner"].tolist() == [1, 4, 9] and state["position_m"].tolist() == [[3, 4], [7, 8], [1, 2]]
+
+    def test_a_wrong_past_cannot_trap_the_search(self):
+        """All starts but one begin in a far corner, tightly."""
+        view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
+        past = {"owner": np.array([0]), "position_m": np.array([[0.0, 1500.0]])}
+        part = Dlg(starts=4, start_at="previous", start_noise=0.01)
+        found, _ = part.run(view, FACTS, past, RNG)
+        assert np.linalg.norm(found.position_m - centroids(attack(Dlg(), view)), axis=1)[0] < 0.1
+
+    @pytest.mark.parametrize("where", ["normal", "grid", "mean", "previous"])
+    @pytest.mark.parametrize("label", ["frozen", "free"])
+    def test_all_find_a_smooth_minimum(self, where, label):
+        view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
+        best = centroids(attack(Dlg(starts=16), view))
+        part = Dlg(starts=4, start_at=where, guess_label=label)
+        for found in through(part, [view, view])[0]:
+            np.testing.assert_allclose(found.position_m, best, atol=0.1)
+
+    def test_only_previous_remembers(self):
+        view = self.view()
+        for where in ("normal", "grid", "mean"):
+            assert Dlg(starts=2, start_at=where).run(view, FACTS, {}, RNG)[1] == {}
+
+    def test_previous_from_one_start_is_refused(self):
+        with pytest.raises(ValueError, match="starts of 2 or more"):
+            Dlg(starts=1, start_at="previous")
+
+    @pytest.mark.parametrize("activation, seed, position_m, loss", [
+        ("tanh", 0, [1209.18357183, 710.09325628], 3.69385329777816e-4),
+        ("tanh", 1, [1235.57037437, 718.99434274], 1.8306946366086763e-4),
+        ("elu", 0, [1216.93696495, 709.67694546], 6.033551956740157e-3),
+        ("elu", 1, [1247.25487768, 719.04249053], 4.193900566532571e-3),
+    ])  # fmt: skip
+    def test_the_minimum_is_that_of_a_patient_search(self, activation, seed, position_m, loss):
+        """Figures of an earlier search by autograd, that stopped after ten still iterations of all its starts."""
+        view = view_of(learner_of(activation), local_of([batch_of(seed, 200)]), seed=seed)
+        found = attack(Dlg(), view)
+        np.testing.assert_allclose(found.position_m[0], position_m, atol=0.1)
+        assert found.loss[0] == pytest.approx(loss, abs=1e-9)
+
+
+class TestLinkRounds:
+    def test_average_of_the_rounds_so_far(self):
+        rounds = [{1: [100, 200], 2: [1000, 10]}, {2: [1100, 20]}, {1: [300, 100], 3: [5, 5]}]
+        found, _ = through(LinkRounds(), [crafted(r) for r in rounds])
+        assert [f.ue.tolist() for f in found] == [[1, 2], [2], [1, 3]]
+        for said, expected in zip(found, ([[100, 200], [1000, 10]], [[1050, 15]], [[200, 150], [5, 5]]), strict=True):
+            np.testing.assert_allclose(said.position_m, expected, atol=1e-6)
+            assert said.what == ["centroid"] * len(expected) and set(said.status) == {"ok"}
+
+    @pytest.mark.parametrize("factor", [1.0, 1e-200, 1e150])
+    def test_gradient_weighs_by_the_rms_of_the_bias_update(self, factor):
+        sizes, at = [1.0, 3.0, 0.5], np.array([[100, 200], [300, 400], [900, 800]])
+        views = [crafted({1: p}, size=factor * s) for p, s in zip(at, sizes, strict=True)]
+        found, _ = through(LinkRounds(weight="gradient"), views)
+        expected = np.cumsum(at * np.array(sizes)[:, None], axis=0) / np.cumsum(sizes)[:, None]
+        np.testing.assert_allclose([f.position_m[0] for f in found], expected, rtol=1e-9)
+        equal, _ = through(LinkRounds(), views)
+        np.testing.assert_allclose(equal[-1].position_m[0], at.mean(axis=0), rtol=1e-9)
+
+    def test_gradient_weighs_each_device_by_its_own(self):
+        """Three devices in another order than their numbers, each with a bias of its own size."""
+        learner = RsrpNet(hidden=(4,))
+        sizes = {7: [1.0, 3.0], 2: [5.0, 1.0], 4: [1.0, 1.0]}
+        views = []
+        for i, x in enumerate((100.0, 500.0)):
+            alone = [crafted({ue: [x, x]}, size=s[i], learner=learner) for ue, s in sizes.items()]
+            updates = DenseUpdates(np.array(list(sizes)), np.zeros(3, np.int64), np.ones(3),
+                                   np.concatenate([a.update for a in alone]))  # fmt: skip
+            views.append(Threat().view(learner, "all", Received(updates, np.ones(3, bool)), updates.values[:1],
+                                       alone[0].model_before, alone[0].model_before))  # fmt: skip
+        found, _ = through(LinkRounds(weight="gradient"), views)
+        assert found[1].ue.tolist() == [7, 2, 4]
+        np.testing.assert_allclose(found[1].position_m[:, 0], [400, 1000 / 6, 300], rtol=1e-9)
+
+    def test_median_of_the_rounds_so_far(self):
+        at = np.array([[100, 900], [1900, 30], [120, 40], [140, 50], [160, 60.0]])
+        found, _ = through(LinkRounds(how="median"), [crafted({1: p, 2: p[::-1] / 2}) for p in at])
+        for n, said in enumerate(found, 1):
+            np.testing.assert_allclose(said.position_m[0], np.median(at[:n], axis=0), atol=1e-6)
+            np.testing.assert_allclose(said.position_m[1], np.median(at[:n, ::-1] / 2, axis=0), atol=1e-6)
+
+    def test_weighted_median_halves_the_weight(self):
+        assert weighted_median(np.array([5.0, 1.0, 9.0]), np.array([1.0, 1.0, 2.1])) == 9.0
+        assert weighted_median(np.array([5.0, 1.0, 9.0]), np.array([1.0, 1.0, 2.0])) == 7.0
+        assert weighted_median(np.array([5.0, 1.0, 9.0]), 1e308 * np.array([1.7, 0.5, 0.5])) == 5.0
+        x = np.random.default_rng(0).normal(size=8)
+        assert weighted_median(x, np.ones(8)) == np.median(x) and weighted_median(x[:7], np.ones(7)) == np.median(x[:7])
+        assert weighted_median(x[:3], np.array([2.0, 1.0, 3.0])) == np.median(np.repeat(x[:3], [2, 1, 3]))
+
+    def test_smooth_forgets(self):
+        at = np.array([[0, 0], [1000, 100], [1000, 100], [0.0, 1000]])
+        found, _ = through(LinkRounds(how="smooth", memory_rounds=4), [crafted({1: p}) for p in at])
+        for n, said in enumerate(found, 1):
+            weight = 0.75 ** np.arange(n)[::-1]
+            np.testing.assert_allclose(said.position_m[0], weight @ at[:n] / weight.sum(), atol=1e-6)
+
+    @pytest.mark.parametrize("how", ["average", "median", "smooth"])
+    def test_a_round_without_an_estimate_inside_keeps_the_last(self, how):
+        learner = RsrpNet(hidden=(4,))
+        dead = crafted({1: [5, 5], 2: [5, 5]}, size=0.0)
+        rounds = [dead, crafted({1: [100, 200], 2: [-50, 10]}), crafted({1: [3000, 10], 2: [7, 8]}), dead]
+        found, _ = through(LinkRounds(how=how, weight="gradient"), rounds)
+        assert [f.status for f in found] == [["no gradient"] * 2, ["ok", "ok"], ["kept", "ok"], ["kept", "kept"]]
+        said = np.array([f.position_m for f in found])
+        assert np.isnan(said[0]).all() and learner.net.n_parameters == dead.update.shape[1]
+        np.testing.assert_allclose(said[1:, 0], [[100, 200]] * 3, atol=1e-6)
+        # nothing stood for the second device yet: what was said outside of the area is said again
+        np.testing.assert_allclose(said[1:, 1], [[-50, 10], [7, 8], [7, 8]], atol=1e-6)
+
+    @pytest.mark.parametrize("part", [
+        LinkRounds(), LinkRounds(how="median"), LinkRounds(weight="gradient"),
+        LinkRounds(of=Dlg(starts=2, start_at="previous")),
+    ], ids=lambda p: f"{p.of.kind}-{p.how}-{p.weight}")  # fmt: skip
+    def test_survives_a_checkpoint_to_the_bit(self, part, tmp_path):
+        views = [view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(s, 30), batch_of(s + 9, 30)]))
+                 for s in range(3)]  # fmt: skip
+        straight, _ = through(part, views)
+        _, state = through(part, views[:2])
+        save_tree(tmp_path / "state.npz", state)
+        resumed, _ = through(part, views[2:], load_tree(tmp_path / "state.npz"))
+        np.testing.assert_array_equal(resumed[0].position_m, straight[2].position_m)
+        assert not (straight[2].position_m == attack(part, views[2]).position_m).all()
+
+    def test_averaging_beats_one_round(self):
+        """Noise of one round averages out: the error falls as the root of the rounds."""
+        noise = np.random.default_rng(0).normal(scale=100, size=(64, 30, 2))
+        views = [crafted({i: [1000, 750] + noise[r, i] for i in range(30)}) for r in range(64)]
+        for how, ratio in (("average", 1.0), ("median", 1.25)):
+            found, _ = through(LinkRounds(how=how), views)
+            rms = [np.sqrt(np.mean((f.position_m - [1000, 750]) ** 2)) for f in found]
+            assert rms[63] == pytest.approx(ratio * 100 / 8, rel=0.2) and rms[0] > 80
+
+    def test_links_what_a_sum_says_to_every_device(self):
+        learner = learner_of("tanh", hidden=(64,))
+        views = [view_of(learner, local_of([batch_of(s, 60), batch_of(s + 5, 60)]), "sum", d)
+                 for s, d in ((0, None), (1, [True, False]))]  # fmt: skip
+        one = [centroids(attack(ClosedForm(cloud=False), v))[0] for v in views]
+        found, _ = through(LinkRounds(), views)
+        assert [f.ue.tolist() for f in found] == [[0, 1], [0]]
+        np.testing.assert_allclose(found[1].position_m[0], (one[0] + one[1]) / 2, atol=1e-6)
+
+    def test_links_the_search_as_well_and_tells_its_effort(self):
+        view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
+        alone, linked = attack(Dlg(starts=2), view), attack(LinkRounds(of=Dlg(starts=2)), view)
+        for name in ("position_m", "loss", "iterations", "evaluations"):
+            np.testing.assert_array_equal(getattr(alone, name), getattr(linked, name))
+
+    def test_the_linked_search_remembers_too(self):
+        """In the second round, cut short, it begins where it would without links."""
+        views = [view_of(learner_of("tanh", (64,)), local_of([batch_of(s), batch_of(s + 5)])) for s in (0, 1)]
+        alone, linked = Dlg(starts=3, start_at="previous", iterations=1), []
+        found, _ = through(alone, views)
+        linked, _ = through(LinkRounds(of=alone), views)
+        fresh = attack(alone, views[1])
+        assert (found[1].loss == linked[1].loss).all() and (fresh.loss != found[1].loss).any()
+
+    @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
+    def test_gradient_weights_in_every_vantage(self, sees):
+        """Four devices of two models; a device is known by its number, a sum by its model."""
+        learner, data = learner_of("tanh", hidden=(16,)), []
+        views = []
+        for seed in (0, 1):
+            data = local_of([batch_of(seed + i, 20 + 40 * i) for i in range(4)], model=[2, 0, 2, 0])
+            views.append(view_of(learner, data, sees, n_model=3))
+        alone = [attack(ClosedForm(cloud=False), v) for v in views]
+        found, _ = through(LinkRounds(weight="gradient"), views)
+        for i, ue in enumerate(found[1].ue.tolist()):
+            size = []
+            for view in views:
+                row = int(view.source[view.ue == ue][0])
+                size.append(np.sqrt(np.mean(learner.first_layer(view.update)[1][row] ** 2)))
+            at = [a.position_m[a.ue == ue][0] for a in alone]
+            assert AREA.contains(np.array(at)).all() and abs(size[0] / size[1] - 1) > 1e-3
+            expected = (size[0] * at[0] + size[1] * at[1]) / (size[0] + size[1])
+            np.testing.assert_allclose(found[1].position_m[i], expected, atol=1e-6)
+
+    def test_places_of_the_linked_attack_pass(self):
+        view = view_of(learner_of("relu"), TestUnitCloud().data())
+        alone, linked = attack(ClosedForm(), view), attack(LinkRounds(of=ClosedForm()), view)
+        assert alone.what == linked.what and "place" in linked.what
+        np.testing.assert_array_equal(alone.position_m, linked.position_m)
+
+    @pytest.mark.parametrize("how", ["average", "median", "smooth"])
+    @pytest.mark.parametrize("weight", ["equal", "gradient"])
+    def test_hostile_updates_leave_others_alone(self, how, weight):
+        hostile = TestHostileUpdates()
+        good = view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(0, 30)])).update
+        rows = np.concatenate([hostile.hostile(), 1e300 * good, good])
+        part = LinkRounds(how=how, weight=weight)
+        found, _ = through(part, [hostile.view(rows), hostile.view(rows)])
+        for said in found:
+            assert said.status == ["no gradient"] * 6 + ["ok"] * 2
+            assert np.isnan(said.position_m[:6]).any(axis=1).all() and np.ptp(said.position_m[6:], axis=0).max() < 1e-6
+
+    def test_who_it_links_is_said_in_yaml_and_nothing_is_ignored(self):
+        part = LinkRounds.model_validate_json('{"kind": "link-rounds", "of": {"kind": "dlg", "starts": 3}}')
+        assert part.of == Dlg(starts=3) and LinkRounds.model_validate_json(part.model_dump_json()) == part
+        assert LinkRounds().of == ClosedForm(cloud=False)
+        for bad, says in (
+            ('{"kind": "link-rounds", "of": {"kind": "link-rounds"}}', "closed-form"),
+            ('{"kind": "link-rounds", "of": {"kind": "dlg", "name": "inner"}}', "inner"),
+            ('{"kind": "link-rounds", "of": {"kind": "dlg", "cloud": true}}', "cloud"),
+        ):
+            with pytest.raises(ValueError, match=says):
+                LinkRounds.model_validate_json(bad)
+
+    def test_needs_what_it_links(self):
+        assert LinkRounds.needs == LinkRounds().needs == ClosedForm.needs
+        assert LinkRounds(of=Dlg()).needs == Dlg.needs and "weights before" in Dlg.needs
+        assert "weights before" not in LinkRounds.needs
+        by_gradient = set(LinkRounds(of=Dlg(), weight="gradient").needs)
+        assert by_gradient == {*Dlg.needs, "biased first layer"} and "biased first layer" not in Dlg.needs
+
+
+class TestSelfTest:
+    """The attacker on one sample of its own: a failed optimiser is no protected user."""
+
+    def view(self, activation="tanh", hidden=(64,), sees="rows", **more):
+        learner = RsrpNet(hidden=hidden, activation=activation, **more)
+        return view_of(learner, local_of([batch_of(0, 60), batch_of(1, 60)]), sees)
+
+    @pytest.mark.parametrize("activation", ACTIVATIONS)
+    @pytest.mark.parametrize("labels", ["raw", "centred", "standardised"])
+    @pytest.mark.parametrize("more", [{}, FEDAVG, {"dropout": 0.3}])
+    def test_the_closed_form_always_passes(self, activation, labels, more):
+        view = self.view(activation, labels=labels, **more)
+        for part in (ClosedForm(), LinkRounds()):
+            assert part.self_test(view, FACTS, RNG) < 1e-6
+
+    @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
+    def test_the_search_passes_on_a_smooth_net(self, sees):
+        assert 0 < Dlg(starts=4).self_test(self.view(sees=sees), FACTS, RNG) < 0.5
+
+    def test_a_search_that_is_cut_short_fails(self):
+        """One iteration from one start is far off, though the update gives the place away."""
+        failed = Dlg(starts=1, iterations=1).self_test(self.view(), FACTS, RNG)
+        assert np.isnan(failed) or failed > 10
+
+    def test_every_round_has_a_place_of_its_own(self):
+        view, found = self.view(), []
+
+        class Teller(ClosedForm):
+            def run(self, view, facts, state, rng):
+                said, state = super().run(view, facts, state, rng)
+                found.append(said.position_m[0])
+                return said, state
+
+        for round_ in (1, 1, 2, 3):
+            Teller(cloud=False).self_test(view, FACTS, Streams(4).at("tests", round_))
+        assert AREA.contains(np.array(found)).all()
+        assert (found[0] == found[1]).all() and len(np.unique(found, axis=0)) == 3
+
+    def test_trains_as_the_learner_does_on_one_sample_from_the_weights_before(self):
+        seen = []
+
+        class Watcher(RsrpNet):
+            def local(self, model, phase, data, rng):
+                seen.append((model, phase, data))
+                assert rng.purpose == "tests.self-test"  # no draw of the attack on users is shared
+                return super().local(model, phase, data, rng)
+
+        view = replace(self.view(), learner=Watcher(hidden=(64,), activation="tanh"))
+        ClosedForm().self_test(view, FACTS, RNG)
+        ((model, phase, data),) = seen
+        assert model is view.model_before and phase == "all" and len(data.x) == 1
+        assert AREA.contains(data.x).all() and -95 - 6 * 9 < data.y[0] < -95 + 6 * 9
+
+    def test_what_it_remembers_of_users_plays_no_part(self):
+        part = LinkRounds(of=Dlg(starts=2, start_at="previous"))
+        view = self.view()
+        _, state = part.run(view, FACTS, {}, RNG)
+        kept = {k: v.copy() for k, v in state["past"].items()}
+        before = part.self_test(view, FACTS, RNG)
+        assert before == part.self_test(view, FACTS, RNG) < 0.5
+        assert all((state["past"][k] == kept[k]).all() for k in kept)
+
+    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2), LinkRounds()], ids=lambda p: p.kind)
+    def test_a_broken_model_finds_nothing(self, part):
+        view = self.view()
+        broken = Model(np.full_like(view.model_before.parameters, np.nan), view.model_before.constants)
+        assert np.isnan(part.self_test(replace(view, model_before=broken), FACTS, RNG))
+
+    def test_a_place_outside_is_nothing(self):
+        class Lost(ClosedForm):
+            def run(self, view, facts, state, rng):
+                said, state = super().run(view, facts, state, rng)
+                return replace(said, position_m=said.position_m - 5000), state
+
+        assert np.isnan(Lost().self_test(self.view(), FACTS, RNG))
+
+    def test_labels_that_nobody_knows_give_none(self):
+        view = self.view()
+        unknown = Model(view.model_before.parameters, {"centre_m": np.zeros((1, 2)), "scale_m": np.ones((1, 2))})
+        assert ClosedForm().self_test(replace(view, model_before=unknown), FACTS, RNG) is None
+
+
 class TestDlgAgreesWithClosedForm:
     """First round, FedSGD, batches of 800 samples in a week's places."""
 
@@ -469,6 +885,12 @@ def cosine_by_autograd(net, w, u, x, y):
     return 1 - float((g @ -u) / (g.norm() * u.norm()))
 
 
+def ask(objective, x):
+    """Values (p, q) and slopes (p, q, dim) at guesses x (p, q, dim) about p updates."""
+    value, slope = objective(torch.arange(len(x)).repeat_interleave(x.shape[1]), x.flatten(0, 1))
+    return value.view(x.shape[:2]), slope.view(x.shape)
+
+
 class TestObjective:
     @pytest.mark.parametrize("activation", ACTIVATIONS)
     def test_is_the_cosine_of_the_whole_gradient(self, activation):
@@ -477,10 +899,10 @@ class TestObjective:
         w = torch.randn(2, net.n_parameters, dtype=torch.float64)
         u = torch.randn(2, net.n_parameters, dtype=torch.float64)
         x, objective = torch.randn(2, 5, 2, dtype=torch.float64), cosine_objective(net, w, u)
-        frozen, _ = objective(torch.arange(2), x)
+        frozen, _ = ask(objective, x)
         for y in (-50.0, 50.0):
             label = torch.full((2, 5, 1), y, dtype=torch.float64)
-            free, slope = objective(torch.arange(2), torch.cat([x, label], dim=2))
+            free, slope = ask(objective, torch.cat([x, label], dim=2))
             assert not slope[..., 2].any()  # the label is known by the sign of the residual alone
             for i in range(2):
                 for j in range(5):
@@ -493,14 +915,40 @@ class TestObjective:
         torch.manual_seed(1)
         net = Mlp((2, 6, 4, 1), activation)
         w, u = (torch.randn(1, net.n_parameters, dtype=torch.float64) for _ in range(2))
-        objective, group = cosine_objective(net, w, u), torch.arange(1)
+        objective = cosine_objective(net, w, u)
         x = torch.randn(1, 7, 2, dtype=torch.float64)
-        _, slope = objective(group, x)
+        _, slope = ask(objective, x)
         for axis in (0, 1):
             h = torch.zeros_like(x)
             h[..., axis] = 1e-6
-            difference = (objective(group, x + h)[0] - objective(group, x - h)[0]) / 2e-6
+            difference = (ask(objective, x + h)[0] - ask(objective, x - h)[0]) / 2e-6
             torch.testing.assert_close(slope[..., axis], difference, rtol=1e-5, atol=1e-7)
+
+    @pytest.mark.parametrize("activation", ACTIVATIONS)
+    @pytest.mark.parametrize("hidden", [(), (7,), (6, 4), (5, 4, 3)])
+    def test_by_autograd_for_updates_that_share_networks(self, activation, hidden):
+        """As many guesses of each update as one likes; networks in any order; every depth."""
+        torch.manual_seed(2)
+        net = Mlp((2, *hidden, 1), activation)
+        w, u = (torch.randn(n, net.n_parameters, dtype=torch.float64) for n in (2, 4))
+        network, problem = torch.tensor([1, 0, 0, 1]), torch.tensor([0, 0, 0, 1, 3])
+        z = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
+        own = w[network[problem]]
+        out, activations, slopes = net.forward(own, z.unsqueeze(1))
+        deltas = net.deltas(own, slopes, torch.ones_like(out))
+        size = net.squared_norm(activations, deltas).sqrt()
+        cosine = (net.inner(-u[problem], activations, deltas) / size).squeeze(1) / u[problem].norm(dim=1)
+        objective = cosine_objective(net, w, u, network)
+        for label in (None, torch.tensor([3.0, -3.0, 3.0, 3.0, -3.0], dtype=torch.float64)):
+            if label is None:
+                expected, x = 1 - cosine.abs(), z.detach()
+            else:
+                expected = 1 - cosine * torch.sign(out.squeeze(1) - label).detach()
+                x = torch.cat([z.detach(), label.unsqueeze(1)], dim=1)
+            (by_autograd,) = torch.autograd.grad(expected.sum(), z, retain_graph=True, allow_unused=True)
+            value, slope = objective(problem, x)
+            torch.testing.assert_close(value, expected.detach(), rtol=0, atol=1e-13)
+            torch.testing.assert_close(slope[:, :2], by_autograd, rtol=1e-11, atol=1e-13)
 
 
 def quadratic(condition, dim, calls=None):
@@ -513,7 +961,7 @@ def quadratic(condition, dim, calls=None):
         if calls is not None:
             calls.append(group.tolist())
         ax = x @ a
-        shift = b[group].unsqueeze(1)
+        shift = b[group]
         return (0.5 * x * ax - shift * x).sum(-1), ax - shift
 
     minimum = torch.linalg.solve(a, b.T).T
@@ -606,6 +1054,44 @@ class TestMinimise:
         assert found.evaluations.tolist() == told
         assert told[1] < min(told[0], told[2])
         assert (found.iterations <= found.evaluations).all()
+
+    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
+    def test_a_settled_start_is_asked_about_no_more(self, minimise):
+        points = []
+        objective, minimum, start = quadratic(20.0, 2)
+        start[:, 0] = minimum  # one start of each group is there already
+
+        def counted(group, x):
+            assert (group[1:] >= group[:-1]).all() and len(group) == len(x)
+            points.append([int((torch.cdist(x, minimum) < 1e-9).any(dim=1).sum()), len(x)])
+            return objective(group, x)
+
+        minimise(counted, start, 500)
+        assert points[0] == [3, 12]
+        assert points[-1][1] < 9 and sum(p[0] for p in points[:2]) <= 6
+
+    def test_a_step_that_promises_less_than_rounding_is_the_last(self):
+        """A bowl that is already at its floor costs no further look."""
+        looks = []
+
+        def bowl(group, x):
+            looks.append(len(x))
+            return 1.0 + 1e-18 * (x * x).sum(-1), 2e-18 * x
+
+        found = lbfgs(bowl, torch.ones(1, 4, 2, dtype=torch.float64), 100)
+        assert looks == [4] and found.iterations.tolist() == [1] and found.evaluations.tolist() == [1]
+
+    def test_an_overshot_parabola_is_cut_at_its_minimum(self):
+        start = torch.tensor([[[0.2]]], dtype=torch.float64)  # half a unit downhill is 0.3 on the other side
+        found = lbfgs(lambda group, x: ((x * x).sum(-1), 2 * x), start, 1)
+        assert abs(found.x.item()) < 1e-12 and found.evaluations.item() == 3
+
+    @pytest.mark.parametrize("activation, most", [("tanh", 40), ("relu", 150)])
+    def test_a_search_costs_few_evaluations(self, activation, most):
+        """Not many more than it takes to get there: the minimum is not looked at for long."""
+        view = view_of(learner_of(activation, (64, 32)), local_of([batch_of(s, 100) for s in range(10)]))
+        found = attack(Dlg(), view)
+        assert found.evaluations.mean() < most and found.iterations.max() < 60
 
     def test_iterations_stop_at_the_limit(self):
         objective, _, start = quadratic(1e5, 8)

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from netsim.part import Named, Part
-from scenarios.matrix import LEGAL, combinations
+from scenarios.matrix import LEGAL, combinations, threat
 from scenarios.slots import SLOTS
 
 MEMBERS = [(slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()]
@@ -102,9 +102,10 @@ def test_every_legal_combination_runs_two_rounds(combination, tiny, tmp_path):
             "learning.curation": several("curation"),
             "learning.defenses": [example("defense", d) for d in chain],
             "learning.aggregation": example("aggregation", combination["aggregation"]),
-            "learning.threat": {"sees": sees, "viewpoint": viewpoint},
+            "learning.threat": threat(sees, viewpoint),
             "learning.attacks": several("attack"),
         }
+        | ({"world.radio.uplink": {"kind": "noma", "norm_bound": 1.0}} if viewpoint == "eavesdropper" else {})
     )
     summary = run(study, tmp_path / "run")
     assert summary["rounds.played"] == 2

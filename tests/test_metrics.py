@@ -323,12 +323,19 @@ class TestGuesses:
         home = [r["guess_home_m"] for r in rows]
         assert all(b <= a for a, b in pairwise(home))  # a growing set only comes nearer
 
+    def test_the_band_is_drawn_anew_when_rounds_have_grown_by_a_twentieth(self):
+        rows = [r[0] for r in play([([[500, 500]], {"a": centroid_at(1, 1)})] * 60)[1]]
+        home = np.array([r["guess_home_m"] for r in rows])
+        drawn = np.flatnonzero(np.diff(home, prepend=np.nan) != 0) + 1
+        assert set(range(1, 21)) >= set(drawn[drawn <= 20]) and len(drawn[drawn > 40]) <= 9
+        assert 41 not in drawn or 42 not in drawn
+
     @pytest.mark.parametrize("rounds, mean_m", [(11, 257), (75, 101)])
     def test_nearest_of_n_uniform_guesses(self, rounds, mean_m):
         """Published reference for home at (1650, 700) on 2000 x 1500 m, here over 400 attackers."""
         how = Leakage(directions=4, guess_draws=400)
         places = Places(np.array([[1650.0, 700.0]]), np.array([[420.0, 760.0]]))
-        track = {"centroids": np.zeros((rounds, 2)), "points": np.zeros((1, 2))}
+        track = {"centroids": np.zeros((rounds, 2)), "points": np.zeros((1, 2)), "guess": {"rounds": 0}}
         now = Now(1, 1.0, measured([[0, 0]]), np.zeros((1, 2)), {}, AREA, places)
         found = leakage._references(how, track, now, 0, 0, RNG)["guess_home"]
         assert found == pytest.approx(mean_m, rel=0.12)

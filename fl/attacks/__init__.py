@@ -2,6 +2,7 @@
 
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dlg import Dlg
+from fl.attacks.link_rounds import LinkRounds
 from netsim.part import OneOf
 
-ATTACKS = OneOf("attack", ClosedForm, Dlg)
+ATTACKS = OneOf("attack", ClosedForm, Dlg, LinkRounds)

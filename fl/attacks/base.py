@@ -6,13 +6,13 @@ The truth never enters here; it meets the estimates in `fl.metrics`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from fl.learners.base import Learner
-from fl.types import Estimates, Facts, Model, State
+from fl.types import Estimates, Facts, Local, Model, State
 from netsim.part import Named
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -75,6 +75,27 @@ class View:
         )
 
 
+def track_of(ue: IntArray, model: IntArray) -> IntArray:
+    """A stable number of (ue, model): whom an attack remembers between rounds."""
+    return ue * 4096 + model
+
+
+def recall(known: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
+    """What is known, value (k, ...) of an ascending list (k,), of each number wanted (n,): NaN where nothing is."""
+    found = np.full((len(wanted), *value.shape[1:]), np.nan)
+    at = np.searchsorted(known, wanted)
+    there = at < len(known)
+    there[there] = known[at[there]] == wanted[there]
+    found[there] = value[at[there]]
+    return found
+
+
+def latest(new: IntArray, old: IntArray) -> tuple[IntArray, IntArray]:
+    """Everybody in two lists, ascending, and where each stands in (new, old) together, new before old."""
+    every, first = np.unique(np.concatenate([new, old]), return_index=True)
+    return every, first
+
+
 class Attack(Named):
     """An attack. It keeps its state as a value and knows nothing but its view and public facts."""
 
@@ -83,3 +104,32 @@ class Attack(Named):
     @abstractmethod
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
         """Estimates about the devices of this phase."""
+
+    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+        """Distance in metres between a place that the attacker made up and what it recovers of it.
+
+        It trains on one sample of its own, at a random place in the area, with a random label around the public mean,
+        from the weights that this phase started from, and attacks that update without any memory. So a failed
+        optimiser can be told from a protected user. NaN: the attack found nothing, or a place outside the area; None:
+        nobody took part, or the learner has no labels whose mean and deviation everybody knows.
+        """
+        constants = view.model_before.constants
+        if len(view.source_model) == 0 or not {"rsrp_mean_dbm", "rsrp_std_db"} <= set(constants):
+            return None
+        rng = replace(rng, purpose=f"{rng.purpose}.self-test")
+        model = view.source_model[:1]
+        place = facts.public.area.sample(rng.uniform("place", model, (2,)))
+        label = constants["rsrp_mean_dbm"][model] + constants["rsrp_std_db"][model] * rng.normal("label", model)
+        ue = np.zeros(1, dtype=np.int64)
+        data = Local(ue, model, np.array([0, 1]), place, label, np.array([facts.time_s]))
+        made = view.learner.local(view.model_before, view.phase, data, rng)
+        merged = made.weighted_sum(np.ones(1), len(view.model_before.parameters))
+        after = view.learner.step(view.model_before, view.phase, merged)
+        own = View(
+            "rows", view.phase, made.rows(slice(None)), model, ue, model, ue, view.model_before, after, view.learner
+        )
+        found, _ = self.run(own, facts, {}, rng)
+        said = found.position_m[[what == "centroid" for what in found.what]]
+        if len(said) == 0 or not facts.public.area.contains(said[0]):
+            return float("nan")
+        return float(np.linalg.norm(said[0] - place[0]))

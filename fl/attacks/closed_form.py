@@ -88,6 +88,10 @@ class ClosedForm(Attack):
             found.append(view.spread("place", source, position, weight=share))
         return Estimates.join(found), state
 
+    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+        """As of any attack; one sample has one place, so its cloud is left out."""
+        return super(ClosedForm, self.model_copy(update={"cloud": False})).self_test(view, facts, rng)
+
     def _places(self, cloud: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
         """Cluster centres of each source's cloud (n, hidden, 2), largest first.
 

@@ -2,16 +2,19 @@ r"""Deep leakage from gradients: look for one sample whose gradient points where
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import Attack, View, latest, recall, track_of
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Estimates, Facts, State
+from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
+
+_TOGETHER = 128  # updates that are searched at once: bounds the memory
 
 
 class Dlg(Attack):
@@ -25,13 +28,23 @@ class Dlg(Attack):
     F(x') - y', so the cosine knows the label by its sign only: `frozen` takes the better of the two signs,
     D = 1 - |cos|, which is what freezing y' on either side of the prediction and keeping the smaller loss gives.
     No sample's gradient is ever formed (outer-product form, see `fl.mlp`).
+
+    `start_at` says what the attacker knows before: `normal` draws starts from N(0, I) in standardised units, `grid`
+    spreads them over the service area, `mean` draws them around the public mean position, `previous` around the last
+    estimate of the same device that lay inside the area, but for one start that stays random, so that a wrong past
+    cannot trap the search; a device without a past starts as in `normal`.
     Departs from the paper: the weights are w_before, to which the gradient belongs, and not w_after; L-BFGS in
     place of up to 400,000 steps of gradient descent.
     """
 
     kind: Literal["dlg"] = "dlg"
     starts: int = Field(default=8, ge=1, le=256)
-    """random starts per device and round"""
+    """starts per device and round"""
+    start_at: Literal["normal", "grid", "mean", "previous"] = "normal"
+    """where: standard normal around the centre of the inputs, evenly over the area, near the centre, or near the last
+    round's estimate of the same device"""
+    start_noise: float = Field(default=0.5, gt=0, le=10)
+    """deviation of starts at the mean or the previous estimate, in standardised units"""
     optimiser: Literal["lbfgs", "adam"] = "lbfgs"
     """L-BFGS, or Adam at 0.1 halved every 150 iterations"""
     iterations: int = Field(default=60, ge=1, le=100_000)
@@ -44,22 +57,34 @@ class Dlg(Attack):
     needs: ClassVar[dict[str, str]] = {
         "sample gradient": "compares updates with the gradient of a guessed sample",
         "positions": "the network's inputs must be positions",
+        "weights before": "compares gradients at the weights that the round started from",
     }
 
+    @model_validator(mode="after")
+    def _one_stays_random(self) -> Self:
+        if self.start_at == "previous" and self.starts < 2:
+            raise ValueError("start_at: previous needs starts of 2 or more: one of them is always drawn at random")
+        return self
+
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
-        learner = cast(RsrpNet, view.learner)
+        learner, area = cast(RsrpNet, view.learner), facts.public.area
         centre, scale = learner.standardisation(view.model_before)
-        z, loss, iterations, evaluations, status = self._search(view, learner, rng)
-        where = centre[view.source_model] + scale[view.source_model] * z
-        sources = np.arange(len(where))
+        centre, scale = centre[view.source_model], scale[view.source_model]
+        owner = track_of(view.ue, view.model) if view.vantage == "rows" else view.source_model
+        start = self._starts(owner, centre, scale, area, state, rng)
+        if self.guess_label == "free":
+            label = np.broadcast_to(self._label(view, learner)[:, None, None], (*start.shape[:2], 1))
+            start = np.concatenate([start, label], axis=2)
+        z, loss, iterations, evaluations, status = self._search(view, learner, start)
+        where = centre + scale * z
         found = view.spread(
-            "centroid", sources, where,
+            "centroid", np.arange(len(where)), where,
             loss=loss, iterations=iterations, evaluations=evaluations, status=status,
         )  # fmt: skip
-        return found, state
+        return found, self._remember(state, owner, where, area) if self.start_at == "previous" else state
 
-    def _search(self, view: View, learner: RsrpNet, rng: Rng) -> tuple[Any, Any, Any, Any, list[str]]:
-        """Best z (n, 2), its loss (n,), effort (n,), (n,) and status words."""
+    def _search(self, view: View, learner: RsrpNet, start: FloatArray) -> tuple[Any, Any, Any, Any, list[str]]:
+        """From starts (n, starts, 2 or 3): best z (n, 2), its loss (n,), effort (n,), (n,) and status words."""
         import torch
 
         from fl.matching import cosine_objective
@@ -67,40 +92,66 @@ class Dlg(Attack):
 
         n = len(view.update)
         usable = np.isfinite(view.update).all(axis=1) & (np.abs(view.update).max(axis=1, initial=0) > 0)
-        rows = np.flatnonzero(usable)
         z = np.full((n, 2), np.nan)
         loss, iterations, evaluations = np.full(n, np.nan), np.zeros(n, np.int64), np.zeros(n, np.int64)
-        status = ["ok" if u else "no gradient" for u in usable]
-        if len(rows):
-            start = torch.from_numpy(self._starts(view, rows, learner, rng))
+        every = np.flatnonzero(usable)
+        for rows in (every[i : i + _TOGETHER] for i in range(0, len(every), _TOGETHER)):
             objective = cosine_objective(
                 learner.net,
-                torch.from_numpy(view.model_before.parameters[view.source_model[rows]]),
+                torch.from_numpy(view.model_before.parameters),
                 torch.from_numpy(view.update[rows]),
+                torch.from_numpy(view.source_model[rows]),
             )
+            begin = torch.from_numpy(start[rows])
             if self.optimiser == "lbfgs":
-                found = lbfgs(objective, start, self.iterations)
+                found = lbfgs(objective, begin, self.iterations)
             else:
-                found = adam(objective, start, self.iterations, rate=0.1, halve_every=150)
+                found = adam(objective, begin, self.iterations, rate=0.1, halve_every=150)
             best = found.value.argmin(dim=1)
             pick = torch.arange(len(rows))
             loss[rows] = found.value[pick, best].numpy()
             z[rows] = np.where(np.isfinite(loss[rows])[:, None], found.x[pick, best, :2].numpy(), np.nan)
             iterations[rows], evaluations[rows] = found.iterations.numpy(), found.evaluations.numpy()
-        status = ["no finite loss" if s == "ok" and not np.isfinite(d) else s
-                  for s, d in zip(status, loss, strict=True)]  # fmt: skip
+        status = [
+            "no gradient" if not u else "ok" if np.isfinite(d) else "no finite loss"
+            for u, d in zip(usable, loss, strict=True)
+        ]
         return z, loss, iterations, evaluations, status
 
-    def _starts(self, view: View, rows: Any, learner: RsrpNet, rng: Rng) -> FloatArray:
-        """Standard normal positions (k, starts, 2), with the public mean label as a third number when free."""
-        if view.vantage == "rows":
-            owner = view.ue[rows] * 4096 + view.model[rows]
-        else:
-            owner = view.source_model[rows]
+    def _starts(
+        self, owner: IntArray, centre: FloatArray, scale: FloatArray, area: Area, state: State, rng: Rng
+    ) -> FloatArray:
+        """Standardised positions (n, starts, 2) of n owners whose models have centre, scale (n, 2)."""
+        if self.start_at == "grid":
+            return (_grid(self.starts, area) - centre[:, None]) / scale[:, None]
         z = rng.normal("start", owner, (self.starts, 2))
-        if self.guess_label == "frozen":
-            return z
-        c = view.model_before.constants
-        label = np.zeros(len(rows)) if learner.labels == "standardised" else c["rsrp_mean_dbm"][
-            view.source_model[rows]]  # fmt: skip
-        return np.concatenate([z, np.broadcast_to(label[:, None, None], (*z.shape[:2], 1))], axis=2)
+        if self.start_at == "mean":
+            return self.start_noise * z
+        if self.start_at == "previous" and "owner" in state:
+            past = (recall(state["owner"], state["position_m"], owner) - centre) / scale
+            near = past[:, None] + self.start_noise * z[:, :-1]  # the last start stays random
+            z[:, :-1] = np.where(np.isfinite(near), near, z[:, :-1])
+        return z
+
+    def _label(self, view: View, learner: RsrpNet) -> FloatArray:
+        """The public mean label of each source (n,), as the network sees it."""
+        if learner.labels == "standardised":
+            return np.zeros(len(view.source_model))
+        return view.model_before.constants["rsrp_mean_dbm"][view.source_model]
+
+    def _remember(self, state: State, owner: IntArray, where: FloatArray, area: Area) -> State:
+        """The last estimate of everybody that lay inside the area: owner (k,) ascending, position_m (k, 2)."""
+        inside = area.contains(where)
+        old = state or {"owner": owner[:0], "position_m": where[:0]}
+        every, newest = latest(owner[inside], old["owner"])
+        return {"owner": every, "position_m": np.concatenate([where[inside], old["position_m"]])[newest]}
+
+
+def _grid(k: int, area: Area) -> FloatArray:
+    """k points (k, 2) in rows, each in the middle of an equal share of the area."""
+    width, height = area.side_m
+    rows = min(k, max(1, round(float(np.sqrt(k * height / width)))))
+    count = np.full(rows, k // rows) + (np.arange(rows) < k % rows)
+    north = (np.cumsum(count) - count / 2) / k  # a row is as high as it holds points
+    unit = [((i + 0.5) / c, y) for c, y in zip(count, north, strict=True) for i in range(c)]
+    return area.sample(np.array(unit))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from fl.types import HeldOut, Local
+from fl.types import HeldOut, Local, State
 from netsim.observe import Observations
 from netsim.part import Part
 from netsim.rng import Rng
@@ -39,5 +39,8 @@ class Data(Part):
         """
 
     @abstractmethod
-    def take(self, observed: Observations, model_of_cell: IntArray, rng: Rng) -> Taken:
-        """Split a window's observations into rows (ue, model). model_of_cell is -1 for cells without one."""
+    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
+        """Split a window's observations into rows (ue, model). model_of_cell is -1 for cells without one.
+
+        `state` is what devices keep of earlier rounds, {} at first.
+        """

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.data.base import Data, Taken
-from fl.types import HeldOut, Local
+from fl.types import HeldOut, Local, State
 from netsim.errors import BadInput
 from netsim.observe import Observations
 from netsim.rng import Rng
@@ -17,15 +17,19 @@ from netsim.units import IntArray
 
 
 class Measured(Data):
-    """Every UE's RSRP measurements of the round; nothing is carried over to the next.
+    """Every UE's RSRP measurements of the round.
 
-    One model per cell; a sample belongs to the cell it measured. A random share is held out of all training and
-    scores the maps. Held-out samples still count as measured: leakage is about where the UE was.
+    With `keeps: round` nothing is carried over to the next; with `keeps: all` a UE that measured something learns
+    from everything it has measured so far. One model per cell; a sample belongs to the cell it measured. A random
+    share is held out of all training and scores the maps. Held-out samples still count as measured: leakage is about
+    where the UE was.
     """
 
     kind: Literal["measured"] = "measured"
     cell: str = Field(default="all", min_length=1)
     """name of the one cell to learn, or a word: all, or busiest (the most measured one)"""
+    keeps: Literal["round", "all"] = "round"
+    """what a device learns from: the measurements of the round, or all of its own so far"""
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
     """share of samples kept from training to score it"""
 
@@ -50,7 +54,7 @@ class Measured(Data):
             )
         return (self.cell,)
 
-    def take(self, observed: Observations, model_of_cell: IntArray, rng: Rng) -> Taken:
+    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
         model = model_of_cell[observed.cell]
         observed, model = observed.select(model >= 0), model[model >= 0]
         order = np.lexsort((observed.time_s, model, observed.ue))
@@ -60,7 +64,25 @@ class Measured(Data):
         moment = np.round(observed.time_s * 1e3).astype(np.int64)
         out = rng.uniform("hold out", observed.ue * 4096 + model, item=moment) < self.hold_out
         held = observed.select(out)
-        return Taken(measured, measured.keep(~out), HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm))
+        train, later = measured.keep(~out), state
+        if self.keeps == "all":
+            train, later = _with_past(train, state)
+        return Taken(measured, train, HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm)), later
+
+
+def _with_past(train: Local, state: State) -> tuple[Local, State]:
+    """The rows with all that they had before, and what to remember: every sample so far, in order of row and time."""
+    row = train.ue[train.row_of_sample] * 4096 + train.model[train.row_of_sample]
+    new: State = {"row": row, "x": train.x, "y": train.y, "time_s": train.time_s}
+    every = {k: np.concatenate([state[k], v]) for k, v in new.items()} if state else new
+    order = np.lexsort((every["time_s"], every["row"]))
+    every = {k: v[order] for k, v in every.items()}
+    rows = train.ue * 4096 + train.model
+    here = np.isin(every["row"], rows)
+    count = np.bincount(np.searchsorted(rows, every["row"][here]), minlength=len(rows))
+    ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    past = Local(train.ue, train.model, ptr, every["x"][here], every["y"][here], every["time_s"][here])
+    return past, every
 
 
 def _rows(observed: Observations, model: IntArray) -> Local:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
+import numpy as np
+
 from fl.types import HeldOut, Local, Model, Public, Updates
 from netsim.part import Part
 from netsim.rng import Rng
@@ -57,6 +59,10 @@ class FirstLayerLearner(Learner):
     @abstractmethod
     def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """dW (n, hidden, 2) and db (n, hidden) of update rows (n, d)."""
+
+    def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
+        """Largest error of a closed-form centroid of each row (n,), metres; NaN where no theorem holds."""
+        return np.full(len(data.ue), np.nan)
 
     @abstractmethod
     def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:

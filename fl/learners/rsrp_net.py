@@ -149,6 +149,32 @@ class RsrpNet(FirstLayerLearner):
         z, _ = self._standardise(model, rows, data.x, None)
         return {"step_stability": 2 * self.step_size * mean_squared_gradient(self.net, model.parameters, rows, z)}
 
+    def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
+        r"""Theorem 1 of Bakopoulou et al., for the least-squares estimate over all units of one full-batch step.
+
+        With g_ih the delta of unit h at sample i, one unit errs by at most
+        (1 / (2 n |gbar_h|)) sum_i ((g_ih - gbar_h)^2 + |z_i - zbar|^2), and the estimate is their mean with weights
+        gbar_h^2; standardised lengths become metres with the larger scale. Units are mixed, as in the source, so the
+        bound depends on the scale of the labels. NaN unless FedSGD.
+        """
+        if self.batch_size != "all" or self.local_epochs != 1 or self.dropout > 0:
+            return np.full(len(data.ue), np.nan)
+        from fl.sgd import first_layer_deltas
+
+        rows = data.model[data.row_of_sample]
+        z, y = self._standardise(model, rows, data.x, data.y)
+        found = np.full(len(data.ue), np.nan)
+        for i, (first, end) in enumerate(pairwise(data.ptr)):
+            if end > first and y is not None:
+                m, n = int(data.model[i]), int(end - first)
+                g = first_layer_deltas(self.net, model.parameters[m], z[first:end], y[first:end])
+                mean = g.mean(axis=0)
+                spread = ((z[first:end] - z[first:end].mean(axis=0)) ** 2).sum()
+                with np.errstate(all="ignore"):
+                    bound = (np.abs(mean) * (((g - mean) ** 2).sum(axis=0) + spread)).sum() / (2 * n * (mean**2).sum())
+                found[i] = bound * float(model.constants["scale_m"][m].max())
+        return found
+
     def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
         h = self.hidden[0]
         return updates[:, : 2 * h].reshape(-1, 2, h).transpose(0, 2, 1), updates[:, 2 * h : 3 * h]

@@ -1,0 +1,409 @@
+"""What a publication says, as data, set against our own runs: holds, does not hold, or cannot be judged.
+
+A rule is a part: its fields are its YAML keys, its method the comparison. Of several seeds the median counts, and a
+figure of privacy only where most of the models are of use.
+"""
+
+from __future__ import annotations
+
+import csv
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from io import StringIO
+from itertools import pairwise, zip_longest
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from netsim.errors import BadInput
+from netsim.part import OneOf, Part
+from netsim.record import write_text
+from scenarios.document import one_line, read
+from scenarios.folder import MANIFEST, SUMMARY, read_json
+from scenarios.keys import cell_text, over_seeds, split_key
+from scenarios.loaded import RUNS, listed
+from scenarios.messages import build, nearest
+from scenarios.study import bundled, load
+from scenarios.summary import KEYS
+from scenarios.sweep import points, sweep
+
+CLAIMS = "claims.csv"
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be judged"
+
+Labelled = Mapping[str, Sequence[Mapping[str, Any]]]
+"""label -> summaries of its runs, one per seed; a run outside of a sweep has the label ''."""
+
+
+# -- rules
+
+
+class Rule(Part):
+    """How the medians over seeds of one summary key settle a claim."""
+
+    key: str
+    """key of the summary, as `netsim list --records` has it"""
+    labels: tuple[str, ...] = ()
+    """labels of the sweep; none: all of them, or the single run"""
+
+    @field_validator("key")
+    @classmethod
+    def _known(cls, key: str) -> str:
+        kind, name, _, says = split_key(key)
+        if not says or (kind and not name):
+            raise ValueError(f"no summary has a key {key[:60]!r}{nearest(key, list(KEYS)) or '; see docs/records.md'}")
+        return key
+
+    @field_validator("labels")
+    @classmethod
+    def _once(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := [label for label in labels if labels.count(label) > 1]:
+            raise ValueError(f"the label {twice[0]!r} stands {labels.count(twice[0])} times; name it once")
+        return labels
+
+    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
+        """Whether the rule holds of a median per label; None where infinities leave it open."""
+        raise NotImplementedError
+
+
+class AtMost(Rule):
+    """No label's median is above the bound."""
+
+    kind: Literal["at-most"] = "at-most"
+    bound: float
+
+    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
+        return max(medians) <= self.bound
+
+
+class AtLeast(Rule):
+    """No label's median is below the bound."""
+
+    kind: Literal["at-least"] = "at-least"
+    bound: float
+
+    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
+        return min(medians) >= self.bound
+
+
+class Within(Rule):
+    """Every label's median is the printed value, give or take the tolerance."""
+
+    kind: Literal["within"] = "within"
+    tolerance: float = Field(ge=0)
+
+    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
+        return all(abs(m - printed) <= self.tolerance for m in medians)
+
+
+class Order(Rule):
+    """Medians strictly increase from label to label."""
+
+    kind: Literal["order"] = "order"
+    labels: tuple[str, ...] = Field(min_length=2)
+
+    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
+        if any(np.isinf(a) and np.isinf(b) for a, b in pairwise(medians)):
+            return None
+        return all(a < b for a, b in pairwise(medians))
+
+
+class Ratio(Rule):
+    """The first label's median is at least `bound` times the second's."""
+
+    kind: Literal["ratio"] = "ratio"
+    labels: tuple[str, ...] = Field(min_length=2, max_length=2)
+    bound: float = Field(gt=0)
+
+    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
+        first, second = medians
+        return None if np.isinf(first) and np.isinf(second) else first >= self.bound * second
+
+
+RULES = OneOf("rule", AtMost, AtLeast, Within, Order, Ratio)
+
+
+# -- claims
+
+
+class Claim(Part):
+    """One statement of a publication, and how to judge it."""
+
+    id: str = Field(min_length=1, max_length=40, pattern=r"^[a-z0-9-]+$")
+    """name of the claim"""
+    paper: str = Field(min_length=1, max_length=200)
+    """the publication"""
+    where: str = Field(min_length=1, max_length=60)
+    """its table or figure"""
+    says: str = Field(min_length=1, max_length=300)
+    """what it says, in our own words"""
+    value: float | tuple[float, ...] | None = None
+    """the printed value; a list has one per label of the rule"""
+    scenario: str = Field(min_length=1, max_length=100)
+    """name of the bundled scenario, or sweep, that plays it"""
+    rule: Annotated[Rule, RULES]
+    """what must be seen for the claim to hold"""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if isinstance(self.value, tuple) and len(self.value) != len(self.rule.labels):
+            raise ValueError(f"value: {len(self.value)} values for {len(self.rule.labels)} labels; give one for each")
+        if isinstance(self.rule, Within) and not isinstance(self.value, float):
+            raise ValueError("value: a rule of kind within needs the one printed value that it compares with")
+        return self
+
+    @property
+    def printed(self) -> str:
+        """The paper's value."""
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        return ", ".join("-" if v is None else f"{v:g}" for v in values)
+
+
+class Claims(Part):
+    """A file of claims."""
+
+    claims: tuple[Claim, ...] = Field(min_length=1)
+    """all of them, in the order of the tables"""
+
+    @model_validator(mode="after")
+    def _unique(self) -> Self:
+        ids = [c.id for c in self.claims]
+        for one in dict.fromkeys(ids):
+            if ids.count(one) > 1:
+                raise ValueError(f"claims: the id {one!r} stands {ids.count(one)} times; rename one")
+        return self
+
+
+def bundled_claims() -> Path:
+    """The claims that come with the program (the underscore keeps them out of the list of scenarios)."""
+    return Path(str(resources.files("scenarios"))) / "claims.yaml"
+
+
+def read_claims(path: Path, paper: str = "") -> list[Claim]:
+    """The claims of a file, of those publications whose name contains `paper`.
+
+    Raises
+    ------
+    BadInput : one line for each mistake in the file, or for a word that fits no publication.
+    """
+    every = build(Claims, read(path)).claims
+    found = [c for c in every if paper.lower() in c.paper.lower()]
+    if not found:
+        known = ", ".join(dict.fromkeys(c.paper for c in every))
+        raise BadInput(one_line(f"--paper {paper}: no claim of such a publication; there are: {known}"))
+    return found
+
+
+def unplayable(claims: Iterable[Claim]) -> list[str]:
+    """One line for each claim whose scenario is not bundled, or whose labels the scenario's sweep does not have."""
+    names, lines = bundled(), []
+    for claim in claims:
+        if claim.scenario not in names:
+            lines.append(f"{claim.id}: no bundled scenario {claim.scenario!r}{nearest(claim.scenario, list(names))}")
+            continue
+        study = load(claim.scenario)
+        labels = [p.label for p in points(study, {})] if study.vary is not None else []
+        missing = [label for label in claim.rule.labels if label not in labels]
+        lines += [f"{claim.id}: {claim.scenario} has no label {x!r}{nearest(x, labels)}" for x in missing]
+    return lines
+
+
+# -- runs
+
+
+def labelled(folder: Path) -> Labelled:
+    """Summaries of the finished runs in the folder of a run or of a sweep."""
+    if not folder.is_dir():
+        raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
+    alone = (folder / MANIFEST).exists() and not (folder / RUNS).exists()
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for label, path in [("", folder)] if alone else listed(folder):
+        if (path / SUMMARY).exists():
+            found.setdefault(label, []).append(_summary(path / SUMMARY))
+    return found
+
+
+def _summary(path: Path) -> Mapping[str, Any]:
+    summary = read_json(path)
+    wrong = [key for key, value in summary.items() if not isinstance(value, int | float | None)]
+    if wrong:
+        raise BadInput(one_line(f"{path}: {wrong[0]} is not a figure; run the study again"))
+    return summary
+
+
+def scenario_of(run: str, claims: Sequence[Claim]) -> tuple[str, Path]:
+    """Scenario and folder that `[SCENARIO=]DIR` means; without a name, by the title that its runs carry."""
+    wanted = dict.fromkeys(c.scenario for c in claims)
+    name, equals, rest = run.partition("=")
+    if equals and name in wanted:
+        return name, Path(rest)
+    folder, names = Path(run), bundled()
+    if not folder.is_dir():
+        raise BadInput(one_line(f"--run {run}: no such folder; give the folder of a run or of a sweep"))
+    first = folder if (folder / MANIFEST).exists() else listed(folder)[0][1]
+    title = read_json(first / MANIFEST).get("title")
+    for scenario in wanted:
+        if scenario in names and read(names[scenario]).data.get("title") == title:
+            return scenario, folder
+    raise BadInput(
+        one_line(f"--run {run}: no scenario of these claims has its title; write SCENARIO={run}, one of: ")
+        + ", ".join(wanted)
+    )
+
+
+def play(name: str, out: Path, jobs: int, tell: Callable[[str], None]) -> None:
+    """Run a bundled scenario or sweep into `out/name`, unless it is there; what was interrupted goes on."""
+    folder = out / name
+    if (folder / RUNS).exists() or ((folder / MANIFEST).exists() and (folder / SUMMARY).exists()):
+        return
+    if name not in bundled():
+        raise BadInput(one_line(f"no bundled scenario {name!r}"))
+    study = load(name)
+    if study.vary is not None:
+        sweep(name, study, folder, jobs, {}, lambda k, n, p, _: tell(f"{name} {k}/{n}: {p.label}, seed {p.seed}"))
+        return
+    from scenarios.runner import run
+
+    tell(f"{name}: one run")
+    run(study, folder, command="netsim claims")
+
+
+# -- judging
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What our runs say of a claim."""
+
+    claim: Claim
+    verdict: str
+    reason: str = ""
+    ours: str = "-"
+
+
+def judge_all(
+    claims: Sequence[Claim], folders: Mapping[str, Path], out: Path | None, jobs: int, tell: Callable[[str], None]
+) -> list[Judgement]:
+    """Judge by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
+
+    A scenario that cannot be played leaves its claims open; claims.csv goes into `out`.
+    """
+    runs: dict[str, Labelled] = {}
+    why: dict[str, str] = {}
+    for name in dict.fromkeys(c.scenario for c in claims):
+        try:
+            if name in folders:
+                runs[name] = labelled(folders[name])
+            elif out is not None:
+                play(name, out, jobs, tell)
+                runs[name] = labelled(out / name)
+        except BadInput as error:
+            if name in folders:
+                raise
+            why[name] = error.lines[0]
+    found = [judge(c, runs.get(c.scenario, {}), why.get(c.scenario, "")) for c in claims]
+    if out is not None:
+        _keep(out, claims_csv(found))
+    return found
+
+
+def _keep(out: Path, text: str) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(out / CLAIMS, text)
+    except OSError as error:
+        raise BadInput(one_line(f"{out / CLAIMS}: cannot be written ({error.strerror})")) from None
+
+
+def judge(claim: Claim, runs: Labelled, why_none: str = "") -> Judgement:
+    """The verdict; `why_none`: why there are no runs."""
+    rule = claim.rule
+    if not runs:
+        return Judgement(claim, OPEN, f"run missing: {why_none or claim.scenario}")
+    labels = rule.labels or tuple(runs)
+    missing = [label for label in labels if label not in runs]
+    if missing:
+        return Judgement(claim, OPEN, f"run missing: no label “{missing[0]}” in {claim.scenario}")
+    texts = {label: cell_text(runs[label], rule.key) for label in labels}
+    ours = "; ".join(f"{label}: {text}" if label else text for label, text in texts.items())
+    unknown = [_silent(label, runs, rule.key) for label in labels]
+    if any(unknown):
+        return Judgement(claim, OPEN, next(filter(None, unknown)), ours)
+    printed = claim.value if isinstance(claim.value, float) else np.nan
+    holds = rule.holds([over_seeds(runs[label], rule.key)[1] for label in labels], printed)
+    if holds is None:
+        return Judgement(claim, OPEN, "more than half of the estimates diverged on both sides", ours)
+    useless = [_useless(label, runs) for label in labels] if rule.key.startswith("attack.") else []
+    if any(useless):
+        said = "holds" if holds else "does not hold"
+        return Judgement(claim, OPEN, f"{next(filter(None, useless))}; ungated it {said}", ours)
+    return Judgement(claim, HOLDS if holds else FAILS, "", ours)
+
+
+def _silent(label: str, runs: Labelled, key: str) -> str:
+    """Why a label has no median: half of its runs or more lack the figure."""
+    lacking = sum(bool(np.isnan(over_seeds([run], key)[1])) for run in runs[label])
+    return f"{key} is null in {_of(lacking, label, runs)}" if 2 * lacking >= len(runs[label]) else ""
+
+
+def _useless(label: str, runs: Labelled) -> str:
+    """Why a label's figures of privacy mean little: half of its models or more are useless."""
+    useless = sum(not run.get("utility.useful") for run in runs[label])
+    return f"useless model in {_of(useless, label, runs)}" if 2 * useless >= len(runs[label]) else ""
+
+
+def _of(k: int, label: str, runs: Labelled) -> str:
+    return f"{k} of {len(runs[label])} runs" + (f" of “{label}”" if label else "")
+
+
+# -- in print
+
+
+def claims_text(claims: Sequence[Claim]) -> str:
+    """The claims themselves, aligned."""
+    lines = [(c.id, c.where, c.says, c.printed, c.scenario) for c in claims]
+    return aligned(("id", "where", "says", "paper's", "scenario"), lines, (24, 18, 56, 14, 24))
+
+
+def judgements_text(found: Sequence[Judgement]) -> str:
+    """Claims with what our runs say, aligned."""
+    lines = [
+        (j.claim.id, j.claim.where, j.claim.says, j.claim.printed, j.ours, _verdict(j)) for j in found
+    ]  # fmt: skip
+    return aligned(("id", "where", "says", "paper's", "ours, median [quartiles]", "verdict"), lines, _WIDTHS)
+
+
+_WIDTHS = (24, 14, 40, 12, 34, 30)
+
+
+def _verdict(of: Judgement) -> str:
+    return f"{of.verdict} ({of.reason})" if of.reason else of.verdict
+
+
+def aligned(head: Sequence[str], lines: Iterable[Sequence[str]], widths: Sequence[int]) -> str:
+    """Columns of plain text, each cell wrapped to its width; an empty line between rows."""
+    table = [[textwrap.wrap(one_line(cell), w) for cell, w in zip(line, widths, strict=True)] for line in lines]
+    room = [
+        max([len(name), *(len(row) for line in table for row in line[i])]) for i, name in enumerate(head)
+    ]  # fmt: skip
+
+    def printed(cells: Sequence[str]) -> str:
+        return "  ".join(f"{cell:<{w}}" for cell, w in zip(cells, room, strict=True)).rstrip()
+
+    blocks: Iterator[str] = ("\n".join(printed(row) for row in zip_longest(*line, fillvalue="")) for line in table)
+    return "\n\n".join(["\n".join([printed(head), printed(["-" * w for w in room])]), *blocks])
+
+
+def claims_csv(found: Iterable[Judgement]) -> str:
+    """A row for each claim."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["id", "paper", "where", "says", "scenario", "key", "value", "ours", "verdict", "reason"])
+    for j in found:
+        c = j.claim
+        value = "" if c.value is None else c.printed
+        writer.writerow([c.id, c.paper, c.where, c.says, c.scenario, c.rule.key, value, j.ours, j.verdict, j.reason])
+    return text.getvalue()

@@ -1,0 +1,309 @@
+"""Claims of publications: the rules, the three verdicts with their reasons, and the command."""
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from netsim.errors import BadInput
+from netsim.record import write_json
+from scenarios.claims import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    RULES,
+    bundled_claims,
+    claims_text,
+    judge,
+    judgements_text,
+    labelled,
+    read_claims,
+    scenario_of,
+    unplayable,
+)
+from scenarios.cli import main
+from scenarios.keys import split_key
+from scenarios.study import bundled
+
+SCENARIOS_ARE_THERE = False  # set to True once the scenarios of scenarios/claims.yaml are bundled
+KEY = "attack.closed-form.centroid_error_m.median"
+
+
+def claim_file(tmp_path, *claims, name="claims.yaml"):
+    path = tmp_path / name
+    path.write_text(json.dumps({"claims": list(claims)}))
+    return path
+
+
+def entry(rule, **more):
+    given = {"id": "one", "paper": "A paper", "where": "Fig. 1", "says": "it does", "scenario": "campus"}
+    return given | {"rule": rule} | more
+
+
+def claim(tmp_path, kind, value=None, key=KEY, **fields):
+    more = {} if value is None else {"value": value}
+    return read_claims(claim_file(tmp_path, entry({"kind": kind, "key": key, **fields}, **more)))[0]
+
+
+def runs(**labels):
+    """label -> medians over seeds; None diverged."""
+    return {
+        label: [
+            {KEY: v, "attack.closed-form.diverged_percent": 90.0 if v is None else 0.0, "utility.rmse_db": v,
+             "utility.useful": True}
+            for v in values
+        ]
+        for label, values in labels.items()
+    }  # fmt: skip
+
+
+VERDICTS = [
+    ("at-most", {"bound": 20}, {"a": [10, 20, 90]}, HOLDS),
+    ("at-most", {"bound": 19}, {"a": [10, 20, 90]}, FAILS),
+    ("at-most", {"bound": 30}, {"a": [10], "b": [40]}, FAILS),
+    ("at-most", {"bound": 30, "labels": ["a"]}, {"a": [10], "b": [40]}, HOLDS),
+    ("at-most", {"bound": 30}, {"a": [None]}, FAILS),
+    ("at-least", {"bound": 30}, {"a": [None]}, HOLDS),
+    ("at-least", {"bound": 20}, {"a": [20]}, HOLDS),
+    ("at-least", {"bound": 21}, {"a": [20]}, FAILS),
+    ("within", {"tolerance": 5, "value": 15}, {"a": [20]}, HOLDS),
+    ("within", {"tolerance": 4, "value": 15}, {"a": [20]}, FAILS),
+    ("within", {"tolerance": 4, "value": 15}, {"a": [10]}, FAILS),
+    ("order", {"labels": ["a", "b", "c"]}, {"c": [30], "b": [20], "a": [10]}, HOLDS),
+    ("order", {"labels": ["a", "b", "c"]}, {"c": [30], "b": [10], "a": [10]}, FAILS),
+    ("order", {"labels": ["a", "b"]}, {"a": [10], "b": [None, None, 20]}, HOLDS),
+    ("order", {"labels": ["a", "b"]}, {"a": [None], "b": [None]}, OPEN),
+    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [40], "b": [20]}, HOLDS),
+    ("ratio", {"labels": ["a", "b"], "bound": 2.1}, {"a": [40], "b": [20]}, FAILS),
+    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [None], "b": [20]}, HOLDS),
+    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [20], "b": [None]}, FAILS),
+    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [None], "b": [None]}, OPEN),
+]
+
+
+@pytest.mark.parametrize(("kind", "fields", "of", "verdict"), VERDICTS)
+def test_verdict(kind, fields, of, verdict, tmp_path):
+    assert judge(claim(tmp_path, kind, **fields), runs(**of)).verdict == verdict
+
+
+def test_every_rule_is_judged_above():
+    assert {case[0] for case in VERDICTS} == set(RULES.parts)
+
+
+def test_what_cannot_be_judged_says_why(tmp_path):
+    order = claim(tmp_path, "order", labels=["a", "b"])
+    assert judge(order, {}).reason == "run missing: campus"
+    assert judge(order, {}, "no disk").reason == "run missing: no disk"
+    assert judge(order, runs(a=[1])).reason == "run missing: no label “b” in campus"
+    silent = runs(a=[1], b=[2, 3])
+    silent["b"][0].pop(KEY)
+    assert judge(order, silent).reason == f"{KEY} is null in 1 of 2 runs of “b”"
+    silent["b"].append(silent["b"][1])
+    assert judge(order, silent).verdict == HOLDS  # two of three are enough
+
+
+def test_privacy_of_useless_models_is_not_judged_but_told(tmp_path):
+    found = runs(a=[1], b=[2, 3])
+    found["b"][1]["utility.useful"] = False
+    judged = judge(claim(tmp_path, "order", labels=["a", "b"]), found)
+    assert (judged.verdict, judged.reason) == (OPEN, "useless model in 1 of 2 runs of “b”; ungated it holds")
+    judged = judge(claim(tmp_path, "order", labels=["b", "a"]), found)
+    assert judged.reason.endswith("ungated it does not hold")
+    utility = claim(tmp_path, "order", key="utility.rmse_db", labels=["a", "b"])
+    assert judge(utility, found).verdict == HOLDS  # what a model is worth can be said of any model
+
+
+def test_ours_is_the_median_with_quartiles_over_seeds(tmp_path):
+    judged = judge(claim(tmp_path, "at-most", bound=9), runs(a=[1, 2, 3], b=[4]))
+    assert judged.ours == "a: 2 [1.5, 2.5]; b: 4"
+
+
+GOOD = {"kind": "at-most", "key": KEY, "bound": 1}
+BAD = {
+    "unknown kind": (entry({"kind": "eval", "key": KEY}), "kind"),
+    "code": (entry({"kind": "at-most", "key": KEY, "bound": "__import__('os')"}), "bound: expected a number"),
+    "unknown key": (entry(GOOD | {"key": "utility.rmse"}), "utility.rmse_db"),
+    "an attack without a name": (entry(GOOD | {"key": "attack.sw1_m"}), "no summary has a key"),
+    "unknown field": (entry(GOOD | {"bond": 1}), "bond"),
+    "no bound": (entry({"kind": "at-most", "key": KEY}), "bound"),
+    "one label in order": (entry({"kind": "order", "key": KEY, "labels": ["a"]}), "labels"),
+    "three labels of a ratio": (entry({"kind": "ratio", "key": KEY, "labels": [*"abc"], "bound": 1}), "labels"),
+    "label twice": (entry({"kind": "order", "key": KEY, "labels": ["a", "a"]}), "stands 2 times"),
+    "within nothing": (entry({"kind": "within", "key": KEY, "tolerance": 1}), "value"),
+    "negative tolerance": (entry({"kind": "within", "key": KEY, "tolerance": -1}, value=1), "tolerance"),
+    "values without labels": (entry(GOOD, value=[1, 2]), "2 values for 0 labels"),
+    "id with blanks": (entry(GOOD, id="a b"), "id"),
+    "no paper": ({k: v for k, v in entry(GOOD).items() if k != "paper"}, "paper"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_mistakes_are_refused_in_one_line(what, tmp_path):
+    one, word = BAD[what]
+    with pytest.raises(BadInput) as caught:
+        read_claims(claim_file(tmp_path, one))
+    assert len(caught.value.lines) == 1 and word in caught.value.lines[0]
+    assert re.search(r"claims\.yaml:\d+: claims\[0\]", caught.value.lines[0])
+
+
+def test_ids_are_unique_and_there_is_one_claim_at_least(tmp_path):
+    with pytest.raises(BadInput, match="the id 'one' stands 2 times"):
+        read_claims(claim_file(tmp_path, entry(GOOD), entry(GOOD)))
+    with pytest.raises(BadInput, match=">= 1 entries"):
+        read_claims(claim_file(tmp_path))
+
+
+def test_claims_of_one_paper(tmp_path):
+    path = claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", paper="Another One"))
+    assert [c.id for c in read_claims(path, "another")] == ["two"]
+    with pytest.raises(BadInput, match="there are: A paper, Another One"):
+        read_claims(path, "nobody")
+
+
+# -- the bundled claims
+
+
+def test_bundled_claims_are_sound():
+    claims = read_claims(bundled_claims())
+    assert len({c.id for c in claims}) == len(claims) >= 15
+    for one in claims:
+        _, name, _, says = split_key(one.rule.key)
+        assert says and (name or not one.rule.key.startswith("attack."))
+        assert one.id in claims_text(claims)
+    assert not any("claims" in name for name in bundled())  # it is no scenario
+
+
+@pytest.mark.skipif(not SCENARIOS_ARE_THERE, reason="the scenarios of the bundled claims are still to come")
+def test_bundled_claims_can_be_played():
+    assert unplayable(read_claims(bundled_claims())) == []
+
+
+def test_claims_that_no_scenario_plays_are_found(tmp_path):
+    sweep = entry(
+        {"kind": "order", "key": KEY, "labels": ["as written", "deadline 1 min"]}, scenario="signal-maps/radio"
+    )
+    path = claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", scenario="campsu"), sweep | {"id": "three"})
+    lines = unplayable(read_claims(path))
+    assert len(lines) == 2
+    assert "two: no bundled scenario 'campsu'; did you mean 'campus'?" in lines[0]
+    assert "three: signal-maps/radio has no label 'deadline 1 min'" in lines[1]
+
+
+# -- folders and the command
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A fake sweep of two labels and two seeds."""
+    out, rows = tmp_path / "w", ["folder,label,seed"]
+    values = {"a": [10.0, 20.0], "b": [40.0, 60.0]}
+    for label, of in values.items():
+        for i, summary in enumerate(runs(**{label: of})[label]):
+            one = out / f"{label}{i}"
+            one.mkdir(parents=True)
+            write_json(one / "summary.json", summary)
+            write_json(one / "manifest.json", {"title": "A fake"})
+            rows.append(f"{label}{i},{label},{i}")
+    (out / "runs.csv").write_text("\n".join(rows) + "\n")
+    return out
+
+
+@pytest.fixture
+def file(tmp_path):
+    rule = {"kind": "order", "key": KEY, "labels": ["a", "b"]}
+    ours = entry(rule, scenario="fake/sweep", value=[12, 50])
+    other = entry(GOOD, id="other", scenario="absent", paper="Another")
+    return claim_file(tmp_path, ours, other)
+
+
+def test_folders_are_read_by_label_and_unfinished_runs_left_out(folder):
+    assert {label: len(of) for label, of in labelled(folder).items()} == {"a": 2, "b": 2}
+    assert list(labelled(folder / "a0")) == [""]
+    (folder / "b1" / "summary.json").unlink()
+    assert {label: len(of) for label, of in labelled(folder).items()} == {"a": 2, "b": 1}
+    write_json(folder / "a0" / "summary.json", {KEY: "<b>"})
+    with pytest.raises(BadInput, match="is not a figure"):
+        labelled(folder)
+
+
+def test_the_command_judges_by_a_given_folder(folder, file, tmp_path, capsys):
+    out = tmp_path / "out"
+    command = ["claims", "--file", str(file), "--run", f"fake/sweep={folder}"]
+    assert main(command) == 0
+    text = capsys.readouterr().out
+    row = r"^one +Fig\. 1 +it does +12, 50 +a: 15 \[12\.5, 17\.5\]; b: 50 \[45, 55\] +holds$"
+    assert re.search(row, text, re.M)
+    assert "run missing: absent" in re.sub(r"\s+", " ", text)
+    assert main([*command, "--out", str(out), "--paper", "paper"]) == 0
+    assert "other" not in capsys.readouterr().out
+    assert main([*command, "--out", str(out)]) == 0
+    rows = list(csv.DictReader((out / "claims.csv").read_text().splitlines()))
+    assert [(r["id"], r["verdict"]) for r in rows] == [("one", HOLDS), ("other", OPEN)]
+    assert rows[1]["reason"].startswith("run missing: no bundled scenario 'absent'")
+    assert rows[0]["value"] == "12, 50" and rows[0]["key"] == KEY
+
+
+def test_a_folder_without_a_name_is_known_by_its_title(folder, tmp_path):
+    from scenarios.document import read
+
+    claims = read_claims(claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", scenario="town")))
+    with pytest.raises(BadInput, match="write SCENARIO="):
+        scenario_of(str(folder), claims)
+    title = read(bundled()["town"]).data["title"]
+    write_json(folder / "a0" / "manifest.json", {"title": title})
+    assert scenario_of(str(folder), claims) == ("town", folder)
+    assert scenario_of(f"campus={folder}", claims) == ("campus", folder)
+
+
+def test_bad_commands_are_one_line_and_2(file, tmp_path, capsys):
+    for more in (["--jobs", "0"], ["--run", str(tmp_path / "none")], ["--run", f"absent={tmp_path / 'none'}"]):
+        assert main(["claims", "--file", str(file), *more]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert main(["claims", "--file", str(tmp_path / "none.yaml")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_the_command_lists_claims(capsys):
+    assert main(["claims"]) == 0
+    out = capsys.readouterr().out
+    assert "Fig. 4a" in out and "5.3" in out and "signal-maps/interval" in out
+    assert max(map(len, out.splitlines())) <= 150
+
+
+def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
+    scenario = tmp_path / "mine.yaml"
+    short = "duration_s: 604800  # one week"
+    text = (Path(__file__).parent.parent / "scenarios" / "campus.yaml").read_text()
+    text = re.sub(r"duration_s: .*", short, text)
+    scenario.write_text(text + "\nvary: {values: {learning.learner.hidden: [[4], [8]]}}\n")
+    single = tmp_path / "single.yaml"
+    single.write_text(text)
+    known = {"mine": scenario, "single": single}
+    monkeypatch.setattr("scenarios.claims.bundled", lambda: known)
+    monkeypatch.setattr("scenarios.study.bundled", lambda: known)
+    rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
+    labels = {"labels": ["hidden=[4]", "hidden=[8]"]}
+    file = claim_file(tmp_path, entry(rule | labels, scenario="mine"), entry(rule, id="two", scenario="single"))
+    command = ["claims", "--file", str(file), "--out", str(tmp_path / "out"), "--jobs", "1"]
+    assert main(command) == 0
+    out, err = capsys.readouterr()
+    assert out.count("holds") == 2 and "mine 2/2: hidden=[8], seed" in err and "single: one run" in err
+    marks = [p.stat().st_mtime_ns for p in sorted((tmp_path / "out").rglob("summary.json"))]
+    assert len(marks) == 3
+    assert main(command) == 0
+    again, err = capsys.readouterr()
+    assert again == out and err == ""
+    assert marks == [p.stat().st_mtime_ns for p in sorted((tmp_path / "out").rglob("summary.json"))]
+    shutil.rmtree(tmp_path / "out" / "single")
+    assert main([*command, "--quiet"]) == 0
+    assert capsys.readouterr() == (out, "")
+
+
+def test_a_table_stays_aligned_and_on_its_lines(tmp_path):
+    one = claim(tmp_path, "at-most", bound=9)
+    text = judgements_text([judge(one, {"a\nb": [{KEY: 1.0, "utility.useful": True}]})])
+    assert "a\\nb: 1" in text
+    assert len(text.splitlines()) == 4

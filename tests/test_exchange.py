@@ -1,0 +1,298 @@
+"""What privacy costs: curves through strengths, errors at matched privacy, and what is said where there are none."""
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from netsim.errors import BadInput
+from netsim.record import write_json
+from scenarios.cli import main
+from scenarios.exchange import (
+    DISTANCE,
+    EMD,
+    Point,
+    Trial,
+    curves,
+    exchange_csv,
+    exchange_rows,
+    levels,
+    match,
+    points,
+    sentences,
+)
+from scenarios.exchange_figure import exchange_panels
+from scenarios.report import report
+from scenarios.runner import run
+from scenarios.sweep import sweep
+
+A = "attack.closed-form"
+
+
+def summary(rmse_db=6.0, emd=10.0, error_m=100.0, useful=True, lost=0.0, **more):
+    return {
+        "utility.rmse_db": rmse_db, "utility.constant_rmse_db": 8.0, "utility.useful": useful,
+        "baseline.random_guess.emd_sqrt_m": 20.0, "baseline.random_guess.sw1_m": 400.0,
+        "baseline.area_centre.error_m": 500.0, f"{A}.emd_sqrt_m": emd, f"{A}.sw1_m": None if emd is None else emd**2,
+        f"{A}.centroid_error_m.median": error_m, f"{A}.diverged_percent": lost, **more,
+    }  # fmt: skip
+
+
+def trial(curve, strength, label="", **figures):
+    return Trial(label or f"{curve} {strength:g}", curve, strength, summary(**figures))
+
+
+BOTH = [
+    trial("", np.nan, "none", rmse_db=5.0, emd=5.0, error_m=30.0),
+    trial("DP", 100, rmse_db=6.0, emd=8.0, error_m=100.0),
+    trial("DP", 10, rmse_db=10.0, emd=16.0, error_m=300.0, useful=False),
+    trial("Farthest", 100, rmse_db=6.0, emd=6.0, error_m=400.0),
+    trial("Farthest", 20, rmse_db=7.0, emd=14.0, error_m=800.0),
+]
+
+
+def line(*pairs, passes=True):
+    """(privacy, rmse) pairs in the order of strength."""
+    return [Point(str(i), "c", i, 1, int(passes), (y, y, y), (x, x, x)) for i, (x, y) in enumerate(pairs)]
+
+
+def test_curves_run_in_the_order_of_strength_over_the_median_of_seeds():
+    mine = [trial("DP", 10, emd=v, rmse_db=w) for v, w in ((12.0, 7.0), (16.0, 9.0), (13.0, 8.0))]
+    found = curves(points([*mine, *BOTH[:2]], "closed-form", EMD))
+    assert {name: [p.strength for p in of] for name, of in found.items()} == {"DP": [10, 100]}
+    assert found["DP"][0].privacy == (12.5, 13.0, 14.5) and found["DP"][0].rmse_db == (7.5, 8.0, 8.5)
+
+
+def test_a_measure_that_diverged_is_infinite_and_one_never_taken_unknown():
+    point = points([trial("DP", 1, error_m=None, lost=60.0)], "closed-form", DISTANCE)[0]
+    assert point.privacy[1] == np.inf and point.drawable
+    assert not points([trial("DP", 1)], "dlg", DISTANCE)[0].drawable
+    assert not points([trial("DP", 1, rmse_db=None, useful=False)], "closed-form", DISTANCE)[0].drawable
+
+
+def test_the_gate_asks_for_more_than_half_of_the_models():
+    two = [trial("DP", 1), trial("DP", 1, useful=False)]
+    assert not points(two, "closed-form", EMD)[0].passes
+    assert points([*two, trial("DP", 1)], "closed-form", EMD)[0].passes
+
+
+def test_rmse_at_a_level_is_linear_between_neighbours_and_the_lowest_of_several():
+    assert match(line((8, 6), (16, 10)), 10, EMD).rmse_db == 7.0
+    assert match(line((16, 10), (8, 6), (20, 12)), 10, EMD).rmse_db == 7.0
+    assert match(line((8, 6), (16, 10), (8, 4)), 10, EMD).rmse_db == 5.5
+    assert match(line((10, 6)), 10, EMD).rmse_db == 6.0
+
+
+def test_what_is_not_reached_says_where_the_curve_is():
+    says = {
+        "only below: 6 dB at 8 √m": line((8, 6), (4, 5)),
+        "only above: 6 dB at 12 √m": line((12, 6), (16, 10)),
+        "only above: 6 dB at diverged": line((np.inf, 6)),
+        "not reached, nearest: 6 dB at 8 √m": line((8, 6), (np.inf, 9)),
+        "no figure": line((np.nan, 6), (8, np.inf)),
+    }
+    for text, of in says.items():
+        found = match(of, 10, EMD)
+        assert np.isnan(found.rmse_db) and found.text == text
+    # a model that is not finite interrupts the curve: nothing is interpolated across it
+    assert np.isnan(match(line((8, 6), (9, np.inf), (16, 10)), 10, EMD).rmse_db)
+
+
+def test_levels_are_quartiles_of_the_range_that_most_curves_share():
+    three = {"a": line((0, 1), (8, 1)), "b": line((4, 1), (12, 1)), "c": line((100, 1), (200, 1))}
+    assert levels(three) == [5.0, 6.0, 7.0]
+    assert levels({"a": line((0, 1), (8, 1))}) == [2.0, 4.0, 6.0]
+    assert levels({"a": line((0, 1), (8, 1)), "b": line((20, 1), (np.inf, 1))}) == [2.0, 4.0, 6.0]
+    assert levels({"a": line((5, 1)), "b": line((np.nan, 1), (np.inf, 1)), "c": []}) == []
+
+
+def test_every_curve_is_judged_with_and_without_useless_models():
+    rows = [r for r in exchange_rows(BOTH) if r.measure is EMD]
+    assert [(r.level, r.gated) for r in rows[:3]] == [(8.0, True), (8.0, False), (10.0, True)]
+    at_ten = {r.gated: r for r in rows if r.level == 10.0}
+    assert at_ten[True].matches["DP"].text == "only below: 6 dB at 8 √m"
+    assert at_ten[False].matches["DP"].rmse_db == 7.0
+    assert at_ten[False].matches["Farthest"].rmse_db == 6.5
+    assert at_ten[True].lowest == at_ten[False].lowest == "Farthest"
+    lines = list(csv.DictReader(exchange_csv(rows).splitlines()))
+    assert len(lines) == 2 * len(rows)
+    dp = next(x for x in lines if (x["level"], x["models"], x["curve"]) == ("10", "all", "DP"))
+    assert (dp["measure"], dp["rmse_db"], dp["lowest"]) == ("emd_sqrt_m", "7", "0")
+
+
+def test_the_winner_of_each_level_is_named_and_whether_it_is_farthest():
+    emd, *_ = [s for s in sentences(BOTH) if "EMD" in s]
+    assert "at 10 √m “Farthest” (6.5 dB), Farthest wins there" in emd
+    assert "at 8 √m “DP” (6 dB), Farthest does not win there: “Farthest” (6.25 dB)" in emd
+    # all of DP is less private than any of Farthest, whose worst model is better than DP's best at those levels
+    far = [trial("DP", 1, rmse_db=9, error_m=100.0), trial("DP", 2, rmse_db=8, error_m=300.0)]
+    told = " ".join(sentences([*far, trial("Farthest", 1, rmse_db=7, error_m=800.0)]))
+    assert "“DP” (8.5 dB), Farthest does not win there" in told
+    assert "(only above: 7 dB at 800 m, both more private and better than “DP”)" in told
+    assert "Farthest" not in " ".join(sentences(BOTH[:3]))
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        BOTH[1:2],
+        [trial("DP", s, emd=None, error_m=None, lost=100.0) for s in (1, 2)],
+        [trial("DP", s, rmse_db=None, useful=False) for s in (1, 2)],
+    ],
+    ids=["one strength", "all diverged", "no finite model"],
+)
+def test_where_nothing_can_be_matched_it_says_so(found):
+    assert exchange_rows(found) == []
+    assert all("nothing can be matched" in s for s in sentences(found))
+    assert exchange_panels(found)
+    assert exchange_csv([]).count("\n") == 1
+
+
+def test_without_an_attack_there_is_no_figure():
+    bare = [Trial("DP 1", "DP", 1.0, {"utility.rmse_db": 6.0, "utility.useful": True})]
+    assert exchange_panels(bare)[0].figure is None and sentences(bare) == []
+
+
+def traces(panel):
+    go.Figure(panel.figure)  # plotly's own schema
+    return panel.figure["data"]
+
+
+def test_the_figure_shows_hollow_diverged_and_reference_points():
+    found = [*BOTH, trial("DP", 1, rmse_db=12.0, emd=18.0, error_m=None, lost=80.0)]
+    panel = exchange_panels(found)[0]
+    emd = [t for t in traces(panel) if t["xaxis"] == "x"]
+    dp = next(t for t in emd if t["name"] == "DP" and t["mode"] == "markers")
+    assert dp["x"] == [12.0, 10.0, 6.0] and dp["y"] == [18.0, 16.0, 8.0]
+    assert dp["marker"]["symbol"] == ["circle", "circle-open", "circle"]
+    paths = {t["line"]["dash"]: t["x"] for t in emd if t["name"] == "DP" and t["mode"] == "lines"}
+    assert paths == {"dot": [12.0, 10.0, 6.0], "solid": [12.0, 6.0]}
+    star = next(t for t in emd if t["name"] == "none")
+    assert (star["x"], star["y"], star["marker"]["symbol"]) == ([5.0], [5.0], ["star"])
+    guess = next(t for t in emd if t["name"] == "random guesses")
+    constant = next(t for t in emd if t["name"] == "a constant map")
+    assert guess["y"] == [20.0, 20.0] and constant["x"] == [8.0, 8.0]
+    lost = [t for t in panel.figure["data"] if t.get("texttemplate") == "diverged"]
+    assert [(t["x"], t["y"], t["xaxis"]) for t in lost] == [([12.0], [1000.0], "x2")]  # above the 800 m of Farthest
+    assert "“DP 10” (1 of 1 runs)" in panel.caption
+    shown = [t["name"] for t in panel.figure["data"] if t["showlegend"]]
+    assert sorted(shown) == sorted(set(shown)) and {"none", "DP", "Farthest", "random guesses"} <= set(shown)
+
+
+def test_whiskers_reach_from_quartile_to_quartile_and_no_higher_than_the_top():
+    seeds = [trial("DP", 1, rmse_db=r, error_m=e, lost=50.0) for r, e in ((5, 100.0), (6, 200.0), (9, None))]
+    other = trial("DP", 2, rmse_db=7.0, error_m=400.0)
+    panel = exchange_panels([*seeds, other])[0]
+    dp = next(t for t in traces(panel) if t["xaxis"] == "x2" and t["name"] == "DP" and t["mode"] == "markers")
+    assert dp["y"] == [200.0, 400.0]
+    assert dp["error_x"]["arrayminus"] == [0.5, 0.0] and dp["error_x"]["array"] == [1.5, 0.0]
+    assert dp["error_y"]["arrayminus"] == [50.0, 0.0]
+    assert dp["error_y"]["array"] == [425.0, 0.0]  # the upper quartile diverged: to 1.25 x 500 m of the area's middle
+
+
+def test_labels_that_no_axis_can_show_are_named():
+    found = [*BOTH, trial("DP", 1, rmse_db=None, useful=False), trial("DP", 2, emd=None, error_m=None)]
+    caption = exchange_panels(found)[0].caption
+    assert "for want of a finite RMSE: “DP 1”" in caption
+    assert "“DP 2” (EMD (square root of SW1))" in caption and "“DP 2” (centroid distance)" in caption
+
+
+# -- from a scenario to a page
+
+
+def test_a_strength_needs_a_curve_and_a_curve_a_strength(tiny):
+    def vary(**more):
+        return {"vary": {"variants": [{"label": "a", "set": {}, **more}]}}
+
+    with pytest.raises(BadInput, match="strength: 10 stands on no curve"):
+        tiny(vary(strength=10))
+    with pytest.raises(BadInput, match="strength: 10 stands on no curve"):
+        tiny(vary(curve="none", strength=10))
+    with pytest.raises(BadInput, match="give a strength"):
+        tiny(vary(curve="DP"))
+    assert tiny(vary(curve="none")).vary.variants[0].mechanism == ""
+    twice = [{"label": "a", "curve": "DP", "strength": s} for s in (1, 2)]
+    with pytest.raises(BadInput, match="'a' stands 2 times"):
+        tiny({"vary": {"variants": twice}})
+
+
+def test_curve_and_strength_reach_the_table_of_runs(tmp_path):
+    from scenarios.study import load
+
+    scenario = tmp_path / "s.yaml"
+    variants = [
+        {"label": "none", "curve": "none"},
+        {"label": "clip 1", "curve": "Clip", "strength": 1, "set": {"learning.defenses": [{"kind": "clip"}]}},
+    ]
+    changes = {"world.duration_s": 604800, "learning.rounds": 1, "learning.learner.hidden": [4]}
+    values = {"learning.learner.local_epochs": [1, 2]}
+    text = (Path(__file__).parent.parent / "scenarios" / "campus.yaml").read_text()
+    scenario.write_text(text + f"\nvary: {json.dumps({'variants': variants, 'values': values})}\n")
+    told = []
+    sweep(scenario, load(scenario, changes), tmp_path / "w", 1, changes, lambda *a: told.append(a))
+    with (tmp_path / "w" / "runs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(r["label"], r["curve"], r["strength"]) for r in rows] == [
+        ("none, local_epochs=1", "", ""), ("none, local_epochs=2", "", ""),
+        ("clip 1, local_epochs=1", "Clip, local_epochs=1", "1"),
+        ("clip 1, local_epochs=2", "Clip, local_epochs=2", "1"),
+    ]  # fmt: skip
+    assert len(told) == 4
+
+
+@pytest.fixture
+def folder(tiny, tmp_path):
+    """A sweep of fakes: one tiny run, copied, with other figures."""
+    run(tiny(), tmp_path / "one")
+    real = json.loads((tmp_path / "one" / "summary.json").read_text())
+    out, rows = tmp_path / "sweep", ["folder,label,seed,curve,strength"]
+    for i, one in enumerate(BOTH):
+        curve = "DP <b>" if one.curve == "DP" else one.curve
+        shutil.copytree(tmp_path / "one", out / f"r{i}")
+        write_json(out / f"r{i}" / "summary.json", real | one.summary)
+        rows.append(f"r{i},{curve} {one.label},0,{curve},{one.strength if curve else ''}")
+    (out / "runs.csv").write_text("\n".join(rows) + "\n")
+    return out
+
+
+def test_the_page_of_a_sweep_with_curves(folder, capsys):
+    assert main(["report", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "at 10 √m “Farthest” (6.5 dB), Farthest wins there" in out
+    page = (folder / "report.html").read_text()
+    drawn = json.loads(re.search(r'<script type="application/json" id="drawn">(.*?)</script>', page)[1])
+    assert "exchange-0" in drawn and "exchange" not in drawn  # it takes the place of the point per label
+    assert "DP &lt;b&gt;" in {t["name"] for t in drawn["exchange-0"]["data"]}
+    shown = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.S)
+    assert "<b>" not in shown and "DP &lt;b&gt;" in shown
+    assert "<th>DP &lt;b&gt;</th><th>Farthest</th><th>lowest RMSE</th>" in shown
+    assert "<td>useful</td><td>only below: 6 dB at 8 √m</td><td>6.5 dB</td><td>Farthest</td>" in shown
+    before = (folder / "report.html").read_bytes(), (folder / "exchange.csv").read_bytes()
+    report(folder)
+    assert before == ((folder / "report.html").read_bytes(), (folder / "exchange.csv").read_bytes())
+    lines = list(csv.DictReader((folder / "exchange.csv").read_text().splitlines()))
+    assert {line["curve"] for line in lines} == {"DP <b>", "Farthest"}
+
+
+def test_an_unfinished_run_is_left_out_and_sweeps_without_curves_stay_as_they_were(folder):
+    (folder / "r4" / "summary.json").unlink()
+    report(folder)
+    text = (folder / "runs.csv").read_text()
+    (folder / "exchange.csv").unlink()
+    (folder / "runs.csv").write_text("\n".join(",".join(x.split(",")[:3]) for x in text.splitlines()) + "\n")
+    report(folder)
+    assert not (folder / "exchange.csv").exists()
+
+
+@pytest.mark.parametrize("strength", ["", "much", "nan", "inf"])
+def test_a_damaged_strength_is_refused_in_one_line(folder, strength):
+    text = (folder / "runs.csv").read_text().replace("DP <b>,10\n", f"DP <b>,{strength}\n")
+    (folder / "runs.csv").write_text(text)
+    with pytest.raises(BadInput, match="is not a number") as caught:
+        report(folder)
+    assert len(caught.value.lines) == 1
