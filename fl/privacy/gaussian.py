@@ -48,3 +48,38 @@ def epsilon_of(delta: float, mu: float) -> float:
     high = math.sqrt(2 * math.log(1 / delta))  # the zCDP bound
     t = float(brentq(lambda t: _delta_at(t, mu) - delta, low, high, xtol=1e-13))
     return mu * (mu / 2 + t)
+
+
+def multiplier_of(epsilon: float, delta: float) -> float:
+    """The smallest noise deviation, in units of the sensitivity, of an (eps, delta)-DP release: 1 / mu, by Brent.
+
+    This is the analytic Gaussian mechanism [Balle and Wang 2018, Algorithm 1], and `epsilon_of(delta, 1 / multiplier)`
+    gives eps back. Raises ValueError for an epsilon that is not positive and a delta outside (0, 1).
+    """
+    from scipy.optimize import brentq
+
+    _check(epsilon, delta)
+
+    def mu_at(t: float) -> float:  # the positive root of eps = mu^2 / 2 + mu t
+        root = math.sqrt(t * t + 2 * epsilon)
+        return 2 * epsilon / (root + t) if t > 0 else root - t
+
+    high = math.sqrt(2 * math.log(1 / delta))  # the zCDP bound
+    t = float(brentq(lambda t: _delta_at(t, mu_at(t)) - delta, -40.0, high, xtol=1e-15))
+    return 1 / mu_at(t)
+
+
+def classic_multiplier_of(epsilon: float, delta: float) -> float:
+    """The older sufficient one, sqrt(2 ln(1.25 / delta)) / eps: proven for eps < 1 [Dwork and Roth 2014, Thm A.1].
+
+    Beyond, it may not be (eps, delta)-DP. Raises ValueError as `multiplier_of` does.
+    """
+    _check(epsilon, delta)
+    return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
+
+
+def _check(epsilon: float, delta: float) -> None:
+    if not 0 < epsilon < math.inf:
+        raise ValueError(f"epsilon must be positive and finite, got {epsilon}")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie in (0, 1), got {delta}")

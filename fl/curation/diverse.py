@@ -1,0 +1,51 @@
+"""Diverse Batch: one sample for each place."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.curation.base import Curation
+from fl.curation.clusters import Lone, means, select
+from fl.types import Curated, Facts, Local, State
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+
+class DiverseBatch(Curation):
+    """Keeps of each DBSCAN cluster of a device's positions the sample that is nearest to the cluster's mean.
+
+    One pass. Dwelling then counts no more than passing by, and the mean of what is kept moves away from the mean of
+    what was measured. A row without any cluster keeps one random sample and counts as `fallback`. Of samples at the
+    same distance from the mean the first is kept.
+
+    It selects and adds no noise, so it guarantees nothing: every kept sample is a true one. With `eps_m` too large all
+    clusters merge, and the one sample left is the nearest to the mean: the strongest leak of all. As many random
+    samples (`random`) already have much of its effect. Fewer than `min_samples` samples make no cluster.
+    """
+
+    kind: Literal["diverse-batch"] = "diverse-batch"
+    eps_m: float = Field(default=50.0, gt=0, le=1e6)
+    """samples no further apart are neighbours"""
+    min_samples: int = Field(default=5, ge=1, le=1_000_000)
+    """neighbours, itself among them, that make a sample the core of a cluster"""
+    noise: Lone = "drop"
+    """samples in no cluster: drop them, or keep each as a cluster of its own"""
+
+    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
+    example: ClassVar[dict[str, Any]] = {"kind": "diverse-batch"}
+
+    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
+        return select(local, state, rng, self.eps_m, self.min_samples, self.noise, _nearest)
+
+
+def _nearest(position_m: FloatArray, label: IntArray, owner: int) -> IntArray:
+    """The sample of each cluster that is nearest to the cluster's mean."""
+    member = np.flatnonzero(label >= 0)
+    cluster = label[member]
+    away_m = np.linalg.norm(position_m[member] - means(position_m, label)[cluster], axis=1)
+    order = np.lexsort((away_m, cluster))
+    first = np.unique(cluster[order], return_index=True)[1]
+    return np.asarray(member[order[first]])

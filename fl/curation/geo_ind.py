@@ -1,0 +1,64 @@
+"""Geo-indistinguishability: every position is moved at random."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.curation.base import Curation
+from fl.types import Curated, Facts, Local, MetricSpend, State
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+
+class GeoIndistinguishable(Curation):
+    r"""Moves every position by planar Laplace noise, independently of all others.
+
+    Density (epsilon^2 / 2 pi) e^(-epsilon |noise|): the radius is Gamma(2, 1 / epsilon_per_m), 2 / epsilon_per_m metres
+    in the mean, the angle uniform.
+
+    One location: for two true places d metres apart, what is shown has probabilities within a factor
+    e^(epsilon_per_m d) of each other. Two places 1 / epsilon_per_m apart are hard to tell, far ones are not meant to
+    be. All locations of a UE: displaced by d_1, d_2, ... metres, the factor is e^(epsilon_per_m sum d_i), so the
+    ledger adds epsilon_per_m for each of them. The guarantee is per location, not per user, and averaging undoes it:
+    the mean of n moved positions is as far off as one of them, over sqrt(n).
+
+    It covers positions only. Labels, times and how many samples there are stay as they were, and a label (RSRP)
+    measured at the true place speaks of it. After a step that selects by position it covers the samples selected, not
+    the selection. Reals are rounded to doubles; the law is that of the reals.
+    """
+
+    kind: Literal["geo-indistinguishable"] = "geo-indistinguishable"
+    epsilon_per_m: float = Field(gt=0, le=1e6)
+    """privacy level of one location, per metre"""
+    inside: Literal["keep", "clip"] = "keep"
+    """moved positions outside the area: keep them, or bring each to the nearest point of the border, which costs no
+    privacy and draws the mean towards the centre"""
+
+    reference: ClassVar[str] = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
+    example: ClassVar[dict[str, Any]] = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
+
+    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
+        owner = local.ue * 4096 + local.model
+        row = local.row_of_sample
+        x = local.x + planar_laplace(self.epsilon_per_m, owner[row], np.arange(len(row)) - local.ptr[row], rng)
+        if self.inside == "clip":
+            x = np.clip(x, facts.public.area.low_m, facts.public.area.high_m)
+        spend = MetricSpend(
+            mechanism=self.label,
+            ue=local.ue,
+            model=local.model,
+            points=local.count,
+            epsilon_per_m=np.full(len(local.ue), self.epsilon_per_m),
+        )
+        return Curated(replace(local, x=x), state, [spend])
+
+
+def planar_laplace(epsilon_per_m: float, owner: IntArray, item: IntArray, rng: Rng) -> FloatArray:
+    """Displacements in metres (n, 2), one for each owner and item [Andrés 2013, Sec. 4.1]."""
+    radius_m = rng.exponential("radius", owner, (2,), item).sum(axis=1) / epsilon_per_m
+    angle = 2 * np.pi * rng.uniform("angle", owner, (), item)
+    return np.asarray(radius_m[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1))

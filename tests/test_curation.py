@@ -1,0 +1,316 @@
+"""What selections keep, what moving costs and does, and that no device's data touch another's."""
+
+import json
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.cluster import DBSCAN
+
+from fl.curation import CURATIONS
+from fl.curation.clusters import dbscan
+from fl.curation.diverse import DiverseBatch
+from fl.curation.farthest import FarthestBatch
+from fl.curation.gan import Gan
+from fl.curation.geo_ind import GeoIndistinguishable, planar_laplace
+from fl.privacy import ledger
+from fl.types import Facts, Local, MetricSpend, Public
+from netsim.geometry import Area
+from netsim.rng import Streams
+
+AREA = Area(0.0, 0.0, 2000.0, 1500.0)
+FACTS = Facts(1, 0.0, Public(AREA, 1))
+RNG = Streams(5).at("curation.x", 3)
+HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
+SELECTIONS = [DiverseBatch(), FarthestBatch(num=7)]
+
+
+def local(*pieces, ue=None, model=0):
+    """One row a piece (n, 2); y tells the samples apart."""
+    count = [len(p) for p in pieces]
+    x = np.concatenate([np.asarray(p, dtype=float).reshape(-1, 2) for p in pieces])
+    ue = np.arange(len(pieces)) if ue is None else np.asarray(ue)
+    ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    y = np.arange(len(x), dtype=float)
+    return Local(ue.astype(np.int64), np.full(len(pieces), model), ptr, x, y, y + 0.5)
+
+
+def apply(part, data, rng=RNG):
+    return part.apply(data, FACTS, {}, rng)
+
+
+def kept(part, piece, rng=RNG):
+    """Indices of the samples of a single row that are kept."""
+    return apply(part, local(piece), rng).local.y.astype(int)
+
+
+def blobs(*places, spread=5.0, seed=0):
+    """Samples around (place, count), in random order."""
+    rng = np.random.default_rng(seed)
+    x = np.concatenate([rng.normal(at, spread, (n, 2)) for at, n in places])
+    return rng.permutation(x)
+
+
+def commuter(n, seed=0):
+    """Home, work and the walk between them."""
+    rng = np.random.default_rng(seed)
+    home, work = int(0.6 * n), int(0.25 * n)
+    walk = HOME + np.linspace(0, 1, n - home - work)[:, None] * (WORK - HOME)
+    return np.concatenate([rng.normal(HOME, 18, (home, 2)), rng.normal(WORK, 22, (work, 2)), walk])
+
+
+def drive(n, seed=0):
+    t = np.arange(n)
+    step = 5 * np.column_stack([np.cos(t / 200), np.sin(t / 300)])
+    return np.cumsum(np.random.default_rng(seed).normal(step, 1), axis=0)
+
+
+def reference(x, eps_m, min_samples):
+    return DBSCAN(eps=eps_m, min_samples=min_samples).fit(x).labels_
+
+
+class TestDbscan:
+    @pytest.mark.parametrize("min_samples", [1, 2, 5, 20])
+    @pytest.mark.parametrize("eps_m", [0.1, 5.0, 20.0, 50.0, 400.0])
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_labels_are_those_of_scikit_learn(self, eps_m, min_samples, seed):
+        rng = np.random.default_rng(seed)
+        for x in (
+            commuter(900, seed),
+            drive(700, seed),
+            rng.uniform(0, 600, (500, 2)),
+            rng.integers(0, 60, (600, 2)).astype(float),  # many repeats, and many pairs exactly eps apart
+            np.tile([3.0, 4.0], (300, 1)),
+            rng.permutation(np.repeat(rng.uniform(0, 99, (9, 2)), 30, axis=0)),
+        ):
+            np.testing.assert_array_equal(dbscan(x, eps_m, min_samples), reference(x, eps_m, min_samples))
+
+    def test_a_sample_between_two_clusters_joins_the_first(self):
+        left, right = ([[x, y] for y in (0, 0.1, 0.2, 0.3, 0.4)] for x in (0.0, 2.0))
+        x = np.array([*right, [1.0, 0.0], *left])
+        found = dbscan(x, 1.01, 6)
+        assert found.tolist() == [0] * 6 + [1] * 5 == reference(x, 1.01, 6).tolist()
+
+    def test_memory_does_not_grow_with_the_square(self):
+        """All lists of neighbours of 8,000 samples within eps of each other would take 512 MB."""
+        x = np.random.default_rng(0).uniform(0, 10, (8000, 2))
+        dbscan(x[:10], 50, 5)
+        tracemalloc.start()
+        assert not dbscan(x, 50, 5).any()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 40e6
+
+
+class TestDiverse:
+    @pytest.mark.parametrize("seed", range(5))
+    def test_keeps_exactly_the_nearest_of_each_cluster(self, seed):
+        x = np.concatenate([commuter(600, seed), blobs(((300, 1200), 30), ((1000, 100), 4), seed=seed)])
+        label = reference(x, 15.0, 5)
+        expected = []
+        for c in range(label.max() + 1):
+            members = np.flatnonzero(label == c)
+            distance = [np.hypot(*(x[i] - x[members].mean(axis=0))) for i in members]
+            expected.append(members[int(np.argmin(distance))])
+        assert len(expected) > 2 and (label < 0).any()
+        assert kept(DiverseBatch(eps_m=15), x).tolist() == sorted(expected)
+        done = apply(DiverseBatch(eps_m=15), local(x))
+        assert (done.clusters.tolist(), done.noise.tolist()) == ([len(expected)], [(label < 0).sum()])
+        assert not done.fallback.any() and done.spends == []
+        lonely = np.flatnonzero(label < 0).tolist()
+        assert kept(DiverseBatch(eps_m=15, noise="keep"), x).tolist() == sorted([*expected, *lonely])
+
+    def test_merged_clusters_leave_the_sample_nearest_to_the_mean(self):
+        x = commuter(500)
+        assert kept(DiverseBatch(eps_m=5000), x).tolist() == [np.linalg.norm(x - x.mean(axis=0), axis=1).argmin()]
+
+
+class TestFarthest:
+    def places(self):
+        """30 at the far place, 50 nearer, 200 at the centre; the mean is close to the centre."""
+        return blobs(((1500, 0), 30), ((0, -700), 50), ((0, 0), 200), spread=4)
+
+    def at(self, x):
+        return np.select([x[:, 0] > 1000, x[:, 1] < -500], [0, 1], 2)
+
+    @pytest.mark.parametrize("num, expected", [(1, [1, 0, 0]), (30, [30, 0, 0]), (47, [30, 17, 0]), (80, [30, 50, 0])])
+    def test_keeps_the_farthest_clusters(self, num, expected):
+        x = self.places()
+        found = kept(FarthestBatch(num=num), x)
+        assert np.bincount(self.at(x[found]), minlength=3).tolist() == expected
+
+    def test_fewer_in_clusters_than_wanted_are_all_kept(self):
+        x = np.concatenate([self.places(), [[9000.0, 9000.0]]])
+        assert len(kept(FarthestBatch(num=1000), x)) == 280
+        assert len(kept(FarthestBatch(num=1000, noise="keep"), x)) == 281
+        assert kept(FarthestBatch(num=1, noise="keep"), x).tolist() == [280]
+
+    def test_the_order_in_a_cluster_is_random(self):
+        x = self.places()
+        far = np.flatnonzero(self.at(x) == 0)
+        times = np.bincount(
+            np.concatenate([kept(FarthestBatch(num=10), x, Streams(s).at("c", 1)) for s in range(600)]), minlength=280
+        )[far]
+        assert times.sum() == 6000
+        assert stats.chisquare(times).pvalue > 1e-3
+
+    def test_the_mean_is_of_all_samples_of_the_row(self):
+        """Noise pulls the mean east, so the western cluster is farthest; without it the eastern would be."""
+        west, east = np.tile([-100.0, 0.0], (60, 1)), np.tile([110.0, 0.0], (50, 1))
+        far = np.column_stack([1000 + 100.0 * np.arange(20), np.zeros(20)])
+        found = kept(FarthestBatch(num=5), np.concatenate([west, east, far]))
+        assert (found < 60).all()
+        found = kept(FarthestBatch(num=5), np.concatenate([west, east]))
+        assert (found >= 60).all()
+
+
+@pytest.mark.parametrize("part", SELECTIONS, ids=lambda p: p.label)
+class TestRowsOfEverySize:
+    def test_none_one_two_and_identical(self, part):
+        rows = [np.zeros((0, 2)), [[5.0, 6.0]], [[5.0, 6.0], [7.0, 8.0]], np.tile([5.0, 6.0], (40, 1))]
+        done = apply(part, local(*rows))
+        same = 1 if part.label == "diverse-batch" else 7
+        assert done.local.count.tolist() == [0, 1, 1, same]
+        assert done.clusters.tolist() == [0, 0, 0, 1]
+        assert done.noise.tolist() == [0, 1, 2, 0]
+        assert done.fallback.tolist() == [False, True, True, False]
+
+    def test_samples_in_no_cluster_may_stand_for_themselves(self, part):
+        rows = [np.zeros((0, 2)), [[5.0, 6.0]], [[5.0, 6.0], [900.0, 8.0]]]
+        done = apply(part.model_copy(update={"noise": "keep"}), local(*rows))
+        assert done.local.count.tolist() == [0, 1, 2]
+        assert done.clusters.tolist() == [0, 0, 0] and done.noise.tolist() == [0, 1, 2]
+        assert not done.fallback.any()
+
+    def test_the_fallback_is_uniform(self, part):
+        x = np.column_stack([1000.0 * np.arange(6), np.zeros(6)])
+        found = [int(kept(part, x, Streams(s).at("c", 1))[0]) for s in range(600)]
+        assert stats.chisquare(np.bincount(found, minlength=6)).pvalue > 1e-3
+
+    def test_min_samples_counts_the_sample_itself(self, part):
+        for count, fallback in ((4, True), (5, False)):
+            assert apply(part, local(np.tile([1.0, 1.0], (count, 1)))).fallback.tolist() == [fallback]
+
+
+@pytest.mark.parametrize("kind", list(CURATIONS.parts))
+class TestEveryStep:
+    def part(self, kind):
+        part = CURATIONS.parts[kind]
+        return part.model_validate_json(json.dumps(part.example), strict=True)
+
+    def test_nobody_else_matters_and_nothing_is_changed(self, kind):
+        mine, part = commuter(120, 4), self.part(kind)
+        others = [commuter(90 + 37 * i, i) for i in range(4)]
+        crowd = local(others[0], np.zeros((0, 2)), others[1], mine, *others[2:], ue=[0, 2, 4, 7, 9, 11], model=3)
+        before = crowd.x.copy()
+        done = apply(part, crowd)
+        np.testing.assert_array_equal(crowd.x, before)
+        alone = apply(part, local(mine, ue=[7], model=3))
+        at = slice(*done.local.ptr[3:5])
+        np.testing.assert_array_equal(done.local.x[at], alone.local.x)
+        np.testing.assert_array_equal(done.local.y[at] - crowd.ptr[3], alone.local.y)
+        np.testing.assert_array_equal(done.local.time_s[at] - crowd.ptr[3], alone.local.time_s)
+        assert done.local.ue.tolist() == crowd.ue.tolist() and done.local.count[1] == 0
+        np.testing.assert_array_equal(apply(part, crowd).local.x, done.local.x)
+
+    def test_without_rows(self, kind):
+        assert len(apply(self.part(kind), local(np.zeros((0, 2)))).local.x) == 0
+
+    def test_seed_and_owner_tell_draws_apart(self, kind):
+        part, x = self.part(kind), commuter(120)
+        draws = [apply(part, local(x, ue=[u], model=m), Streams(s).at("c", 1)).local.x for u, m, s in
+                 ((1, 0, 0), (2, 0, 0), (1, 1, 0), (1, 0, 1))]  # fmt: skip
+        different = [not np.array_equal(draws[0], d) for d in draws[1:]]
+        assert all(different) or (kind == "diverse-batch" and not any(different))
+
+
+@pytest.fixture(scope="module")
+def moved():
+    """100,000 displacements at 0.01 per metre."""
+    return planar_laplace(0.01, np.repeat(np.arange(100), 1000), np.tile(np.arange(1000), 100), RNG)
+
+
+class TestGeoIndistinguishable:
+    def test_mean_radius_is_two_over_epsilon(self, moved):
+        assert np.linalg.norm(moved, axis=1).mean() == pytest.approx(200, rel=0.02)
+
+    def test_the_radius_is_gamma_and_the_angle_uniform(self, moved):
+        radius, angle = np.linalg.norm(moved, axis=1), np.arctan2(moved[:, 1], moved[:, 0])
+        at = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
+        np.testing.assert_allclose(np.quantile(radius, at), stats.gamma(2, scale=100).ppf(at), rtol=0.03)
+        assert stats.kstest(radius, stats.gamma(2, scale=100).cdf).pvalue > 1e-3
+        assert stats.kstest(angle, stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
+        assert abs(np.corrcoef(radius, angle)[0, 1]) < 0.015
+
+    def test_two_places_are_as_hard_to_tell_as_promised(self):
+        """Shares of cells under two true places d apart keep within e^(epsilon d)."""
+        n, d, epsilon = 400_000, 60.0, 0.02
+        shift = planar_laplace(epsilon, np.arange(n), np.zeros(n, dtype=int), RNG)
+        bins = [np.linspace(-120, 180, 11), np.linspace(-120, 120, 9)]
+        here = np.histogram2d(*shift.T, bins=bins)[0]
+        there = np.histogram2d(shift[:, 0] + d, shift[:, 1], bins=bins)[0]
+        ratio = np.maximum(here / there, there / here)
+        assert 0.8 * np.exp(epsilon * d) < ratio.max() < 1.1 * np.exp(epsilon * d)
+
+    def test_moves_every_position_and_nothing_else(self):
+        data = local(commuter(300), commuter(50, 1))
+        done = apply(GeoIndistinguishable(epsilon_per_m=0.1), data)
+        assert (done.local.x != data.x).all()
+        assert done.local.y is data.y and done.local.time_s is data.time_s and done.local.ptr is data.ptr
+        assert len(np.unique(done.local.x - data.x, axis=0)) == 350
+        assert done.clusters is None and done.fallback is None
+
+    def test_books_every_location(self):
+        data = local(commuter(300), np.zeros((0, 2)), commuter(50, 1), ue=[0, 1, 1])
+        (spend,) = apply(GeoIndistinguishable(epsilon_per_m=0.1, name="moved"), data).spends
+        assert isinstance(spend, MetricSpend) and spend.mechanism == "moved"
+        assert spend.points.tolist() == [300, 0, 50] and spend.epsilon_per_m.tolist() == [0.1] * 3
+        (said,) = ledger.statements(ledger.book(ledger.book(ledger.empty(3), [spend]), [spend]))
+        assert said.unit == ledger.LOCATION
+        np.testing.assert_allclose(said.epsilon, [60, 10, 0])
+
+    def test_clipping_brings_to_the_border_what_left_the_area(self):
+        data = local(commuter(2000))
+        free = apply(GeoIndistinguishable(epsilon_per_m=0.004), data).local.x
+        clipped = apply(GeoIndistinguishable(epsilon_per_m=0.004, inside="clip"), data).local.x
+        inside = AREA.contains(free)
+        assert 0.2 < inside.mean() < 0.9 and AREA.contains(clipped).all()
+        np.testing.assert_array_equal(clipped[inside], free[inside])
+        outside = clipped[~inside]
+        on_border = (outside == AREA.low_m) | (outside == AREA.high_m)
+        assert on_border.any(axis=1).all()
+
+
+@pytest.fixture(scope="module")
+def shifts():
+    """Displacements of a commuter's samples at two settings."""
+    data = local(commuter(3000))
+    return {rho: apply(Gan(rho=rho), data).local.x - data.x for rho in (0.9, 0.2)}
+
+
+class TestGan:
+    def test_a_small_rho_moves_far_and_a_large_one_hardly(self, shifts):
+        mean = {rho: np.linalg.norm(s, axis=1).mean() for rho, s in shifts.items()}
+        assert mean[0.9] < 20 and 250 < mean[0.2] < 900
+
+    def test_the_mean_stays(self, shifts):
+        """Why it protects little: a centroid is moved by a small share of what its samples are."""
+        for s in shifts.values():
+            assert np.linalg.norm(s.mean(axis=0)) < 0.15 * np.linalg.norm(s, axis=1).mean()
+
+    def test_small_rows_come_through(self):
+        rows = [np.zeros((0, 2)), [[500.0, 600.0]], [[5.0, 6.0], [700.0, 8.0]], np.tile([5.0, 6.0], (40, 1))]
+        data = local(*rows)
+        done = apply(Gan(steps=300), data)
+        assert done.local.count.tolist() == [0, 1, 2, 40] and np.isfinite(done.local.x).all()
+        assert done.local.y is data.y and done.spends == []
+        stays = np.linalg.norm(done.local.x - data.x, axis=1)
+        assert stays[0] < 10 and stays[3:].max() < 10  # there is nothing to confuse a single place with
+
+    def test_rows_beyond_one_block_are_trained_too(self, monkeypatch):
+        data = local(*[commuter(40, i) for i in range(5)])
+        together = apply(Gan(steps=5), data).local.x
+        monkeypatch.setattr("fl.curation.gan._ROWS", 2)
+        np.testing.assert_array_equal(apply(Gan(steps=5), data).local.x, together)
+        assert (together != data.x).all()
