@@ -65,7 +65,8 @@ def test_every_summary_key_and_column_is_documented(tmp_path, capsys):
     from scenarios.summary import KEYS
 
     noise = "learning.defenses=[{kind: clip}, {kind: gaussian, noise_multiplier: 1}]"
-    assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT, "--set", noise]) == 0
+    moved = "learning.curation=[{kind: geo-indistinguishable, epsilon_per_m: 0.1}]"
+    assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT, "--set", noise, "--set", moved]) == 0
     found = json.loads((tmp_path / "r" / "summary.json").read_text())
     plain = {re.sub(r"^(attack|privacy)\.[^.]+\.", r"\1.NAME.", k) for k in found}
     assert plain == set(KEYS)

@@ -191,3 +191,45 @@ def test_a_repeated_batch_fades_as_it_is_learnt(seed):
     np.testing.assert_allclose(gradient[1:6] / gradient[:5], 0.48, atol=0.05)
     np.testing.assert_allclose(error[1:9] / error[:8], 2.0, atol=0.3)
     assert error[0] < 50 and error[8] > 2000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("activation, step_size", [("relu", 1e-4), ("elu", 1e-5)])
+def test_under_fedavg_the_closed_form_is_the_stronger_attack(tmp_path, activation, step_size):
+    """Some of the protection that iterative attacks measure is a failure of their optimiser, as the self-test shows."""
+    fedavg = {"hidden": [64, 64], "batch_size": 20, "local_epochs": 5, "step_size": step_size, "activation": activation}
+    closed, iterative = [], []
+    for seed in SEEDS:
+        study = study_of(seed, **fedavg)
+        attacks = load("campus").learning.attacks
+        study = study.model_copy(update={"learning": study.learning.model_copy(update={"attacks": attacks})})
+        summary = run(study, tmp_path / str(seed))
+        for name, found in (("closed-form", closed), ("dlg", iterative)):
+            median = summary[f"attack.{name}.centroid_error_m.median"]
+            found.append(np.inf if median is None else median)
+    assert np.median(closed) < np.median(iterative)
+
+
+@pytest.mark.slow
+def test_farthest_batch_hides_the_centroid_and_shows_another_place(tmp_path):
+    """24 h rounds, rectified net: the estimate is far from the centroid, and yet nearer to where the user goes."""
+
+    def played(name, curation):
+        found = []
+        for seed in SEEDS:
+            changes = {
+                "seed": seed, "vary": None, "learning.learner.hidden": [64, 64], "learning.learner.dropout": 0.05,
+                "learning.curation": curation,
+            }  # fmt: skip
+            found.append(run(load("signal-maps/farthest", changes), tmp_path / f"{name}{seed}"))
+        figures = {k: [f[f"attack.closed-form.{k}"] for f in found] for k in KEYS}
+        return {k: np.median([np.inf if v is None else v for v in values]) for k, values in figures.items()}
+
+    plain = played("none", [])
+    farthest = played("farthest", [{"kind": "farthest-batch", "eps_m": 50.0, "num": 20}])
+    assert farthest["centroid_error_m.median"] >= 450 > plain["centroid_error_m.median"]
+    assert farthest["emd_sqrt_m"] < plain["emd_sqrt_m"]  # more, not less, is learnt about the user's places
+    assert farthest["selected_error_m.median"] < 30 and farthest["home_m"] < 30
+
+
+KEYS = ("centroid_error_m.median", "emd_sqrt_m", "selected_error_m.median", "home_m")

@@ -1,0 +1,79 @@
+"""Rounds with hardly any data, places that never change, overflowing updates: defined, recorded, no crash."""
+
+import numpy as np
+import pytest
+
+from scenarios import run
+from scenarios.folder import read_table
+
+CLUSTERED = [
+    {"kind": "diverse-batch", "eps_m": 1.0},
+    {"kind": "farthest-batch", "eps_m": 1.0, "num": 3},
+]
+ATTACKS = [
+    {"kind": "closed-form"},
+    {"kind": "dlg", "starts": 2, "iterations": 5},
+    {"kind": "link-rounds"},
+]
+
+WILD = {  # overflows on the device
+    "learning.learner.step_size": 10.0,
+    "learning.learner.local_epochs": 40,
+    "learning.learner.activation": "elu",
+}
+
+
+def played(tiny, folder, **changes):
+    summary = run(tiny({"learning.attacks": ATTACKS, **changes}), folder)
+    return summary, lambda table: read_table(folder, table)
+
+
+@pytest.mark.parametrize("step", CLUSTERED, ids=lambda s: s["kind"])
+@pytest.mark.parametrize("measurements", [1, 2, 3])
+def test_a_handful_of_scattered_points_makes_no_cluster(step, measurements, tiny, tmp_path):
+    """A walker's points lie further apart than a metre: the fallback is one of them, and the record says so."""
+    every_s = {1: 60.0, 2: 30.0, 3: 20.0}[measurements]
+    changes = {
+        "world.ues.measure_every_s": every_s, "learning.curation": [step], "learning.data.kind": "measured",
+        "learning.data.hold_out": 0.0, "learning.data.cell": "all", "world.radio.path_loss": {"kind": "free-space"},
+    }  # fmt: skip
+    summary, tables = played(tiny, tmp_path / "r", **changes)
+    curated = tables("curation")
+    assert summary["rounds.played"] == 2 and curated["fallback"].all() and (curated["after"] == 1).all()
+    assert (curated["clusters"] == 0).all() and np.isfinite(tables("estimates")["x_m"]).any()
+    assert summary["curation.fallback_percent"] == 100.0
+
+
+@pytest.mark.parametrize("step", [*CLUSTERED, {"kind": "gan", "steps": 5}], ids=lambda s: s["kind"])
+def test_points_that_are_all_the_same(step, tiny, tmp_path):
+    static = {"world.ues.mobility": {"kind": "static"}, "learning.data": {"kind": "measured", "hold_out": 0.0}}
+    summary, tables = played(tiny, tmp_path / "r", **static, **{"learning.curation": [step]})
+    assert not tables("curation")["fallback"].any()
+    mine = tables("leakage")["attack"] == "closed-form"
+    if step["kind"] != "gan":  # one place is the centroid of itself
+        np.testing.assert_allclose(tables("leakage")["error_m"][mine], 0.0, atol=1e-5)
+    assert summary["updates.non_finite"] == 0
+
+
+def test_rounds_in_which_nobody_measures(tiny, tmp_path):
+    summary, tables = played(tiny, tmp_path / "r", **{"world.ues.measure_every_s": 1000.0})
+    assert summary["rounds.played"] == 1 and summary["rounds.empty"] == 1
+    assert set(tables("leakage")["round"]) == {1.0}
+
+
+def test_updates_that_overflow_are_zero_and_said_so(tiny, tmp_path):
+    summary, tables = played(tiny, tmp_path / "r", **WILD)
+    assert summary["updates.non_finite"] == summary["updates.sent"] > 0
+    said = tables("estimates")
+    for attack in ("closed-form", "dlg"):
+        assert set(said["status"][(said["attack"] == attack) & (said["what"] == "centroid")]) == {"no gradient"}
+    assert summary["attack.closed-form.diverged_percent"] == 100.0
+    assert summary["attack.closed-form.failed_percent"] == 100.0
+
+
+def test_an_area_without_any_estimate(tiny, tmp_path):
+    """Every update overflows, so no attack ever says a place: no distance is made up, no figure is 0."""
+    nothing, tables = played(tiny, tmp_path / "s", **WILD)
+    for key in ("sw1_m", "emd_sqrt_m", "w1_m", "centroid_w1_m", "centroid_error_m.median", "home_m"):
+        assert nothing[f"attack.closed-form.{key}"] is None, key
+    assert np.isnan(tables("transport")["w1_m"]).all()
