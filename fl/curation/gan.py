@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -83,27 +84,30 @@ class Gan(Curation):
         improve = torch.optim.Adam(generator, self.step_size)
         predict = torch.optim.Adam(adversary, self.adversary_step_size)
 
-        def batch(item: int) -> tuple[Tensor, Tensor]:
-            """Positions and what becomes of them, (k, batch, 2)."""
-            unit = rng.uniform("batch", owner, (self.batch_size,), item)
-            x = flat[torch.from_numpy(first[:, None] + (unit * count[:, None]).astype(np.int64))]
-            return x, x + _apply(generator, x, rng.normal("noise", owner, (self.batch_size, _NOISE), item))
+        def batches(step: int) -> Iterator[tuple[Tensor, Tensor]]:
+            """Positions (k, batch, 2) and noise beside them, for every turn of a step."""
+            turns = 1 + _ADVERSARY_STEPS
+            unit = rng.uniform("batch", owner, (turns, self.batch_size), step)
+            index = torch.from_numpy(first[:, None, None] + (unit * count[:, None, None]).astype(np.int64))
+            noise = torch.from_numpy(rng.normal("noise", owner, (turns, self.batch_size, _NOISE), step))
+            yield from ((flat[index[:, turn]], noise[:, turn]) for turn in range(turns))
 
         for step in range(self.steps):
-            for turn in range(1, 1 + _ADVERSARY_STEPS):
+            (x, noise), *others = batches(step)
+            for seen, beside in others:
                 with torch.no_grad():
-                    x, shown = batch(step * (1 + _ADVERSARY_STEPS) + turn)
+                    shown = seen + _apply(generator, seen, beside)
                 predict.zero_grad()
-                torch.autograd.backward(_error(_apply(adversary, shown), x).sum())
+                torch.autograd.backward(_error(_apply(adversary, shown), seen).sum())
                 predict.step()
-            x, shown = batch(step * (1 + _ADVERSARY_STEPS))
+            shown = x + _apply(generator, x, noise)
             misled = _error(_apply(adversary, shown), x).clamp(max=self.cap)
             improve.zero_grad()
             torch.autograd.backward((self.rho * _error(shown, x) - (1 - self.rho) * misled).sum())
             improve.step()
         moved = []
         for i, p in enumerate(pieces):
-            noise = rng.normal("moved", owner[i : i + 1], (len(p), _NOISE))
+            noise = torch.from_numpy(rng.normal("moved", owner[i : i + 1], (len(p), _NOISE)))
             with torch.no_grad():
                 shift = _apply([w[i : i + 1] for w in generator], torch.from_numpy(z[i][None]), noise)[0]
             moved.append(p + scale[i] * shift.numpy())
@@ -122,12 +126,12 @@ def _network(what: str, sizes: tuple[int, ...], owner: IntArray, rng: Rng) -> li
     return layers
 
 
-def _apply(network: list[Tensor], x: Tensor, noise: FloatArray | None = None) -> Tensor:
+def _apply(network: list[Tensor], x: Tensor, noise: Tensor | None = None) -> Tensor:
     """The networks' outputs (k, B, 2) for inputs x (k, B, 2), with noise beside them."""
     import torch
 
     if noise is not None:
-        x = torch.cat([x, torch.from_numpy(noise)], dim=2)
+        x = torch.cat([x, noise], dim=2)
     w1, b1, w2, b2 = network
     return torch.baddbmm(b2, torch.tanh(torch.baddbmm(b1, x, w1)), w2)
 
