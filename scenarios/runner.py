@@ -35,6 +35,8 @@ from scenarios.summary import summarise
 MOST_ROUNDS = 1_000_000
 MOST_TICKS = 1e8
 MOST_SAMPLES = 5e7  # measurements of a round, which are kept until it ends
+WORLDS_KEPT = 4  # rehearsals in memory,
+MOST_KEPT = 1_000_000  # each of at most so many measurements
 MAP_PLACES = 500  # outdoor places of the radio map
 CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
 
@@ -248,14 +250,26 @@ def _affordable(study: Study, world: World) -> None:
         )
 
 
+_rehearsed: dict[str, Observations] = {}
+
+
 def _rehearse(study: Study, streams: Streams) -> Observations:
     """Everything that will be measured: the same world once, without learning.
 
-    Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will.
+    Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will. The variants of a
+    sweep share their world: the last few rehearsals of generated worlds are kept (a trace's file may change).
     """
+    key = f"{study.seed} {study.learning.every_s} {study.world.model_dump_json()}"
+    if key in _rehearsed:
+        return _rehearsed[key]
     world = build_world(study.world, streams, study.learning.every_s)
     world.env.run(until=world.duration_s)
-    return world.observations()
+    seen = world.observations()
+    if world.trace is None and len(seen) <= MOST_KEPT:
+        if len(_rehearsed) >= WORLDS_KEPT:
+            _rehearsed.pop(next(iter(_rehearsed)))
+        _rehearsed[key] = seen
+    return seen
 
 
 def _statistics(seen: Observations, model_of_cell: IntArray, n_model: int) -> DatasetStatistics:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
+import signal
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from io import StringIO
 from itertools import product
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +121,11 @@ def _play(source: str | Path, out: Path, todo: list[Point], open_: list[int], jo
         }
         for future in as_completed(futures):
             yield futures[future], future.result()
+    except KeyboardInterrupt:  # a signal to us alone must reach the runs, which keep a checkpoint
+        for child in active_children():
+            if child.pid is not None:
+                os.kill(child.pid, signal.SIGINT)
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
