@@ -91,6 +91,16 @@ def parser() -> argparse.ArgumentParser:
     claims.add_argument("--file", metavar="FILE", help="a file of claims of your own")
     claims.add_argument("--quiet", action="store_true", help="no progress")
 
+    epsilon = commands.add_parser("epsilon", help="what noise costs in epsilon, or how much noise an epsilon takes")
+    epsilon.add_argument("--noise-multiplier", type=float, nargs="+", metavar="Z", help="noise deviation / clip bound")
+    epsilon.add_argument("--target-epsilon", type=float, metavar="E", help="find the smallest noise multiplier instead")
+    epsilon.add_argument("--rounds", type=int, nargs="+", required=True, metavar="T")
+    epsilon.add_argument("--delta", type=float, required=True, metavar="D")
+    epsilon.add_argument(
+        "--q", type=float, default=1.0, metavar="Q",
+        help="probability of taking part, by a secret coin of each user (default: 1; not for silence by channel)",
+    )  # fmt: skip
+
     commands.add_parser("schema", help="print the JSON schema of scenario files, for editors")
     return top
 
@@ -349,6 +359,12 @@ def _claims(args: argparse.Namespace) -> None:
     print(judgements_text(judge_all(found, folders, out, args.jobs, tell)))
 
 
+def _epsilon(args: argparse.Namespace) -> None:
+    from scenarios.epsilon import epsilon_text
+
+    print(epsilon_text(args.noise_multiplier, args.target_epsilon, args.rounds, args.delta, args.q))
+
+
 def _schema(args: argparse.Namespace) -> None:
     import json
 
@@ -361,7 +377,7 @@ def _schema(args: argparse.Namespace) -> None:
 _COMMANDS = {
     "run": _run, "replay": _replay, "sweep": _sweep, "validate": _validate,
     "list": _list, "inspect": _inspect, "report": _report, "claims": _claims,
-    "schema": _schema,
+    "epsilon": _epsilon, "schema": _schema,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -1,0 +1,97 @@
+r"""Budgets for noise that is chosen as one goes: a filter lets a round through only if the total still holds after it.
+
+Adding up what was spent is a valid statement when the noise multipliers were fixed beforehand. When a multiplier
+depends on what earlier rounds showed (a budget that adapts, a channel whose noise counts), the sum is a random number
+and no guarantee by itself; what holds is the total of a filter that was fixed before the first round and that
+refuses a round *before* it is played. Fix one filter, ask it before each round, and state its (epsilon, delta).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fl.privacy import rdp
+from fl.privacy.gaussian import multiplier_of
+
+_USABLE = 1 - 1e-9  # of a total: what is kept back covers the rounding of sums
+
+
+@dataclass(frozen=True)
+class GaussianFilter:
+    """The filter for Gaussian rounds that all users take part in: sum 1/z_t^2 may not pass mu^2 of the total.
+
+    mu is that of the one Gaussian release which is exactly (epsilon, delta)-DP. No epsilon is lost against rounds fixed
+    beforehand: sum mu_t^2 <= mu^2 gives mu-GDP for mu_t chosen from all earlier outputs
+    [Smith and Thakurta 2022, "Fully adaptive composition for Gaussian differential privacy"]: given the past, the log
+    likelihood ratio moves by a Gaussian step of mean mu_t^2 / 2 and variance mu_t^2, so it is a Brownian motion at time
+    sum mu_t^2, and what is left of the time until mu^2 can be filled up with noise that nobody looks at.
+    """
+
+    epsilon: float
+    delta: float
+
+    @cached_property
+    def total(self) -> float:
+        """mu^2 of the whole budget."""
+        return float(multiplier_of(self.epsilon, self.delta) ** -2)
+
+    def left(self, spent: float) -> float:
+        """The largest 1/z^2 that a round after spent = sum 1/z_t^2 may have."""
+        return max(self.total * (2 * _USABLE - 1) - spent, 0.0)
+
+    def admits(self, spent: float, next_: float) -> bool:
+        """Whether a round with next_ = 1/z^2 may be played after spent = sum 1/z_t^2."""
+        return spent + next_ <= self.total * _USABLE
+
+    def least_multiplier(self, spent: float) -> float:
+        """The smallest noise multiplier that the next round may have; inf when nothing is left."""
+        left = self.left(spent)
+        return 1 / math.sqrt(left) if left > 0 else math.inf
+
+
+@dataclass(frozen=True)
+class RenyiFilter:
+    """The filter for rounds with sampled users: the sum of Renyi costs at one order may not pass that of the total.
+
+    [Feldman and Zrnic 2021, "Individual privacy accounting via a Renyi filter"]. The order, one of `rdp.ORDERS`, is
+    fixed beforehand; the one that is best for the rounds that are expected (`best_order`) wastes least.
+    The cost of a round is `cost(z, q)`.
+    """
+
+    epsilon: float
+    delta: float
+    order: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < math.inf or not 0 < self.delta < 1:
+            raise ValueError(f"epsilon must be positive and delta in (0, 1), got {self.epsilon} and {self.delta}")
+        if self.order not in rdp.ORDERS:
+            raise ValueError(f"order must be one of fl.privacy.rdp.ORDERS, got {self.order}")
+
+    @cached_property
+    def total(self) -> float:
+        """The cost of the whole budget at the order; 0 where the order reaches no such epsilon."""
+        return max(self.epsilon - float(rdp.at_no_cost(self.delta)[self._at]), 0.0)
+
+    def cost(self, z: float, q: float = 1.0) -> float:
+        """The cost of a round with noise multiplier z that users take part in with probability q."""
+        return float(rdp.renyi(z, q)[self._at])
+
+    def admits(self, spent: float, next_: float) -> bool:
+        """Whether a round that costs next_ may be played after rounds that cost spent."""
+        return spent + next_ <= self.total * _USABLE
+
+    @property
+    def _at(self) -> int:
+        return int(np.flatnonzero(self.order == rdp.ORDERS)[0])
+
+
+def best_order(epsilon: float, delta: float, z: float, q: float = 1.0) -> float:
+    """The order whose filter lets most rounds with (z, q) through."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rounds = np.maximum(epsilon - rdp.at_no_cost(delta), 0.0) / rdp.renyi(z, q)
+    return float(rdp.ORDERS[int(np.argmax(np.nan_to_num(rounds, nan=0.0)))])

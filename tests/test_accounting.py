@@ -1,0 +1,343 @@
+"""Accountants against published numbers, dp-accounting and each other; filters never pass their total."""
+
+import logging
+import math
+import time
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from fl.privacy import pld, rdp, zcdp
+from fl.privacy.compose import Draws, compose, least_multiplier
+from fl.privacy.filter import GaussianFilter, RenyiFilter, best_order
+from fl.privacy.gaussian import epsilon_of
+
+PART = {"10/38": 10 / 38, "4/38": 4 / 38, "0.01": 0.01}
+
+# dprsrp.md, 4.4: noise multiplier, then RDP/exact after 1, 10, 50, 100, 200 and 500 rounds, delta 1e-7
+FULL = """
+0.01  5658/5519    55158/51643  275158/253676 550158/505198 1.10e6/1.01e6  2.75e6/2.51e6
+0.05  311/303      2358/2328    11158/10734   22158/21039   44158/41470    110158/102324
+0.1   105/101      678/664      2908/2867     5658/5519     11158/10734    27658/26162
+0.5   12.6/11.9    54.4/52.2    178/173       311/303       558/546        1258/1232
+1     5.7/5.3      21.9/20.9    63.6/61.0     105/101       178/173        376/365
+2     2.7/2.5      9.5/9.0      25.2/24.0     39.6/37.8     63.6/61.0      124/120
+5     1.0/0.9      3.4/3.2      8.4/7.9       12.6/11.9     19.1/18.1      34.2/32.6
+10    0.5/0.4      1.6/1.5      3.9/3.6       5.7/5.3       8.4/7.9        14.4/13.6
+"""
+# sampling rate, noise multiplier, then RDP after 10, 50, 100 and 200 rounds
+SAMPLED = """
+10/38 0.5  29.7 68.6 115.8 210.3
+10/38 1    9.0  18.0 25.4  37.2
+10/38 2    3.1  6.3  9.0   13.1
+10/38 5    0.93 2.06 2.94  4.24
+4/38  1    4.8  7.9  10.4  14.2
+4/38  2    1.3  2.5  3.4   4.8
+4/38  5    0.37 0.79 1.11  1.59
+0.01  1    1.58 1.71 1.80  1.94
+"""
+
+
+def full_rows():
+    for line in FULL.strip().splitlines():
+        z, *cells = line.split()
+        for rounds, cell in zip([1, 10, 50, 100, 200, 500], cells, strict=True):
+            yield float(z), rounds, *cell.split("/")
+
+
+def sampled_rows():
+    for line in SAMPLED.strip().splitlines():
+        q, z, *cells = line.split()
+        for rounds, cell in zip([10, 50, 100, 200], cells, strict=True):
+            yield PART[q], float(z), rounds, cell
+
+
+def digit(text):
+    """One unit of the last printed digit: a table may have cut or rounded it."""
+    number, _, power = text.partition("e")
+    return 10.0 ** (int(power or 0) - len(number.partition(".")[2]))
+
+
+def both(z, rounds, delta, q=1.0):
+    return compose(Draws.of([(z, q, rounds)]), delta)
+
+
+def renyi_figure(z, rounds, delta, q):
+    return float(rdp.epsilon_of(rounds * rdp.renyi(z, q), delta))
+
+
+def library(z, q, rounds, delta):
+    import dp_accounting
+    from dp_accounting.rdp import RdpAccountant
+
+    log = logging.getLogger("absl")
+    level, log.level = log.level, logging.CRITICAL
+    accountant = RdpAccountant(list(rdp.ORDERS))
+    accountant.compose(dp_accounting.PoissonSampledDpEvent(q, dp_accounting.GaussianDpEvent(z)), rounds)
+    log.level = level
+    return accountant.get_epsilon(delta)
+
+
+class TestPublished:
+    @pytest.mark.parametrize(
+        "rounds, delta, epsilon, within",
+        [(100, 1e-5, 91.817, 5e-4), (300, 1e-5, 222.977, 5e-4), (1000, 1e-5, 633.930, 5e-4), (100, 1e-7, 101.2, 0.1)],
+    )
+    def test_exact(self, rounds, delta, epsilon, within):
+        found = both(1.0, rounds, delta).best
+        assert found.accountant == "exact"
+        assert found.epsilon == pytest.approx(epsilon, abs=within)
+
+    @pytest.mark.parametrize("z, rounds, renyi, exact", list(full_rows()))
+    def test_table_without_sampling(self, z, rounds, renyi, exact):
+        found = both(z, rounds, 1e-7)
+        assert found.rdp.epsilon == pytest.approx(float(renyi), abs=digit(renyi))
+        assert found.best.epsilon == pytest.approx(float(exact), abs=digit(exact))
+
+    @pytest.mark.parametrize("q, z, rounds, renyi", list(sampled_rows()))
+    def test_table_with_sampling(self, q, z, rounds, renyi):
+        assert renyi_figure(z, rounds, 1e-7, q) == pytest.approx(float(renyi), abs=digit(renyi))
+
+    def test_acceptance_b3(self):
+        assert both(1.0, 100, 1e-7).rdp.epsilon == pytest.approx(105.1, abs=0.5)
+        assert both(5.0, 100, 1e-7).rdp.epsilon == pytest.approx(12.6, abs=0.05)
+        assert renyi_figure(1.0, 100, 1e-7, 10 / 38) == pytest.approx(25.4, abs=0.3)
+
+    @pytest.mark.parametrize("epsilon, total", [(0.1, 1.01), (0.2, 2.07), (0.4, 4.30), (0.75, 8.63), (1.0, 12.03)])
+    def test_zcdp_of_lapa(self, epsilon, total):
+        """lapa.md, A6: 100 rounds by the classic formula at delta 1e-5."""
+        z = math.sqrt(2 * math.log(1.25 / 1e-5)) / epsilon
+        rho = zcdp.rho_of(np.array([z]), np.array([100.0]))
+        assert float(zcdp.epsilon_of(rho, 1e-5)) == pytest.approx(total, abs=0.005)
+
+
+class TestRenyi:
+    @pytest.mark.parametrize("q", [0.01, 4 / 38, 10 / 38, 0.5, 0.9, 1.0])
+    @pytest.mark.parametrize("z", [0.3, 0.5, 1.0, 2.0, 5.0, 20.0])
+    @pytest.mark.parametrize("rounds", [1, 100, 1000])
+    def test_equals_dp_accounting(self, q, z, rounds):
+        expected = library(z, q, rounds, 1e-6)
+        assert renyi_figure(z, rounds, 1e-6, q) == pytest.approx(expected, rel=1e-6)
+
+    def test_a_tiny_cost_keeps_its_digits(self):
+        """r(2) = ln(1 + q^2 (e^(1/z^2) - 1)), of which a difference from 1 would leave nothing."""
+        at = int(np.flatnonzero(rdp.ORDERS == 2.0)[0])
+        assert rdp.renyi(50.0, 1e-7)[at] == pytest.approx(1e-14 * math.expm1(1 / 2500), rel=1e-9)
+
+    @pytest.mark.parametrize("q", [1e-6, 0.001, 0.3, 0.999, 1.0])
+    @pytest.mark.parametrize("z", [1e-200, 1e-3, 0.7, 30.0, 1e5, 1e200])
+    def test_never_negative_never_nan_never_a_warning(self, q, z, capfd):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            cost = rdp.renyi(z, q)
+        assert not np.isnan(cost).any()
+        assert (cost >= 0).all()
+        assert capfd.readouterr() == ("", "")
+
+    def test_no_noise_and_nobody(self):
+        assert np.isinf(rdp.renyi(0.0, 0.5)).all()
+        assert (rdp.renyi(1.0, 0.0) == 0).all()
+        assert (rdp.renyi(math.inf, 0.5) == 0).all()
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.floats(0.3, 20), st.floats(0.01, 0.98), st.integers(1, 2000))
+    def test_monotone(self, z, q, rounds):
+        here = renyi_figure(z, rounds, 1e-6, q)
+        assert renyi_figure(z, rounds + 1, 1e-6, q) >= here
+        assert renyi_figure(z, rounds, 1e-7, q) >= here
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.floats(0.3, 20), st.floats(0.01, 0.9))
+    def test_sampling_and_noise_only_help_at_whole_orders(self, z, q):
+        whole = np.floor(rdp.ORDERS) == rdp.ORDERS
+        here = rdp.renyi(z, q)[whole]
+        assert (rdp.renyi(z * 1.1, q)[whole] <= here).all()
+        assert (here <= rdp.renyi(z, q * 1.1)[whole]).all()
+        assert (here <= rdp.renyi(z)[whole] * (1 + 1e-12)).all()
+
+
+class TestOrder:
+    """Which accountant is tighter than which."""
+
+    @settings(max_examples=80, deadline=None)
+    @given(st.floats(-1, 2), st.integers(1, 1000), st.floats(-12, -2))
+    def test_without_sampling(self, log_z, rounds, log_delta):
+        z, delta = 10.0**log_z, 10.0**log_delta
+        found = both(z, rounds, delta)
+        exact = found.best.epsilon * (1 - 1e-9)
+        assert exact <= found.rdp.epsilon
+        assert exact <= found.naive.epsilon + 1e-9
+        assert exact <= found.zcdp.epsilon
+        tight = zcdp.tight_epsilon_of(rounds / (2 * z * z), delta)
+        assert exact <= tight <= min(found.zcdp.epsilon, found.rdp.epsilon * (1 + 1e-6))
+
+    @pytest.mark.parametrize("q", [0.01, 0.26, 0.9])
+    @pytest.mark.parametrize("z, rounds", [(0.7, 50), (1.0, 100), (5.0, 10)])
+    def test_pld_below_rdp_below_everybody(self, q, z, rounds):
+        found = both(z, rounds, 1e-6, q)
+        assert found.best.accountant == "PLD"
+        assert found.best.epsilon <= found.rdp.epsilon
+        assert found.best.epsilon <= found.naive.epsilon * 1.0001
+        assert found.best.epsilon <= epsilon_of(1e-6, math.sqrt(rounds) / z)
+
+    def test_pld_of_one_sampled_round_is_the_exact_amplification(self):
+        found = both(1.0, 1, 1e-6, 0.25)
+        assert found.naive.epsilon == pytest.approx(math.log1p(0.25 * math.expm1(epsilon_of(4e-6, 1.0))), rel=1e-9)
+        assert found.best.epsilon == pytest.approx(found.naive.epsilon, rel=1e-3)
+
+    def test_pld_of_nearly_everybody_is_nearly_exact(self):
+        found = both(2.0, 20, 1e-6, 1 - 1e-9)
+        assert found.best.epsilon == pytest.approx(epsilon_of(1e-6, math.sqrt(20) / 2), rel=1e-3)
+
+
+class TestCompose:
+    def test_naive_adds_single_rounds_at_a_share_of_delta(self):
+        found = compose(Draws.of([(1.0, 1, 2), (2.0, 1, 1)]), 3e-6)
+        assert found.naive.epsilon == pytest.approx(2 * epsilon_of(1e-6, 1.0) + epsilon_of(1e-6, 0.5), rel=1e-12)
+
+    def test_kinds_are_merged(self):
+        draws = Draws.of([(1.0, 0.5, 2), (2.0, 1, 1), (1.0, 0.5, 3), (1.0, 0.0, 9), (3.0, 1, 0)])
+        assert list(zip(draws.z, draws.q, draws.count, strict=True)) == [(1.0, 0.5, 5.0), (2.0, 1.0, 1.0)]
+
+    def test_nothing_spent(self):
+        found = compose(Draws.of([]), 1e-5)
+        assert [f.epsilon for f in found.figures] == [0, 0, 0, 0]
+
+    @pytest.mark.parametrize("q", [1.0, 0.5])
+    def test_no_noise(self, q):
+        found = compose(Draws.of([(0.0, q, 1), (1.0, q, 1)]), 1e-5)
+        assert all(f.epsilon == math.inf for f in found.figures)
+
+    @pytest.mark.parametrize("bad", [(-1, 1, 1), (1, 1.5, 1), (1, 1, -1), (math.nan, 1, 1)])
+    def test_refuses(self, bad):
+        with pytest.raises(ValueError):
+            Draws.of([bad])
+
+    def test_many_kinds_fall_back_on_rdp_and_say_so(self):
+        few = compose(Draws.of((z, 0.1, 1) for z in np.linspace(1, 3, pld.MOST_KINDS)), 1e-5)
+        many = compose(Draws.of((z, 0.1, 1) for z in np.linspace(1, 3, pld.MOST_KINDS + 1)), 1e-5)
+        assert few.best.accountant == "PLD"
+        assert many.best.accountant == "RDP"
+        assert "17 kinds" in many.best.words
+        assert many.best.epsilon == many.rdp.epsilon
+
+    def test_rounds_with_everybody_are_one_kind(self):
+        rounds = [(z, 1, 1) for z in np.linspace(5, 9, 40)]
+        found = compose(Draws.of([*rounds, (2.0, 0.1, 5)]), 1e-5)
+        alone = compose(Draws.of(rounds), 1e-5)
+        assert found.best.accountant == "PLD"
+        assert alone.best.epsilon < found.best.epsilon < found.rdp.epsilon
+
+    @pytest.mark.parametrize("rounds, z", [(200_000, 50.0), (1000, 0.3)])
+    def test_pld_is_not_asked_for_what_takes_too_long_or_says_nothing(self, rounds, z):
+        best = both(z, rounds, 1e-5, 0.5).best
+        assert best.accountant == "RDP"
+        assert "PLD" in best.words
+
+    def test_sampling_counts_nothing_under_replacement(self):
+        sampled = compose(Draws.of([(1.0, 0.1, 10)]), 1e-5, "replace")
+        assert sampled.best.epsilon == compose(Draws.of([(1.0, 1.0, 10)]), 1e-5).best.epsilon
+        assert all("sampling counts nothing under replace" in f.words for f in sampled.figures)
+
+    def test_a_thousand_multipliers_in_fifty_milliseconds(self):
+        z = np.random.default_rng(0).uniform(0.5, 5, 1000)
+        compose(Draws.of([(1.0, 1, 1)]), 1e-5)
+        took = []
+        for _ in range(5):
+            start = time.perf_counter()
+            compose(Draws.of((x, 1, 1) for x in z), 1e-5)
+            took.append(time.perf_counter() - start)
+        assert min(took) < 0.05
+
+
+class TestLeastMultiplier:
+    @pytest.mark.parametrize("epsilon, rounds", [(0.1, 1), (1.0, 100), (50.0, 1000)])
+    def test_full(self, epsilon, rounds):
+        z = least_multiplier(epsilon, 1e-6, rounds)
+        assert both(z, rounds, 1e-6).best.epsilon == pytest.approx(epsilon, rel=1e-9)
+
+    @pytest.mark.parametrize("epsilon, rounds, q", [(1.0, 100, 0.26), (30.0, 50, 0.1)])
+    def test_sampled(self, epsilon, rounds, q):
+        z = least_multiplier(epsilon, 1e-6, rounds, q)
+        assert both(z, rounds, 1e-6, q).best.epsilon <= epsilon
+        assert both(z * 0.998, rounds, 1e-6, q).best.epsilon > epsilon
+        assert z < least_multiplier(epsilon, 1e-6, rounds)
+
+    def test_no_noise_needed(self):
+        assert least_multiplier(1.0, 0.01, 10, 5e-4) == 0
+
+    @pytest.mark.parametrize("epsilon, delta", [(0, 1e-5), (-1, 1e-5), (math.inf, 1e-5), (1, 0), (1, 1), (1e9, 1e-5)])
+    def test_refuses(self, epsilon, delta):
+        with pytest.raises(ValueError):
+            least_multiplier(epsilon, delta, 10, 0.5)
+
+
+class TestFilter:
+    @settings(max_examples=200, deadline=None)
+    @given(st.floats(-2, 2), st.floats(-10, -2), st.lists(st.floats(-1.5, 3), max_size=60), st.booleans())
+    def test_gaussian_never_passes_its_total(self, log_epsilon, log_delta, log_z, greedy):
+        """Rounds of any size in any order, and what is left taken whole."""
+        epsilon, delta = 10.0**log_epsilon, 10.0**log_delta
+        budget = GaussianFilter(epsilon, delta)
+        played = []
+        for z in 10.0 ** np.array(log_z):
+            if budget.admits(sum(played), 1 / z**2):
+                played.append(1 / z**2)
+        if greedy:
+            left = budget.left(sum(played))
+            assert budget.admits(sum(played), left)
+            played.append(left)
+        assert epsilon_of(delta, math.sqrt(sum(played))) <= epsilon
+        if greedy:
+            assert epsilon_of(delta, math.sqrt(sum(played))) == pytest.approx(epsilon, rel=1e-6)
+
+    def test_gaussian_stops_before_the_total(self):
+        """Noise that reaches the total in exactly 100 rounds: no 101st."""
+        budget, z = GaussianFilter(8.0, 1e-5), least_multiplier(8.0, 1e-5, 100) * (1 + 1e-8)
+        played = 0
+        while budget.admits(played / z**2, 1 / z**2):
+            played += 1
+        assert played == 100
+
+    def test_least_multiplier(self):
+        budget = GaussianFilter(3.0, 1e-5)
+        z = budget.least_multiplier(0.0)
+        assert z == pytest.approx(least_multiplier(3.0, 1e-5, 1), rel=1e-8)
+        assert budget.admits(0.0, 1 / z**2)
+        assert not budget.admits(0.0, 1 / (0.999 * z) ** 2)
+        assert budget.least_multiplier(budget.total) == math.inf
+
+    @settings(max_examples=60, deadline=None)
+    @given(
+        st.floats(-0.5, 1.5),
+        st.sampled_from([1.5, 2.0, 4.0, 8.0, 32.0]),
+        st.lists(st.tuples(st.floats(0.5, 20), st.sampled_from([0.01, 0.2, 1.0])), max_size=30),
+    )
+    def test_renyi_never_passes_its_total(self, log_epsilon, order, rounds):
+        budget = RenyiFilter(10.0**log_epsilon, 1e-6, order)
+        assume(budget.total > 0)
+        spent, cost = 0.0, np.zeros(len(rdp.ORDERS))
+        for z, q in rounds:
+            if budget.admits(spent, budget.cost(z, q)):
+                spent += budget.cost(z, q)
+                cost = cost + rdp.renyi(z, q)
+        assert float(rdp.epsilon_of(cost, 1e-6)) <= budget.epsilon
+
+    def test_best_order_lets_as_many_rounds_through_as_plain_rdp(self):
+        order = best_order(2.0, 1e-6, 2.0, 0.1)
+        budget = RenyiFilter(2.0, 1e-6, order)
+        rounds = int(budget.total / budget.cost(2.0, 0.1))
+        assert renyi_figure(2.0, rounds, 1e-6, 0.1) <= 2.0 < renyi_figure(2.0, rounds + 1, 1e-6, 0.1)
+
+    def test_an_order_that_reaches_no_such_epsilon_admits_nothing(self):
+        budget = RenyiFilter(0.1, 1e-6, 1.5)
+        assert budget.total == 0
+        assert not budget.admits(0.0, budget.cost(1e3))
+
+    @pytest.mark.parametrize("bad", [(0, 1e-5, 2.0), (1, 1, 2.0), (1, 1e-5, 2.05)])
+    def test_refuses(self, bad):
+        with pytest.raises(ValueError):
+            RenyiFilter(*bad)

@@ -1,0 +1,149 @@
+"""`netsim epsilon`: its figures, its words, what it refuses, and how long it takes."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from fl.privacy.gaussian import epsilon_of
+from scenarios.cli import main
+
+
+def ask(capsys, *words):
+    assert main(["epsilon", *words]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+def row(text, line=0):
+    """The cells of a line below the header of the table."""
+    lines = text.splitlines()
+    header = next(i for i, x in enumerate(lines) if x.split()[:2] == ["noise", "multiplier"])
+    return lines[header + 1 + line].split()
+
+
+@pytest.mark.parametrize("rounds, exact", [("100", "91.817"), ("300", "222.977"), ("1000", "633.930")])
+def test_published_figures(capsys, rounds, exact):
+    out = ask(capsys, "--noise-multiplier", "1", "--rounds", rounds, "--delta", "1e-5")
+    assert row(out)[-1] == exact
+    for word in ("naive", "zCDP", "RDP", "exact", "one user", "add-remove", "no meaningful guarantee", "everybody"):
+        assert word in out
+
+
+def test_no_digits_beyond_a_thousand(capsys):
+    out = ask(capsys, "--noise-multiplier", "0.1", "--rounds", "1000", "--delta", "1e-5")
+    assert "> 1000" in out
+    assert row(out)[2:] == [">", "1000"] * 4
+
+
+def test_a_small_epsilon_comes_without_the_warning(capsys):
+    assert "meaningful" not in ask(capsys, "--noise-multiplier", "50", "--rounds", "10", "--delta", "1e-5")
+
+
+def test_several_at_once(capsys):
+    out = ask(capsys, "--noise-multiplier", "1", "2", "--rounds", "100", "300", "--delta", "1e-5")
+    assert [row(out, i)[:2] for i in range(4)] == [["1", "100"], ["1", "300"], ["2", "100"], ["2", "300"]]
+
+
+def test_sampled_says_which_accountant(capsys):
+    out = ask(capsys, "--noise-multiplier", "1", "--rounds", "100", "--delta", "1e-7", "--q", "0.2631578947")
+    naive, zcdp, rdp, pld = map(float, row(out)[2:])
+    assert rdp == pytest.approx(25.4, abs=0.3)
+    assert pld == pytest.approx(23.61, abs=0.01)
+    assert naive > zcdp > rdp
+    assert "State PLD" in out
+    assert "dp-accounting" in out
+    assert "takes no account of sampling" in out
+
+
+def test_sampled_without_pld_says_why(capsys):
+    out = ask(capsys, "--noise-multiplier", "90", "--rounds", "1000000", "--delta", "1e-7", "--q", "0.5")
+    assert row(out)[-1] == "-"
+    assert "State RDP" in out
+    assert "more sampled rounds" in out
+
+
+def test_target(capsys):
+    """The analytic Gaussian mechanism at (1, 1e-5)."""
+    out = ask(capsys, "--target-epsilon", "1", "--rounds", "1", "100", "--delta", "1e-5")
+    assert [row(out, i)[0] for i in range(2)] == ["3.730632", "37.30632"]
+    assert epsilon_of(1e-5, 1 / 3.730632) <= 1
+
+
+def test_target_sampled(capsys):
+    out = ask(capsys, "--target-epsilon", "8", "--rounds", "100", "--delta", "1e-7", "--q", "0.26")
+    z, pld = float(row(out)[0]), float(row(out)[-1])
+    assert 7.98 <= pld <= 8.0
+    back = ask(capsys, "--noise-multiplier", str(z), "--rounds", "100", "--delta", "1e-7", "--q", "0.26")
+    assert float(row(back)[-1]) == pld
+
+
+GOOD = {"--noise-multiplier": "1", "--rounds": "100", "--delta": "1e-5"}
+TARGET = {"--target-epsilon": "1", "--rounds": "100", "--delta": "1e-5"}
+BAD = [
+    ({**GOOD, "--delta": "0"}, "--delta"),
+    ({**GOOD, "--delta": "1"}, "--delta"),
+    ({**GOOD, "--delta": "-1"}, "--delta"),
+    ({**GOOD, "--delta": "nan"}, "--delta"),
+    ({**GOOD, "--noise-multiplier": "0"}, "--noise-multiplier"),
+    ({**GOOD, "--noise-multiplier": "-2"}, "--noise-multiplier"),
+    ({**GOOD, "--noise-multiplier": "inf"}, "--noise-multiplier"),
+    ({**GOOD, "--rounds": "0"}, "--rounds"),
+    ({**GOOD, "--rounds": "9" * 400}, "--rounds"),
+    ({**GOOD, "--q": "0"}, "--q"),
+    ({**GOOD, "--q": "1.1"}, "--q"),
+    ({**GOOD, "--q": "nan"}, "--q"),
+    ({**GOOD, **TARGET}, "either --noise-multiplier or --target-epsilon"),
+    ({"--rounds": "100", "--delta": "1e-5"}, "either --noise-multiplier or --target-epsilon"),
+    ({**TARGET, "--target-epsilon": "0"}, "no noise reaches"),
+    ({**TARGET, "--target-epsilon": "-1"}, "no noise reaches"),
+    ({**TARGET, "--target-epsilon": "inf"}, "--target-epsilon"),
+    ({**TARGET, "--target-epsilon": "1e250"}, "out of reach"),
+    ({**TARGET, "--target-epsilon": "1e9", "--q": "0.5"}, "no multiplier between"),
+    ({**TARGET, "--delta": "0.01", "--q": "1e-5"}, "holds without noise"),
+]
+
+
+@pytest.mark.parametrize("words, says", BAD)
+def test_impossible_requests_get_one_line(capsys, words, says):
+    assert main(["epsilon", *(x for pair in words.items() for x in pair)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert says in err
+
+
+@pytest.mark.parametrize("words", [["--rounds", "many"], ["--rounds", "1"], ["--delta", "1e-5"]])
+def test_the_parser_refuses_the_rest(capsys, words):
+    with pytest.raises(SystemExit) as left:
+        main(["epsilon", "--noise-multiplier", "1", *words])
+    assert left.value.code == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def cpu_s(*words):
+    """Processor time of a command of its own, start-up included: other work on the machine does not count."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "scenarios.cli", "epsilon", *words],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stderr
+
+
+def test_time_at_full_participation():
+    words = "--noise-multiplier", "1", "--rounds", "100", "--delta", "1e-5"
+    took, imported = min(cpu_s(*words) for _ in range(2))
+    assert took < 1.0
+    assert not any(
+        line.split("|")[-1].strip() in ("torch", "dp_accounting", "pydantic") for line in imported.splitlines()
+    )
+
+
+def test_time_with_sampling():
+    took, imported = cpu_s("--target-epsilon", "8", "--rounds", "100", "--delta", "1e-7", "--q", "0.26")
+    assert took < 5.0
+    assert all("import time" in line for line in imported.splitlines())  # and no library's warnings
