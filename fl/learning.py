@@ -65,9 +65,17 @@ class Learning(Part):
         for i, step in enumerate(self.curation):
             _meets(f"curation[{i}]", step, offered)
             offered |= step.offers
+        if self.curation:  # which records are learnt from hangs on all of them: no bound on one of them survives
+            offered.discard("bound")
         for i, defense in enumerate(self.defenses):
-            _meets(f"defenses[{i}]", defense, offered)
+            _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers)
             offered = (offered if defense.keeps_bound else offered - {"bound"}) | defense.offers
+        share = getattr(self.aggregation, "participation", self.participation)
+        if share != self.participation:
+            raise ValueError(
+                f"aggregation: {self.aggregation.kind_name()} counts on a participation of {share:g}, the server asks "
+                f"{self.participation:g} of the UEs; give both the same"
+            )
         _meets("aggregation", self.aggregation, offered | {self.threat.sees})
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers)

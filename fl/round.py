@@ -129,7 +129,7 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
     """One round: steps a to m. A round in which nobody measured leaves no row and only counts."""
     learning, number = setup.learning, carry.round + 1
     parts = dict(carry.parts)
-    facts = Facts(number, float(world.env.now), setup.public)
+    facts = Facts(number, float(world.env.now), setup.public, weight=learning.aggregation.weight)
 
     def rng(purpose: str) -> Any:
         return setup.streams.at(purpose, number)
@@ -164,7 +164,7 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
         _merge(learning, phases), world.area, world.places,
     )  # fmt: skip
     leaks, rows = leakage.observe(learning.leakage, carry.leakage, now, setup.streams.at("leakage"))
-    reference = Reference.add(carry.reference, taken.train)
+    reference = Reference.add(carry.reference, taken.train if taken.fresh is None else taken.fresh)
     new = Carry(number, carry.played + 1, model, held_out, reference, parts, book, leaks)
     figures = report_rows.write(
         setup.recorder, world, setup.learning, new, taken, local, curated, phases, spends, rows, facts,
@@ -185,6 +185,12 @@ def _phase(
 ) -> tuple[Model, Phase]:
     """Steps d to j, and l, of one phase; `parts` is this round's own dictionary and is updated in place."""
     learning, spends = setup.learning, []
+    first = name == learning.learner.phases[0]
+
+    def drawn(purpose: str) -> Any:
+        """The stream of a part in this phase: phases never share a draw."""
+        return rng(purpose if first else f"{purpose}.{name}")
+
     # d  learn
     made = learning.learner.local(model, name, local, rng(f"learner.{name}"))
     bad = ~np.isfinite(made.norm())
@@ -194,7 +200,7 @@ def _phase(
     work = learning.learner.passes * np.bincount(of_row, weights=made.count).astype(np.float64)
     cohort = world.cohort(ues, world.links(), facts.round, np.bincount(of_row), work)
     power_w, parts["power"] = setup.power.power_w(
-        cohort.gain, cohort.serving, world.max_power_w, parts["power"], rng("power")
+        cohort.gain, cohort.serving, world.max_power_w, parts["power"], drawn("power")
     )
     promises = [d.promise(parts[f"defense.{d.label}"]) for d in learning.defenses]
     bound = next((p for p in reversed(promises) if p is not None), None)
@@ -205,17 +211,17 @@ def _phase(
     # g  protect: the devices' half
     for defense in learning.defenses:
         key = f"defense.{defense.label}"
-        updates, parts[key], spent = defense.protect(updates, local, facts, parts[key], rng(key))
+        updates, parts[key], spent = defense.protect(updates, local, facts, parts[key], drawn(key))
         spends += spent
     # h  send
-    received = send(updates, channel, rng("uplink.send"))
+    received = send(updates, channel, drawn("uplink.send"))
     # i  merge, then the defenses' server half in reverse order
     weights, parts["aggregation"] = learning.aggregation.weights(received, facts, parts["aggregation"])
     total = received.updates.weighted_sum(weights, setup.public.n_model)
     merged = total
     for defense in reversed(learning.defenses):
         key = f"defense.{defense.label}"
-        merged, parts[key], spent = defense.finish(merged, len(made.ue), facts, parts[key], rng(f"{key}.server"))
+        merged, parts[key], spent = defense.finish(merged, len(made.ue), facts, parts[key], drawn(f"{key}.server"))
         spends += spent
     after = learning.learner.step(model, name, merged)
     # j  observe what was published
@@ -226,14 +232,14 @@ def _phase(
     caught, spied = received, None
     if learning.threat.at_m is not None:
         spied = _overhear(world, setup, facts, cohort.at_power(power_w), payload, channel, of_row)
-        caught = send(updates, spied.channel, rng("eavesdropper.send"))
+        caught = send(updates, spied.channel, drawn("eavesdropper.send"))
     view = learning.threat.view(learning.learner, name, caught, total, model, after)
     estimates, self_tests = {}, {}
     for attack in learning.attacks:
         key = f"attack.{attack.label}"
-        estimates[attack.label], parts[key] = attack.run(view, facts, parts[key], rng(key))
+        estimates[attack.label], parts[key] = attack.run(view, facts, parts[key], drawn(key))
         if learning.threat.can_train:
-            self_tests[attack.label] = attack.self_test(view, facts, rng(key))
+            self_tests[attack.label] = attack.self_test(view, facts, drawn(key))
     return after, Phase(
         name, made, received, channel, spends, estimates, self_tests, spied, int(bad.sum())
     )  # fmt: skip

@@ -24,12 +24,16 @@ _SAMPLES = 16_384  # of one prediction block
 
 @dataclass(frozen=True)
 class Training:
-    """How a device trains: step size, mini-batch (the word all: full batch), epochs, dropout."""
+    """How a device trains: step size, mini-batch (the word all: full batch), epochs, dropout.
+
+    sample_clip is the largest L2 norm of one sample's gradient in the mean of a batch; None leaves them as they are.
+    """
 
     step_size: float
     batch_size: int | Literal["all"]
     local_epochs: int
     dropout: float
+    sample_clip: float | None = None
 
 
 def train(net: Mlp, start: FloatArray, data: Local, how: Training, rng: Rng) -> DenseUpdates:
@@ -78,16 +82,34 @@ def _train_block(net: Mlp, start: FloatArray, data: Local, rows: IntArray, how: 
             live = torch.from_numpy((slot < count[:, None]).astype(np.float64))
             masks = _masks(net, how, data, rows, epoch, first, chosen.shape[1], rng)
             own = torch.where(live.unsqueeze(-1) > 0, z[chosen], 0.0)  # a padded slot shows somebody else
-            w = w - how.step_size * _gradient(net, w, own, y[chosen], live, masks)
+            w = w - how.step_size * _gradient(net, w, own, y[chosen], live, masks, how.sample_clip)
     return (w - before).numpy()
 
 
-def _gradient(net: Mlp, w: Tensor, z: Tensor, y: Tensor, live: Tensor, masks: list[Tensor] | None) -> Tensor:
+def _gradient(
+    net: Mlp, w: Tensor, z: Tensor, y: Tensor, live: Tensor, masks: list[Tensor] | None, clip: float | None
+) -> Tensor:
     """Gradient rows (k, d) of the mean squared error over each row's live samples; 0 where there are none."""
     out, activations, slopes = net.forward(w, z, masks)
     n = live.sum(dim=1, keepdim=True).clamp(min=1.0)
     residual = torch.where(live > 0, 2.0 * (out - y) / n, torch.zeros_like(out))
-    return net.gradient(activations, net.deltas(w, slopes, residual))
+    deltas = net.deltas(w, slopes, residual)
+    if clip is not None:
+        deltas = _clipped(net, activations, deltas, clip / n)
+    return net.gradient(activations, deltas)
+
+
+def _clipped(net: Mlp, activations: list[Tensor], deltas: list[Tensor], most: Tensor) -> list[Tensor]:
+    """Deltas (k, B, out) scaled so that no sample's gradient is longer than `most` (k, 1); no gradient is formed.
+
+    A sample whose gradient is not finite counts as 0, so the bound holds for whatever was measured.
+    """
+    size = net.squared_norm(activations, deltas).sqrt()  # (k, B)
+    # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
+    limit = most * (1.0 - (net.n_parameters + size.shape[1] + 8) * np.finfo(np.float64).eps)
+    factor = torch.where(size > limit, limit / size, 1.0)
+    good = torch.isfinite(size).unsqueeze(-1)
+    return [torch.where(good, delta * factor.unsqueeze(-1), 0.0) for delta in deltas]
 
 
 def _order(index: IntArray, count: IntArray, data: Local, rows: IntArray, epoch: int, rng: Rng) -> IntArray:

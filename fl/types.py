@@ -209,12 +209,16 @@ class Public:
 
 @dataclass(frozen=True)
 class Facts:
-    """Where a round stands; read-only. `channel` is None before the uplink is planned."""
+    """Where a round stands; read-only. `channel` is None before the uplink is planned.
+
+    weight is what every decoded row counts in the merge, where the aggregation fixes it beforehand; else None.
+    """
 
     round: int
     time_s: float
     public: Public
     channel: Channel | None = None
+    weight: float | None = None
 
 
 @dataclass(frozen=True)

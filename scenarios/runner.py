@@ -216,7 +216,7 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
         raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name: {near}?")
     counts = None if seen is None else np.bincount(seen.cell, minlength=len(world.cells))
     models = learning.data.models(world.cells, counts)
-    model_of_cell = np.array([models.index(c) if c in models else -1 for c in world.cells], dtype=np.int64)
+    model_of_cell = learning.data.model_of_cell(world.cells, models)
     dataset = None
     if seen is not None and learning.learner.wants_dataset_statistics:
         dataset = _statistics(seen, model_of_cell, len(models))

@@ -93,7 +93,7 @@ class Study(Part):
     @model_validator(mode="after")
     def _cells(self) -> Self:
         cell, names = getattr(self.learning.data, "cell", "all"), [b.name for b in self.world.listed_stations]
-        if cell not in ("all", "busiest") and names and cell not in names:
+        if cell not in ("all", "busiest", "strongest") and names and cell not in names:
             raise ValueError(
                 f"learning.data.cell: no base station is called {cell!r}{nearest(cell, names) or ';'} "
                 f"there are: {', '.join(names[:10])}"

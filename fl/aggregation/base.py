@@ -14,10 +14,15 @@ class Aggregation(Part):
 
     kind: str
 
+    @property
+    def weight(self) -> float | None:
+        """What every decoded row weighs, where that is known before any comes; None: it hangs on who comes."""
+        return None
+
     def start(self) -> State:
         """The first state."""
         return {}
 
     @abstractmethod
     def weights(self, received: Received, facts: Facts, state: State) -> tuple[FloatArray, State]:
-        """Weights (n,) that sum to 1 over the decoded rows of each model (0 if there are none)."""
+        """Weights (n,), 0 where not decoded; they sum to 1 over a model's decoded rows unless `weight` is fixed."""

@@ -1,6 +1,7 @@
 """Data: what a round learns from."""
 
 from fl.data.measured import Measured
+from fl.data.segments import Segments
 from netsim.part import OneOf
 
-DATA = OneOf("data", Measured)
+DATA = OneOf("data", Measured, Segments)

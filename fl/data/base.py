@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
 from fl.types import HeldOut, Local, State
 from netsim.observe import Observations
 from netsim.part import Part
@@ -14,11 +16,15 @@ from netsim.units import IntArray
 
 @dataclass(frozen=True)
 class Taken:
-    """The data of a round: everything measured (what privacy is about), the training part, the rest."""
+    """The data of a round: everything measured (what privacy is about), the training part, the rest.
+
+    fresh is the part of `train` that no earlier round had; None: all of it.
+    """
 
     measured: Local
     train: Local
     held_out: HeldOut
+    fresh: Local | None = None
 
 
 class Data(Part):
@@ -37,6 +43,10 @@ class Data(Part):
 
         counts (n_cells,) is how often each will be measured, None unless `wants_counts`.
         """
+
+    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+        """The model (an index into `models`) that learns each cell (n_cells,); -1 for none."""
+        return np.array([models.index(c) if c in models else -1 for c in cells], dtype=np.int64)
 
     @abstractmethod
     def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:

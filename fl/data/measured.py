@@ -64,10 +64,9 @@ class Measured(Data):
         moment = np.round(observed.time_s * 1e3).astype(np.int64)
         out = rng.uniform("hold out", observed.ue * 4096 + model, item=moment) < self.hold_out
         held = observed.select(out)
-        train, later = measured.keep(~out), state
-        if self.keeps == "all":
-            train, later = _with_past(train, state)
-        return Taken(measured, train, HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm)), later
+        fresh = measured.keep(~out)
+        train, later = _with_past(fresh, state) if self.keeps == "all" else (fresh, state)
+        return Taken(measured, train, HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm), fresh), later
 
 
 def _with_past(train: Local, state: State) -> tuple[Local, State]:

@@ -1,7 +1,9 @@
 """Defenses: what stands between an update and the server."""
 
+from fl.defenses.adaptive_clip import AdaptiveClip
+from fl.defenses.central_gaussian import CentralGaussian
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
 from netsim.part import OneOf
 
-DEFENSES = OneOf("defense", Clip, Gaussian)
+DEFENSES = OneOf("defense", Clip, AdaptiveClip, Gaussian, CentralGaussian)

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.learners.base import FirstLayerLearner
-from fl.types import HeldOut, Local, Model, Public, Updates
+from fl.types import Bound, HeldOut, Local, Model, Public, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -33,6 +33,11 @@ class RsrpNet(FirstLayerLearner):
     `centred` starts the output bias at the public mean RSRP, which removes most of that leak under FedSGD.
     `features: dataset` standardises by the data's own mean and deviation, as the paper does and as no
     deployment could; `public` uses the centre of the area and half its side / sqrt(3).
+
+    `sample_clip` C scales the gradient of every sample to norm C at most before a batch is averaged. For one full-batch
+    step with public features, replacing one of a device's n records by any other moves its update by at most
+    2 step_size C / n: the update then has a bound of unit `record` (n, the number of records, is taken as known), and
+    noise may follow without a clip. One number holds for all rows, that of the device with the fewest samples.
     """
 
     kind: Literal["rsrp-net"] = "rsrp-net"
@@ -52,6 +57,8 @@ class RsrpNet(FirstLayerLearner):
     """passes over the local data in a round"""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """share of hidden units left out at each training step (inverted dropout)"""
+    sample_clip: float | None = Field(default=None, gt=0, le=1e12)
+    """largest L2 norm of one sample's gradient (C); none: as it is"""
     public_rsrp_mean_dbm: float = Field(default=-95.0, ge=-160, le=0)
     """mean RSRP that everybody assumes: start of the output bias, centre of standardised labels"""
     public_rsrp_std_db: float = Field(default=9.0, gt=0, le=60)
@@ -59,7 +66,20 @@ class RsrpNet(FirstLayerLearner):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
     example: ClassVar[dict[str, Any]] = {"kind": "rsrp-net", "hidden": [8]}
-    offers: ClassVar[frozenset[str]] = frozenset({"biased first layer", "sample gradient", "positions", "rsrp"})
+
+    @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        """What later parts may count on; `bound` where one record's share of an update is bounded."""
+        words = {"biased first layer", "sample gradient", "positions", "rsrp"}
+        return frozenset(words | {"bound"} if self._bounds_records else words)
+
+    @property
+    def _bounds_records(self) -> bool:
+        return self.sample_clip is not None and self._one_step and self.features == "public"
+
+    @property
+    def _one_step(self) -> bool:
+        return self.batch_size == "all" and self.local_epochs == 1
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
@@ -116,19 +136,30 @@ class RsrpNet(FirstLayerLearner):
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         from fl.sgd import Training, train
 
-        how = Training(self.step_size, self.batch_size, self.local_epochs, self.dropout)
+        how = Training(self.step_size, self.batch_size, self.local_epochs, self.dropout, self.sample_clip)
         x, y = self._standardise(model, data.model[data.row_of_sample], data.x, data.y)
-        return train(self.net, model.parameters, replace(data, x=x, y=y), how, rng)
+        made = train(self.net, model.parameters, replace(data, x=x, y=y), how, rng)
+        return replace(made, bound=self._record_bound(data))
+
+    def _record_bound(self, data: Local) -> Bound | None:
+        """What one record can add to an update, at most: step_size C / n for the fewest samples n of a row."""
+        if self.sample_clip is None or not self._bounds_records:
+            return None
+        fewest = max(int(data.count.min(initial=np.iinfo(np.int64).max)), 1)
+        return Bound(self.step_size * self.sample_clip / fewest, "record", "replace")
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         return replace(model, parameters=model.parameters + merged)
 
     def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
         if len(held_out) == 0:
-            return {"rmse_db": float("nan")}
+            return {"rmse_db": float("nan"), "mape_percent": float("nan")}
         error = self.predict_dbm(model, held_out.model, held_out.x) - held_out.y
-        with np.errstate(over="ignore", invalid="ignore"):
-            return {"rmse_db": float(np.sqrt(np.mean(error**2)))}
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            return {
+                "rmse_db": float(np.sqrt(np.mean(error**2))),
+                "mape_percent": float(100 * np.mean(np.abs(error / held_out.y))),
+            }
 
     def predict_dbm(self, model: Model, model_of: np.ndarray, position_m: FloatArray) -> FloatArray:
         """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
@@ -155,9 +186,9 @@ class RsrpNet(FirstLayerLearner):
         With g_ih the delta of unit h at sample i, one unit errs by at most
         (1 / (2 n |gbar_h|)) sum_i ((g_ih - gbar_h)^2 + |z_i - zbar|^2), and the estimate is their mean with weights
         gbar_h^2; standardised lengths become metres with the larger scale. Units are mixed, as in the source, so the
-        bound depends on the scale of the labels. NaN unless FedSGD.
+        bound depends on the scale of the labels. NaN unless FedSGD on whole gradients.
         """
-        if self.batch_size != "all" or self.local_epochs != 1 or self.dropout > 0:
+        if not self._one_step or self.dropout > 0 or self.sample_clip is not None:
             return np.full(len(data.ue), np.nan)
         from fl.sgd import first_layer_deltas
 

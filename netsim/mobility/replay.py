@@ -39,8 +39,10 @@ class Replay(Mobility):
     cell: str | None = None
     """the cell whose rows are replayed; all for every cell; nothing for the busiest"""
     users: Users = "auto"
-    """what a user is: the user column (id), a local day (day), everybody together (all), or drives that
-    follow each other from place to place (chain)"""
+    """what a user is: the user column (id), a local day (day), everybody together (all), drives that
+    follow each other from place to place (chain), or equal parts of everything in order of time (segments)"""
+    segments: int | None = Field(default=None, ge=1, le=100_000)
+    """into how many users `users: segments` cuts the trace"""
     timezone: str = "auto"
     """IANA name; auto takes the offset from the longitude, and UTC for local metres"""
     outlier_sigmas: float | None = Field(default=4.0, gt=0)
@@ -175,6 +177,7 @@ def _load(part: Replay, version: tuple[int, int], round_s: float) -> Trace:
             columns=part.columns,
             cell=part.cell,
             users=part.users,
+            segments=part.segments,
             timezone=part.timezone,
             outlier_sigmas=part.outlier_sigmas,
             area_deg=part.area_deg,

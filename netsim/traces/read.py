@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
@@ -36,6 +37,7 @@ def read_trace(
     columns: Mapping[str, str] | None = None,
     cell: str | None = None,
     users: Users = "auto",
+    segments: int | None = None,
     timezone: str = "auto",
     outlier_sigmas: float | None = 4.0,
     area_deg: Box | None = None,
@@ -55,7 +57,8 @@ def read_trace(
     cell : keep the rows of this cell; "all" keeps every cell; None takes the busiest and says so in a note.
     users : who is a user of the trace. "all": one target to which all rows belong; "id": the user column;
         "day": one user per local day; "chain": ids are drives, and those that begin where another ended (within a
-        mile) belong to one user, the rest to `background`; "auto": "id", unless no id has rows in two rounds of
+        mile) belong to one user, the rest to `background`; "segments": all rows in order of time, cut into
+        `segments` equal parts (one campaign, made by many); "auto": "id", unless no id has rows in two rounds of
         `round_s` seconds.
     timezone : IANA name; "auto" is a fixed offset of round(longitude / 15) hours, without daylight saving, and
         UTC for metres of a plane of its own.
@@ -83,6 +86,7 @@ def read_trace(
     Raises `BadInput` with one line. The arrays are read-only, for they may be shared.
     """
     _check(path, users, outlier_sigmas, round_s)
+    _check_segments(path, users, segments)
     _check_boxes(path, area_deg, area_m)
     _check_resampling(path, resample_s, gap_s)
     table = read_table(path, columns, format=format, crs=crs, sample_s=sample_s)
@@ -92,7 +96,11 @@ def read_trace(
     first_day, midnight_s, zone_name, zone_notes = _calendar(table, rows, timezone, plane.lon_deg)
     moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - midnight_s, plane.xy_m)
     moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
-    names, user, user_notes = name_users(users, table.users, moves.user, moves.time_s, moves.xy_m, first_day, round_s)
+    if segments is not None and segments > len(moves.user):
+        raise BadInput(f"{table.path}: segments: {segments} are more than the {len(moves.user)} rows; take fewer")
+    names, user, user_notes = name_users(
+        users, table.users, moves.user, moves.time_s, moves.xy_m, first_day, round_s, segments
+    )
     order = by_user_and_time(user, moves.time_s)
     cells, cell_of_row = ((), None) if table.cell is None else renumbered(table.cells, taken(table.cell, rows))
     counts["rows_used"] = len(rows)
@@ -162,12 +170,19 @@ def _resampled(table: Table, moves: Moves, every_s: float | None, gap_s: float) 
 
 
 def _check(path: str | Path, users: str, outlier_sigmas: float | None, round_s: float) -> None:
-    if users not in ("auto", "all", "id", "day", "chain"):
-        raise BadInput(f"{path}: users: {users!r} is none of auto, all, id, day, chain; use one of these")
+    if users not in get_args(Users):
+        raise BadInput(f"{path}: users: {users!r} is none of {', '.join(get_args(Users))}; use one of these")
     if outlier_sigmas is not None and not outlier_sigmas > 0:
         raise BadInput(f"{path}: outlier_sigmas: {outlier_sigmas!r} is not above 0; use 4, or none to keep all")
     if not 0 < round_s < np.inf:
         raise BadInput(f"{path}: round_s: {round_s!r} is not above 0 and finite; use 86400 for a day")
+
+
+def _check_segments(path: str | Path, users: str, segments: int | None) -> None:
+    if (users == "segments") != (segments is not None):
+        raise BadInput(f"{path}: segments: {segments!r} with users: {users!r}; give users: segments and their number")
+    if segments is not None and segments < 1:
+        raise BadInput(f"{path}: segments: {segments!r} is not 1 or more; say how many users to cut the trace into")
 
 
 def _check_boxes(path: str | Path, area_deg: Box | None, area_m: Box | None) -> None:

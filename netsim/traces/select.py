@@ -16,7 +16,7 @@ from netsim.traces.table import Table
 from netsim.traces.values import epoch_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
-Users = Literal["auto", "all", "id", "day", "chain"]
+Users = Literal["auto", "all", "id", "day", "chain", "segments"]
 Window = tuple[float | str | None, float | str | None]
 
 
@@ -157,6 +157,13 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
     return np.where(chain_of >= 0, number[chain_of], 0)
 
 
+def consecutive(time_s: FloatArray, segments: int) -> IntArray:
+    """The segment of each row (n,): rows in order of time, cut into equal parts; sizes differ by one at most."""
+    user = np.empty(len(time_s), dtype=np.int64)
+    user[np.argsort(time_s, kind="stable")] = np.arange(len(time_s)) * segments // len(time_s)
+    return user
+
+
 def name_users(
     users: Users,
     names: tuple[str, ...],
@@ -165,9 +172,15 @@ def name_users(
     xy_m: FloatArray,
     first_day: date,
     round_s: float,
+    segments: int | None = None,
 ) -> tuple[tuple[str, ...], IntArray, list[str]]:
     """Names, the user of each row (n,), and notes; `ids` (n,) index `names` of the file."""
     notes = []
+    if users == "segments" and segments is not None:
+        user = consecutive(time_s, segments)
+        few, many = np.bincount(user, minlength=segments).min(), np.bincount(user).max()
+        notes = [f"users: all rows in order of time, cut into {segments} segments of {few} to {many} rows"]
+        return tuple(f"segment{k}" for k in range(1, segments + 1)), user, notes
     if users == "auto":
         users = "id" if rounds_apart(ids, time_s, round_s) else "all"
         if users == "all":

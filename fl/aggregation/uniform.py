@@ -1,0 +1,40 @@
+"""The same fixed weight for everybody."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.aggregation.base import Aggregation
+from fl.types import Facts, Received, State
+from netsim.units import FloatArray
+
+
+class Uniform(Aggregation):
+    r"""w_k = 1 / (q K) for every row that was decoded, whatever the others do.
+
+    K (`clients`) is how many UEs could take part and q (`participation`) the share of them that is asked. The
+    denominator is fixed: a UE that is missing makes the merged update smaller and nobody else's weight larger, so the
+    weights need not sum to 1. This is what central privacy counts on: one UE's row, of norm at most c, moves the sum by
+    c and the merge by c / (q K); with weights by amount of data, or by 1 / |those who came|, it would move everybody's.
+    """
+
+    kind: Literal["uniform"] = "uniform"
+    clients: int = Field(ge=1, le=10_000_000)
+    """UEs that could take part (K)"""
+    participation: float = Field(default=1.0, gt=0, le=1)
+    """share of them that the server asks in a round (q): the participation of the study"""
+
+    reference: ClassVar[str] = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, f_f"
+    example: ClassVar[dict[str, Any]] = {"kind": "uniform", "clients": 4}
+    offers: ClassVar[frozenset[str]] = frozenset({"fixed weight"})
+
+    @property
+    def weight(self) -> float:
+        """What every row weighs, known before any comes."""
+        return 1.0 / (self.participation * self.clients)
+
+    def weights(self, received: Received, facts: Facts, state: State) -> tuple[FloatArray, State]:
+        return np.where(received.decoded, self.weight, 0.0), state

@@ -1,0 +1,116 @@
+"""A campaign of measurements that is made once and learnt from in every round."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.data.base import Data, Taken
+from fl.data.measured import Measured
+from fl.types import HeldOut, Local, State
+from netsim.observe import Observations
+from netsim.rng import Rng
+from netsim.units import BoolArray, IntArray
+
+STRONGEST = "strongest"
+
+
+class Segments(Data):
+    """Every UE owns its segment of one campaign and learns from all of it in every round.
+
+    During the first `campaign_rounds` rounds UEs only measure, and nothing is learnt; the round that ends the campaign
+    is the first one played. What is measured later is ignored, so the data never change. To cut one recorded drive into
+    K consecutive segments, one a client, replay it with `users: segments` and `segments: K`: then every client is a UE
+    of the world. UEs that walk by themselves own what they measured: their tracks, laid end to end, are the campaign.
+
+    `cell: strongest` learns one model of the strongest signal at each moment and place. A random share of every row
+    is held out, exactly round(hold_out n) of its n samples, drawn once.
+    """
+
+    kind: Literal["segments"] = "segments"
+    campaign_rounds: int = Field(default=1, ge=1, le=10_000_000)
+    """rounds that the campaign lasts"""
+    cell: str = Field(default=STRONGEST, min_length=1)
+    """name of the one cell to learn, or a word: strongest (one model), all (a model for each), or busiest"""
+    hold_out: float = Field(default=0.2, ge=0, le=0.9)
+    """share of every UE's samples kept from training to score it"""
+
+    reference: ClassVar[str] = (
+        "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Eq. 5"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "segments"}
+    offers: ClassVar[frozenset[str]] = frozenset({"positions", "rsrp"})
+
+    @property
+    def wants_counts(self) -> bool:
+        return self.cell == "busiest"
+
+    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+        return (STRONGEST,) if self.cell == STRONGEST else Measured(cell=self.cell).models(cells, counts)
+
+    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+        own = self.cell == STRONGEST
+        return np.zeros(len(cells), dtype=np.int64) if own else super().model_of_cell(cells, models)
+
+    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
+        rounds = int(state.get("rounds", 0))
+        if rounds == self.campaign_rounds:  # as ever; what is held out and what is learnt from are known by now
+            whole, out = _rows(state), state["out"]
+            nothing = np.zeros_like(out)
+            return Taken(whole, whole.keep(~out), _held(whole, nothing), whole.keep(nothing)), state
+        later = {**_with(state, observed, model_of_cell[observed.cell]), "rounds": rounds + 1}
+        if rounds + 1 < self.campaign_rounds:
+            none = _rows({k: v[:0] for k, v in later.items() if k != "rounds"})
+            return Taken(none, none, _held(none, np.zeros(0, dtype=np.bool_))), later
+        if self.cell == STRONGEST:
+            best = _strongest(later)
+            later |= {k: later[k][best] for k in _COLUMNS}
+        later["out"] = _drawn(later["row"], self.hold_out, rng)
+        whole = _rows(later)
+        return Taken(whole, whole.keep(~later["out"]), _held(whole, later["out"])), later
+
+
+_COLUMNS = ("row", "time_s", "x", "y")
+
+
+def _with(state: State, observed: Observations, model: IntArray) -> State:
+    """All samples so far in order of row and time; a row is a UE's samples of one model."""
+    mine = model >= 0
+    columns = (observed.ue * 4096 + model, observed.time_s, observed.position_m, observed.rsrp_dbm)
+    new = dict(zip(_COLUMNS, columns, strict=True))
+    every = {k: np.concatenate([state[k], v[mine]]) if state else v[mine] for k, v in new.items()}
+    order = np.lexsort((every["time_s"], every["row"]))
+    return {k: v[order] for k, v in every.items()}
+
+
+def _strongest(every: State) -> IntArray:
+    """The place of the strongest sample of each row and moment."""
+    order = np.lexsort((-every["y"], every["time_s"], every["row"]))
+    row, time_s = every["row"][order], every["time_s"][order]
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
+    return np.asarray(order[first])
+
+
+def _drawn(row: IntArray, share: float, rng: Rng) -> BoolArray:
+    """A random round(share n) of the n samples of each row; `row` (N,) is sorted."""
+    _, first, count = np.unique(row, return_index=True, return_counts=True)
+    place = np.arange(len(row)) - np.repeat(first, count)
+    lot = rng.uniform("hold out", row, item=place)
+    rank = np.empty(len(row), dtype=np.int64)
+    rank[np.lexsort((lot, row))] = place
+    return np.asarray(rank < np.repeat(np.rint(share * count), count))
+
+
+def _rows(every: State) -> Local:
+    """Ragged rows of samples in order of row and time."""
+    keys, first = np.unique(every["row"], return_index=True)
+    ptr = np.append(first, len(every["row"])).astype(np.int64)
+    return Local(keys // 4096, keys % 4096, ptr, every["x"], every["y"], every["time_s"])
+
+
+def _held(whole: Local, out: BoolArray) -> HeldOut:
+    row, y = whole.row_of_sample[out], np.zeros(0) if whole.y is None else whole.y[out]
+    return HeldOut(whole.ue[row], whole.model[row], whole.x[out], y)

@@ -1,0 +1,106 @@
+"""Clipping at a norm that follows a quantile of the updates."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.defenses.base import Defense
+from fl.defenses.clip import Clip
+from fl.types import Facts, Local, Spend, State, Updates
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+_SMALLEST, _LARGEST = 1e-12, 1e12  # as the norm of a fixed clip
+
+
+class AdaptiveClip(Defense):
+    r"""Clips at C, which the server moves after every round until a share `quantile` of the updates is below C.
+
+    With b_k = 1 where |u_k| <= C (the mean over its rows where a UE sends several), m UEs and quantile gamma::
+
+        b = 1/2 + (sum_k (b_k - 1/2) + N(0, sigma_b^2)) / m       cut to [0, 1]
+        C <- C exp(-step_size (b - gamma))
+
+    Only the bits of decoded updates count. m is 1 / weight where the aggregation has a fixed weight; otherwise it is
+    the number of UEs that were decoded, which everybody then knows: `relation: add-remove` is refused there.
+    The noisy share is a query of its own, booked under this part's name and at sensitivity 1/2 (add-remove) or 1
+    (replace); C itself is computed from it and costs nothing more. Noise on the updates is booked by the part that
+    draws it, with the C of its round; both are paid, and neither account has the sum.
+    """
+
+    kind: Literal["adaptive-clip"] = "adaptive-clip"
+    norm: float = Field(default=0.1, gt=0, le=_LARGEST)
+    """clip norm of the first round"""
+    quantile: float = Field(default=0.5, ge=0, le=1)
+    """share of the updates that shall stay as they are (gamma)"""
+    step_size: float = Field(default=0.2, gt=0, le=10)
+    """how fast the norm moves: at most by a factor of exp(step_size) in a round (eta_C)"""
+    count_noise: float = Field(default=1.0, gt=0, le=1e9)
+    """standard deviation of the noise on the number of updates below the norm (sigma_b); m / 20 in the paper"""
+    relation: Literal["replace", "add-remove"] = "replace"
+    """which change of a user's data the bound covers"""
+    delta: float = Field(default=1e-7, gt=0, lt=1)
+    """at which the epsilon of the count is stated"""
+
+    reference: ClassVar[str] = (
+        "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "adaptive-clip"}
+    offers: ClassVar[frozenset[str]] = frozenset({"bound"})
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """A fixed weight, where nobody may know how many took part."""
+        if self.relation == "replace":
+            return {}
+        reason = (
+            "with relation: add-remove the number of those who came is no public knowledge; take aggregation uniform"
+        )
+        return {"fixed weight": reason}
+
+    def start(self, n_ue: int) -> State:
+        return {"norm": self.norm}
+
+    def promise(self, state: State) -> float | None:
+        return float(state["norm"])
+
+    def protect(
+        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
+    ) -> tuple[Updates, State, list[Spend]]:
+        heard = np.ones(len(updates.ue), dtype=np.bool_) if facts.channel is None else facts.channel.decoded
+        below = updates.norm() <= state["norm"]
+        bits = _share_of_ue(updates.ue[heard], below[heard])
+        clip = Clip(norm=state["norm"], relation=self.relation)
+        clipped, _, spends = clip.protect(updates, local, facts, {}, rng)
+        return clipped, {**state, "bits": bits}, spends
+
+    def finish(
+        self, total: FloatArray, n_expected: int, facts: Facts, state: State, rng: Rng
+    ) -> tuple[FloatArray, State, list[Spend]]:
+        bits: FloatArray = state["bits"]
+        most = float(len(bits)) if facts.weight is None else 1.0 / facts.weight
+        if most == 0:
+            return total, state, []
+        noise = self.count_noise * float(rng.normal("count", [0])[0])
+        share = float(np.clip(0.5 + ((bits - 0.5).sum() + noise) / most, 0.0, 1.0))
+        norm = state["norm"] * np.exp(-self.step_size * (share - self.quantile))
+        spend = Spend(
+            mechanism=self.label,
+            ue=np.array([-1]),
+            model=np.array([-1]),
+            std=np.array([self.count_noise]),
+            sensitivity=np.array([0.5 if self.relation == "add-remove" else 1.0]),
+            unit="user",
+            relation=self.relation,
+            delta=self.delta,
+        )
+        return total, {**state, "norm": float(np.clip(norm, _SMALLEST, _LARGEST)), "share": share}, [spend]
+
+
+def _share_of_ue(ue: IntArray, below: np.ndarray) -> FloatArray:
+    """Share of each UE's rows that are below the norm (n_ue_here,)."""
+    _, row, rows = np.unique(ue, return_inverse=True, return_counts=True)
+    return np.asarray(np.bincount(row, weights=below, minlength=len(rows)) / rows)

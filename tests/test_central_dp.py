@@ -1,0 +1,300 @@
+"""Central privacy: fixed weights, noise at the server, and a clip norm that follows a quantile."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from fl.aggregation.uniform import Uniform
+from fl.defenses.adaptive_clip import AdaptiveClip
+from fl.defenses.central_gaussian import CentralGaussian
+from fl.defenses.clip import Clip
+from fl.defenses.gaussian import Gaussian
+from fl.learners.rsrp_net import RsrpNet
+from fl.learning import Learning
+from fl.privacy import ledger
+from fl.privacy.gaussian import epsilon_of
+from fl.types import Bound, DenseUpdates, Facts, Local, Public, Received
+from netsim.checkpoint import load_tree, save_tree
+from netsim.geometry import Area
+from netsim.rng import Streams
+
+PUBLIC = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
+K, D = 38, 261
+
+
+def facts(round_=1, weight=1 / K, n_model=1):
+    return Facts(round_, 0.0, Public(PUBLIC.area, n_model), weight=weight)
+
+
+def rng(round_=1):
+    return Streams(8).at("defense.x.server", round_)
+
+
+def updates(values, model=None, ue=None):
+    n = len(values)
+    model = np.zeros(n, dtype=np.int64) if model is None else np.asarray(model)
+    return DenseUpdates(np.arange(n) if ue is None else np.asarray(ue), model, np.ones(n), np.asarray(values, float))
+
+
+def local_of(made):
+    return Local(made.ue, made.model, np.zeros(len(made.ue) + 1, int), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
+
+
+def normal(n, d=D, size=1.0, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d)) * size / np.sqrt(d)
+
+
+def device(part, made, state, at=None):
+    return part.protect(made, local_of(made), facts() if at is None else at, state, rng())
+
+
+class TestUniform:
+    @pytest.mark.parametrize("share", [1.0, 10 / 38])
+    def test_a_missing_client_changes_nobody_elses_weight(self, share):
+        part, made = Uniform(clients=K, participation=share), updates(normal(5))
+        for decoded in ([1, 1, 1, 1, 1], [1, 0, 1, 0, 0], [0, 0, 0, 0, 0]):
+            heard = np.array(decoded, dtype=bool)
+            weights, state = part.weights(Received(made, heard), facts(), {})
+            np.testing.assert_allclose(weights, np.where(heard, 1 / (share * K), 0.0), rtol=1e-15)
+            assert state == {} and part.weight == pytest.approx(1 / (share * K), rel=1e-15)
+
+    def test_the_amount_of_data_counts_nothing(self):
+        made = DenseUpdates(np.arange(3), np.zeros(3, int), np.array([1.0, 10.0, 1e6]), normal(3))
+        weights, _ = Uniform(clients=3).weights(Received(made, np.ones(3, bool)), facts(), {})
+        assert len(set(weights)) == 1 and weights.sum() == pytest.approx(1)
+
+
+class TestClip:
+    """B1 of the specification."""
+
+    @pytest.mark.parametrize("part", [Clip(norm=0.5), AdaptiveClip(norm=0.5)], ids=["clip", "adaptive"])
+    def test_norms_are_bounded_and_short_rows_are_untouched(self, part):
+        values = np.concatenate([normal(20, size=0.3), normal(20, size=40.0), np.zeros((1, D))])
+        made = updates(values)
+        clipped, _, spends = device(part, made, part.start(41))
+        assert (clipped.norm() <= 0.5).all() and not spends and clipped.bound == Bound(0.5, "user", "replace")
+        short = made.norm() < 0.5 * (1 - 1e-9)
+        assert 20 <= short.sum() < 41
+        np.testing.assert_array_equal(clipped.values[short], values[short])
+
+    def test_one_client_without_clip_or_noise_is_local_training(self):
+        """z -> 0, c -> infinity, K = 1: the global model goes where the only device went."""
+        learner = RsrpNet(hidden=(10, 10, 10), activation="relu", step_size=1e-3, batch_size=5, local_epochs=5)
+        model = learner.init(PUBLIC, Streams(1).at("learner.init"))
+        draw = np.random.default_rng(1)
+        data = Local(
+            np.array([0]), np.array([0]), np.array([0, 30]), draw.random((30, 2)), draw.normal(size=30), np.zeros(30)
+        )
+        made = learner.local(model, "all", data, Streams(1).at("learner.all", 1))
+        clip, noise, merge = Clip(norm=1e12), CentralGaussian(noise_multiplier=1e-300), Uniform(clients=1)
+        sent, _, _ = clip.protect(made, data, facts(weight=1.0), {}, rng())
+        sent, state, _ = noise.protect(sent, data, facts(weight=1.0), {}, rng())
+        weights, _ = merge.weights(Received(sent, np.ones(1, bool)), facts(weight=1.0), {})
+        total = sent.weighted_sum(weights, 1)
+        merged, _, _ = noise.finish(total, 1, facts(weight=1.0), state, rng())
+        np.testing.assert_allclose(
+            learner.step(model, "all", merged).parameters, model.parameters + made.values, rtol=0, atol=1e-250
+        )
+
+
+class TestCentralGaussian:
+    """B2 of the specification."""
+
+    @pytest.mark.parametrize("noise_on", ["sum", "average"])
+    @pytest.mark.parametrize("share", [1.0, 10 / 38])
+    @pytest.mark.parametrize("relation, factor", [("add-remove", 1.0), ("replace", 2.0)])
+    def test_standard_deviation_and_what_is_booked(self, noise_on, share, relation, factor):
+        z, c, weight = 1.3, 0.5, 1 / (share * K)
+        part, made = CentralGaussian(noise_multiplier=z, noise_on=noise_on), updates(normal(K))
+        sent, _, _ = device(Clip(norm=c, relation=relation), made, {})
+        sent, state, spends = device(part, sent, {})
+        assert not spends
+        total, found = weight * sent.values.sum(axis=0, keepdims=True), []
+        for round_ in range(100):
+            at = facts(round_, weight)
+            merged, state, (spend,) = part.finish(total, K, at, state, rng(round_))
+            found.append(merged - total)
+        expected = z * c * (weight if noise_on == "sum" else 1.0)
+        noise = np.array(found)
+        assert noise.std() == pytest.approx(expected, rel=0.02)
+        assert abs(noise.mean()) < 4 * expected / np.sqrt(noise.size)
+        assert spend.std[0] == pytest.approx(z * c * (1.0 if noise_on == "sum" else share * K), rel=1e-12)
+        assert spend.sensitivity.tolist() == [factor * c]
+        assert (spend.ue[0], spend.unit, spend.relation, spend.delta) == (-1, "user", relation, 1e-7)
+        assert state["signal_to_noise"] == pytest.approx(np.linalg.norm(total) / np.linalg.norm(noise[-1]), rel=1e-9)
+
+    def test_everybody_pays_for_every_model_in_every_round(self):
+        """The exact cost of T rounds at q = 1 is one Gaussian with mu = sqrt(T) / z, whatever the clip norm."""
+        for c in (0.1, 1.0):
+            book, part = ledger.empty(3), CentralGaussian(noise_multiplier=5.0)
+            sent, _, _ = device(Clip(norm=c, relation="add-remove"), updates(normal(3)), {})
+            _, state, _ = device(part, sent, {})
+            for round_ in range(100):
+                _, state, spends = part.finish(np.zeros((2, D)), 3, facts(round_, n_model=2), state, rng(round_))
+                book = ledger.book(book, spends)
+            (said,) = ledger.statements(book)
+            np.testing.assert_allclose(said.epsilon, epsilon_of(1e-7, np.sqrt(200) / 5), rtol=1e-9)
+
+    def test_one_model_at_one_to_five_is_the_printed_table(self):
+        """Section 4.4: z = 5, q = 1, 100 rounds at delta 1e-7 cost epsilon 11.9."""
+        assert epsilon_of(1e-7, np.sqrt(100) / 5) == pytest.approx(11.9, abs=0.05)
+
+    def test_rounds_and_models_have_noise_of_their_own(self):
+        part, state = (
+            CentralGaussian(noise_multiplier=1.0),
+            {"bound": {"norm": 1.0, "unit": "user", "relation": "replace"}},
+        )
+        first, second = (part.finish(np.zeros((2, 5)), 3, facts(), state, rng(r))[0] for r in (1, 2))
+        assert len({tuple(row) for row in (*first, *second)}) == 4
+
+    def test_a_round_in_which_nobody_was_heard_is_noise_too(self):
+        part, nobody = CentralGaussian(noise_multiplier=1.0), updates(np.zeros((0, D)))
+        sent, _, _ = device(Clip(), nobody, {})
+        _, state, _ = device(part, sent, {})
+        merged, _, spends = part.finish(np.zeros((1, D)), 0, facts(), state, rng())
+        assert merged.any() and len(spends) == 1
+
+    def test_needs_a_bound_and_a_fixed_weight(self):
+        learner, noise = RsrpNet(hidden=(4,)), CentralGaussian(noise_multiplier=1.0)
+        fixed = Uniform(clients=4)
+        Learning(every_s=60, learner=learner, defenses=(Clip(), noise), aggregation=fixed)
+        Learning(
+            every_s=60, learner=learner, defenses=(AdaptiveClip(), noise, Gaussian(epsilon=1.0)), aggregation=fixed
+        )
+        for defenses, aggregation, says in (
+            ((noise,), fixed, "needs a bound"),
+            ((noise, Clip()), fixed, "needs a bound"),
+            ((Clip(), Gaussian(epsilon=1.0), noise), fixed, "needs a bound"),
+            ((Clip(), noise), None, "needs a fixed weight"),
+            ((AdaptiveClip(relation="add-remove"),), None, "needs a fixed weight"),
+        ):
+            keys = {} if aggregation is None else {"aggregation": aggregation}
+            with pytest.raises(ValidationError, match=says) as error:
+                Learning(every_s=60, learner=learner, defenses=defenses, **keys)
+            assert "\n" not in error.value.errors()[0]["msg"]
+        made = updates(normal(3))
+        with pytest.raises(ValueError, match="no bound"):
+            device(noise, made, {})
+        with pytest.raises(ValueError, match="no fixed weight"):
+            _, state, _ = device(noise, device(Clip(), made, {})[0], {})
+            noise.finish(np.zeros((1, D)), 3, facts(weight=None), state, rng())
+
+    @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
+    def test_refuses_a_multiplier_that_is_none_in_one_line(self, value):
+        with pytest.raises(ValidationError) as error:
+            CentralGaussian(noise_multiplier=value)
+        (one,) = error.value.errors()
+        assert one["loc"] == ("noise_multiplier",) and "\n" not in one["msg"]
+
+
+class TestAdaptiveClip:
+    sizes = np.geomspace(0.05, 5.0, 200)
+
+    def made(self):
+        return updates(self.sizes[:, None] * np.eye(1, 6))
+
+    def play(self, part, rounds, weight=1 / 200):
+        state, path, made = part.start(200), [], self.made()
+        for round_ in range(1, rounds + 1):
+            path.append(part.promise(state))
+            clipped, state, _ = part.protect(made, local_of(made), facts(round_, weight), state, rng(round_))
+            assert (clipped.norm() <= path[-1]).all() and clipped.bound.norm == path[-1]
+            _, state, _ = part.finish(np.zeros((1, 6)), 200, facts(round_, weight), state, rng(round_))
+        return state, np.array(path)
+
+    @pytest.mark.parametrize("start", [1e-3, 300.0], ids=["from below", "from above"])
+    @pytest.mark.parametrize("quantile", [0.2, 0.5, 0.9])
+    @pytest.mark.parametrize("noise", [1e-9, 5.0])
+    def test_converges_to_the_quantile(self, start, quantile, noise):
+        part = AdaptiveClip(norm=start, quantile=quantile, count_noise=noise)
+        _, path = self.play(part, 400)
+        share = np.mean(self.sizes <= np.median(path[-100:]))
+        assert share == pytest.approx(quantile, abs=0.01 if noise < 1 else 0.03)
+        if noise < 1:
+            far = np.abs(np.log(path[:60] / np.quantile(self.sizes, quantile)))
+            assert (np.diff(far[far > 0.5]) < 0).all()  # one way, never past it
+
+    def test_the_update_is_the_printed_one(self):
+        part = AdaptiveClip(norm=1.0, quantile=0.3, step_size=0.7, count_noise=1e-12)
+        state, _ = self.play(part, 1)
+        share = np.mean(self.sizes <= 1.0)
+        assert state["share"] == pytest.approx(share, rel=1e-9)
+        assert part.promise(state) == pytest.approx(np.exp(-0.7 * (share - 0.3)), rel=1e-9)
+
+    @pytest.mark.parametrize("relation, sensitivity", [("add-remove", 0.5), ("replace", 1.0)])
+    def test_noise_is_on_the_count_and_booked(self, relation, sensitivity):
+        part = AdaptiveClip(norm=1.0, count_noise=4.0, relation=relation)
+        made, shares = self.made(), []
+        _, state, _ = device(part, made, part.start(200))
+        for round_ in range(4000):
+            _, after, (spend,) = part.finish(np.zeros((1, 6)), 200, facts(round_, 1 / 200), state, rng(round_))
+            shares.append(after["share"])
+        assert np.std(shares) * 200 == pytest.approx(4.0, rel=0.04)
+        assert np.mean(shares) == pytest.approx(np.mean(self.sizes <= 1.0), abs=4 * 4 / 200 / np.sqrt(4000))
+        assert (spend.ue[0], spend.std[0], spend.sensitivity[0], spend.relation) == (-1, 4.0, sensitivity, relation)
+
+    @pytest.mark.parametrize("relation, most", [("add-remove", 0.5), ("replace", 1.0)])
+    def test_one_user_moves_the_count_by_the_sensitivity_at_most(self, relation, most):
+        """Also one who sends a row to each of several models."""
+
+        def count(values, ue, model):
+            part, made = AdaptiveClip(norm=1.0, count_noise=1e-12, relation=relation), updates(values, model, ue)
+            at = facts(weight=1 / 50, n_model=3)
+            _, state, _ = device(part, made, part.start(5), at)
+            return part.finish(np.zeros((3, 1)), len(ue), at, state, rng())[1]["share"] * 50
+
+        ue, model = np.array([0, 0, 0, 1, 2]), np.array([0, 1, 2, 0, 1])
+        with_ = count(np.array([[0.1], [0.1], [0.1], [9.0], [0.2]]), ue, model)
+        other = (
+            count(np.array([[9.0], [0.2]]), ue[3:], model[3:])
+            if relation == "add-remove"
+            else count(np.array([[7.0], [8.0], [9.0], [9.0], [0.2]]), ue, model)
+        )
+        assert abs(with_ - other) == pytest.approx(most, abs=1e-6)
+
+    def test_without_a_fixed_weight_the_share_is_of_those_who_were_heard(self):
+        part = AdaptiveClip(norm=1.0, count_noise=1e-12)
+        state, _ = self.play(part, 1, weight=None)
+        assert state["share"] == pytest.approx(np.mean(self.sizes <= 1.0), rel=1e-9)
+        nobody = updates(np.zeros((0, 6)))
+        _, state, _ = device(part, nobody, part.start(3), facts(weight=None))
+        assert part.finish(np.zeros((1, 6)), 0, facts(weight=None), state, rng())[1]["norm"] == 1.0
+
+    def test_its_state_survives_a_checkpoint(self, tmp_path):
+        part = AdaptiveClip(norm=1.0, count_noise=2.0)
+        state, _ = self.play(part, 7)
+        save_tree(tmp_path / "state.npz", state)
+        again = load_tree(tmp_path / "state.npz")
+        assert part.promise(again) == part.promise(state)
+        made = self.made()
+        for s in (state, again):
+            clipped, s, _ = device(part, made, s)
+            _, s, _ = part.finish(np.zeros((1, 6)), 200, facts(8), s, rng(8))
+            assert (clipped.norm().max(), s["norm"]) == pytest.approx((part.promise(state), s["norm"]))
+
+    def test_a_run_clips_at_the_norm_of_its_round(self, tiny, tmp_path):
+        from scenarios.runner import run
+
+        study = tiny(
+            {
+                "learning.defenses": [
+                    {"kind": "adaptive-clip", "norm": 1e-4, "count_noise": 1e-6, "relation": "add-remove"},
+                    {"kind": "central-gaussian", "noise_multiplier": 1.0},
+                ],
+                "learning.aggregation": {"kind": "uniform", "clients": 4},
+            }
+        )
+        run(study, tmp_path / "run")
+        with (tmp_path / "run" / "updates.csv").open() as f:
+            rows = list(csv.DictReader(f))
+        sent = {r: max(float(row["sent_norm"]) for row in rows if row["round"] == r) for r in ("1", "2")}
+        assert sent["1"] == pytest.approx(1e-4, rel=1e-9)
+        assert 1 < sent["2"] / sent["1"] <= np.exp(0.1) * (1 + 1e-6)  # nobody was below: the norm grows
+        with (tmp_path / "run" / "spends.csv").open() as f:
+            spends = list(csv.DictReader(f))
+        assert {s["mechanism"] for s in spends} == {"adaptive-clip", "central-gaussian"}
+        assert all(s["ue"] == "-1" and s["relation"] == "add-remove" for s in spends)
+        assert json.loads((tmp_path / "run" / "summary.json").read_text())

@@ -1,0 +1,176 @@
+"""One campaign cut among clients, and learnt from in every round."""
+
+import csv
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fl.data.segments import Segments
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput
+from netsim.mobility.replay import Replay
+from netsim.observe import Observations
+from netsim.rng import Streams
+from netsim.traces.read import read_trace
+
+
+def observed(n, first_s=0.0, ues=3, cells=2, seed=0):
+    draw = np.random.default_rng(seed)
+    return Observations(
+        draw.integers(0, ues, n), first_s + draw.choice(1000, n, replace=False).astype(float),
+        draw.random((n, 2)), draw.integers(0, cells, n), -90 + draw.normal(size=n),
+    )  # fmt: skip
+
+
+def rng(round_):
+    return Streams(3).at("data", round_)
+
+
+CELL = np.zeros(2, dtype=np.int64)
+
+
+def trace_file(folder, n, seed=0):
+    """A drive of n rows whose two phones wrote one after the other into the file, not in order of time."""
+    draw = np.random.default_rng(seed)
+    rows = [f"p{i % 2},{10 * i},{3 * i},5,{'ab'[i % 2]},{-80 - draw.random() * 20:.2f}\n" for i in range(n)]
+    path = folder / "drive.csv"
+    path.write_text("user,time_s,x_m,y_m,cell,rsrp_dbm\n" + "".join(rows[1::2] + rows[::2]))
+    return path
+
+
+class TestData:
+    def test_nothing_is_learnt_before_the_campaign_ends_and_the_same_for_ever_after(self):
+        part, state = Segments(campaign_rounds=3), {}
+        pieces = [observed(40, 1000.0 * k, seed=k) for k in range(6)]
+        for k in range(2):
+            taken, state = part.take(pieces[k], CELL, state, rng(k))
+            assert len(taken.measured.ue) == len(taken.train.ue) == len(taken.held_out) == 0
+        first, state = part.take(pieces[2], CELL, state, rng(2))
+        assert len(first.measured.x) == 120 and first.fresh is None
+        for k in range(3, 6):
+            taken, state = part.take(pieces[k], CELL, state, rng(k))
+            for name in ("ue", "model", "ptr", "x", "y", "time_s"):
+                np.testing.assert_array_equal(getattr(taken.train, name), getattr(first.train, name))
+                np.testing.assert_array_equal(getattr(taken.measured, name), getattr(first.measured, name))
+            assert len(taken.held_out) == 0 and len(taken.fresh.x) == 0
+
+    def test_every_sample_is_learnt_from_or_held_out_and_exactly_a_fifth_is(self):
+        part, whole = Segments(), observed(200)
+        taken, _ = part.take(whole, CELL, {}, rng(1))
+        found = {tuple(x) for x in taken.train.x} | {tuple(x) for x in taken.held_out.x}
+        assert found == {tuple(x) for x in whole.position_m}
+        assert len(taken.train.x) + len(taken.held_out) == 200
+        for i, ue in enumerate(taken.measured.ue):
+            n = taken.measured.count[i]
+            assert n == (whole.ue == ue).sum() and (taken.held_out.ue == ue).sum() == round(0.2 * n)
+            mine = taken.measured.time_s[taken.measured.ptr[i] : taken.measured.ptr[i + 1]]
+            assert (np.diff(mine) > 0).all()
+
+    def test_the_split_is_uniform(self):
+        """Each place in a segment is held out as often as any other."""
+        ue = np.repeat(np.arange(4000), 10)
+        moment = np.tile(np.arange(10.0), 4000)
+        many = Observations(ue, moment, np.stack([moment, moment], axis=1), np.zeros(40_000, int), -moment)
+        taken, _ = Segments().take(many, CELL, {}, rng(1))
+        often = np.bincount(taken.held_out.x[:, 0].astype(int), minlength=10)
+        assert often.sum() == 8000 and np.abs(often - 800).max() < 5 * np.sqrt(4000 * 0.2 * 0.8)
+
+    def test_the_strongest_signal_of_a_moment(self):
+        two = Observations(
+            np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 2.0, 1.0]), np.arange(8.0).reshape(4, 2),
+            np.array([0, 1, 1, 0]), np.array([-90.0, -80.0, -100.0, -70.0]),
+        )  # fmt: skip
+        part = Segments(hold_out=0.0)
+        assert part.models(("a", "b"), None) == ("strongest",)
+        assert part.model_of_cell(("a", "b"), ("strongest",)).tolist() == [0, 0]
+        taken, _ = part.take(two, CELL, {}, rng(1))
+        assert taken.train.y.tolist() == [-80.0, -100.0, -70.0] and taken.train.count.tolist() == [2, 1]
+        every = Segments(cell="all", hold_out=0.0)
+        models = every.models(("a", "b"), None)
+        of_cell = every.model_of_cell(("a", "b"), models)
+        taken, _ = every.take(two, of_cell, {}, rng(1))
+        assert taken.train.y.tolist() == [-90.0, -80.0, -100.0, -70.0]
+        assert taken.train.model.tolist() == [0, 1, 0]
+        one = Segments(cell="b", hold_out=0.0)
+        assert one.model_of_cell(("a", "b"), one.models(("a", "b"), None)).tolist() == [-1, 0]
+
+    def test_a_campaign_of_nothing(self):
+        taken, state = Segments().take(Observations.none(), CELL, {}, rng(1))
+        assert len(taken.measured.ue) == 0
+        assert len(Segments().take(observed(5), CELL, state, rng(2))[0].measured.ue) == 0
+
+    def test_its_state_survives_a_checkpoint(self, tmp_path):
+        part, state = Segments(campaign_rounds=2), {}
+        for k in range(3):
+            save_tree(tmp_path / "state.npz", state)
+            taken, again = part.take(observed(30, 1000.0 * k, seed=k), CELL, load_tree(tmp_path / "state.npz"), rng(k))
+            other, state = part.take(observed(30, 1000.0 * k, seed=k), CELL, state, rng(k))
+            np.testing.assert_array_equal(taken.train.x, other.train.x)
+            assert again["rounds"] == state["rounds"] == min(k + 1, 2)
+
+
+class TestTrace:
+    @pytest.mark.parametrize("segments", [1, 3, 7, 50])
+    def test_consecutive_equal_parts_in_order_of_time(self, tmp_path, segments):
+        path = trace_file(tmp_path, 50)
+        trace = read_trace(path, cell="all", users="segments", segments=segments, outlier_sigmas=None)
+        sizes = np.bincount(trace.user, minlength=segments)
+        assert len(trace.users) == segments and sizes.sum() == 50 and sizes.max() - sizes.min() <= 1
+        ends = [(trace.time_s[trace.user == k].min(), trace.time_s[trace.user == k].max()) for k in range(segments)]
+        assert all(a[1] < b[0] for a, b in pairwise(ends))
+        assert trace.users[0] == "segment1" and any("cut into" in n for n in trace.notes)
+
+    @pytest.mark.parametrize(
+        "keys, says",
+        [
+            ({"users": "segments"}, "give users: segments and their number"),
+            ({"users": "all", "segments": 3}, "give users: segments and their number"),
+            ({"users": "segments", "segments": 0}, "is not 1 or more"),
+            ({"users": "segments", "segments": 51}, "more than the 50 rows"),
+        ],
+    )
+    def test_refusals_are_one_line(self, tmp_path, keys, says):
+        with pytest.raises(BadInput, match=says) as error:
+            read_trace(trace_file(tmp_path, 50), cell="all", outlier_sigmas=None, **keys)
+        assert "\n" not in str(error.value)
+
+    def test_replay_refuses_a_number_that_is_none(self):
+        with pytest.raises(ValueError, match="segments"):
+            Replay(trace="x.csv", users="segments", segments=0)
+
+
+def test_a_drive_cut_among_five_clients_is_learnt_from_in_every_round(tmp_path, tiny):
+    from scenarios.runner import run
+
+    path = trace_file(tmp_path, 100)
+    study = tiny(
+        {
+            "world": {
+                "duration_s": 2200,
+                "city": {"kind": "open-field", "width_m": 400, "height_m": 300},
+                "ues": {
+                    "mobility": {
+                        "kind": "replay", "trace": str(path), "cell": "all", "users": "segments", "segments": 5,
+                        "outlier_sigmas": None,
+                    }
+                },
+            },
+            "learning.every_s": 100,
+            "learning.data": {"kind": "segments", "campaign_rounds": 10},
+            "learning.defenses": [
+                {"kind": "clip", "norm": 0.5, "relation": "add-remove"},
+                {"kind": "central-gaussian", "noise_multiplier": 1.0},
+            ],
+            "learning.aggregation": {"kind": "uniform", "clients": 5},
+        }
+    )  # fmt: skip
+    summary = run(study, tmp_path / "run")
+    assert summary["rounds.played"] == 13
+    with (tmp_path / "run" / "updates.csv").open() as f:
+        rows = list(csv.DictReader(f))
+    assert {(r["ue"], r["samples"], r["selected"]) for r in rows} == {(str(k), "20", "16") for k in range(5)}
+    assert len(rows) == 5 * 13 and min(int(r["round"]) for r in rows) == 10
+    with (tmp_path / "run" / "rounds.csv").open() as f:
+        constant = {r["constant_rmse_db"] for r in csv.DictReader(f)}
+    assert len(constant) == 1  # neither the test set nor the references grow
