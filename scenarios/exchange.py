@@ -218,19 +218,24 @@ def _rows(found: Sequence[Trial], attack: str, measure: Measure) -> Iterator[Row
 
 
 def levels(lines: Mapping[str, Sequence[Point]]) -> list[float]:
-    """The quartiles of the range that more than half of the curves share, or as many as share one; else nothing."""
+    """The quartiles of the range that more than half of the curves share, or as many as share one; else nothing.
+
+    Above them comes the middle of the highest stretch that two curves reach: where privacy is dear, few are left.
+    """
     spans = [(min(of), max(of)) for of in map(_reached, lines.values()) if len(set(of)) > 1]
-    ends = sorted({end for span in spans for end in span})
     for least in range(len(spans) // 2 + 1, 0, -1):
-        shared = [
-            (low, high)
-            for low, high in pairwise(ends)
-            if sum(a <= low and high <= b for a, b in spans) >= least
-        ]  # fmt: skip
-        if shared:
+        if shared := _shared(spans, least):
             low, high = shared[0][0], shared[-1][1]
-            return [low + q * (high - low) for q in (0.25, 0.5, 0.75)]
+            found = [low + q * (high - low) for q in (0.25, 0.5, 0.75)]
+            top = [sum(stretch) / 2 for stretch in _shared(spans, 2)[-1:]]
+            return found + [level for level in top if level > found[-1]]
     return []
+
+
+def _shared(spans: Sequence[tuple[float, float]], least: int) -> list[tuple[float, float]]:
+    """Stretches, ascending, that at least so many of the spans cover."""
+    ends = sorted({end for span in spans for end in span})
+    return [(low, high) for low, high in pairwise(ends) if sum(a <= low and high <= b for a, b in spans) >= least]
 
 
 def _reached(line: Sequence[Point]) -> list[float]:

@@ -106,6 +106,10 @@ def test_what_is_not_reached_says_where_the_curve_is():
 def test_levels_are_quartiles_of_the_range_that_most_curves_share():
     three = {"a": line((0, 1), (8, 1)), "b": line((4, 1), (12, 1)), "c": line((100, 1), (200, 1))}
     assert levels(three) == [5.0, 6.0, 7.0]
+    high = {"a": line((0, 1), (8, 1)), "b": line((4, 1), (12, 1)), "c": line((4, 1), (40, 1))}
+    assert levels(high) == [6.0, 8.0, 10.0]
+    far = {**high, "d": line((5, 1), (8, 1)), "e": line((20, 1), (30, 1)), "f": line((4, 1), (8, 1))}
+    assert levels(far)[-1] == 25.0  # two curves reach 20 to 30, most of them only 4 to 8
     assert levels({"a": line((0, 1), (8, 1))}) == [2.0, 4.0, 6.0]
     assert levels({"a": line((0, 1), (8, 1)), "b": line((20, 1), (np.inf, 1))}) == [2.0, 4.0, 6.0]
     assert levels({"a": line((5, 1)), "b": line((np.nan, 1), (np.inf, 1)), "c": []}) == []
