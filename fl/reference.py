@@ -32,7 +32,7 @@ class Reference:
 
     @staticmethod
     def evaluate(state: State, held_out: HeldOut) -> dict[str, float]:
-        """`constant_rmse_db` and `raw_upload_rmse_db` on held-out samples; NaN where there are none."""
+        """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples; NaN without any."""
         constant, raw = np.full(len(held_out), np.nan), np.full(len(held_out), np.nan)
         for m in np.unique(held_out.model):
             mine, theirs = state["model"] == m, held_out.model == m
@@ -41,6 +41,7 @@ class Reference:
                 raw[theirs] = _neighbours(state["x"][mine], state["y"][mine], held_out.x[theirs])
         return {
             "constant_rmse_db": _rmse(constant, held_out.y),
+            "constant_mape_percent": _mape(constant, held_out.y),
             "raw_upload_rmse_db": _rmse(raw, held_out.y),
         }
 
@@ -57,3 +58,8 @@ def _neighbours(x: Any, y: Any, at: Any) -> Any:
 def _rmse(guess: Any, truth: Any) -> float:
     known = np.isfinite(guess)
     return float(np.sqrt(np.mean((guess[known] - truth[known]) ** 2))) if known.any() else float("nan")
+
+
+def _mape(guess: Any, truth: Any) -> float:
+    known = np.isfinite(guess) & (truth != 0)
+    return float(100 * np.mean(np.abs((guess - truth)[known] / truth[known]))) if known.any() else float("nan")

@@ -42,11 +42,14 @@ def write(
 ) -> dict[str, Any]:
     """Append all rows of a round; returns the row of `rounds` with the round's median leakage per attack."""
     when = {"round": facts.round, "time_s": facts.time_s}
+    scores = utility(learning, carry, carry.held_out.thinned(MOST_HELD_OUT))
     figures = {
         **when,
+        **{name: scores.get(name, float("nan")) for name in ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db")},
         **_round(learning, carry, taken, local, phases, refused, before),
     }
     recorder.row("rounds", **figures)
+    recorder.write("figures", _figures(when, learning, carry, scores))
     for step, (before_step, done) in curated.items():
         recorder.write("curation", _curation(when, step, before_step, done))
     for phase in phases:
@@ -89,7 +92,6 @@ def _round(
         "non_finite": sum(p.non_finite for p in phases),
         "update_norm": _median(last.made.norm()),
         "step_stability": learning.learner.diagnose(before, local).get("step_stability", float("nan")),
-        **utility(learning, carry, carry.held_out.thinned(MOST_HELD_OUT)),
         "rmse_round_db": learning.learner.evaluate(carry.model, taken.held_out).get("rmse_db", float("nan")),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
@@ -100,9 +102,20 @@ def _round(
 
 
 def utility(learning: Learning, carry: Carry, held_out: HeldOut) -> dict[str, float]:
-    """Error of the model now and of its references on held-out samples."""
+    """Figures of the model now, and of its references where signals are learnt, on held-out samples."""
     found = learning.learner.evaluate(carry.model, held_out)
-    return {"rmse_db": found.get("rmse_db", float("nan")), **Reference.evaluate(carry.reference, held_out)}
+    return found | (Reference.evaluate(carry.reference, held_out) if "rsrp" in learning.data.offers else {})
+
+
+def _figures(when: dict[str, Any], learning: Learning, carry: Carry, scores: dict[str, float]) -> dict[str, Any]:
+    """One row a figure: what the learner scores besides the columns of `rounds`, and what parts say of themselves."""
+    said = [("learner", name, value) for name, value in scores.items() if name not in TABLES["rounds"]]
+    for slot, parts in (("defense", learning.defenses), ("attack", learning.attacks)):
+        for part in parts:
+            own = part.figures(carry.parts[f"{slot}.{part.label}"])
+            said += [(part.label, name, value) for name, value in own.items()]
+    rows = [{**when, "part": part, "name": name, "value": value} for part, name, value in said]
+    return _columns("figures", rows)
 
 
 def _longest(delay_s: FloatArray) -> float:

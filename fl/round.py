@@ -100,12 +100,11 @@ def begin(setup: Setup, n_ue: int) -> Carry:
     parts |= {f"attack.{a.label}": {} for a in learning.attacks}
     parts["aggregation"] = learning.aggregation.start()
     parts["data"] = {}
-    none = np.zeros(0, dtype=np.int64)
     return Carry(
         round=0,
         played=0,
         model=learning.learner.init(setup.public, setup.streams.at("learner.init")),
-        held_out=HeldOut(none, none, np.zeros((0, 2)), np.zeros(0)),
+        held_out=HeldOut.none(),
         reference=Reference.empty(),
         parts=parts,
         ledger=ledger.empty(n_ue),
@@ -158,7 +157,7 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
     # k  pay: all spends of the round, whether or not packets arrived
     book = ledger.book(carry.ledger, spends)
     # m  record: truth meets estimates only here
-    held_out = _more(carry.held_out, taken.held_out)
+    held_out = carry.held_out.plus(taken.held_out)
     now = leakage.Now(
         number, facts.time_s, taken.measured, _selected(taken, local),
         _merge(learning, phases), world.area, world.places,
@@ -266,10 +265,6 @@ def _overhear(
     first = np.unique(of_row, return_index=True)[1]
     found = overheard(setup.uplink, heard, payload, channel.rows(first))
     return Overheard(found.rows(of_row), links.distance_m[cohort.ue, 0], links.los[cohort.ue, 0])
-
-
-def _more(old: HeldOut, new: HeldOut) -> HeldOut:
-    return HeldOut(*(np.concatenate([getattr(old, f), getattr(new, f)]) for f in ("ue", "model", "x", "y")))
 
 
 def _selected(taken: Taken, local: Local) -> FloatArray:

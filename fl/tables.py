@@ -150,10 +150,16 @@ TABLES: dict[str, dict[str, str]] = {
         "delta": "delta of the epsilon below",
         "epsilon": "epsilon that the UE has spent so far on this mechanism, all rounds composed exactly",
     },
+    "figures": {
+        "round": "number of the round",
+        "time_s": "simulated end of the round, seconds",
+        "part": "learner, or the name of the defense or attack that says it",
+        "name": "name of the figure, with its unit (see the part's description)",
+        "value": "its value in this round",
+    },
     "final": {
-        "rmse_db": "error of the final model on all held-out samples, dB",
-        "constant_rmse_db": "error of the mean of all training labels on them, dB",
-        "raw_upload_rmse_db": "error of a nearest-neighbour map of all raw training samples on them, dB",
+        "name": "name of a figure of the final model, or of its references, on all held-out samples",
+        "value": "its value",
     },
     "transport": {
         "ue": "index of the UE",

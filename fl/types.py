@@ -6,7 +6,7 @@ Shapes: n rows of a round, one per (UE, model); N samples; d parameters; n_model
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -23,7 +23,8 @@ State = dict[str, Any]
 class Local:
     """Data on devices, ragged and flat: row i is (ue[i], model[i]) and owns samples ptr[i]:ptr[i+1].
 
-    x (N, p) in physical units (metres for positions), y (N,) labels or None, time_s (N,).
+    x (N, p) in physical units (metres for positions), y (N,) labels or None, time_s (N,); cell (N,) is the base station
+    that each sample measured (an index into the world's cells), where samples are measurements of one.
     """
 
     ue: IntArray
@@ -32,6 +33,7 @@ class Local:
     x: FloatArray
     y: FloatArray | None
     time_s: FloatArray
+    cell: IntArray | None = None
 
     @property
     def count(self) -> IntArray:
@@ -55,7 +57,8 @@ class Local:
         count = np.bincount(self.row_of_sample[samples], minlength=len(self.ue))
         ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         y = None if self.y is None else self.y[samples]
-        return replace(self, ptr=ptr, x=self.x[samples], y=y, time_s=self.time_s[samples])
+        cell = None if self.cell is None else self.cell[samples]
+        return replace(self, ptr=ptr, x=self.x[samples], y=y, time_s=self.time_s[samples], cell=cell)
 
     def nonempty(self) -> Local:
         """Only rows with samples."""
@@ -66,12 +69,26 @@ class Local:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Samples that no training sees: ue, model (N,), x (N, p), y (N,)."""
+    """Samples that no training sees: ue, model (N,), x (N, p), y (N,), and cell (N,) as in `Local`."""
 
     ue: IntArray
     model: IntArray
     x: FloatArray
     y: FloatArray
+    cell: IntArray
+
+    @classmethod
+    def none(cls) -> Self:
+        """No sample."""
+        nobody = np.zeros(0, dtype=np.int64)
+        return cls(nobody, nobody, np.zeros((0, 2)), np.zeros(0), nobody)
+
+    def plus(self, more: Self) -> Self:
+        """These, then those."""
+        if not len(self):
+            return more
+        both = ((getattr(self, f.name), getattr(more, f.name)) for f in fields(self))
+        return type(self)(*(np.concatenate(pair) for pair in both))
 
     def __len__(self) -> int:
         return len(self.ue)
@@ -81,7 +98,7 @@ class HeldOut:
         if len(self) <= most:
             return self
         keep = np.linspace(0, len(self) - 1, most).astype(np.int64)
-        return HeldOut(self.ue[keep], self.model[keep], self.x[keep], self.y[keep])
+        return HeldOut(self.ue[keep], self.model[keep], self.x[keep], self.y[keep], self.cell[keep])
 
 
 @dataclass(frozen=True)
@@ -199,12 +216,25 @@ class DatasetStatistics:
 
 
 @dataclass(frozen=True)
+class Antennas:
+    """Where the base stations are and how strongly they send: at_m (n_cell, 3) with heights, power_dbm (n_cell,)."""
+
+    at_m: FloatArray
+    power_dbm: FloatArray
+
+
+@dataclass(frozen=True)
 class Public:
-    """What everybody knows: the area, how many models, and the data's statistics where they are published."""
+    """What everybody knows: the area, how many models, the data's statistics where they are published, and antennas.
+
+    antennas is None where a trace replaces the radio; ue_height_m is the height of every UE's antenna.
+    """
 
     area: Area
     n_model: int
     dataset: DatasetStatistics | None = None
+    antennas: Antennas | None = None
+    ue_height_m: float = 1.5
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ _MAIN = (  # the keys that a comparison shows, without those of one attack or me
     "updates.decoded_percent", "uplink.sinr_db.median", "uplink.delay_s.median", "uplink.energy_j",
     "uplink.noise_std.median", "uplink.handovers", "centroid_error_m.median", "centroid_error_m.first_round",
     "selected_error_m.median", "diverged_percent", "sw1_m", "smoothed_error_m", "home_m", "home_named_m",
-    "home_within_100m_probability", "home_named_100m_probability", "epsilon_max",
+    "home_within_100m_probability", "home_named_100m_probability", "epsilon_max", "last20_mean", "last20_std",
 )  # fmt: skip
 
 
@@ -123,7 +123,9 @@ def _comparison_tables(members: Sequence[Member]) -> list[str]:
             for key, what, says in block
             if what in _MAIN and not (key.startswith("uplink.") and not any(m.summary.get(key) for m in members))
         ]
-        title = {"": "In short: utility and references", "attack": f"In short: {name}"}.get(kind, f"Spent: {name}")
+        title = {"": "In short: utility and references", "attack": f"In short: {name}", "figure": f"Figure {name}"}.get(
+            kind, f"Spent: {name}"
+        )
         if rows:
             found.append(table(f"{title}, median [quartiles] over seeds", ["key", *labels, "what it says"], rows))
     return found

@@ -16,6 +16,7 @@ from netsim.errors import BadInput
 
 TEXT_COLUMNS = {
     "attack",
+    "part",
     "phase",
     "what",
     "status",

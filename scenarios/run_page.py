@@ -208,4 +208,14 @@ def _summary_tables(run: Run) -> list[str]:
             head = ["key", *(n or "value" for n in names), "what it says"]
             lines = [[w, *(v.get(n, "–") for n in names), s] for w, (s, v) in rows.items()]
             found.append(table(title, head, lines))
-    return found
+    return [*found, *_figure_tables(run, split)]
+
+
+def _figure_tables(run: Run, split: dict[tuple[str, str], list[tuple[str, str, str]]]) -> list[str]:
+    """A row for each figure of a part, a column for each thing that the summary says of it."""
+    figures = {name: block for (kind, name), block in split.items() if kind == "figure"}
+    if not figures:
+        return []
+    head = ["figure", *(f"{what}: {says}" for _, what, says in next(iter(figures.values())))]
+    lines = [[name, *(value_text(run.summary[key]) for key, _, _ in block)] for name, block in figures.items()]
+    return [table("Figures of parts", head, lines)]

@@ -17,7 +17,7 @@ import numpy as np
 from fl import leakage, report_rows
 from fl.round import Carry, Setup, begin, rounds
 from fl.tables import TABLES
-from fl.types import DatasetStatistics, HeldOut, Model, Public
+from fl.types import Antennas, DatasetStatistics, HeldOut, Model, Public
 from netsim import __version__
 from netsim.card import channel_card
 from netsim.checkpoint import load_tree, save_tree
@@ -224,12 +224,20 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
         learning=learning,
         power=study.power,
         uplink=study.world.radio.uplink,
-        public=Public(world.area, len(models), dataset),
+        public=Public(world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m),
         models=models,
         model_of_cell=model_of_cell,
         streams=streams,
         recorder=Recorder(folder, TABLES),
     )
+
+
+def _antennas(world: World) -> Antennas | None:
+    """The base stations of all cells; None where a trace brings what was measured."""
+    if not world.stations or len(world.stations) != len(world.cells):
+        return None
+    at_m = np.array([(*b.at_m, b.height_m) for b in world.stations])
+    return Antennas(at_m, np.array([b.power_dbm for b in world.stations]))
 
 
 def _affordable(study: Study, world: World) -> None:
@@ -285,7 +293,8 @@ def _statistics(seen: Observations, model_of_cell: IntArray, n_model: int) -> Da
 
 def _whole_run(setup: Setup, carry: Carry) -> None:
     """Tables of what is calculated once, at the end: exact transport of every track, and how alike the UEs are."""
-    setup.recorder.row("final", **report_rows.utility(setup.learning, carry, carry.held_out))
+    scores = report_rows.utility(setup.learning, carry, carry.held_out)
+    setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
     for (ue, model, attack), found in leakage.exact(carry.leakage).items():
         setup.recorder.row("transport", ue=ue, model=model, attack=attack, **found)
     for ue, other, sw1_m in leakage.pairs(carry.leakage, setup.learning.leakage.directions):

@@ -32,6 +32,9 @@ KEYS: dict[str, str] = {
     "utility.rmse_db": "error of the final model on all held-out samples, dB",
     "utility.constant_rmse_db": "error of the mean of the training labels, dB",
     "utility.raw_upload_rmse_db": "error of a nearest-neighbour map of raw uploads, dB",
+    "utility.mape_percent": "mean size of error over label on them, percent, of labels in dBm",
+    "utility.constant_mape_percent": "the same of the mean of the training labels",
+    "utility.useful_round": "first round whose model was useful on its samples so far; null for none",
     "utility.useful": "whether the model is at most 2 dB worse than a constant; if not, privacy figures mean little",
     "utility.round_rmse_db": "error of the final model on the last round's held-out samples alone, dB",
     "users.pair_emd_sqrt_m.median": "how alike users are: square root of SW1 between two users' points, median over "
@@ -76,6 +79,9 @@ KEYS: dict[str, str] = {
     "attack.NAME.home_named_100m_probability": "share of UEs for which it is ever reached",
     "attack.NAME.iterations_mean": "iterations an estimate",
     "attack.NAME.evaluations_mean": "gradient evaluations an estimate",
+    "figure.NAME.last": "figure PART.NAME of the table figures (whose, and what), in the last round that has it",
+    "figure.NAME.last20_mean": "its mean over the last 20 of them",
+    "figure.NAME.last20_std": "its standard deviation over the last 20",
     "privacy.NAME.epsilon_max": "largest epsilon that a UE has spent on this mechanism, all rounds composed",
     "privacy.NAME.delta": "delta of it",
     "privacy.NAME.epsilon_per_m_max": "largest epsilon per metre of a UE's moved locations, all rounds summed",
@@ -105,7 +111,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     modelled = study.world.radio.handover is not None
     found |= _uplink(read_table(folder, "links"), rounds)
     found["uplink.handovers"] = len(read_table(folder, "handovers")["ue"]) if modelled else None
-    found |= _utility(read_table(folder, "final"), rounds)
+    found |= _utility(read_table(folder, "final"), rounds) | _figures(read_table(folder, "figures"))
     found |= _users(read_table(folder, "pairs")) | _overheard(read_table(folder, "overheard"))
     found["curation.fallback_percent"] = _mean(100.0 * read_table(folder, "curation")["fallback"])
     found["theorem.bound_m.median"] = _median(updates["bound_m"])
@@ -122,7 +128,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
         exact = {k: v[transport["attack"] == attack.label] for k, v in transport.items()}
         values |= {k: _mean(exact[k]) for k in ("w1_m", "centroid_w1_m")}
         for key, gated in (("centroid_error_m.median", "centroid_error_m"), ("emd_sqrt_m", "emd_sqrt_m")):
-            values[f"gated_{gated}"] = values[key] if found["utility.useful"] else float("nan")
+            values[f"gated_{gated}"] = float("nan") if found["utility.useful"] is False else values[key]
         found |= {f"attack.{attack.label}.{k}": v for k, v in values.items()}
     return found | _privacy(read_table(folder, "spends"))
 
@@ -177,11 +183,29 @@ def _share(part: float, whole: float) -> float:
 
 
 def _utility(final: Table, rounds: Table) -> dict[str, Any]:
-    last = {n: float(v[0]) for n, v in final.items()}
-    useful = last["rmse_db"] <= last["constant_rmse_db"] + USELESS_ABOVE_DB
+    last = dict(zip(final["name"].tolist(), final["value"].tolist(), strict=True))
+    reference = last.get("constant_rmse_db", float("nan"))
+    useful = last.get("rmse_db", float("nan")) <= reference + USELESS_ABOVE_DB if np.isfinite(reference) else None
     this_round = float(rounds["rmse_round_db"][-1]) if len(rounds["round"]) else float("nan")
+    first = np.flatnonzero(rounds["rmse_db"] <= rounds["constant_rmse_db"] + USELESS_ABOVE_DB)
     found: dict[str, Any] = {f"utility.{n}": v for n, v in last.items()}
-    return found | {"utility.useful": bool(useful), "utility.round_rmse_db": this_round}
+    return found | {
+        "utility.useful": useful,
+        "utility.useful_round": int(rounds["round"][first[0]]) if len(first) else None,
+        "utility.round_rmse_db": this_round,
+    }
+
+
+def _figures(figures: Table) -> dict[str, Any]:
+    """Last value of every figure, and its mean and deviation over the last 20 rounds that have it."""
+    found = {}
+    for part, name in dict.fromkeys(zip(figures["part"].tolist(), figures["name"].tolist(), strict=True)):
+        value = figures["value"][(figures["part"] == part) & (figures["name"] == name)]
+        late = value[-20:]
+        found[f"figure.{part}.{name}.last"] = float(value[-1])
+        found[f"figure.{part}.{name}.last20_mean"] = float(np.mean(late))
+        found[f"figure.{part}.{name}.last20_std"] = float(np.std(late))
+    return found
 
 
 def _last(table: Table) -> Table:

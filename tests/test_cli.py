@@ -68,7 +68,8 @@ def test_every_summary_key_and_column_is_documented(tmp_path, capsys):
     moved = "learning.curation=[{kind: geo-indistinguishable, epsilon_per_m: 0.1}]"
     assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT, "--set", noise, "--set", moved]) == 0
     found = json.loads((tmp_path / "r" / "summary.json").read_text())
-    plain = {re.sub(r"^(attack|privacy)\.[^.]+\.", r"\1.NAME.", k) for k in found}
+    named = r"^(?:(attack|privacy)\.[^.]+|(figure)\.[^.]+\.[^.]+)\."
+    plain = {re.sub(named, lambda m: f"{m[1] or m[2]}.NAME.", k) for k in found}
     assert plain == set(KEYS)
     capsys.readouterr()
     assert main(["list", "--records"]) == 0

@@ -158,9 +158,10 @@ def test_mape_is_relative_to_dbm():
         np.array([0, 1, 0]),
         np.array([[1.0, 2.0], [60.0, 7.0], [90.0, 3.0]]),
         np.array([-80.0, -100.0, -120.0]),
+        np.zeros(3, int),
     )
     guess = learner.predict_dbm(model, held.model, held.x)
     expected = 100 * np.mean([abs((y - g) / y) for y, g in zip(held.y, guess, strict=True)])
     assert learner.evaluate(model, held)["mape_percent"] == pytest.approx(expected, rel=1e-12)
-    none = HeldOut(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 2)), np.zeros(0))
+    none = HeldOut.none()
     assert np.isnan(learner.evaluate(model, none)["mape_percent"])

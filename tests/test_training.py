@@ -249,7 +249,7 @@ class TestLearner:
         found = learner.local(model, "all", data_m, RNG).rows(slice(None))
         expected = -1e-2 * autograd(learner.net, model.parameters[1], data.x, data.y)
         np.testing.assert_allclose(found[0], expected, rtol=1e-9, atol=1e-12)
-        held = HeldOut(np.zeros(6, dtype=np.int64), np.ones(6, dtype=np.int64), x_m, y_dbm)
+        held = HeldOut(np.zeros(6, dtype=np.int64), np.ones(6, dtype=np.int64), x_m, y_dbm, np.zeros(6, dtype=np.int64))
         out = learner.net.forward(torch.from_numpy(model.parameters[1:]), torch.from_numpy(data.x)[None])[0]
         rmse = np.sqrt(np.mean((9 * (out[0].numpy() - data.y)) ** 2))
         assert learner.evaluate(model, held)["rmse_db"] == pytest.approx(rmse, rel=1e-9)

@@ -105,6 +105,10 @@ class Attack(Named):
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
         """Estimates about the devices of this phase."""
 
+    def figures(self, state: State) -> dict[str, float]:
+        """What it has to say of the round besides its estimates: names with units, for the table `figures`."""
+        return {}
+
     def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
         """Distance in metres between a place that the attacker made up and what it recovers of it.
 

@@ -81,8 +81,8 @@ class Gan(Curation):
         flat = torch.from_numpy(np.concatenate(z))
         generator = _network("generator", (2 + _NOISE, self.hidden, 2), owner, rng)
         adversary = _network("adversary", (2, self.hidden, 2), owner, rng)
-        improve = torch.optim.Adam(generator, self.step_size)
-        predict = torch.optim.Adam(adversary, self.adversary_step_size)
+        improve = torch.optim.Adam(generator, self.step_size, fused=True)
+        predict = torch.optim.Adam(adversary, self.adversary_step_size, fused=True)
 
         def batches(step: int) -> Iterator[tuple[Tensor, Tensor]]:
             """Positions (k, batch, 2) and noise beside them, for every turn of a step."""

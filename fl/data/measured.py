@@ -66,13 +66,15 @@ class Measured(Data):
         held = observed.select(out)
         fresh = measured.keep(~out)
         train, later = _with_past(fresh, state) if self.keeps == "all" else (fresh, state)
-        return Taken(measured, train, HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm), fresh), later
+        return Taken(
+            measured, train, HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell), fresh
+        ), later
 
 
 def _with_past(train: Local, state: State) -> tuple[Local, State]:
     """The rows with all that they had before, and what to remember: every sample so far, in order of row and time."""
     row = train.ue[train.row_of_sample] * 4096 + train.model[train.row_of_sample]
-    new: State = {"row": row, "x": train.x, "y": train.y, "time_s": train.time_s}
+    new: State = {"row": row, "x": train.x, "y": train.y, "time_s": train.time_s, "cell": train.cell}
     every = {k: np.concatenate([state[k], v]) for k, v in new.items()} if state else new
     order = np.lexsort((every["time_s"], every["row"]))
     every = {k: v[order] for k, v in every.items()}
@@ -80,7 +82,9 @@ def _with_past(train: Local, state: State) -> tuple[Local, State]:
     here = np.isin(every["row"], rows)
     count = np.bincount(np.searchsorted(rows, every["row"][here]), minlength=len(rows))
     ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    past = Local(train.ue, train.model, ptr, every["x"][here], every["y"][here], every["time_s"][here])
+    past = Local(
+        train.ue, train.model, ptr, every["x"][here], every["y"][here], every["time_s"][here], every["cell"][here]
+    )
     return past, every
 
 
@@ -89,4 +93,4 @@ def _rows(observed: Observations, model: IntArray) -> Local:
     row = observed.ue * 4096 + model
     keys, first = np.unique(row, return_index=True)
     ptr = np.append(first, len(row)).astype(np.int64)
-    return Local(keys // 4096, keys % 4096, ptr, observed.position_m, observed.rsrp_dbm, observed.time_s)
+    return Local(keys // 4096, keys % 4096, ptr, observed.position_m, observed.rsrp_dbm, observed.time_s, observed.cell)

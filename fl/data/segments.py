@@ -72,13 +72,13 @@ class Segments(Data):
         return Taken(whole, whole.keep(~later["out"]), _held(whole, later["out"])), later
 
 
-_COLUMNS = ("row", "time_s", "x", "y")
+_COLUMNS = ("row", "time_s", "x", "y", "cell")
 
 
 def _with(state: State, observed: Observations, model: IntArray) -> State:
     """All samples so far in order of row and time; a row is a UE's samples of one model."""
     mine = model >= 0
-    columns = (observed.ue * 4096 + model, observed.time_s, observed.position_m, observed.rsrp_dbm)
+    columns = (observed.ue * 4096 + model, observed.time_s, observed.position_m, observed.rsrp_dbm, observed.cell)
     new = dict(zip(_COLUMNS, columns, strict=True))
     every = {k: np.concatenate([state[k], v[mine]]) if state else v[mine] for k, v in new.items()}
     order = np.lexsort((every["time_s"], every["row"]))
@@ -108,9 +108,11 @@ def _rows(every: State) -> Local:
     """Ragged rows of samples in order of row and time."""
     keys, first = np.unique(every["row"], return_index=True)
     ptr = np.append(first, len(every["row"])).astype(np.int64)
-    return Local(keys // 4096, keys % 4096, ptr, every["x"], every["y"], every["time_s"])
+    return Local(keys // 4096, keys % 4096, ptr, every["x"], every["y"], every["time_s"], every["cell"])
 
 
 def _held(whole: Local, out: BoolArray) -> HeldOut:
-    row, y = whole.row_of_sample[out], np.zeros(0) if whole.y is None else whole.y[out]
-    return HeldOut(whole.ue[row], whole.model[row], whole.x[out], y)
+    row, held = whole.row_of_sample[out], whole.keep(out)
+    if held.y is None or held.cell is None:
+        raise ValueError("a campaign measures signals of cells")
+    return HeldOut(whole.ue[row], whole.model[row], held.x, held.y, held.cell)

@@ -75,7 +75,10 @@ class AdaptiveClip(Defense):
         bits = _share_of_ue(updates.ue[heard], below[heard])
         clip = Clip(norm=state["norm"], relation=self.relation)
         clipped, _, spends = clip.protect(updates, local, facts, {}, rng)
-        return clipped, {**state, "bits": bits}, spends
+        return clipped, {**state, "bits": bits, "used": state["norm"]}, spends
+
+    def figures(self, state: State) -> dict[str, float]:
+        return {"clip_norm": state["used"]} if "used" in state else {}
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: Facts, state: State, rng: Rng

@@ -43,6 +43,10 @@ class Defense(Named):
         """Server half: on the merged update (n_model, d), in reverse order of the chain."""
         return total, state, []
 
+    def figures(self, state: State) -> dict[str, float]:
+        """What it has to say of the round that it remembers: names with units, for the table `figures`."""
+        return {}
+
     def observe(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
         """The next state, from public information only."""
         return state

@@ -27,7 +27,7 @@ class CentralGaussian(Defense):
     rounds, never on c. Every model gets noise in every round, also one that nobody sent to.
 
     Whatever stands between it and the server must not enlarge a row. Its memory keeps `signal_to_noise`: norm of the
-    merged update over norm of the noise drawn, in the last round.
+    merged update over norm of the noise drawn, in the last round; the table `figures` has it.
     """
 
     kind: Literal["central-gaussian"] = "central-gaussian"
@@ -77,6 +77,9 @@ class CentralGaussian(Defense):
             relation=bound.relation,
             delta=self.delta,
         )
-        with np.errstate(divide="ignore", invalid="ignore"):  # noise too small to square
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # noise too small to square
             ratio = float(np.linalg.norm(total) / np.linalg.norm(noise))
         return total + noise, {**state, "signal_to_noise": ratio}, [spend]
+
+    def figures(self, state: State) -> dict[str, float]:
+        return {"signal_to_noise": state["signal_to_noise"]} if "signal_to_noise" in state else {}

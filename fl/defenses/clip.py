@@ -16,6 +16,8 @@ class Clip(Defense):
     """Scales every update to L2 norm at most `norm`: u * min(1, norm / |u|), over all parameters together.
 
     An update that is not finite becomes zero, so the bound holds for whatever a device computed.
+    The table `figures` has `clipped_percent`, the share of updates that were longer.
+
     `relation` says who counts as a neighbour when noise is added later: `replace` (a device's data replaced by
     any other; sensitivity 2 norm) or `add-remove` (a device that takes part or not; sensitivity norm).
     """
@@ -42,4 +44,9 @@ class Clip(Defense):
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(np.isfinite(size), np.minimum(1.0, limit / size), 0.0)
         factor = np.where(size == 0, 1.0, factor)
-        return updates.scaled(factor, Bound(self.norm, "user", self.relation)), state, []
+        clipped = float(np.mean(100.0 * (factor < 1.0))) if len(factor) else 0.0
+        bound = Bound(self.norm, "user", self.relation)
+        return updates.scaled(factor, bound), {**state, "clipped_percent": clipped}, []
+
+    def figures(self, state: State) -> dict[str, float]:
+        return {"clipped_percent": state["clipped_percent"]} if "clipped_percent" in state else {}
