@@ -95,6 +95,9 @@ def observe(how: Leakage, state: State, now: Now, rng: Rng) -> tuple[State, list
         key = f"{ue}.{model}"
         track = _track(state, key)
         _remember(track, now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]], how.max_points)
+        if not now.estimates:  # nobody attacks: the truth is kept, and there is nothing to compare with it
+            state[key] = track
+            continue
         common = _references(how, track, now, int(ue), int(ue) * 4096 + int(model), rng)
         track["guess"] = common["band"]
         attacks = dict(track["attacks"])

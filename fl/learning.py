@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,9 +22,23 @@ from fl.defenses.base import Defense
 from fl.leakage import Leakage
 from fl.learners import LEARNERS
 from fl.learners.base import Learner
+from fl.membership.audit import Membership
 from fl.query import QUERIES, Off, Query
 from fl.threat import Threat
 from netsim.part import Named, Part
+
+
+class StopAt(Part):
+    """A budget: the round that would take any UE beyond it is not played, and learning ends.
+
+    All noise that hides one unit under one relation counts together, over all rounds, exactly where everybody takes
+    part (see `fl.privacy.filter`), by RDP where users are sampled.
+    """
+
+    epsilon: float = Field(gt=0, le=1e9)
+    """what no UE may exceed"""
+    delta: float | None = Field(default=None, gt=0, lt=1)
+    """at this delta; none: the smallest that a mechanism states"""
 
 
 class Learning(Part):
@@ -38,6 +52,10 @@ class Learning(Part):
     """what a round learns from"""
     participation: float = Field(default=1.0, gt=0, le=1)
     """share of the UEs with data that the server asks in a round, drawn anew each time (C of FedAvg), at least one"""
+    sampling: Literal["fixed", "poisson"] = "fixed"
+    """how it draws them: fixed, exactly that share; poisson, a coin for each UE, which central noise can count on"""
+    stop_at: StopAt | None = None
+    """a privacy budget that ends learning"""
     query: Annotated[Query, QUERIES] = Off()
     """every UE's own policy about requests"""
     learner: Annotated[Learner, LEARNERS]
@@ -52,6 +70,8 @@ class Learning(Part):
     """who attacks and what they see"""
     attacks: tuple[Annotated[Attack, ATTACKS], ...] = ()
     """what they try"""
+    membership: Membership | None = None
+    """whether records that were learnt from can be told from others"""
     leakage: Leakage = Leakage()
     """how leakage is measured"""
 
@@ -67,9 +87,18 @@ class Learning(Part):
             offered |= step.offers
         if self.curation:  # which records are learnt from hangs on all of them: no bound on one of them survives
             offered.discard("bound")
+        central = None
         for i, defense in enumerate(self.defenses):
+            if central is not None and not defense.contracts:
+                raise ValueError(
+                    f"defenses[{i}]: {defense.kind_name()} may move updates further apart after {central} has taken "
+                    f"their bound; put it before {central}"
+                )
+            central = defense.kind_name() if "central noise" in defense.offers else central
             _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers)
             offered = (offered if defense.keeps_bound else offered - {"bound"}) | defense.offers
+        if self.stop_at is not None and "spend" not in offered:
+            raise ValueError("stop_at: nothing here spends a budget; put a defense that draws noise, or leave it out")
         share = getattr(self.aggregation, "participation", self.participation)
         if share != self.participation:
             raise ValueError(
@@ -77,6 +106,15 @@ class Learning(Part):
                 f"{self.participation:g} of the UEs; give both the same"
             )
         _meets("aggregation", self.aggregation, offered | {self.threat.sees})
+        if self.membership is not None:
+            _unique("membership.attacks", self.membership.attacks)
+            for i, inference in enumerate(self.membership.attacks):
+                _meets(f"membership.attacks[{i}]", inference, offered)
+            if self.threat.sees != "model" and not self.threat.knows_weights:
+                raise ValueError(
+                    "membership: the model of a device is what it started from plus its update; let the threat know "
+                    "weights, or see the model"
+                )
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers)
         return self

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.geometry import Area
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 
 
 def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
@@ -24,20 +24,14 @@ def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
     return np.sort((points_m @ normal).T, axis=1)
 
 
-def _merged_quantiles(n: int, m: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """Intervals of u on which both quantile functions are constant: index in a, index in b, length."""
-    # in units of 1 / (n m), so that breakpoints are exact integers
-    edges = np.union1d(np.arange(n + 1) * m, np.arange(m + 1) * n)
-    left = edges[:-1]
-    return left // m, left // n, np.diff(edges) / (n * m)
-
-
 def sliced_w1(a: FloatArray, b: FloatArray) -> FloatArray:
     """SW1 in metres of sorted projections a (directions, n) and b (..., directions, m): shape (...)."""
+    from fl.gaps import mean_gaps
+
     if a.shape[-1] == 0 or b.shape[-1] == 0:
         return np.full(b.shape[:-2], np.nan)
-    i, j, length = _merged_quantiles(a.shape[-1], b.shape[-1])
-    return np.asarray((np.abs(a[:, i] - b[..., j]) @ length).mean(axis=-1))
+    sets = np.ascontiguousarray(b).reshape(-1, *b.shape[-2:])
+    return np.asarray(mean_gaps(np.ascontiguousarray(a), sets)).reshape(b.shape[:-2])
 
 
 _MOST_EXACT = 1000  # points of a set in a transport problem; its cost grows with the product

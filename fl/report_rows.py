@@ -35,6 +35,7 @@ def write(
     phases: list[Phase],
     spends: list[AnySpend],
     leaks: list[dict[str, Any]],
+    audited: list[dict[str, Any]],
     facts: Facts,
     *,
     refused: int,
@@ -61,6 +62,7 @@ def write(
     if phases:
         recorder.write("links", _links(when, world, phases[-1]))
     recorder.write("leakage", _columns("leakage", [{**when, **row} for row in leaks]))
+    recorder.write("membership", _columns("membership", [{**when, **row} for row in audited]))
     recorder.write("handovers", _handovers(world))
     recorder.write("spends", _spends(when, carry, spends))
     figures["leakage"] = {
@@ -289,22 +291,32 @@ def _handovers(world: World) -> dict[str, Any]:
 
 def _spends(when: dict[str, Any], carry: Carry, spends: list[AnySpend]) -> dict[str, Any]:
     """One row a noise draw and UE, with what the UE has spent on that mechanism so far."""
-    so_far = {(s.mechanism, s.unit, s.relation, s.delta): s.epsilon for s in ledger.statements(carry.ledger)}
+    so_far = {(s.mechanism, s.unit, s.relation, s.delta): s for s in ledger.statements(carry.ledger)}
     rows = []
     for s in spends:
         account = ledger.account(s)
-        epsilon = so_far[account]
+        said = so_far[account]
         _, unit, relation, delta = account
         for i, ue in enumerate(s.ue):
             row = {**when, "mechanism": s.mechanism, "ue": ue, "model": s.model[i], **_drawn(s, i)}
-            rows.append({**row, "unit": unit, "relation": relation, "delta": delta, "epsilon": epsilon[ue]})
+            row |= {"unit": unit, "relation": relation, "delta": delta}
+            rows.append({**row, "epsilon": said.epsilon[ue], "epsilon_with_channel": said.with_channel[ue]})
     return _columns("spends", rows)
 
 
 def _drawn(spend: AnySpend, i: int) -> dict[str, Any]:
     """What was drawn, in the words of its mechanism."""
-    columns = dict.fromkeys(("std", "sensitivity", "noise_multiplier", "epsilon_per_m"), float("nan"))
+    unsaid = ("std", "sensitivity", "noise_multiplier", "sampling_rate", "channel_std", "epsilon_per_m")
+    columns = dict.fromkeys(unsaid, float("nan"))
     if isinstance(spend, MetricSpend):
         return {**columns, "points": spend.points[i], "epsilon_per_m": spend.epsilon_per_m[i]}
     std, sensitivity = spend.std[i], spend.sensitivity[i]
-    return {**columns, "points": 0, "std": std, "sensitivity": sensitivity, "noise_multiplier": std / sensitivity}
+    return {
+        **columns,
+        "points": 0,
+        "std": std,
+        "sensitivity": sensitivity,
+        "noise_multiplier": std / sensitivity,
+        "sampling_rate": spend.sampling_rate,
+        "channel_std": 0.0 if spend.channel_std is None else spend.channel_std[i],
+    }

@@ -10,8 +10,10 @@ import numpy as np
 import simpy
 
 from fl import leakage, report_rows
+from fl.attacks.base import View
 from fl.data.base import Taken
 from fl.learning import Learning
+from fl.membership.audit import audit, due
 from fl.privacy import ledger
 from fl.reference import Reference
 from fl.transmit import overheard, send
@@ -55,7 +57,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Carry:
-    """Everything that goes from one round to the next, as values."""
+    """Everything that goes from one round to the next, as values; stopped: the next one would exceed the budget."""
 
     round: int
     played: int
@@ -65,6 +67,7 @@ class Carry:
     parts: dict[str, State]
     ledger: State
     leakage: State
+    stopped: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Phase:
     self_tests: dict[str, float | None]
     overheard: Overheard | None
     non_finite: int
+    view: View
 
 
 def begin(setup: Setup, n_ue: int) -> Carry:
@@ -117,7 +121,7 @@ def rounds(
 ) -> Generator[simpy.Event, None, None]:
     """Process: a round at every deadline. `after` gets the new carry, and the figures of the round (if any)."""
     every_s, most = setup.learning.every_s, setup.learning.rounds or np.inf
-    while world.env.now < world.duration_s and carry.played < most:
+    while world.env.now < world.duration_s and carry.played < most and not carry.stopped:
         deadline = min((carry.round + 1) * every_s, world.duration_s)
         yield world.env.timeout(deadline - world.env.now)
         carry, figures = play(world, setup, carry)
@@ -125,10 +129,14 @@ def rounds(
 
 
 def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any]]:
-    """One round: steps a to m. A round in which nobody measured leaves no row and only counts."""
+    """One round: steps a to m. A round in which nobody measured leaves no row and only counts.
+
+    A round that would exceed the budget leaves nothing: what it learnt is forgotten before anybody sees it.
+    """
     learning, number = setup.learning, carry.round + 1
     parts = dict(carry.parts)
-    facts = Facts(number, float(world.env.now), setup.public, weight=learning.aggregation.weight)
+    coin = learning.participation if learning.sampling == "poisson" else 1.0
+    facts = Facts(number, float(world.env.now), setup.public, weight=learning.aggregation.weight, sampling_rate=coin)
 
     def rng(purpose: str) -> Any:
         return setup.streams.at(purpose, number)
@@ -138,7 +146,7 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
     if len(taken.measured.ue) == 0:
         return replace(carry, round=number, parts=parts), {}
     # b  ask: the server some of those that have data, and every UE its own policy
-    asked = _asked(taken.train.nonempty(), learning.participation, rng("participation"))
+    asked = _asked(taken.train.nonempty(), learning, rng("participation"))
     accepted, parts["query"] = learning.query.accept(asked.ue, facts, parts["query"])
     local = asked.keep(accepted[asked.row_of_sample]).nonempty()
     # c  curate: what devices do to their data before they learn from them
@@ -156,6 +164,8 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
         spends += phase.spends
     # k  pay: all spends of the round, whether or not packets arrived
     book = ledger.book(carry.ledger, spends)
+    if learning.stop_at is not None and ledger.exceeds(book, learning.stop_at.epsilon, learning.stop_at.delta):
+        return replace(carry, round=number, stopped=True), {}
     # m  record: truth meets estimates only here
     held_out = carry.held_out.plus(taken.held_out)
     now = leakage.Now(
@@ -163,10 +173,14 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
         _merge(learning, phases), world.area, world.places,
     )  # fmt: skip
     leaks, rows = leakage.observe(learning.leakage, carry.leakage, now, setup.streams.at("leakage"))
+    audited: list[dict[str, Any]] = []
+    if learning.membership is not None and due(learning.membership, carry.played + 1):
+        others = taken.held_out if len(taken.held_out) else held_out
+        audited = audit(learning.membership, phases[-1].view, local, others, rng("membership"))
     reference = Reference.add(carry.reference, taken.train if taken.fresh is None else taken.fresh)
     new = Carry(number, carry.played + 1, model, held_out, reference, parts, book, leaks)
     figures = report_rows.write(
-        setup.recorder, world, setup.learning, new, taken, local, curated, phases, spends, rows, facts,
+        setup.recorder, world, setup.learning, new, taken, local, curated, phases, spends, rows, audited, facts,
         refused=int((~accepted).sum()), before=carry.model,
     )  # fmt: skip
     return new, figures
@@ -240,17 +254,20 @@ def _phase(
         if learning.threat.can_train:
             self_tests[attack.label] = attack.self_test(view, facts, drawn(key))
     return after, Phase(
-        name, made, received, channel, spends, estimates, self_tests, spied, int(bad.sum())
+        name, made, received, channel, spends, estimates, self_tests, spied, int(bad.sum()), view
     )  # fmt: skip
 
 
-def _asked(ready: Local, share: float, rng: Any) -> Local:
-    """The rows of a random share of the UEs, at least one."""
-    ue = np.unique(ready.ue)
+def _asked(ready: Local, learning: Learning, rng: Any) -> Local:
+    """The rows of a random share of the UEs: at least one, or whoever's coin says so."""
+    ue, share = np.unique(ready.ue), learning.participation
     if share == 1.0 or len(ue) == 0:
         return ready
     lot = rng.uniform("lot", ue)
-    chosen = ue[np.argsort(lot, kind="stable")[: max(1, round(share * len(ue)))]]
+    if learning.sampling == "poisson":
+        chosen = ue[lot < share]
+    else:
+        chosen = ue[np.argsort(lot, kind="stable")[: max(1, round(share * len(ue)))]]
     return ready.keep(np.isin(ready.ue, chosen)[ready.row_of_sample]).nonempty()
 
 

@@ -150,19 +150,33 @@ def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
     return out
 
 
-@torch.no_grad()
 def mean_squared_gradient(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> float:
     """Mean over samples of |dF/dw|^2."""
-    total = 0.0
+    return float(_slopes(net, parameters, model_of, z)[1].sum()) / max(len(z), 1)
+
+
+def sample_gradient_norms(
+    net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray
+) -> FloatArray:
+    """L2 norm (N,) of the gradient of each sample's squared error, 2 |F - y| |dF/dw|."""
+    out, squared = _slopes(net, parameters, model_of, z)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(2 * np.abs(out - y) * np.sqrt(squared))
+
+
+@torch.no_grad()
+def _slopes(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """F (N,) and |dF/dw|^2 (N,) of inputs z (N, p), sample i by network model_of[i]."""
+    value, squared = np.empty(len(z)), np.empty(len(z))
     for m in np.unique(model_of):
         mine = np.flatnonzero(model_of == m)
         w = torch.from_numpy(parameters[m : m + 1])
         for i in range(0, len(mine), _SAMPLES):
-            inputs = torch.from_numpy(z[mine[i : i + _SAMPLES]])[None]
-            out, activations, slopes = net.forward(w, inputs)
+            block = mine[i : i + _SAMPLES]
+            out, activations, slopes = net.forward(w, torch.from_numpy(z[block])[None])
             deltas = net.deltas(w, slopes, torch.ones_like(out))
-            total += float(net.squared_norm(activations, deltas).sum())
-    return total / max(len(z), 1)
+            value[block], squared[block] = out[0].numpy(), net.squared_norm(activations, deltas)[0].numpy()
+    return value, squared
 
 
 @torch.no_grad()

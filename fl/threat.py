@@ -45,6 +45,11 @@ class Threat(Part):
         return frozenset({self.sees, *(words[k] for k in self.knows)})
 
     @property
+    def knows_weights(self) -> bool:
+        """Whether it knows the models that rounds start from."""
+        return "weights" in self.knows
+
+    @property
     def can_train(self) -> bool:
         """Whether it knows enough to make an update of its own."""
         return set(self.knows) == {"weights", "training"}

@@ -242,6 +242,7 @@ class Facts:
     """Where a round stands; read-only. `channel` is None before the uplink is planned.
 
     weight is what every decoded row counts in the merge, where the aggregation fixes it beforehand; else None.
+    sampling_rate is the probability with which the server asks each UE, by a coin for each; 1 where it does otherwise.
     """
 
     round: int
@@ -249,6 +250,7 @@ class Facts:
     public: Public
     channel: Channel | None = None
     weight: float | None = None
+    sampling_rate: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,9 @@ class Spend:
 
     ue (n,) whose data it hides (-1: all of them, at the server), model (n,), std (n,) per coordinate,
     sensitivity (n,) of what the noise was added to. mu = sensitivity / std is the exact Gaussian-DP parameter.
+    sampling_rate is the probability with which each user took part by a secret coin of its own: 1 for whoever took part
+    because of where it was, what it measured, or what its channel allowed. channel_std (n,) is the noise that the radio
+    adds to the same numbers, which the ledger states beside the drawn noise and never adds to it; None: it adds none.
     """
 
     mechanism: str
@@ -267,6 +272,8 @@ class Spend:
     unit: str
     relation: str
     delta: float
+    sampling_rate: float = 1.0
+    channel_std: FloatArray | None = None
 
 
 @dataclass(frozen=True)

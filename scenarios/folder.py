@@ -28,6 +28,8 @@ TEXT_COLUMNS = {
     "unit",
     "step",
     "relation",
+    "accountant",
+    "sees",
 }
 MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"
 LOCK = ".writing"

@@ -50,18 +50,28 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
             f"eavesdropper: decoded {_text(get('overheard.decoded_percent'))} % of updates, SINR "
             f"{_text(get('overheard.sinr_db.median'))} dB (median)"
         )
-    for key in summary:
-        if key.startswith("privacy.") and key.endswith(".epsilon_per_m_max"):
-            lines.append(
-                f"privacy: {key.split('.')[1]} spent epsilon {_text(get(key))} per metre (all locations of a UE summed)"
-            )
-        if key.startswith("privacy.") and key.endswith(".epsilon_max"):
-            name = key.split(".")[1]
-            lines.append(
-                f"privacy: {name} spent epsilon {_epsilon(get(key))} at delta {get(f'privacy.{name}.delta'):g} "
-                "(largest of any UE, all rounds composed)"
-            )
-    return lines
+    if get("rounds.stopped_by_budget"):
+        lines.append("stopped: the next round would have exceeded the privacy budget (learning.stop_at)")
+    return lines + [line for key in summary if (line := _account(summary, key))]
+
+
+def _account(summary: Mapping[str, Any], key: str) -> str:
+    """What a key says of membership or of privacy spent; empty for another."""
+    get, name = summary.get, key.split(".")[1] if "." in key else ""
+    if key == f"membership.{name}.auc":
+        low, high, rate = (get(f"membership.{name}.{what}") for what in ("auc_low", "auc_high", "tpr_percent"))
+        return (
+            f"membership: {name} AUC {_text(get(key))} [{_text(low)}, {_text(high)}], finds {_text(rate)} % of the "
+            "members at 1 % false positives (last audit)"
+        )
+    if key == f"privacy.{name}.epsilon_per_m_max":
+        return f"privacy: {name} spent epsilon {_text(get(key))} per metre (all locations of a UE summed)"
+    if key == f"privacy.{name}.epsilon_max":
+        return (
+            f"privacy: {name} spent epsilon {_epsilon(get(key))} at delta {get(f'privacy.{name}.delta'):g} (largest of "
+            "any UE, all rounds composed)"
+        )
+    return ""
 
 
 def attacks(summary: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from netsim.clock import Clock
 from scenarios.draw import figure_text
+from scenarios.epsilon import MEANINGFUL
 from scenarios.figures import run_panels
 from scenarios.keys import blocks, split_key, value_text
 from scenarios.page import card, facts, headings, page, paragraphs, section, table
@@ -58,8 +59,37 @@ def _findings(run: Run) -> list[str]:
     for key, value in run.summary.items():
         kind, name, what, _ = split_key(key)
         if kind == "privacy" and what == "epsilon_max":
-            said.append(f"{name} spent epsilon {value_text(value)} (largest of any UE, all rounds composed).")
+            said.append(_privacy_words(run, name))
+        elif kind == "membership" and what == "auc":
+            low, high = (value_text(run.summary.get(f"membership.{name}.auc_{end}")) for end in ("low", "high"))
+            said.append(f"{name} tells records that were learnt from by an AUC of {value_text(value)} [{low}, {high}].")
+    if run.summary.get("rounds.stopped_by_budget"):
+        said.append("Learning ended because the next round would have exceeded its privacy budget.")
     return said or ["No attack was made."]
+
+
+def _privacy_words(run: Run, name: str) -> str:
+    """What the worst UE of an account has spent, on what it stands, and what it does not cover."""
+    account = run.tables["privacy"]
+    mine = np.array([m == name for m in account["mechanism"]], dtype=bool) & ~np.isnan(account["ue"])
+    rows = {k: v[mine] for k, v in account.items()}
+    if not mine.any():
+        return f"{name} drew noise, but what it spent is missing."
+    worst = int(np.argmax(np.nan_to_num(rows["epsilon"], nan=np.inf)))
+    row = {k: v[worst] for k, v in rows.items()}
+    whom = "every UE" if row["ue"] < 0 else "the UE that spent most"
+    figures = ", ".join(f"{word} {figure_text(row[word.lower()])}" for word in ("naive", "zCDP", "RDP"))
+    text = (
+        f"{name} spent epsilon {figure_text(row['epsilon'])} at delta {row['delta']:g} of {whom} (one {row['unit']}, "
+        f"{row['relation']}; {row['accountant']} over {int(row['draws'])} draws; {figures})"
+    )
+    if np.isfinite(row["with_channel"]):
+        text += f", {figure_text(row['with_channel'])} if the channel's noise is believed"
+    if row["epsilon"] > MEANINGFUL:
+        text += f"; above {MEANINGFUL:.0f} it is no meaningful guarantee"
+    if row["ue"] < 0:
+        text += "; it covers what is published, not what the server receives"
+    return text + "."
 
 
 def _error_words(run: Run, name: str) -> str:
@@ -197,7 +227,12 @@ def _span(seconds: Any) -> str:
 def _summary_tables(run: Run) -> list[str]:
     """Every key with what it says: those of the run, then a column for each attack, then each mechanism."""
     split, found = blocks(list(run.summary)), []
-    for kind, title in (("", "Summary"), ("attack", "Summary of each attack"), ("privacy", "Privacy spent")):
+    for kind, title in (
+        ("", "Summary"),
+        ("attack", "Summary of each attack"),
+        ("privacy", "Privacy spent"),
+        ("membership", "Summary of each attack on membership"),
+    ):
         names = [name for k, name in split if k == kind]
         names.sort(key=lambda name: run.attacks.index(name) if name in run.attacks else len(run.attacks))
         rows: dict[str, tuple[str, dict[str, str]]] = {}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fl import leakage, report_rows
+from fl.privacy.final import final_account
 from fl.round import Carry, Setup, begin, rounds
 from fl.tables import TABLES
 from fl.types import Antennas, DatasetStatistics, HeldOut, Model, Public
@@ -27,7 +28,7 @@ from netsim.record import Recorder, write_json, write_text
 from netsim.rng import Streams
 from netsim.units import IntArray
 from netsim.world import World, build_world
-from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepare, read_json
+from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepare, read_json, read_table
 from scenarios.resolved import study_yaml
 from scenarios.study import SCHEMA_VERSION, Study
 from scenarios.summary import summarise
@@ -96,10 +97,11 @@ def _run(study: Study, world: World, setup: Setup, watch: Watch | None, command:
     _whole_run(setup, keeper.carry or carry)
     _points(folder, keeper.carry or carry)
     write_map(folder, world)
+    stopped = (keeper.carry or carry).stopped
     timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
     write_json(
         folder / MANIFEST,
-        {**manifest, "finished": True, "empty_rounds": keeper.empty, "timing": timing},
+        {**manifest, "finished": True, "empty_rounds": keeper.empty, "stopped_by_budget": stopped, "timing": timing},
     )
     write_json(folder / SUMMARY, summarise(folder, study))
     (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -134,11 +136,11 @@ class _Keeper:
 
     def after(self, carry: Carry, figures: dict[str, Any]) -> None:
         self.carry = carry
-        self.empty += not figures
+        self.empty += not figures and not carry.stopped
         self.tree = self._snapshot(carry)
         if self.watch is not None:
             now = float(self.world.env.now)
-            last = carry.round >= self.rounds or carry.played == self.most
+            last = carry.round >= self.rounds or carry.played == self.most or carry.stopped
             self.watch(Progress(carry.round, self.rounds, now, self.world.clock.text(now), figures, last))
         if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
             self.save()
@@ -295,6 +297,9 @@ def _whole_run(setup: Setup, carry: Carry) -> None:
     """Tables of what is calculated once, at the end: exact transport of every track, and how alike the UEs are."""
     scores = report_rows.utility(setup.learning, carry, carry.held_out)
     setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
+    spends = read_table(setup.recorder.folder, "spends")
+    for row in final_account(spends):
+        setup.recorder.row("privacy", **row)
     for (ue, model, attack), found in leakage.exact(carry.leakage).items():
         setup.recorder.row("transport", ue=ue, model=model, attack=attack, **found)
     for ue, other, sw1_m in leakage.pairs(carry.leakage, setup.learning.leakage.directions):

@@ -18,6 +18,7 @@ KEYS: dict[str, str] = {
     "ues.count": "UEs in the world",
     "rounds.played": "rounds in which somebody measured",
     "rounds.empty": "rounds in which nobody did",
+    "rounds.stopped_by_budget": "whether learning ended because the next round would have exceeded learning.stop_at",
     "samples.count": "measurements of all played rounds",
     "samples.selected": "samples learnt from",
     "updates.sent": "updates that devices sent",
@@ -79,11 +80,21 @@ KEYS: dict[str, str] = {
     "attack.NAME.home_named_100m_probability": "share of UEs for which it is ever reached",
     "attack.NAME.iterations_mean": "iterations an estimate",
     "attack.NAME.evaluations_mean": "gradient evaluations an estimate",
+    "membership.NAME.auc": "area under the ROC curve of the last audit: members against held-out records",
+    "membership.NAME.auc_low": "lower end of its 95 % interval",
+    "membership.NAME.auc_high": "upper end",
+    "membership.NAME.auc_largest": "the largest of all audits",
+    "membership.NAME.tpr_percent": "members found at 1 % false positives, last audit",
     "figure.NAME.last": "figure PART.NAME of the table figures (whose, and what), in the last round that has it",
     "figure.NAME.last20_mean": "its mean over the last 20 of them",
     "figure.NAME.last20_std": "its standard deviation over the last 20",
-    "privacy.NAME.epsilon_max": "largest epsilon that a UE has spent on this mechanism, all rounds composed",
+    "privacy.NAME.epsilon_max": "largest epsilon that a UE has spent on this mechanism, all rounds composed; NAME all: "
+    "on all mechanisms of one unit and relation",
     "privacy.NAME.delta": "delta of it",
+    "privacy.NAME.naive_max": "the same added up round by round",
+    "privacy.NAME.zcdp_max": "the same by zCDP",
+    "privacy.NAME.rdp_max": "the same by RDP",
+    "privacy.NAME.with_channel_max": "the same if the channel's noise counted; null without any",
     "privacy.NAME.epsilon_per_m_max": "largest epsilon per metre of a UE's moved locations, all rounds summed",
 }
 """key -> what it says; NAME stands for an attack or a mechanism."""
@@ -101,6 +112,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
         "ues.count": len(read_table(folder, "ues")["ue"]),
         "rounds.played": len(rounds["round"]),
         "rounds.empty": manifest["empty_rounds"],
+        "rounds.stopped_by_budget": manifest["stopped_by_budget"],
         "samples.count": int(rounds["samples"].sum()),
         "samples.selected": int(rounds["selected"].sum()),
         "updates.sent": len(all_updates["ue"]),
@@ -130,7 +142,12 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
         for key, gated in (("centroid_error_m.median", "centroid_error_m"), ("emd_sqrt_m", "emd_sqrt_m")):
             values[f"gated_{gated}"] = float("nan") if found["utility.useful"] is False else values[key]
         found |= {f"attack.{attack.label}.{k}": v for k, v in values.items()}
-    return found | _privacy(read_table(folder, "spends"))
+    return (
+        found
+        | _membership(read_table(folder, "membership"))
+        | _privacy(read_table(folder, "privacy"))
+        | _moved(read_table(folder, "spends"))
+    )
 
 
 def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray | None:
@@ -295,16 +312,36 @@ def _effort(estimates: Table) -> dict[str, Any]:
     }
 
 
-def _privacy(spends: Table) -> dict[str, Any]:
-    found = {}
-    for name in dict.fromkeys(spends["mechanism"].tolist()):
-        mine = spends["mechanism"] == name
-        if (spends["unit"][mine] == "location").all():
-            found[f"privacy.{name}.epsilon_per_m_max"] = float(np.max(spends["epsilon"][mine]))
-            continue
-        found[f"privacy.{name}.epsilon_max"] = float(np.max(spends["epsilon"][mine]))
-        found[f"privacy.{name}.delta"] = float(spends["delta"][mine][0])
+def _membership(table: Table) -> dict[str, Any]:
+    """The last audit of each attack, and the largest area of all."""
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(table["attack"].tolist()):
+        mine = {k: v[table["attack"] == name] for k, v in table.items()}
+        said = {key: float(mine[key][-1]) for key in ("auc", "auc_low", "auc_high", "tpr_percent")}
+        said["auc_largest"] = _quantile(mine["auc"][np.isfinite(mine["auc"])], 1.0)
+        found |= {f"membership.{name}.{key}": value for key, value in said.items()}
     return found
+
+
+def _privacy(account: Table) -> dict[str, Any]:
+    """The worst UE of each account; of one name the one that spent most."""
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(account["mechanism"].tolist()):
+        mine = {k: v[account["mechanism"] == name] for k, v in account.items()}
+        worst = int(np.argmax(mine["epsilon"]))
+        accountants = ("epsilon", "naive", "zcdp", "rdp", "with_channel")
+        said = {f"{key}_max": _quantile(mine[key][~np.isnan(mine[key])], 1.0) for key in accountants}
+        said["delta"] = float(mine["delta"][worst])
+        found |= {f"privacy.{name}.{key}": value for key, value in said.items()}
+    return found
+
+
+def _moved(spends: Table) -> dict[str, Any]:
+    """Largest epsilon per metre of each mechanism that moved locations."""
+    moved = spends["unit"] == "location"
+    names = dict.fromkeys(spends["mechanism"][moved].tolist())
+    worst = {n: np.max(spends["epsilon"][moved & (spends["mechanism"] == n)]) for n in names}
+    return {f"privacy.{name}.epsilon_per_m_max": float(value) for name, value in worst.items()}
 
 
 def _quantile(values: np.ndarray, q: float) -> float:

@@ -34,6 +34,8 @@ class Segments(Data):
     """rounds that the campaign lasts"""
     cell: str = Field(default=STRONGEST, min_length=1)
     """name of the one cell to learn, or a word: strongest (one model), all (a model for each), or busiest"""
+    thin: int = Field(default=1, ge=1, le=1_000_000)
+    """of a UE's samples of a model, in order of time, only every thin-th is kept"""
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
     """share of every UE's samples kept from training to score it"""
 
@@ -67,6 +69,8 @@ class Segments(Data):
         if self.cell == STRONGEST:
             best = _strongest(later)
             later |= {k: later[k][best] for k in _COLUMNS}
+        kept = _place(later["row"]) % self.thin == 0
+        later |= {k: later[k][kept] for k in _COLUMNS}
         later["out"] = _drawn(later["row"], self.hold_out, rng)
         whole = _rows(later)
         return Taken(whole, whole.keep(~later["out"]), _held(whole, later["out"])), later
@@ -96,12 +100,17 @@ def _strongest(every: State) -> IntArray:
 
 def _drawn(row: IntArray, share: float, rng: Rng) -> BoolArray:
     """A random round(share n) of the n samples of each row; `row` (N,) is sorted."""
-    _, first, count = np.unique(row, return_index=True, return_counts=True)
-    place = np.arange(len(row)) - np.repeat(first, count)
+    count, place = np.unique(row, return_counts=True)[1], _place(row)
     lot = rng.uniform("hold out", row, item=place)
     rank = np.empty(len(row), dtype=np.int64)
     rank[np.lexsort((lot, row))] = place
     return np.asarray(rank < np.repeat(np.rint(share * count), count))
+
+
+def _place(row: IntArray) -> IntArray:
+    """The number of each sample in its row, from 0; `row` (N,) is sorted."""
+    _, first, count = np.unique(row, return_index=True, return_counts=True)
+    return np.asarray(np.arange(len(row)) - np.repeat(first, count))
 
 
 def _rows(every: State) -> Local:

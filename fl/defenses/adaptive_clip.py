@@ -28,7 +28,7 @@ class AdaptiveClip(Defense):
     the number of UEs that were decoded, which everybody then knows: `relation: add-remove` is refused there.
     The noisy share is a query of its own, booked under this part's name and at sensitivity 1/2 (add-remove) or 1
     (replace); C itself is computed from it and costs nothing more. Noise on the updates is booked by the part that
-    draws it, with the C of its round; both are paid, and neither account has the sum.
+    draws it, with the C of its round; both are paid, and the ledger's `all` has the sum.
     """
 
     kind: Literal["adaptive-clip"] = "adaptive-clip"
@@ -49,7 +49,8 @@ class AdaptiveClip(Defense):
         "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "adaptive-clip"}
-    offers: ClassVar[frozenset[str]] = frozenset({"bound"})
+    offers: ClassVar[frozenset[str]] = frozenset({"bound", "spend"})
+    contracts: ClassVar[bool] = True
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]

@@ -23,6 +23,9 @@ class Defense(Named):
     keeps_bound: ClassVar[bool] = False
     """whether row norms that were bounded before stay within the same bound"""
 
+    contracts: ClassVar[bool] = False
+    """whether it never moves two updates further apart: cutting down to a norm does not, independent noise does not"""
+
     def start(self, n_ue: int) -> State:
         """The first state."""
         return {}

@@ -26,8 +26,9 @@ class CentralGaussian(Defense):
     as it is on the sum: z c, or z c q K for `average`, which is the far stronger noise. Epsilon depends on z, q and the
     rounds, never on c. Every model gets noise in every round, also one that nobody sent to.
 
-    Whatever stands between it and the server must not enlarge a row. Its memory keeps `signal_to_noise`: norm of the
-    merged update over norm of the noise drawn, in the last round; the table `figures` has it.
+    A step after it that may move two updates further apart is refused. Where the server asks UEs by a coin for each
+    (`sampling: poisson`), and with add-remove, the ledger counts on that secret. The table `figures` has
+    `signal_to_noise`: norm of the merged update over norm of the noise drawn.
     """
 
     kind: Literal["central-gaussian"] = "central-gaussian"
@@ -44,6 +45,8 @@ class CentralGaussian(Defense):
     )
     example: ClassVar[dict[str, Any]] = {"kind": "central-gaussian", "noise_multiplier": 1.0}
     keeps_bound: ClassVar[bool] = True
+    contracts: ClassVar[bool] = True
+    offers: ClassVar[frozenset[str]] = frozenset({"spend", "central noise"})
     needs: ClassVar[dict[str, str]] = {
         "bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it",
         "fixed weight": "if weights hang on who came, one UE moves those of all others; take aggregation uniform",
@@ -56,7 +59,7 @@ class CentralGaussian(Defense):
         if bound is None:
             raise ValueError("central-gaussian: the update has no bound")
         kept = {"norm": bound.norm, "unit": bound.unit, "relation": bound.relation}
-        return updates, {**state, "bound": kept}, []
+        return updates, {**state, "bound": kept, "channel_var": _channel_variance(updates, facts)}, []
 
     def finish(
         self, total: FloatArray, n_expected: int, facts: Facts, state: State, rng: Rng
@@ -76,6 +79,8 @@ class CentralGaussian(Defense):
             unit=bound.unit,
             relation=bound.relation,
             delta=self.delta,
+            sampling_rate=facts.sampling_rate,
+            channel_std=np.sqrt(state["channel_var"]),
         )
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # noise too small to square
             ratio = float(np.linalg.norm(total) / np.linalg.norm(noise))
@@ -83,3 +88,13 @@ class CentralGaussian(Defense):
 
     def figures(self, state: State) -> dict[str, float]:
         return {"signal_to_noise": state["signal_to_noise"]} if "signal_to_noise" in state else {}
+
+
+def _channel_variance(updates: Updates, facts: Facts) -> FloatArray:
+    """Variance (n_model,) that the radio adds to each number of the sum of the decoded updates."""
+    n = facts.public.n_model
+    if facts.channel is None:
+        return np.zeros(n)
+    heard = facts.channel.decoded
+    noise_var = facts.channel.noise_std[heard] ** 2
+    return np.bincount(updates.model[heard], weights=noise_var, minlength=n).astype(np.float64)

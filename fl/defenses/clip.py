@@ -31,6 +31,7 @@ class Clip(Defense):
     reference: ClassVar[str] = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018"
     example: ClassVar[dict[str, Any]] = {"kind": "clip", "norm": 1.0}
     offers: ClassVar[frozenset[str]] = frozenset({"bound"})
+    contracts: ClassVar[bool] = True
 
     def promise(self, state: State) -> float | None:
         return self.norm

@@ -25,8 +25,8 @@ class Gaussian(Defense):
     where m is the smallest that suffices (`analytic`) or sqrt(2 ln(1.25 / delta)) / epsilon (`classic`), proven for
     epsilon below 1 only: set for delta 1e-5, its true delta is 2.3e-5 at epsilon 10 and 1.5e-3 at 20. `epsilon` is for
     one update, of one model in one round. The ledger composes all of them from std and sensitivity (Gaussian DP with
-    mu = sensitivity / std), so it states the true cost, that of `classic` too. The guarantee is local: it holds against
-    the server too.
+    mu = sensitivity / std), so it states the true cost, that of `classic` too, and beside it what it would be if the
+    noise of the radio channel counted. The guarantee is local: it holds against the server too.
 
     The study of location leakage (Bakopoulou et al.) uses `classic` beyond 1 with the clip norm as sensitivity, that is
     `relation: add-remove` in `clip`. It speaks of a user's whole update, there or not: replacing one moves it twice as
@@ -49,6 +49,8 @@ class Gaussian(Defense):
         "Balle and Wang 2018, Theorem 8 and Algorithm 1 (analytic); Dwork and Roth 2014, Theorem A.1 (classic)"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "gaussian", "noise_multiplier": 1.0}
+    contracts: ClassVar[bool] = True
+    offers: ClassVar[frozenset[str]] = frozenset({"spend"})
     needs: ClassVar[dict[str, str]] = {
         "bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it"
     }
@@ -96,5 +98,6 @@ class Gaussian(Defense):
             unit=bound.unit,
             relation=bound.relation,
             delta=self.delta,
+            channel_std=None if facts.channel is None else facts.channel.noise_std,
         )
         return updates.plus(std * noise), state, [spend]

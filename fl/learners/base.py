@@ -10,7 +10,7 @@ import numpy as np
 from fl.types import HeldOut, Local, Model, Public, Updates
 from netsim.part import Part
 from netsim.rng import Rng
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 
 class Learner(Part):
@@ -44,6 +44,14 @@ class Learner(Part):
     @abstractmethod
     def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
         """Utility figures, names with units; NaN where nothing was held out."""
+
+    def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Loss (N,) of records x (N, p), y (N,) under models model_of (N,): of learners that offer `record loss`."""
+        raise NotImplementedError
+
+    def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """L2 norm (N,) of each record's gradient in all parameters: of learners that offer `record loss`."""
+        raise NotImplementedError
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
         """Figures that predict trouble in this round; names with units."""

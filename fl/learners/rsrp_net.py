@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from fl.learners.base import FirstLayerLearner
 from fl.types import Bound, HeldOut, Local, Model, Public, Updates
 from netsim.rng import Rng
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fl.mlp import Mlp
@@ -69,8 +69,13 @@ class RsrpNet(FirstLayerLearner):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        """What later parts may count on; `bound` where one record's share of an update is bounded."""
-        words = {"biased first layer", "sample gradient", "positions", "rsrp"}
+        """What later parts may count on.
+
+        `bound` where one record's share of an update is bounded, `sample gradient` where an update is a plain mean of
+        gradients.
+        """
+        words = {"biased first layer", "positions", "rsrp", "record loss"}
+        words |= {"sample gradient"} if self.sample_clip is None else set()
         return frozenset(words | {"bound"} if self._bounds_records else words)
 
     @property
@@ -172,6 +177,19 @@ class RsrpNet(FirstLayerLearner):
             out = c["rsrp_mean_dbm"][model_of] + c["rsrp_std_db"][model_of] * out
         return out
 
+    def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        from fl.sgd import predict
+
+        z, target = self._standardise(model, model_of, x, y)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray((predict(self.net, model.parameters, model_of, z) - np.asarray(target)) ** 2)
+
+    def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        from fl.sgd import sample_gradient_norms
+
+        z, target = self._standardise(model, model_of, x, y)
+        return sample_gradient_norms(self.net, model.parameters, model_of, z, np.asarray(target))
+
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
         """`step_stability` = step_size * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2."""
         from fl.sgd import mean_squared_gradient
@@ -199,9 +217,9 @@ class RsrpNet(FirstLayerLearner):
             if end > first and y is not None:
                 m, n = int(data.model[i]), int(end - first)
                 g = first_layer_deltas(self.net, model.parameters[m], z[first:end], y[first:end])
-                mean = g.mean(axis=0)
                 spread = ((z[first:end] - z[first:end].mean(axis=0)) ** 2).sum()
-                with np.errstate(all="ignore"):
+                with np.errstate(all="ignore"):  # a model that has diverged
+                    mean = g.mean(axis=0)
                     bound = (np.abs(mean) * (((g - mean) ** 2).sum(axis=0) + spread)).sum() / (2 * n * (mean**2).sum())
                 found[i] = bound * float(model.constants["scale_m"][m].max())
         return found

@@ -6,25 +6,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl.privacy import rdp
+from fl.privacy.compose import ADD_REMOVE
+from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
-from fl.types import AnySpend, MetricSpend, State
+from fl.types import AnySpend, MetricSpend, Spend, State
 from netsim.units import FloatArray
+
+LOCATION = "location"
+ALL = "all"
+Account = tuple[str, str, str, float]
+"""mechanism, unit, relation, delta: what is added up by itself."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What a mechanism has cost each UE (n_ue,) up to now: (epsilon, delta) for one unit and relation."""
+    """What a mechanism has cost each UE (n_ue,) up to now: (epsilon, delta) for one unit and relation.
+
+    `with_channel` is the epsilon if the noise of the radio channel counts too: true only against somebody who hears
+    through that channel, and as long as its noise is what the channel law says. The mechanism `all` stands for all of
+    one unit and relation together.
+    """
 
     mechanism: str
     unit: str
     relation: str
     delta: float
     epsilon: FloatArray
-
-
-LOCATION = "location"
-Account = tuple[str, str, str, float]
-"""mechanism, unit, relation, delta: what is never added up with anything else."""
+    with_channel: FloatArray
 
 
 def account(spend: AnySpend) -> Account:
@@ -36,40 +45,110 @@ def account(spend: AnySpend) -> Account:
 
 def empty(n_ue: int) -> State:
     """Nobody has spent anything."""
-    return {"n_ue": n_ue, "total": {}}
+    return {"n_ue": n_ue, "total": {}, "with_channel": {}, "sampled": {}}
 
 
 def book(state: State, spends: list[AnySpend]) -> State:
-    """The ledger after these spends: per account and UE a sum over all rows that it sent.
+    """The ledger after these spends.
 
-    Gaussian draws add (sensitivity / std)^2; moved locations add their epsilon per metre.
+    Per account and UE: `total` adds up (sensitivity / std)^2 of all Gaussian draws, or epsilon per metre of all moved
+    locations; `with_channel` the same with the channel's noise; `sampled` (n_orders,) the Renyi costs of draws that a
+    random part of the users takes part in, which everybody pays alike. Raises ValueError for a sampled draw of some.
     """
-    total = {key: value.copy() for key, value in state["total"].items()}
+    total, channel = _copied(state["total"]), _copied(state["with_channel"])
+    sampled = _copied(state["sampled"])
     for spend in spends:
-        mechanism, unit, relation, delta = account(spend)
-        sums = total.setdefault(f"{mechanism}|{unit}|{relation}|{delta!r}", np.zeros(state["n_ue"]))
-        if isinstance(spend, MetricSpend):
-            cost = spend.points * spend.epsilon_per_m
-        else:
-            with np.errstate(over="ignore"):  # noise too small to protect anything: inf
-                cost = (spend.sensitivity / spend.std) ** 2
+        key = "|".join(map(str, account(spend)))
+        for sums in (total, channel):
+            sums.setdefault(key, np.zeros(state["n_ue"]))
+        if isinstance(spend, Spend) and spend.sampling_rate < 1 and spend.relation == ADD_REMOVE:
+            if np.any(spend.ue >= 0):
+                raise ValueError(f"{spend.mechanism}: only noise that hides everybody can count on sampling")
+            cost = sum(rdp.renyi(float(z), spend.sampling_rate) for z in spend.std / spend.sensitivity)
+            sampled[key] = sampled.get(key, 0.0) + cost
+            continue
         everybody = spend.ue < 0
-        np.add.at(sums, spend.ue[~everybody], cost[~everybody])
-        sums += cost[everybody].sum()
-    return {**state, "total": total}
+        for sums, cost in ((total, _cost(spend, with_channel=False)), (channel, _cost(spend, with_channel=True))):
+            np.add.at(sums[key], spend.ue[~everybody], cost[~everybody])
+            sums[key] += cost[everybody].sum()
+    return {**state, "total": total, "with_channel": channel, "sampled": sampled}
+
+
+def _copied(sums: State) -> State:
+    return {key: value.copy() for key, value in sums.items()}
+
+
+def _cost(spend: AnySpend, with_channel: bool) -> FloatArray:
+    if isinstance(spend, MetricSpend):
+        return np.asarray(spend.points * spend.epsilon_per_m)
+    variance = spend.std**2
+    if with_channel and spend.channel_std is not None:
+        variance = variance + spend.channel_std**2
+    with np.errstate(over="ignore", divide="ignore"):  # noise too small to protect anything: inf
+        return np.asarray(spend.sensitivity**2 / variance)
 
 
 def statements(state: State) -> list[Statement]:
-    """The epsilon of every UE, every round taken part in, no amplification.
+    """The epsilon of every UE and account, and of all accounts of one unit and relation where there are several.
 
-    Exact for Gaussian mechanisms; for moved locations the sum, per metre by which all of them are displaced.
+    Exact for Gaussian draws that everybody takes part in; by RDP where users are sampled; for moved locations the sum,
+    per metre by which all of them are displaced. Together they are stated at the smallest of their deltas.
     """
-    found = []
-    for key, total in state["total"].items():
+    found, groups = [], _groups(state)
+    for key in state["total"]:
         mechanism, unit, relation, delta = key.split("|")
-        epsilon = total
-        if unit != LOCATION:
-            levels, where = np.unique(total, return_inverse=True)  # one root a level, not one a UE
-            epsilon = np.array([epsilon_of(float(delta), float(np.sqrt(v))) for v in levels])[where]
-        found.append(Statement(mechanism, unit, relation, float(delta), epsilon))
+        found.append(_statement(state, mechanism, unit, relation, float(delta), [key]))
+    for (unit, relation), keys in groups.items():
+        if len(keys) > 1 and unit != LOCATION:
+            delta = min(float(key.split("|")[3]) for key in keys)
+            found.append(_statement(state, ALL, unit, relation, delta, keys))
     return found
+
+
+def exceeds(state: State, epsilon: float, delta: float | None) -> bool:
+    """Whether any UE has spent more than epsilon on one unit and relation, all mechanisms together.
+
+    delta: at which; None: the smallest that a mechanism states. Where everybody takes part it is the filter that
+    decides, so that the total also holds for noise that was chosen as one went; sampled rounds go by RDP.
+    """
+    for (unit, _), keys in _groups(state).items():
+        if unit == LOCATION:
+            continue
+        at = min(float(key.split("|")[3]) for key in keys) if delta is None else delta
+        worst = sum(state["total"][key] for key in keys).max(initial=0.0)
+        sampled = [state["sampled"][key] for key in keys if key in state["sampled"]]
+        if sampled:
+            cost = rdp.full(float(worst)) + sum(sampled)
+            over = float(rdp.epsilon_of(cost, at)) > epsilon
+        else:
+            over = not GaussianFilter(epsilon, at).admits(0.0, float(worst))
+        if over:
+            return True
+    return False
+
+
+def _groups(state: State) -> dict[tuple[str, str], list[str]]:
+    """Accounts that may be added up: (unit, relation) -> keys."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for key in state["total"]:
+        _, unit, relation, _ = key.split("|")
+        groups.setdefault((unit, relation), []).append(key)
+    return groups
+
+
+def _statement(state: State, mechanism: str, unit: str, relation: str, delta: float, keys: list[str]) -> Statement:
+    total, channel = (sum(state[which][key] for key in keys) for which in ("total", "with_channel"))
+    if unit == LOCATION:
+        return Statement(mechanism, unit, relation, delta, total, channel)
+    sampled = [state["sampled"][key] for key in keys if key in state["sampled"]]
+    renyi = sum(sampled) if sampled else None
+    return Statement(mechanism, unit, relation, delta, _epsilons(total, delta, renyi), _epsilons(channel, delta, renyi))
+
+
+def _epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatArray:
+    levels, where = np.unique(mu2, return_inverse=True)  # one root a level, not one a UE
+    if renyi is None:
+        found = np.array([epsilon_of(delta, float(np.sqrt(level))) for level in levels])
+    else:
+        found = rdp.epsilon_of(rdp.full(levels) + renyi, delta)
+    return np.asarray(found[where])

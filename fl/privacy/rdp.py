@@ -32,6 +32,7 @@ _TERMS = (64, 1000)  # of the series: enough for most, and where dp-accounting g
 _DIGITS_LEFT = 1e-9  # ln A below this is rounding, where it is a difference from 1
 
 
+@lru_cache(maxsize=64)
 def renyi(z: float, q: float = 1.0) -> FloatArray:
     """The cost of one round at ORDERS (n_orders,), for noise multiplier z >= 0 and sampling rate q in [0, 1]."""
     if q == 0 or math.isinf(z * z):

@@ -1,0 +1,133 @@
+"""The audit of a round: records that the attacker holds meet what it saw, and the truth meets its scores."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from fl.attacks.base import View
+from fl.membership import INFERENCES
+from fl.membership.base import Inference
+from fl.membership.roc import auc, tpr_percent
+from fl.types import HeldOut, Local, Model
+from netsim.part import Part
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+
+class Membership(Part):
+    """Which records of a device the attacker holds, and how it tells those that were learnt from.
+
+    Members are a random share `overlap` of what each device learnt from in the round, non-members as many (where there
+    are as many) of what it measured and held out. Asked is the model that the attacker sees: with `rows` each device's
+    own, weights before plus its update; with `sum` or `model` the common one. Scores count from the median of each
+    device's records, so that a device whose map is poor does not blur the others.
+    """
+
+    attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
+    """how it scores a record"""
+    overlap: float = Field(default=1.0, gt=0, le=1)
+    """share of each device's records that it holds"""
+    every_rounds: int = Field(default=10, ge=1)
+    """played rounds from one audit to the next; the first is always one"""
+    most: int = Field(default=5000, ge=10, le=1_000_000)
+    """records on either side"""
+
+
+def due(membership: Membership | None, played: int) -> bool:
+    """Whether the round that makes so many played is audited."""
+    return membership is not None and (played == 1 or played % membership.every_rounds == 0)
+
+
+def audit(membership: Membership, view: View, local: Local, held_out: HeldOut, rng: Rng) -> list[dict[str, Any]]:
+    """One row an attack: how many records there were, AUC and true-positive rate with intervals."""
+    target = {(u, m): i for i, (u, m) in enumerate(zip(view.ue.tolist(), view.model.tolist(), strict=True))}
+    inside = _pairs(local.ue[local.row_of_sample], local.model[local.row_of_sample], target)
+    outside = _pairs(held_out.ue, held_out.model, target)
+    member, other = _drawn(inside, membership.overlap, membership.most, rng, "members"), np.zeros(0, dtype=np.int64)
+    if len(member):
+        per_target = np.bincount(inside[member], minlength=len(target))
+        other = _matched(outside, per_target, membership.most, rng)
+    before, after, model_of = _models(view)
+    y = np.zeros(len(local.x)) if local.y is None else local.y
+    rows = []
+    for attack in membership.attacks:
+        scores = []
+        for who, x, labels, index in ((inside, local.x, y, member), (outside, held_out.x, held_out.y, other)):
+            asked = model_of[who[index]]
+            scores.append(attack.score(view.learner, before, after, asked, x[index], labels[index]))
+        known = [np.isfinite(s) for s in scores]
+        device = np.concatenate([inside[member][known[0]], outside[other][known[1]]])
+        centred = _centred(np.concatenate([s[k] for s, k in zip(scores, known, strict=True)]), device)
+        mine, theirs = centred[: known[0].sum()], centred[known[0].sum() :]
+        area, power = auc(mine, theirs), tpr_percent(mine, theirs)
+        rows.append(
+            {
+                "attack": attack.label, "sees": view.vantage, "members": len(mine), "non_members": len(theirs),
+                "auc": area[0], "auc_low": area[1], "auc_high": area[2],
+                "tpr_percent": power[0], "tpr_low_percent": power[1], "tpr_high_percent": power[2],
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _pairs(ue: IntArray, model: IntArray, target: dict[tuple[int, int], int]) -> IntArray:
+    """The target (index into the view's) of every record (N,), -1 for whom the attacker did not hear."""
+    key = ue * 4096 + model
+    every, where = np.unique(key, return_inverse=True)
+    return np.array([target.get((int(k) // 4096, int(k) % 4096), -1) for k in every] + [-1], dtype=np.int64)[where]
+
+
+def _drawn(target: IntArray, share: float, most: int, rng: Rng, what: str) -> IntArray:
+    """A random share of each target's records, at least one of each; at most `most` in all."""
+    rank, count = _ranked(target, rng, what)
+    keep = (target >= 0) & (rank < np.maximum(1, np.rint(share * count)))
+    return _thinned(np.flatnonzero(keep), most, rng, what)
+
+
+def _matched(target: IntArray, count: IntArray, most: int, rng: Rng) -> IntArray:
+    """Of each target so many random records as `count` (n_target,) says, or all that there are."""
+    rank, _ = _ranked(target, rng, "others")
+    wanted = np.append(count, 0)[target]  # -1 is nobody
+    return _thinned(np.flatnonzero((target >= 0) & (rank < wanted)), most, rng, "others")
+
+
+def _ranked(target: IntArray, rng: Rng, what: str) -> tuple[IntArray, IntArray]:
+    """Random rank of each record among its target's, and how many those are: both (N,)."""
+    lot = rng.uniform(what, np.arange(len(target)))
+    order = np.lexsort((lot, target))
+    ordered = target[order]
+    _, first, count = np.unique(ordered, return_index=True, return_counts=True)
+    rank, of = np.empty(len(target), dtype=np.int64), np.empty(len(target), dtype=np.int64)
+    rank[order] = np.arange(len(target)) - np.repeat(first, count)
+    of[order] = np.repeat(count, count)
+    return rank, of
+
+
+def _thinned(index: IntArray, most: int, rng: Rng, what: str) -> IntArray:
+    if len(index) <= most:
+        return index
+    lot = rng.uniform(f"{what} kept", index)
+    return np.sort(index[np.argsort(lot, kind="stable")[:most]])
+
+
+def _models(view: View) -> tuple[Model, Model, IntArray]:
+    """Models before and after as the attacker knows them, and which of them speaks of each target (n_target,)."""
+    if view.vantage == "model":
+        return view.model_before, view.model_after, view.model
+    own, start = view.source_model, view.model_before
+    constants = {name: value[own] for name, value in start.constants.items()}
+    before = Model(start.parameters[own], constants)
+    return before, Model(start.parameters[own] + view.update, constants), view.source
+
+
+def _centred(score: FloatArray, device: IntArray) -> FloatArray:
+    """Scores (N,) less the median of their device's."""
+    order = np.lexsort((score, device))
+    _, first, count = np.unique(device[order], return_index=True, return_counts=True)
+    low, high = score[order][first + (count - 1) // 2], score[order][first + count // 2]
+    middle = np.empty_like(score)
+    middle[order] = np.repeat((low + high) / 2, count)
+    return np.asarray(score - middle)

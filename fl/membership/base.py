@@ -1,0 +1,66 @@
+"""The membership slot: a score for each record that an attacker holds, the higher the likelier a member."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fl.learners.base import Learner
+from fl.types import Model
+from netsim.part import Named
+from netsim.units import FloatArray, IntArray
+
+
+class Inference(Named):
+    """An attack on membership. It sees models that the threat grants, and records; never which of them are members."""
+
+    kind: str
+    needs: ClassVar[dict[str, str]] = {
+        "record loss": "asks how well a model knows a record; the learner cannot say",
+    }
+
+    @abstractmethod
+    def score(
+        self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        """Scores (N,) of records x (N, p), y (N,), the i-th asked of the models numbered model_of[i]."""
+
+
+class LossThreshold(Inference):
+    """Says member where the model's error on the record is small: score = -loss(after).
+
+    `reference_model: before` scores by how much the round improved it, loss(before) - loss(after): records that were
+    hard or easy all along no longer hide the difference.
+    """
+
+    kind: Literal["loss-threshold"] = "loss-threshold"
+    reference_model: Literal["none", "before"] = "none"
+    """what the loss is compared with: nothing, or the loss before the round"""
+
+    reference: ClassVar[str] = (
+        "Yeom, Giacomelli, Fredrikson, Jha, Privacy Risk in Machine Learning, 2018; "
+        "Watson, Guo, Cormode, Sablayrolles, On the Importance of Difficulty Calibration, 2022 (reference model)"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "loss-threshold"}
+
+    def score(
+        self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        found = -learner.record_losses(after, model_of, x, y)
+        return found if self.reference_model == "none" else found + learner.record_losses(before, model_of, x, y)
+
+
+class GradientNorm(Inference):
+    """Says member where the record would hardly change the model: score = -|gradient of its loss in all parameters|."""
+
+    kind: Literal["gradient-norm"] = "gradient-norm"
+
+    reference: ClassVar[str] = "Nasr, Shokri, Houmansadr, Comprehensive Privacy Analysis of Deep Learning, 2019"
+    example: ClassVar[dict[str, Any]] = {"kind": "gradient-norm"}
+
+    def score(
+        self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray
+    ) -> FloatArray:
+        return np.asarray(-learner.record_gradient_norms(after, model_of, x, y))
