@@ -145,7 +145,7 @@ class TestCentralGaussian:
     def test_rounds_and_models_have_noise_of_their_own(self):
         part, state = (
             CentralGaussian(noise_multiplier=1.0),
-            {"bound": {"norm": 1.0, "unit": "user", "relation": "replace"}},
+            {"bound": {"norm": 1.0, "unit": "user", "relation": "replace"}, "channel_var": np.zeros(2)},
         )
         first, second = (part.finish(np.zeros((2, 5)), 3, facts(), state, rng(r))[0] for r in (1, 2))
         assert len({tuple(row) for row in (*first, *second)}) == 4

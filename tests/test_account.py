@@ -1,0 +1,281 @@
+"""What is spent together: mechanisms of one unit, sampled users, channel noise, budgets that end learning."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from fl.aggregation.uniform import Uniform
+from fl.defenses.central_gaussian import CentralGaussian
+from fl.learning import Learning, StopAt
+from fl.privacy import ledger, rdp
+from fl.privacy.compose import Draws, compose
+from fl.privacy.final import EVERYBODY, final_account
+from fl.privacy.gaussian import epsilon_of
+from fl.round import _asked
+from fl.types import Local, Spend
+from netsim.rng import Streams
+from scenarios.cli import main
+from scenarios.runner import run
+from scenarios.study import load
+
+CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
+SMALL = {
+    "world.duration_s": 200, "world.ues.count": 6, "learning.data.campaign_rounds": 5,
+    "learning.aggregation.clients": 6, "learning.learner.batch_size": "all",
+}  # fmt: skip
+
+
+def spend(ue=(-1,), z=1.0, mechanism="noise", q=1.0, relation="add-remove", delta=1e-5, channel=None, unit="user"):
+    ue = np.asarray(ue)
+    noise = None if channel is None else np.full(len(ue), float(channel))
+    return Spend(
+        mechanism, ue, np.zeros(len(ue), int), np.full(len(ue), float(z)), np.ones(len(ue)), unit, relation, delta, q,
+        noise,
+    )  # fmt: skip
+
+
+def said(state, mechanism="noise"):
+    return next(s for s in ledger.statements(state) if s.mechanism == mechanism)
+
+
+def columns(spends):
+    """The table `spends` of some spends."""
+    rows = [
+        {"mechanism": s.mechanism, "ue": u, "std": s.std[i], "sensitivity": s.sensitivity[i], "unit": s.unit,
+         "sampling_rate": s.sampling_rate, "relation": s.relation, "delta": s.delta,
+         "channel_std": 0.0 if s.channel_std is None else s.channel_std[i]}
+        for s in spends for i, u in enumerate(s.ue)
+    ]  # fmt: skip
+    return {k: np.array([r[k] for r in rows], dtype=object if isinstance(rows[0][k], str) else float) for k in rows[0]}
+
+
+class TestLedger:
+    def test_two_mechanisms_of_one_unit_cost_what_one_gaussian_costs(self):
+        """mu^2 = 1 / 2^2 + 1 / 1^2, at the smaller delta."""
+        state = ledger.book(ledger.empty(3), [spend(z=2.0, delta=1e-6), spend(z=1.0, mechanism="count")])
+        together = said(state, ledger.ALL)
+        assert together.delta == 1e-6
+        np.testing.assert_allclose(together.epsilon, epsilon_of(1e-6, np.sqrt(1.25)), rtol=1e-12)
+
+    def test_one_mechanism_needs_no_sum(self):
+        state = ledger.book(ledger.empty(3), [spend(), spend()])
+        assert [s.mechanism for s in ledger.statements(state)] == ["noise"]
+
+    def test_units_and_relations_are_never_added_up(self):
+        state = ledger.book(ledger.empty(1), [spend(), spend(unit="record"), spend(relation="replace")])
+        assert all(s.mechanism != ledger.ALL for s in ledger.statements(state))
+
+    def test_sampled_rounds_go_by_renyi(self):
+        state = ledger.empty(2)
+        for _ in range(100):
+            state = ledger.book(state, [spend(z=1.0, q=10 / 38, delta=1e-7)])
+        expected = rdp.epsilon_of(100 * rdp.renyi(1.0, 10 / 38), 1e-7)
+        np.testing.assert_allclose(said(state).epsilon, expected, rtol=1e-12)
+        assert expected == pytest.approx(25.4, abs=0.3)  # Haliloglu et al.'s setting with 10 of 38 clients
+
+    def test_under_replacement_sampling_counts_nothing(self):
+        state = ledger.book(ledger.empty(1), [spend(q=0.1, relation="replace")])
+        assert said(state).epsilon[0] == pytest.approx(epsilon_of(1e-5, 1.0), rel=1e-12)
+
+    def test_only_noise_that_hides_everybody_counts_on_sampling(self):
+        with pytest.raises(ValueError, match="hides everybody"):
+            ledger.book(ledger.empty(2), [spend(ue=(0, 1), q=0.5)])
+
+    def test_channel_noise_stands_beside_and_never_inside(self):
+        state = ledger.book(ledger.empty(1), [spend(z=3.0, channel=4.0)])
+        assert said(state).epsilon[0] == pytest.approx(epsilon_of(1e-5, 1 / 3), rel=1e-12)
+        assert said(state).with_channel[0] == pytest.approx(epsilon_of(1e-5, 1 / 5), rel=1e-12)
+
+    def test_a_budget_is_exceeded_beyond_its_last_admissible_round(self):
+        """epsilon 8 at 1e-7 and z = 5 lasts for 50 rounds (exact 7.9); the 52nd exceeds it."""
+        state, lasted = ledger.empty(1), 0
+        while not ledger.exceeds(state, 8.0, None):
+            state, lasted = ledger.book(state, [spend(z=5.0, delta=1e-7)]), lasted + 1
+        assert epsilon_of(1e-7, np.sqrt(lasted - 1) / 5) <= 8 < epsilon_of(1e-7, np.sqrt(lasted) / 5)
+
+    def test_the_worst_user_decides(self):
+        state = ledger.book(ledger.empty(3), [spend(ue=(0, 2)), spend(ue=(2,))])
+        two = epsilon_of(1e-5, np.sqrt(2.0))
+        assert ledger.exceeds(state, 0.99 * two, None) and not ledger.exceeds(state, 1.01 * two, None)
+        assert not ledger.exceeds(state, 0.99 * two, 1e-2)  # a larger delta costs less
+
+    def test_ten_thousand_rounds_of_38_users_take_a_moment(self):
+        import time
+
+        state, draw = ledger.empty(38), spend(ue=range(38), z=5.0)
+        began = time.perf_counter()
+        for _ in range(1000):
+            state = ledger.book(state, [draw])
+            ledger.statements(state)
+        assert (time.perf_counter() - began) / 1000 < 5e-3
+
+
+class TestFinalAccount:
+    def test_every_accountant_beside_the_best(self):
+        row = final_account(columns([spend(delta=1e-7)] * 100))[0]
+        expected = compose(Draws.of([(1.0, 1.0, 100)]), 1e-7)
+        assert row["ue"] == EVERYBODY and row["draws"] == 100 and row["accountant"] == "exact"
+        assert row["epsilon"] == pytest.approx(101.2, abs=0.1) and row["rdp"] == pytest.approx(105.1, abs=0.5)
+        assert (row["naive"], row["zcdp"]) == (expected.naive.epsilon, expected.zcdp.epsilon)
+        assert row["epsilon"] < row["rdp"] < row["zcdp"] < row["naive"] and np.isnan(row["with_channel"])
+
+    def test_sampled_users_get_the_tightest_figure(self):
+        row = final_account(columns([spend(z=2.0, q=0.25)] * 50))[0]
+        assert row["accountant"] == "PLD" and row["epsilon"] < row["rdp"]
+
+    def test_a_row_a_user_with_what_hides_everybody_in_each(self):
+        rows = final_account(columns([spend(ue=(0, 3)), spend(ue=(3,)), spend()]))
+        assert [r["ue"] for r in rows] == [0, 3] and [r["draws"] for r in rows] == [2, 3]
+        assert rows[1]["epsilon"] == pytest.approx(epsilon_of(1e-5, np.sqrt(3.0)), rel=1e-9)
+
+    def test_all_mechanisms_of_a_unit(self):
+        rows = final_account(columns([spend(), spend(mechanism="count", z=10.0, delta=1e-6)]))
+        assert [r["mechanism"] for r in rows] == ["noise", "count", "all"] and rows[2]["delta"] == 1e-6
+        assert rows[2]["epsilon"] == pytest.approx(epsilon_of(1e-6, np.sqrt(1.01)), rel=1e-9)
+
+    def test_the_channel_if_it_is_believed(self):
+        row = final_account(columns([spend(z=3.0, channel=4.0)] * 2))[0]
+        assert row["with_channel"] == pytest.approx(epsilon_of(1e-5, np.sqrt(2) / 5), rel=1e-9)
+
+    def test_moved_locations_are_another_account(self):
+        table = columns([spend()])
+        table["unit"][:] = "location"
+        assert final_account(table) == []
+
+
+class TestSampling:
+    def test_a_coin_for_each(self):
+        n = 4000
+        local = Local(np.arange(n), np.zeros(n, int), np.arange(n + 1), np.zeros((n, 2)), np.zeros(n), np.zeros(n))
+        learning = Learning.model_validate(
+            {"every_s": 1.0, "learner": {"kind": "rsrp-net"}, "participation": 0.25, "sampling": "poisson"}
+        )
+        sizes = [len(_asked(local, learning, Streams(1).at("participation", r)).ue) for r in range(40)]
+        assert len(set(sizes)) > 10 and abs(np.mean(sizes) - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75 / 40)
+
+    def test_nobody_may_come(self, tmp_path):
+        noise = [CLIP, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
+        study = load("rsrp-dp/budget", SMALL | {
+            "learning.defenses": noise, "learning.participation": 0.05, "learning.sampling": "poisson",
+            "learning.aggregation.participation": 0.05, "learning.rounds": 6,
+        })  # fmt: skip
+        found = run(study, tmp_path / "r")
+        assert found["rounds.played"] == 6
+        with (tmp_path / "r" / "privacy.csv").open() as f:
+            (row,) = csv.DictReader(f)
+        assert row["draws"] == "6" and row["accountant"] == "PLD"  # noise was drawn in empty rounds too
+
+
+class TestStopAt:
+    def study(self, **more):
+        noise = [CLIP, {"kind": "central-gaussian", "noise_multiplier": 5.0}]
+        return SMALL | {"learning.defenses": noise, "learning.stop_at": {"epsilon": 2.0}} | more
+
+    def test_learning_ends_before_the_round_that_would_exceed(self, tmp_path):
+        found = run(load("rsrp-dp/budget", self.study()), tmp_path / "r")
+        n = found["rounds.played"]
+        assert found["rounds.stopped_by_budget"] is True and 1 < n < 15
+        assert epsilon_of(1e-7, np.sqrt(n) / 5) <= 2.0 < epsilon_of(1e-7, np.sqrt(n + 1) / 5)
+        assert found["privacy.central-gaussian.epsilon_max"] == pytest.approx(
+            epsilon_of(1e-7, np.sqrt(n) / 5), rel=1e-6
+        )
+        assert found["rounds.empty"] == 4
+
+    def test_the_rounds_before_are_those_of_a_run_without_a_budget(self, tmp_path):
+        stopped = run(load("rsrp-dp/budget", self.study()), tmp_path / "a")
+        free = self.study() | {"learning.stop_at": None, "learning.rounds": stopped["rounds.played"]}
+        run(load("rsrp-dp/budget", free), tmp_path / "b")
+        for table in ("rounds", "spends", "figures", "final"):
+            assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
+
+    def test_a_budget_too_small_for_one_round_learns_nothing(self, tmp_path):
+        found = run(load("rsrp-dp/budget", self.study() | {"learning.stop_at": {"epsilon": 0.01}}), tmp_path / "r")
+        assert found["rounds.played"] == 0 and found["rounds.stopped_by_budget"] is True
+
+    def test_a_budget_needs_somebody_who_spends(self):
+        with pytest.raises(ValueError, match="nothing here spends a budget"):
+            Learning(every_s=1.0, learner={"kind": "rsrp-net"}, defenses=(CLIP,), stop_at=StopAt(epsilon=1.0))
+
+    def test_bad_budgets_are_one_line(self, capsys, tmp_path):
+        for value, word in (("{epsilon: 0}", "epsilon"), ("{epsilon: 8, delta: 1}", "delta"), ("{}", "epsilon")):
+            command = ["run", "rsrp-dp/budget", "--out", str(tmp_path / "r"), "--quiet"]
+            assert main([*command, "--set", f"learning.stop_at={value}"]) == 2
+            said = capsys.readouterr().err
+            assert said.count("\n") == 1 and word in said and not (tmp_path / "r").exists()
+
+
+class TestCentral:
+    def test_what_may_move_updates_apart_cannot_follow(self):
+        from fl.defenses.base import Defense
+
+        assert not Defense.contracts
+        part = CentralGaussian(noise_multiplier=1.0)
+        assert part.contracts and "central noise" in part.offers
+
+    def test_the_channel_adds_to_the_noise_on_the_sum(self, tmp_path):
+        """Variance of the decoder's noise over all decoded rows."""
+        noise = [CLIP, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
+        study = load("rsrp-dp/live", {
+            "learning.defenses": noise, "learning.rounds": 2, "world.radio.uplink.decoding": "noisy",
+            "learning.attacks": [],
+        })  # fmt: skip
+        run(study, tmp_path / "r")
+        with (tmp_path / "r" / "links.csv").open() as f:
+            links = [r for r in csv.DictReader(f) if r["round"] == "1" and r["decoded"] == "1"]
+        with (tmp_path / "r" / "spends.csv").open() as f:
+            first = next(csv.DictReader(f))
+        expected = np.sqrt(sum(float(r["noise_std"]) ** 2 for r in links))
+        assert float(first["channel_std"]) == pytest.approx(expected, rel=1e-6)
+        assert float(first["epsilon_with_channel"]) < float(first["epsilon"])
+        summary = json.loads((tmp_path / "r" / "summary.json").read_text())
+        assert summary["privacy.central-gaussian.with_channel_max"] < summary["privacy.central-gaussian.epsilon_max"]
+
+    def test_weights_count_on_the_share_that_is_asked(self):
+        with pytest.raises(ValueError, match="give both the same"):
+            Learning(every_s=1.0, learner={"kind": "rsrp-net"}, aggregation=Uniform(clients=4, participation=0.5))
+
+
+def mape(folder):
+    with (folder / "figures.csv").open() as f:
+        return [float(r["value"] or "inf") for r in csv.DictReader(f) if r["name"] == "mape_percent"]
+
+
+def played(tmp_path, label, **settings):
+    """MAPE after each of 120 rounds of the campaign on foot, and the summary."""
+    noise = settings.pop("z", None)
+    clip = CLIP | {"norm": settings.pop("norm", 0.5)}
+    how = {"kind": "central-gaussian", "noise_multiplier": noise, "noise_on": settings.pop("on", "sum")}
+    overrides = {"learning.defenses": [clip, how] if noise else [clip]} | settings
+    summary = run(load("rsrp-dp/noise", overrides), tmp_path / label)
+    return np.array(mape(tmp_path / label)), summary
+
+
+@pytest.mark.slow
+class TestPublished:
+    """Haliloglu et al. on a synthetic campaign (raw labels unless said)."""
+
+    def test_a_larger_clip_norm_needs_fewer_rounds(self, tmp_path):
+        first = {}
+        for norm in (0.5, 0.7, 1.0):
+            found, summary = played(tmp_path, f"c{norm}", norm=norm)
+            first[norm] = int(np.argmax(found < 19)) + 1
+            assert summary["utility.constant_mape_percent"] == pytest.approx(8.4, abs=0.8)
+        assert first[1.0] < first[0.7] < first[0.5]
+        for norm, rounds in ((0.5, 90), (0.7, 64), (1.0, 45)):
+            assert first[norm] == pytest.approx(rounds, rel=0.25)
+
+    def test_noise_on_the_sum_is_free_up_to_one_and_too_much_from_ten(self, tmp_path):
+        none, _ = played(tmp_path, "none")
+        for z in (0.1, 1.0):
+            assert played(tmp_path, f"z{z}", z=z)[0][-1] == pytest.approx(none[-1], abs=2.0)
+        assert played(tmp_path, "z10", z=10.0)[0][-1] > 50
+
+    def test_noise_on_the_average_as_printed_diverges_at_a_half(self, tmp_path):
+        assert played(tmp_path, "printed", z=0.5, on="average")[0][-1] > 90
+
+    def test_centred_labels_need_no_hundred_rounds(self, tmp_path):
+        centred = {"learning.learner.labels": "centred", "learning.learner.public_rsrp_mean_dbm": -87}
+        found, summary = played(tmp_path, "centred", z=1.0, **centred)
+        assert found[9] < 10 and found[-1] < summary["utility.constant_mape_percent"] - 1

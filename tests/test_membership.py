@@ -1,0 +1,232 @@
+"""Membership: figures of merit against brute force, attacks on models that remember, and audits inside a run."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fl.attacks.base import View
+from fl.learners.rsrp_net import RsrpNet
+from fl.learning import Learning
+from fl.membership.audit import Membership, audit, due
+from fl.membership.base import GradientNorm, LossThreshold
+from fl.membership.roc import auc, tpr_percent
+from fl.types import HeldOut, Local, Model, Public
+from netsim.geometry import Area
+from netsim.rng import Streams
+from scenarios.cli import main
+from scenarios.runner import run
+from scenarios.study import load
+
+RNG = Streams(3).at("membership", 1)
+AREA = Area(0.0, 0.0, 1000.0, 800.0)
+SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=12)
+
+
+class TestRoc:
+    @settings(max_examples=100, deadline=None)
+    @given(SCORES, SCORES)
+    def test_area_is_the_share_of_pairs_in_order(self, member, other):
+        member, other = np.array(member, float), np.array(other, float)
+        pairs = (member[:, None] > other) + 0.5 * (member[:, None] == other)
+        found, low, high = auc(member, other)
+        assert found == pytest.approx(pairs.mean(), abs=1e-12) and 0 <= low <= found <= high <= 1
+
+    def test_ends(self):
+        high, low = np.arange(10.0, 20.0), np.arange(10.0)
+        assert auc(high, low) == (1.0, 1.0, 1.0) and auc(low, high)[0] == 0.0
+        assert np.isnan(auc(high, np.zeros(0))).all() and np.isnan(tpr_percent(np.zeros(0), low)).all()
+
+    def test_the_interval_covers_the_truth_as_often_as_it_says(self):
+        """Members N(1, 1), others N(0, 1): the area is Phi(1 / sqrt 2) = 0.7602."""
+        draw = np.random.default_rng(1)
+        found = [auc(draw.normal(1, 1, 60), draw.normal(0, 1, 90)) for _ in range(800)]
+        covered = np.mean([low <= 0.76025 <= high for _, low, high in found])
+        assert 0.92 < covered < 0.975
+
+    def test_true_positives_at_one_percent(self):
+        """200 others, 2 of which may be taken for members: the threshold is the third largest."""
+        other = np.arange(200.0)
+        member = np.array([196.5, 197.0, 197.5, 500.0])
+        assert tpr_percent(member, other)[0] == 50.0
+        assert tpr_percent(member, other, fpr=0.0)[0] == 25.0
+        share, low, high = tpr_percent(member, other)
+        assert low < share < high
+
+    def test_scores_that_say_nothing_find_one_percent(self):
+        draw = np.random.default_rng(2)
+        assert tpr_percent(draw.random(20_000), draw.random(20_000))[0] == pytest.approx(1.0, abs=0.3)
+
+
+def learner():
+    return RsrpNet(hidden=(64, 64), activation="relu", labels="standardised", step_size=0.1, local_epochs=1000)
+
+
+def campaign(n_ue=2, n=10):
+    """Random labels: whoever knows them has learnt them by heart."""
+    draw = np.random.default_rng(5)
+    x, y = draw.random((n_ue * n * 2, 2)) * [1000, 800], -95 + 9 * draw.normal(size=n_ue * n * 2)
+    ue = np.repeat(np.arange(n_ue), n)
+    local = Local(np.arange(n_ue), np.zeros(n_ue, int), np.arange(n_ue + 1) * n, x[: n_ue * n], y[: n_ue * n], 0.0 * ue)
+    return local, HeldOut(ue, 0 * ue, x[n_ue * n :], y[n_ue * n :], 0 * ue)
+
+
+def view_of(sees, local, trained):
+    before = trained.init(Public(AREA, 1), RNG)
+    made = trained.local(before, "all", local, RNG)
+    rows, ue, model = made.rows(slice(None)), local.ue, local.model
+    if sees == "rows":
+        after = trained.step(before, "all", rows.mean(axis=0, keepdims=True))
+        return View("rows", "all", rows, model, ue, model, np.arange(len(ue)), before, after, trained)
+    total = rows.mean(axis=0, keepdims=True)
+    after = trained.step(before, "all", total)
+    return View(sees, "all", total, model[:1], ue, model, 0 * ue, before, after, trained)
+
+
+class TestAudit:
+    part = Membership(attacks=(LossThreshold(), GradientNorm()))
+
+    def test_a_device_that_learns_by_heart_is_found_out_by_the_server(self):
+        local, others = campaign()
+        for row in audit(self.part, view_of("rows", local, learner()), local, others, RNG):
+            assert row["members"] == row["non_members"] == 20 and row["sees"] == "rows"
+            assert row["auc"] > 0.7 and row["auc_low"] > 0.55
+
+    def test_who_sees_the_average_alone_knows_less(self):
+        local, others = campaign()
+        rows, total = (audit(self.part, view_of(s, local, learner()), local, others, RNG)[0] for s in ("rows", "model"))
+        assert total["auc"] < rows["auc"]
+
+    def test_the_sum_is_the_published_model_where_nothing_is_added(self):
+        local, others = campaign()
+        one, two = (audit(self.part, view_of(s, local, learner()), local, others, RNG) for s in ("sum", "model"))
+        assert [r["auc"] for r in one] == [r["auc"] for r in two]
+
+    def test_untrained_models_say_nothing(self):
+        local, others = campaign(n=400)
+        part = learner().model_copy(update={"step_size": 1e-12, "local_epochs": 1})
+        for row in audit(self.part, view_of("rows", local, part), local, others, RNG):
+            assert row["auc_low"] < 0.5 < row["auc_high"]
+
+    @pytest.mark.parametrize("overlap, members", [(1.0, 40), (0.5, 20), (0.1, 4)])
+    def test_overlap_is_the_share_that_the_attacker_holds(self, overlap, members):
+        local, others = campaign(n=20)
+        part = Membership(attacks=(LossThreshold(),), overlap=overlap)
+        view = view_of("model", local, learner().model_copy(update={"local_epochs": 1}))
+        (row,) = audit(part, view, local, others, RNG)
+        assert row["members"] == row["non_members"] == members
+
+    def test_at_most_so_many_records(self):
+        local, others = campaign(n=200)
+        part = Membership(attacks=(LossThreshold(),), most=50)
+        view = view_of("model", local, learner().model_copy(update={"local_epochs": 1}))
+        assert audit(part, view, local, others, RNG)[0]["members"] == 50
+
+    def test_only_who_was_heard_is_asked_about(self):
+        local, others = campaign()
+        whole = view_of("rows", local, learner())
+        one = View(
+            "rows", "all", whole.update[1:], whole.source_model[1:], whole.ue[1:], whole.model[1:], whole.source[:1],
+            whole.model_before, whole.model_after, whole.learner,
+        )  # fmt: skip
+        assert audit(self.part, one, local, others, RNG)[0]["members"] == 10
+        nobody = View(
+            "rows", "all", whole.update[:0], whole.source_model[:0], whole.ue[:0], whole.model[:0], whole.source[:0],
+            whole.model_before, whole.model_after, whole.learner,
+        )  # fmt: skip
+        row = audit(self.part, nobody, local, others, RNG)[0]
+        assert row["members"] == 0 and np.isnan(row["auc"])
+
+    def test_a_model_that_overflowed_leaves_no_score(self):
+        local, others = campaign()
+        view = view_of("model", local, learner().model_copy(update={"local_epochs": 1}))
+        broken = Model(np.full_like(view.model_after.parameters, np.nan), view.model_after.constants)
+        lost = View(**{**vars(view), "model_after": broken})
+        assert np.isnan(audit(self.part, lost, local, others, RNG)[0]["auc"])
+
+
+def test_gradient_norm_is_that_of_autograd():
+    import torch
+
+    part = RsrpNet(hidden=(5, 4), activation="tanh", labels="standardised")
+    model = part.init(Public(AREA, 1), RNG)
+    local, _ = campaign(1, 6)
+    found = part.record_gradient_norms(model, np.zeros(6, int), local.x, local.y)
+    z = (local.x - model.constants["centre_m"][0]) / model.constants["scale_m"][0]
+    y = (local.y - model.constants["rsrp_mean_dbm"][0]) / model.constants["rsrp_std_db"][0]
+    for i in range(6):
+        w = torch.tensor(model.parameters[0], requires_grad=True)
+        out = part.net.forward(w[None], torch.from_numpy(z[i][None, None]))[0][0, 0]
+        loss = (out - y[i]) ** 2
+        (gradient,) = torch.autograd.grad(loss, w)
+        assert found[i] == pytest.approx(float(gradient.norm()), rel=1e-10)
+        losses = part.record_losses(model, np.zeros(1, int), local.x[i : i + 1], local.y[i : i + 1])
+        assert losses[0] == pytest.approx(float(loss.detach()), rel=1e-10)
+
+
+def test_how_often_it_is_asked():
+    part = Membership(attacks=(LossThreshold(),), every_rounds=3)
+    assert [n for n in range(1, 10) if due(part, n)] == [1, 3, 6, 9] and not due(None, 1)
+
+
+class TestStudy:
+    def test_needs_a_model_to_ask(self):
+        with pytest.raises(ValueError, match="let the threat know weights"):
+            Learning.model_validate(
+                {"every_s": 1.0, "learner": {"kind": "rsrp-net"},
+                 "membership": {"attacks": ({"kind": "gradient-norm"},)},
+                 "threat": {"knows": ("training",)}}
+            )  # fmt: skip
+
+    def test_names_are_unique(self):
+        with pytest.raises(ValueError, match="stands 2 times"):
+            Learning.model_validate(
+                {"every_s": 1.0, "learner": {"kind": "rsrp-net"},
+                 "membership": {"attacks": ({"kind": "gradient-norm"}, {"kind": "gradient-norm"})}}
+            )  # fmt: skip
+
+    def test_bad_values_are_one_line(self, capsys, tmp_path):
+        for value, word in (
+            ("{attacks: []}", "attacks"),
+            ("{attacks: [{kind: gradient-norm}], overlap: 0}", "overlap"),
+        ):
+            command = ["run", "rsrp-dp/membership", "--out", str(tmp_path / "r"), "--quiet"]
+            assert main([*command, "--set", f"learning.membership={value}"]) == 2
+            said = capsys.readouterr().err
+            assert said.count("\n") == 1 and word in said and not (tmp_path / "r").exists()
+
+    def test_audits_are_recorded_and_change_nothing_else(self, tmp_path):
+        short = {"learning.rounds": 3, "learning.data.campaign_rounds": 4}
+        found = run(load("rsrp-dp/membership", short), tmp_path / "a")
+        run(load("rsrp-dp/membership", short | {"learning.membership": None}), tmp_path / "b")
+        with (tmp_path / "a" / "membership.csv").open() as f:
+            rows = list(csv.DictReader(f))
+        assert [r["attack"] for r in rows] == ["loss-threshold", "gradient-norm", "loss-drop"]
+        assert found["membership.loss-threshold.auc"] == pytest.approx(float(rows[0]["auc"]))
+        for table in ("rounds", "updates", "figures"):
+            assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
+        summary = json.loads((tmp_path / "b" / "summary.json").read_text())
+        assert not any(k.startswith("membership.") for k in summary)
+
+
+@pytest.mark.slow
+def test_noise_takes_membership_away(tmp_path):
+    """Five seeds: the analyst's area falls to a half as z grows; the server's stays."""
+    area = {}
+    for z in (0.0, 0.3, 1.0):
+        noise = [{"kind": "clip", "norm": 2.0, "relation": "add-remove"}]
+        noise += [{"kind": "central-gaussian", "noise_multiplier": z}] if z else []
+        found = [
+            run(load("rsrp-dp/membership", {"seed": s, "learning.defenses": noise}), tmp_path / f"{z}{s}")
+            for s in range(1, 6)
+        ]
+        area[z] = np.array([f["membership.loss-threshold.auc"] for f in found])
+    assert np.median(area[0.0]) > 0.6 > np.median(area[0.3]) > np.median(area[1.0]) - 0.03
+    assert abs(np.mean(area[1.0]) - 0.5) < 0.05
+    server = run(
+        load("rsrp-dp/membership", {"learning.threat": {"sees": "rows"}, "learning.defenses": noise}), tmp_path / "s"
+    )
+    assert server["membership.loss-threshold.auc"] > 0.7
