@@ -6,6 +6,7 @@ from fl.curation import CURATIONS
 from fl.data import DATA
 from fl.defenses import DEFENSES
 from fl.learners import LEARNERS
+from fl.membership import INFERENCES
 from fl.query import QUERIES
 from netsim.city import CITIES
 from netsim.mobility import MOBILITIES
@@ -32,5 +33,6 @@ SLOTS: dict[str, OneOf] = {
         DEFENSES,
         AGGREGATIONS,
         ATTACKS,
+        INFERENCES,
     )
 }

@@ -66,9 +66,11 @@ def test_every_summary_key_and_column_is_documented(tmp_path, capsys):
 
     noise = "learning.defenses=[{kind: clip}, {kind: gaussian, noise_multiplier: 1}]"
     moved = "learning.curation=[{kind: geo-indistinguishable, epsilon_per_m: 0.1}]"
-    assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT, "--set", noise, "--set", moved]) == 0
+    asked = "learning.membership={attacks: [{kind: gradient-norm}]}"
+    more = [word for value in (noise, moved, asked) for word in ("--set", value)]
+    assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT, *more]) == 0
     found = json.loads((tmp_path / "r" / "summary.json").read_text())
-    named = r"^(?:(attack|privacy)\.[^.]+|(figure)\.[^.]+\.[^.]+)\."
+    named = r"^(?:(attack|privacy|membership)\.[^.]+|(figure)\.[^.]+\.[^.]+)\."
     plain = {re.sub(named, lambda m: f"{m[1] or m[2]}.NAME.", k) for k in found}
     assert plain == set(KEYS)
     capsys.readouterr()
