@@ -9,6 +9,7 @@ with mu^2 = sum_t (s_t / sigma_t)^2 [Dong, Roth, Su 2022, Corollary 3.3], whose 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 
 def delta_of(epsilon: float, mu: float) -> float:
@@ -31,6 +32,7 @@ def _delta_at(t: float, mu: float) -> float:
     return max(first - second, 0.0)  # in this order a NaN stays one
 
 
+@lru_cache(maxsize=4096)
 def epsilon_of(delta: float, mu: float) -> float:
     """The smallest eps >= 0 with delta(eps) <= delta: one root, by Brent's method.
 
