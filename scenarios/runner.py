@@ -93,7 +93,7 @@ def _run(study: Study, world: World, setup: Setup, watch: Watch | None, command:
     except KeyboardInterrupt:
         keeper.save()
         raise
-    _whole_run(setup, keeper.carry or carry)
+    _whole_run(setup, keeper.carry or carry, world)
     _points(folder, keeper.carry or carry)
     write_map(folder, world)
     timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
@@ -288,12 +288,12 @@ def _statistics(seen: Observations, model_of_cell: IntArray, n_model: int) -> Da
         mine = model == m
         if mine.any():
             mean[m], std[m] = seen.position_m[mine].mean(axis=0), seen.position_m[mine].std(axis=0)
-    return DatasetStatistics(mean, np.maximum(std, 1e-3))
+    return DatasetStatistics(mean, np.maximum(std, 1e-3), seen.position_m)
 
 
-def _whole_run(setup: Setup, carry: Carry) -> None:
+def _whole_run(setup: Setup, carry: Carry, world: World) -> None:
     """Tables of what is calculated once, at the end: exact transport of every track, and how alike the UEs are."""
-    scores = report_rows.utility(setup.learning, carry, carry.held_out)
+    scores = report_rows.utility(setup.learning, carry, carry.held_out, world)
     setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
     for (ue, model, attack), found in leakage.exact(carry.leakage).items():
         setup.recorder.row("transport", ue=ue, model=model, attack=attack, **found)
