@@ -86,8 +86,8 @@ TABLES: dict[str, dict[str, str]] = {
         "attack": "name of the attack",
         "ue": "index of the UE that the estimate is about",
         "model": "index of the model",
-        "what": "centroid: mean place of the batch; place: one place among several; step: no place but the displacement "
-        "since the last answer",
+        "what": "centroid: mean place of the batch; place: one place among several; step: no place but the "
+        "displacement since the last answer",
         "x_m": "estimated place, metres east; empty when not finite",
         "y_m": "estimated place, metres north; empty when not finite",
         "weight": "the attack's own confidence",

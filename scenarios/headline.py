@@ -13,10 +13,7 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{get('rounds.played')} rounds ({get('rounds.empty')} empty), {get('samples.count'):,} measurements of "
         f"{ues} UE{'s' if ues != 1 else ''}, {_text(get('updates.decoded_percent'))} % of updates decoded",
-        _density(summary)
-        if "utility.rank_correlation" in summary
-        else f"utility: {_text(get('utility.rmse_db'))} dB rmse (constant {_text(get('utility.constant_rmse_db'))}, raw "
-        f"upload {_text(get('utility.raw_upload_rmse_db'))}); {_useful(summary)}",
+        _density(summary) if "utility.rank_correlation" in summary else _signals(summary),
     ]
     if get("updates.non_finite"):
         lines.append(
@@ -66,6 +63,14 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _signals(summary: Mapping[str, Any]) -> str:
+    """What a map of signals is worth."""
+    rmse, constant, raw = (
+        _text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
+    )
+    return f"utility: {rmse} dB rmse (constant {constant}, raw upload {raw}); {_useful(summary)}"
+
+
 def _density(summary: Mapping[str, Any]) -> str:
     """What a density is worth, and how many bands its waves leave."""
     get = summary.get
@@ -82,7 +87,9 @@ def _density(summary: Mapping[str, Any]) -> str:
             f"{_text(get('figure.query.bands_probability.last'))} (Lemma 3)"
         )
     useful = "" if get("utility.useful") else "; NOT useful: privacy figures of such a density mean little"
-    return f"utility: rank correlation {_text(get('utility.rank_correlation'))} with the exact kernel{law}{bands}{useful}"
+    return (
+        f"utility: rank correlation {_text(get('utility.rank_correlation'))} with the exact kernel{law}{bands}{useful}"
+    )
 
 
 def attacks(summary: Mapping[str, Any]) -> list[str]:

@@ -36,10 +36,10 @@ KEYS: dict[str, str] = {
     "utility.mape_percent": "mean size of error over label on them, percent, of labels in dBm",
     "utility.constant_mape_percent": "the same of the mean of the training labels",
     "utility.useful_round": "first round whose model was useful on its samples so far; null for none",
-    "utility.useful": "whether the model is at most 2 dB worse than a constant, or a density's rank correlation at least "
-    "0.2; if not, privacy figures mean little",
-    "utility.rank_correlation": "Spearman's rank correlation of the density, over the grid, with the exact kernel density "
-    "of all places of the last round",
+    "utility.useful": "whether the model is at most 2 dB worse than a constant, or a density's rank correlation at "
+    "least 0.2; if not, privacy figures mean little",
+    "utility.rank_correlation": "Spearman's rank correlation of the density, over the grid, with the exact kernel "
+    "density of all places of the last round",
     "utility.truth_rank_correlation": "the same with the law by which UEs are where they are, where there is one",
     "utility.kde_truth_rank_correlation": "what the exact kernel density of all places reaches against that law",
     "utility.kde_rmse": "root mean square difference to the exact kernel density; the kernel's top is 1",
@@ -56,16 +56,16 @@ KEYS: dict[str, str] = {
     "baseline.random_guess.emd_sqrt_m": "its square root, the unit of the published figures",
     "baseline.random_guess.home_m": "distance from home to the nearest of them, median over UEs",
     "baseline.area_centre.error_m": "centroid error of always naming the middle of the area, median over UEs, rounds",
-    "baseline.anywhere.error_m": "distance from the centroid to a uniformly random place in the area, mean over UEs and "
-    "rounds: what a constant answer leaves",
+    "baseline.anywhere.error_m": "distance from the centroid to a uniformly random place in the area, mean over UEs "
+    "and rounds: what a constant answer leaves",
     "baseline.floor.sw1_m": "SW1 of a perfect attacker (the true batch centroids), mean over UEs",
     "attack.NAME.centroid_error_m.median": "centroid error over all UEs and rounds; a diverged one counts as infinite",
     "attack.NAME.centroid_error_m.q25": "its lower quartile",
     "attack.NAME.centroid_error_m.q75": "its upper quartile",
     "attack.NAME.centroid_error_m.mean_inside": "mean over the estimates inside the area",
     "attack.NAME.centroid_error_m.first_round": "median over UEs of the first estimate's error",
-    "attack.NAME.place_error_m": "mean distance of the places that it names, by its own weights, mean over UEs and rounds "
-    "(Z of the density paper)",
+    "attack.NAME.place_error_m": "mean distance of the places that it names, by its own weights, mean over UEs and "
+    "rounds (Z of the density paper)",
     "attack.NAME.places_mean": "places that it names of a UE and round",
     "attack.NAME.step_error_m": "error of a displacement between two answers, along the direction that it names, mean",
     "attack.NAME.step_still_m": "the same of saying that nobody moved",

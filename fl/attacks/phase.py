@@ -100,18 +100,18 @@ def _refined(surface: FloatArray, omega: FloatArray, x: FloatArray, y: FloatArra
 def _solved(basis: FloatArray, value: FloatArray) -> FloatArray:
     """Least squares (n, k) of values (n, m) in the basis (n, k, m), the smallest where it is not unique."""
     gram = basis @ np.swapaxes(basis, 1, 2)
-    return np.asarray(np.linalg.pinv(gram, rcond=1e-13, hermitian=True) @ np.einsum("nkm,nm->nk", basis, value)[..., None])[
-        ..., 0
-    ]
+    return np.asarray(
+        np.linalg.pinv(gram, rcond=1e-13, hermitian=True) @ np.einsum("nkm,nm->nk", basis, value)[..., None]
+    )[..., 0]
 
 
 class Phase(Attack):
     r"""Reads direction, length and phase of a device's single wave, and follows the phase from round to round.
 
     A surface cos(omega . (g - d)) gives omega (up to its sign) and omega . d modulo 2 pi: the device's place along
-    omega, modulo the wavelength 2 pi / |omega|, and nothing across. Two surfaces that are known to be of one device give
-    its displacement along omega, modulo the wavelength: who answers often enough gives away the whole relative track
-    along one axis.
+    omega, modulo the wavelength 2 pi / |omega|, and nothing across. Two surfaces that are known to be of one device
+    give its displacement along omega, modulo the wavelength: who answers often enough gives away the whole relative
+    track along one axis.
 
     Estimates: `centroid`, of all points on the device's bands the one nearest to the middle of the grid; `step`, the
     displacement along omega since the device's last answer, the shortest that fits. A surface that is not one wave (the

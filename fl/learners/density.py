@@ -142,8 +142,8 @@ class Density(SurfaceLearner):
         shape = (len(merged), len(model.constants["bandwidth_m"]), -1)
         new = merged.reshape(shape) / (1 if self.features == "exact" else max(self.features, 1))
         new = new * self._unit(model.constants["bandwidth_m"])[:, None]
-        heard = merged.any(axis=1)
-        return replace(model, parameters=np.where(heard[:, None], new.reshape(len(merged), -1), model.parameters))
+        heard = np.any(merged != 0, axis=1, keepdims=True)
+        return replace(model, parameters=np.where(heard, new.reshape(len(merged), -1), model.parameters))
 
     def _unit(self, bandwidth_m: FloatArray) -> FloatArray:
         """What the kernel is multiplied by (H,)."""
@@ -175,7 +175,7 @@ class Density(SurfaceLearner):
     def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:
         c, h = model.constants, float(model.constants["bandwidth_m"][0])
         places = self._flat(held_out.x[held_out.model == of], float(c["y_m"][0]))
-        return kernel_density(places, h, c["x_m"], c["y_m"]) * self._unit(c["bandwidth_m"])[0]
+        return np.asarray(kernel_density(places, h, c["x_m"], c["y_m"]) * self._unit(c["bandwidth_m"])[0])
 
     def _compared(self, model: Model, held_out: HeldOut) -> list[tuple[FloatArray, FloatArray]]:
         """(estimate, exact) at the first bandwidth, (P, Q) each, of every model that has places."""

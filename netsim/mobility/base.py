@@ -85,5 +85,5 @@ class Mobility(Part):
         return Places.unknown(len(state["position_m"]))
 
     def density(self, position_m: FloatArray) -> FloatArray | None:
-        """The law by which UEs are where they are, at places (k, 2), per square metre, for scoring only; None: unknown."""
+        """The law of where UEs are, at places (k, 2), per square metre, for scoring only; None where it is unknown."""
         return None

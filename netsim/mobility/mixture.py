@@ -29,7 +29,7 @@ class Component(Part):
     def axes(self) -> FloatArray:
         """Its axes, as columns of length std_m: (2, 2)."""
         c, s = np.cos(self.turn_rad), np.sin(self.turn_rad)
-        return np.array([[c, -s], [s, c]]) * np.array(self.std_m)
+        return np.asarray(np.array([[c, -s], [s, c]]) * np.array(self.std_m))
 
 
 class Mixture(Mobility):
