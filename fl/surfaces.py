@@ -87,7 +87,7 @@ class SurfaceUpdates(Updates):
                 pairs = self._factors(samples, wanted[place], k)
                 surface = sum(np.swapaxes(fx, -1, -2) @ fy for fx, fy in pairs)  # (rows, P, Q)
                 out[place, k] = surface * (self.scale[wanted[place]] / samples.shape[1])[:, None, None]
-        return out.reshape(len(wanted), -1)
+        return out.reshape(len(wanted), self.n_parameters)
 
     def norm(self) -> FloatArray:
         return self._norm
@@ -142,7 +142,8 @@ class SurfaceUpdates(Updates):
             return bumps(at_m, float(self.bandwidth_m[k]), self.x_m, self.y_m)
         omega = self.unit[row] / self.bandwidth_m[k]  # (r, B, 2)
         found = waves(at_m[:, :, None], omega[:, None], self.x_m, self.y_m)  # (r, s, B, P)
-        return [(fx.reshape(len(row), -1, fx.shape[-1]), fy.reshape(len(row), -1, fy.shape[-1])) for fx, fy in found]
+        shape = len(row), samples.shape[1] * omega.shape[1]
+        return [(fx.reshape(*shape, len(self.x_m)), fy.reshape(*shape, len(self.y_m))) for fx, fy in found]
 
     def _alike(self, rows: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Places (r,) in `rows` that have equally many samples s, and these (r, s); at most so many samples at once."""

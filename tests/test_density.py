@@ -200,17 +200,17 @@ class TestLearner:
     def test_error_falls_with_the_root_of_users_times_features(self):
         street = Area(-15.0, -1.0, 15.0, 1.0)
         errors = {}
-        for n, b in ((500, 1), (500, 10), (5000, 1), (5000, 10)):
+        for n, b in ((300, 1), (300, 8), (2400, 1), (2400, 8)):
             found = []
-            for seed in range(6):
+            for seed in range(40):
                 g = np.random.default_rng(seed)
                 at = g.choice([-10.0, 0.0, 5.0], n, p=[0.2, 0.6, 0.2]) + 2 * g.standard_normal(n)
                 x = np.column_stack([at, np.zeros(n)])
-                learner = Density(features=b, bandwidth_m=2.0, grid=(1000,))
+                learner = Density(features=b, bandwidth_m=2.0, grid=(100,))
                 found.append(learner.evaluate(estimated(learner, street, x, seed), held(x))["kde_rmse"])
-            errors[n, b] = np.mean(found)
-        assert errors[500, 10] == pytest.approx(errors[5000, 1], rel=0.25)  # a user more is a feature more
-        assert errors[500, 1] / errors[5000, 10] == pytest.approx(10.0, rel=0.25)
+            errors[n, b] = math.sqrt(np.mean(np.square(found)))
+        assert errors[300, 8] == pytest.approx(errors[2400, 1], rel=0.2)  # a user more is a feature more
+        assert errors[300, 1] / errors[2400, 8] == pytest.approx(8.0, rel=0.2)
 
     def test_a_line_ignores_the_other_coordinate(self):
         learner = Density(features=2, bandwidth_m=1.0, grid=(50,))
@@ -228,7 +228,10 @@ class TestLearner:
             model = estimated(learner, box, x)
             step = np.prod([6.0 / (n - 1) for n in grid])
             assert model.parameters.sum() * step == pytest.approx(1.0, abs=1e-3)
-            assert learner.evaluate(model, held(x)) == {"rank_correlation": pytest.approx(1), "kde_rmse": 0.0}
+            assert learner.evaluate(model, held(x)) == {
+                "rank_correlation": pytest.approx(1),
+                "kde_rmse": pytest.approx(0, abs=1e-12),
+            }
 
     def test_bandwidth_by_neighbours_is_the_rule_of_the_paper(self):
         from fl.types import DatasetStatistics
@@ -400,7 +403,8 @@ class TestPhase:
         ue, said = found.ue[is_step], found.position_m[is_step]
         omega = updates.unit[ue, 0] / H
         u = omega / np.linalg.norm(omega, axis=1)[:, None]
-        return np.einsum("ni,ni->n", (end - start)[ue] - said, u), said - np.einsum("ni,ni->n", said, u)[:, None] * u, found
+        across = said - np.einsum("ni,ni->n", said, u)[:, None] * u
+        return np.einsum("ni,ni->n", (end - start)[ue] - said, u), across, found
 
     def test_short_steps_are_recovered_along_omega_exactly(self):
         error, across, _ = self.linked(0.3)
@@ -453,14 +457,15 @@ class TestPhase:
         noisy = updates.plus(0.1 * np.random.default_rng(0).standard_normal((20, 10_000)))
         found, _ = Phase().run(view_of(learner, model, noisy), facts(BOX_A), {}, rng())
         turns = np.einsum("ni,ni->n", updates.unit[:, 0] / H, found.position_m - x) / (2 * np.pi)
-        assert np.median(np.abs(turns - np.rint(turns))) < 0.01
+        read = np.array(found.status) == "ok"
+        assert read.sum() > 15  # waves much longer than the area drown
+        assert np.abs(turns - np.rint(turns))[read].max() < 0.01
 
 
 class TestPeaks:
     def test_border_and_ties_take_part(self):
-        s = np.zeros((1, 3, 4))
-        s[0, 0, 0] = s[0, 2, 3] = 1.0
-        assert local_maxima(s)[0].sum() == 2
+        s = np.array([[[9.0, 4, 1, 2], [4, 3, 2, 1], [8, 8 * (1 + 1e-14), 5, 6]]])
+        assert np.argwhere(local_maxima(s)[0]).tolist() == [[0, 0], [0, 3], [2, 0], [2, 1], [2, 3]]
         assert local_maxima(np.ones((2, 3, 4))).all()
 
     def test_exact_kernel_gives_the_grid_point_nearest(self):
@@ -575,7 +580,7 @@ class TestPolicies:
             changes = {
                 "world.ues.mobility": mobility,
                 "world.ues.count": 4,
-                "learning.query": {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 30.0},
+                "learning.query": {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 10.0},
             }
             run(load("density/moving", changes | {"learning.rounds": 8, "vary": None}), tmp_path / str(k))
             with (tmp_path / str(k) / "rounds.csv").open() as f:

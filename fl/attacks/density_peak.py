@@ -93,7 +93,7 @@ class DensityPeak(Attack):
 
 def best_points(surface: FloatArray, grid_m: FloatArray) -> tuple[FloatArray, list[str]]:
     """The highest point of each surface (n, P, Q) as a place (n, 2), the middle of the grid of one that is constant."""
-    flat = surface.reshape(len(surface), -1)
+    flat = surface.reshape(len(surface), surface.shape[1] * surface.shape[2])
     places = grid_m.reshape(-1, 2)
     constant = np.ptp(flat, axis=1) == 0 if flat.size else np.ones(len(flat), dtype=np.bool_)
     said = np.where(constant[:, None], (places[0] + places[-1]) / 2, places[np.argmax(flat, axis=1)])

@@ -15,7 +15,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
 
 _TOGETHER = 64  # surfaces that are read at once: bounds the memory
-_REFINEMENTS = 3
+_REFINEMENTS = 5
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,15 @@ def read_waves(surface: FloatArray, x_m: FloatArray, y_m: FloatArray) -> Waves:
     r"""Read one wave from each surface (n, P, Q) on an evenly spaced grid; c is the middle of the grid.
 
     Neighbours of a wave obey s_{p+1} + s_{p-1} = 2 cos(omega_x Dx) s_p, which gives |omega_x| and likewise |omega_y|;
-    of the two signs of omega_y / omega_x the one that fits is right (omega and -omega are the same wave). Newton's
-    method on all four numbers of the wave then removes noise and rounding.
+    of the two signs of omega_y / omega_x the one that fits is right (omega and -omega are the same wave). Noise spoils
+    that for long waves; the peak of the spectrum, which is coarse and robust, is the third guess. Newton's method on
+    all four numbers of the best then removes noise and rounding.
     """
     x, y = x_m - (x_m[0] + x_m[-1]) / 2, y_m - (y_m[0] + y_m[-1]) / 2
     omega = np.stack([_wave_number(surface, x), _wave_number(np.swapaxes(surface, 1, 2), y)], axis=1)
-    mirrored = omega * [1.0, -1.0]
-    first, other = (_in_phase(surface, w, x, y)[1] for w in (omega, mirrored))
-    omega = np.where((first <= other)[:, None], omega, mirrored)
+    guesses = np.stack([omega, omega * [1.0, -1.0], _spectral_peak(surface, x, y)])  # (3, n, 2)
+    misfits = np.stack([_in_phase(surface, w, x, y)[1] for w in guesses])
+    omega = guesses[np.argmin(misfits, axis=0), np.arange(len(surface))]
     for _ in range(_REFINEMENTS):
         omega = _refined(surface, omega, x, y)
     parts, misfit = _in_phase(surface, omega, x, y)
@@ -66,6 +67,15 @@ def _wave_number(surface: FloatArray, x: FloatArray) -> FloatArray:
     return np.asarray(np.arccos(np.clip(cosine, -1.0, 1.0)) / (x[1] - x[0]))
 
 
+def _spectral_peak(surface: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
+    """Where the spectrum of surfaces (n, P, Q), padded to twice their size, is highest: omega (n, 2)."""
+    shape = tuple(2 * len(axis) if len(axis) > 1 else 1 for axis in (x, y))
+    power = np.abs(np.fft.fft2(surface, shape)).reshape(len(surface), shape[0] * shape[1])
+    at = np.unravel_index(np.argmax(power, axis=1), shape)
+    steps = [float(axis[1] - axis[0]) if len(axis) > 1 else 1.0 for axis in (x, y)]
+    return np.stack([2 * np.pi * np.fft.fftfreq(n, d)[k] for n, d, k in zip(shape, steps, at, strict=True)], axis=1)
+
+
 def _turned(omega: FloatArray, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """cos and sin of omega . (g - c): (n, P * Q) each."""
     u = (omega[:, :1, None] * x[:, None] + omega[:, 1:, None] * y).reshape(len(omega), -1)
@@ -75,7 +85,7 @@ def _turned(omega: FloatArray, x: FloatArray, y: FloatArray) -> tuple[FloatArray
 def _in_phase(surface: FloatArray, omega: FloatArray, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Least-squares a, b (n, 2) of waves of known omega, and the misfit (n,)."""
     c, s = _turned(omega, x, y)
-    flat = surface.reshape(len(surface), -1)
+    flat = surface.reshape(len(surface), len(x) * len(y))
     parts = _solved(np.stack([c, s], axis=1), flat)
     rest = flat - parts[:, :1] * c - parts[:, 1:] * s
     energy = (flat**2).sum(axis=1)

@@ -70,7 +70,9 @@ class Density(SurfaceLearner):
             raise ValueError(f"features: {self.features} is not within 0 and 10000; or say exact")
         if (self.bandwidth_m is None) == (self.neighbours is None):
             raise ValueError("give exactly one of bandwidth_m and neighbours")
-        given = self.bandwidth_m if isinstance(self.bandwidth_m, tuple) else (self.bandwidth_m or 1.0,)
+        given = self.bandwidth_m if isinstance(self.bandwidth_m, tuple) else (self.bandwidth_m,)
+        if self.bandwidth_m is None:
+            given = (1.0,)
         if not given or any(not 0 < h <= 1e9 for h in given):
             raise ValueError(f"bandwidth_m: {given} must hold at least one bandwidth, each above 0 and at most 1e9 m")
         if any(not 2 <= n <= 10_000 for n in self.grid):
