@@ -13,7 +13,7 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{get('rounds.played')} rounds ({get('rounds.empty')} empty), {get('samples.count'):,} measurements of "
         f"{ues} UE{'s' if ues != 1 else ''}, {_text(get('updates.decoded_percent'))} % of updates decoded",
-        _density(summary) if "utility.rank_correlation" in summary else _signals(summary),
+        density_words(summary) if "utility.rank_correlation" in summary else _signals(summary),
     ]
     if get("updates.non_finite"):
         lines.append(
@@ -71,7 +71,7 @@ def _signals(summary: Mapping[str, Any]) -> str:
     return f"utility: {rmse} dB rmse (constant {constant}, raw upload {raw}); {_useful(summary)}"
 
 
-def _density(summary: Mapping[str, Any]) -> str:
+def density_words(summary: Mapping[str, Any]) -> str:
     """What a density is worth, and how many bands its waves leave."""
     get = summary.get
     law = ""

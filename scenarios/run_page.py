@@ -12,6 +12,7 @@ import numpy as np
 from netsim.clock import Clock
 from scenarios.draw import figure_text
 from scenarios.figures import run_panels
+from scenarios.headline import density_words
 from scenarios.keys import blocks, split_key, value_text
 from scenarios.page import card, facts, headings, page, paragraphs, section, table
 from scenarios.tracks import Run, Tracks, part
@@ -36,6 +37,8 @@ def single(run: Run) -> str:
 
 def _useful_words(summary: Mapping[str, Any]) -> str:
     """What the model is worth."""
+    if "utility.rank_correlation" in summary:
+        return f"{density_words(summary).capitalize()}."
     rmse, constant, raw = (
         value_text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
     )

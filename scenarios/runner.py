@@ -31,6 +31,7 @@ from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepa
 from scenarios.resolved import study_yaml
 from scenarios.study import SCHEMA_VERSION, Study
 from scenarios.summary import summarise
+from scenarios.surfaces import write_surfaces
 
 MOST_ROUNDS = 1_000_000
 MOST_TICKS = 1e8
@@ -96,6 +97,7 @@ def _run(study: Study, world: World, setup: Setup, watch: Watch | None, command:
     _whole_run(setup, keeper.carry or carry, world)
     _points(folder, keeper.carry or carry)
     write_map(folder, world)
+    write_surfaces(folder, setup, keeper.carry or carry, world)
     timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
     write_json(
         folder / MANIFEST,

@@ -333,7 +333,7 @@ class TestLemmas:
     def test_2_places_that_cannot_be_told_apart(self):
         g = np.random.default_rng(0)
         learner = Density(features=1, bandwidth_m=H, grid=(25, 25))
-        model, updates = made(learner, BOX_A, np.zeros((1, 2)))
+        _, updates = made(learner, BOX_A, np.zeros((1, 2)))
         omega = updates.unit[0, 0] / H
         for _ in range(50):
             at = g.uniform(-3, 3, 2)

@@ -70,17 +70,23 @@ class Density(SurfaceLearner):
             raise ValueError(f"features: {self.features} is not within 0 and 10000; or say exact")
         if (self.bandwidth_m is None) == (self.neighbours is None):
             raise ValueError("give exactly one of bandwidth_m and neighbours")
-        given = self.bandwidth_m if isinstance(self.bandwidth_m, tuple) else (self.bandwidth_m,)
-        if self.bandwidth_m is None:
-            given = (1.0,)
-        if not given or any(not 0 < h <= 1e9 for h in given):
-            raise ValueError(f"bandwidth_m: {given} must hold at least one bandwidth, each above 0 and at most 1e9 m")
+        given = self._given
+        if self.bandwidth_m is not None and (not given or any(not 0 < h <= 1e9 for h in given)):
+            raise ValueError(
+                f"bandwidth_m: {list(given)} must hold at least one bandwidth, each above 0 and at most 1e9 m"
+            )
         if any(not 2 <= n <= 10_000 for n in self.grid):
             raise ValueError(f"grid: {list(self.grid)}: each side has 2 to 10000 points")
         a = self.area_m
         if a is not None and not (a[0] < a[2] and a[1] < a[3]):
             raise ValueError(f"area_m: {list(a)}: the first corner must lie south-west of the second")
         return self
+
+    @property
+    def _given(self) -> tuple[float, ...]:
+        if self.bandwidth_m is None:
+            return ()
+        return self.bandwidth_m if isinstance(self.bandwidth_m, tuple) else (self.bandwidth_m,)
 
     @property
     def wants_dataset_statistics(self) -> bool:
@@ -103,7 +109,7 @@ class Density(SurfaceLearner):
     def _bandwidths(self, public: Public, rng: Rng) -> FloatArray:
         """The bandwidths asked for (H,)."""
         if self.neighbours is None:
-            return np.atleast_1d(np.asarray(self.bandwidth_m, dtype=np.float64))
+            return np.array(self._given, dtype=np.float64)
         if public.dataset is None or public.dataset.position_m is None:
             raise ValueError("neighbours: needs the dataset's places")
         return np.array([nearest_mean_m(self._flat(public.dataset.position_m), self.neighbours, rng)])
