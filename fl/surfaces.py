@@ -17,14 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil, sqrt
 from typing import Self
 
 import numpy as np
 
 from fl.types import Bound, DenseUpdates, Updates
+from netsim.radio.uplink import ComplexArray
 from netsim.units import FloatArray, IntArray
 
-TERMS = 20_000  # terms of a sum that are multiplied at once: bounds the memory
+TERMS = 1000  # terms of a sum that are multiplied at once: they stay within the cache
 NUMBERS = 4_000_000  # numbers of written-out rows that are made at once
 
 Factors = list[tuple[FloatArray, FloatArray]]
@@ -40,9 +42,18 @@ def bumps(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray
 
 def waves(at_m: FloatArray, omega: FloatArray, x_m: FloatArray, y_m: FloatArray) -> Factors:
     """Factors of cos(omega . (g - d)) at places d (..., 2) for angular wave numbers omega (..., 2) per metre."""
-    a = omega[..., 0, None] * (x_m - at_m[..., 0, None])
-    b = omega[..., 1, None] * (y_m - at_m[..., 1, None])
-    return [(np.cos(a), np.cos(b)), (-np.sin(a), np.sin(b))]
+    a, b = (_turned(omega[..., i], at_m[..., i], axis_m) for i, axis_m in enumerate((x_m, y_m)))
+    return [(a.real.copy(), b.real.copy()), (-a.imag, b.imag.copy())]
+
+
+def _turned(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> ComplexArray:
+    """exp(j omega (x - at)) at n evenly spaced x, (..., n): about 2 sqrt(n) exponentials, and a product for each x."""
+    n = len(axis_m)
+    few = ceil(sqrt(n))
+    coarse = np.exp(1j * (omega[..., None] * (axis_m[::few] - at_m[..., None])))
+    fine = np.exp(1j * (omega[..., None] * (axis_m[:few] - axis_m[0])))
+    shape = np.broadcast_shapes(coarse.shape[:-1], fine.shape[:-1])
+    return np.asarray((coarse[..., :, None] * fine[..., None, :]).reshape(*shape, coarse.shape[-1] * few)[..., :n])
 
 
 def kernel_density(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray) -> FloatArray:
@@ -98,7 +109,7 @@ class SurfaceUpdates(Updates):
         found, cells = np.zeros(len(self.ue)), len(self.x_m) * len(self.y_m)
         few = np.sqrt(cells)  # samples' terms up to which their products are the smaller matrix
         per_sample = 1 if self.unit is None else 2 * self.unit.shape[1]
-        for row, samples in self._alike(np.arange(len(self.ue)), TERMS // max(per_sample, 1) + 1):
+        for row, samples in self._alike(np.arange(len(self.ue)), TERMS):
             if samples.shape[1] * per_sample > few:
                 found[row] = np.sqrt((self.rows(row) ** 2).sum(axis=1))
                 continue
