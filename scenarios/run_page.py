@@ -38,7 +38,8 @@ def single(run: Run) -> str:
 def _useful_words(summary: Mapping[str, Any]) -> str:
     """What the model is worth."""
     if "utility.rank_correlation" in summary:
-        return f"{density_words(summary).capitalize()}."
+        words = density_words(summary)
+        return f"{words[0].upper()}{words[1:]}."
     rmse, constant, raw = (
         value_text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
     )
