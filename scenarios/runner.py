@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fl import leakage, report_rows
+from fl.learners.base import SurfaceLearner
 from fl.round import Carry, Setup, begin, rounds
 from fl.tables import TABLES
 from fl.types import Antennas, DatasetStatistics, HeldOut, Model, Public
@@ -38,6 +39,7 @@ MOST_TICKS = 1e8
 MOST_SAMPLES = 5e7  # measurements of a round, which are kept until it ends
 WORLDS_KEPT = 4  # rehearsals in memory,
 MOST_KEPT = 1_000_000  # each of at most so many measurements
+MOST_WRITTEN = 5e8  # numbers of surfaces that an attacker holds at once: 4 GB
 MAP_PLACES = 500  # outdoor places of the radio map
 CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
 
@@ -222,11 +224,13 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
     dataset = None
     if seen is not None and learning.learner.wants_dataset_statistics:
         dataset = _statistics(seen, model_of_cell, len(models))
+    public = Public(world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m)
+    _readable(study, public, streams, len(world.ues))
     return Setup(
         learning=learning,
         power=study.power,
         uplink=study.world.radio.uplink,
-        public=Public(world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m),
+        public=public,
         models=models,
         model_of_cell=model_of_cell,
         streams=streams,
@@ -257,6 +261,20 @@ def _affordable(study: Study, world: World) -> None:
         raise BadInput(
             f"world.tick_s: {world.tick_s:g} s cuts {world.duration_s:g} s into {ticks:.3g} ticks, at most "
             f"{MOST_TICKS:g} are possible; take a longer tick"
+        )
+
+
+def _readable(study: Study, public: Public, streams: Streams, n_ue: int) -> None:
+    """Refuse surfaces of so many UEs that writing them out would fill the memory."""
+    learner, threat = study.learning.learner, study.learning.threat
+    if not isinstance(learner, SurfaceLearner) or not study.learning.attacks or threat.sees != "rows":
+        return
+    size = learner.init(public, streams.at("learner.init")).parameters.size
+    after = min(threat.targets or n_ue, n_ue)
+    if after * size > MOST_WRITTEN:
+        raise BadInput(
+            f"learning.threat.targets: the surfaces of {after:,} UEs are {after * size:.3g} numbers, an attacker holds "
+            f"at most {MOST_WRITTEN:g}; set it to {max(int(MOST_WRITTEN // size), 1)} or fewer, or take a coarser grid"
         )
 
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import tables
 
 from fl.attacks.base import View
 from fl.attacks.density_peak import DensityPeak, local_maxima
@@ -638,6 +639,40 @@ class TestRuns:
         found = run(self.small(learning__query={"kind": "strict"}), tmp_path / "run")
         assert found["updates.sent"] == 0 and found["utility.rank_correlation"] is None
         assert found["figure.query.refused_bandwidth.last"] == 300
+
+    def test_more_surfaces_than_fit_are_refused_in_one_line(self, tmp_path):
+        from scenarios.runner import run
+
+        study = load("density/nine", {"world.ues.count": 60_000, "learning.threat.targets": None, "vary": None})
+        with pytest.raises(BadInput, match=r"learning\.threat\.targets: the surfaces of 60,000 UEs") as caught:
+            run(study, tmp_path / "run")
+        assert len(caught.value.lines) == 1
+
+    @pytest.mark.parametrize("name", ["moving", "questions"])
+    def test_an_interrupted_run_ends_in_the_same_bytes(self, name, tmp_path):
+        from scenarios.runner import run
+
+        rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 20.0}
+        changes = {"world.ues.count": 30, "learning.learner.grid": [12, 12], "learning.threat.targets": 4}
+        study = load(f"density/{name}", changes | {"learning.query": rate, "learning.rounds": 8, "vary": None})
+        run(study, tmp_path / "whole")
+
+        def stop(progress):
+            if progress.round == 5:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run(study, tmp_path / "parts", stop)
+        run(study, tmp_path / "parts")
+        assert tables(tmp_path / "whole") == tables(tmp_path / "parts")
+
+    def test_another_seed_is_another_run_and_the_same_one_the_same(self, tmp_path):
+        from scenarios.runner import run
+
+        for k, seed in enumerate((3, 3, 4)):
+            run(self.small(seed=seed), tmp_path / str(k))
+        first, again, other = (tables(tmp_path / str(k)) for k in range(3))
+        assert first == again and first != other
 
     def test_check_ins_are_users_of_one_row(self, tmp_path):
         from netsim.traces.read import read_trace
