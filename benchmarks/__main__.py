@@ -1,4 +1,4 @@
-"""Measure the program: `python -m benchmarks world|attacks [--seconds N] [--sizes small|full]`.
+"""Measure the program: `python -m benchmarks world|attacks|density [--seconds N] [--sizes small|full]`.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -25,7 +25,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks
+from benchmarks import attacks, density
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -63,6 +63,12 @@ BENCHES = {
 }
 
 
+MAPS = {
+    "full": density.Bench(20_000, 1_000_000, parts=50, waves_s=0.3, peers=20.0, many_s=20.0, many_mb=500.0),
+    "small": density.Bench(200, 500, parts=50),
+}
+
+
 def against(peer: str, bar: float | None, size: Size, seconds: float) -> Row:
     """One peer at one size, both in turns; without the peer, ours alone and the reason."""
     name, theirs, reason = start(peer, *size)
@@ -94,7 +100,7 @@ def one_core() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
-    parser.add_argument("subject", choices=["world", "attacks"])
+    parser.add_argument("subject", choices=["world", "attacks", "density"])
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
     chosen = parser.parse_args(arguments)
@@ -104,6 +110,8 @@ def main(arguments: list[str] | None = None) -> None:
     with threadpool_limits(1):
         if chosen.subject == "world":
             lines = world(PLANS[chosen.sizes], chosen.seconds)
+        elif chosen.subject == "density":
+            lines = density.rows(MAPS[chosen.sizes], chosen.seconds)
         else:
             lines = attacks.rows(BENCHES[chosen.sizes], chosen.seconds)
         for line in lines:

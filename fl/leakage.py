@@ -37,6 +37,9 @@ class Leakage(Part):
     """kernel width of the density whose peaks an attacker would name"""
     near_m: float = Field(default=100.0, gt=0)
     """what counts as knowing a place"""
+    literal_score: bool = False
+    """divide `place_error_m` by the number of places, as the formula of the density paper is printed; then more places
+    look less private"""
     target: str = Field(default="all", min_length=1, max_length=200)
     """whose leakage the summary speaks of: all, most-data (the UE with most measurements), or a UE by name"""
 
@@ -148,6 +151,8 @@ def _fresh() -> dict[str, Any]:
         "heard": 0,
         "stood": 0,
         "track_error_m": 0.0,
+        "anchor_m": np.full((2, 2), np.nan),
+        "walk_m": np.zeros(2),
     }
 
 
@@ -165,20 +170,24 @@ def _attack(
     memory = dict(memory or _fresh())
     index = np.flatnonzero(mine)
     inside = now.area.contains(estimates.position_m[index])
-    is_centroid = np.array([estimates.what[j] == "centroid" for j in index], dtype=bool)
+    is_centroid, is_place, is_step = (
+        np.array([estimates.what[j] == what for j in index], dtype=bool) for what in ("centroid", "place", "step")
+    )
     heard = bool(is_centroid.any())
     said = estimates.position_m[index[is_centroid & inside]]
     diverged = heard and len(said) == 0
     memory["heard"] += heard
     memory["diverged"] += diverged
     memory["centroids"] = np.concatenate([memory["centroids"], said])
-    place = index[~is_centroid & inside]
+    place = index[is_place & inside]
     memory["places"] = np.concatenate([memory["places"], estimates.position_m[place]])
     memory["weights"] = np.concatenate([memory["weights"], estimates.weight[place]])
     row = {
         **_round_errors(memory, said, track, now, i),
         **_distribution(how, memory, track, common),
         **_places(how, memory, common, now),
+        **_named(how, estimates.position_m[place], estimates.weight[place], track),
+        **_steps(memory, estimates.position_m[index[is_step]], heard, track),
         "heard": heard,
         "diverged": diverged,
         "diverged_percent": 100.0 * memory["diverged"] / memory["heard"] if memory["heard"] else NAN,
@@ -237,6 +246,38 @@ def _places(how: Leakage, memory: dict[str, Any], common: dict[str, Any], now: N
         "work_named_m": nearest_m(peaks, common["work"]),
         "guess_home_m": common["guess_home"],
     }
+
+
+def _named(how: Leakage, position_m: FloatArray, weight: FloatArray, track: dict[str, Any]) -> dict[str, Any]:
+    """How many places the attack named this round, and how far they lie from the truth, by the attack's own weights.
+
+    Z_i = sum_j e_j |g_j - d_i| / sum_j e_j of [Zong et al., Eq. 16], there with a further 1 / K_i: `literal_score`.
+    """
+    count = len(weight)
+    if count == 0 or not weight.sum() > 0:
+        return {"places": count, "place_error_m": NAN}
+    away = np.linalg.norm(position_m - track["centroids"][-1], axis=1)
+    score = float(weight @ away / weight.sum())
+    return {"places": count, "place_error_m": score / count if how.literal_score else score}
+
+
+def _steps(memory: dict[str, Any], step_m: FloatArray, heard: bool, track: dict[str, Any]) -> dict[str, Any]:
+    """Errors of the displacement since the last answer, and since the first, along the direction that the attack names.
+
+    `still` is the error of somebody who says that nobody moved.
+    """
+    row = dict.fromkeys(("step_error_m", "step_still_m", "walk_error_m", "walk_still_m"), NAN)
+    truth, (first, last) = track["centroids"][-1], memory["anchor_m"]
+    if len(step_m):
+        memory["walk_m"] = memory["walk_m"] + step_m[0]
+        for name, said, since in (("step", step_m[0], last), ("walk", memory["walk_m"], first)):
+            length = float(np.linalg.norm(said))
+            along = float((truth - since) @ (said / length if length else step_m[0]))
+            row |= {f"{name}_error_m": abs(along - length), f"{name}_still_m": abs(along)}
+        memory["anchor_m"] = np.stack([first, truth])
+    elif heard:  # an answer that continues nothing begins a new walk
+        memory |= {"walk_m": np.zeros(2), "anchor_m": np.stack([truth, truth])}
+    return row
 
 
 def exact(state: State) -> dict[tuple[int, int, str], dict[str, float]]:

@@ -80,7 +80,8 @@ class Learning(Part):
         for slot in ("curation", "defenses", "attacks"):
             _unique(slot, getattr(self, slot))
         offered = set(self.data.offers)
-        _meets("learner", self.learner, {*offered, *self.learner.offers})
+        _meets("learner", self.learner, offered)
+        _meets("query", self.query, set(self.learner.offers))
         offered |= self.learner.offers
         for i, step in enumerate(self.curation):
             _meets(f"curation[{i}]", step, offered)

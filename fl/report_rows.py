@@ -7,21 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fl.data.base import Taken
-from fl.learners.base import FirstLayerLearner
+from fl.learners.base import FirstLayerLearner, SurfaceLearner
 from fl.learning import Learning
 from fl.privacy import ledger
 from fl.reference import Reference
 from fl.tables import TABLES
-from fl.types import AnySpend, Curated, Estimates, Facts, HeldOut, Local, MetricSpend, Model
+from fl.types import AnySpend, Curated, Estimates, Facts, HeldOut, Local, MetricSpend, Model, Updates
 from netsim.record import Recorder
 from netsim.units import FloatArray, db_from_ratio
 from netsim.world import World
 
 if TYPE_CHECKING:
     from fl.round import Carry, Phase
-
-
-MOST_HELD_OUT = 2000  # samples on which a round is scored; the end of a run takes all
 
 
 def write(
@@ -43,7 +40,7 @@ def write(
 ) -> dict[str, Any]:
     """Append all rows of a round; returns the row of `rounds` with the round's median leakage per attack."""
     when = {"round": facts.round, "time_s": facts.time_s}
-    scores = utility(learning, carry, carry.held_out.thinned(MOST_HELD_OUT))
+    scores = utility(learning, carry, carry.held_out.thinned(learning.learner.most_held_out), world)
     figures = {
         **when,
         **{name: scores.get(name, float("nan")) for name in ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db")},
@@ -103,15 +100,22 @@ def _round(
     }
 
 
-def utility(learning: Learning, carry: Carry, held_out: HeldOut) -> dict[str, float]:
-    """Figures of the model now, and of its references where signals are learnt, on held-out samples."""
-    found = learning.learner.evaluate(carry.model, held_out)
+def utility(learning: Learning, carry: Carry, held_out: HeldOut, world: World) -> dict[str, float]:
+    """Figures of the model now, of its references where signals are learnt, and of a known law where UEs have one."""
+    learner = learning.learner
+    found = learner.evaluate(carry.model, held_out)
+    if isinstance(learner, SurfaceLearner):
+        grid = learner.grid_m(carry.model)
+        law = world.mobility.density(grid.reshape(-1, 2))
+        if law is not None:
+            found |= learner.compare(carry.model, held_out, law.reshape(grid.shape[:2]))
     return found | (Reference.evaluate(carry.reference, held_out) if "rsrp" in learning.data.offers else {})
 
 
 def _figures(when: dict[str, Any], learning: Learning, carry: Carry, scores: dict[str, float]) -> dict[str, Any]:
     """One row a figure: what the learner scores besides the columns of `rounds`, and what parts say of themselves."""
     said = [("learner", name, value) for name, value in scores.items() if name not in TABLES["rounds"]]
+    said += [("query", name, value) for name, value in learning.query.figures(carry.parts["query"]).items()]
     for slot, parts in (("defense", learning.defenses), ("attack", learning.attacks)):
         for part in parts:
             own = part.figures(carry.parts[f"{slot}.{part.label}"])
@@ -174,7 +178,7 @@ def _updates(
         "selected_y_m": selected[:, 1],
         "norm": made.norm(),
         "sent_norm": sent.norm(),
-        "bias_rms": _bias_rms(learning, made.rows(slice(None))),
+        "bias_rms": _bias_rms(learning, made),
         "bound_m": _bound_m(learning, before, local),
         "decoded": phase.received.decoded,
     }
@@ -192,11 +196,12 @@ def _bound_m(learning: Learning, before: Model, local: Local) -> FloatArray:
     return learner.centroid_bound_m(before, local)
 
 
-def _bias_rms(learning: Learning, rows: FloatArray) -> FloatArray:
+def _bias_rms(learning: Learning, made: Updates) -> FloatArray:
     """How strong the first layer's bias gradient is: what the closed-form attack divides by."""
     learner = learning.learner
     if not isinstance(learner, FirstLayerLearner):
-        return np.full(len(rows), np.nan)
+        return np.full(len(made.ue), np.nan)
+    rows = made.rows(slice(None))
     step = getattr(learner, "step_size", 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(np.sqrt((learner.first_layer(rows)[1] ** 2).mean(axis=1)) / step)

@@ -11,7 +11,6 @@ import simpy
 
 from fl import leakage, report_rows
 from fl.attacks.base import View
-from fl.data.base import Taken
 from fl.learning import Learning
 from fl.membership.audit import audit, due
 from fl.privacy import ledger
@@ -136,7 +135,10 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
     learning, number = setup.learning, carry.round + 1
     parts = dict(carry.parts)
     coin = learning.participation if learning.sampling == "poisson" else 1.0
-    facts = Facts(number, float(world.env.now), setup.public, weight=learning.aggregation.weight, sampling_rate=coin)
+    facts = Facts(
+        number, float(world.env.now), setup.public, weight=learning.aggregation.weight, sampling_rate=coin,
+        request=learning.learner.request(carry.model),
+    )  # fmt: skip
 
     def rng(purpose: str) -> Any:
         return setup.streams.at(purpose, number)
@@ -167,9 +169,11 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
     if learning.stop_at is not None and ledger.exceeds(book, learning.stop_at.epsilon, learning.stop_at.delta):
         return replace(carry, round=number, stopped=True), {}
     # m  record: truth meets estimates only here
-    held_out = carry.held_out.plus(taken.held_out)
+    held_out = taken.held_out if learning.data.scores_round_alone else carry.held_out.plus(taken.held_out)
+    whom = learning.threat.after(taken.measured.ue, len(world.ues))
+    watched = taken.measured.keep(whom[taken.measured.row_of_sample]).nonempty()
     now = leakage.Now(
-        number, facts.time_s, taken.measured, _selected(taken, local),
+        number, facts.time_s, watched, _selected(watched, local),
         _merge(learning, phases), world.area, world.places,
     )  # fmt: skip
     leaks, rows = leakage.observe(learning.leakage, carry.leakage, now, setup.streams.at("leakage"))
@@ -246,6 +250,8 @@ def _phase(
     if learning.threat.at_m is not None:
         spied = _overhear(world, setup, facts, cohort.at_power(power_w), payload, channel, of_row)
         caught = send(updates, spied.channel, drawn("eavesdropper.send"))
+    whom = learning.threat.after(caught.updates.ue, len(world.ues)) & bool(learning.attacks)
+    caught = replace(caught, decoded=caught.decoded & whom)  # rows that nobody looks at are not written out
     view = learning.threat.view(learning.learner, name, caught, total, model, after)
     estimates, self_tests = {}, {}
     for attack in learning.attacks:
@@ -284,12 +290,12 @@ def _overhear(
     return Overheard(found.rows(of_row), links.distance_m[cohort.ue, 0], links.los[cohort.ue, 0])
 
 
-def _selected(taken: Taken, local: Local) -> FloatArray:
+def _selected(measured: Local, local: Local) -> FloatArray:
     """Mean of what each measured row learnt from (n, 2); NaN where nothing was sent."""
-    found = np.full((len(taken.measured.ue), taken.measured.x.shape[1]), np.nan)
+    found = np.full((len(measured.ue), measured.x.shape[1]), np.nan)
     row = {(u, m): i for i, (u, m) in enumerate(zip(local.ue.tolist(), local.model.tolist(), strict=True))}
     means = local.mean_x()
-    for i, key in enumerate(zip(taken.measured.ue.tolist(), taken.measured.model.tolist(), strict=True)):
+    for i, key in enumerate(zip(measured.ue.tolist(), measured.model.tolist(), strict=True)):
         if key in row:
             found[i] = means[row[key]]
     return found

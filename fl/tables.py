@@ -86,7 +86,8 @@ TABLES: dict[str, dict[str, str]] = {
         "attack": "name of the attack",
         "ue": "index of the UE that the estimate is about",
         "model": "index of the model",
-        "what": "centroid: mean place of the batch; place: one place among several",
+        "what": "centroid: mean place of the batch; place: one place among several; step: no place but the "
+        "displacement since the last answer",
         "x_m": "estimated place, metres east; empty when not finite",
         "y_m": "estimated place, metres north; empty when not finite",
         "weight": "the attack's own confidence",
@@ -132,6 +133,12 @@ TABLES: dict[str, dict[str, str]] = {
         "work_named_m": "distance from work to the nearer of these two peaks",
         "guess_home_m": "home_m of as many random guesses, mean over draws",
         "smoothed_error_m": "distance of the median of all estimates so far to the mean of all points so far",
+        "places": "places that the attack named in the round",
+        "place_error_m": "their mean distance, by the attack's own weights, to the mean of all points of the round",
+        "step_error_m": "error of the displacement since the last answer, along the direction that the attack names",
+        "step_still_m": "size of that displacement: the error of saying that nobody moved",
+        "walk_error_m": "error of the displacement since the first answer, along that direction",
+        "walk_still_m": "size of that displacement",
         "track_error_m": "mean over rounds of the error of the last standing estimate",
     },
     "membership": {
@@ -184,7 +191,7 @@ TABLES: dict[str, dict[str, str]] = {
     "figures": {
         "round": "number of the round",
         "time_s": "simulated end of the round, seconds",
-        "part": "learner, or the name of the defense or attack that says it",
+        "part": "learner, query, or the name of the defense or attack that says it",
         "name": "name of the figure, with its unit (see the part's description)",
         "value": "its value in this round",
     },

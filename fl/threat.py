@@ -12,7 +12,7 @@ from fl.attacks.base import View
 from fl.learners.base import Learner
 from fl.types import Model, Received
 from netsim.part import Part
-from netsim.units import FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 class Threat(Part):
@@ -33,6 +33,9 @@ class Threat(Part):
     """where the attacker sits"""
     knows: tuple[Literal["weights", "training"], ...] = ("weights", "training")
     """what it knows of the training; an attack that needs more is refused"""
+    targets: int | None = Field(default=None, ge=1, le=1_000_000)
+    """how many UEs it is after, evenly taken from all: it looks at no others, and leakage is measured for these alone;
+    none: everybody"""
     at_m: tuple[float, float] | None = None
     """where an eavesdropper stands, metres east and north"""
     height_m: float = Field(default=10.0, ge=0, le=1000)
@@ -70,6 +73,12 @@ class Threat(Part):
                 "for rows or sums set viewpoint: server"
             )
         return self
+
+    def after(self, ue: IntArray, n_ue: int) -> BoolArray:
+        """Which of the UEs (n,) it is after, of n_ue in the world."""
+        if self.targets is None or self.targets >= n_ue:
+            return np.ones(len(ue), dtype=np.bool_)
+        return np.isin(ue, np.linspace(0, n_ue - 1, self.targets).astype(np.int64))
 
     def view(
         self,

@@ -206,13 +206,14 @@ class Model:
 
 @dataclass(frozen=True)
 class DatasetStatistics:
-    """Mean and standard deviation of all positions measured in each cell: mean_m, std_m (n_model, 2).
+    """Mean and standard deviation of all positions measured in each cell: mean_m, std_m (n_model, 2); all position_m.
 
     Publishing them gives away where the users are on average; the paper's experiments do it.
     """
 
     mean_m: FloatArray
     std_m: FloatArray
+    position_m: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -238,11 +239,22 @@ class Public:
 
 
 @dataclass(frozen=True)
+class Request:
+    """What a server asks of every UE about a grid: features (inf for the exact kernel), bandwidth_m (H,), the area."""
+
+    features: float
+    bandwidth_m: FloatArray
+    area: Area
+    dimensions: int = 2
+
+
+@dataclass(frozen=True)
 class Facts:
     """Where a round stands; read-only. `channel` is None before the uplink is planned.
 
     weight is what every decoded row counts in the merge, where the aggregation fixes it beforehand; else None.
     sampling_rate is the probability with which the server asks each UE, by a coin for each; 1 where it does otherwise.
+    request is what the server asks, where a learner asks anything that a UE may refuse.
     """
 
     round: int
@@ -251,6 +263,7 @@ class Facts:
     channel: Channel | None = None
     weight: float | None = None
     sampling_rate: float = 1.0
+    request: Request | None = None
 
 
 @dataclass(frozen=True)
@@ -323,7 +336,8 @@ class Received:
 class Estimates:
     """What an attack says: one row an estimate.
 
-    what : "centroid" (where the samples of the batch were on average) or "place" (one place among several).
+    what : "centroid" (where the samples of the batch were on average), "place" (one place among several), or "step":
+        then position_m is no place but the displacement since the device's last estimate.
     position_m (k, 2) may be non-finite or outside the area: then the attack diverged. weight (k,) is the
     attack's own confidence; loss (k,), iterations, evaluations (k,) its effort; status words per row.
     """

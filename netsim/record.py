@@ -28,6 +28,16 @@ def cell_text(value: Any) -> str:
     return str(value)
 
 
+def column_text(values: Sequence[Any] | np.ndarray) -> list[str]:
+    """The cells of a column; an array's all have one type, which is looked at once."""
+    kind = values.dtype.kind if isinstance(values, np.ndarray) else ""
+    if kind == "f":
+        return [f"{v:.9g}" if v - v == 0 else "" for v in np.asarray(values).tolist()]  # of what is not finite: NaN
+    if kind in ("i", "u"):
+        return [str(v) for v in np.asarray(values).tolist()]
+    return [cell_text(v) for v in values]
+
+
 @dataclass(frozen=True)
 class Recorder:
     """Writes rows of known tables into a folder."""
@@ -46,10 +56,9 @@ class Recorder:
         columns = list(self.schemas[table])
         if set(rows) != set(columns):
             raise KeyError(f"{table}: columns {sorted(set(rows) ^ set(columns))} missing or unknown")
-        lines = zip(*(rows[c] for c in columns), strict=True)
+        lines = zip(*(column_text(rows[c]) for c in columns), strict=True)
         with self._path(table).open("a", newline="", encoding="utf-8") as f:
-            writer = csv.writer(f, lineterminator="\n")
-            writer.writerows([cell_text(v) for v in line] for line in lines)
+            csv.writer(f, lineterminator="\n").writerows(lines)
 
     def row(self, table: str, **values: Any) -> None:
         """Append one row."""

@@ -10,22 +10,28 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.record import write_text
 from scenarios.compare import Member, comparison_panels, labels_of, member
-from scenarios.document import one_line
+from scenarios.density_page import TRADE_OFF, density_panels, of_densities, trade_off_csv, trade_off_table, unplaced
+from scenarios.document import one_line, read
 from scenarios.draw import figure_text
-from scenarios.exchange import EXCHANGE, exchange_csv, exchange_rows, exchange_table, sentences, trials
+from scenarios.exchange import EXCHANGE, Trial, exchange_csv, exchange_rows, exchange_table, sentences, trials
 from scenarios.exchange_figure import exchange_panels
-from scenarios.folder import SUMMARY
+from scenarios.folder import MANIFEST, STUDY, SUMMARY, read_json
+from scenarios.headline import attacks as attack_names
 from scenarios.keys import blocks, cell_text, over_seeds
 from scenarios.loaded import listed, load
 from scenarios.page import facts, headings, page, paragraphs, section, table
 from scenarios.run_page import period
 
+MOST_COLUMNS = 16  # labels that a table has room for
 _MAIN = (  # the keys that a comparison shows, without those of one attack or mechanism
     "utility.rmse_db", "utility.constant_rmse_db", "utility.raw_upload_rmse_db", "utility.useful",
     "baseline.floor.sw1_m", "baseline.random_guess.sw1_m", "baseline.random_guess.home_m",
     "updates.decoded_percent", "uplink.sinr_db.median", "uplink.delay_s.median", "uplink.energy_j",
     "uplink.noise_std.median", "uplink.handovers", "centroid_error_m.median", "centroid_error_m.first_round",
     "selected_error_m.median", "diverged_percent", "sw1_m", "smoothed_error_m", "home_m", "home_named_m",
+    "utility.rank_correlation", "utility.truth_rank_correlation", "utility.kde_truth_rank_correlation",
+    "utility.kde_rmse", "baseline.anywhere.error_m", "place_error_m", "places_mean", "step_error_m", "step_still_m",
+    "step_exact_percent", "walk_error_m", "walk_still_m",
     "home_within_100m_probability", "home_named_100m_probability", "epsilon_max", "last20_mean", "last20_std",
 )  # fmt: skip
 
@@ -36,9 +42,11 @@ def comparison(folder: Path) -> str:
     done = [(label, path) for label, path in every if (path / SUMMARY).exists()]
     if not done:
         raise BadInput(one_line(f"{folder}: none of its {len(every)} runs is finished; start them again"))
+    found = trials(folder)  # of a sweep whose variants stand on curves
+    if of_densities(done):
+        return _densities(folder, done, found or unplaced(done), len(every))
     members = [member(label, load(path)) for label, path in done]  # one at a time: tables are large
     attacks = list(dict.fromkeys(name for m in members for name in m.attacks))
-    found = trials(folder)  # of a sweep whose variants stand on curves
     panels = comparison_panels(members, attacks, points=not found) + (exchange_panels(found) if found else [])
     rows = exchange_rows(found)
     titles = list(dict.fromkeys(m.manifest["title"] for m in members))
@@ -56,6 +64,27 @@ def comparison(folder: Path) -> str:
         _keep(folder / EXCHANGE, exchange_csv(rows))
     matched = [exchange_table(rows)] if rows else []
     return page(titles[0], header, [*tables[:1], *map(section, panels), *matched, *tables[1:]], panels)
+
+
+def _densities(folder: Path, done: Sequence[tuple[str, Path]], found: Sequence[Trial], runs: int) -> str:
+    """The page of a sweep of densities: its runs are many, and their tables are left unread."""
+    members = [
+        Member(label, read_json(path / MANIFEST), read_json(path / SUMMARY), read(path / STUDY).data, [], 0.0, {})
+        for label, path in done
+    ]
+    attacks = list(dict.fromkeys(name for m in members for name in attack_names(m.summary)))
+    panels = density_panels(found, done)
+    title, papers = members[0].manifest["title"], dict.fromkeys(str(m.study.get("paper") or "") for m in members)
+    left_out = [f"{runs - len(done)} of {runs} runs are not finished and left out."] if len(done) < runs else []
+    header = (
+        headings(title, "; ".join(p for p in papers if p))
+        + paragraphs([*left_out, *_useless_words(members)], "warns")
+        + paragraphs(_compared(members, attacks), "says")
+        + facts(_common_facts(members))
+    )
+    _keep(folder / TRADE_OFF, trade_off_csv(found))
+    few = _comparison_tables(members) if len(labels_of(members)) <= MOST_COLUMNS else []
+    return page(title, header, [trade_off_table(found), *map(section, panels), *few], panels)
 
 
 def _keep(path: Path, text: str) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from netsim.units import FloatArray
+from scenarios.density_figure import run_panels as density_panels
 from scenarios.draw import DARK, GREY, Cell, Figure, Look, Panel, band, line, looks, mosaic, plain
 from scenarios.map_figure import town
 from scenarios.radio_figures import radio, service
@@ -33,7 +34,8 @@ def run_panels(run: Run) -> list[Panel]:
     """All figures of a run."""
     own = looks(run.attacks)
     found = [errors(run, own), distribution(run, own), home(run, own), town(run, own)]
-    return [*found, radio(run), service(run), utility(run), epsilon(run)]
+    worth = [ranks(run), *density_panels(run.surfaces)] if density(run.summary) else [utility(run)]
+    return [*found, radio(run), service(run), *worth, epsilon(run)]
 
 
 def errors(run: Run, own: Sequence[Look]) -> Panel:
@@ -167,6 +169,29 @@ def utility(run: Run) -> Panel:
         "what it gives away says little; raw upload is what the server would have if users sent their measurements."
     )
     return Panel(key, title, caption, mosaic([Cell("rmse (dB)", traces, log=log)], DATES))
+
+
+def density(summary: Mapping[str, Any]) -> bool:
+    """Whether a run learnt a density."""
+    return "utility.rank_correlation" in summary
+
+
+def ranks(run: Run) -> Panel:
+    """Rank correlation of a density over time."""
+    key, title = "utility", "Is the map any good? Its rank correlation with what it should be"
+    drawn = (
+        ("rank_correlation", Look("with the exact kernel of all places", DARK)),
+        ("truth_rank_correlation", Look("with the law by which UEs are where they are", GREY, dash="dash")),
+    )
+    traces = []
+    for name, look in drawn:
+        rows = run.rows("figures", "name", name)
+        if np.isfinite(rows["value"]).any():
+            traces.append(line(look, run.dates(rows["time_s"]), rows["value"]))
+    if not traces:
+        return Panel(key, title, "No round had an answer, so there is no map to compare.")
+    caption = "Spearman's, over all points of the grid: 1 is the same order of places, 0 none in common."
+    return Panel(key, title, caption, mosaic([Cell("rank correlation", traces)], DATES, 300))
 
 
 def epsilon(run: Run) -> Panel:

@@ -118,6 +118,6 @@ def _column(path: Path, name: str, values: Any) -> np.ndarray:
     if name in TEXT_COLUMNS:
         return np.array(values, dtype=object)
     try:
-        return np.array([float(v) if v else np.nan for v in values], dtype=np.float64)
+        return np.array([float(v or "nan") for v in values], dtype=np.float64)
     except ValueError as error:
         raise BadInput(f"{path}: column {name}: {error}") from None

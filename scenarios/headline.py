@@ -13,8 +13,7 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
     lines = [
         f"{get('rounds.played')} rounds ({get('rounds.empty')} empty), {get('samples.count'):,} measurements of "
         f"{ues} UE{'s' if ues != 1 else ''}, {_text(get('updates.decoded_percent'))} % of updates decoded",
-        f"utility: {_text(get('utility.rmse_db'))} dB rmse (constant {_text(get('utility.constant_rmse_db'))}, raw "
-        f"upload {_text(get('utility.raw_upload_rmse_db'))}); {_useful(summary)}",
+        density_words(summary) if "utility.rank_correlation" in summary else _signals(summary),
     ]
     if get("updates.non_finite"):
         lines.append(
@@ -74,6 +73,35 @@ def _account(summary: Mapping[str, Any], key: str) -> str:
     return ""
 
 
+def _signals(summary: Mapping[str, Any]) -> str:
+    """What a map of signals is worth."""
+    rmse, constant, raw = (
+        _text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
+    )
+    return f"utility: {rmse} dB rmse (constant {constant}, raw upload {raw}); {_useful(summary)}"
+
+
+def density_words(summary: Mapping[str, Any]) -> str:
+    """What a density is worth, and how many bands its waves leave."""
+    get = summary.get
+    law = ""
+    if get("utility.kde_truth_rank_correlation") is not None:
+        law = (
+            f", {_text(get('utility.truth_rank_correlation'))} with the law of the places (exact kernel "
+            f"{_text(get('utility.kde_truth_rank_correlation'))})"
+        )
+    bands = ""
+    if get("figure.query.bands_probability.last") is not None:
+        bands = (
+            f"; {get('figure.query.bands.last'):.0f} bands cross the area with probability "
+            f"{_text(get('figure.query.bands_probability.last'))} (Lemma 3)"
+        )
+    useful = "" if get("utility.useful") else "; NOT useful: privacy figures of such a density mean little"
+    return (
+        f"utility: rank correlation {_text(get('utility.rank_correlation'))} with the exact kernel{law}{bands}{useful}"
+    )
+
+
 def attacks(summary: Mapping[str, Any]) -> list[str]:
     """Names of the attacks that a summary speaks of, in order."""
     tail = ".centroid_error_m.median"
@@ -90,6 +118,17 @@ def _attack(summary: Mapping[str, Any], name: str) -> str:
         found = f"; comes within 100 m of home for {100 * home:.0f} % of UEs"
         if home >= 0.5:
             found += f" (median round {get('home_within_100m_round')})"
+    if summary.get(f"attack.{name}.place_error_m") is not None:
+        found += (
+            f"; {get('places_mean')} places a UE, {get('place_error_m')} m away by weight (a constant answer leaves "
+            f"{_text(summary.get('baseline.anywhere.error_m'))})"
+        )
+    if summary.get(f"attack.{name}.step_error_m") is not None:
+        found += (
+            f"; displacements along one axis are off by {get('step_error_m')} m a round (saying that nobody moved: "
+            f"{get('step_still_m')}), {get('step_exact_percent')} % within 1 m, whole walks by {get('walk_error_m')} m "
+            f"(of {get('walk_still_m')})"
+        )
     return (
         f"{name}: centroid error {get('centroid_error_m.median')} m "
         f"[{get('centroid_error_m.q25')}, {get('centroid_error_m.q75')}], {get('diverged_percent')} % diverged, "

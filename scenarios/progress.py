@@ -43,4 +43,6 @@ def _line(now: Progress) -> str:
     if not now.figures:
         return f"{head}, nobody measured"
     leaks = ", ".join(f"{name} {value:.0f} m" for name, value in now.figures["leakage"].items())
-    return f"{head}, rmse {now.figures['rmse_db']:.1f} dB" + (f", centroid error: {leaks}" if leaks else "")
+    rmse_db = now.figures["rmse_db"]
+    worth = f", rmse {rmse_db:.1f} dB" if rmse_db == rmse_db else ""  # NaN where no signals are learnt
+    return head + worth + (f", centroid error: {leaks}" if leaks else "")

@@ -19,6 +19,7 @@ A run folder holds:
 | `*.csv` | one table a record type, appended and flushed every round, below |
 | `points.npz` | true positions (`ue`, `position_m`), thinned: what the map of the report draws |
 | `map.npz` | buildings, base stations, and distance, RSRP and line of sight at 500 outdoor places |
+| `surfaces.npz` | of a density: the map, the exact one, the law of the places, and one UE's answer |
 | `report.html` | the page, self-contained |
 | `checkpoint.npz` | only while a run is unfinished: where the same command goes on |
 

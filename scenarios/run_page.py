@@ -13,6 +13,7 @@ from netsim.clock import Clock
 from scenarios.draw import figure_text
 from scenarios.epsilon import MEANINGFUL
 from scenarios.figures import run_panels
+from scenarios.headline import density_words
 from scenarios.keys import blocks, split_key, value_text
 from scenarios.page import card, facts, headings, page, paragraphs, section, table
 from scenarios.tracks import Run, Tracks, part
@@ -37,6 +38,9 @@ def single(run: Run) -> str:
 
 def _useful_words(summary: Mapping[str, Any]) -> str:
     """What the model is worth."""
+    if "utility.rank_correlation" in summary:
+        words = density_words(summary)
+        return f"{words[0].upper()}{words[1:]}."
     rmse, constant, raw = (
         value_text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
     )

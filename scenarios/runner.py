@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fl import leakage, report_rows
+from fl.learners.base import SurfaceLearner
 from fl.privacy.final import final_account
 from fl.round import Carry, Setup, begin, rounds
 from fl.tables import TABLES
@@ -32,12 +33,14 @@ from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepa
 from scenarios.resolved import study_yaml
 from scenarios.study import SCHEMA_VERSION, Study
 from scenarios.summary import summarise
+from scenarios.surfaces import write_surfaces
 
 MOST_ROUNDS = 1_000_000
 MOST_TICKS = 1e8
 MOST_SAMPLES = 5e7  # measurements of a round, which are kept until it ends
 WORLDS_KEPT = 4  # rehearsals in memory,
 MOST_KEPT = 1_000_000  # each of at most so many measurements
+MOST_WRITTEN = 5e8  # numbers of surfaces that an attacker holds at once: 4 GB
 MAP_PLACES = 500  # outdoor places of the radio map
 CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
 
@@ -94,10 +97,11 @@ def _run(study: Study, world: World, setup: Setup, watch: Watch | None, command:
     except KeyboardInterrupt:
         keeper.save()
         raise
-    _whole_run(setup, keeper.carry or carry)
+    _whole_run(setup, keeper.carry or carry, world)
     _points(folder, keeper.carry or carry)
     write_map(folder, world)
     stopped = (keeper.carry or carry).stopped
+    write_surfaces(folder, setup, keeper.carry or carry, world)
     timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
     write_json(
         folder / MANIFEST,
@@ -222,11 +226,13 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
     dataset = None
     if seen is not None and learning.learner.wants_dataset_statistics:
         dataset = _statistics(seen, model_of_cell, len(models))
+    public = Public(world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m)
+    _readable(study, public, streams, len(world.ues))
     return Setup(
         learning=learning,
         power=study.power,
         uplink=study.world.radio.uplink,
-        public=Public(world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m),
+        public=public,
         models=models,
         model_of_cell=model_of_cell,
         streams=streams,
@@ -260,6 +266,20 @@ def _affordable(study: Study, world: World) -> None:
         )
 
 
+def _readable(study: Study, public: Public, streams: Streams, n_ue: int) -> None:
+    """Refuse surfaces of so many UEs that writing them out would fill the memory."""
+    learner, threat = study.learning.learner, study.learning.threat
+    if not isinstance(learner, SurfaceLearner) or not study.learning.attacks or threat.sees != "rows":
+        return
+    size = learner.init(public, streams.at("learner.init")).parameters.size
+    after = min(threat.targets or n_ue, n_ue)
+    if after * size > MOST_WRITTEN:
+        raise BadInput(
+            f"learning.threat.targets: the surfaces of {after:,} UEs are {after * size:.3g} numbers, an attacker holds "
+            f"at most {MOST_WRITTEN:g}; set it to {max(int(MOST_WRITTEN // size), 1)} or fewer, or take a coarser grid"
+        )
+
+
 _rehearsed: dict[str, Observations] = {}
 
 
@@ -290,12 +310,12 @@ def _statistics(seen: Observations, model_of_cell: IntArray, n_model: int) -> Da
         mine = model == m
         if mine.any():
             mean[m], std[m] = seen.position_m[mine].mean(axis=0), seen.position_m[mine].std(axis=0)
-    return DatasetStatistics(mean, np.maximum(std, 1e-3))
+    return DatasetStatistics(mean, np.maximum(std, 1e-3), seen.position_m)
 
 
-def _whole_run(setup: Setup, carry: Carry) -> None:
+def _whole_run(setup: Setup, carry: Carry, world: World) -> None:
     """Tables of what is calculated once, at the end: exact transport of every track, and how alike the UEs are."""
-    scores = report_rows.utility(setup.learning, carry, carry.held_out)
+    scores = report_rows.utility(setup.learning, carry, carry.held_out, world)
     setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
     spends = read_table(setup.recorder.folder, "spends")
     for row in final_account(spends):

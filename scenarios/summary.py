@@ -13,6 +13,7 @@ from scenarios.study import Study
 Table = dict[str, np.ndarray]
 
 USELESS_ABOVE_DB = 2.0  # a map this much worse than a constant says nothing about privacy either
+USEFUL_RANKS = 0.2  # nor does a density whose order of places is hardly better than chance
 
 KEYS: dict[str, str] = {
     "ues.count": "UEs in the world",
@@ -36,7 +37,13 @@ KEYS: dict[str, str] = {
     "utility.mape_percent": "mean size of error over label on them, percent, of labels in dBm",
     "utility.constant_mape_percent": "the same of the mean of the training labels",
     "utility.useful_round": "first round whose model was useful on its samples so far; null for none",
-    "utility.useful": "whether the model is at most 2 dB worse than a constant; if not, privacy figures mean little",
+    "utility.useful": "whether the model is at most 2 dB worse than a constant, or a density's rank correlation at "
+    "least 0.2; if not, privacy figures mean little",
+    "utility.rank_correlation": "Spearman's rank correlation of the density, over the grid, with the exact kernel "
+    "density of all places of the last round",
+    "utility.truth_rank_correlation": "the same with the law by which UEs are where they are, where there is one",
+    "utility.kde_truth_rank_correlation": "what the exact kernel density of all places reaches against that law",
+    "utility.kde_rmse": "root mean square difference to the exact kernel density; the kernel's top is 1",
     "utility.round_rmse_db": "error of the final model on the last round's held-out samples alone, dB",
     "users.pair_emd_sqrt_m.median": "how alike users are: square root of SW1 between two users' points, median over "
     "pairs; null for one user",
@@ -50,12 +57,23 @@ KEYS: dict[str, str] = {
     "baseline.random_guess.emd_sqrt_m": "its square root, the unit of the published figures",
     "baseline.random_guess.home_m": "distance from home to the nearest of them, median over UEs",
     "baseline.area_centre.error_m": "centroid error of always naming the middle of the area, median over UEs, rounds",
+    "baseline.anywhere.error_m": "distance from the centroid to a uniformly random place in the area, mean over UEs "
+    "and rounds: what a constant answer leaves",
     "baseline.floor.sw1_m": "SW1 of a perfect attacker (the true batch centroids), mean over UEs",
     "attack.NAME.centroid_error_m.median": "centroid error over all UEs and rounds; a diverged one counts as infinite",
     "attack.NAME.centroid_error_m.q25": "its lower quartile",
     "attack.NAME.centroid_error_m.q75": "its upper quartile",
     "attack.NAME.centroid_error_m.mean_inside": "mean over the estimates inside the area",
     "attack.NAME.centroid_error_m.first_round": "median over UEs of the first estimate's error",
+    "attack.NAME.place_error_m": "mean distance of the places that it names, by its own weights, mean over UEs and "
+    "rounds (Z of the density paper)",
+    "attack.NAME.places_mean": "places that it names of a UE and round",
+    "attack.NAME.step_error_m": "error of a displacement between two answers, along the direction that it names, mean",
+    "attack.NAME.step_still_m": "the same of saying that nobody moved",
+    "attack.NAME.step_exact_percent": "share of these displacements that are right to within a metre",
+    "attack.NAME.walk_error_m": "error of a UE's whole displacement since its first answer, along that direction, mean "
+    "over UEs",
+    "attack.NAME.walk_still_m": "the same of saying that nobody moved",
     "attack.NAME.selected_error_m.median": "error against the mean of the samples learnt from",
     "attack.NAME.diverged_percent": "share of estimates that are not finite or outside the area",
     "attack.NAME.sw1_m": "SW1 between all points and all estimates, mean over UEs, metres",
@@ -130,6 +148,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     x0, y0, x1, y1 = manifest["area_m"]
     middle = np.hypot(updates["x_m"] - (x0 + x1) / 2, updates["y_m"] - (y0 + y1) / 2)
     found["baseline.area_centre.error_m"] = _median(middle)
+    found["baseline.anywhere.error_m"] = _anywhere_m(updates, (x0, y0, x1, y1))
     if study.learning.attacks:
         found |= _baselines(leakage, study.learning.attacks[0].label)
     near = study.learning.leakage.near_m
@@ -203,6 +222,8 @@ def _utility(final: Table, rounds: Table) -> dict[str, Any]:
     last = dict(zip(final["name"].tolist(), final["value"].tolist(), strict=True))
     reference = last.get("constant_rmse_db", float("nan"))
     useful = last.get("rmse_db", float("nan")) <= reference + USELESS_ABOVE_DB if np.isfinite(reference) else None
+    if "rank_correlation" in last:
+        useful = bool(last["rank_correlation"] >= USEFUL_RANKS)
     this_round = float(rounds["rmse_round_db"][-1]) if len(rounds["round"]) else float("nan")
     first = np.flatnonzero(rounds["rmse_db"] <= rounds["constant_rmse_db"] + USELESS_ABOVE_DB)
     found: dict[str, Any] = {f"utility.{n}": v for n, v in last.items()}
@@ -235,6 +256,18 @@ def _last(table: Table) -> Table:
     return {k: v[rows] for k, v in table.items()}
 
 
+def _anywhere_m(updates: Table, area_m: tuple[float, float, float, float]) -> float:
+    """Mean distance from true centroids (2,000 of them, evenly taken) to places spread evenly over the area."""
+    known = np.flatnonzero(np.isfinite(updates["x_m"]))
+    known = known[np.linspace(0, len(known) - 1, min(len(known), 2000)).astype(int)] if len(known) else known
+    unit = (np.arange(40) + 0.5) / 40
+    x, y = (low + unit * (high - low) for low, high in zip(area_m[:2], area_m[2:], strict=True))
+    away = np.hypot(
+        updates["x_m"][known, None, None] - x[:, None], updates["y_m"][known, None, None] - y
+    )  # (updates, 40, 40)
+    return _mean(away)
+
+
 def _baselines(leakage: Table, label: str) -> dict[str, Any]:
     last = _last({k: v[leakage["attack"] == label] for k, v in leakage.items()})
     return {
@@ -258,6 +291,8 @@ def _attack(rows: Table, near_m: float) -> dict[str, Any]:
         "centroid_error_m.mean_inside": _mean(error[np.isfinite(error)]),
         "centroid_error_m.first_round": first,
         "selected_error_m.median": _quantile(selected, 0.5),
+        **_places(heard),
+        **_walks(heard),
         "diverged_percent": _mean(100.0 * heard["diverged"]),
         "sw1_m": _mean(last["sw1_m"]),
         "emd_sqrt_m": _mean(last["emd_sqrt_m"]),
@@ -275,6 +310,28 @@ def _attack(rows: Table, near_m: float) -> dict[str, Any]:
         },
         **_reached(rows, "home_m", near_m, f"home_within_{reach}"),
         **_reached(rows, "home_named_m", near_m, f"home_named_{reach}"),
+    }
+
+
+def _places(rows: Table) -> dict[str, Any]:
+    """How far the places are that an attack names; nothing for one that names none."""
+    if not (rows["places"] > 0).any():
+        return {}
+    return {"place_error_m": _mean(rows["place_error_m"]), "places_mean": _mean(rows["places"])}
+
+
+def _walks(rows: Table) -> dict[str, Any]:
+    """Displacements, for an attack that says any; of the walk since the first answer, at its end."""
+    some = {k: v[np.isfinite(rows["step_error_m"])] for k, v in rows.items()}
+    if not len(some["ue"]):
+        return {}
+    end = _last(some)
+    return {
+        "step_error_m": _mean(some["step_error_m"]),
+        "step_still_m": _mean(some["step_still_m"]),
+        "step_exact_percent": _mean(100.0 * (some["step_error_m"] <= 1.0)),
+        "walk_error_m": _mean(end["walk_error_m"]),
+        "walk_still_m": _mean(end["walk_still_m"]),
     }
 
 

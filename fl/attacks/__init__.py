@@ -1,8 +1,11 @@
 """Attacks: what somebody who sees part of the training can say about where its users are."""
 
 from fl.attacks.closed_form import ClosedForm
+from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.link_rounds import LinkRounds
+from fl.attacks.multi_query import MultiQuery
+from fl.attacks.phase import Phase
 from netsim.part import OneOf
 
-ATTACKS = OneOf("attack", ClosedForm, Dlg, LinkRounds)
+ATTACKS = OneOf("attack", ClosedForm, Dlg, LinkRounds, DensityPeak, Phase, MultiQuery)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -31,6 +32,8 @@ class Data(Part):
     """Chooses what a round learns from."""
 
     kind: str
+    scores_round_alone: ClassVar[bool] = False
+    """whether a model is scored by the samples of its round alone, and not by those of all rounds so far"""
 
     @property
     def wants_counts(self) -> bool:

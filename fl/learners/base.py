@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fl.types import HeldOut, Local, Model, Public, Updates
+from fl.types import HeldOut, Local, Model, Public, Request, Updates
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -18,6 +18,8 @@ class Learner(Part):
 
     kind: str
     phases: ClassVar[tuple[str, ...]] = ("all",)
+    most_held_out: ClassVar[int] = 2000
+    """samples on which a round is scored; the end of a run takes all"""
 
     @property
     def passes(self) -> float:
@@ -53,6 +55,10 @@ class Learner(Part):
         """L2 norm (N,) of each record's gradient in all parameters: of learners that offer `record loss`."""
         raise NotImplementedError
 
+    def request(self, model: Model) -> Request | None:
+        """What the server asks of every UE, where a UE's query policy has something to judge."""
+        return None
+
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
         """Figures that predict trouble in this round; names with units."""
         return {}
@@ -75,3 +81,28 @@ class FirstLayerLearner(Learner):
     @abstractmethod
     def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
         """Centre and scale (n_model, 2) in metres: z = (x - centre) / scale."""
+
+
+class SurfaceLearner(Learner):
+    """A learner whose updates are answers about a grid of points: surfaces, one for each bandwidth asked for.
+
+    Its model's constants hold the grid, x_m (P,) and y_m (Q,), evenly spaced, and bandwidth_m (H,). On a line Q is 1.
+    """
+
+    @abstractmethod
+    def surfaces(self, model: Model, rows: FloatArray) -> FloatArray:
+        """Rows (n, d) of updates or parameters as surfaces (n, H, P, Q)."""
+
+    @abstractmethod
+    def compare(self, model: Model, held_out: HeldOut, law: FloatArray) -> dict[str, float]:
+        """Utility against the law of where UEs are, at the grid points (P, Q)."""
+
+    @abstractmethod
+    def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:
+        """What somebody who knew all places would draw of model `of`, at the first bandwidth: (P, Q)."""
+
+    @staticmethod
+    def grid_m(model: Model) -> FloatArray:
+        """The grid points (P, Q, 2)."""
+        x, y = np.meshgrid(model.constants["x_m"], model.constants["y_m"], indexing="ij")
+        return np.stack([x, y], axis=-1)

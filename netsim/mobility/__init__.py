@@ -4,6 +4,7 @@ from netsim.mobility.base import Ground, Mobility, Places
 from netsim.mobility.commuter import Commuter
 from netsim.mobility.gauss_markov import GaussMarkov
 from netsim.mobility.manhattan import Manhattan
+from netsim.mobility.mixture import Mixture
 from netsim.mobility.random_waypoint import RandomWaypoint
 from netsim.mobility.replay import Replay
 from netsim.mobility.static import Static
@@ -15,6 +16,7 @@ __all__ = [
     "GaussMarkov",
     "Ground",
     "Manhattan",
+    "Mixture",
     "Mobility",
     "Places",
     "RandomWaypoint",
@@ -22,4 +24,4 @@ __all__ = [
     "Static",
 ]
 
-MOBILITIES = OneOf("mobility", RandomWaypoint, GaussMarkov, Manhattan, Commuter, Static, Replay)
+MOBILITIES = OneOf("mobility", RandomWaypoint, GaussMarkov, Manhattan, Commuter, Static, Mixture, Replay)

@@ -83,3 +83,7 @@ class Mobility(Part):
     def places(self, state: State, ground: Ground) -> Places:
         """Home and work of every UE, for scoring only."""
         return Places.unknown(len(state["position_m"]))
+
+    def density(self, position_m: FloatArray) -> FloatArray | None:
+        """The law of where UEs are, at places (k, 2), per square metre, for scoring only; None where it is unknown."""
+        return None

@@ -40,7 +40,8 @@ class Replay(Mobility):
     """the cell whose rows are replayed; all for every cell; nothing for the busiest"""
     users: Users = "auto"
     """what a user is: the user column (id), a local day (day), everybody together (all), drives that
-    follow each other from place to place (chain), or equal parts of everything in order of time (segments)"""
+    follow each other from place to place (chain), equal parts of everything in order of time (segments), or a single
+    row (rows)"""
     segments: int | None = Field(default=None, ge=1, le=100_000)
     """into how many users `users: segments` cuts the trace"""
     timezone: str = "auto"
@@ -133,6 +134,8 @@ class Replay(Mobility):
         """Where each UE's rows lie at night and in office hours; see `home_and_work`."""
         n_ue = len(state["position_m"])
         places = Places.unknown(n_ue)
+        if self.users == "rows":  # one fix tells no home
+            return places
         order = np.argsort(state["row_ue"], kind="stable")
         edges = np.searchsorted(state["row_ue"][order], np.arange(n_ue + 1))
         for ue, (first, end) in enumerate(pairwise(edges)):

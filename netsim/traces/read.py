@@ -58,8 +58,8 @@ def read_trace(
     users : who is a user of the trace. "all": one target to which all rows belong; "id": the user column;
         "day": one user per local day; "chain": ids are drives, and those that begin where another ended (within a
         mile) belong to one user, the rest to `background`; "segments": all rows in order of time, cut into
-        `segments` equal parts (one campaign, made by many); "auto": "id", unless no id has rows in two rounds of
-        `round_s` seconds.
+        `segments` equal parts (one campaign, made by many); "rows": every row is a user of its own; "auto": "id",
+        unless no id has rows in two rounds of `round_s` seconds.
     timezone : IANA name; "auto" is a fixed offset of round(longitude / 15) hours, without daylight saving, and
         UTC for metres of a plane of its own.
     outlier_sigmas : rows further than this many standard deviations from the mean of their cell, in x or in

@@ -16,7 +16,7 @@ from netsim.traces.table import Table
 from netsim.traces.values import epoch_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
-Users = Literal["auto", "all", "id", "day", "chain", "segments"]
+Users = Literal["auto", "all", "id", "day", "chain", "segments", "rows"]
 Window = tuple[float | str | None, float | str | None]
 
 
@@ -181,6 +181,8 @@ def name_users(
         few, many = np.bincount(user, minlength=segments).min(), np.bincount(user).max()
         notes = [f"users: all rows in order of time, cut into {segments} segments of {few} to {many} rows"]
         return tuple(f"segment{k}" for k in range(1, segments + 1)), user, notes
+    if users == "rows":
+        return tuple(f"row{k}" for k in range(1, len(ids) + 1)), np.arange(len(ids)), ["users: every row is a user"]
     if users == "auto":
         users = "id" if rounds_apart(ids, time_s, round_s) else "all"
         if users == "all":

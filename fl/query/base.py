@@ -7,9 +7,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fl.types import Facts, State
-from netsim.part import OneOf, Part
+from fl.bands import band_probability
+from fl.types import Facts, Request, State
+from netsim.part import Part
 from netsim.units import BoolArray, IntArray
+
+BANDS = 3  # that a policy without a number of its own is told about
 
 
 class Query(Part):
@@ -25,6 +28,19 @@ class Query(Part):
     def accept(self, ue: IntArray, facts: Facts, state: State) -> tuple[BoolArray, State]:
         """Which of the UEs (n,) answer."""
 
+    def figures(self, state: State) -> dict[str, float]:
+        """What it has to say of the round that it remembers: names with units, for the table `figures`."""
+        return dict(state.get("said", {}))
+
+
+def bands_said(request: Request | None, bands: int) -> dict[str, float]:
+    """How sure Lemma 3 is of so many bands at the largest bandwidth asked for; nothing without a question."""
+    if request is None:
+        return {}
+    side_m = float(request.area.side_m[: request.dimensions].min())
+    found = band_probability(float(request.bandwidth_m.max()), side_m, bands, request.dimensions)
+    return {"bands": float(bands), "bands_probability": found}
+
 
 class Off(Query):
     """No policy: every UE answers every request."""
@@ -34,7 +50,5 @@ class Off(Query):
     example: ClassVar[dict[str, Any]] = {"kind": "off"}
 
     def accept(self, ue: IntArray, facts: Facts, state: State) -> tuple[BoolArray, State]:
-        return np.ones(len(ue), dtype=bool), state
-
-
-QUERIES = OneOf("query", Off)
+        said = bands_said(facts.request, BANDS)
+        return np.ones(len(ue), dtype=bool), {**state, "said": said} if said else state

@@ -1,0 +1,100 @@
+"""The simplest reading of a device's surface: it is where its answer is highest."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from fl.attacks.base import Attack, View
+from fl.learners.base import SurfaceLearner
+from fl.types import Estimates, Facts, State
+from netsim.rng import Rng
+from netsim.units import BoolArray, FloatArray, IntArray
+
+TIE = 1e-12  # neighbours on a ridge differ by rounding
+
+
+def local_maxima(surface: FloatArray, tie: float = TIE) -> BoolArray:
+    """Which points of surfaces (n, P, Q) are no lower than any of their 8 neighbours; the border takes part.
+
+    Ties count on both sides, within `tie` of the largest value: a constant surface is all maxima.
+    """
+    slack = tie * np.abs(surface).max(axis=(1, 2), keepdims=True)
+    wide = np.pad(surface, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    p, q = surface.shape[1:]
+    peak = np.ones(surface.shape, dtype=np.bool_)
+    for i, j in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1), (2, 2)):
+        peak &= surface + slack >= wide[:, i : i + p, j : j + q]
+    return peak
+
+
+class DensityPeak(Attack):
+    r"""Names the grid point where a device's surface is highest, and all local maxima that are nearly as high.
+
+    Estimates: `centroid`, the highest point (the best single guess); `place`, every local maximum of at least the
+    highest over `within`, weighted by its height: e_j / sum e. With the mean distance of places by weight
+    (`place_error_m`, the Z of the paper) stands the error of the single guess, because Z flatters: the exact height B
+    is reached at the true place only, so with 3 features the highest point is right while Z still counts others.
+
+    A constant surface says nothing: all its points are places. Of more than `max_places` a random subset stands for
+    all. Of several bandwidths the first is read.
+    """
+
+    kind: Literal["density-peak"] = "density-peak"
+    within: float = Field(default=1.1, ge=1, le=1e6)
+    """how much higher the highest maximum may be than one that still counts (epsilon_z)"""
+    max_places: int = Field(default=500, ge=1, le=100_000)
+    """places named of a device and round"""
+
+    reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Lemma 1, Section 4.2.2, Eq. 16"
+    example: ClassVar[dict[str, Any]] = {"kind": "density-peak"}
+    needs: ClassVar[dict[str, str]] = {
+        "surfaces": "reads answers about a grid of points",
+        "rows": "reads every device's own surface; a merged one has nobody's peak",
+    }
+
+    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+        learner = cast(SurfaceLearner, view.learner)
+        surface = learner.surfaces(view.model_before, view.update)[:, 0]
+        grid = learner.grid_m(view.model_before)
+        said, status = best_points(surface, grid)
+        source, p, q = self._named(surface, view.source_model, view.ue, rng)
+        height = surface[source, p, q]
+        total = np.bincount(source, weights=height, minlength=len(surface))
+        flat = total[source] == 0
+        many = np.bincount(source, minlength=len(surface))[source]
+        weight = np.where(flat, 1.0 / many, height / np.where(flat, 1.0, total[source]))
+        sources = np.arange(len(surface))
+        found = [
+            view.spread("centroid", sources, said, status=status),
+            view.spread("place", source, grid[p, q], weight=weight),
+        ]
+        return Estimates.join(found), state
+
+    def _named(
+        self, surface: FloatArray, model: IntArray, ue: IntArray, rng: Rng
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """Source and grid indices (k,) of the places named."""
+        peak = local_maxima(surface)
+        peak &= surface >= surface.max(axis=(1, 2), keepdims=True, initial=-np.inf) / self.within
+        source, p, q = np.nonzero(peak)
+        count = np.bincount(source, minlength=len(surface))
+        if (count <= self.max_places).all():
+            return source, p, q
+        owner, place = ue[source] * 4096 + model[source], p * surface.shape[2] + q
+        lot = np.where(count[source] > self.max_places, rng.uniform("places", owner, item=place), 0.0)
+        order = np.lexsort((lot, source))
+        rank = np.arange(len(source)) - (np.cumsum(count) - count)[source[order]]
+        keep = np.sort(order[rank < self.max_places])
+        return source[keep], p[keep], q[keep]
+
+
+def best_points(surface: FloatArray, grid_m: FloatArray) -> tuple[FloatArray, list[str]]:
+    """The highest point of each surface (n, P, Q) as a place (n, 2), the middle of the grid of one that is constant."""
+    flat = surface.reshape(len(surface), surface.shape[1] * surface.shape[2])
+    places = grid_m.reshape(-1, 2)
+    constant = np.ptp(flat, axis=1) == 0 if flat.size else np.ones(len(flat), dtype=np.bool_)
+    said = np.where(constant[:, None], (places[0] + places[-1]) / 2, places[np.argmax(flat, axis=1)])
+    return said, ["constant surface" if c else "ok" for c in constant]

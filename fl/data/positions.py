@@ -1,0 +1,44 @@
+"""Where UEs are: one place each."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fl.data.base import Data, Taken
+from fl.types import HeldOut, Local, State
+from netsim.observe import Observations
+from netsim.rng import Rng
+from netsim.units import IntArray
+
+AREA = "area"
+
+
+class Positions(Data):
+    """Every UE's place at the end of the round: its last fix in it.
+
+    Nothing is held out of the answers: all true places score the map of this round, and this round's alone, since UEs
+    move. There is one model, of the whole area.
+    """
+
+    kind: Literal["positions"] = "positions"
+
+    reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Section 2.1"
+    example: ClassVar[dict[str, Any]] = {"kind": "positions"}
+    offers: ClassVar[frozenset[str]] = frozenset({"positions"})
+    scores_round_alone: ClassVar[bool] = True
+
+    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+        return (AREA,)
+
+    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+        return np.zeros(len(cells), dtype=np.int64)
+
+    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
+        order = np.lexsort((observed.time_s, observed.ue))
+        ue, first = np.unique(observed.ue[order], return_index=True)
+        last = observed.select(order[np.append(first[1:], len(order)) - 1] if len(ue) else order)
+        n, model = len(ue), np.zeros(len(ue), dtype=np.int64)
+        places = Local(ue, model, np.arange(n + 1), last.position_m, None, last.time_s, last.cell)
+        return Taken(places, places, HeldOut(ue, model, last.position_m, last.rsrp_dbm, last.cell)), state

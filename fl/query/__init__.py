@@ -1,0 +1,9 @@
+"""Queries: which of the server's requests a UE answers."""
+
+from fl.query.bands import Custom, Strict
+from fl.query.base import Off, Query
+from netsim.part import OneOf
+
+__all__ = ["QUERIES", "Custom", "Off", "Query", "Strict"]
+
+QUERIES = OneOf("query", Off, Strict, Custom)

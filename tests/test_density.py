@@ -1,0 +1,699 @@
+"""Population density by random features: the laws, the published figures, and what the server can read."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+from conftest import tables
+
+from fl.attacks.base import View
+from fl.attacks.density_peak import DensityPeak, local_maxima
+from fl.attacks.multi_query import MultiQuery
+from fl.attacks.phase import Phase, read_waves
+from fl.bands import (
+    band_probability,
+    in_family,
+    invariant_bands,
+    largest_bandwidth_m,
+    same_answers,
+    shortest_interval_s,
+)
+from fl.learners.density import Density, rank_correlation
+from fl.query import Custom, Off, Strict
+from fl.surfaces import kernel_density
+from fl.types import Facts, HeldOut, Local, Public, Request
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Streams
+from scenarios.study import load
+
+NINE = [(x, y) for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0)]
+BOX_A, BOX_B = Area(-3.0, -3.0, 3.0, 3.0), Area(-5.0, -5.0, 5.0, 5.0)
+H = 0.55
+
+
+def places_a(n, seed):
+    rng = np.random.default_rng(seed)
+    return np.array(NINE)[rng.integers(9, size=n)] + 0.5 * rng.standard_normal((n, 2))
+
+
+def law_a(at):
+    return sum(np.exp(-((at - m) ** 2).sum(axis=1) / (2 * 0.25)) for m in np.array(NINE))
+
+
+def spokes():
+    for i in range(1, 9):
+        t = np.pi * i / 4
+        c, s = np.cos(t), np.sin(t)
+        yield 3 * np.array([c, s]), np.array([[c, -s], [s, c]]) * [1.0, 0.16]
+
+
+def places_b(n, seed):
+    rng = np.random.default_rng(seed)
+    which, z = rng.integers(8, size=n), rng.standard_normal((n, 2))
+    at, axes = (np.array(v) for v in zip(*spokes(), strict=True))
+    return at[which] + np.einsum("nij,nj->ni", axes[which], z)
+
+
+def law_b(at):
+    return sum(np.exp(-0.5 * (np.linalg.solve(axes, (at - m).T) ** 2).sum(axis=0)) for m, axes in spokes())
+
+
+def rows_of(x, ue=None):
+    n = len(x)
+    ue = np.arange(n) if ue is None else ue
+    return Local(ue, np.zeros(n, dtype=np.int64), np.arange(n + 1), x, None, np.zeros(n))
+
+
+def held(x):
+    n = np.zeros(len(x), dtype=np.int64)
+    return HeldOut(n, n, x, np.zeros(len(x)), n)
+
+
+def made(learner, box, x, seed=0, round_=1):
+    model = learner.init(Public(box, 1), Streams(seed).at("learner.init"))
+    updates = learner.local(model, "all", rows_of(x), Streams(seed).at("learner.all", round_))
+    return model, updates
+
+
+def estimated(learner, box, x, seed=0):
+    model, updates = made(learner, box, x, seed)
+    return learner.step(model, "all", updates.weighted_sum(np.full(len(x), 1 / len(x)), 1))
+
+
+def view_of(learner, model, updates, ue=None):
+    n = len(updates.ue)
+    which = np.arange(n)
+    return View("rows", "all", updates.rows(slice(None)), updates.model, updates.ue, updates.model, which, model, model,
+                learner)  # fmt: skip
+
+
+def facts(box, time_s=0.0, round_=1, request=None):
+    return Facts(round_, time_s, Public(box, 1), request=request)
+
+
+def rng(round_=1):
+    return Streams(0).at("attack", round_)
+
+
+def naive(learner, model, updates, at):
+    """The answer of one device by the double loop of the definition."""
+    out = np.zeros((len(model.constants["bandwidth_m"]), *learner.grid_m(model).shape[:2]))
+    for k, h in enumerate(model.constants["bandwidth_m"]):
+        for p, x in enumerate(model.constants["x_m"]):
+            for q, y in enumerate(model.constants["y_m"]):
+                gap = np.array([x, y]) - at
+                if updates.unit is None:
+                    out[k, p, q] = math.exp(-(gap @ gap) / (2 * h * h))
+                else:
+                    out[k, p, q] = sum(math.cos(float(xi @ gap) / h) for xi in updates.unit[0])
+    return out
+
+
+class TestSurfaces:
+    @pytest.mark.parametrize("features", [1, 3, "exact"])
+    def test_are_the_definition(self, features):
+        learner = Density(features=features, bandwidth_m=(H, 5 * H), grid=(17, 13))
+        model, updates = made(learner, BOX_A, np.array([[0.3, -1.2]]))
+        want = naive(learner, model, updates, np.array([0.3, -1.2]))
+        assert np.abs(learner.surfaces(model, updates.rows(slice(None)))[0] - want).max() < 1e-12
+        assert np.abs(updates.weighted_sum(np.ones(1), 1).reshape(want.shape) - want).max() < 1e-12
+
+    @pytest.mark.parametrize("features", [0, 1, 4, "exact"])
+    def test_sum_is_the_sum_of_the_rows_and_the_norm_theirs(self, features):
+        learner = Density(features=features, bandwidth_m=(H, 2.0), grid=(20, 11))
+        _, updates = made(learner, BOX_A, places_a(2500, 1))
+        updates = updates.scaled(np.linspace(-1, 2, len(updates.ue)), None)
+        rows, weights = updates.rows(slice(None)), np.random.default_rng(0).uniform(size=len(updates.ue))
+        assert updates.weighted_sum(weights, 1) == pytest.approx((weights @ rows)[None], abs=1e-10)
+        assert updates.norm() == pytest.approx(np.linalg.norm(rows, axis=1), rel=1e-9, abs=1e-9)
+        assert (updates.rows(np.array([5, 2])) == rows[[5, 2]]).all()
+
+    def test_chunks_change_nothing_and_no_dense_matrix_is_made(self, monkeypatch):
+        learner = Density(features=2, bandwidth_m=H, grid=(9, 8))
+        _, updates = made(learner, BOX_A, places_a(500, 2))
+        whole = updates.weighted_sum(np.ones(500), 1)
+        monkeypatch.setattr("fl.surfaces.TERMS", 64)
+        monkeypatch.setattr(type(updates), "rows", None)
+        assert updates.weighted_sum(np.ones(500), 1) == pytest.approx(whole, abs=1e-11)
+
+    def test_a_device_with_several_samples_answers_with_their_mean(self):
+        learner = Density(features=3, bandwidth_m=H, grid=(12, 10))
+        model = learner.init(Public(BOX_A, 1), rng())
+        x = places_a(60, 3)  # so many that the norm takes the other way
+        zero = np.zeros(2, dtype=np.int64)
+        data = Local(np.array([4, 9]), zero, np.array([0, 10, 60]), x, None, np.zeros(60))
+        updates = learner.local(model, "all", data, rng())
+        for row, (first, end) in enumerate([(0, 10), (10, 60)]):
+            ue = np.full(end - first, data.ue[row])
+            each = learner.local(model, "all", rows_of(x[first:end], ue), rng()).rows(slice(None))
+            assert updates.rows(np.array([row]))[0] == pytest.approx(each.mean(axis=0), abs=1e-12)
+        assert updates.norm() == pytest.approx(np.linalg.norm(updates.rows(slice(None)), axis=1), rel=1e-10)
+
+    def test_phases_survive_far_from_the_origin(self):
+        learner = Density(features=1, bandwidth_m=50.0, grid=(30, 30))
+        near, far = Area(0, 0, 1000, 1000), Area(5e6, 4e6, 5e6 + 1000, 4e6 + 1000)
+        x = np.array([[250.0, 125.0], [512.0, 64.0]])
+        here, there = (made(learner, box, x + box.low_m)[1].rows(slice(None)) for box in (near, far))
+        assert np.abs(here - there).max() < 1e-6  # a nanometre of the places themselves
+
+    def test_noise_writes_the_rows_out(self):
+        _, updates = made(Density(features=1, bandwidth_m=H, grid=(6, 5)), BOX_A, places_a(3, 0))
+        noisy = updates.plus(np.ones((3, 30)))
+        assert noisy.values == pytest.approx(updates.rows(slice(None)) + 1) and noisy.bound is None
+
+
+class TestLearner:
+    def test_draws_are_kept_over_rounds_unless_asked_otherwise(self):
+        x = places_a(5, 0)
+        once, anew = (Density(features=2, bandwidth_m=H, draws=d) for d in ("once", "each-round"))
+        same = [made(once, BOX_A, x, round_=r)[1].unit for r in (1, 2)]
+        other = [made(anew, BOX_A, x, round_=r)[1].unit for r in (1, 2)]
+        assert (same[0] == same[1]).all() and not (other[0] == other[1]).any()
+        assert (made(Density(features=1, bandwidth_m=H), BOX_A, x)[1].unit == same[0][:, :1]).all()
+        assert not (made(once, BOX_A, x, seed=1)[1].unit == same[0]).any()
+
+    def test_draws_of_a_device_hang_on_nobody_else(self):
+        learner = Density(features=1, bandwidth_m=H)
+        model = learner.init(Public(BOX_A, 1), rng())
+        x = places_a(6, 0)
+        all_ = learner.local(model, "all", rows_of(x), rng()).unit
+        few = learner.local(model, "all", rows_of(x[3:], np.arange(3, 6)), rng()).unit
+        assert (all_[3:] == few).all()
+
+    def test_bandwidths_rescale_the_same_wave(self):
+        learner = Density(features=1, bandwidth_m=(H, 5 * H), grid=(40, 40))
+        model, updates = made(learner, BOX_A, places_a(8, 0))
+        small, large = np.swapaxes(learner.surfaces(model, updates.rows(slice(None))), 0, 1)
+        a, b = (read_waves(s, model.constants["x_m"], model.constants["y_m"]).omega for s in (small, large))
+        assert np.abs(np.cross(np.pad(a, ((0, 0), (0, 1))), np.pad(b, ((0, 0), (0, 1))))).max() < 1e-6
+        assert np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1) == pytest.approx(np.full(8, 5.0), rel=1e-6)
+
+    def test_estimates_the_exact_kernel_without_bias(self):
+        x = np.tile([[0.4, 0.2]], (20_000, 1))
+        learner = Density(features=1, bandwidth_m=H, grid=(15, 15))
+        found = estimated(learner, BOX_A, x).parameters[0]
+        exact = kernel_density(x[:1], H, np.linspace(-3, 3, 15), np.linspace(-3, 3, 15)).ravel()
+        assert np.abs(found - exact).max() < 5 * math.sqrt(0.5 / 20_000)
+
+    def test_error_falls_with_the_root_of_users_times_features(self):
+        street = Area(-15.0, -1.0, 15.0, 1.0)
+        errors = {}
+        for n, b in ((300, 1), (300, 8), (2400, 1), (2400, 8)):
+            found = []
+            for seed in range(40):
+                g = np.random.default_rng(seed)
+                at = g.choice([-10.0, 0.0, 5.0], n, p=[0.2, 0.6, 0.2]) + 2 * g.standard_normal(n)
+                x = np.column_stack([at, np.zeros(n)])
+                learner = Density(features=b, bandwidth_m=2.0, grid=(100,))
+                found.append(learner.evaluate(estimated(learner, street, x, seed), held(x))["kde_rmse"])
+            errors[n, b] = math.sqrt(np.mean(np.square(found)))
+        assert errors[300, 8] == pytest.approx(errors[2400, 1], rel=0.2)  # a user more is a feature more
+        assert errors[300, 1] / errors[2400, 8] == pytest.approx(8.0, rel=0.2)
+
+    def test_a_line_ignores_the_other_coordinate(self):
+        learner = Density(features=2, bandwidth_m=1.0, grid=(50,))
+        box = Area(-15.0, 2.0, 15.0, 4.0)
+        x = np.array([[1.0, 2.2], [3.0, 3.9]])
+        model, here = made(learner, box, x)
+        _, there = made(learner, box, x * [1.0, 0.5])
+        assert learner.grid_m(model).shape == (50, 1, 2) and here.n_parameters == 50
+        assert (here.rows(slice(None)) == there.rows(slice(None))).all()
+
+    def test_normalised_is_a_density(self):
+        for grid, box in (((200, 200), BOX_A), ((400,), BOX_A)):
+            learner = Density(features="exact", bandwidth_m=0.3, grid=grid, normalised=True)
+            x = 0.3 * np.random.default_rng(0).standard_normal((50, 2))
+            model = estimated(learner, box, x)
+            step = np.prod([6.0 / (n - 1) for n in grid])
+            assert model.parameters.sum() * step == pytest.approx(1.0, abs=1e-3)
+            assert learner.evaluate(model, held(x)) == {
+                "rank_correlation": pytest.approx(1),
+                "kde_rmse": pytest.approx(0, abs=1e-12),
+            }
+
+    def test_bandwidth_by_neighbours_is_the_rule_of_the_paper(self):
+        from fl.types import DatasetStatistics
+
+        want = {1000: 1.002, 5000: 0.449, 10_000: 0.315}  # k = 200
+        for n, h in want.items():
+            x = places_a(n, 5)
+            mean, std = x.mean(axis=0)[None], x.std(axis=0)[None]
+            learner = Density(neighbours=200)
+            assert learner.wants_dataset_statistics
+            model = learner.init(Public(BOX_A, 1, DatasetStatistics(mean, std, x)), rng())
+            assert model.constants["bandwidth_m"] == pytest.approx([h], rel=0.06)
+
+    def test_nobody_answering_leaves_the_map_as_it_was(self):
+        learner = Density(features=1, bandwidth_m=H, grid=(5, 5))
+        model = estimated(learner, BOX_A, places_a(9, 0))
+        assert learner.step(model, "all", np.zeros_like(model.parameters)).parameters is not None
+        assert (learner.step(model, "all", np.zeros_like(model.parameters)).parameters == model.parameters).all()
+
+    def test_rank_correlation_is_spearmans(self):
+        from scipy.stats import spearmanr
+
+        a = np.random.default_rng(0).integers(0, 9, (30, 30)).astype(float)
+        b = a + np.random.default_rng(1).normal(size=a.shape)
+        assert rank_correlation(a, b) == pytest.approx(spearmanr(a.ravel(), b.ravel())[0], abs=1e-12)
+        assert math.isnan(rank_correlation(a, np.ones_like(a)))
+
+    @pytest.mark.parametrize(
+        ("changes", "says"),
+        [
+            ({"bandwidth_m": None}, "exactly one of bandwidth_m and neighbours"),
+            ({"neighbours": 5}, "exactly one of bandwidth_m and neighbours"),
+            ({"bandwidth_m": 0}, "each above 0"),
+            ({"bandwidth_m": []}, "at least one bandwidth"),
+            ({"features": -1}, "within 0 and 10000"),
+            ({"grid": [1, 5]}, "2 to 10000 points"),
+            ({"area_m": [0, 0, 0, 5]}, "south-west"),
+        ],
+    )
+    def test_refuses_what_makes_no_map(self, changes, says):
+        with pytest.raises(ValueError, match=says):
+            Density.model_validate_json(json.dumps({**Density.example, **changes}), strict=True)
+
+
+class TestPublishedFigures:
+    """Acceptance figures of the reference study's setting, measured by several prototypes."""
+
+    def utility(self, places, law, box, n, features, seed):
+        x = places(n, seed)
+        learner = Density(features=features, bandwidth_m=H)
+        model = estimated(learner, box, x, seed)
+        at = learner.grid_m(model)
+        found = learner.compare(model, held(x), law(at.reshape(-1, 2)).reshape(at.shape[:2]))
+        return found["truth_rank_correlation"]
+
+    @pytest.mark.parametrize(
+        ("which", "n", "features", "want", "give"),
+        [
+            ("a", 1000, 1, 0.84, 0.06),
+            ("a", 5000, 1, 0.94, 0.03),
+            ("a", 20_000, 1, 0.975, 0.015),
+            ("a", 5000, "exact", 0.997, 0.007),
+            ("b", 1000, 1, 0.43, 0.10),
+            ("b", 20_000, 1, 0.75, 0.03),
+            ("b", 20_000, "exact", 0.795, 0.015),
+        ],
+    )
+    def test_utility(self, which, n, features, want, give):
+        setting = (places_a, law_a, BOX_A) if which == "a" else (places_b, law_b, BOX_B)
+        found = np.mean([self.utility(*setting, n, features, seed) for seed in range(3)])
+        assert found == pytest.approx(want, abs=give)
+
+    def privacy(self, which, features, n=300):
+        places, box = (places_a, BOX_A) if which == "a" else (places_b, BOX_B)
+        x, learner = places(n, 0), Density(features=features, bandwidth_m=H)
+        model, updates = made(learner, box, x)
+        found, _ = DensityPeak(max_places=10_000 if features else 500).run(
+            view_of(learner, model, updates), facts(box), {}, rng()
+        )
+        what, away = np.array(found.what), np.linalg.norm(found.position_m - x[found.ue], axis=1)
+        place = what == "place"
+        z = np.bincount(found.ue[place], found.weight[place] * away[place], minlength=n)
+        assert np.bincount(found.ue[place], found.weight[place]) == pytest.approx(np.ones(n))
+        return z.mean(), away[what == "centroid"].mean()
+
+    @pytest.mark.parametrize(("which", "line", "one"), [("a", 2.58, 2.45), ("b", 4.63, 4.57)])
+    def test_privacy_falls_with_features_from_near_the_line_to_nothing(self, which, line, one):
+        z = {b: self.privacy(which, b)[0] for b in (0, 1, 2, 3, 4, 5, 8)}
+        assert z[0] == pytest.approx(line, abs=0.12) and z[1] == pytest.approx(one, abs=0.2)
+        assert all(a > b for a, b in zip(list(z.values())[:-1], list(z.values())[1:], strict=True))
+        assert z[8] < 0.15
+
+    def test_the_score_flatters_three_features(self):
+        z, argmax = self.privacy("a", 3)
+        assert z > 1.0 and argmax < 0.3
+
+
+class TestLemmas:
+    def test_2_places_that_cannot_be_told_apart(self):
+        g = np.random.default_rng(0)
+        learner = Density(features=1, bandwidth_m=H, grid=(25, 25))
+        _, updates = made(learner, BOX_A, np.zeros((1, 2)))
+        omega = updates.unit[0, 0] / H
+        for _ in range(50):
+            at = g.uniform(-3, 3, 2)
+            others = same_answers(at, omega, g.integers(-4, 5, 6), g.uniform(-9, 9, 6))
+            answers = [made(learner, BOX_A, p[None])[1].rows(slice(None))[0] for p in (at, *others)]
+            assert np.abs(np.array(answers) - answers[0]).max() < 1e-9
+
+    @pytest.mark.parametrize("gamma", [0.1, 0.5, 1.0])
+    @pytest.mark.parametrize("bands", [2, 3, 5])
+    def test_3_is_met_with_equality(self, gamma, bands):
+        h, side = largest_bandwidth_m(1000.0, bands, gamma), 1000.0
+        omega = Streams(0).at("lemma").normal("omega", np.arange(200_000), (2,)) / h
+        fits = bands * 2 * np.pi / np.linalg.norm(omega, axis=1) < side
+        assert fits.mean() == pytest.approx(math.exp(-gamma / 2), abs=0.005)
+        assert band_probability(h, side, bands) == pytest.approx(math.exp(-gamma / 2), abs=1e-12)
+
+    def test_3_of_the_published_runs(self):
+        assert band_probability(0.55, 6, 3) == pytest.approx(0.22, abs=0.01)
+        assert band_probability(0.55, 10, 3) == pytest.approx(0.58, abs=0.01)
+        assert band_probability(265, 3400, 3) == pytest.approx(0.34, abs=0.01)
+        assert largest_bandwidth_m(6, 3, 0.1) == pytest.approx(0.10, abs=0.005)
+        assert largest_bandwidth_m(10, 3, 0.1) == pytest.approx(0.17, abs=0.005)
+
+    def test_3_on_a_line(self):
+        xi = np.abs(Streams(0).at("lemma").normal("omega", np.arange(200_000)))
+        fits = (3 * 2 * np.pi * 0.3 / xi < 6.0).mean()
+        assert band_probability(0.3, 6.0, 3, dimensions=1) == pytest.approx(fits, abs=0.005)
+
+    @pytest.mark.parametrize("n", [1, 2, 3])
+    def test_4_bands_that_stay(self, n):
+        g, multiple, h0 = np.random.default_rng(n), 4 * n + 1, 0.05
+        assert in_family(np.array([h0, multiple * h0]), h0, "4n+1").all()
+        for _ in range(500):
+            d, wavelength = g.uniform(0, 10), 2 * np.pi * h0 / abs(g.standard_normal())
+
+            def bands(length, d=d):
+                return d + length * np.arange(math.ceil(-d / length), math.floor((10 - d) / length) + 1)
+
+            small, large = bands(wavelength), bands(wavelength * multiple)
+            stay = sum(np.abs(small - b).min() < 1e-9 for b in large)
+            assert stay == len(large) >= invariant_bands(len(small), multiple)
+
+    def test_4_the_family(self):
+        h = np.array([1.0, 2.0, 3.0, 5.0, 9.0, 5.5])
+        assert in_family(h, 1.0, "4n+1").tolist() == [True, False, False, True, True, False]
+        assert in_family(h, 1.0, (1, 2, 3)).tolist() == [True, True, True, False, False, False]
+
+    def test_rate_limit_lets_the_stated_share_pass(self):
+        seconds = shortest_interval_s(200.0, 1.5, 0.5)
+        xi = np.linalg.norm(Streams(0).at("lemma").normal("omega", np.arange(100_000), (2,)), axis=1)
+        assert (2 * np.pi * 200.0 / xi < 1.5 * seconds).mean() == pytest.approx(0.5, abs=0.01)
+
+
+class TestPhase:
+    def linked(self, step, n=2000, seed=0, **more):
+        """Errors along omega of displacements of length `step` between two snapshots."""
+        g = np.random.default_rng(seed)
+        turn = g.uniform(0, 2 * np.pi, n)
+        start = places_a(n, seed)
+        end = start + step * np.stack([np.cos(turn), np.sin(turn)], axis=1)
+        learner = Density(features=1, bandwidth_m=H, grid=(24, 24), **more)
+        state = {}
+        for round_, x in enumerate((start, end), 1):
+            model, updates = made(learner, BOX_A, x, round_=round_)
+            found, state = Phase().run(view_of(learner, model, updates), facts(BOX_A), state, rng(round_))
+        is_step = np.array(found.what) == "step"
+        ue, said = found.ue[is_step], found.position_m[is_step]
+        omega = updates.unit[ue, 0] / H
+        u = omega / np.linalg.norm(omega, axis=1)[:, None]
+        across = said - np.einsum("ni,ni->n", said, u)[:, None] * u
+        return np.einsum("ni,ni->n", (end - start)[ue] - said, u), across, found
+
+    def test_short_steps_are_recovered_along_omega_exactly(self):
+        error, across, _ = self.linked(0.3)
+        assert len(error) == 2000
+        assert (np.abs(error) < 1e-9).mean() > 0.999
+        assert np.abs(across).max() < 1e-6  # and nothing is said across
+
+    @pytest.mark.parametrize(("step", "share"), [(0.6, 0.996), (1.2, 0.85), (2.4, 0.53)])
+    def test_long_steps_wrap(self, step, share):
+        error, _, _ = self.linked(step)
+        assert (np.abs(error) < 1e-9).mean() == pytest.approx(share, abs=0.03)
+
+    def test_a_walk_in_short_steps_is_recovered_whole(self):
+        g, n = np.random.default_rng(0), 40
+        x = places_a(n, 0)
+        learner = Density(features=1, bandwidth_m=H, grid=(24, 24))
+        state, walked, start = {}, np.zeros((n, 2)), x
+        for round_ in range(1, 52):
+            model, updates = made(learner, BOX_A, x, round_=round_)
+            found, state = Phase().run(view_of(learner, model, updates), facts(BOX_A), state, rng(round_))
+            step = np.array(found.what) == "step"
+            np.add.at(walked, found.ue[step], found.position_m[step])
+            end, x = x, x + 0.1 * g.standard_normal((n, 2))
+        omega = updates.unit[:, 0]
+        u = omega / np.linalg.norm(omega, axis=1)[:, None]
+        assert np.einsum("ni,ni->n", walked - (end - start), u) == pytest.approx(np.zeros(n), abs=1e-8)
+
+    def test_the_place_is_right_modulo_the_wavelength(self):
+        x = places_a(50, 1)
+        learner = Density(features=1, bandwidth_m=H)
+        model, updates = made(learner, BOX_A, x)
+        found, _ = Phase().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
+        turns = np.einsum("ni,ni->n", updates.unit[:, 0] / H, found.position_m - x) / (2 * np.pi)
+        assert np.abs(turns - np.rint(turns)).max() < 1e-7
+        assert set(found.what) == {"centroid"} and set(found.status) == {"ok"}
+
+    def test_redrawn_waves_and_other_surfaces_link_nothing(self):
+        error, _, found = self.linked(0.1, n=60, draws="each-round")
+        assert len(error) < 3 and found.status.count("new wave") > 57
+        for features in (0, 3, "exact"):
+            learner = Density(features=features, bandwidth_m=H, grid=(24, 24))
+            model, updates = made(learner, BOX_A, places_a(20, 0))
+            found, _ = Phase().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
+            assert found.status.count("no wave") > 15
+
+    def test_noise_is_averaged_out(self):
+        x = places_a(20, 0)
+        learner = Density(features=1, bandwidth_m=H)
+        model, updates = made(learner, BOX_A, x)
+        noisy = updates.plus(0.1 * np.random.default_rng(0).standard_normal((20, 10_000)))
+        found, _ = Phase().run(view_of(learner, model, noisy), facts(BOX_A), {}, rng())
+        turns = np.einsum("ni,ni->n", updates.unit[:, 0] / H, found.position_m - x) / (2 * np.pi)
+        read = np.array(found.status) == "ok"
+        assert read.sum() > 15  # waves much longer than the area drown
+        assert np.abs(turns - np.rint(turns))[read].max() < 0.01
+
+
+class TestPeaks:
+    def test_border_and_ties_take_part(self):
+        s = np.array([[[9.0, 4, 1, 2], [4, 3, 2, 1], [8, 8 * (1 + 1e-14), 5, 6]]])
+        assert np.argwhere(local_maxima(s)[0]).tolist() == [[0, 0], [0, 3], [2, 0], [2, 1], [2, 3]]
+        assert local_maxima(np.ones((2, 3, 4))).all()
+
+    def test_exact_kernel_gives_the_grid_point_nearest(self):
+        x = places_a(40, 0).clip(-3, 3)
+        learner = Density(features="exact", bandwidth_m=H)
+        model, updates = made(learner, BOX_A, x)
+        found, _ = DensityPeak().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
+        assert np.abs(found.position_m - x[found.ue]).max() <= 3 / 99 + 1e-12
+
+    def test_constant_answers_say_nothing(self):
+        learner = Density(features=0, bandwidth_m=H)
+        model, updates = made(learner, BOX_A, places_a(4, 0))
+        for attack in (DensityPeak(), MultiQuery()):
+            found, _ = attack.run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
+            said = np.array(found.what) == "centroid"
+            assert np.abs(found.position_m[said]).max() < 1e-12
+            assert [s for s, c in zip(found.status, said, strict=True) if c] == ["constant surface"] * 4
+
+    def test_every_redraw_is_a_feature_more(self):
+        box, x = BOX_B, places_b(60, 0).clip(-5, 5)
+        errors = {}
+        for draws in ("once", "each-round"):
+            learner, state = Density(features=1, bandwidth_m=H, grid=(101, 101), draws=draws), {}
+            for k in range(1, 7):
+                model, updates = made(learner, box, x, round_=k)
+                found, state = MultiQuery().run(view_of(learner, model, updates), facts(box), state, rng(k))
+                errors[draws, k] = np.linalg.norm(found.position_m - x[found.ue], axis=1).mean()
+        assert errors["each-round", 1] > 3.5 and errors["each-round", 6] < 0.3
+        assert errors["once", 6] == errors["once", 1]
+
+    def test_several_bandwidths_of_the_family_are_one_question_at_the_largest(self):
+        x = places_b(60, 0).clip(-5, 5)
+        errors = []
+        for bandwidths in ((0.11, 0.55), (0.55,)):
+            learner = Density(features=1, bandwidth_m=bandwidths, grid=(101, 101))
+            model, updates = made(learner, BOX_B, x)
+            found, _ = MultiQuery().run(view_of(learner, model, updates), facts(BOX_B), {}, rng())
+            errors.append(np.linalg.norm(found.position_m - x[found.ue], axis=1).mean())
+        assert errors[0] == pytest.approx(errors[1], rel=0.25)
+
+
+class TestPolicies:
+    box = Area(0.0, 0.0, 6000.0, 4000.0)
+
+    def ask(self, policy, state=None, time_s=0.0, n=4, **changes):
+        request = Request(**{"features": 1.0, "bandwidth_m": np.array([50.0]), "area": self.box, **changes})
+        state = policy.start(n) if state is None else state
+        return policy.accept(np.arange(n), facts(self.box, time_s, request=request), state)
+
+    def test_strict_refuses_every_published_bandwidth(self):
+        for side, h in ((6.0, 0.55), (10.0, 0.55), (3400.0, 265.0)):
+            box = Area(0, 0, side, side)
+            request = Request(1.0, np.array([h]), box)
+            accepted, state = Strict().accept(np.arange(3), facts(box, request=request), Strict().start(3))
+            assert not accepted.any() and state["said"]["refused_bandwidth"] == 3.0
+
+    @pytest.mark.parametrize(
+        ("changes", "reason"),
+        [
+            ({}, None),
+            ({"features": 3.0}, None),
+            ({"features": 4.0}, "features"),
+            ({"features": math.inf}, "features"),
+            ({"bandwidth_m": np.array([67.0])}, None),
+            ({"bandwidth_m": np.array([68.0])}, "bandwidth"),
+            ({"bandwidth_m": np.array([10.0, 50.0])}, None),
+            ({"bandwidth_m": np.array([10.0, 30.0])}, "family"),
+            ({"bandwidth_m": np.array([10.0, 90.0])}, "bandwidth"),
+            ({"area": Area(0, 0, 3000, 4000)}, "area"),
+        ],
+    )
+    def test_strict_gives_its_reason(self, changes, reason):
+        accepted, state = self.ask(Strict(), **changes)
+        assert accepted.all() == (reason is None) and accepted.any() == (reason is None)
+        refused = {k for k, v in state["said"].items() if k.startswith("refused") and v}
+        assert refused == ({f"refused_{reason}"} if reason else set())
+
+    def test_the_first_answer_fixes_the_base(self):
+        policy = Custom(gamma=None)
+        _, state = self.ask(policy, bandwidth_m=np.array([20.0]))
+        later = [self.ask(policy, state, bandwidth_m=np.array([h]))[0].all() for h in (20.0, 100.0, 40.0, 180.0)]
+        assert later == [True, True, False, True]
+        _, refused = self.ask(policy, bandwidth_m=np.array([20.0]), features=9.0)
+        assert refused["base_m"] == 0.0
+
+    def test_rate_limit_counts_time_and_the_public_speed_alone(self):
+        policy = Custom(gamma=None, multiples="any", speed_m_s=1.5)
+        wait = shortest_interval_s(50.0, 1.5, 0.5)
+        accepted, state = self.ask(policy)
+        early, same = self.ask(policy, state, time_s=0.9 * wait)
+        late, _ = self.ask(policy, same, time_s=1.01 * wait)
+        assert accepted.all() and not early.any() and late.all()
+        assert same["said"]["refused_rate"] == 4.0
+
+    def test_off_answers_everything_and_says_how_many_bands(self):
+        accepted, state = self.ask(Off(), features=math.inf, bandwidth_m=np.array([900.0]))
+        assert accepted.all()
+        assert Off().figures(state)["bands_probability"] == band_probability(900.0, 4000.0, 3)
+
+    def test_refusals_do_not_hang_on_where_anybody_is(self, tmp_path):
+        """Swapped places and another walk: the very same refusals."""
+        from scenarios.runner import run
+
+        refused = []
+        for k, mobility in enumerate(
+            [
+                {"kind": "static", "at_m": [[500, 500], [3000, 2000], [100, 900], [2000, 100]]},
+                {"kind": "static", "at_m": [[2000, 100], [100, 900], [3000, 2000], [500, 500]]},
+                {"kind": "random-waypoint", "speed_m_s": [5, 9]},
+            ]
+        ):
+            changes = {
+                "world.ues.mobility": mobility,
+                "world.ues.count": 4,
+                "learning.query": {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 10.0},
+            }
+            run(load("density/moving", changes | {"learning.rounds": 8, "vary": None}), tmp_path / str(k))
+            with (tmp_path / str(k) / "rounds.csv").open() as f:
+                refused.append([(row["round"], row["refused"]) for row in csv.DictReader(f)])
+        assert refused[0] == refused[1] == refused[2]
+        assert {r for _, r in refused[0]} == {"0", "4"}
+
+    def test_a_learner_that_asks_nothing_about_a_grid_is_refused(self, tiny):
+        with pytest.raises(BadInput, match="strict needs a surfaces"):
+            tiny({"learning.query": {"kind": "strict"}})
+
+
+class TestRuns:
+    def small(self, **changes):
+        base = {"world.ues.count": 300, "learning.learner.grid": [30, 30], "learning.threat.targets": 20, "vary": None}
+        return load("density/nine", base | {k.replace("__", "."): v for k, v in changes.items()})
+
+    def test_the_records_hold_the_figures(self, tmp_path):
+        from scenarios.runner import run
+
+        found = run(self.small(), tmp_path / "run")
+        assert found["utility.rank_correlation"] > 0.3 and found["utility.useful"]
+        assert found["utility.kde_truth_rank_correlation"] > 0.95
+        assert found["figure.query.bands_probability.last"] == pytest.approx(0.2248, abs=1e-3)
+        assert found["attack.density-peak.place_error_m"] == pytest.approx(2450, abs=400)
+        assert found["baseline.anywhere.error_m"] == pytest.approx(2560, abs=80)
+        with (tmp_path / "run" / "leakage.csv").open() as f:
+            assert len({row["ue"] for row in csv.DictReader(f)}) == 20
+
+    def test_the_literal_score_is_an_option(self, tmp_path):
+        from scenarios.runner import run
+
+        z, literal = (
+            run(self.small(learning__leakage={"literal_score": flag}), tmp_path / str(flag)) for flag in (False, True)
+        )
+        key = "attack.density-peak.place_error_m"
+        assert literal[key] < z[key] / 5
+
+    def test_no_dense_matrix_unless_an_attack_asks_for_rows(self, tmp_path, monkeypatch):
+        from fl.surfaces import SurfaceUpdates
+        from scenarios.runner import run
+
+        asked, rows = [], SurfaceUpdates.rows
+        monkeypatch.setattr(
+            SurfaceUpdates, "rows", lambda self, index: asked.append(len(self.ue[index])) or rows(self, index)
+        )
+        run(self.small(learning__attacks=[]), tmp_path / "none")
+        assert sum(asked) == 1  # the answer that the page shows
+        run(self.small(), tmp_path / "some")
+        assert sum(asked) == 1 + 20 + 1
+
+    def test_everybody_refusing_is_a_round_without_answers(self, tmp_path):
+        from scenarios.runner import run
+
+        found = run(self.small(learning__query={"kind": "strict"}), tmp_path / "run")
+        assert found["updates.sent"] == 0 and found["utility.rank_correlation"] is None
+        assert found["figure.query.refused_bandwidth.last"] == 300
+
+    def test_more_surfaces_than_fit_are_refused_in_one_line(self, tmp_path):
+        from scenarios.runner import run
+
+        study = load("density/nine", {"world.ues.count": 60_000, "learning.threat.targets": None, "vary": None})
+        with pytest.raises(BadInput, match=r"learning\.threat\.targets: the surfaces of 60,000 UEs") as caught:
+            run(study, tmp_path / "run")
+        assert len(caught.value.lines) == 1
+
+    @pytest.mark.parametrize("name", ["moving", "questions"])
+    def test_an_interrupted_run_ends_in_the_same_bytes(self, name, tmp_path):
+        from scenarios.runner import run
+
+        rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 20.0}
+        changes = {"world.ues.count": 30, "learning.learner.grid": [12, 12], "learning.threat.targets": 4}
+        study = load(f"density/{name}", changes | {"learning.query": rate, "learning.rounds": 8, "vary": None})
+        run(study, tmp_path / "whole")
+
+        def stop(progress):
+            if progress.round == 5:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run(study, tmp_path / "parts", stop)
+        run(study, tmp_path / "parts")
+        assert tables(tmp_path / "whole") == tables(tmp_path / "parts")
+
+    def test_another_seed_is_another_run_and_the_same_one_the_same(self, tmp_path):
+        from scenarios.runner import run
+
+        for k, seed in enumerate((3, 3, 4)):
+            run(self.small(seed=seed), tmp_path / str(k))
+        first, again, other = (tables(tmp_path / str(k)) for k in range(3))
+        assert first == again and first != other
+
+    def test_check_ins_are_users_of_one_row(self, tmp_path):
+        from netsim.traces.read import read_trace
+
+        path = tmp_path / "t.csv"
+        path.write_text("time_s,user,x_m,y_m\n" + "".join(f"{i},u{i % 2},{i},{2 * i}\n" for i in range(9)))
+        trace = read_trace(path, users="rows", outlier_sigmas=None)
+        assert len(trace.users) == 9 and sorted(trace.user.tolist()) == list(range(9))
+
+    def test_mixture_is_drawn_from_its_law(self):
+        study = load("density/nine")
+        mobility = study.world.ues.mobility
+        from netsim.world import build_world
+
+        world = build_world(study.world, Streams(0), 60.0)
+        x = world.position_m()
+        edges = np.linspace(0, 6000, 13)
+        counts = np.histogram2d(*x.T, bins=[edges, edges])[0]
+        mid = (edges[1:] + edges[:-1]) / 2
+        cells = np.stack(np.meshgrid(mid, mid, indexing="ij"), axis=-1).reshape(-1, 2)
+        expected = (mobility.density(cells) * 500.0**2 * len(x)).reshape(counts.shape)
+        busy = expected > 100
+        assert counts[busy] == pytest.approx(expected[busy], rel=0.25)
+        assert mobility.density(np.array([[3000.0, 3000.0]]))[0] > 0

@@ -1,0 +1,121 @@
+"""Pages of densities: every picture is drawn from the run folder, and the table says what the pictures show."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from netsim.errors import BadInput
+from scenarios.density_figure import gains, measured
+from scenarios.exchange import Trial
+from scenarios.report import report
+from scenarios.runner import run
+from scenarios.study import load
+from scenarios.sweep import sweep
+
+SMALL = {"world.ues.count": 150, "learning.learner.grid": [16, 14], "learning.threat.targets": 5}
+GEO = [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.001}]
+VARY = {
+    "seed": [0, 1],
+    "variants": [
+        {"label": "exact", "set": {"learning.learner.features": "exact"}},
+        *(
+            {"label": f"B {b}", "curve": "waves", "strength": b, "set": {"learning.learner.features": b}}
+            for b in (1, 3, 8)
+        ),
+        {"label": "Geo", "curve": "GeoInd", "strength": 1,
+         "set": {"learning.learner.features": "exact", "learning.curation": GEO}},
+    ],
+}  # fmt: skip
+
+
+def drawn(page):
+    """Figures of a page, each accepted by plotly."""
+    found = json.loads(re.search(r'id="drawn">(.*?)</script>', page.read_text(), re.S)[1].replace("\\u003c", "<"))
+    for figure in found.values():
+        go.Figure(figure)
+    return found
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    out = tmp_path_factory.mktemp("sweep") / "s"
+    changes = SMALL | {"vary": VARY}
+    sweep("density/nine", load("density/nine", changes), out, 1, SMALL, lambda *a: None)
+    return out
+
+
+def test_a_run_shows_its_maps_and_one_answer(tmp_path):
+    found = run(load("density/nine", SMALL | {"vary": None}), tmp_path / "r")
+    page = report(tmp_path / "r")
+    figures, text = drawn(page), page.read_text()
+    heat = [t for t in figures["density"]["data"] if t["type"] == "heatmap"]
+    assert len(heat) == 4 and np.array(heat[0]["z"]).shape == (14, 16)
+    assert "utility" in figures and f"rank correlation {found['utility.rank_correlation']:.3g}" in text
+    assert "3 bands cross the area with probability 0.225 (Lemma 3)" in text
+    with np.load(tmp_path / "r" / "surfaces.npz") as arrays:
+        at, answer = arrays["answer_at_m"], arrays["answer"]
+        i, j = (np.argmin(np.abs(arrays[a] - v)) for a, v in zip(("x_m", "y_m"), at, strict=True))
+        assert answer[i, j] > 0.8 and abs(answer).max() <= 1.0
+        assert arrays["estimate"].shape == arrays["law"].shape == (16, 14)
+
+
+def test_a_line_is_drawn_as_curves(tmp_path):
+    changes = {"world.ues.count": 60, "learning.learner.grid": [50], "vary": None}
+    run(load("density/convergence", changes), tmp_path / "r")
+    figures = drawn(report(tmp_path / "r"))
+    assert {t["type"] for t in figures["density"]["data"]} == {"scatter"} and len(figures["density"]["data"]) == 4
+
+
+def test_geo_indistinguishable_places_have_no_answer_to_show(tmp_path):
+    changes = SMALL | {"vary": None, "learning.learner.features": "exact", "learning.curation": GEO}
+    run(load("density/nine", changes), tmp_path / "r")
+    with np.load(tmp_path / "r" / "surfaces.npz") as arrays:
+        assert "answer" not in arrays and "exact" in arrays
+
+
+def test_a_sweep_sets_utility_against_privacy(swept):
+    page = report(swept)
+    figures = drawn(page)
+    assert {"density-exchange", "density-gain", "density-answers", "density-maps"} <= set(figures)
+    names = {t["name"] for t in figures["density-exchange"]["data"]}
+    assert names == {"waves", "GeoInd", "exact", "a constant answer (0 waves)", "exact kernel"}
+    answers = [t for t in figures["density-answers"]["data"] if t["type"] == "heatmap"]
+    assert len(answers) == 3  # B = 1, 3, 8
+    with (swept / "trade-off.csv").open() as f:
+        rows = {r["label"]: r for r in csv.DictReader(f)}
+    assert list(rows) == ["exact", "B 1", "B 3", "B 8", "Geo"] and {r["runs"] for r in rows.values()} == {"2"}
+    assert float(rows["exact"]["score_m"]) < float(rows["B 8"]["score_m"]) < float(rows["B 1"]["score_m"])
+    assert "Utility and privacy of every label" in page.read_text()
+
+
+def test_the_same_folder_gives_the_same_page(swept):
+    assert report(swept).read_bytes() == report(swept).read_bytes()
+
+
+def test_a_sweep_without_curves_has_its_table(tmp_path):
+    vary = {"variants": [{"label": "kept"}, {"label": "anew", "set": {"learning.learner.draws": "each-round"}}]}
+    small = {"world.ues.count": 40, "learning.learner.grid": [12, 12], "learning.threat.targets": 3, "seed": 4}
+    study = load("density/questions", small | {"vary": vary})
+    sweep("density/questions", study, tmp_path / "s", 1, small | {"learning.rounds": 2}, lambda *a: None)
+    assert "kept" in report(tmp_path / "s").read_text()
+
+
+def test_damaged_surfaces_are_one_line(tmp_path):
+    run(load("density/nine", SMALL | {"vary": None}), tmp_path / "r")
+    (tmp_path / "r" / "surfaces.npz").write_bytes(b"PK nonsense")
+    with pytest.raises(BadInput, match=r"surfaces\.npz: cannot be read") as caught:
+        report(tmp_path / "r")
+    assert len(caught.value.lines) == 1
+
+
+def test_gain_is_won_over_given_up():
+    def trial(b, utility, z):
+        summary = {"utility.rank_correlation": utility, "attack.a.place_error_m": z}
+        return Trial(f"B {b}", "waves", float(b), summary)
+
+    points = measured([trial(1, 0.9, 2000.0), trial(2, 0.95, 1500.0), trial(3, 0.96, 2100.0)], "a")
+    assert gains(points) == pytest.approx([np.nan, 0.1, np.nan], nan_ok=True)
