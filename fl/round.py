@@ -250,7 +250,8 @@ def _phase(
     if learning.threat.at_m is not None:
         spied = _overhear(world, setup, facts, cohort.at_power(power_w), payload, channel, of_row)
         caught = send(updates, spied.channel, drawn("eavesdropper.send"))
-    whom = learning.threat.after(caught.updates.ue, len(world.ues)) & bool(learning.attacks)
+    looks = bool(learning.attacks) or learning.membership is not None
+    whom = learning.threat.after(caught.updates.ue, len(world.ues)) & looks
     caught = replace(caught, decoded=caught.decoded & whom)  # rows that nobody looks at are not written out
     view = learning.threat.view(learning.learner, name, caught, total, model, after)
     estimates, self_tests = {}, {}
