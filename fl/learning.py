@@ -87,7 +87,7 @@ class Learning(Part):
             _meets(f"curation[{i}]", step, offered)
             offered |= step.offers
         if self.curation:  # which records are learnt from hangs on all of them: no bound on one of them survives
-            offered.discard("bound")
+            offered -= {"bound", "record bound"}
         central = None
         for i, defense in enumerate(self.defenses):
             if central is not None and not defense.contracts:
@@ -97,7 +97,7 @@ class Learning(Part):
                 )
             central = defense.kind_name() if "central noise" in defense.offers else central
             _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers)
-            offered = (offered if defense.keeps_bound else offered - {"bound"}) | defense.offers
+            offered = (offered if defense.keeps_bound else offered - {"bound", "record bound"}) | defense.offers
         if self.stop_at is not None and "spend" not in offered:
             raise ValueError("stop_at: nothing here spends a budget; put a defense that draws noise, or leave it out")
         share = getattr(self.aggregation, "participation", self.participation)

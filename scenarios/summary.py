@@ -385,6 +385,8 @@ def _privacy(account: Table) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in dict.fromkeys(account["mechanism"].tolist()):
         mine = {k: v[account["mechanism"] == name] for k, v in account.items()}
+        for key in ("epsilon", "naive", "zcdp", "rdp"):  # an empty cell is no finite epsilon
+            mine[key] = np.nan_to_num(mine[key], nan=np.inf)
         worst = int(np.argmax(mine["epsilon"]))
         accountants = ("epsilon", "naive", "zcdp", "rdp", "with_channel")
         said = {f"{key}_max": _quantile(mine[key][~np.isnan(mine[key])], 1.0) for key in accountants}

@@ -1,9 +1,13 @@
 """Defenses: what stands between an update and the server."""
 
 from fl.defenses.adaptive_clip import AdaptiveClip
+from fl.defenses.arb import Arb
 from fl.defenses.central_gaussian import CentralGaussian
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
+from fl.defenses.lapa import Lapa
+from fl.defenses.noise_switch import NoiseSwitch
+from fl.defenses.uniform_dp import UniformDp
 from netsim.part import OneOf
 
-DEFENSES = OneOf("defense", Clip, AdaptiveClip, Gaussian, CentralGaussian)
+DEFENSES = OneOf("defense", Clip, AdaptiveClip, Gaussian, CentralGaussian, UniformDp, Arb, Lapa, NoiseSwitch)

@@ -77,7 +77,7 @@ class RsrpNet(FirstLayerLearner):
         """
         words = {"biased first layer", "positions", "rsrp", "record loss"}
         words |= {"sample gradient"} if self.sample_clip is None else set()
-        return frozenset(words | {"bound"} if self._bounds_records else words)
+        return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
 
     @property
     def _bounds_records(self) -> bool:

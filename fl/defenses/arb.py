@@ -1,0 +1,51 @@
+"""A budget that grows a little while the model still moves, the same for every device."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fl.defenses.budgeted import Budgeted, merged
+from fl.types import Facts, Received, State
+from netsim.rng import Rng
+from netsim.units import FloatArray
+
+_FIRST, _STEP, _SLACK, _LEAST, _MOST = 0.6, 1.01, 1.05, 0.5, 2.0
+
+
+class Arb(Budgeted):
+    """Starts at 0.6 of the uniform budget; a hundredth more after a round that changed the model no more than the last.
+
+    With u = epsilon_system_total / (T K), and d[t] the distance between the updates of rounds t and t - 1::
+
+        epsilon <- 1.01 epsilon if d[t] <= 1.05 d[t-1], else epsilon / 1.01;    cut to [u / 2, 2 u]
+
+    and never above twice what is left for each device and round, nor above what is left for each device. The source
+    names this benchmark ("adaptive Rayleigh budgets") without defining it: this is a reconstruction.
+    """
+
+    kind: Literal["arb"] = "arb"
+    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
+    example: ClassVar[dict[str, Any]] = {"kind": "arb", "epsilon_system_total": 60.0, "rounds": 20}
+
+    def first_share(self) -> float:
+        return _FIRST
+
+    def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
+        n = state["n_ue"]
+        usual = state["total"] / (self.rounds * n)
+        epsilon = float(state.get("epsilon", _FIRST * usual))
+        moved = state.get("moved", [])
+        if len(moved) >= 2:
+            epsilon *= _STEP if moved[-1] <= _SLACK * moved[-2] else 1 / _STEP
+        epsilon = min(max(epsilon, _LEAST * usual), _MOST * usual)
+        allowed = min(epsilon, 2 * left / (n * rounds_left), left / n)
+        return np.full(n, allowed), {**state, "epsilon": epsilon}
+
+    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
+        now = merged(received, weights, facts.public.n_model, state["scale"])
+        moved = list(state.get("moved", []))
+        if "last" in state:
+            moved = [*moved, float(np.linalg.norm(now - state["last"]))][-2:]
+        return {**state, "last": now, "moved": moved}

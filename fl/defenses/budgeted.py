@@ -1,0 +1,206 @@
+"""Noise whose size follows a budget of epsilon: what `lapa`, `arb` and `uniform-dp` have in common.
+
+A budget for the whole system, all devices and all rounds together, is handed out round by round. A device that may
+spend epsilon_k in a round adds N(0, sigma_k^2) to each number of its clipped update,
+
+    sigma_k = c Delta_k / epsilon_k,    c = sqrt(2 ln(1.25 / delta))        [Dwork and Roth 2014, Theorem A.1]
+
+Everything is in the units of the update: a clip norm N here is eta C of the gradients in the source.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fl.defenses.base import Defense
+from fl.types import Bound, Facts, Local, Received, Spend, State, Updates
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+PRINTED = "record-as-printed"
+"""the unit of an account that repeats a source's own claim: never added to a true one"""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What the rows of a round get: std (n,), claimed (n,) the sensitivity behind it, epsilon (n,) what it was set for.
+
+    silent (n,) are rows whose budget is gone: they send zeros.
+    """
+
+    std: FloatArray
+    claimed: FloatArray
+    epsilon: FloatArray
+    silent: np.ndarray
+
+
+class Budgeted(Defense):
+    """Gaussian noise by a budget; the rule that hands it out is the subclass's `share`."""
+
+    epsilon_system_total: float | None = Field(default=None, gt=0, le=1e12)
+    """budget of all devices and rounds together"""
+    initial_noise_std: float | None = Field(default=None, gt=0, le=1e12)
+    """in its place: noise of the first round, from which the budget follows (mean over devices)"""
+    rounds: int = Field(default=100, ge=1, le=1_000_000)
+    """rounds that the budget is for; afterwards devices send nothing"""
+    epsilon_cap: float = Field(default=1.0, gt=0, le=1e6)
+    """most that a device may spend in a round"""
+    sensitivity: Literal["update", "record-one-step", "mean-clip", "paper"] = "update"
+    """how far one neighbour moves an update: see the class"""
+    paper_step_size: float = Field(default=0.05, gt=0, le=10)
+    """lambda of `sensitivity: paper`"""
+    delta: float = Field(default=1e-5, gt=0, lt=1)
+    """at which epsilon is stated"""
+
+    contracts: ClassVar[bool] = True
+    offers: ClassVar[frozenset[str]] = frozenset({"spend"})
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """A bound, and where one record is to be hidden by its share of one step, a bound on that."""
+        said = "noise without a bound on the update protects nothing that can be stated; put a clip before it"
+        found = {"bound": said}
+        if self.sensitivity == "record-one-step":
+            found["record bound"] = (
+                "2 C / n holds for one full-batch step on gradients clipped by sample only; take sample_clip, "
+                "batch_size: all and local_epochs: 1, or sensitivity: update"
+            )
+        return found
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> Self:
+        if (self.epsilon_system_total is None) == (self.initial_noise_std is None):
+            raise ValueError(f"{self.kind_name()}: give exactly one of epsilon_system_total and initial_noise_std")
+        return self
+
+    def start(self, n_ue: int) -> State:
+        return {"n_ue": n_ue, "played": 0, "used": 0.0, "total": self.epsilon_system_total, "history": []}
+
+    @abstractmethod
+    def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
+        """Epsilon of every device (n_ue,) in this round, before the cap; never more than `left` together."""
+
+    @property
+    def factor(self) -> float:
+        """c = sqrt(2 ln(1.25 / delta))."""
+        return math.sqrt(2 * math.log(1.25 / self.delta))
+
+    def claimed(self, bound: Bound, samples: FloatArray) -> FloatArray:
+        """Delta_k (n,) of rows learnt from so many samples."""
+        if self.sensitivity == "mean-clip":
+            return 2 * bound.norm / np.maximum(samples, 1.0)
+        if self.sensitivity == "paper":
+            return 2 * self.paper_step_size * bound.norm / np.maximum(samples, 1.0)
+        return np.full(len(samples), bound.sensitivity)
+
+    def noise(self, updates: Updates, facts: Facts, state: State, rng: Rng) -> tuple[Noise, State]:
+        """The noise of this round's rows, and the memory with their epsilon spent."""
+        if updates.bound is None:
+            raise ValueError(f"{self.kind_name()}: the update has no bound")
+        claimed = self.claimed(updates.bound, updates.count)
+        state = {**state, "scale": updates.bound.norm}
+        if state["total"] is None:
+            mean = float(claimed.mean()) if len(claimed) else updates.bound.sensitivity
+            state["total"] = self._total_of(mean, state["n_ue"])
+        n = state["n_ue"]
+        left, rounds_left = max(state["total"] - state["used"], 0.0), self.rounds - state["played"]
+        if rounds_left > 0:
+            epsilon_ue, state = self.share(state, left, rounds_left, rng)
+        else:
+            epsilon_ue = np.zeros(n)
+        epsilon_ue = np.minimum(epsilon_ue, self.epsilon_cap)
+        rows = np.bincount(updates.ue, minlength=n)  # a device that sends to several models shares its epsilon
+        epsilon = (epsilon_ue / np.maximum(rows, 1))[updates.ue]
+        silent = ~(epsilon > 0)
+        std = self.factor * claimed / np.where(silent, np.inf, epsilon)
+        spent = float(epsilon.sum())
+        state |= {
+            "played": state["played"] + 1, "used": state["used"] + spent,
+            "said": {"budget_left": state["total"] - state["used"] - spent, **_summary(epsilon, std)},
+        }  # fmt: skip
+        return Noise(std, claimed, epsilon, silent), state
+
+    def protect(
+        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
+    ) -> tuple[Updates, State, list[Spend]]:
+        found, state = self.noise(updates, facts, state, rng)
+        protected, spends = self.add(updates, found, found.std, facts, rng, self.label)
+        radio = 0.0 if facts.channel is None else facts.channel.noise_std**2
+        state["drawn_var"] = np.where(found.silent, 0.0, found.std**2) + radio
+        return protected, state, spends
+
+    def add(
+        self, updates: Updates, noise: Noise, std: FloatArray, facts: Facts, rng: Rng, label: str
+    ) -> tuple[Updates, list[Spend]]:
+        """Draw noise of std (n,) and book it: truly, and as printed where the source claims a smaller sensitivity."""
+        bound = updates.bound
+        if bound is None:
+            raise ValueError(f"{self.kind_name()}: the update has no bound")
+        owner = updates.ue * 4096 + updates.model
+        drawn = std[:, None] * rng.normal("noise", owner, (updates.n_parameters,))
+        sent = updates.scaled(np.where(noise.silent, 0.0, 1.0), bound).plus(np.where(noise.silent[:, None], 0.0, drawn))
+        heard = ~noise.silent
+        channel = None if facts.channel is None else facts.channel.noise_std[heard]
+        truth = np.full(len(std), bound.sensitivity)
+        spends = [
+            Spend(
+                label, updates.ue[heard], updates.model[heard], std[heard], truth[heard], bound.unit, bound.relation,
+                self.delta, channel_std=channel,
+            )
+        ]  # fmt: skip
+        if self.sensitivity in ("mean-clip", "paper"):
+            spends.append(
+                Spend(
+                    label, updates.ue[heard], updates.model[heard], std[heard], noise.claimed[heard], PRINTED,
+                    bound.relation, self.delta, channel_std=channel,
+                )
+            )  # fmt: skip
+        return sent, spends
+
+    def observe(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
+        return self.remember(received, weights, facts, state)
+
+    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
+        """What the rule keeps of what was published; nothing by default."""
+        return state
+
+    def figures(self, state: State) -> dict[str, float]:
+        return dict(state.get("said", {}))
+
+    def _total_of(self, claimed: float, n_ue: int) -> float:
+        """The budget with which the first round has noise of initial_noise_std, shared equally."""
+        if self.initial_noise_std is None:
+            raise ValueError("no initial noise")
+        return self.first_share() ** -1 * self.factor * claimed / self.initial_noise_std * self.rounds * n_ue
+
+    def first_share(self) -> float:
+        """Epsilon of a device in the first round, in units of budget / (rounds devices)."""
+        return 1.0
+
+
+def merged(received: Received, weights: FloatArray, n_model: int, scale: float) -> FloatArray:
+    """The published sum of the round in units of the clip norm, all models laid end to end."""
+    return received.updates.weighted_sum(weights, n_model).ravel() / scale
+
+
+def _summary(epsilon: FloatArray, std: FloatArray) -> dict[str, float]:
+    if not len(epsilon):
+        return {}
+    return {
+        "epsilon_mean": float(epsilon.mean()),
+        "epsilon_largest": float(epsilon.max()),
+        "noise_std_mean": float(np.mean(std[np.isfinite(std)])) if np.isfinite(std).any() else float("nan"),
+    }
+
+
+def of_ue(ue: IntArray, values: FloatArray, n_ue: int) -> FloatArray:
+    """Mean of row values (n,) per device (n_ue,); NaN for one without a row."""
+    count = np.bincount(ue, minlength=n_ue)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.bincount(ue, weights=values, minlength=n_ue) / count)

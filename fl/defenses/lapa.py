@@ -1,0 +1,131 @@
+"""LAPA: less noise as the model settles, and for devices whose updates agree with everybody's."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.defenses.budgeted import Budgeted, merged, of_ue
+from fl.types import Facts, Received, State
+from netsim.rng import Rng
+from netsim.units import FloatArray
+
+
+class Lapa(Budgeted):
+    r"""Adaptive privacy budgets over time and over devices.
+
+    From the sums that were published in rounds i_1 < ... < i_m = t (m - 1 drawn from the last m, and the newest)::
+
+        E_s = dist(g[i_s], g[i_{s-1}]),   e = min(gain_last E_m + gain_mean mean_s E_s, error_most)       (10), (11)
+        epsilon[t+1] = exp(-e) (total - spent) / (T - t)                                                (12), (16)
+        theta_k = angle between the sum and the update of device k, averaged over its rounds            (13), (14)
+        f_k = beta (1 - exp(-exp(-beta (theta_k - 1))))                                                      (15)
+        epsilon_k = min(f_k / sum_j f_j epsilon[t+1], epsilon_cap)                                           (16)
+
+    The first round has e = error_most and equal shares. A large change means much to protect, hence little epsilon:
+    budgets rise while training settles, and their sum never exceeds the total. `error` is the distance, in units of the
+    clip norm::
+
+        rms      |d| / sqrt(q)                                   steady under heavy noise
+        debias   sqrt(max(0, |d|^2 - noise of both sums))        for noise that does not drown the signal
+        l2       |d|                                             as printed; also rel, |d| / |g[i_{s-1}]|,
+                                                                 and norm, ||g[i_s]| - |g[i_{s-1}]||
+
+    With the last three more noise means a larger error, so less epsilon, so more noise; without the cap such runs end
+    in noise alone. The source's text says that devices which agree with the sum get the stronger protection; its
+    formula (16), kept here, gives them the larger epsilon. Budgets depend on earlier noisy updates only. `sensitivity`
+    is that of `uniform-dp`.
+    """
+
+    kind: Literal["lapa"] = "lapa"
+    error: Literal["rms", "debias", "l2", "rel", "norm"] = "rms"
+    """how far two sums are apart"""
+    gain_last: float = Field(default=0.5, ge=0, le=1e3)
+    """weight of the newest change (K_p)"""
+    gain_mean: float = Field(default=0.5, ge=0, le=1e3)
+    """weight of the mean change (K_s)"""
+    window: int = Field(default=5, ge=2, le=1000)
+    """sums that are compared (m)"""
+    error_most: float = Field(default=1.0, gt=0, le=50)
+    """largest e that counts (e_max)"""
+    beta: float = Field(default=5.0, gt=0, le=100)
+    """how sharply angles tell devices apart"""
+    split: Literal["angle", "equal"] = "angle"
+    """how a round's budget is shared"""
+
+    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
+    example: ClassVar[dict[str, Any]] = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
+
+    def first_share(self) -> float:
+        return math.exp(-self.error_most)
+
+    def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
+        history = state["history"]
+        e = self.error_most if len(history) < 2 else min(self._error(history, rng), self.error_most)
+        whole = math.exp(-e) * left / rounds_left
+        n = state["n_ue"]
+        part = np.full(n, 1 / n)
+        if self.split == "angle" and "theta" in state:
+            seen = state["seen"] > 0
+            theta = np.where(seen, state["theta"], state["theta"][seen].mean() if seen.any() else np.pi / 2)
+            f = self.mapped(theta)
+            part = f / f.sum() if f.sum() > 0 else part
+        return part * whole, {**state, "e": e}
+
+    def mapped(self, theta: FloatArray) -> FloatArray:
+        """f of angles (n,) in radians: falls from nearly beta to 0."""
+        return np.asarray(self.beta * -np.expm1(-np.exp(-self.beta * (theta - 1))))
+
+    def _error(self, history: list[dict[str, Any]], rng: Rng) -> float:
+        """e of the newest sum against some of those before it."""
+        earlier = len(history) - 1
+        lot = np.argsort(rng.uniform("window", np.arange(earlier)), kind="stable")
+        chosen = [*np.sort(lot[: self.window - 1]), earlier]
+        steps = [self._distance(history[b], history[a]) for a, b in pairwise(chosen)]
+        found = self.gain_last * steps[-1] + self.gain_mean * float(np.mean(steps))
+        return found if math.isfinite(found) else self.error_most
+
+    def _distance(self, now: dict[str, Any], before: dict[str, Any]) -> float:
+        a, b = now["sum"], before["sum"]
+        with np.errstate(all="ignore"):
+            away = float(np.linalg.norm(a - b))
+            if self.error == "rms":
+                return away / math.sqrt(len(a))
+            if self.error == "debias":
+                return math.sqrt(max(0.0, away**2 - now["floor"] - before["floor"]))
+            if self.error == "rel":
+                return away / max(float(np.linalg.norm(b)), 1e-300)
+            if self.error == "norm":
+                return abs(float(np.linalg.norm(a)) - float(np.linalg.norm(b)))
+            return away
+
+    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
+        updates, n, models = received.updates, state["n_ue"], facts.public.n_model
+        total = merged(received, weights, models, state["scale"])
+        noise_var = np.asarray(state["drawn_var"]) / state["scale"] ** 2
+        floor = float(updates.n_parameters * np.sum(weights**2 * noise_var))
+        history = [*state["history"], {"sum": total, "floor": floor}][-(self.window + 1) :]
+        if not received.decoded.any() or not np.isfinite(total).all():
+            return state
+        angle = of_ue(updates.ue[received.decoded], self._angles(received, total.reshape(models, -1)), n)
+        there = np.isfinite(angle)
+        seen = state.get("seen", np.zeros(n)) + there
+        old = state.get("theta", np.zeros(n))
+        theta = np.where(there, old + (angle - old) / np.maximum(seen, 1), old)
+        return {**state, "history": history, "theta": theta, "seen": seen}
+
+    @staticmethod
+    def _angles(received: Received, total: FloatArray) -> FloatArray:
+        """Angle in radians between each decoded row and the sum of its model."""
+        index = np.flatnonzero(received.decoded)
+        rows, of = received.updates.rows(index), total[received.updates.model[index]]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            cosine = np.einsum("nd,nd->n", rows, of) / np.linalg.norm(rows, axis=1) / np.linalg.norm(of, axis=1)
+        return np.asarray(np.arccos(np.clip(np.nan_to_num(cosine, nan=0.0), -1.0, 1.0)))
+
+    def figures(self, state: State) -> dict[str, float]:
+        return super().figures(state) | ({"error": float(state["e"])} if "e" in state else {})
