@@ -60,7 +60,7 @@ class Learning(Part):
         for slot in ("curation", "defenses", "attacks"):
             _unique(slot, getattr(self, slot))
         offered = set(self.data.offers)
-        _meets("learner", self.learner, {*offered, *self.learner.offers})
+        _meets("learner", self.learner, offered)
         offered |= self.learner.offers
         for i, step in enumerate(self.curation):
             _meets(f"curation[{i}]", step, offered)
@@ -76,7 +76,8 @@ class Learning(Part):
                 f"aggregation: {self.aggregation.kind_name()} counts on a participation of {share:g}, the server asks "
                 f"{self.participation:g} of the UEs; give both the same"
             )
-        _meets("aggregation", self.aggregation, offered | {self.threat.sees})
+        # a server that sees only their sum cannot weigh single rows
+        _meets("aggregation", self.aggregation, offered | (set() if self.threat.sees == "sum" else {"rows"}))
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers)
         return self

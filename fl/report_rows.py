@@ -110,6 +110,8 @@ def utility(learning: Learning, carry: Carry, held_out: HeldOut) -> dict[str, fl
 def _figures(when: dict[str, Any], learning: Learning, carry: Carry, scores: dict[str, float]) -> dict[str, Any]:
     """One row a figure: what the learner scores besides the columns of `rounds`, and what parts say of themselves."""
     said = [("learner", name, value) for name, value in scores.items() if name not in TABLES["rounds"]]
+    own = learning.aggregation.figures(carry.parts["aggregation"])
+    said += [("aggregation", name, value) for name, value in own.items()]
     for slot, parts in (("defense", learning.defenses), ("attack", learning.attacks)):
         for part in parts:
             own = part.figures(carry.parts[f"{slot}.{part.label}"])
@@ -157,7 +159,7 @@ def _updates(
     n = len(made.ue)
     key = {(u, m): i for i, (u, m) in enumerate(zip(*_pairs(taken.measured), strict=True))}
     row = np.array([key[p] for p in zip(*_pairs(local), strict=True)], dtype=np.int64)
-    truth, selected = taken.measured.mean_x()[row].reshape(-1, 2), local.mean_x().reshape(-1, 2)
+    truth, selected = _centroids(learning, taken.measured)[row], _centroids(learning, local)
     return {
         "round": [when["round"]] * n,
         "time_s": [when["time_s"]] * n,
@@ -175,7 +177,14 @@ def _updates(
         "bias_rms": _bias_rms(learning, made.rows(slice(None))),
         "bound_m": _bound_m(learning, before, local),
         "decoded": phase.received.decoded,
+        "weight": phase.weights,
     }
+
+
+def _centroids(learning: Learning, local: Local) -> FloatArray:
+    """Where the samples of each row are on average (n, 2), metres; NaN for samples without a place."""
+    placed = "positions" in learning.data.offers
+    return local.mean_x().reshape(-1, 2) if placed else np.full((len(local.ue), 2), np.nan)
 
 
 def _pairs(rows: Local) -> tuple[list[int], list[int]]:

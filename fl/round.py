@@ -85,6 +85,7 @@ class Phase:
     received: Received
     channel: Channel
     spends: list[Spend]
+    weights: FloatArray
     estimates: dict[str, Estimates]
     self_tests: dict[str, float | None]
     overheard: Overheard | None
@@ -99,7 +100,7 @@ def begin(setup: Setup, n_ue: int) -> Carry:
     parts |= {f"curation.{c.label}": {} for c in learning.curation}
     parts |= {f"attack.{a.label}": {} for a in learning.attacks}
     parts["aggregation"] = learning.aggregation.start()
-    parts["data"] = {}
+    parts["data"] = learning.data.start(n_ue, setup.streams.at("data"))
     return Carry(
         round=0,
         played=0,
@@ -149,6 +150,7 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
         done = step.apply(local, facts, parts[key], rng(key))
         curated[step.label] = (local, done)
         local, parts[key], spends = done.local.nonempty(), done.state, spends + done.spends
+    parts["aggregation"] = learning.aggregation.told(local, facts, parts["aggregation"])
     model, phases = carry.model, []
     for name in learning.learner.phases:
         model, phase = _phase(world, setup, parts, facts, name, model, local, rng)
@@ -158,12 +160,16 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
     book = ledger.book(carry.ledger, spends)
     # m  record: truth meets estimates only here
     held_out = carry.held_out.plus(taken.held_out)
-    now = leakage.Now(
-        number, facts.time_s, taken.measured, _selected(taken, local),
-        _merge(learning, phases), world.area, world.places,
-    )  # fmt: skip
-    leaks, rows = leakage.observe(learning.leakage, carry.leakage, now, setup.streams.at("leakage"))
-    reference = Reference.add(carry.reference, taken.train if taken.fresh is None else taken.fresh)
+    leaks, rows = carry.leakage, []
+    if "positions" in learning.data.offers:
+        now = leakage.Now(
+            number, facts.time_s, taken.measured, _selected(taken, local),
+            _merge(learning, phases), world.area, world.places,
+        )  # fmt: skip
+        leaks, rows = leakage.observe(learning.leakage, carry.leakage, now, setup.streams.at("leakage"))
+    reference = carry.reference
+    if "rsrp" in learning.data.offers:
+        reference = Reference.add(reference, taken.train if taken.fresh is None else taken.fresh)
     new = Carry(number, carry.played + 1, model, held_out, reference, parts, book, leaks)
     figures = report_rows.write(
         setup.recorder, world, setup.learning, new, taken, local, curated, phases, spends, rows, facts,
@@ -240,7 +246,7 @@ def _phase(
         if learning.threat.can_train:
             self_tests[attack.label] = attack.self_test(view, facts, drawn(key))
     return after, Phase(
-        name, made, received, channel, spends, estimates, self_tests, spied, int(bad.sum())
+        name, made, received, channel, spends, weights, estimates, self_tests, spied, int(bad.sum())
     )  # fmt: skip
 
 

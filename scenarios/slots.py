@@ -5,7 +5,9 @@ from fl.attacks import ATTACKS
 from fl.curation import CURATIONS
 from fl.data import DATA
 from fl.defenses import DEFENSES
+from fl.data.partition import PARTITIONS
 from fl.learners import LEARNERS
+from fl.networks import NETWORKS
 from fl.query import QUERIES
 from netsim.city import CITIES
 from netsim.mobility import MOBILITIES
@@ -26,9 +28,11 @@ SLOTS: dict[str, OneOf] = {
         POWERS,
         LAYOUTS,
         DATA,
+        PARTITIONS,
         QUERIES,
         CURATIONS,
         LEARNERS,
+        NETWORKS,
         DEFENSES,
         AGGREGATIONS,
         ATTACKS,

@@ -66,6 +66,7 @@ class RsrpNet(FirstLayerLearner):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
     example: ClassVar[dict[str, Any]] = {"kind": "rsrp-net", "hidden": [8]}
+    needs: ClassVar[dict[str, str]] = {"rsrp": "it learns signals at positions; take data of kind measured or segments"}
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
