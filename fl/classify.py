@@ -1,7 +1,8 @@
 """Local training of a cohort of classifiers: plain SGD on the cross-entropy, in single precision.
 
 Devices that a network trains together are one stacked computation: short ones are padded and masked, so every device
-takes exactly its own steps. Gradients come from torch, of a sum over devices in which no term touches another's weights.
+takes exactly its own steps. Gradients come from torch, of a sum over devices in which no term touches another's
+weights.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Steps:
 
     def batch(self, count: IntArray) -> IntArray:
         """Images of a mini-batch (n,) of devices with so many, one at least."""
-        return np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(np.int64)
+        return np.asarray(np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(np.int64))
 
 
 def train(
@@ -68,7 +69,15 @@ def device(where: Device) -> torch.device:
 
 
 def _trained(
-    net: Network, image: ImageFormat, before: Tensor, x: Tensor, y: Tensor, data: Local, rows: IntArray, how: Steps, rng: Rng
+    net: Network,
+    image: ImageFormat,
+    before: Tensor,
+    x: Tensor,
+    y: Tensor,
+    data: Local,
+    rows: IntArray,
+    how: Steps,
+    rng: Rng,
 ) -> Tensor:
     """Weights (k, d) of the rows after all their steps."""
     w, count = before, data.count[rows]
@@ -87,7 +96,7 @@ def _trained(
 
 def _pixels(x: Tensor, image: ImageFormat) -> Tensor:
     """Bytes (..., pixels) as images (..., height, width) in [0, 1]."""
-    return x.float().div(255.0).unflatten(-1, (image.height, image.width))
+    return (x.float() / 255.0).view(*x.shape[:-1], image.height, image.width)
 
 
 def _gradient(net: Network, image: ImageFormat, w: Tensor, x: Tensor, y: Tensor, live: Tensor) -> Tensor:
@@ -111,7 +120,13 @@ def _order(data: Local, rows: IntArray, epoch: int, rng: Rng) -> IntArray:
 
 @torch.no_grad()
 def scored(
-    net: Network, image: ImageFormat, parameters: FloatArray, model_of: IntArray, x: FloatArray, y: FloatArray, where: Device
+    net: Network,
+    image: ImageFormat,
+    parameters: FloatArray,
+    model_of: IntArray,
+    x: FloatArray,
+    y: FloatArray,
+    where: Device,
 ) -> tuple[FloatArray, BoolArray]:
     """Cross-entropy (N,) in nats, and whether the likeliest class is the right one (N,), of images x (N, pixels)."""
     loss, right, place = np.empty(len(x)), np.zeros(len(x), dtype=np.bool_), device(where)

@@ -160,7 +160,7 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
     book = ledger.book(carry.ledger, spends)
     # m  record: truth meets estimates only here
     held_out = carry.held_out.plus(taken.held_out)
-    leaks, rows = carry.leakage, []
+    leaks, rows = carry.leakage, list[dict[str, Any]]()
     if "positions" in learning.data.offers:
         now = leakage.Now(
             number, facts.time_s, taken.measured, _selected(taken, local),

@@ -23,8 +23,9 @@ State = dict[str, Any]
 class Local:
     """Data on devices, ragged and flat: row i is (ue[i], model[i]) and owns samples ptr[i]:ptr[i+1].
 
-    x (N, p) in physical units (metres for positions; pixels of 0 to 255, as bytes, for images), y (N,) labels or None, time_s (N,); cell (N,) is the base station
-    that each sample measured (an index into the world's cells), where samples are measurements of one.
+    x (N, p) in physical units (metres for positions; pixels of 0 to 255, as bytes, for images), y (N,) labels or None,
+    time_s (N,); cell (N,) is the base station that each sample measured (an index into the world's cells), where
+    samples are measurements of one.
     """
 
     ue: IntArray

@@ -4,8 +4,8 @@ from fl.aggregation import AGGREGATIONS
 from fl.attacks import ATTACKS
 from fl.curation import CURATIONS
 from fl.data import DATA
-from fl.defenses import DEFENSES
 from fl.data.partition import PARTITIONS
+from fl.defenses import DEFENSES
 from fl.learners import LEARNERS
 from fl.networks import NETWORKS
 from fl.query import QUERIES

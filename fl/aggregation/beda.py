@@ -17,9 +17,9 @@ class Beda(Aggregation):
     r"""G_k = |D_k| exp(f(angle_k)) / sum over the decoded, with f(a) = alpha (1 - exp(-exp(-alpha (a - 1)))).
 
     angle_k, in radians, lies between a row and the mean of all decoded rows weighted by size, smoothed by its running
-    mean over the rounds in which the device was decoded: a~[t] = ((t - 1) a~[t - 1] + a[t]) / t. f falls with the angle,
-    from nearly alpha to 0, and is alpha (1 - 1/e) at one radian. Angles are those of what was received, noise included;
-    a row or a mean without length stands at a right angle. Figures: `angle_mean_rad`, `effective_devices`.
+    mean over the rounds in which the device was decoded: a~[t] = ((t - 1) a~[t - 1] + a[t]) / t. f falls with the
+    angle, from nearly alpha to 0, and is alpha (1 - 1/e) at one radian. Angles are those of what was received, noise
+    included; a row or a mean without length stands at a right angle. Figures: `angle_mean_rad`, `effective_devices`.
     """
 
     kind: Literal["beda"] = "beda"
@@ -27,8 +27,8 @@ class Beda(Aggregation):
     """how much an aligned device gains: at most a factor of exp(alpha)"""
 
     reference: ClassVar[str] = (
-        "Wu and Wang, Fast-Convergent Federated Learning With Adaptive Weighting, 2021, Eqs. 9-12 (FedAdp); benchmark BEDA "
-        "of the LAPA study"
+        "Wu and Wang, Fast-Convergent Federated Learning With Adaptive Weighting, 2021 (FedAdp); benchmark BEDA of the "
+        "LAPA study"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "beda"}
     needs: ClassVar[dict[str, str]] = {"rows": "compares single updates, and a sum of them is all that the server gets"}

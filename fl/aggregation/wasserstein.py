@@ -16,20 +16,20 @@ from netsim.units import FloatArray, IntArray
 class Wasserstein(Aggregation):
     r"""G_k = |D_k| exp(1 / max(W_k, floor)) / sum over the decoded, with W_k the distance of label distributions.
 
-    W_k is a Wasserstein distance between a device's label histogram pmf_k and pmf_G, the mean of all devices' weighted by
-    their size. Its ground metric is `distance`::
+    W_k is a Wasserstein distance between a device's label histogram pmf_k and pmf_G, the mean of all devices' weighted
+    by their size. Its ground metric is `distance`::
 
         total-variation   sum |pmf_k - pmf_G| / 2      0 or 1 between classes; in [0, 1]
         label-index       sum |CDF_k - CDF_G|          classes as numbers, Eq. 20 as printed; hangs on their order
         label-range       sum |CDF_k - CDF_G| / bins   real labels on equal bins of a public range; in [0, 1], whatever
                                                        the unit, and hardly dependent on the bins
 
-    Without a floor an IID device (W near 0.1) takes all the weight: exp(10). Weights are renormalised over the rows that
-    were decoded: the study's Eq. 22 keeps the sum over all devices, so that a selection would shrink the step.
+    Without a floor an IID device (W near 0.1) takes all the weight: exp(10). Weights are renormalised over the rows
+    that were decoded: the study's Eq. 22 keeps the sum over all devices, so that a selection would shrink the step.
 
     Every device discloses its label histogram, in clear: once, and again when its data change. No noise of this program
-    hides it and no ledger counts it. Figures: `histograms_disclosed` so far, `distance_min` and `distance_max` of W over
-    this round's rows, `effective_devices` = 1 / sum G^2 (noise on the merged update grows as its inverse).
+    hides it and no ledger counts it. Figures: `histograms_disclosed` so far, `distance_min` and `distance_max` of W
+    over this round's rows, `effective_devices` = 1 / sum G^2 (noise on the merged update grows as its inverse).
     """
 
     kind: Literal["wasserstein"] = "wasserstein"
@@ -48,7 +48,9 @@ class Wasserstein(Aggregation):
     @model_validator(mode="after")
     def _range(self) -> Self:
         if not self.label_range[0] < self.label_range[1]:
-            raise ValueError(f"label_range: {self.label_range[0]:g} is not below {self.label_range[1]:g}; exchange them")
+            raise ValueError(
+                f"label_range: {self.label_range[0]:g} is not below {self.label_range[1]:g}; exchange them"
+            )
         return self
 
     @property
@@ -56,7 +58,10 @@ class Wasserstein(Aggregation):
         """Rows to weigh, and labels of the right sort."""
         rows = {"rows": "weighs single updates, and a sum of them is all that the server gets"}
         if self.distance == "label-range":
-            return {**rows, "real labels": "distance: label-range compares real labels; for classes take total-variation"}
+            return {
+                **rows,
+                "real labels": "distance: label-range compares real labels; for classes take total-variation",
+            }
         return {**rows, "class labels": f"distance: {self.distance} compares classes; for real labels take label-range"}
 
     @property

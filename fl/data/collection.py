@@ -13,7 +13,10 @@ from fl.types import ImageFormat
 from netsim.errors import BadInput
 from netsim.units import IntArray
 
-_NAMES = {"images": ("-images-idx3-ubyte", "-images.idx3-ubyte"), "labels": ("-labels-idx1-ubyte", "-labels.idx1-ubyte")}
+_NAMES = {
+    "images": ("-images-idx3-ubyte", "-images.idx3-ubyte"),
+    "labels": ("-labels-idx1-ubyte", "-labels.idx1-ubyte"),
+}
 _EVERY = 5  # of each class of the digits, so many-th images are held out
 
 
@@ -63,7 +66,9 @@ def _of_folder(folder: Path) -> Collection:
     (train, label), (held, held_label) = (_pair(folder, name) for name in ("train", "t10k"))
     if train.shape[1:] != held.shape[1:]:
         sizes = " and ".join(f"{h} x {w}" for h, w in (train.shape[1:], held.shape[1:]))
-        raise BadInput(f"{folder}: training and held-out images differ in size ({sizes}); they are not of one collection")
+        raise BadInput(
+            f"{folder}: training and held-out images differ in size ({sizes}); they are not of one collection"
+        )
     classes = int(label.max()) + 1
     if held_label.max() >= classes:
         raise BadInput(f"{folder}: class {int(held_label.max())} is held out and never trained; files are mixed up")
@@ -71,7 +76,11 @@ def _of_folder(folder: Path) -> Collection:
         raise BadInput(f"{folder}: all training images have one class; there is nothing to learn")
     height, width = train.shape[1:]
     return Collection(
-        ImageFormat(height, width, classes), train.reshape(len(train), -1), label, held.reshape(len(held), -1), held_label
+        ImageFormat(height, width, classes),
+        train.reshape(len(train), -1),
+        label,
+        held.reshape(len(held), -1),
+        held_label,
     )
 
 

@@ -1,6 +1,7 @@
 """IDX files, the format of MNIST and its relatives: read strictly, plain or gzipped.
 
-A file is a header of big-endian 32-bit words, magic number then sizes, and one byte a number [LeCun, THE MNIST DATABASE].
+A file is a header of big-endian 32-bit words, magic number then sizes, and one byte a number [LeCun, THE MNIST
+DATABASE].
 """
 
 from __future__ import annotations

@@ -67,7 +67,9 @@ class Images(Data):
         """|D_k| of each UE (n_ue,)."""
         if self.samples is None:
             if n_ue > images:
-                raise BadInput(f"world.ues.count: {n_ue:,} UEs share {images:,} images; take fewer UEs, or give samples")
+                raise BadInput(
+                    f"world.ues.count: {n_ue:,} UEs share {images:,} images; take fewer UEs, or give samples"
+                )
             return np.full(n_ue, images // n_ue)
         listed = np.atleast_1d(np.array(self.samples, dtype=np.int64))
         return np.asarray(listed[np.arange(n_ue) % len(listed)])

@@ -21,9 +21,9 @@ class ImageNet(Learner):
 
         repeat S times: w <- w - step_size * grad l(w; batch)      update u = w - w_before
 
-    An epoch of mini-batches that hold a share of the device's images has S = 1 / batch_share steps. In the pseudo-gradient
-    g = -u / (step_size S) of the LAPA study, a clip of g at C is a clip of u at step_size S C, and noise on g of std s is
-    noise on u of std step_size S s; channels are alike in either unit.
+    An epoch of mini-batches that hold a share of the device's images has S = 1 / batch_share steps. In the
+    pseudo-gradient g = -u / (step_size S) of the LAPA study, a clip of g at C is a clip of u at step_size S C, and
+    noise on g of std s is noise on u of std step_size S s; channels are alike in either unit.
 
     Weights start uniform within 1 / sqrt(fan in). Training is in single precision; one processor core gives the same
     numbers wherever it runs, a graphics card others in the last digits. The figure `accuracy_percent` is the share of

@@ -61,8 +61,10 @@ class Network(Part):
 
     def unpack(self, flat: Tensor, image: ImageFormat) -> list[Tensor]:
         """Views of rows (k, d), one an array (k, *shape)."""
+        import torch
+
         sizes = [prod(layer.shape) for layer in self.layers(image)]
-        pieces = flat.split(sizes, dim=1)
+        pieces = torch.split(flat, sizes, dim=1)
         return [p.view(-1, *layer.shape) for p, layer in zip(pieces, self.layers(image), strict=True)]
 
     def start(self, n: int, image: ImageFormat, rng: Rng) -> FloatArray:

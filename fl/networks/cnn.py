@@ -20,13 +20,13 @@ _EPS = 1e-5  # of the variance, as usual
 class Cnn(Network):
     """Two 5x5 convolutions, each with 2x2 max pooling; batch normalisation; 50 units with ReLU; the logits.
 
-    28 x 28 pixels give 21,880 parameters, the 40 of batch normalisation included. There is no activation but the pooling
-    between the convolutions, as the study lists its layers.
+    28 x 28 pixels give 21,880 parameters, the 40 of batch normalisation included. There is no activation but the
+    pooling between the convolutions, as the study lists its layers.
 
     Batch normalisation takes mean and variance of each channel from the images at hand: in training those of the
     mini-batch, in scoring those of the up to 2,000 images that are scored together. Running statistics are not kept and
-    never travel: they would be 40 more numbers of a device's data that no clip bounds and no noise hides, and the average
-    of devices with one class each describes nobody's images.
+    never travel: they would be 40 more numbers of a device's data that no clip bounds and no noise hides, and the
+    average of devices with one class each describes nobody's images.
     """
 
     kind: Literal["cnn"] = "cnn"
@@ -97,7 +97,7 @@ class Cnn(Network):
 
 
 def _normalised(h: Tensor, live: Tensor, gain: Tensor, offset: Tensor) -> Tensor:
-    """Channels of h (B, C, rows, columns) with mean 0 and variance 1 over the live images, then gain and offset (C,)."""
+    """Channels of h (B, C, rows, columns) with mean 0 and variance 1 over live images, then gain and offset (C,)."""
     use = live[:, None, None, None]
     n = live.sum().clamp(min=1.0) * (h.shape[2] * h.shape[3])
     mean = (h * use).sum(dim=(0, 2, 3), keepdim=True) / n

@@ -16,7 +16,8 @@ def halved(h: Tensor) -> Tensor:
     """The largest of every 2 x 2 pixels of h (B, C, rows, columns); an odd last row or column is left out."""
     if h.device.type != "cpu":
         return torch.nn.functional.max_pool2d(h, 2)
-    return _Halved.apply(h)  # type: ignore[no-untyped-call,no-any-return]
+    found: Tensor = _Halved.apply(h)  # type: ignore[no-untyped-call]
+    return found
 
 
 class _Halved(torch.autograd.Function):
@@ -26,12 +27,12 @@ class _Halved(torch.autograd.Function):
     def forward(ctx: Any, h: Tensor) -> Tensor:
         most, ctx.which = _largest(h.detach().contiguous().flatten(0, 1).numpy())
         ctx.shape = h.shape
-        return torch.from_numpy(most).unflatten(0, h.shape[:2])
+        return torch.from_numpy(most).view(*h.shape[:2], *most.shape[1:])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
         found = _spread(gradients[0].contiguous().flatten(0, 1).numpy(), ctx.which, *ctx.shape[2:])
-        return torch.from_numpy(found).unflatten(0, ctx.shape[:2])
+        return torch.from_numpy(found).view(ctx.shape)
 
 
 @njit(cache=True)
@@ -42,7 +43,12 @@ def _largest(h: FloatArray) -> tuple[FloatArray, np.ndarray]:
     for i in range(n):
         for r in range(rows):
             for c in range(columns):
-                a, b, d, e = h[i, 2 * r, 2 * c], h[i, 2 * r, 2 * c + 1], h[i, 2 * r + 1, 2 * c], h[i, 2 * r + 1, 2 * c + 1]
+                a, b, d, e = (
+                    h[i, 2 * r, 2 * c],
+                    h[i, 2 * r, 2 * c + 1],
+                    h[i, 2 * r + 1, 2 * c],
+                    h[i, 2 * r + 1, 2 * c + 1],
+                )
                 value = max(max(a, b), max(d, e))
                 most[i, r, c] = value
                 which[i, r, c] = 0 if a == value else (1 if b == value else (2 if d == value else 3))

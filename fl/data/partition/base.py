@@ -18,7 +18,7 @@ class Partition(Part):
 
     @abstractmethod
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
-        """Images of each class (K, classes) of devices that hold size (K,), from a collection of per_class (classes,)."""
+        """Images of each class (K, classes) of devices that hold size (K,); the collection has per_class."""
 
 
 def deal(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:

@@ -22,7 +22,9 @@ class Dirichlet(Partition):
     alpha: float = Field(default=0.5, ge=1e-3, le=1e6)
     """concentration"""
 
-    reference: ClassVar[str] = "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
+    reference: ClassVar[str] = (
+        "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
+    )
     example: ClassVar[dict[str, Any]] = {"kind": "dirichlet"}
 
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:

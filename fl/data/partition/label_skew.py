@@ -27,7 +27,8 @@ class LabelSkew(Partition):
     """classes of each other device"""
 
     reference: ClassVar[str] = (
-        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V; McMahan et al. 2017, Section 3"
+        "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V; McMahan et al., "
+        "Communication-Efficient Learning of Deep Networks, 2017, Section 3"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "label-skew", "iid": 1}
 
