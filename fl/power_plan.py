@@ -61,8 +61,8 @@ class Limits(Part):
     def project(self, power_w: FloatArray) -> FloatArray:
         """The nearest vectors within the limits (n, K), in Euclidean distance of power: exact.
 
-        The nearest vector of a given total is clip(x + s, x_min, x_max) for one shift s; its total grows with s piece by
-        piece, with corners where a UE meets a limit.
+        The nearest vector of a given total is clip(x + s, x_min, x_max) for one shift s; its total grows with s piece
+        by piece, with corners where a UE meets a limit.
         """
         self.check(power_w.shape[1])
         low, high = self.each_min_w, self.each_max_w
@@ -127,13 +127,14 @@ def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int =
 
     found = differential_evolution(
         values, [(np.log(limits.each_min_w), np.log(limits.each_max_w))] * k, maxiter=generations, popsize=population,
-        init="sobol", tol=0.0, polish=False, vectorized=True, updating="deferred", seed=int(rng.uniform("seed", 0)[0] * 2**32),
+        init="sobol", tol=0.0, polish=False, vectorized=True, updating="deferred", seed=int(rng.uniform("seed", 0)[0] *
+        2**32),
     )  # fmt: skip
     return judged(objective, limits, np.exp(found.x)[None], sum(looked))
 
 
 def plateaus(objective: Objective, limits: Limits) -> Plan:
-    """Each plateau's own problem by SLSQP from a few starts, and the best of all; a plateau that cannot win is left out."""
+    """Each plateau's own problem by SLSQP from a few starts, and the best of all; plateaus that cannot win are skipped."""
     if objective.criterion == "top-up":
         raise ValueError("plateaus: with top-up there is no switch and no plateau; take evolution")
     k, spent = objective.trajectory.std.shape[1], 0

@@ -63,6 +63,7 @@ def write(
     recorder.write("leakage", _columns("leakage", [{**when, **row} for row in leaks]))
     recorder.write("handovers", _handovers(world))
     recorder.write("spends", _spends(when, carry, spends))
+    figures["scores"] = scores
     figures["leakage"] = {
         a.label: _median([r["error_m"] for r in leaks if r["attack"] == a.label]) for a in learning.attacks
     }

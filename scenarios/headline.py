@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scenarios.classifiers import accuracy_words, classifies
+
 
 def headline(summary: Mapping[str, Any]) -> list[str]:
     """Utility, then one line an attack, then privacy spent; `-` where there is no figure."""
     get = summary.get
-    ues = get("ues.count")
+    ues, samples = get("ues.count"), "samples" if classifies(summary) else "measurements"
     lines = [
-        f"{get('rounds.played')} rounds ({get('rounds.empty')} empty), {get('samples.count'):,} measurements of "
+        f"{get('rounds.played')} rounds ({get('rounds.empty')} empty), {get('samples.count'):,} {samples} of "
         f"{ues} UE{'s' if ues != 1 else ''}, {_text(get('updates.decoded_percent'))} % of updates decoded",
-        f"utility: {_text(get('utility.rmse_db'))} dB rmse (constant {_text(get('utility.constant_rmse_db'))}, raw "
-        f"upload {_text(get('utility.raw_upload_rmse_db'))}); {_useful(summary)}",
+        f"utility: {accuracy_words(summary)}" if classifies(summary) else _signals(summary),
     ]
     if get("updates.non_finite"):
         lines.append(
@@ -62,6 +63,14 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
                 "(largest of any UE, all rounds composed)"
             )
     return lines
+
+
+def _signals(summary: Mapping[str, Any]) -> str:
+    """What a map of signals is worth."""
+    rmse, constant, raw = (
+        _text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
+    )
+    return f"utility: {rmse} dB rmse (constant {constant}, raw upload {raw}); {_useful(summary)}"
 
 
 def attacks(summary: Mapping[str, Any]) -> list[str]:

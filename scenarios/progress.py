@@ -43,4 +43,6 @@ def _line(now: Progress) -> str:
     if not now.figures:
         return f"{head}, nobody measured"
     leaks = ", ".join(f"{name} {value:.0f} m" for name, value in now.figures["leakage"].items())
-    return f"{head}, rmse {now.figures['rmse_db']:.1f} dB" + (f", centroid error: {leaks}" if leaks else "")
+    right = now.figures["scores"].get("accuracy_percent")
+    worth = f"rmse {now.figures['rmse_db']:.1f} dB" if right is None else f"accuracy {right:.1f} %"
+    return f"{head}, {worth}" + (f", centroid error: {leaks}" if leaks else "")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from netsim.clock import Clock
+from scenarios.classifiers import accuracy_words, classifies
 from scenarios.draw import figure_text
 from scenarios.figures import run_panels
 from scenarios.keys import blocks, split_key, value_text
@@ -36,6 +37,8 @@ def single(run: Run) -> str:
 
 def _useful_words(summary: Mapping[str, Any]) -> str:
     """What the model is worth."""
+    if classifies(summary):
+        return f"The model: {accuracy_words(summary)}."
     rmse, constant, raw = (
         value_text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
     )

@@ -27,7 +27,8 @@ class ImageNet(Learner):
 
     Weights start uniform within 1 / sqrt(fan in). Training is in single precision; one processor core gives the same
     numbers wherever it runs, a graphics card others in the last digits. The figure `accuracy_percent` is the share of
-    held-out images whose likeliest class is right, `cross_entropy_nats` the mean loss on them.
+    held-out images whose likeliest class is right, `constant_accuracy_percent` that of naming their commonest class,
+    `cross_entropy_nats` the mean loss on them.
     """
 
     kind: Literal["image-net"] = "image-net"
@@ -74,11 +75,15 @@ class ImageNet(Learner):
         from fl.classify import scored
 
         if len(held_out) == 0:
-            return {"accuracy_percent": float("nan"), "cross_entropy_nats": float("nan")}
+            return dict.fromkeys(("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats"), float("nan"))
         loss, right = scored(
             self.network, _format(model), model.parameters, held_out.model, held_out.x, held_out.y, self.device
         )
-        return {"accuracy_percent": float(100.0 * right.mean()), "cross_entropy_nats": float(loss.mean())}
+        return {
+            "accuracy_percent": float(100.0 * right.mean()),
+            "constant_accuracy_percent": float(100.0 * np.unique(held_out.y, return_counts=True)[1].max() / len(right)),
+            "cross_entropy_nats": float(loss.mean()),
+        }
 
 
 def _format(model: Model) -> ImageFormat:
