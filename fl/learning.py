@@ -106,7 +106,8 @@ class Learning(Part):
                 f"aggregation: {self.aggregation.kind_name()} counts on a participation of {share:g}, the server asks "
                 f"{self.participation:g} of the UEs; give both the same"
             )
-        _meets("aggregation", self.aggregation, offered | {self.threat.sees})
+        # a server that sees only their sum cannot weigh single rows
+        _meets("aggregation", self.aggregation, offered | (set() if self.threat.sees == "sum" else {"rows"}))
         if self.membership is not None:
             _unique("membership.attacks", self.membership.attacks)
             for i, inference in enumerate(self.membership.attacks):

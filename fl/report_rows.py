@@ -62,6 +62,7 @@ def write(
     recorder.write("membership", _columns("membership", [{**when, **row} for row in audited]))
     recorder.write("handovers", _handovers(world))
     recorder.write("spends", _spends(when, carry, spends))
+    figures["scores"] = scores
     figures["leakage"] = {
         a.label: _median([r["error_m"] for r in leaks if r["attack"] == a.label]) for a in learning.attacks
     }
@@ -116,6 +117,8 @@ def _figures(when: dict[str, Any], learning: Learning, carry: Carry, scores: dic
     """One row a figure: what the learner scores besides the columns of `rounds`, and what parts say of themselves."""
     said = [("learner", name, value) for name, value in scores.items() if name not in TABLES["rounds"]]
     said += [("query", name, value) for name, value in learning.query.figures(carry.parts["query"]).items()]
+    own = learning.aggregation.figures(carry.parts["aggregation"])
+    said += [("aggregation", name, value) for name, value in own.items()]
     for slot, parts in (("defense", learning.defenses), ("attack", learning.attacks)):
         for part in parts:
             own = part.figures(carry.parts[f"{slot}.{part.label}"])
@@ -163,7 +166,7 @@ def _updates(
     n = len(made.ue)
     key = {(u, m): i for i, (u, m) in enumerate(zip(*_pairs(taken.measured), strict=True))}
     row = np.array([key[p] for p in zip(*_pairs(local), strict=True)], dtype=np.int64)
-    truth, selected = taken.measured.mean_x()[row].reshape(-1, 2), local.mean_x().reshape(-1, 2)
+    truth, selected = _centroids(learning, taken.measured)[row], _centroids(learning, local)
     return {
         "round": [when["round"]] * n,
         "time_s": [when["time_s"]] * n,
@@ -181,7 +184,14 @@ def _updates(
         "bias_rms": _bias_rms(learning, made),
         "bound_m": _bound_m(learning, before, local),
         "decoded": phase.received.decoded,
+        "weight": phase.weights,
     }
+
+
+def _centroids(learning: Learning, local: Local) -> FloatArray:
+    """Where the samples of each row are on average (n, 2), metres; NaN for samples without a place."""
+    placed = "positions" in learning.data.offers
+    return local.mean_x().reshape(-1, 2) if placed else np.full((len(local.ue), 2), np.nan)
 
 
 def _pairs(rows: Local) -> tuple[list[int], list[int]]:

@@ -87,6 +87,7 @@ class Phase:
     received: Received
     channel: Channel
     spends: list[Spend]
+    weights: FloatArray
     estimates: dict[str, Estimates]
     self_tests: dict[str, float | None]
     overheard: Overheard | None
@@ -102,7 +103,7 @@ def begin(setup: Setup, n_ue: int) -> Carry:
     parts |= {f"curation.{c.label}": {} for c in learning.curation}
     parts |= {f"attack.{a.label}": {} for a in learning.attacks}
     parts["aggregation"] = learning.aggregation.start()
-    parts["data"] = {}
+    parts["data"] = learning.data.start(n_ue, setup.streams.at("data"))
     return Carry(
         round=0,
         played=0,
@@ -159,6 +160,7 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
         done = step.apply(local, facts, parts[key], rng(key))
         curated[step.label] = (local, done)
         local, parts[key], spends = done.local.nonempty(), done.state, spends + done.spends
+    parts["aggregation"] = learning.aggregation.told(local, facts, parts["aggregation"])
     model, phases = carry.model, []
     for name in learning.learner.phases:
         model, phase = _phase(world, setup, parts, facts, name, model, local, rng)
@@ -170,18 +172,22 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
         return replace(carry, round=number, stopped=True), {}
     # m  record: truth meets estimates only here
     held_out = taken.held_out if learning.data.scores_round_alone else carry.held_out.plus(taken.held_out)
-    whom = learning.threat.after(taken.measured.ue, len(world.ues))
-    watched = taken.measured.keep(whom[taken.measured.row_of_sample]).nonempty()
-    now = leakage.Now(
-        number, facts.time_s, watched, _selected(watched, local),
-        _merge(learning, phases), world.area, world.places,
-    )  # fmt: skip
-    leaks, rows = leakage.observe(learning.leakage, carry.leakage, now, setup.streams.at("leakage"))
+    leaks, rows = carry.leakage, list[dict[str, Any]]()
+    if "positions" in learning.data.offers:
+        whom = learning.threat.after(taken.measured.ue, len(world.ues))
+        watched = taken.measured.keep(whom[taken.measured.row_of_sample]).nonempty()
+        now = leakage.Now(
+            number, facts.time_s, watched, _selected(watched, local),
+            _merge(learning, phases), world.area, world.places,
+        )  # fmt: skip
+        leaks, rows = leakage.observe(learning.leakage, carry.leakage, now, setup.streams.at("leakage"))
     audited: list[dict[str, Any]] = []
     if learning.membership is not None and due(learning.membership, carry.played + 1):
         others = taken.held_out if len(taken.held_out) else held_out
         audited = audit(learning.membership, phases[-1].view, local, others, rng("membership"))
-    reference = Reference.add(carry.reference, taken.train if taken.fresh is None else taken.fresh)
+    reference = carry.reference
+    if "rsrp" in learning.data.offers:
+        reference = Reference.add(reference, taken.train if taken.fresh is None else taken.fresh)
     new = Carry(number, carry.played + 1, model, held_out, reference, parts, book, leaks)
     figures = report_rows.write(
         setup.recorder, world, setup.learning, new, taken, local, curated, phases, spends, rows, audited, facts,
@@ -261,7 +267,7 @@ def _phase(
         if learning.threat.can_train:
             self_tests[attack.label] = attack.self_test(view, facts, drawn(key))
     return after, Phase(
-        name, made, received, channel, spends, estimates, self_tests, spied, int(bad.sum()), view
+        name, made, received, channel, spends, weights, estimates, self_tests, spied, int(bad.sum()), view
     )  # fmt: skip
 
 

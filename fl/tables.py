@@ -51,6 +51,7 @@ TABLES: dict[str, dict[str, str]] = {
         "bias_rms": "root mean square of the first layer's bias update over its units, divided by the step size",
         "bound_m": "Theorem 1's bound of the closed-form error against the samples learnt from, metres; FedSGD only",
         "decoded": "1 if the server heard it in time",
+        "weight": "what it counted in the merge",
     },
     "links": {
         "round": "number of the round",
@@ -191,7 +192,7 @@ TABLES: dict[str, dict[str, str]] = {
     "figures": {
         "round": "number of the round",
         "time_s": "simulated end of the round, seconds",
-        "part": "learner, query, or the name of the defense or attack that says it",
+        "part": "learner, query, aggregation, or the name of the defense or attack that says it",
         "name": "name of the figure, with its unit (see the part's description)",
         "value": "its value in this round",
     },

@@ -23,8 +23,9 @@ State = dict[str, Any]
 class Local:
     """Data on devices, ragged and flat: row i is (ue[i], model[i]) and owns samples ptr[i]:ptr[i+1].
 
-    x (N, p) in physical units (metres for positions), y (N,) labels or None, time_s (N,); cell (N,) is the base station
-    that each sample measured (an index into the world's cells), where samples are measurements of one.
+    x (N, p) in physical units (metres for positions; pixels of 0 to 255, as bytes, for images), y (N,) labels or None,
+    time_s (N,); cell (N,) is the base station that each sample measured (an index into the world's cells), where
+    samples are measurements of one.
     """
 
     ue: IntArray
@@ -225,10 +226,20 @@ class Antennas:
 
 
 @dataclass(frozen=True)
+class ImageFormat:
+    """What every image of a collection looks like: height and width in pixels; and how many classes there are."""
+
+    height: int
+    width: int
+    classes: int
+
+
+@dataclass(frozen=True)
 class Public:
     """What everybody knows: the area, how many models, the data's statistics where they are published, and antennas.
 
-    antennas is None where a trace replaces the radio; ue_height_m is the height of every UE's antenna.
+    antennas is None where a trace replaces the radio; ue_height_m is the height of every UE's antenna; images is what
+    samples look like where they are images.
     """
 
     area: Area
@@ -236,6 +247,7 @@ class Public:
     dataset: DatasetStatistics | None = None
     antennas: Antennas | None = None
     ue_height_m: float = 1.5
+    images: ImageFormat | None = None
 
 
 @dataclass(frozen=True)

@@ -277,6 +277,8 @@ def _sweep(args: argparse.Namespace) -> None:
     def tell(done: int, of: int, point: Point, summary: dict[str, Any]) -> None:
         if not args.quiet:
             errors = [f"{k.split('.')[1]} {v:.0f} m" for k, v in summary.items() if _is_error(k) and v is not None]
+            right = summary.get("utility.accuracy_percent")
+            errors += [] if right is None else [f"accuracy {right:.1f} %"]
             print(
                 f"{done}/{of} {point.label}, seed {point.seed}: {', '.join(errors)}",
                 file=sys.stderr,

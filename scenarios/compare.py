@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from netsim.units import FloatArray
+from scenarios.classifiers import ACCURACY, classifies, series
 from scenarios.draw import (
     GREY,
     Cell,
@@ -67,6 +68,7 @@ def member(label: str, run: Run) -> Member:
     rounds = run.rows("rounds")
     for name in ("rmse_db", "constant_rmse_db", "epsilon_max"):
         trends["", name] = rounds["time_s"], rounds[name]
+    trends["", ACCURACY] = series(run, ACCURACY)
     return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends)
 
 
@@ -85,7 +87,8 @@ def comparison_panels(members: Sequence[Member], attacks: Sequence[str], points:
     x_axis = {"title": {"text": f"simulated time ({unit})"}, "rangemode": "tozero"}
     painter = _Painter(members, looks(labels), seconds)
     leakage = [_leakage(painter, name, k, x_axis) for k, name in enumerate(attacks)]
-    points = points and len(labels) >= FEWEST_LABELS
+    placed = not all(classifies(m.summary) for m in members)
+    points = points and placed and len(labels) >= FEWEST_LABELS
     return [*leakage, _gain(painter, x_axis), *(_exchange(members, attacks) if points else [])]
 
 
@@ -165,22 +168,25 @@ def _referenced(cells: Sequence[Cell], painter: _Painter, attack: str) -> list[C
 
 
 def _gain(painter: _Painter, x_axis: Figure) -> Panel:
-    title = "What the map is worth over time, and what privacy was spent"
+    title = "What the model is worth over time, and what privacy was spent"
     constant = Look("a constant", GREY, dash="dot")
     error = painter.curves("", "rmse_db", "dB", legend=True)
-    spent = painter.curves("", "epsilon_max", "", legend=not error)
-    if not error and not spent:
+    right = painter.curves("", ACCURACY, "%", legend=not error)
+    spent = painter.curves("", "epsilon_max", "", legend=not (error or right))
+    if not (error or right or spent):
         return Panel("utility", title, "No run recorded an error of its model or noise that it drew.")
     values = np.concatenate([m.trends["", "rmse_db"][1] for m in painter.members])
     cells = []
     if error:
         shown = [*error, *painter.reference("", "constant_rmse_db", constant)]
         cells.append(Cell("rmse (dB)", shown, "Error of the model", log=wide(values)))
+    if right:
+        cells.append(Cell("accuracy (%)", right, "Held-out images classified right"))
     if spent:
         cells.append(Cell("epsilon", spent, "Largest epsilon of any UE so far"))
     caption = (
-        "Error on held-out measurements: medians over seeds, bands their quartiles. A model that does not beat the "
-        "constant has learnt nothing" + ("." if spent else "; no run drew noise, so no epsilon was spent.")
+        "On held-out samples: medians over seeds, bands their quartiles. A model that does not beat a constant has "
+        "learnt nothing" + ("." if spent else "; no run drew noise, so no epsilon was spent.")
     )
     return Panel("utility", title, caption, mosaic(cells, x_axis))
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from netsim.units import FloatArray
+from scenarios.classifiers import accuracy, classifies
 from scenarios.density_figure import run_panels as density_panels
 from scenarios.draw import DARK, GREY, Cell, Figure, Look, Panel, band, line, looks, mosaic, plain
 from scenarios.map_figure import town
@@ -31,7 +32,9 @@ from scenarios.tracks import (
 
 
 def run_panels(run: Run) -> list[Panel]:
-    """All figures of a run."""
+    """All figures of a run; without places there is no map and nothing to find on it."""
+    if classifies(run.summary):
+        return [accuracy(run), radio(run), service(run), epsilon(run)]
     own = looks(run.attacks)
     found = [errors(run, own), distribution(run, own), home(run, own), town(run, own)]
     worth = [ranks(run), *density_panels(run.surfaces)] if density(run.summary) else [utility(run)]

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scenarios.classifiers import accuracy_words, classifies
+
 
 def headline(summary: Mapping[str, Any]) -> list[str]:
     """Utility, then one line an attack, then privacy spent; `-` where there is no figure."""
     get = summary.get
-    ues = get("ues.count")
+    ues, samples = get("ues.count"), "samples" if classifies(summary) else "measurements"
     lines = [
-        f"{get('rounds.played')} rounds ({get('rounds.empty')} empty), {get('samples.count'):,} measurements of "
+        f"{get('rounds.played')} rounds ({get('rounds.empty')} empty), {get('samples.count'):,} {samples} of "
         f"{ues} UE{'s' if ues != 1 else ''}, {_text(get('updates.decoded_percent'))} % of updates decoded",
-        density_words(summary) if "utility.rank_correlation" in summary else _signals(summary),
+        _worth(summary),
     ]
     if get("updates.non_finite"):
         lines.append(
@@ -71,6 +73,13 @@ def _account(summary: Mapping[str, Any], key: str) -> str:
             "any UE, all rounds composed)"
         )
     return ""
+
+
+def _worth(summary: Mapping[str, Any]) -> str:
+    """What the model is worth, in the terms of its kind."""
+    if "utility.rank_correlation" in summary:
+        return density_words(summary)
+    return f"utility: {accuracy_words(summary)}" if classifies(summary) else _signals(summary)
 
 
 def _signals(summary: Mapping[str, Any]) -> str:

@@ -43,6 +43,8 @@ def _line(now: Progress) -> str:
     if not now.figures:
         return f"{head}, nobody measured"
     leaks = ", ".join(f"{name} {value:.0f} m" for name, value in now.figures["leakage"].items())
+    right = now.figures["scores"].get("accuracy_percent")
     rmse_db = now.figures["rmse_db"]
     worth = f", rmse {rmse_db:.1f} dB" if rmse_db == rmse_db else ""  # NaN where no signals are learnt
+    worth = worth if right is None else f", accuracy {right:.1f} %"
     return head + worth + (f", centroid error: {leaks}" if leaks else "")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from netsim.clock import Clock
+from scenarios.classifiers import accuracy_words, classifies
 from scenarios.draw import figure_text
 from scenarios.epsilon import MEANINGFUL
 from scenarios.figures import run_panels
@@ -41,6 +42,8 @@ def _useful_words(summary: Mapping[str, Any]) -> str:
     if "utility.rank_correlation" in summary:
         words = density_words(summary)
         return f"{words[0].upper()}{words[1:]}."
+    if classifies(summary):
+        return f"The model: {accuracy_words(summary)}."
     rmse, constant, raw = (
         value_text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
     )

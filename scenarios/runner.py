@@ -76,17 +76,20 @@ def run(
         streams = Streams(study.seed)
         world = build_world(study.world, streams, study.learning.every_s)
         setup = _setup(study, world, streams, folder)
+        first = begin(setup, len(world.ues))  # before anything is written: data may be refused
         prepare(folder, study_yaml(study), replace)
         with locked(folder):
-            _run(study, world, setup, watch, command, began)
+            _run(study, world, setup, first, watch, command, began)
     return read_json(folder / SUMMARY)
 
 
-def _run(study: Study, world: World, setup: Setup, watch: Watch | None, command: str, began: float) -> None:
+def _run(
+    study: Study, world: World, setup: Setup, first: Carry, watch: Watch | None, command: str, began: float
+) -> None:
     """Everything that writes into the folder."""
     folder, text = setup.recorder.folder, study_yaml(study)
     tree = _unfinished(folder, text)
-    carry, empty = _open(setup, world, tree)
+    carry, empty = _open(setup, world, first, tree)
     write_text(folder / STUDY, text)
     manifest = _manifest(study, world, setup, command)
     write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
@@ -182,8 +185,8 @@ def _unfinished(folder: Path, text: str) -> Any:
     return tree if same else None
 
 
-def _open(setup: Setup, world: World, tree: Any) -> tuple[Carry, int]:
-    """The first carry of a new run, or the one to go on from; tables created, or cut back to it."""
+def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, int]:
+    """The first carry for a new run, or the one to go on from; tables created, or cut back to it."""
     if tree is None:
         (setup.recorder.folder / CHECKPOINT).unlink(missing_ok=True)
         (setup.recorder.folder / SUMMARY).unlink(missing_ok=True)
@@ -197,7 +200,7 @@ def _open(setup: Setup, world: World, tree: Any) -> tuple[Carry, int]:
                 "work_x_m": work[:, 0], "work_y_m": work[:, 1],
             },
         )  # fmt: skip
-        return begin(setup, len(world.ues)), 0
+        return first, 0
     setup.recorder.cut(tree["sizes"])
     world.resume(tree["world"], tree["time_s"])
     carry = tree["carry"]
@@ -226,7 +229,9 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
     dataset = None
     if seen is not None and learning.learner.wants_dataset_statistics:
         dataset = _statistics(seen, model_of_cell, len(models))
-    public = Public(world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m)
+    public = Public(
+        world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format()
+    )
     _readable(study, public, streams, len(world.ues))
     return Setup(
         learning=learning,
@@ -380,9 +385,17 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
             "origin_lat": trace.origin_lat,
             "origin_lon": trace.origin_lon,
         },
-        "warnings": list(world.warnings),
+        "warnings": [*world.warnings, *_disclosed(study)],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }
+
+
+def _disclosed(study: Study) -> list[str]:
+    """What devices tell besides their updates, which no noise hides and no ledger counts."""
+    aggregation = study.learning.aggregation
+    if not aggregation.discloses:
+        return []
+    return [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
 
 
 def _versions() -> dict[str, str]:

@@ -4,9 +4,11 @@ from fl.aggregation import AGGREGATIONS
 from fl.attacks import ATTACKS
 from fl.curation import CURATIONS
 from fl.data import DATA
+from fl.data.partition import PARTITIONS
 from fl.defenses import DEFENSES
 from fl.learners import LEARNERS
 from fl.membership import INFERENCES
+from fl.networks import NETWORKS
 from fl.query import QUERIES
 from netsim.city import CITIES
 from netsim.mobility import MOBILITIES
@@ -27,9 +29,11 @@ SLOTS: dict[str, OneOf] = {
         POWERS,
         LAYOUTS,
         DATA,
+        PARTITIONS,
         QUERIES,
         CURATIONS,
         LEARNERS,
+        NETWORKS,
         DEFENSES,
         AGGREGATIONS,
         ATTACKS,

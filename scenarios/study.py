@@ -195,8 +195,12 @@ def _inside(data: Any, step: str | int, path: str) -> Any:
 
 
 def _absolute(document: Document, folder: Path) -> None:
-    """Paths of a trace and of a city: environment variables filled in, relative to the scenario file."""
-    for *place, key in (("world", "ues", "mobility", "trace"), ("world", "city", "file")):
+    """Paths of a trace, a city and images: environment variables filled in, relative to the scenario file."""
+    for *place, key in (
+        ("world", "ues", "mobility", "trace"),
+        ("world", "city", "file"),
+        ("learning", "data", "folder"),
+    ):
         data = document.data
         for step in place:
             data = data.get(step) if isinstance(data, dict) else None

@@ -15,6 +15,10 @@ Table = dict[str, np.ndarray]
 USELESS_ABOVE_DB = 2.0  # a map this much worse than a constant says nothing about privacy either
 USEFUL_RANKS = 0.2  # nor does a density whose order of places is hardly better than chance
 
+_OF_PLACES = (  # keys that say nothing where samples have no place
+    "users.", "baseline.", "theorem.", "utility.round_rmse_db", "utility.useful_round",
+)  # fmt: skip
+
 KEYS: dict[str, str] = {
     "ues.count": "UEs in the world",
     "rounds.played": "rounds in which somebody measured",
@@ -37,13 +41,16 @@ KEYS: dict[str, str] = {
     "utility.mape_percent": "mean size of error over label on them, percent, of labels in dBm",
     "utility.constant_mape_percent": "the same of the mean of the training labels",
     "utility.useful_round": "first round whose model was useful on its samples so far; null for none",
-    "utility.useful": "whether the model is at most 2 dB worse than a constant, or a density's rank correlation at "
-    "least 0.2; if not, privacy figures mean little",
+    "utility.useful": "whether the model is at most 2 dB worse than a constant, a density's rank correlation at least "
+    "0.2, or classes are told better than by naming the commonest; if not, privacy figures mean little",
     "utility.rank_correlation": "Spearman's rank correlation of the density, over the grid, with the exact kernel "
     "density of all places of the last round",
     "utility.truth_rank_correlation": "the same with the law by which UEs are where they are, where there is one",
     "utility.kde_truth_rank_correlation": "what the exact kernel density of all places reaches against that law",
     "utility.kde_rmse": "root mean square difference to the exact kernel density; the kernel's top is 1",
+    "utility.accuracy_percent": "held-out images whose class the final model gets right",
+    "utility.constant_accuracy_percent": "held-out images that naming their commonest class gets right",
+    "utility.cross_entropy_nats": "mean loss of the final model on held-out images, nats",
     "utility.round_rmse_db": "error of the final model on the last round's held-out samples alone, dB",
     "users.pair_emd_sqrt_m.median": "how alike users are: square root of SW1 between two users' points, median over "
     "pairs; null for one user",
@@ -161,12 +168,14 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
         for key, gated in (("centroid_error_m.median", "centroid_error_m"), ("emd_sqrt_m", "emd_sqrt_m")):
             values[f"gated_{gated}"] = float("nan") if found["utility.useful"] is False else values[key]
         found |= {f"attack.{attack.label}.{k}": v for k, v in values.items()}
-    return (
-        found
-        | _membership(read_table(folder, "membership"))
+    found |= (
+        _membership(read_table(folder, "membership"))
         | _privacy(read_table(folder, "privacy"))
         | _moved(read_table(folder, "spends"))
     )
+    if "positions" in study.learning.data.offers:
+        return found
+    return {key: value for key, value in found.items() if not key.startswith(_OF_PLACES)}
 
 
 def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray | None:
@@ -224,6 +233,8 @@ def _utility(final: Table, rounds: Table) -> dict[str, Any]:
     useful = last.get("rmse_db", float("nan")) <= reference + USELESS_ABOVE_DB if np.isfinite(reference) else None
     if "rank_correlation" in last:
         useful = bool(last["rank_correlation"] >= USEFUL_RANKS)
+    if "accuracy_percent" in last:
+        useful = bool(last["accuracy_percent"] > last["constant_accuracy_percent"])
     this_round = float(rounds["rmse_round_db"][-1]) if len(rounds["round"]) else float("nan")
     first = np.flatnonzero(rounds["rmse_db"] <= rounds["constant_rmse_db"] + USELESS_ABOVE_DB)
     found: dict[str, Any] = {f"utility.{n}": v for n, v in last.items()}

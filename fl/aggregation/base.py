@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
-from fl.types import Facts, Received, State
+from fl.types import Facts, Local, Received, State
 from netsim.part import Part
 from netsim.units import FloatArray
 
@@ -19,8 +19,21 @@ class Aggregation(Part):
         """What every decoded row weighs, where that is known before any comes; None: it hangs on who comes."""
         return None
 
+    @property
+    def discloses(self) -> str:
+        """What devices tell the server of their data besides updates and their number, in words; empty: nothing."""
+        return ""
+
     def start(self) -> State:
         """The first state."""
+        return {}
+
+    def told(self, local: Local, facts: Facts, state: State) -> State:
+        """The state after devices told what it `discloses`, before they train."""
+        return state
+
+    def figures(self, state: State) -> dict[str, float]:
+        """What it has to say of the round that it remembers: names with units, for the table `figures`."""
         return {}
 
     @abstractmethod

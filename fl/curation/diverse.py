@@ -36,6 +36,7 @@ class DiverseBatch(Curation):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
     example: ClassVar[dict[str, Any]] = {"kind": "diverse-batch"}
+    needs: ClassVar[dict[str, str]] = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
         return select(local, state, rng, self.eps_m, self.min_samples, self.noise, _nearest)

@@ -40,6 +40,7 @@ class GeoIndistinguishable(Curation):
 
     reference: ClassVar[str] = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
     example: ClassVar[dict[str, Any]] = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
+    needs: ClassVar[dict[str, str]] = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
         owner = local.ue * 4096 + local.model

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fl.types import HeldOut, Local, State
+from fl.types import HeldOut, ImageFormat, Local, State
 from netsim.observe import Observations
 from netsim.part import Part
 from netsim.rng import Rng
@@ -51,9 +51,17 @@ class Data(Part):
         """The model (an index into `models`) that learns each cell (n_cells,); -1 for none."""
         return np.array([models.index(c) if c in models else -1 for c in cells], dtype=np.int64)
 
+    def image_format(self) -> ImageFormat | None:
+        """What all samples look like, where they are images; raises BadInput when they cannot be read."""
+        return None
+
+    def start(self, n_ue: int, rng: Rng) -> State:
+        """What devices hold before the first round; raises BadInput when they cannot be given what is asked."""
+        return {}
+
     @abstractmethod
     def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
         """Split a window's observations into rows (ue, model). model_of_cell is -1 for cells without one.
 
-        `state` is what devices keep of earlier rounds, {} at first.
+        `state` is what devices keep of earlier rounds, at first what `start` says.
         """

@@ -1,7 +1,8 @@
 """Learners: what is learnt, and how data become updates."""
 
 from fl.learners.density import Density
+from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
 from netsim.part import OneOf
 
-LEARNERS = OneOf("learner", RsrpNet, Density)
+LEARNERS = OneOf("learner", RsrpNet, Density, ImageNet)

@@ -1,0 +1,125 @@
+"""Weights by amount of data, and by how near a device's labels are to everybody's."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fl.aggregation.base import Aggregation
+from fl.aggregation.shares import effective, shares
+from fl.types import Facts, Local, Received, State
+from netsim.units import FloatArray, IntArray
+
+
+class Wasserstein(Aggregation):
+    r"""G_k = |D_k| exp(1 / max(W_k, floor)) / sum over the decoded, with W_k the distance of label distributions.
+
+    W_k is a Wasserstein distance between a device's label histogram pmf_k and pmf_G, the mean of all devices' weighted
+    by their size. Its ground metric is `distance`::
+
+        total-variation   sum |pmf_k - pmf_G| / 2      0 or 1 between classes; in [0, 1]
+        label-index       sum |CDF_k - CDF_G|          classes as numbers, Eq. 20 as printed; hangs on their order
+        label-range       sum |CDF_k - CDF_G| / bins   real labels on equal bins of a public range; in [0, 1], whatever
+                                                       the unit, and hardly dependent on the bins
+
+    Without a floor an IID device (W near 0.1) takes all the weight: exp(10). Weights are renormalised over the rows
+    that were decoded: the study's Eq. 22 keeps the sum over all devices, so that a selection would shrink the step.
+
+    Every device discloses its label histogram, in clear: once, and again when its data change. No noise of this program
+    hides it and no ledger counts it. Figures: `histograms_disclosed` so far, `distance_min` and `distance_max` of W
+    over this round's rows, `effective_devices` = 1 / sum G^2 (noise on the merged update grows as its inverse).
+    """
+
+    kind: Literal["wasserstein"] = "wasserstein"
+    distance: Literal["total-variation", "label-index", "label-range"] = "total-variation"
+    """between label distributions; label-range for real labels"""
+    floor: float = Field(default=0.25, gt=0, le=1e6)
+    """least distance that counts (W_floor)"""
+    label_range: tuple[float, float] = (-140.0, -44.0)
+    """public range of real labels; those outside count at its ends"""
+    bins: int = Field(default=48, ge=2, le=100_000)
+    """equal bins of that range"""
+
+    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 20-22"
+    example: ClassVar[dict[str, Any]] = {"kind": "wasserstein"}
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        if not self.label_range[0] < self.label_range[1]:
+            raise ValueError(
+                f"label_range: {self.label_range[0]:g} is not below {self.label_range[1]:g}; exchange them"
+            )
+        return self
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """Rows to weigh, and labels of the right sort."""
+        rows = {"rows": "weighs single updates, and a sum of them is all that the server gets"}
+        if self.distance == "label-range":
+            return {
+                **rows,
+                "real labels": "distance: label-range compares real labels; for classes take total-variation",
+            }
+        return {**rows, "class labels": f"distance: {self.distance} compares classes; for real labels take label-range"}
+
+    @property
+    def discloses(self) -> str:
+        return "the histogram of their labels, in clear, once and whenever it changes; no noise hides it"
+
+    def start(self) -> State:
+        return {"row": np.zeros(0, dtype=np.int64), "pmf": np.zeros((0, 0)), "count": np.zeros(0), "disclosed": 0}
+
+    def told(self, local: Local, facts: Facts, state: State) -> State:
+        row, pmf = local.ue * 4096 + local.model, self._histograms(local, facts)
+        known = np.isin(row, state["row"])
+        before = state["pmf"][np.searchsorted(state["row"], row[known])]
+        news = int((~known).sum()) + int((before != pmf[known]).any(axis=1).sum()) if known.any() else len(row)
+        rest = ~np.isin(state["row"], row)
+        every = np.concatenate([row, state["row"][rest]])
+        order = np.argsort(every)
+        old = state["pmf"][rest].reshape(-1, pmf.shape[1])
+        return {
+            "row": every[order],
+            "pmf": np.concatenate([pmf, old])[order],
+            "count": np.concatenate([local.count, state["count"][rest]])[order],
+            "disclosed": state["disclosed"] + news,
+        }
+
+    def _histograms(self, local: Local, facts: Facts) -> FloatArray:
+        """pmf_k (n, bins)."""
+        label = np.zeros(len(local.x)) if local.y is None else local.y
+        if self.distance == "label-range":
+            low, high = self.label_range
+            bins = self.bins
+            column = np.clip((label - low) / (high - low) * bins, 0, bins - 1).astype(np.int64)
+        else:
+            bins = 0 if facts.public.images is None else facts.public.images.classes
+            column = label.astype(np.int64)
+        counted = np.bincount(local.row_of_sample * bins + column, minlength=len(local.ue) * bins)
+        return np.asarray(counted.reshape(-1, bins) / local.count[:, None])
+
+    def distances(self, state: State, row: IntArray, n_model: int) -> FloatArray:
+        """W_k (n,) of rows (ue * 4096 + model) that have told their histograms."""
+        model = state["row"] % 4096
+        whole = np.zeros((n_model, state["pmf"].shape[1]))
+        np.add.at(whole, model, state["count"][:, None] * state["pmf"])
+        size = np.bincount(model, weights=state["count"], minlength=n_model)
+        everybody = whole / np.maximum(size, 1.0)[:, None]
+        away = state["pmf"][np.searchsorted(state["row"], row)] - everybody[row % 4096]
+        if self.distance == "total-variation":
+            return np.asarray(0.5 * np.abs(away).sum(axis=1))
+        moved = np.abs(np.cumsum(away, axis=1)).sum(axis=1)
+        return np.asarray(moved / (self.bins if self.distance == "label-range" else 1))
+
+    def weights(self, received: Received, facts: Facts, state: State) -> tuple[FloatArray, State]:
+        updates, n_model = received.updates, facts.public.n_model
+        away = self.distances(state, updates.ue * 4096 + updates.model, n_model)
+        log_mass = np.log(updates.count) + 1.0 / np.maximum(away, self.floor)
+        found = shares(log_mass, received.decoded, updates.model, n_model)
+        said = {"distance_min": away.min(), "distance_max": away.max()} if len(away) else {}
+        return found, {**state, "said": {**said, "effective_devices": effective(found)}}
+
+    def figures(self, state: State) -> dict[str, float]:
+        return {"histograms_disclosed": float(state["disclosed"]), **state.get("said", {})}

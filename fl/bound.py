@@ -1,0 +1,199 @@
+r"""How far noise keeps a run from its optimum: the convergence bound of the LAPA study, as a law of transmit power.
+
+With artificial noise of std sigma_k[t] and channel noise of std c_k[t] / sqrt(x_k) on every number of a row (x_k the
+UE's power, c_k[t] the noise at 1 W), weights G_k[t], and the contraction A of a round::
+
+    L(x) = sum_t A^(T-1-t) sum_k G_k[t]^2 c_k[t]^2 / x_k  +  sum_(t < T_th(x)) w_t sum_k G_k[t]^2 sigma_k[t]^2
+
+    w_t = A^(T-1-t)   "reordered": the recursion E[t+1] = A E[t] + B[t] weighs late rounds more
+    w_t = A^t         "paper": as printed, time reversed
+
+T_th(x) is the number of rounds that need artificial noise: after it, the channel's is enough in every round. In a still
+world the first sum is (1 - A^T) / (1 - A) sum_k G_k^2 c_k^2 / x_k, the study's Eq. 28. Both sums leave out the factor
+q L lambda^2 / 2, which moves no optimum. Cross-entropy of a network is not strongly convex: L is a proxy, no guarantee.
+
+Shapes: T rounds, K UEs, n power vectors. Everything is arrays: where they come from does not matter here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from netsim.part import Part
+from netsim.units import BoolArray, FloatArray, IntArray
+
+Criterion = Literal["aggregate", "device", "top-up"]
+_BLOCK = 4_000_000  # numbers of a block of power vectors x rounds x UEs
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What a reference run did, round by round: arrays (T, K).
+
+    std : artificial noise that its budgets ask for, per number, in the unit of updates; weight : G_k[t]; gain : SNR of
+    the UE's uplink at 1 W, linear. scale : rho = C / sqrt(q), so that channel noise has std scale / sqrt(x gain). A UE
+    that was away in a round has weight, std and gain 0 there.
+    """
+
+    std: FloatArray
+    weight: FloatArray
+    gain: FloatArray
+    scale: float
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.std)
+        if len(shape) != 2 or 0 in shape or np.shape(self.weight) != shape or np.shape(self.gain) != shape:
+            raise ValueError(
+                f"trajectory: std, weight and gain are rounds x UEs, got {shape}, {np.shape(self.weight)} and "
+                f"{np.shape(self.gain)}"
+            )
+        for name in ("std", "weight", "gain"):
+            values = getattr(self, name)
+            if not (np.isfinite(values) & (values >= 0)).all():
+                raise ValueError(f"trajectory: {name} must be finite and not negative")
+        if ((self.weight > 0) & (self.gain == 0)).any():
+            raise ValueError("trajectory: a UE that counts in the merge has no gain; give its SNR at 1 W")
+
+    @cached_property
+    def channel_std(self) -> FloatArray:
+        """Channel noise at 1 W (T, K); 0 where a UE is away."""
+        with np.errstate(divide="ignore"):
+            return np.where(self.gain > 0, self.scale / np.sqrt(self.gain), 0.0)
+
+    @property
+    def still(self) -> bool:
+        """Whether the channel is the same in all rounds."""
+        return bool((self.channel_std == self.channel_std[0]).all())
+
+    @property
+    def content(self) -> str:
+        """A hash of all numbers."""
+        arrays = (self.std, self.weight, self.gain, np.array([self.scale]))
+        text = b"".join(np.ascontiguousarray(a, dtype=np.float64).tobytes() for a in arrays)
+        return hashlib.sha256(repr(self.std.shape).encode() + text).hexdigest()[:16]
+
+
+class Convergence(Part):
+    r"""The constants of the bound.
+
+    The contraction of a round is A = 1 + mu L l^2 d^2 s - 2 l mu, with s = sum_k G_k^2 as printed, or s = 1 (`jensen`):
+    the printed step from |sum_k G_k g_k|^2 to sum_k G_k^2 |g_k|^2 holds for orthogonal gradients only, the one with
+    sum_k G_k |g_k|^2 for all. s is that of the round in which weights are most concentrated, so that one A holds for
+    all.
+    """
+
+    strong_convexity: float = Field(default=1.0, gt=0)
+    """mu"""
+    smoothness: float = Field(default=10.0, gt=0)
+    """L, at least mu"""
+    dissimilarity: float = Field(default=1.2, ge=1)
+    """d: how far local gradients are from the global one (delta in the study)"""
+    step_size: float = Field(default=0.01, gt=0)
+    """l: step of the bound, which need not be that of the training"""
+    order: Literal["paper", "reordered"] = "reordered"
+    """which rounds the noise of early training counts as"""
+    contraction: Literal["paper", "jensen"] = "paper"
+    """how A reads the weights"""
+
+    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.strong_convexity > self.smoothness:
+            raise ValueError(
+                f"strong_convexity {self.strong_convexity:g} is above smoothness {self.smoothness:g}; no function is so"
+            )
+        return self
+
+    def factor(self, weight: FloatArray) -> float:
+        """A of weights (T, K); refused where the bound does not contract."""
+        spread = 1.0 if self.contraction == "jensen" else float((weight**2).sum(axis=1).max())
+        mu, smooth, step = self.strong_convexity, self.smoothness, self.step_size
+        found = 1.0 + mu * smooth * step**2 * self.dissimilarity**2 * spread - 2.0 * step * mu
+        if found >= 1.0:
+            most = 2.0 / (smooth * self.dissimilarity**2 * spread)
+            raise ValueError(
+                f"step_size: {step:g} makes A = {found:.4g}, which must be below 1; take less than {most:.4g}"
+            )
+        if found < 0.0:
+            raise ValueError(f"step_size: {step:g} makes A = {found:.4g}, below 0; take a smaller one")
+        return found
+
+
+@dataclass(frozen=True)
+class Objective:
+    """L as a function of power vectors, for one trajectory.
+
+    criterion : when the channel's noise is enough in a round: `aggregate`, sum_k channel >= sum_k sigma (Eq. 23, which
+    one starved UE can meet for all); `device`, channel_k >= sigma_k for every k; `top-up`, artificial noise makes up
+    what each UE's channel lacks, variance max(0, sigma^2 - channel^2), in every round.
+    """
+
+    trajectory: Trajectory
+    law: Convergence
+    criterion: Criterion = "device"
+
+    @cached_property
+    def contraction(self) -> float:
+        """A."""
+        return self.law.factor(self.trajectory.weight)
+
+    @cached_property
+    def _late(self) -> FloatArray:
+        """A^(T-1-t) (T,)."""
+        return np.asarray(self.contraction ** np.arange(len(self.trajectory.std) - 1, -1, -1, dtype=np.float64))
+
+    @cached_property
+    def round_weight(self) -> FloatArray:
+        """w_t of artificial noise (T,)."""
+        return self._late if self.law.order == "reordered" else self._late[::-1]
+
+    @cached_property
+    def cost_w(self) -> FloatArray:
+        """Channel term of each UE at 1 W (K,): the channel part of L is sum_k cost_k / x_k."""
+        t = self.trajectory
+        return np.asarray(self._late @ (t.weight * t.channel_std) ** 2)
+
+    @cached_property
+    def artificial(self) -> FloatArray:
+        """The artificial part of L (T + 1,) when the first 0, 1, ... T rounds carry noise."""
+        t = self.trajectory
+        return np.concatenate([[0.0], np.cumsum(self.round_weight * ((t.weight * t.std) ** 2).sum(axis=1))])
+
+    def switch(self, power_w: FloatArray) -> IntArray:
+        """T_th (n,) of power vectors (n, K): rounds after the last one in which the channel's noise is too little."""
+        found = np.empty(len(power_w), dtype=np.int64)
+        for rows in self._blocks(len(power_w)):
+            short = self._short(1.0 / np.sqrt(power_w[rows]))
+            last = short.shape[1] - np.argmax(short[:, ::-1], axis=1)
+            found[rows] = np.where(short.any(axis=1), last, 0)
+        return found
+
+    def _short(self, root: FloatArray) -> BoolArray:
+        """Rounds (n, T) in which the channel's noise is too little; root (n, K) is 1 / sqrt(power)."""
+        t = self.trajectory
+        if self.criterion == "aggregate":
+            return np.asarray(root @ t.channel_std.T < t.std.sum(axis=1))
+        return np.asarray((root[:, None, :] * t.channel_std < t.std).any(axis=2))
+
+    def __call__(self, power_w: FloatArray) -> FloatArray:
+        """L (n,) of power vectors (n, K)."""
+        channel = (1.0 / power_w) @ self.cost_w
+        if self.criterion != "top-up":
+            return np.asarray(channel + self.artificial[self.switch(power_w)])
+        t, found = self.trajectory, channel
+        for rows in self._blocks(len(power_w)):
+            lacking = np.maximum(t.std**2 - t.channel_std**2 / power_w[rows][:, None, :], 0.0)  # (n, T, K)
+            found[rows] += np.einsum("t,tk,ntk->n", self.round_weight, t.weight**2, lacking)
+        return np.asarray(found)
+
+    def _blocks(self, n: int) -> list[slice]:
+        """Stretches of n power vectors that fit the memory."""
+        size = max(1, _BLOCK // self.trajectory.std.size)
+        return [slice(i, i + size) for i in range(0, n, size)]

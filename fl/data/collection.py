@@ -1,0 +1,103 @@
+"""Collections of labelled images: what devices hold, and what scores the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from fl.data.idx import Bytes, read_idx
+from fl.types import ImageFormat
+from netsim.errors import BadInput
+from netsim.units import IntArray
+
+_NAMES = {
+    "images": ("-images-idx3-ubyte", "-images.idx3-ubyte"),
+    "labels": ("-labels-idx1-ubyte", "-labels.idx1-ubyte"),
+}
+_EVERY = 5  # of each class of the digits, so many-th images are held out
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Images (N, height * width), one byte a pixel, and their classes (N,), counted from 0: to train, and held out."""
+
+    format: ImageFormat
+    train: Bytes
+    label: IntArray
+    held_out: Bytes
+    held_out_label: IntArray
+
+    @property
+    def per_class(self) -> IntArray:
+        """Training images of each class (classes,)."""
+        return np.bincount(self.label, minlength=self.format.classes)
+
+
+@lru_cache(maxsize=2)
+def collection(folder: str | None) -> Collection:
+    """The collection of a folder of IDX files; of None: scikit-learn's digits.
+
+    The same folder is read once: files that change during a run are not noticed.
+    """
+    return _digits() if folder is None else _of_folder(Path(folder))
+
+
+def _digits() -> Collection:
+    """1,797 digits of 8 x 8 pixels; of each class every fifth is held out."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    pixels = np.rint(found.data * (255.0 / 16.0)).astype(np.uint8)
+    label = found.target.astype(np.int64)
+    place = np.zeros(len(label), dtype=np.int64)  # of each image within its class
+    for c in range(10):
+        place[label == c] = np.arange((label == c).sum())
+    out = place % _EVERY == _EVERY - 1
+    return Collection(ImageFormat(8, 8, 10), pixels[~out], label[~out], pixels[out], label[out])
+
+
+def _of_folder(folder: Path) -> Collection:
+    """MNIST, Fashion-MNIST, or files like theirs: train-* are learnt from, t10k-* held out."""
+    if not folder.is_dir():
+        raise BadInput(f"learning.data.folder: {folder}: no such folder; give the one that holds the IDX files")
+    (train, label), (held, held_label) = (_pair(folder, name) for name in ("train", "t10k"))
+    if train.shape[1:] != held.shape[1:]:
+        sizes = " and ".join(f"{h} x {w}" for h, w in (train.shape[1:], held.shape[1:]))
+        raise BadInput(
+            f"{folder}: training and held-out images differ in size ({sizes}); they are not of one collection"
+        )
+    classes = int(label.max()) + 1
+    if held_label.max() >= classes:
+        raise BadInput(f"{folder}: class {int(held_label.max())} is held out and never trained; files are mixed up")
+    if classes < 2:
+        raise BadInput(f"{folder}: all training images have one class; there is nothing to learn")
+    height, width = train.shape[1:]
+    return Collection(
+        ImageFormat(height, width, classes),
+        train.reshape(len(train), -1),
+        label,
+        held.reshape(len(held), -1),
+        held_label,
+    )
+
+
+def _pair(folder: Path, name: str) -> tuple[Bytes, IntArray]:
+    """Images (n, height, width) and classes (n,) of one part of a collection."""
+    images, label = (read_idx(_file(folder, name, what), n) for what, n in (("images", 3), ("labels", 1)))
+    if len(images) != len(label):
+        raise BadInput(
+            f"{folder}: {len(images):,} {name} images and {len(label):,} labels; the files are not of one collection"
+        )
+    return images, label.astype(np.int64)
+
+
+def _file(folder: Path, name: str, what: str) -> Path:
+    for middle in _NAMES[what]:
+        for end in ("", ".gz"):
+            path = folder / f"{name}{middle}{end}"
+            if path.is_file():
+                return path
+    raise BadInput(f"learning.data.folder: {folder} holds no {name}{_NAMES[what][0]} or {name}{_NAMES[what][0]}.gz")

@@ -1,0 +1,95 @@
+"""Images that UEs own from the start."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from fl.data.base import Data, Taken
+from fl.data.collection import collection
+from fl.data.partition import PARTITIONS
+from fl.data.partition.base import Partition, deal
+from fl.data.partition.label_skew import LabelSkew
+from fl.types import HeldOut, ImageFormat, Local, State
+from netsim.errors import BadInput
+from netsim.observe import Observations
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+Count = Annotated[int, Field(ge=1, le=100_000_000)]
+
+
+class Images(Data):
+    """Every UE owns labelled images, the same ones in every round; all UEs train one model.
+
+    Images have no place: the world moves the UEs and carries their updates, and nothing that needs positions fits. A UE
+    takes part in the rounds in which it measures its radio: whoever is away cannot be asked. Without a folder they are
+    scikit-learn's digits (8 x 8). A sample x is a row of pixels, 0 to 255, one byte each; y is its class.
+    """
+
+    kind: Literal["images"] = "images"
+    folder: str | None = Field(default=None, min_length=1)
+    """folder of IDX files (MNIST, Fashion-MNIST), plain or gzipped; none: the digits"""
+    partition: Annotated[Partition, PARTITIONS] = LabelSkew()
+    """which images a device holds"""
+    samples: Count | Annotated[tuple[Count, ...], Field(min_length=1)] | None = None
+    """images of each device, |D_k|; of a list device k takes entry k, then from the start again; none: equal shares of
+    all"""
+
+    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
+    example: ClassVar[dict[str, Any]] = {"kind": "images", "partition": {"kind": "label-skew", "iid": 1}}
+    offers: ClassVar[frozenset[str]] = frozenset({"images", "class labels"})
+
+    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+        return ("images",)
+
+    def image_format(self) -> ImageFormat:
+        return collection(self.folder).format
+
+    def start(self, n_ue: int, rng: Rng) -> State:
+        """Which images each UE holds: index (N,), UE k those from ptr[k] to ptr[k + 1]."""
+        whole = collection(self.folder)
+        size = self._size(n_ue, len(whole.label))
+        counts = self.partition.counts(size, whole.per_class, rng)
+        short = np.argwhere(counts > whole.per_class)
+        if len(short):
+            ue, label = (int(v) for v in short[0])
+            raise BadInput(
+                f"learning.data.samples: ue{ue} is to hold {counts[ue, label]:,} images of class {label}, there are "
+                f"{whole.per_class[label]:,}; take fewer samples, or more classes a device"
+            )
+        index, ptr = deal(counts, whole.label, rng)
+        return {"index": index, "ptr": ptr}
+
+    def _size(self, n_ue: int, images: int) -> IntArray:
+        """|D_k| of each UE (n_ue,)."""
+        if self.samples is None:
+            if n_ue > images:
+                raise BadInput(
+                    f"world.ues.count: {n_ue:,} UEs share {images:,} images; take fewer UEs, or give samples"
+                )
+            return np.full(n_ue, images // n_ue)
+        listed = np.atleast_1d(np.array(self.samples, dtype=np.int64))
+        return np.asarray(listed[np.arange(n_ue) % len(listed)])
+
+    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
+        whole, first = collection(self.folder), "scored" not in state
+        here = np.unique(observed.ue)
+        begin, count = state["ptr"][here], np.diff(state["ptr"])[here]
+        ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        chosen = state["index"][np.arange(ptr[-1]) - np.repeat(ptr[:-1] - begin, count)]
+        local = Local(
+            ue=here,
+            model=np.zeros(len(here), dtype=np.int64),
+            ptr=ptr,
+            x=cast(FloatArray, whole.train[chosen]),  # bytes: eight times smaller
+            y=whole.label[chosen].astype(np.float64),
+            time_s=np.zeros(len(chosen)),
+        )
+        scored = slice(None) if first else slice(0)  # what scores the model is handed over once
+        pixels, label = whole.held_out[scored], whole.held_out_label[scored]
+        nobody = np.full(len(label), -1, dtype=np.int64)
+        held_out = HeldOut(nobody, np.zeros_like(nobody), cast(FloatArray, pixels), label.astype(np.float64), nobody)
+        return Taken(local, local, held_out), {**state, "scored": True}

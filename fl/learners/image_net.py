@@ -1,0 +1,91 @@
+"""Image classifiers, trained by all UEs together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.learners.base import Learner
+from fl.networks import NETWORKS
+from fl.networks.base import Network
+from fl.networks.cnn import Cnn
+from fl.types import HeldOut, ImageFormat, Local, Model, Public, Updates
+from netsim.rng import Rng
+
+
+class ImageNet(Learner):
+    """Learns the class of images by FedAvg: local SGD on the cross-entropy, from the global weights w::
+
+        repeat S times: w <- w - step_size * grad l(w; batch)      update u = w - w_before
+
+    An epoch of mini-batches that hold a share of the device's images has S = 1 / batch_share steps. In the
+    pseudo-gradient g = -u / (step_size S) of the LAPA study, a clip of g at C is a clip of u at step_size S C, and
+    noise on g of std s is noise on u of std step_size S s; channels are alike in either unit.
+
+    Weights start uniform within 1 / sqrt(fan in). Training is in single precision; one processor core gives the same
+    numbers wherever it runs, a graphics card others in the last digits. The figure `accuracy_percent` is the share of
+    held-out images whose likeliest class is right, `constant_accuracy_percent` that of naming their commonest class,
+    `cross_entropy_nats` the mean loss on them.
+    """
+
+    kind: Literal["image-net"] = "image-net"
+    network: Annotated[Network, NETWORKS] = Cnn()
+    """what classifies"""
+    step_size: float = Field(default=0.01, gt=0, le=10)
+    """learning rate of the devices (lambda)"""
+    batch_share: float = Field(default=0.1, gt=0, le=1)
+    """share of a device's images in a mini-batch; 1: full batch"""
+    local_epochs: int = Field(default=1, ge=1, le=1000)
+    """passes over the local images in a round"""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """where training is computed; auto: on the graphics card if there is one"""
+
+    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"
+    example: ClassVar[dict[str, Any]] = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}}
+    needs: ClassVar[dict[str, str]] = {"images": "it classifies images; take data of kind images"}
+
+    @property
+    def passes(self) -> float:
+        return float(self.local_epochs)
+
+    def init(self, public: Public, rng: Rng) -> Model:
+        image = public.images
+        if image is None:
+            raise ValueError("image-net: nobody said what the images look like")
+        from fl.classify import device
+
+        self.network.check(image)
+        device(self.device)  # which may not be there
+        constants = {"format": np.array([image.height, image.width, image.classes])}
+        return Model(self.network.start(public.n_model, image, rng), constants)
+
+    def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
+        from fl.classify import Steps, train
+
+        how = Steps(self.step_size, self.batch_share, self.local_epochs)
+        return train(self.network, _format(model), model.parameters, data, how, self.device, rng)
+
+    def step(self, model: Model, phase: str, merged: Any) -> Model:
+        return replace(model, parameters=model.parameters + merged)
+
+    def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
+        from fl.classify import scored
+
+        if len(held_out) == 0:
+            return dict.fromkeys(("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats"), float("nan"))
+        loss, right = scored(
+            self.network, _format(model), model.parameters, held_out.model, held_out.x, held_out.y, self.device
+        )
+        return {
+            "accuracy_percent": float(100.0 * right.mean()),
+            "constant_accuracy_percent": float(100.0 * np.unique(held_out.y, return_counts=True)[1].max() / len(right)),
+            "cross_entropy_nats": float(loss.mean()),
+        }
+
+
+def _format(model: Model) -> ImageFormat:
+    height, width, classes = (int(v) for v in model.constants["format"])
+    return ImageFormat(height, width, classes)

@@ -1,0 +1,52 @@
+"""What a classifier is worth, for terminals and pages: runs whose model says a class have no map and no places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from netsim.units import FloatArray
+from scenarios.draw import DARK, GREY, Cell, Look, Panel, figure_text, line, mosaic
+from scenarios.tracks import DATES, Run, Series
+
+ACCURACY, CONSTANT = "accuracy_percent", "constant_accuracy_percent"
+
+
+def classifies(summary: Mapping[str, Any]) -> bool:
+    """Whether the model of a run says classes."""
+    return f"utility.{ACCURACY}" in summary
+
+
+def accuracy_words(summary: Mapping[str, Any]) -> str:
+    """How many held-out samples it gets right."""
+    right, constant = summary.get(f"utility.{ACCURACY}"), summary.get(f"utility.{CONSTANT}")
+    if right is None or constant is None:
+        return "not measured (nothing was held out)"
+    text = f"{figure_text(right)} % of held-out images classified right (naming the commonest class: "
+    text += f"{figure_text(constant)} %)"
+    return text if summary.get("utility.useful") else f"{text}; NOT useful: it hardly beats that"
+
+
+def series(run: Run, name: str) -> Series:
+    """Times and values of a figure of the learner."""
+    rows = run.rows("figures", "part", "learner")
+    mine = np.array([n == name for n in rows["name"]], dtype=bool)
+    return rows["time_s"][mine], rows["value"][mine]
+
+
+def accuracy(run: Run) -> Panel:
+    """Accuracy over time."""
+    key, title = "utility", "Is the model any good? Share of held-out images that it classifies right"
+    times, right = series(run, ACCURACY)
+    if not np.isfinite(right).any():
+        return Panel(key, title, "No accuracy was recorded: nothing was held out, or no round was played.")
+    x = run.dates(times)
+    constant: FloatArray = np.full(len(x), float(series(run, CONSTANT)[1][-1]))
+    traces = [
+        line(Look("the model", DARK), x, right, hovertemplate="%{y:,.3~r} %"),
+        line(Look("naming the commonest class", GREY, dash="dot"), x, constant, hovertemplate="%{y:,.3~r} %"),
+    ]
+    caption = "On images that nobody trains on (2,000 of them, evenly taken; the summary takes all)."
+    return Panel(key, title, caption, mosaic([Cell("accuracy (%)", traces, percent=True)], DATES))
