@@ -157,7 +157,7 @@ class Budgeted(Defense):
         if self.sensitivity in ("mean-clip", "paper"):
             spends.append(
                 Spend(
-                    label, updates.ue[heard], updates.model[heard], std[heard], noise.claimed[heard], PRINTED,
+                    f"{label}-as-printed", updates.ue[heard], updates.model[heard], std[heard], noise.claimed[heard], PRINTED,
                     bound.relation, self.delta, channel_std=channel,
                 )
             )  # fmt: skip

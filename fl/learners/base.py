@@ -52,7 +52,7 @@ class Learner(Part):
         raise NotImplementedError
 
     def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        """L2 norm (N,) of each record's gradient in all parameters: of learners that offer `record loss`."""
+        """L2 norm (N,) of each record's gradient in all parameters: of learners that offer `record gradient`."""
         raise NotImplementedError
 
     def request(self, model: Model) -> Request | None:

@@ -14,6 +14,7 @@ from fl.networks.base import Network
 from fl.networks.cnn import Cnn
 from fl.types import HeldOut, ImageFormat, Local, Model, Public, Updates
 from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
 
 
 class ImageNet(Learner):
@@ -45,6 +46,7 @@ class ImageNet(Learner):
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"
     example: ClassVar[dict[str, Any]] = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}}
+    offers: ClassVar[frozenset[str]] = frozenset({"record loss"})
     needs: ClassVar[dict[str, str]] = {"images": "it classifies images; take data of kind images"}
 
     @property
@@ -59,7 +61,7 @@ class ImageNet(Learner):
 
         self.network.check(image)
         device(self.device)  # which may not be there
-        constants = {"format": np.array([image.height, image.width, image.classes])}
+        constants = {"format": np.tile([image.height, image.width, image.classes], (public.n_model, 1))}
         return Model(self.network.start(public.n_model, image, rng), constants)
 
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
@@ -70,6 +72,12 @@ class ImageNet(Learner):
 
     def step(self, model: Model, phase: str, merged: Any) -> Model:
         return replace(model, parameters=model.parameters + merged)
+
+    def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Cross-entropy of each record; batch normalisation takes its statistics from the records asked together."""
+        from fl.classify import scored
+
+        return scored(self.network, _format(model), model.parameters, model_of, x, y, self.device)[0]
 
     def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
         from fl.classify import scored
@@ -87,5 +95,5 @@ class ImageNet(Learner):
 
 
 def _format(model: Model) -> ImageFormat:
-    height, width, classes = (int(v) for v in model.constants["format"])
+    height, width, classes = (int(v) for v in model.constants["format"][0])
     return ImageFormat(height, width, classes)

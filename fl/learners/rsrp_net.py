@@ -75,7 +75,7 @@ class RsrpNet(FirstLayerLearner):
         `bound` where one record's share of an update is bounded, `sample gradient` where an update is a plain mean of
         gradients.
         """
-        words = {"biased first layer", "positions", "rsrp", "record loss"}
+        words = {"biased first layer", "positions", "rsrp", "record loss", "record gradient"}
         words |= {"sample gradient"} if self.sample_clip is None else set()
         return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
 

@@ -21,9 +21,10 @@ class Membership(Part):
     """Which records of a device the attacker holds, and how it tells those that were learnt from.
 
     Members are a random share `overlap` of what each device learnt from in the round, non-members as many (where there
-    are as many) of what it measured and held out. Asked is the model that the attacker sees: with `rows` each device's
-    own, weights before plus its update; with `sum` or `model` the common one. Scores count from the median of each
-    device's records, so that a device whose map is poor does not blur the others.
+    are as many) of what it measured and held out; held-out records that are nobody's (images) are dealt to devices
+    class by class. Asked is the model that the attacker sees: with `rows` each device's own, weights before plus its
+    update; with `sum` or `model` the common one. Scores count from the median of each device's records, so that a
+    device whose model is poor does not blur the others.
     """
 
     attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
@@ -46,6 +47,9 @@ def audit(membership: Membership, view: View, local: Local, held_out: HeldOut, r
     target = {(u, m): i for i, (u, m) in enumerate(zip(view.ue.tolist(), view.model.tolist(), strict=True))}
     inside = _pairs(local.ue[local.row_of_sample], local.model[local.row_of_sample], target)
     outside = _pairs(held_out.ue, held_out.model, target)
+    nobodys = held_out.ue < 0
+    if nobodys.any() and local.y is not None and len(target):
+        outside[nobodys] = _dealt(held_out.y[nobodys], local.y, inside, len(target), rng)
     member, other = _drawn(inside, membership.overlap, membership.most, rng, "members"), np.zeros(0, dtype=np.int64)
     if len(member):
         per_target = np.bincount(inside[member], minlength=len(target))
@@ -78,6 +82,21 @@ def _pairs(ue: IntArray, model: IntArray, target: dict[tuple[int, int], int]) ->
     key = ue * 4096 + model
     every, where = np.unique(key, return_inverse=True)
     return np.array([target.get((int(k) // 4096, int(k) % 4096), -1) for k in every] + [-1], dtype=np.int64)[where]
+
+
+def _dealt(label: FloatArray, own: FloatArray, target: IntArray, n_target: int, rng: Rng) -> IntArray:
+    """A target for each record (N,) that is nobody's: at random, as often as its own records have that label.
+
+    So a device that knows few classes is compared with strangers of these classes; -1 for a class that nobody has.
+    """
+    classes, of_own = np.unique(own, return_inverse=True)
+    count = np.zeros((len(classes), n_target))
+    np.add.at(count, (of_own[target >= 0], target[target >= 0]), 1.0)
+    at = np.minimum(np.searchsorted(classes, label), len(classes) - 1)
+    known = (classes[at] == label) & (count[at].sum(axis=1) > 0)
+    upto = np.cumsum(count, axis=1)[at]
+    lot = rng.uniform("dealt", np.arange(len(label))) * upto[:, -1]
+    return np.where(known, np.minimum((upto <= lot[:, None]).sum(axis=1), n_target - 1), -1)
 
 
 def _drawn(target: IntArray, share: float, most: int, rng: Rng, what: str) -> IntArray:

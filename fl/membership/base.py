@@ -56,6 +56,9 @@ class GradientNorm(Inference):
     """Says member where the record would hardly change the model: score = -|gradient of its loss in all parameters|."""
 
     kind: Literal["gradient-norm"] = "gradient-norm"
+    needs: ClassVar[dict[str, str]] = {
+        "record gradient": "asks how far a single record would move the model; the learner cannot say",
+    }
 
     reference: ClassVar[str] = "Nasr, Shokri, Houmansadr, Comprehensive Privacy Analysis of Deep Learning, 2019"
     example: ClassVar[dict[str, Any]] = {"kind": "gradient-norm"}
