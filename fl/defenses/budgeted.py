@@ -157,8 +157,8 @@ class Budgeted(Defense):
         if self.sensitivity in ("mean-clip", "paper"):
             spends.append(
                 Spend(
-                    f"{label}-as-printed", updates.ue[heard], updates.model[heard], std[heard], noise.claimed[heard], PRINTED,
-                    bound.relation, self.delta, channel_std=channel,
+                    f"{label}-as-printed", updates.ue[heard], updates.model[heard], std[heard], noise.claimed[heard],
+                    PRINTED, bound.relation, self.delta, channel_std=channel,
                 )
             )  # fmt: skip
         return sent, spends
