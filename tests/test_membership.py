@@ -214,7 +214,7 @@ class TestStudy:
 
 @pytest.mark.slow
 def test_noise_takes_membership_away(tmp_path):
-    """Five seeds: the analyst's area falls to a half as z grows; the server's stays."""
+    """Five seeds: the analyst's area falls to a half as z grows; the server knows more at the same z."""
     area = {}
     for z in (0.0, 0.3, 1.0):
         noise = [{"kind": "clip", "norm": 2.0, "relation": "add-remove"}]
@@ -226,7 +226,7 @@ def test_noise_takes_membership_away(tmp_path):
         area[z] = np.array([f["membership.loss-threshold.auc"] for f in found])
     assert np.median(area[0.0]) > 0.6 > np.median(area[0.3]) > np.median(area[1.0]) - 0.03
     assert abs(np.mean(area[1.0]) - 0.5) < 0.05
-    server = run(
-        load("rsrp-dp/membership", {"learning.threat": {"sees": "rows"}, "learning.defenses": noise}), tmp_path / "s"
-    )
-    assert server["membership.loss-threshold.auc"] > 0.7
+    noise[1]["noise_multiplier"] = 0.3
+    seen = {"learning.threat": {"sees": "rows"}, "learning.defenses": noise, "seed": 1}
+    server = run(load("rsrp-dp/membership", seen), tmp_path / "server")
+    assert server["membership.loss-threshold.auc"] > area[0.3].max() + 0.03
