@@ -640,6 +640,20 @@ class TestRuns:
         assert found["updates.sent"] == 0 and found["utility.rank_correlation"] is None
         assert found["figure.query.refused_bandwidth.last"] == 300
 
+    def test_linked_answers_give_the_walk_away_and_a_rate_limit_keeps_most_of_it(self, tmp_path):
+        from scenarios.runner import run
+
+        small = {"world.ues.count": 40, "learning.threat.targets": 10, "vary": None}
+        every = run(load("density/moving", small), tmp_path / "every")
+        assert every["attack.phase.step_exact_percent"] == 100.0
+        assert every["attack.phase.walk_error_m"] < 1e-6 < 500 < every["attack.phase.walk_still_m"]
+        assert every["attack.density-peak.centroid_error_m.median"] > 1000
+        rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
+        seldom = run(load("density/moving", small | {"learning.query": rate}), tmp_path / "seldom")
+        assert seldom["updates.sent"] == 80 and seldom["attack.phase.walk_error_m"] > 50
+        anew = run(load("density/moving", small | {"learning.learner.draws": "each-round"}), tmp_path / "anew")
+        assert anew.get("attack.phase.walk_error_m", math.inf) > 10
+
     def test_more_surfaces_than_fit_are_refused_in_one_line(self, tmp_path):
         from scenarios.runner import run
 
