@@ -589,6 +589,15 @@ class TestPolicies:
         assert refused[0] == refused[1] == refused[2]
         assert {r for _, r in refused[0]} == {"0", "4"}
 
+    @pytest.mark.parametrize(
+        ("changes", "says"),
+        [({"multiples": []}, "whole numbers from 1"), ({"multiples": [0, 1]}, "whole numbers from 1"),
+         ({"area_m": [5, 0, 1, 9]}, "south-west"), ({"bands": 1}, "greater than or equal to 2")],
+    )  # fmt: skip
+    def test_refuses_what_is_no_policy(self, changes, says):
+        with pytest.raises(ValueError, match=says):
+            Custom.model_validate_json(json.dumps({"kind": "custom", **changes}), strict=True)
+
     def test_a_learner_that_asks_nothing_about_a_grid_is_refused(self, tiny):
         with pytest.raises(BadInput, match="strict needs a surfaces"):
             tiny({"learning.query": {"kind": "strict"}})
