@@ -238,7 +238,8 @@ def _places(how: Leakage, memory: dict[str, Any], common: dict[str, Any], now: N
     """How near the estimates came to home and work, and what an attacker without the truth would name."""
     points = np.concatenate([memory["centroids"], memory["places"]])
     weight = np.concatenate([np.ones(len(memory["centroids"])), memory["weights"]])
-    peaks = density_peaks(points, weight, now.area, how.peak_width_m, 2)
+    known = np.isfinite(np.concatenate([common["home"], common["work"]])).any()  # or there is nothing to be near to
+    peaks = density_peaks(points, weight, now.area, how.peak_width_m, 2) if known else np.zeros((0, 2))
     return {
         "home_m": nearest_m(points, common["home"]),
         "work_m": nearest_m(points, common["work"]),

@@ -10,7 +10,15 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.record import write_text
 from scenarios.compare import Member, comparison_panels, labels_of, member
-from scenarios.density_page import TRADE_OFF, density_panels, of_densities, trade_off_csv, trade_off_table, unplaced
+from scenarios.density_page import (
+    TRADE_OFF,
+    band_words,
+    density_panels,
+    of_densities,
+    trade_off_csv,
+    trade_off_table,
+    unplaced,
+)
 from scenarios.document import one_line, read
 from scenarios.draw import figure_text
 from scenarios.exchange import EXCHANGE, Trial, exchange_csv, exchange_rows, exchange_table, sentences, trials
@@ -80,7 +88,7 @@ def _densities(folder: Path, done: Sequence[tuple[str, Path]], found: Sequence[T
     header = (
         headings(title, "; ".join(p for p in papers if p))
         + paragraphs([*left_out, *_useless_words(members)], "warns")
-        + paragraphs(_compared(members, attacks), "says")
+        + paragraphs([*_compared(members, attacks), *band_words([m.summary for m in members])], "says")
         + facts(_common_facts(members))
     )
     _keep(folder / TRADE_OFF, trade_off_csv(found))

@@ -47,6 +47,14 @@ def unplaced(done: Done) -> list[Trial]:
     return [Trial(label, "", np.nan, read_json(path / SUMMARY)) for label, path in done]
 
 
+def band_words(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What Lemma 3 says of the bandwidths in use."""
+    keys = ("figure.query.bands.last", "figure.query.bands_probability.last")
+    found = sorted({(_number(s, keys[0]), _number(s, keys[1])) for s in summaries if s.get(keys[1]) is not None})
+    said = [f"{bands:.0f} bands with probability {figure_text(p)}" for bands, p in found]
+    return [f"At the largest bandwidth asked for, Lemma 3 gives across the area: {'; '.join(said)}."] if said else []
+
+
 def density_panels(found: Sequence[Trial], done: Done) -> list[Panel]:
     """Utility against privacy, the gain of a wave more, answers and maps."""
     named = _naming(found)

@@ -589,6 +589,15 @@ class TestPolicies:
         assert refused[0] == refused[1] == refused[2]
         assert {r for _, r in refused[0]} == {"0", "4"}
 
+    @pytest.mark.parametrize(
+        ("changes", "says"),
+        [({"multiples": []}, "whole numbers from 1"), ({"multiples": [0, 1]}, "whole numbers from 1"),
+         ({"area_m": [5, 0, 1, 9]}, "south-west"), ({"bands": 1}, "greater than or equal to 2")],
+    )  # fmt: skip
+    def test_refuses_what_is_no_policy(self, changes, says):
+        with pytest.raises(ValueError, match=says):
+            Custom.model_validate_json(json.dumps({"kind": "custom", **changes}), strict=True)
+
     def test_a_learner_that_asks_nothing_about_a_grid_is_refused(self, tiny):
         with pytest.raises(BadInput, match="strict needs a surfaces"):
             tiny({"learning.query": {"kind": "strict"}})
@@ -639,6 +648,20 @@ class TestRuns:
         found = run(self.small(learning__query={"kind": "strict"}), tmp_path / "run")
         assert found["updates.sent"] == 0 and found["utility.rank_correlation"] is None
         assert found["figure.query.refused_bandwidth.last"] == 300
+
+    def test_linked_answers_give_the_walk_away_and_a_rate_limit_keeps_most_of_it(self, tmp_path):
+        from scenarios.runner import run
+
+        small = {"world.ues.count": 40, "learning.threat.targets": 10, "vary": None}
+        every = run(load("density/moving", small), tmp_path / "every")
+        assert every["attack.phase.step_exact_percent"] == 100.0
+        assert every["attack.phase.walk_error_m"] < 1e-6 < 500 < every["attack.phase.walk_still_m"]
+        assert every["attack.density-peak.centroid_error_m.median"] > 1000
+        rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
+        seldom = run(load("density/moving", small | {"learning.query": rate}), tmp_path / "seldom")
+        assert seldom["updates.sent"] == 80 and seldom["attack.phase.walk_error_m"] > 50
+        anew = run(load("density/moving", small | {"learning.learner.draws": "each-round"}), tmp_path / "anew")
+        assert anew.get("attack.phase.walk_error_m", math.inf) > 10
 
     def test_more_surfaces_than_fit_are_refused_in_one_line(self, tmp_path):
         from scenarios.runner import run

@@ -90,6 +90,7 @@ def test_a_sweep_sets_utility_against_privacy(swept):
     assert list(rows) == ["exact", "B 1", "B 3", "B 8", "Geo"] and {r["runs"] for r in rows.values()} == {"2"}
     assert float(rows["exact"]["score_m"]) < float(rows["B 8"]["score_m"]) < float(rows["B 1"]["score_m"])
     assert "Utility and privacy of every label" in page.read_text()
+    assert "Lemma 3 gives across the area: 3 bands with probability 0.225." in page.read_text()
 
 
 def test_the_same_folder_gives_the_same_page(swept):

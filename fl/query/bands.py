@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fl.bands import in_family, largest_bandwidth_m, shortest_interval_s
 from fl.query.base import Query, bands_said
@@ -61,6 +61,15 @@ class Custom(Query):
     reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4, Algorithm 3"
     example: ClassVar[dict[str, Any]] = {"kind": "custom", "max_features": 8}
     needs: ClassVar[dict[str, str]] = _NEEDS
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        a = self.area_m
+        if a is not None and not (a[0] < a[2] and a[1] < a[3]):
+            raise ValueError(f"area_m: {list(a)}: the first corner must lie south-west of the second")
+        if not self.multiples or (isinstance(self.multiples, tuple) and min(self.multiples) < 1):
+            raise ValueError(f"multiples: {list(self.multiples)} must be whole numbers from 1 on; or say 4n+1, or any")
+        return self
 
     def start(self, n_ue: int) -> State:
         """When each UE answered last: never. The base is 0 until it is known."""
