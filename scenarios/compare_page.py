@@ -140,9 +140,10 @@ def _common_facts(members: Sequence[Member]) -> dict[str, str]:
     def all_of(values: Sequence[str]) -> str:
         return ", ".join(dict.fromkeys(values))
 
+    labels = list(labels_of(members))
     return {
         "runs": str(len(members)),
-        "labels": all_of([m.label for m in members]),
+        "labels": all_of(labels) if len(labels) <= MOST_COLUMNS else f"{len(labels)}, see the table",
         "seeds": all_of([str(m.manifest.get("seed")) for m in members]),
         "command": all_of([str(m.manifest.get("command") or "not recorded") for m in members]),
         "simulated span": all_of([period(m.manifest) for m in members]),

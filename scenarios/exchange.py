@@ -335,8 +335,9 @@ def exchange_table(of: Sequence[Row]) -> str:
 
 
 def exchange_lines(folder: Path) -> list[str]:
-    """What a person reads first of a sweep with curves."""
-    return sentences(trials(folder))
+    """What a person reads first of a sweep with curves; nothing where no map of signals was learnt."""
+    found = trials(folder)
+    return sentences(found) if any("utility.rmse_db" in t.summary for t in found) else []
 
 
 def attacks_of(found: Sequence[Trial]) -> list[str]:
