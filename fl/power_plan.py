@@ -127,14 +127,14 @@ def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int =
 
     found = differential_evolution(
         values, [(np.log(limits.each_min_w), np.log(limits.each_max_w))] * k, maxiter=generations, popsize=population,
-        init="sobol", tol=0.0, polish=False, vectorized=True, updating="deferred", seed=int(rng.uniform("seed", 0)[0] *
-        2**32),
+        init="sobol", tol=0.0, polish=False, vectorized=True, updating="deferred",
+        seed=int(rng.uniform("seed", 0)[0] * 2**32),
     )  # fmt: skip
     return judged(objective, limits, np.exp(found.x)[None], sum(looked))
 
 
 def plateaus(objective: Objective, limits: Limits) -> Plan:
-    """Each plateau's own problem by SLSQP from a few starts, and the best of all; plateaus that cannot win are skipped."""
+    """Each plateau's own problem by SLSQP from a few starts, and the best of all; those that cannot win are skipped."""
     if objective.criterion == "top-up":
         raise ValueError("plateaus: with top-up there is no switch and no plateau; take evolution")
     k, spent = objective.trajectory.std.shape[1], 0

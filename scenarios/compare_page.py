@@ -21,7 +21,8 @@ from scenarios.page import facts, headings, page, paragraphs, section, table
 from scenarios.run_page import period
 
 _MAIN = (  # the keys that a comparison shows, without those of one attack or mechanism
-    "utility.rmse_db", "utility.constant_rmse_db", "utility.raw_upload_rmse_db", "utility.useful", "utility.accuracy_percent",
+    "utility.rmse_db", "utility.constant_rmse_db", "utility.raw_upload_rmse_db", "utility.useful",
+    "utility.accuracy_percent",
     "baseline.floor.sw1_m", "baseline.random_guess.sw1_m", "baseline.random_guess.home_m",
     "updates.decoded_percent", "uplink.sinr_db.median", "uplink.delay_s.median", "uplink.energy_j",
     "uplink.noise_std.median", "uplink.handovers", "centroid_error_m.median", "centroid_error_m.first_round",
