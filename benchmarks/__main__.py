@@ -1,4 +1,4 @@
-"""Measure the program: `python -m benchmarks world|attacks|density [--seconds N] [--sizes small|full]`.
+"""Measure the program: `python -m benchmarks world|attacks|density|images [--seconds N] [--sizes small|full]`.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -25,7 +25,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks, density
+from benchmarks import attacks, density, images
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -60,6 +60,11 @@ PLANS = {
 BENCHES = {
     "full": attacks.Bench(100, (256, 128), dlg_ms=40.0, closed_form_ms=0.1),
     "small": attacks.Bench(4, (16, 8)),
+}
+
+IMAGES = {
+    "full": images.Bench(15, 4_000, 100, 10_000, round_s=9.0, vectors_s=1.0, plan_s=5.0),  # 100 rounds in 15 minutes
+    "small": images.Bench(3, 40, 10, 100),
 }
 
 
@@ -100,7 +105,7 @@ def one_core() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
-    parser.add_argument("subject", choices=["world", "attacks", "density"])
+    parser.add_argument("subject", choices=["world", "attacks", "density", "images"])
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
     chosen = parser.parse_args(arguments)
@@ -112,6 +117,8 @@ def main(arguments: list[str] | None = None) -> None:
             lines = world(PLANS[chosen.sizes], chosen.seconds)
         elif chosen.subject == "density":
             lines = density.rows(MAPS[chosen.sizes], chosen.seconds)
+        elif chosen.subject == "images":
+            lines = images.rows(IMAGES[chosen.sizes], chosen.seconds)
         else:
             lines = attacks.rows(BENCHES[chosen.sizes], chosen.seconds)
         for line in lines:

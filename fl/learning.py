@@ -135,4 +135,5 @@ def _meets(place: str, part: Part, offered: set[str]) -> None:
     """Refuse a part whose needs nothing before it offers."""
     for need, reason in part.needs.items():
         if need not in offered:
-            raise ValueError(f"{place}: {part.kind_name()} needs a {need}: {reason}")
+            article = "" if need.endswith("s") else "a "
+            raise ValueError(f"{place}: {part.kind_name()} needs {article}{need}: {reason}")

@@ -127,8 +127,8 @@ def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int =
 
     found = differential_evolution(
         values, [(np.log(limits.each_min_w), np.log(limits.each_max_w))] * k, maxiter=generations, popsize=population,
-        init="sobol", tol=0.0, polish=False, vectorized=True, updating="deferred", seed=int(rng.uniform("seed", 0)[0] *
-        2**32),
+        init="sobol", tol=0.0, polish=False, vectorized=True, updating="deferred",
+        seed=int(rng.uniform("seed", 0)[0] * 2**32),
     )  # fmt: skip
     return judged(objective, limits, np.exp(found.x)[None], sum(looked))
 

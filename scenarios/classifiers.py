@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from netsim.units import FloatArray
-from scenarios.draw import DARK, GREY, Cell, Look, Panel, figure_text, line, mosaic
+from scenarios.draw import DARK, GREY, Cell, Look, Panel, line, mosaic
 from scenarios.tracks import DATES, Run, Series
 
 ACCURACY, CONSTANT = "accuracy_percent", "constant_accuracy_percent"
@@ -24,8 +24,7 @@ def accuracy_words(summary: Mapping[str, Any]) -> str:
     right, constant = summary.get(f"utility.{ACCURACY}"), summary.get(f"utility.{CONSTANT}")
     if right is None or constant is None:
         return "not measured (nothing was held out)"
-    text = f"{figure_text(right)} % of held-out images classified right (naming the commonest class: "
-    text += f"{figure_text(constant)} %)"
+    text = f"{right:.1f} % of held-out images classified right (naming the commonest class: {constant:.1f} %)"
     return text if summary.get("utility.useful") else f"{text}; NOT useful: it hardly beats that"
 
 

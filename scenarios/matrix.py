@@ -22,8 +22,12 @@ LEGAL = "legal"
 
 
 def combinations() -> Iterator[tuple[Combination, str]]:
-    """Every combination of one part a slot (defenses: none, one, or two in order), with LEGAL or the reason."""
+    """Every combination of one part a slot (defenses: none, one, or two in order), with LEGAL or the reason.
+
+    Of data, each learner has the first kind that it can learn from.
+    """
     defenses = [(), *product(_kinds("defense")), *product(_kinds("defense"), repeat=2)]
+    data = {learner: _data_of(learner) for learner in _kinds("learner")}
     threats = product(get_args(Vantage), get_args(Threat.model_fields["viewpoint"].annotation))
     for learner, curation, chain, aggregation, attack, (sees, viewpoint) in product(
         _kinds("learner"), [None, *_kinds("curation")], defenses, _kinds("aggregation"),
@@ -32,6 +36,7 @@ def combinations() -> Iterator[tuple[Combination, str]]:
         if len(chain) != len(set(chain)):
             continue
         combination = {
+            "data": data[learner],
             "learner": learner,
             "curation": curation or "none",
             "defenses": " > ".join(chain) or "none",
@@ -41,6 +46,7 @@ def combinations() -> Iterator[tuple[Combination, str]]:
         }
         section = {
             "every_s": 60,
+            "data": _example("data", data[learner]),
             "learner": _example("learner", learner),
             "curation": [_example("curation", curation)] if curation else [],
             "defenses": [_example("defense", d) for d in chain],
@@ -106,6 +112,12 @@ def _crossing(down: str, across: str, found: list[tuple[Combination, str]]) -> l
         marks = "".join(f"  {'yes' if (r, c) in meet else '-':^{len(c)}}" for c in columns)
         lines.append(f"  {r:<{left}}{marks}")
     return lines
+
+
+def _data_of(learner: str) -> str:
+    """The first kind of data from which a learner can learn."""
+    needs = set(SLOTS["learner"].parts[learner].needs)
+    return next(kind for kind, part in SLOTS["data"].parts.items() if needs <= part.offers)
 
 
 def _kinds(slot: str) -> list[str]:

@@ -17,12 +17,19 @@ def needs_data(name):
 @pytest.mark.parametrize("name", bundled())
 def test_bundled_scenario_runs_briefly(name, tmp_path):
     needs_data(name)
-    density = load(name).learning.learner.kind_name() == "density"
-    small = {"learning.learner.grid": [20, 20]} if density else {"learning.learner.hidden": [16]}
+    learning = load(name).learning
+    kind = learning.learner.kind_name()
+    small = {"learning.learner.hidden": [16]}
+    if kind == "density":
+        small = {"learning.learner.grid": [20, 20]}
+    if kind == "image-net":
+        small = {"learning.data.samples": 20}
     study = load(name, {"learning.rounds": 2} | small)
     summary = run(study, tmp_path / "r")
-    assert summary["rounds.played"] == min(2, study.world.duration_s // study.learning.every_s if density else 2)
-    assert summary["utility.rank_correlation" if density else "utility.rmse_db"] is not None
+    most = study.world.duration_s // study.learning.every_s if kind == "density" else 2
+    assert summary["rounds.played"] == min(2, most)
+    said = {"density": "rank_correlation", "image-net": "accuracy_percent"}.get(kind, "rmse_db")
+    assert summary[f"utility.{said}"] is not None
 
 
 @pytest.mark.parametrize("name", bundled())

@@ -68,8 +68,8 @@ class ClosedForm(Attack):
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Lemma 1, Eq. 1"
     example: ClassVar[dict[str, Any]] = {"kind": "closed-form"}
     needs: ClassVar[dict[str, str]] = {
-        "biased first layer": "reads the first layer's weights and biases of an update",
         "positions": "the network's inputs must be positions",
+        "biased first layer": "reads the first layer's weights and biases of an update",
     }
 
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:

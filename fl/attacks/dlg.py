@@ -55,8 +55,8 @@ class Dlg(Attack):
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 2"
     example: ClassVar[dict[str, Any]] = {"kind": "dlg", "starts": 2, "iterations": 3}
     needs: ClassVar[dict[str, str]] = {
-        "sample gradient": "compares updates with the gradient of a guessed sample",
         "positions": "the network's inputs must be positions",
+        "sample gradient": "compares updates with the gradient of a guessed sample",
         "weights before": "compares gradients at the weights that the round started from",
     }
 

@@ -32,14 +32,14 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
     try:
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
             first = file.read(head)
-            if len(first) < head:
-                raise BadInput(f"{path}: ends within its header of {head} bytes; fetch the file again")
-            words = np.frombuffer(first, dtype=">u4")
-            if words[0] != _UNSIGNED_BYTES + dimensions:
+            words = np.frombuffer(first[: len(first) // 4 * 4], dtype=">u4")
+            if len(words) and words[0] != _UNSIGNED_BYTES + dimensions:
                 raise BadInput(
                     f"{path}: magic number {int(words[0])}, expected {_UNSIGNED_BYTES + dimensions} (unsigned bytes, "
                     f"{dimensions} dimension{'s' * (dimensions > 1)}); is it an IDX file of this kind?"
                 )
+            if len(first) < head:
+                raise BadInput(f"{path}: ends within its header of {head} bytes; fetch the file again")
             shape = tuple(int(n) for n in words[1:])
             size = int(np.prod([float(n) for n in shape]))
             if not 0 < size <= _MOST_BYTES:

@@ -1,0 +1,97 @@
+"""What learning on images costs: a round of the study's CNN, and the bound that plans its powers, on one thread.
+
+Times are of the processor, so that what else the machine does hardly counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import median
+from time import process_time
+
+import numpy as np
+import torch
+
+from benchmarks.world import Row, row
+from fl.bound import Convergence, Objective, Trajectory
+from fl.learners.image_net import ImageNet
+from fl.power_plan import Limits, plateaus
+from fl.types import ImageFormat, Local, Public
+from netsim.geometry import Area
+from netsim.rng import Streams
+
+MNIST = ImageFormat(28, 28, 10)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Devices and images of each; rounds and power vectors of the bound; the most that each may take."""
+
+    devices: int
+    images: int
+    rounds: int
+    vectors: int
+    round_s: float | None = None
+    vectors_s: float | None = None
+    plan_s: float | None = None
+
+
+def cohort(bench: Bench) -> Local:
+    """Devices with random images of random classes."""
+    g, n = np.random.default_rng(0), bench.devices * bench.images
+    ue = np.arange(bench.devices)
+    pixels = g.integers(0, 256, (n, MNIST.height * MNIST.width), dtype=np.uint8)
+    ptr = np.arange(bench.devices + 1) * bench.images
+    return Local(ue, np.zeros_like(ue), ptr, pixels, g.integers(0, 10, n).astype(float), np.zeros(n))
+
+
+def trajectory(bench: Bench) -> Trajectory:
+    """Noise that falls over the rounds, three heavy devices, a fading channel that stands still."""
+    g, shape = np.random.default_rng(0), (bench.rounds, bench.devices)
+    weight = np.full(bench.devices, 0.02)
+    weight[:3] = 0.25
+    std = np.linspace(0.05, 0.003, bench.rounds)[:, None] * np.exp(g.normal(0, 0.1, shape))
+    gain = np.tile(2 * np.exp(g.normal(0, 0.7, bench.devices)), (bench.rounds, 1))
+    return Trajectory(std, np.tile(weight / weight.sum(), (bench.rounds, 1)), gain, 0.5 / np.sqrt(2410))
+
+
+def seconds_of(work: Callable[[], object], seconds: float, least: int = 3) -> float:
+    """Median time of a call, after one that loads."""
+    work()
+    times: list[float] = []
+    while len(times) < least or sum(times) < seconds:
+        started = process_time()
+        work()
+        times.append(process_time() - started)
+    return median(times)
+
+
+def rows(bench: Bench, seconds: float) -> Iterator[Row]:
+    """Each when it is measured."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    rng = Streams(0).at("benchmark.images")
+    try:
+        data, learner = cohort(bench), ImageNet(device="cpu")
+        model = learner.init(Public(Area(0, 0, 1, 1), 1, images=MNIST), rng)
+        took = seconds_of(lambda: learner.local(model, "all", data, rng), seconds, least=1)
+        work = f"CNN of {learner.network.n_parameters(MNIST):,} parameters, 10 % batches"
+        yield _row(f"{work}, {bench.devices} devices x {bench.images:,} images: one round", took, bench.round_s)
+    finally:
+        torch.set_num_threads(threads)
+    limits = Limits(each_min_w=0.75 / bench.devices, each_max_w=3.0 / bench.devices)
+    unit = np.random.default_rng(1).uniform(size=(bench.vectors, bench.devices))
+    power_w = limits.project(limits.each_min_w + unit * (limits.each_max_w - limits.each_min_w))
+    for criterion in ("aggregate", "device", "top-up"):
+        objective = Objective(trajectory(bench), Convergence(), criterion)
+        took = seconds_of(lambda one=objective: one(power_w), seconds)
+        work = f"bound over {bench.rounds} rounds and {bench.devices} UEs, {criterion}"
+        yield _row(f"{work}: {bench.vectors:,} power vectors", took, bench.vectors_s)
+    objective = Objective(trajectory(bench), Convergence())
+    took = seconds_of(lambda: plateaus(objective, limits), seconds)
+    yield _row(f"plan by SLSQP on every plateau, {bench.rounds} rounds and {bench.devices} UEs", took, bench.plan_s)
+
+
+def _row(work: str, took: float, bar: float | None) -> Row:
+    return {**row(work, took, "s", bar), "subject": "images"}

@@ -1,0 +1,95 @@
+"""What a run asked of its noise, round by round: the trajectory for which a convergence bound is a law of power."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from fl.bound import Trajectory
+from netsim import __version__
+from netsim.errors import BadInput
+from netsim.radio.shared_band import SharedBand
+from netsim.units import FloatArray, ratio_from_db
+from scenarios.folder import read_table
+from scenarios.resolved import study_yaml
+from scenarios.study import Study
+
+_FILE = "trajectory.npz"
+
+
+def reference(study: Study, cache: Path) -> Trajectory:
+    """The trajectory of a study, from a run that is made once: `cache` keeps it under a hash of the study's text.
+
+    Raises
+    ------
+    BadInput : one line: the uplink's noise does not fall with a UE's own power alone.
+    """
+    alone = study.model_copy(update={"vary": None})
+    _checked(alone)
+    name = hashlib.sha256(f"{__version__}\n{study_yaml(alone)}".encode()).hexdigest()[:16]
+    path = Path(cache) / name / _FILE
+    if not path.exists():
+        from scenarios.runner import run
+
+        run(alone, path.parent / "run", command="reference")
+        _write(path, trajectory_of(alone, path.parent / "run"))
+    return _read(path)
+
+
+def trajectory_of(study: Study, folder: Path) -> Trajectory:
+    """The trajectory of a finished run of a study: std from its spends, weights from its updates, gain from its links.
+
+    Noise that several mechanisms draw on a row adds in variance; noise at the server is nobody's. gain is SINR over
+    power, which a UE alone decides where nobody disturbs anybody; a UE has one row a round.
+    """
+    _checked(study)
+    updates, links, spends = (read_table(folder, name) for name in ("updates", "links", "spends"))
+    rounds, n_ue = np.unique(updates["round"]), len(read_table(folder, "ues")["ue"])
+    shape = (len(rounds), n_ue)
+    if not len(rounds):
+        raise BadInput(f"{folder}: no round was played; there is no trajectory")
+
+    def laid(table: dict[str, np.ndarray], values: FloatArray) -> FloatArray:
+        """Sums of values (rows of a table) as (rounds, UEs)."""
+        found = np.zeros(shape)
+        np.add.at(found, (np.searchsorted(rounds, table["round"]), table["ue"].astype(np.int64)), values)
+        return found
+
+    if laid(updates, np.ones(len(updates["ue"]))).max() > 1:
+        raise BadInput(f"{folder}: a UE sent several rows in a round; a bound reads one model and one phase")
+    drawn = {k: v[spends["ue"] >= 0] for k, v in spends.items()}
+    sinr = ratio_from_db(links["sinr_db"])
+    scale = links["noise_std"] * np.sqrt(sinr)  # C / sqrt(q), the same for all
+    return Trajectory(
+        std=np.sqrt(laid(drawn, drawn["std"] ** 2)),
+        weight=laid(updates, updates["weight"]),
+        gain=laid(links, sinr / links["power_w"]),
+        scale=float(np.median(scale)),
+    )
+
+
+def _checked(study: Study) -> None:
+    """Refuse an uplink whose noise is not each UE's own."""
+    uplink = study.world.radio.uplink
+    if not isinstance(uplink, SharedBand) or uplink.interference != "none" or uplink.decoding != "noisy":
+        raise BadInput(
+            "world.radio.uplink: the bound takes noise that falls with each UE's own power; set kind: noma with "
+            "interference: none and decoding: noisy"
+        )
+
+
+def _write(path: Path, found: Trajectory) -> None:
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        np.savez(file, std=found.std, weight=found.weight, gain=found.gain, scale=found.scale)
+    part.replace(path)
+
+
+def _read(path: Path) -> Trajectory:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            return Trajectory(stored["std"], stored["weight"], stored["gain"], float(stored["scale"]))
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise BadInput(f"{path}: not a trajectory ({error}); delete it, and the run is made again") from None

@@ -1,0 +1,300 @@
+"""The convergence bound as a law of power: closed forms, identities, edges; plans that reach known optima."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fl.bound import Convergence, Objective, Trajectory
+from fl.power_plan import Limits, average, evolution, full, judged, plateaus
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from scenarios.study import load
+from scenarios.trajectory import reference, trajectory_of
+
+LIMITS = Limits()
+RNG = Streams(3).at("plan")
+CRITERIA = ("aggregate", "device", "top-up")
+
+
+def trajectory(seed=0, rounds=40, ues=15, moving=False):
+    """Noise that falls over the rounds, weights with three heavy UEs, gains of a fading channel."""
+    g = np.random.default_rng(seed)
+    weight = np.full(ues, 0.02)
+    weight[:3] = (0.29, 0.25, 0.22)
+    gain = np.exp(g.normal(0, 0.7, (rounds if moving else 1, ues))) * np.ones((rounds, 1)) * 2.0
+    std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * np.exp(g.normal(0, 0.1, (rounds, ues))) * 0.05
+    return Trajectory(std, np.tile(weight / weight.sum(), (rounds, 1)), gain, 0.5 / np.sqrt(2410))
+
+
+def powers(n, ues=15, seed=1):
+    return LIMITS.project(np.exp(np.random.default_rng(seed).uniform(np.log(0.05), np.log(0.2), (n, ues))))
+
+
+def by_hand(objective, x):
+    """L of one power vector, term by term."""
+    t, a = objective.trajectory, objective.contraction
+    rounds = len(t.std)
+    j = int(objective.switch(x[None])[0])
+    channel = sum(
+        a ** (rounds - 1 - r) * sum(t.weight[r, k] ** 2 * t.scale**2 / (t.gain[r, k] * x[k]) for k in range(len(x)))
+        for r in range(rounds)
+    )
+    power = (lambda r: r) if objective.law.order == "paper" else (lambda r: rounds - 1 - r)
+    artificial = sum(a ** power(r) * (t.weight[r] ** 2 * t.std[r] ** 2).sum() for r in range(j))
+    return channel + artificial
+
+
+@pytest.mark.parametrize("order", ["paper", "reordered"])
+@pytest.mark.parametrize("criterion", ["aggregate", "device"])
+@pytest.mark.parametrize("moving", [False, True])
+def test_the_law_is_its_formula(order, criterion, moving):
+    objective = Objective(trajectory(moving=moving), Convergence(order=order), criterion)
+    x = powers(5)
+    np.testing.assert_allclose(objective(x), [by_hand(objective, v) for v in x], rtol=1e-12)
+
+
+def test_a_still_channel_sums_to_the_geometric_series():
+    t = trajectory()
+    quiet = Trajectory(np.zeros_like(t.std), t.weight, t.gain, t.scale)
+    for order in ("paper", "reordered"):
+        objective = Objective(quiet, Convergence(order=order))
+        a, x = objective.contraction, powers(4)
+        noise = (t.weight[0] ** 2 * t.scale**2 / (t.gain[0] * x)).sum(axis=1)
+        np.testing.assert_allclose(objective(x), (1 - a**40) / (1 - a) * noise, rtol=1e-12)
+        assert (objective.switch(x) == 0).all()
+
+
+def test_the_contraction_in_both_forms():
+    weight = np.full((3, 5), 0.2)
+    assert Convergence().factor(weight) == pytest.approx(1 + 10 * 0.01**2 * 1.44 * 0.2 - 0.02)
+    assert Convergence(contraction="jensen").factor(weight) == pytest.approx(1 + 10 * 0.01**2 * 1.44 - 0.02)
+    assert Convergence().factor(weight) == pytest.approx(0.980, abs=5e-4)  # the spec's value at sum G^2 = 0.2
+    uneven = np.vstack([weight, np.eye(5)[0]])
+    assert Convergence().factor(uneven) == pytest.approx(Convergence(contraction="jensen").factor(weight))
+
+
+def test_a_bound_that_does_not_contract_is_refused_with_the_largest_step():
+    weight = np.full((1, 5), 0.2)
+    most = 2 / (10 * 1.44 * 0.2)
+    with pytest.raises(ValueError, match=f"take less than {most:.4g}"):
+        Convergence(step_size=most * 1.001).factor(weight)
+    assert 0 < Convergence(step_size=most * 0.999).factor(weight) < 1
+    with pytest.raises(ValueError, match="above smoothness"):
+        Convergence(strong_convexity=20.0)
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_the_switch_comes_later_with_more_power(criterion):
+    objective = Objective(trajectory(moving=True), Convergence(), criterion)
+    x = powers(50)
+    before = objective.switch(x * 1e-3)
+    for factor in np.geomspace(2e-3, 1e3, 30):
+        now = objective.switch(x * factor)
+        assert (now >= before).all()
+        before = now
+    assert (objective.switch(x * 1e-9) == 0).all() and (objective.switch(x * 1e9) == 40).all()
+
+
+def test_the_switch_is_the_last_exceedance_not_the_first_crossing():
+    std = np.array([[4.0], [1.0], [3.0], [1.0]])
+    objective = Objective(Trajectory(std, np.ones((4, 1)), np.ones((4, 1)), 1.0), Convergence())
+    noise_std = np.array([0.5, 1.0, 2.0, 3.0, 5.0])
+    assert objective.switch(1 / noise_std[:, None] ** 2).tolist() == [4, 3, 3, 1, 0]
+
+
+def test_one_starved_ue_meets_the_aggregate_and_nobody_else_s_need():
+    std = np.full((1, 3), 1.0)
+    t = Trajectory(std, np.full((1, 3), 1 / 3), np.ones((1, 3)), 1.0)
+    x = np.array([[1e-2, 9.0, 9.0]])  # channel noise 10, 1/3, 1/3
+    assert Objective(t, Convergence(), "aggregate").switch(x)[0] == 0
+    assert Objective(t, Convergence(), "device").switch(x)[0] == 1
+
+
+@pytest.mark.parametrize("criterion", ["aggregate", "device"])
+def test_the_bound_jumps_only_where_the_switch_changes(criterion):
+    objective = Objective(trajectory(), Convergence(), criterion)
+    scale = np.linspace(0.2, 3.0, 4001)[:, None]
+    x = powers(1) * scale
+    value, switch = objective(x), objective.switch(x)
+    same = np.diff(switch) == 0
+    assert (~same).sum() > 5
+    step = np.diff(value)
+    assert (step[same] < 0).all()  # within a plateau more power is better, and smoothly so
+    assert np.abs(step[same]).max() < 0.01 * value.max()
+    channel = (1 / x) @ objective.cost_w
+    np.testing.assert_allclose(step - np.diff(channel), np.diff(objective.artificial[switch]), atol=1e-12)
+
+
+def test_both_orders_have_the_same_channel_term():
+    t = trajectory()
+    one, two = (Objective(t, Convergence(order=order)) for order in ("paper", "reordered"))
+    np.testing.assert_allclose(one.cost_w, two.cost_w, rtol=1e-14)
+    assert one.artificial[-1] > 0 and not np.allclose(one.artificial, two.artificial)
+    np.testing.assert_allclose(one.round_weight, two.round_weight[::-1])
+
+
+def test_top_up_never_costs_more_than_switching_late_nor_less_than_the_channel():
+    t = trajectory()
+    x = powers(20)
+    top, device = (Objective(t, Convergence(), c)(x) for c in ("top-up", "device"))
+    assert (top <= device + 1e-15).all() and (top >= (1 / x) @ Objective(t, Convergence()).cost_w - 1e-15).all()
+
+
+def test_ten_thousand_power_vectors_a_second():
+    import time
+
+    objective, x = Objective(trajectory(rounds=100), Convergence()), powers(5000)
+    objective(x[:10])
+    began = time.process_time()
+    objective(x)
+    assert time.process_time() - began < 0.5
+
+
+def test_who_is_away_counts_for_nothing():
+    t = trajectory(ues=4)
+    away = [getattr(t, n).copy() for n in ("std", "weight", "gain")]
+    for a in away:
+        a[5:15, 1] = 0.0
+    for criterion in CRITERIA:
+        found = Objective(Trajectory(*away, t.scale), Convergence(), criterion)(powers(3, 4))
+        assert np.isfinite(found).all() and (found < Objective(t, Convergence(), criterion)(powers(3, 4))).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"std": np.ones((2, 3))}, "rounds x UEs"),
+        ({"weight": np.full((2, 2), np.nan)}, "weight must be finite"),
+        ({"std": -np.ones((2, 2))}, "std must be finite and not negative"),
+        ({"gain": np.zeros((2, 2))}, "has no gain"),
+    ],
+)
+def test_what_is_no_trajectory_is_refused(changes, says):
+    whole = {"std": np.ones((2, 2)), "weight": np.ones((2, 2)), "gain": np.ones((2, 2))} | changes
+    with pytest.raises(ValueError, match=says):
+        Trajectory(**whole, scale=1.0)
+
+
+# -- limits
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(st.floats(-1.0, 2.0), min_size=3, max_size=6))
+def test_the_projection_is_the_nearest_vector(values):
+    """Against scipy's own quadratic program."""
+    from scipy.optimize import minimize
+
+    limits = Limits(each_min_w=0.05, each_max_w=0.6, total_min_w=0.4, total_max_w=1.1)
+    x = np.array(values)
+    found = limits.project(x[None])[0]
+    assert (found >= 0.05 - 1e-12).all() and (found <= 0.6 + 1e-12).all()
+    assert 0.4 - 1e-9 <= found.sum() <= 1.1 + 1e-9
+    rules = [{"type": "ineq", "fun": lambda v: 1.1 - v.sum()}, {"type": "ineq", "fun": lambda v: v.sum() - 0.4}]
+    other = minimize(
+        lambda v: ((v - x) ** 2).sum(),
+        np.full(len(x), 0.2),
+        bounds=[(0.05, 0.6)] * len(x),
+        constraints=rules,
+        tol=1e-12,
+    )
+    assert ((found - x) ** 2).sum() <= other.fun + 1e-6
+    np.testing.assert_allclose(limits.project(found[None])[0], found, atol=1e-12)
+
+
+def test_limits_that_nobody_can_keep_are_refused():
+    with pytest.raises(ValueError, match=r"take at most 0\.1"):
+        Limits(each_min_w=0.2, each_max_w=0.3).project(np.ones((1, 15)))
+    with pytest.raises(ValueError, match=r"take at least 0\.5"):
+        Limits(each_max_w=0.1, total_min_w=1.0).project(np.ones((1, 2)))
+    with pytest.raises(ValueError, match="exchange them"):
+        Limits(total_min_w=2.0)
+
+
+def test_equal_splits():
+    objective = Objective(trajectory(), Convergence())
+    assert average(objective, LIMITS).power_w.sum() == pytest.approx(0.825)
+    assert full(objective, LIMITS).power_w.sum() == pytest.approx(1.5)
+
+
+# -- plans
+
+
+def test_without_artificial_noise_power_goes_as_weight_over_amplitude():
+    """min sum a_k / x_k at a given total: x_k proportional to sqrt(a_k) = G_k / ||h_k||."""
+    t = trajectory(ues=4)
+    weight = np.tile([0.2, 0.25, 0.25, 0.3], (40, 1))
+    quiet = Objective(Trajectory(np.zeros_like(t.std), weight, t.gain, t.scale), Convergence())
+    limits = Limits(each_min_w=1e-3, each_max_w=1.4)
+    ideal = weight[0] / np.sqrt(t.gain[0])
+    ideal *= 1.5 / ideal.sum()
+    plan = plateaus(quiet, limits)
+    np.testing.assert_allclose(plan.power_w, ideal, rtol=2e-3)
+    assert plan.switch == 0 and plan.value == pytest.approx(float(quiet(ideal[None])[0]), rel=1e-6)
+
+
+@pytest.mark.parametrize("order", ["paper", "reordered"])
+@pytest.mark.parametrize("criterion", ["aggregate", "device"])
+def test_plateaus_and_evolution_agree_and_beat_equal_splits(order, criterion):
+    objective = Objective(trajectory(rounds=60), Convergence(order=order), criterion)
+    best, found = plateaus(objective, LIMITS), evolution(objective, LIMITS, RNG)
+    assert best.value <= 1.003 * found.value and found.value <= 1.03 * best.value
+    assert best.value < min(average(objective, LIMITS).value, full(objective, LIMITS).value)
+    for plan in (best, found):
+        np.testing.assert_allclose(LIMITS.project(plan.power_w[None])[0], plan.power_w, atol=1e-12)
+        assert plan.value == pytest.approx(float(objective(plan.power_w[None])[0]))
+    assert found.evaluations == 151 * 128
+    again = evolution(objective, LIMITS, RNG)
+    np.testing.assert_array_equal(again.power_w, found.power_w)
+    tried = judged(objective, LIMITS, powers(3000, seed=9), 3000)
+    assert best.value <= tried.value
+
+
+def test_moving_ues_are_planned_too_and_top_up_has_no_plateau():
+    moving = trajectory(rounds=20, ues=5, moving=True)
+    limits = Limits(total_max_w=0.6)
+    for criterion in ("aggregate", "device"):
+        objective = Objective(moving, Convergence(), criterion)
+        assert plateaus(objective, limits).value <= 1.01 * evolution(objective, limits, RNG, 60).value
+    top = Objective(moving, Convergence(), "top-up")
+    assert evolution(top, limits, RNG, 60).value <= full(top, limits).value * 1.001
+    with pytest.raises(ValueError, match="take evolution"):
+        plateaus(top, limits)
+
+
+# -- from a run
+
+
+SHORT = {
+    "learning.rounds": 4,
+    "learning.data.samples": 20,
+    "learning.defenses": [{"kind": "clip", "norm": 0.5}, {"kind": "gaussian", "noise_multiplier": 0.1}],
+}
+
+
+def test_the_reference_of_a_study_is_what_its_run_recorded(tmp_path):
+    study = load("lapa/aggregation", SHORT)
+    found = reference(study, tmp_path)
+    assert found.std.shape == (4, 15) and found.still
+    np.testing.assert_allclose(found.std, 0.05, rtol=1e-8)
+    np.testing.assert_allclose(found.weight.sum(axis=1), 1, rtol=1e-7)
+    assert found.scale == pytest.approx(0.5 / np.sqrt(2410), rel=1e-6)
+    folders = list(tmp_path.iterdir())
+    stamp = (folders[0] / "trajectory.npz").stat().st_mtime_ns
+    assert reference(study, tmp_path).content == found.content and len(folders) == 1
+    assert (folders[0] / "trajectory.npz").stat().st_mtime_ns == stamp  # not made again
+    louder = load("lapa/aggregation", SHORT | {"power": {"kind": "full"}})
+    other = reference(louder, tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2 and other.content != found.content
+    np.testing.assert_allclose(other.gain, found.gain, rtol=1e-6)  # SNR at 1 W hangs on no power
+    np.testing.assert_allclose(trajectory_of(study, folders[0] / "run").std, found.std)
+    (folders[0] / "trajectory.npz").write_bytes(b"damaged")
+    with pytest.raises(BadInput, match="delete it"):
+        reference(study, tmp_path)
+
+
+@pytest.mark.parametrize("key", [{"interference": "all"}, {"decoding": "error-free"}])
+def test_other_uplinks_are_refused(tmp_path, key):
+    changes = {f"world.radio.uplink.{k}": v for k, v in key.items()}
+    with pytest.raises(BadInput, match="set kind: noma with interference: none"):
+        reference(load("lapa/aggregation", SHORT | changes), tmp_path)

@@ -1,0 +1,425 @@
+"""Images: files read strictly, partitions, classifiers against plain autograd, and runs without places."""
+
+import gzip
+import json
+import re
+import struct
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from fl.classify import Steps, scored, train
+from fl.data.collection import collection
+from fl.data.idx import read_idx
+from fl.data.images import Images
+from fl.data.partition.base import deal
+from fl.data.partition.dirichlet import Dirichlet
+from fl.data.partition.label_skew import LabelSkew
+from fl.learners.image_net import ImageNet
+from fl.networks.cnn import Cnn
+from fl.networks.perceptron import Perceptron
+from fl.networks.pooling import halved
+from fl.types import HeldOut, ImageFormat, Local, Public
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.observe import Observations
+from netsim.rng import Streams
+from scenarios.cli import main
+from scenarios.folder import read_table
+from scenarios.report import report
+from scenarios.runner import run
+from scenarios.summary import KEYS
+
+RNG = Streams(4).at("data")
+DIGITS = ImageFormat(8, 8, 10)
+MNIST = ImageFormat(28, 28, 10)
+
+
+def idx(values):
+    """The bytes of an IDX file."""
+    values = np.asarray(values, dtype=np.uint8)
+    return struct.pack(f">{1 + values.ndim}I", 0x0800 + values.ndim, *values.shape) + values.tobytes()
+
+
+def folder_of(path, n=60, side=16, classes=3, end=".gz"):
+    """A folder with random images: n to train, and half as many held out."""
+    path.mkdir(exist_ok=True)
+    rng = np.random.default_rng(0)
+    pack = gzip.compress if end else bytes
+    for name, count in (("train", n), ("t10k", n // 2)):
+        label = np.arange(count) % classes
+        (path / f"{name}-images-idx3-ubyte{end}").write_bytes(pack(idx(rng.integers(0, 256, (count, side, side)))))
+        (path / f"{name}-labels-idx1-ubyte{end}").write_bytes(pack(idx(label)))
+    return path
+
+
+# -- files
+
+
+@pytest.mark.parametrize("end", ["", ".gz"])
+def test_an_idx_file_gives_back_its_bytes(tmp_path, end):
+    values = np.random.default_rng(1).integers(0, 256, (5, 4, 3), dtype=np.uint8)
+    path = tmp_path / f"some-images-idx3-ubyte{end}"
+    path.write_bytes(gzip.compress(idx(values)) if end else idx(values))
+    np.testing.assert_array_equal(read_idx(path, 3), values)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "within its header"),
+        (idx([[[1]]])[:9], "within its header"),
+        (idx([1, 2, 3]), "magic number 2049, expected 2051"),
+        (idx([[[1, 2]]])[:-1], "cut short"),
+        (idx([[[1, 2]]]) + b"x", "bytes left over"),
+        (struct.pack(">4I", 2051, 2**31, 2**31, 2**31), "damaged"),
+        (struct.pack(">4I", 2051, 0, 28, 28), "damaged"),
+    ],
+)
+def test_a_damaged_file_is_refused_in_one_line(tmp_path, body, says):
+    path = tmp_path / "train-images-idx3-ubyte"
+    path.write_bytes(body)
+    with pytest.raises(BadInput, match=says) as caught:
+        read_idx(path, 3)
+    assert len(caught.value.lines) == 1 and str(path) in caught.value.lines[0]
+
+
+def test_a_truncated_or_wrong_gzip_is_refused(tmp_path):
+    whole = gzip.compress(idx(np.zeros((4, 20, 20))))
+    for name, body in (("a.gz", whole[:-12]), ("b.gz", b"no gzip"), ("c.gz", whole[:20] + b"\0" * 9 + whole[29:])):
+        (tmp_path / name).write_bytes(body)
+        with pytest.raises(BadInput, match="fetch the file again"):
+            read_idx(tmp_path / name, 3)
+
+
+def test_files_that_do_not_belong_together_are_refused(tmp_path):
+    good = folder_of(tmp_path / "good")
+    assert collection(str(good)).format == ImageFormat(16, 16, 3)
+    with pytest.raises(BadInput, match="no such folder"):
+        collection(str(tmp_path / "none"))
+    lacks = folder_of(tmp_path / "lacks")
+    (lacks / "t10k-labels-idx1-ubyte.gz").unlink()
+    with pytest.raises(BadInput, match="holds no t10k-labels"):
+        collection(str(lacks))
+    mixed = folder_of(tmp_path / "mixed")
+    (mixed / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(idx(np.zeros(59))))
+    with pytest.raises(BadInput, match="60 train images and 59 labels"):
+        collection(str(mixed))
+    other = folder_of(tmp_path / "other", side=8)
+    for name in ("images-idx3", "labels-idx1"):
+        (other / f"t10k-{name}-ubyte.gz").write_bytes((good / f"t10k-{name}-ubyte.gz").read_bytes())
+    with pytest.raises(BadInput, match="differ in size"):
+        collection(str(other))
+
+
+def test_the_digits_are_split_class_by_class():
+    digits = collection(None)
+    assert len(digits.train) + len(digits.held_out) == 1797 and digits.train.max() == 255
+    assert 355 <= len(digits.held_out) <= 359
+    share = np.bincount(digits.held_out_label) / np.bincount(digits.label)
+    assert (np.abs(share - 0.25) < 0.02).all()
+
+
+def test_mnist_is_what_it_was_published_as(data_folder):
+    mnist = collection(str(data_folder / "mnist"))
+    assert mnist.train.shape == (60_000, 784) and mnist.held_out.shape == (10_000, 784)
+    assert mnist.per_class.tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]  # LeCun's counts
+    assert mnist.label[:10].tolist() == [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]
+
+
+# -- partitions
+
+
+def test_label_skew_gives_each_device_its_classes_and_its_size():
+    per_class, size = np.full(10, 144), np.array([96] * 14 + [7])
+    counts = LabelSkew(iid=3, labels=2).counts(size, per_class, RNG)
+    np.testing.assert_array_equal(counts.sum(axis=1), size)
+    assert ((counts[3:] > 0).sum(axis=1) == 2).all() and ((counts[:3] > 0).sum(axis=1) > 8).all()
+    np.testing.assert_array_equal(np.sort(counts[3])[-2:], [48, 48])
+    np.testing.assert_array_equal(np.sort(counts[14])[-2:], [3, 4])
+    holders = (counts[3:] > 0).sum(axis=0)
+    assert holders.max() - holders.min() <= 1
+
+
+def test_every_class_is_dealt_without_repeats_until_its_deck_runs_out():
+    label = np.repeat([0, 1], [6, 4])
+    index, ptr = deal(np.array([[3, 2], [3, 2], [2, 0]]), label, RNG)
+    hands = [index[a:b] for a, b in pairwise(ptr)]
+    assert [len(h) for h in hands] == [5, 5, 2]
+    assert len(set(hands[0]) | set(hands[1])) == 10  # all images, each once
+    assert set(hands[2]) < set(hands[0])  # and then the deck of class 0 is dealt again from its top
+    for hand, zeros in zip(hands, (3, 3, 2), strict=True):
+        assert (label[hand] == 0).sum() == zeros and len(set(hand)) == len(hand)
+
+
+def test_dirichlet_concentrates_as_alpha_falls():
+    size, per_class = np.full(200, 50), np.full(10, 1000)
+    few, even = (Dirichlet(alpha=a).counts(size, per_class, RNG) for a in (0.01, 1e4))
+    assert (few.sum(axis=1) == 50).all() and np.median(few.max(axis=1)) > 45
+    assert np.abs(even.mean(axis=0) - 5).max() < 0.5  # 200 devices of Poisson-like counts
+    again = Dirichlet(alpha=0.01).counts(size[:50], per_class, RNG)
+    np.testing.assert_array_equal(again, few[:50])  # more devices move nobody's
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"partition": LabelSkew(iid=9)}, "9 IID devices of 4"),
+        ({"partition": LabelSkew(iid=0, labels=11)}, "11 classes a device, the images have 10"),
+        ({"partition": LabelSkew(iid=1), "samples": 200}, "hold 200 images of class ., there are 14"),
+        ({"partition": LabelSkew(iid=4), "samples": 1500}, "1,500 images of 1,4"),
+    ],
+)
+def test_what_cannot_be_dealt_is_refused(changes, says):
+    with pytest.raises(BadInput, match=says):
+        Images(**changes).start(4, RNG)
+
+
+def observed(*ue):
+    ue = np.array(ue, dtype=np.int64)
+    return Observations(ue, np.zeros(len(ue)), np.zeros((len(ue), 2)), np.zeros_like(ue), np.zeros(len(ue)))
+
+
+def test_devices_keep_their_images_and_take_part_when_they_measure():
+    data = Images(partition=LabelSkew(iid=1), samples=(5, 1))
+    state = data.start(4, RNG)
+    taken, state = data.take(observed(2, 0, 0, 3), np.zeros(1), state, RNG)
+    assert taken.train.ue.tolist() == [0, 2, 3] and taken.train.count.tolist() == [5, 5, 1]
+    assert len(taken.held_out) == len(collection(None).held_out) and taken.train.x.dtype == np.uint8
+    later, _ = data.take(observed(3, 1), np.zeros(1), state, RNG)
+    assert later.train.ue.tolist() == [1, 3] and len(later.held_out) == 0
+    np.testing.assert_array_equal(later.train.x[1:], taken.train.x[10:])  # ue3's one image
+
+
+# -- networks
+
+
+def test_the_study_s_network_has_its_parameters():
+    assert Cnn().n_parameters(MNIST) == 21_880
+    assert Cnn(batch_norm=False).n_parameters(MNIST) == 21_840
+    assert Perceptron(hidden=(32,)).n_parameters(DIGITS) == 2_410
+
+
+def test_small_images_do_not_fit_the_cnn():
+    with pytest.raises(BadInput, match="these have 8 x 8; take network"):
+        Cnn().check(DIGITS)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8, 6), (1, 2, 5, 7)])
+def test_pooling_is_torch_s(shape):
+    h = torch.randn(shape, requires_grad=True)
+    weight = torch.randn(*shape[:2], shape[2] // 2, shape[3] // 2)
+    (mine,) = torch.autograd.grad((halved(h) * weight).sum(), h)
+    (theirs,) = torch.autograd.grad((functional.max_pool2d(h, 2) * weight).sum(), h)
+    torch.testing.assert_close(halved(h), functional.max_pool2d(h, 2), rtol=0, atol=0)
+    torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
+
+
+def plain(net, w, x, y, batches, step_size, image):
+    """Local SGD of one device, written out with torch's own layers."""
+    w = torch.from_numpy(w).float()
+    for batch in batches:
+        w = w.detach().requires_grad_()
+        layers = [p[0] for p in net.unpack(w[None], image)]
+        z = torch.from_numpy(x[batch]).float().view(-1, image.height, image.width) / 255
+        if isinstance(net, Cnn):
+            k1, b1, k2, b2, gain, offset, w3, b3, w4, b4 = layers
+            h = functional.max_pool2d(functional.conv2d(z[:, None], k1, b1), 2)
+            h = functional.max_pool2d(functional.conv2d(h, k2, b2), 2)
+            h = functional.batch_norm(h, None, None, gain, offset, training=True)
+            out = functional.linear(functional.relu(functional.linear(h.flatten(1), w3, b3)), w4, b4)
+        else:
+            w1, b1, w2, b2 = layers
+            out = (z.flatten(1) @ w1 + b1).relu() @ w2 + b2
+        loss = functional.cross_entropy(out, torch.from_numpy(y[batch]).long())
+        w = w - step_size * torch.autograd.grad(loss, w)[0]
+    return w.detach().numpy()
+
+
+def local_of(counts, image, ue=None):
+    """Random images; every UE's own depend on its id only."""
+    ue = np.arange(len(counts)) if ue is None else np.asarray(ue)
+    draw = [np.random.default_rng([7, u]) for u in ue]
+    pixels = image.height * image.width
+    x = [g.integers(0, 256, (n, pixels), dtype=np.uint8) for g, n in zip(draw, counts, strict=True)]
+    y = [g.integers(0, image.classes, n).astype(float) for g, n in zip(draw, counts, strict=True)]
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return Local(ue, np.zeros(len(ue), np.int64), ptr, np.concatenate(x), np.concatenate(y), np.zeros(ptr[-1]))
+
+
+NETS = [(Perceptron(hidden=(6,)), DIGITS), (Cnn(channels=(2, 3), hidden=4), ImageFormat(16, 16, 5))]
+
+
+@pytest.mark.parametrize(("net", "image"), NETS, ids=["mlp", "cnn"])
+def test_a_full_batch_step_is_autograd_s(net, image):
+    data, start = local_of([9, 4], image), net.start(1, image, RNG)
+    made = train(net, image, start, data, Steps(0.1, 1.0, 1), "cpu", RNG)
+    for k in range(2):
+        mine = slice(*data.ptr[k : k + 2])
+        after = plain(net, start[0], data.x[mine], data.y[mine], [np.arange(data.count[k])], 0.1, image)
+        np.testing.assert_allclose(made.values[k], after - start[0].astype(np.float32), atol=2e-6)
+
+
+@pytest.mark.parametrize(("net", "image"), NETS, ids=["mlp", "cnn"])
+def test_cohorts_train_as_solo_devices_do(net, image):
+    """Devices of different size together, and each alone: the same steps, padding touches nobody."""
+    counts, start, how = [13, 1, 40, 7], net.start(1, image, RNG), Steps(0.1, 0.3, 2)
+    together = train(net, image, start, local_of(counts, image), how, "cpu", RNG)
+    assert how.batch(np.array(counts)).tolist() == [4, 1, 12, 3]
+    for k, n in enumerate(counts):
+        alone = train(net, image, start, local_of([n], image, ue=[k]), how, "cpu", RNG)
+        np.testing.assert_allclose(together.values[k], alone.values[0], atol=2e-6)
+    again = train(net, image, start, local_of(counts, image), how, "cpu", RNG)
+    np.testing.assert_array_equal(together.values, again.values)
+    other = train(net, image, start, local_of(counts, image), how, "cpu", Streams(5).at("data"))
+    assert np.abs(together.values - other.values).max() > 1e-4
+
+
+def test_scores_are_the_loss_and_the_likeliest_class():
+    net, image = NETS[0]
+    data, w = local_of([2500], image), net.start(2, image, RNG)
+    model = np.arange(2500) % 2
+    loss, right = scored(net, image, w, model, data.x, data.y, "cpu")
+    w1, b1, w2, b2 = [p.numpy().astype(np.float64) for p in net.unpack(torch.from_numpy(w), image)]
+    z = data.x / 255.0
+    logits = np.stack([np.maximum(z @ w1[m] + b1[m], 0) @ w2[m] + b2[m] for m in range(2)])[model, np.arange(2500)]
+    y = data.y.astype(int)
+    expected = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(2500), y]
+    np.testing.assert_allclose(loss, expected, atol=1e-5)
+    np.testing.assert_array_equal(right, logits.argmax(axis=1) == y)
+
+
+def test_a_classifier_learns_the_digits():
+    learner, digits = ImageNet(network=Perceptron(), step_size=0.2), collection(None)
+    public = Public(Area(0, 0, 1, 1), 1, images=digits.format)
+    model = learner.init(public, RNG)
+    n = len(digits.label)
+    one = Local(np.array([0]), np.array([0]), np.array([0, n]), digits.train, digits.label.astype(float), np.zeros(n))
+    nobody = np.zeros(len(digits.held_out_label), dtype=np.int64)
+    held = HeldOut(nobody, nobody, digits.held_out, digits.held_out_label.astype(float), nobody)
+    for r in range(30):
+        made = learner.local(model, "all", one, Streams(1).at("learner", r))
+        model = learner.step(model, "all", made.weighted_sum(np.ones(1), 1))
+    found = learner.evaluate(model, held)
+    assert found["accuracy_percent"] > 93 and found["cross_entropy_nats"] < 0.4
+    assert found["constant_accuracy_percent"] < 11
+
+
+# -- runs
+
+
+IMAGES = {
+    "learning.data": {"kind": "images", "partition": {"kind": "label-skew", "iid": 1}, "samples": 40},
+    "learning.learner": {"kind": "image-net", "network": {"kind": "mlp", "hidden": [12]}, "step_size": 0.1},
+    "learning.attacks": [],
+}
+
+
+def test_a_run_on_images_says_nothing_of_places(tiny, tmp_path):
+    summary = run(tiny(IMAGES), tmp_path / "r")
+    assert summary["utility.accuracy_percent"] is not None and summary["samples.count"] == 2 * 4 * 40
+    assert summary["figure.learner.accuracy_percent.last"] == summary["utility.accuracy_percent"]
+    of_places = [k for k in summary if k.startswith(("attack.", "baseline.", "users.", "theorem."))]
+    assert not of_places and "utility.rmse_db" not in summary
+    assert {k for k in summary if k.startswith("utility.")} <= set(KEYS)
+    updates = read_table(tmp_path / "r", "updates")
+    np.testing.assert_allclose(updates["weight"], 0.25)
+    assert np.isnan(updates["x_m"]).all() and not len(read_table(tmp_path / "r", "leakage")["ue"])
+    page = re.sub(r"<(script|style).*?</\1>", "", report(tmp_path / "r").read_text(), flags=re.DOTALL)
+    assert "of held-out images classified right" in page
+    for word in ("nan", "centroid", "home", "rmse"):
+        assert word not in page.lower(), word
+
+
+def test_two_runs_are_the_same_and_another_seed_is_not(tiny, tmp_path):
+    from tests.conftest import tables
+
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        run(tiny(IMAGES | {"seed": seed}), tmp_path / name)
+    assert tables(tmp_path / "a") == tables(tmp_path / "b") != tables(tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"learning.attacks": [{"kind": "closed-form"}]}, r"closed-form needs positions"),
+        ({"learning.attacks": [{"kind": "dlg"}]}, r"dlg needs positions"),
+        ({"learning.curation": [{"kind": "farthest-batch", "num": 3}]}, r"farthest-batch needs positions"),
+        ({"learning.curation": [{"kind": "gan"}]}, r"gan needs positions"),
+        ({"learning.learner": {"kind": "rsrp-net"}}, r"rsrp-net needs a rsrp"),
+        ({"learning.data": {"kind": "measured"}}, r"image-net needs images"),
+    ],
+)
+def test_what_needs_a_place_is_refused(tiny, changes, says):
+    with pytest.raises(BadInput, match=says):
+        tiny(IMAGES | changes)
+
+
+def test_bad_folders_leave_with_one_line_and_no_run(tmp_path, capsys):
+    out = tmp_path / "r"
+    for folder in (tmp_path / "none", tmp_path):
+        arguments = ["run", "lapa/aggregation", "--set", f"learning.data.folder={folder}", "--out", str(out)]
+        assert main([*arguments, "--quiet"]) == 2
+        said = capsys.readouterr().err.strip()
+        assert "\n" not in said and "learning.data.folder" in said and not out.exists()
+    arguments = ["run", "lapa/aggregation", "--set", "learning.learner.network={kind: cnn}", "--out", str(out)]
+    assert main([*arguments, "--quiet"]) == 2 and not out.exists()
+    assert "take network" in capsys.readouterr().err
+
+
+def test_one_image_and_one_class_and_more_steps_than_images(tiny, tmp_path):
+    data = {"kind": "images", "partition": {"kind": "label-skew", "iid": 0}, "samples": [1, 3, 40]}
+    summary = run(tiny(IMAGES | {"learning.data": data, "learning.learner.batch_share": 0.01}), tmp_path / "r")
+    assert summary["updates.non_finite"] == 0 and summary["utility.accuracy_percent"] is not None
+    assert read_table(tmp_path / "r", "updates")["selected"].tolist() == [1, 3, 40, 1] * 2
+
+
+def test_a_network_that_overflows_counts_as_nothing(tiny, tmp_path):
+    changes = {"learning.learner.step_size": 10.0, "learning.learner.local_epochs": 60}
+    summary = run(tiny(IMAGES | changes), tmp_path / "r")
+    assert summary["rounds.played"] == 2
+    for row in read_table(tmp_path / "r", "figures")["value"]:
+        assert np.isfinite(row)
+
+
+def test_a_device_that_disappears_is_missed_and_comes_back(tmp_path):
+    """Two users of a trace; one is silent in the middle rounds. It keeps its images and its histogram."""
+    trace = tmp_path / "walk.csv"
+    times = np.arange(0, 360, 30)
+    lines = ["time_s,user,lat,lon"]
+    for user, here in (("a", times), ("b", times[(times < 120) | (times >= 240)])):
+        lines += [f"{1.7e9 + t:.0f},{user},{33.0 + 1e-6 * t:.7f},-118.0" for t in here]
+    trace.write_text("\n".join(lines) + "\n")
+    study = tmp_path / "s.yaml"
+    study.write_text(
+        json.dumps(
+            {
+                "title": "away",
+                "world": {
+                    "tick_s": 30,
+                    "city": {"kind": "open-field"},
+                    "ues": {"mobility": {"kind": "replay", "trace": str(trace), "users": "id"}},
+                    "base_stations": {"kind": "hexagonal", "inter_site_m": 500},
+                },
+                "learning": {
+                    "every_s": 60,
+                    "data": {"kind": "images", "partition": {"kind": "label-skew", "iid": 1}, "samples": 30},
+                    "learner": {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}},
+                    "aggregation": {"kind": "wasserstein"},
+                },
+            }
+        )
+    )
+    from scenarios.study import load
+
+    summary = run(load(study), tmp_path / "r")
+    updates = read_table(tmp_path / "r", "updates")
+    rounds = np.unique(updates["round"])
+    here = {ue: set(updates["round"][updates["ue"] == ue]) for ue in (0.0, 1.0)}
+    assert here[0.0] == set(rounds) and 0 < len(here[0.0] - here[1.0]) < len(rounds)
+    for r in rounds:
+        assert updates["weight"][updates["round"] == r].sum() == pytest.approx(1)
+    assert summary["figure.aggregation.histograms_disclosed.last"] == 2

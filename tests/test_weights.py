@@ -1,0 +1,255 @@
+"""Weights of the merge: distances of label distributions, angles, selection; nobody's weight is lost or made up."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import wasserstein_distance
+
+from fl.aggregation.beda import Beda
+from fl.aggregation.shares import effective, shares
+from fl.aggregation.wasserstein import Wasserstein
+from fl.types import DenseUpdates, Facts, ImageFormat, Local, Public, Received
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from scenarios.folder import read_table
+from scenarios.runner import run
+from scenarios.study import load
+
+
+def facts(n_model=1, classes=10):
+    return Facts(1, 0.0, Public(Area(0, 0, 1, 1), n_model, images=ImageFormat(8, 8, classes)))
+
+
+def labelled(*rows, model=None):
+    """Local data with these labels, one list a UE."""
+    count = [len(r) for r in rows]
+    y = np.concatenate([np.asarray(r, dtype=float) for r in rows])
+    model = np.zeros(len(rows), np.int64) if model is None else np.asarray(model)
+    ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    return Local(np.arange(len(rows)), model, ptr, np.zeros((len(y), 1)), y, np.zeros(len(y)))
+
+
+def received(values, count, decoded=None, model=None):
+    values = np.asarray(values, dtype=float)
+    n = len(values)
+    model = np.zeros(n, np.int64) if model is None else np.asarray(model)
+    updates = DenseUpdates(np.arange(n), model, np.asarray(count, dtype=float), values)
+    return Received(updates, np.ones(n, dtype=bool) if decoded is None else np.asarray(decoded))
+
+
+def weigh(part, local, about=None, decoded=None):
+    about = about or facts()
+    state = part.told(local, about, part.start())
+    got = received(np.ones((len(local.ue), 2)), local.count, decoded, local.model)
+    return part.weights(got, about, state)
+
+
+# -- shares
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.data())
+def test_weights_of_whoever_was_decoded_sum_to_one(data):
+    n = data.draw(st.integers(1, 8))
+    log_mass = np.array(data.draw(st.lists(st.floats(-1e3, 1e3), min_size=n, max_size=n)))
+    decoded = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    model = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
+    found = shares(log_mass, decoded, model, 3)
+    assert np.isfinite(found).all() and (found[~decoded] == 0).all() and (found >= 0).all()
+    for m in range(3):
+        mine = model == m
+        assert found[mine].sum() == pytest.approx(float(decoded[mine].any()))
+
+
+def test_effective_devices():
+    assert effective(np.full(15, 1 / 15)) == pytest.approx(15)
+    assert effective(np.array([1.0, 0.0])) == 1 and effective(np.zeros(3)) == 0
+
+
+# -- distance of labels
+
+
+def test_equal_label_distributions_leave_the_amount_of_data():
+    found, state = weigh(Wasserstein(), labelled([0, 1], [0, 1] * 3))
+    np.testing.assert_allclose(found, [0.25, 0.75])
+    assert state["said"]["distance_max"] == 0 and state["said"]["effective_devices"] == pytest.approx(1.6)
+
+
+def test_total_variation_and_the_floor_by_hand():
+    local = labelled([0, 0], [1, 1], [0, 1])  # everybody: half and half
+    part = Wasserstein(floor=0.25)
+    state = part.told(local, facts(), part.start())
+    away = part.distances(state, local.ue * 4096, 1)
+    np.testing.assert_allclose(away, [0.5, 0.5, 0.0])
+    found, _ = weigh(part, local)
+    np.testing.assert_allclose(found, np.exp([2, 2, 4]) / np.exp([2, 2, 4]).sum())
+
+
+def test_everybody_is_the_mean_weighted_by_size():
+    local = labelled([0] * 6, [1] * 2)
+    part = Wasserstein()
+    away = part.distances(part.told(local, facts(), part.start()), local.ue * 4096, 1)
+    np.testing.assert_allclose(away, [0.25, 0.75])
+
+
+def test_label_index_is_scipy_s_and_hangs_on_the_order_of_classes():
+    rows = [[0, 0, 3], [9, 9, 9], [1, 5, 7, 7]]
+    local, part = labelled(*rows), Wasserstein(distance="label-index")
+    away = part.distances(part.told(local, facts(), part.start()), local.ue * 4096, 1)
+    every = np.concatenate(rows)
+    np.testing.assert_allclose(away, [wasserstein_distance(r, every) for r in rows])
+    renamed = labelled(*[[(c * 7 + 3) % 10 for c in r] for r in rows])
+    other = part.distances(part.told(renamed, facts(), part.start()), local.ue * 4096, 1)
+    assert np.abs(other - away).max() > 0.1
+    still = Wasserstein()
+    one, two = (still.distances(still.told(x, facts(), still.start()), local.ue * 4096, 1) for x in (local, renamed))
+    np.testing.assert_allclose(one, two)
+
+
+def test_real_labels_do_not_hang_on_their_unit_nor_much_on_the_bins():
+    rng = np.random.default_rng(0)
+    rows = [rng.normal(mean, 6, 400) for mean in (-110, -95, -80)]
+    every = np.concatenate(rows)
+    exact = np.array([wasserstein_distance(r, every) for r in rows]) / 96
+
+    def away(scale, bins):
+        part = Wasserstein(distance="label-range", label_range=(-140.0 * scale, -44.0 * scale), bins=bins)
+        local = labelled(*[r * scale for r in rows])
+        return part.distances(part.told(local, facts(), part.start()), local.ue * 4096, 1)
+
+    np.testing.assert_allclose(away(1.0, 48), away(0.1, 48), atol=1e-12)
+    for bins in (24, 48, 96, 960):
+        np.testing.assert_allclose(away(1.0, bins), exact, rtol=0.05)
+
+
+def test_models_are_weighed_apart():
+    local = labelled([0, 0], [1, 1], [0, 1], model=[0, 0, 1])
+    found, _ = weigh(Wasserstein(), local, facts(n_model=2))
+    np.testing.assert_allclose(found, [0.5, 0.5, 1.0])
+
+
+def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
+    part, about = Wasserstein(), facts()
+    state = part.told(labelled([0, 0], [1, 1]), about, part.start())
+    assert part.figures(state)["histograms_disclosed"] == 2
+    state = part.told(labelled([0, 0], [1, 1]), about, state)
+    assert part.figures(state)["histograms_disclosed"] == 2
+    state = part.told(labelled([0, 0], [1, 2]), about, state)
+    assert part.figures(state)["histograms_disclosed"] == 3
+    state = part.told(labelled([0, 0]), about, state)  # the other one is away: its histogram is still known
+    assert len(state["row"]) == 2 and "no noise hides it" in part.discloses
+
+
+def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
+    images = {
+        "learning.data": {"kind": "images", "samples": 9},
+        "learning.learner": {"kind": "image-net", "network": {"kind": "mlp"}},
+        "learning.attacks": [],
+        "learning.threat": {"sees": "sum"},
+    }
+    for kind in ("wasserstein", "beda"):
+        with pytest.raises(BadInput, match=f"{kind} needs rows"):
+            tiny(images | {"learning.aggregation": {"kind": kind}})
+    with pytest.raises(BadInput, match=r"needs class labels.*take label-range"):
+        tiny({"learning.aggregation": {"kind": "wasserstein"}})
+    with pytest.raises(BadInput, match=r"needs real labels.*take total-variation"):
+        tiny(
+            images | {"learning.threat": {}, "learning.aggregation": {"kind": "wasserstein", "distance": "label-range"}}
+        )
+    with pytest.raises(BadInput, match="exchange them"):
+        tiny({"learning.aggregation": {"kind": "wasserstein", "label_range": [-44.0, -140.0]}})
+
+
+def test_signal_maps_can_be_weighed_by_their_labels(tiny, tmp_path):
+    changes = {"learning.aggregation": {"kind": "wasserstein", "distance": "label-range"}}
+    summary = run(tiny(changes), tmp_path / "r")
+    updates = read_table(tmp_path / "r", "updates")
+    for r, m in {*zip(updates["round"], updates["model"], strict=True)}:
+        mine = (updates["round"] == r) & (updates["model"] == m)
+        assert updates["weight"][mine].sum() == pytest.approx(1)
+    assert summary["figure.aggregation.histograms_disclosed.last"] == len(updates["ue"])  # new data every round
+
+
+# -- angles
+
+
+def test_the_contribution_falls_with_the_angle():
+    part = Beda(alpha=5.0)
+    angle = np.linspace(0, np.pi, 100)
+    found = part.contribution(angle)
+    assert (np.diff(found) < 0)[30:].all() and (np.diff(found) <= 0).all()
+    assert part.contribution(np.array([1.0]))[0] == pytest.approx(5 * (1 - np.exp(-1)))
+    assert found[0] == pytest.approx(5.0, abs=1e-6) and 0 < found[-1] < 1e-3
+
+
+def test_an_aligned_row_counts_more_and_angles_are_averaged():
+    part, about = Beda(), facts()
+    got = received([[1.0, 0.1], [1.0, -0.1], [0.0, 1.0]], [10, 10, 10])
+    found, state = part.weights(got, about, part.start())
+    assert found.sum() == pytest.approx(1) and found[0] > found[2]
+    mean = np.array([[1.0, 0.1], [1.0, -0.1], [0.0, 1.0]]).mean(axis=0)
+    expected = np.arccos(
+        np.array([[1.0, 0.1], [1.0, -0.1], [0.0, 1.0]]) @ mean / np.linalg.norm(mean) / [1.00499, 1.00499, 1]
+    )
+    np.testing.assert_allclose(state["angle"], expected, atol=1e-4)
+    turned = received([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]], [10, 10, 10])
+    _, later = part.weights(turned, about, state)
+    single = part.weights(turned, about, part.start())[1]["angle"]
+    np.testing.assert_allclose(later["angle"], (state["angle"] + single) / 2)
+    assert later["rounds"].tolist() == [2, 2, 2]
+
+
+def test_rows_without_length_or_that_were_not_heard_are_defined():
+    part, about = Beda(), facts()
+    found, state = part.weights(received(np.zeros((2, 3)), [1, 3]), about, part.start())
+    np.testing.assert_allclose(found, [0.25, 0.75])  # all at a right angle
+    found, state = part.weights(received(np.ones((2, 3)), [1, 3], decoded=[False, False]), about, state)
+    assert (found == 0).all() and state["rounds"].tolist() == [1, 1]
+    found, state = part.weights(received(np.ones((2, 3)), [1, 3], decoded=[False, True]), about, state)
+    assert found.tolist() == [0, 1] and state["rounds"].tolist() == [1, 2]
+
+
+# -- selection
+
+
+SHORT = {"learning.rounds": 3, "learning.data.samples": 20}
+
+
+def test_selection_renormalises_over_whoever_passes(tmp_path):
+    study = load("lapa/aggregation", SHORT | {"world.radio.uplink.max_ser": 1e-2})
+    run(study, tmp_path / "r")
+    updates, links = (read_table(tmp_path / "r", name) for name in ("updates", "links"))
+    threshold = 10 ** (8.22 / 10)  # QPSK at SER 1e-2
+    passes = 10 ** (links["sinr_db"] / 10) >= threshold * (1 - 1e-3)
+    np.testing.assert_array_equal(updates["decoded"] == 1, passes)
+    assert 0 < passes.mean() < 1 and (updates["weight"][~passes] == 0).all()
+    for r in range(1, 4):
+        assert updates["weight"][updates["round"] == r].sum() == pytest.approx(1)
+
+
+def test_nobody_above_the_threshold_leaves_the_best_one(tmp_path):
+    study = load("lapa/aggregation", SHORT | {"world.radio.uplink.max_ser": 1e-3, "world.radio.uplink.noise_w": 1e-9})
+    run(study, tmp_path / "r")
+    updates, links = (read_table(tmp_path / "r", name) for name in ("updates", "links"))
+    for r in range(1, 4):
+        mine = updates["round"] == r
+        assert updates["weight"][mine].tolist().count(1.0) == 1 == (updates["weight"][mine] > 0).sum()
+        assert np.argmax(updates["weight"][mine]) == np.argmax(links["sinr_db"][mine])
+
+
+def test_the_study_s_channel(tmp_path):
+    """Path loss of the two regions, and SNR at the printed noise power of 1e-3 W and 1.5 W in all."""
+    power = {"power": {"kind": "fixed", "power_dbm": 20}}
+    run(load("lapa/aggregation", SHORT | power | {"world.radio.uplink.noise_w": 1e-3}), tmp_path / "r")
+    links = read_table(tmp_path / "r", "links")
+    loss_db = 15.0 - links["rsrp_dbm"]
+    assert loss_db.min() > 115 and loss_db.max() < 124.5
+    assert np.median(links["sinr_db"]) == pytest.approx(-89, abs=2.5)
+    draws = [np.median(_snr_db(load("lapa/aggregation", {"seed": s} | power), tmp_path / f"s{s}")) for s in range(4)]
+    assert np.median(draws) - 100 == pytest.approx(-89, abs=2)  # 1e-13 W there
+
+
+def _snr_db(study, folder):
+    run(study.model_copy(update={"learning": study.learning.model_copy(update={"rounds": 1})}), folder)
+    return read_table(folder, "links")["sinr_db"]
