@@ -64,7 +64,7 @@ def _of_density(key):
     return (
         "rank_correlation" in key
         or key == "utility.kde_rmse"
-        or key.startswith(("attack.NAME.step_", "attack.NAME.walk_"))
+        or key.startswith(("attack.NAME.step_", "attack.NAME.walk_", "attack.NAME.place"))
     )
 
 

@@ -39,7 +39,7 @@ class Images(Data):
     all"""
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
-    example: ClassVar[dict[str, Any]] = {"kind": "images", "partition": {"kind": "label-skew", "iid": 1}}
+    example: ClassVar[dict[str, Any]] = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
     offers: ClassVar[frozenset[str]] = frozenset({"images", "class labels"})
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
