@@ -599,7 +599,7 @@ class TestPolicies:
             Custom.model_validate_json(json.dumps({"kind": "custom", **changes}), strict=True)
 
     def test_a_learner_that_asks_nothing_about_a_grid_is_refused(self, tiny):
-        with pytest.raises(BadInput, match="strict needs a surfaces"):
+        with pytest.raises(BadInput, match="strict needs surfaces"):
             tiny({"learning.query": {"kind": "strict"}})
 
 
