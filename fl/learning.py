@@ -81,7 +81,7 @@ class Learning(Part):
             _unique(slot, getattr(self, slot))
         offered = set(self.data.offers)
         _meets("learner", self.learner, {*offered, *self.learner.offers})
-        offered |= self.learner.offers
+        offered |= self.learner.offers | {f"phase {name}" for name in self.learner.phases}
         for i, step in enumerate(self.curation):
             _meets(f"curation[{i}]", step, offered)
             offered |= step.offers

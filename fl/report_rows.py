@@ -44,13 +44,14 @@ def write(
     """Append all rows of a round; returns the row of `rounds` with the round's median leakage per attack."""
     when = {"round": facts.round, "time_s": facts.time_s}
     scores = utility(learning, carry, carry.held_out.thinned(MOST_HELD_OUT))
+    diagnosis = learning.learner.diagnose(before, local)
     figures = {
         **when,
         **{name: scores.get(name, float("nan")) for name in ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db")},
-        **_round(learning, carry, taken, local, phases, refused, before),
+        **_round(learning, carry, taken, local, phases, refused, diagnosis),
     }
     recorder.row("rounds", **figures)
-    recorder.write("figures", _figures(when, learning, carry, scores))
+    recorder.write("figures", _figures(when, learning, carry, scores | diagnosis))
     for step, (before_step, done) in curated.items():
         recorder.write("curation", _curation(when, step, before_step, done))
     for phase in phases:
@@ -78,7 +79,7 @@ def _round(
     local: Local,
     phases: list[Phase],
     refused: int,
-    before: Model,
+    diagnosis: dict[str, float],
 ) -> dict[str, Any]:
     """The row of `rounds`, without its time."""
     last = phases[-1]
@@ -93,7 +94,7 @@ def _round(
         "decoded": int(sum(p.received.decoded.sum() for p in phases)),
         "non_finite": sum(p.non_finite for p in phases),
         "update_norm": _median(last.made.norm()),
-        "step_stability": learning.learner.diagnose(before, local).get("step_stability", float("nan")),
+        "step_stability": diagnosis.get("step_stability", float("nan")),
         "rmse_round_db": learning.learner.evaluate(carry.model, taken.held_out).get("rmse_db", float("nan")),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
@@ -110,7 +111,7 @@ def utility(learning: Learning, carry: Carry, held_out: HeldOut) -> dict[str, fl
 
 
 def _figures(when: dict[str, Any], learning: Learning, carry: Carry, scores: dict[str, float]) -> dict[str, Any]:
-    """One row a figure: what the learner scores besides the columns of `rounds`, and what parts say of themselves."""
+    """One row a figure: what the learner says besides the columns of `rounds`, and what parts say of themselves."""
     said = [("learner", name, value) for name, value in scores.items() if name not in TABLES["rounds"]]
     for slot, parts in (("defense", learning.defenses), ("attack", learning.attacks)):
         for part in parts:

@@ -3,6 +3,8 @@
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dlg import Dlg
 from fl.attacks.link_rounds import LinkRounds
+from fl.attacks.ramp_aware import RampAware
+from fl.attacks.weighted_centroid import WeightedCentroid
 from netsim.part import OneOf
 
-ATTACKS = OneOf("attack", ClosedForm, Dlg, LinkRounds)
+ATTACKS = OneOf("attack", ClosedForm, Dlg, LinkRounds, WeightedCentroid, RampAware)

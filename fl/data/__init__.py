@@ -1,7 +1,8 @@
 """Data: what a round learns from."""
 
+from fl.data.links import Links
 from fl.data.measured import Measured
 from fl.data.segments import Segments
 from netsim.part import OneOf
 
-DATA = OneOf("data", Measured, Segments)
+DATA = OneOf("data", Measured, Segments, Links)

@@ -4,6 +4,7 @@ from fl.defenses.adaptive_clip import AdaptiveClip
 from fl.defenses.central_gaussian import CentralGaussian
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
+from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
 from netsim.part import OneOf
 
-DEFENSES = OneOf("defense", Clip, AdaptiveClip, Gaussian, CentralGaussian)
+DEFENSES = OneOf("defense", Clip, AdaptiveClip, Gaussian, CentralGaussian, UniformNoise, GeometryAligned, EdgeNoise)

@@ -1,6 +1,7 @@
 """Learners: what is learnt, and how data become updates."""
 
+from fl.learners.radio_map import RadioMap
 from fl.learners.rsrp_net import RsrpNet
 from netsim.part import OneOf
 
-LEARNERS = OneOf("learner", RsrpNet)
+LEARNERS = OneOf("learner", RsrpNet, RadioMap)
