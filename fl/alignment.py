@@ -8,8 +8,8 @@ place and mu the budget, noise of variance sigma_m^2 is drawn where the ramp is 
 The direction u = (cos phi, sin phi) and the slope r maximise J = P - rho kappa V / qbar^2, where q = g + sigma^2,
 qbar = (1 + mu) mean(g), v_m = Var(G~_m^2) = 2 (q_m^2 - g_m^2), and, with c_q = sum q c / sum q,
 
-    V = (1/M) sum_m (q_m - qbar)^2 + (1 - 1/M) (1/M) sum_m v_m                 spatial variance, exact
-    P = |c_q - p|^2 + sum_m v_m |c_m - c_q|^2 / (sum q)^2                      squared error of an attacker, delta method
+    V = (1/M) sum_m (q_m - qbar)^2 + (1 - 1/M) (1/M) sum_m v_m     spatial variance, exact
+    P = |c_q - p|^2 + sum_m v_m |c_m - c_q|^2 / (sum q)^2          squared error of an attacker, delta method
 
 V is about 1e-4 where P is 1e4 m^2: rho would do nothing. Hence V / qbar^2, and kappa = 100 m^2, with which rho = 1 and
 100 land on the printed errors.

@@ -4,10 +4,10 @@ Along link j from a to b, x(t) = a + t (b - a), the grid lines are crossed at::
 
     t = (x_k - a_x) / (b_x - a_x)   and   t = (y_k - a_y) / (b_y - a_y),   0 < t < 1
 
-Between two neighbours of all these t, sorted, lies exactly one cell, that of the point in the middle; the height there is
-z = a_z + t_mid (b_z - a_z). All links are cut at once; the cost is linear in the number of cells crossed, apart from the
-sort. Stretches shorter than 1e-9 of a link (a corner, a line along an edge) count as touching and are left out, and so is
-what lies outside of the grid.
+Between two neighbours of all these t, sorted, lies exactly one cell, that of the point in the middle; the height there
+is z = a_z + t_mid (b_z - a_z). All links are cut at once; the cost is linear in the number of cells crossed, apart from
+the sort. Stretches shorter than 1e-9 of a link (a corner, a line along an edge) count as touching and are left out, and
+so is what lies outside of the grid.
 
 Reference: the traversal of Amanatides and Woo, "A fast voxel traversal algorithm for ray tracing", 1987, as array work.
 """

@@ -259,3 +259,58 @@ class TestLinks:
             self.take(Links(hold_out_ues=5), {}, 1)
         with pytest.raises(BadInput, match="hold_out_stations: 6 of 6"):
             Links(hold_out_stations=6).models(tuple("abcdef"), None)
+
+
+class TestDescent:
+    def test_equal_devices_are_not_dissimilar_and_opposite_ones_are(self):
+        from fl import descent
+
+        rows, weight = np.tile([[3.0, 4.0]], (4, 1)), np.full(4, 0.25)
+        assert descent.dissimilarity2(rows, weight) == pytest.approx(1.0)
+        assert descent.concentration(weight) == pytest.approx(0.25)
+        assert descent.dissimilarity2(np.array([[1.0], [-1.0]]), np.full(2, 0.5)) == float("inf")
+
+    def test_bounds_meet_where_the_lemma_says(self):
+        from fl import descent
+
+        smooth, b2, j, mu = 0.4, 3.0, 0.01, 7.0
+        eta = descent.largest_step(smooth, b2, mu, j)
+        assert descent.descent_rate(eta, smooth, b2, mu, j) == pytest.approx(0.0, abs=1e-15)
+        assert descent.largest_budget(eta, smooth, b2, j) == pytest.approx(mu)
+        half = descent.descent_rate(eta / 2, smooth, b2, mu, j)
+        assert half == pytest.approx(eta / 8)  # its maximum over eta
+        assert np.isnan(descent.residual(1.0, 1.0, 1.0, -1.0))
+        assert descent.residual(eta, smooth, b2, half, clip=1e9) < 1e-8
+
+    def test_smoothness_of_a_quadratic_is_its_curvature(self):
+        from fl import descent
+
+        h, d = np.array([1.0, 2.0]), np.array([0.3, -0.1])
+        assert descent.smoothness(5 * h, 5 * (h + d), d) == pytest.approx(5.0)
+
+    def test_figures_of_theory(self):
+        learner = RadioMap(cell_m=3.0, initial_height_m=8.0, theory=True, step_size_heights=1e-3)
+        model = learner.init(public(), Streams(0).at("x"))
+        found = learner.diagnose(model, local())
+        assert found["kappa_h"] > 0 and found["largest_mu"] > 0 and found["dissimilarity_b"] >= 1
+
+
+class TestDecay:
+    def test_what_falls_off_is_monotone_and_what_rises_is_not(self):
+        from fl import decay
+
+        grid = Grid.over(Area(0.0, 0.0, 300.0, 300.0), 3.0)
+        place = np.array([[150.0, 150.0], [31.0, 200.0]])
+        away = np.linalg.norm(grid.centre_m[None] - place[:, None], axis=2)
+        falls = decay.figures(np.exp(-away / 20), grid.centre_m, place)
+        assert falls["monotone_percent"] == 100.0 and falls["fall_48_m_db"] < falls["fall_12_m_db"] < 0
+        assert decay.figures(np.exp(away / 50), grid.centre_m, place)["monotone_percent"] == 0.0
+        assert np.isnan(decay.figures(0 * away, grid.centre_m, place)["monotone_percent"])
+
+    def test_rings_average_their_cells(self):
+        from fl import decay
+
+        grid = Grid.over(Area(0.0, 0.0, 30.0, 30.0), 1.0)
+        place = np.array([[15.0, 15.0]])
+        mean = decay.rings(np.ones((1, 900)), grid.centre_m, place)
+        assert np.nanmax(np.abs(mean - 1.0)) < 1e-12 and np.isnan(mean[0, 5]).all()

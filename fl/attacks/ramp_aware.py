@@ -19,19 +19,21 @@ _FEW = 3  # blocks that a plane needs
 class RampAware(GridAttack):
     r"""Fits the linear ramp of the noise's variance, takes off what it explains, and weighs what is left.
 
-    In a block of cells the median of G^2 is 0.455 of the noise's variance there, however strong a few cells are. A plane
-    a.c + b is fitted to these variances, again and again only where it is positive, and then::
+    In a block of cells the median of G^2 is 0.455 of the noise's variance there, however strong a few cells are. A
+    plane a.c + b is fitted to these variances, again and again only where it is positive, and then::
 
         s_m^2 = max(0, G_m^2 - caution max(0, a.c_m + b)),    p = sum s_m^nu c_m / sum s_m^nu
 
-    `caution` is how many variances noise may explain: 2 ln(M), about 18 for 10,000 cells, is as large as the largest of M
-    squared draws. Where a ramp ends there is no noise, and the gradient stands there as it is. Where nothing is left, the
-    attack falls back on the strongest cell relative to the plane. A flat plane, uniform noise, is a ramp too.
+    `caution` is how many variances noise may explain: 2 ln(M), about 18 for 10,000 cells, is as large as the largest of
+    M squared draws. Where a ramp ends there is no noise, and the gradient stands there as it is. Where nothing is left,
+    the attack falls back on the strongest cell relative to the plane. A flat plane, uniform noise, is a ramp too.
     """
 
     kind: Literal["ramp-aware"] = "ramp-aware"
-    block_cells: int = Field(default=10, ge=2, le=1000)
+    block_cells: int = Field(default=4, ge=2, le=1000)
     """cells along the side of a block"""
+    border_cells: int = Field(default=0, ge=0, le=1000)
+    """cells along the edge of the area that are not believed, against noise on the edge"""
     caution: float | None = Field(default=None, gt=0, le=1e6)
     """variances that noise may explain; none: 2 ln(number of cells)"""
 
@@ -41,6 +43,7 @@ class RampAware(GridAttack):
     example: ClassVar[dict[str, Any]] = {"kind": "ramp-aware", "block_cells": 2}
 
     def size(self, seen: FloatArray, grid: Grid) -> FloatArray:
+        seen = seen * self._believed(grid)
         largest = np.abs(seen).max(axis=1, keepdims=True)
         square = np.divide(seen, largest, out=np.zeros_like(seen), where=largest > 0) ** 2
         plane = fitted_plane(square, grid, self.block_cells)
@@ -50,6 +53,13 @@ class RampAware(GridAttack):
         ratio = square / np.maximum(plane, 1e-300)
         relative = np.where(ratio >= ratio.max(axis=1, keepdims=True), 1.0, 0.0) * (largest > 0)
         return np.sqrt(np.where(nothing[:, None], relative, left))
+
+    def _believed(self, grid: Grid) -> FloatArray:
+        """1 inside of the border, 0 on it (n_cell,)."""
+        k = self.border_cells
+        inside = np.zeros((grid.ny, grid.nx))
+        inside[k : grid.ny - k, k : grid.nx - k] = 1.0
+        return inside.ravel()
 
 
 def fitted_plane(square: FloatArray, grid: Grid, block_cells: int) -> FloatArray:

@@ -75,7 +75,7 @@ class GridAttack(Attack):
 
     @staticmethod
     def _track(view: View) -> IntArray:
-        """Whom each update is remembered as (n_source,): its device, or the model where devices cannot be told apart."""
+        """Whom each update is remembered as (n_source,): its device, or its model where devices are not told apart."""
         if view.vantage != "rows":
             return view.source_model
         return track_of(view.ue[np.argsort(view.source)], view.source_model)

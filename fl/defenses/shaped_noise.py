@@ -34,8 +34,8 @@ class ShapedNoise(Defense):
         CELLS: "its noise has a shape in space, so updates must have a number for each cell of a grid (radio-map)"
     }
     caveat: ClassVar[str] = (
-        "no guarantee: the variance of its noise follows the private gradient, so the ledger books nothing; gradients of "
-        "the propagation phase travel without noise"
+        "no guarantee: the variance of its noise follows the private gradient, so the ledger books nothing; gradients "
+        "of the propagation phase travel without noise"
     )
 
     @abstractmethod

@@ -38,8 +38,9 @@ class RadioMap(GridLearner):
     theta are what a device's errors are on average, and travel as they are unless a defense covers them too.
 
     Figures: mae_links_db (the links of the round, under the model that the round started from), and on held-out links
-    mae_new_links_db, mae_new_stations_db (new base stations, same UEs) and mae_new_positions_db (UEs that never train); rmse_db
-    is over all held-out links, constant_rmse_db the deviation of their RSRP, which the best constant would have. With `theory` also those of `fl.descent`.
+    mae_new_links_db, mae_new_stations_db (new base stations, same UEs) and mae_new_positions_db (UEs that never train);
+    rmse_db is over all of these, constant_rmse_db the deviation of their RSRP, which the best constant would have.
+    With `theory` also those of `fl.descent` and `fl.decay`.
 
     Departs from the paper: the sigmoid has a scale (`sigmoid_scale_m: 1` is the literal one), and heights may be
     negative, since over flat ground psi(0) = 1/2 would dim every link that ends near it.
@@ -188,7 +189,28 @@ class RadioMap(GridLearner):
 
         links = self._links_of(model, data)
         error = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
-        return {"mae_links_db": _mean(np.abs(error))}
+        return {"mae_links_db": _mean(np.abs(error))} | (self._theory(model, data) if self.theory else {})
+
+    def _theory(self, model: Model, data: Local) -> dict[str, float]:
+        """Lemma 1 and Corollary 1 for a step without clip and noise from this model, and how gradients fall off."""
+        from fl import decay, descent
+
+        rows, weight = self.gradients(model, HEIGHTS, data), data.count / data.count.sum()
+        mean, eta, j = weight @ rows, self.step_size_heights, descent.concentration(weight)
+        ahead = self.step(model, HEIGHTS, mean[None])
+        taken = self.heights_m(ahead) - self.heights_m(model)
+        b2 = descent.dissimilarity2(rows, weight)
+        smooth = descent.smoothness(mean, weight @ self.gradients(ahead, HEIGHTS, data), taken)
+        kappa = descent.descent_rate(eta, smooth, b2, 0.0, j)
+        return {
+            "dissimilarity_b": float(np.sqrt(b2)),
+            "smoothness_l": smooth,
+            "kappa_h": kappa,
+            "largest_step": descent.largest_step(smooth, b2, 0.0, j),
+            "largest_mu": descent.largest_budget(eta, smooth, b2, j),
+            "kappa_theta": self.step_size_propagation * (1.0 - smooth * self.step_size_propagation / 2.0),
+            "residual": descent.residual(eta, smooth, b2, kappa),
+        } | decay.figures(rows, self.grid(model).centre_m, data.mean_x())
 
 
 def _normalised(rows: FloatArray) -> FloatArray:
