@@ -81,7 +81,7 @@ def objective_m2(
     """J of each row (n,)."""
     mean = (1.0 + mu) * g.mean(axis=1)
     smooth = spatial_variance(g, sigma2) / mean**2
-    return squared_error_m2(g, sigma2, centre_m, place_m) - rho * KAPPA_M2 * smooth
+    return np.asarray(squared_error_m2(g, sigma2, centre_m, place_m) - rho * KAPPA_M2 * smooth)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,8 +40,8 @@ def monotone_percent(mean: FloatArray) -> float:
     ahead, before = mean[:, 1:], mean[:, :-1]
     known = np.isfinite(ahead) & np.isfinite(before)
     rises = known & (ahead > before)
-    some = known.any(axis=1)
-    return float(100.0 * np.mean(~rises.any(axis=1)[some])) if some.any() else float("nan")
+    some = np.asarray(known.any(axis=1))
+    return float(100.0 * np.mean(~np.asarray(rises.any(axis=1))[some])) if some.any() else float("nan")
 
 
 def figures(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> dict[str, float]:

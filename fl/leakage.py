@@ -92,7 +92,8 @@ def _remember(track: dict[str, Any], points_m: FloatArray, most: int) -> None:
 
 def observe(how: Leakage, state: State, now: Now, rng: Rng) -> tuple[State, list[dict[str, Any]]]:
     """The next state, and one row per (UE, model) of the round and attack (see docs/records.md: leakage)."""
-    state, rows = dict(state), []
+    rows: list[dict[str, Any]] = []
+    state = dict(state)
     if now.round != 1 and now.round % how.every_rounds:
         return state, rows
     for i, (ue, model) in enumerate(zip(now.measured.ue, now.measured.model, strict=True)):

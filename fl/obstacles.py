@@ -84,7 +84,7 @@ def height_gradient(
     crossings = np.diff(links.under.first)
     place = np.repeat(links.row * len(height_m), crossings) + links.under.cell
     flat = np.bincount(place, weights=np.repeat(of_link, crossings) * closed, minlength=len(count) * len(height_m))
-    return flat.reshape(len(count), len(height_m))
+    return np.asarray(flat, dtype=np.float64).reshape(len(count), len(height_m))
 
 
 def theta_gradient(

@@ -41,6 +41,7 @@ def combinations() -> Iterator[tuple[Combination, str]]:
         }
         section = {
             "every_s": 60,
+            "data": data_for(learner),
             "learner": _example("learner", learner),
             "curation": [_example("curation", curation)] if curation else [],
             "defenses": [_example("defense", d) for d in chain],
@@ -49,6 +50,13 @@ def combinations() -> Iterator[tuple[Combination, str]]:
             "attacks": [_example("attack", attack)] if attack else [],
         }
         yield combination, verdict(section)
+
+
+def data_for(learner: str) -> dict[str, Any]:
+    """An example of data that a learner can learn from."""
+    needs = set(SLOTS["learner"].parts[learner].needs)
+    kind = next(kind for kind, part in SLOTS["data"].parts.items() if needs <= part.offers)
+    return _example("data", kind)
 
 
 def threat(sees: str, viewpoint: str) -> dict[str, Any]:

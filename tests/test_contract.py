@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from netsim.part import Named, Part
-from scenarios.matrix import LEGAL, combinations, threat
+from scenarios.matrix import LEGAL, combinations, data_for, threat
 from scenarios.slots import SLOTS
 
 MEMBERS = [(slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()]
@@ -128,6 +128,7 @@ def plays(combination, tiny, tmp_path):
     chain = [] if combination["defenses"] == "none" else combination["defenses"].split(" > ")
     study = tiny(
         {
+            "learning.data": data_for(combination["learner"]),
             "learning.learner": example("learner", combination["learner"]),
             "learning.curation": several("curation"),
             "learning.defenses": [example("defense", d) for d in chain],

@@ -155,6 +155,14 @@ def local(n_ue=3, n_bs=8, seed=0):
     return Local(np.arange(n_ue), np.zeros(n_ue, int), np.arange(n_ue + 1) * n_bs, x, y, np.zeros(len(x)), cell)
 
 
+MAP = {
+    "world.ues.measure": "all",
+    "learning.data": {"kind": "links", "hold_out": 0.2},
+    "learning.learner": {"kind": "radio-map", "cell_m": 25},
+    "learning.attacks": [{"kind": "weighted-centroid"}],
+}
+
+
 class TestLearner:
     learner = RadioMap(cell_m=3.0, initial_height_m=8.0, step_size_heights=50.0)
 
@@ -197,12 +205,37 @@ class TestLearner:
         assert found["mae_new_stations_db"] == pytest.approx(np.abs(error[group == STATIONS]).mean())
         assert np.isnan(self.learner.evaluate(model, HeldOut.none())["mae_new_links_db"])
 
-    def test_a_ue_outside_of_the_grid_is_refused(self):
-        model = self.learner.init(public(), Streams(0).at("x"))
-        data = local()
-        data.x[5] = (31.0, 3.0)
-        with pytest.raises(BadInput, match=r"a UE measured at \(31, 3\) m, outside of the grid"):
-            self.learner.local(model, "heights", data, Streams(0).at("x"))
+    def test_a_moved_position_outside_of_the_grid_has_a_link_that_begins_at_the_border(self):
+        model, data = self.learner.init(public(), Streams(0).at("x")), local()
+        data.x[:8] = (-50.0, 3.0)
+        rows = self.learner.local(model, "heights", data, Streams(0).at("x")).rows(slice(None))
+        assert np.isfinite(rows).all() and rows[0].any()
+
+    def test_a_place_outside_of_the_area_is_refused(self, tiny):
+        from scenarios.runner import run
+
+        study = tiny({"world.ues.mobility": {"kind": "static", "at_m": [[500, 10]]}, **MAP})
+        with pytest.raises(BadInput, match="world.ues.mobility.at_m"):
+            run(study, "never")
+
+    def test_base_stations_below_roofs_are_refused(self, tiny, tmp_path):
+        from scenarios.runner import run
+
+        city = {"kind": "generated", "width_m": 400, "height_m": 300, "count": 60, "size_m": [100, 150]}
+        with pytest.raises(BadInput, match=r"base_stations\[\d\].height_m: . at 25 m is below the roof"):
+            run(tiny({"world.city": city, **MAP}), tmp_path / "b")
+
+    def test_a_run_has_figures_a_warning_and_no_spend(self, tiny, tmp_path):
+        from scenarios.folder import read_json, read_table
+        from scenarios.runner import run
+
+        noise = [{"kind": "clip", "phase": "heights"}, {"kind": "geometry-aligned", "mu": 2.0}]
+        summary = run(tiny({**MAP, "learning.defenses": noise}), tmp_path / "a")
+        assert summary["figure.learner.mae_links_db.last"] > 0 and summary["utility.mae_new_links_db"] > 0
+        assert summary["attack.weighted-centroid.centroid_error_m.rms_inside"] > 0
+        assert not len(read_table(tmp_path / "a", "spends")["ue"])
+        warnings = read_json(tmp_path / "a" / "manifest.json")["warnings"]
+        assert any(w.startswith("geometry-aligned: no guarantee") for w in warnings)
 
     def test_start_outside_of_the_range_and_missing_antennas_are_refused(self):
         with pytest.raises(ValueError, match="initial_height_m: 60 lies outside"):

@@ -52,7 +52,7 @@ class RampAware(GridAttack):
         nothing = left.max(axis=1) <= 0
         ratio = square / np.maximum(plane, 1e-300)
         relative = np.where(ratio >= ratio.max(axis=1, keepdims=True), 1.0, 0.0) * (largest > 0)
-        return np.sqrt(np.where(nothing[:, None], relative, left))
+        return np.asarray(np.sqrt(np.where(nothing[:, None], relative, left)))
 
     def _believed(self, grid: Grid) -> FloatArray:
         """1 inside of the border, 0 on it (n_cell,)."""

@@ -45,7 +45,7 @@ class Links(Data):
     reference: ClassVar[str] = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Section II"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "links"}
+    example: ClassVar[dict[str, Any]] = {"kind": "links", "hold_out": 0.2}
     offers: ClassVar[frozenset[str]] = frozenset({"positions", "links"})
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:

@@ -116,19 +116,14 @@ class RadioMap(GridLearner):
         return np.asarray(model.parameters[0, :-4])
 
     def links(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray) -> Links:
-        """Samples as links: UE positions x (N, 2), RSRP y (N,), base station cell (N,), device row (N,)."""
+        """Samples as links: UE positions x (N, 2), RSRP y (N,), base station cell (N,), device row (N,).
+
+        A position outside of the area, as some curation makes, has a link that begins at the border.
+        """
         from fl.obstacles import Links, standardised
         from fl.traversal import known_incidence
 
         grid, constants = self.grid(model), model.constants
-        outside = np.flatnonzero(grid.cell(x) < 0)
-        if outside.size:
-            at = x[outside[0]]
-            raise BadInput(
-                f"learning.learner: a UE measured at ({at[0]:g}, {at[1]:g}) m, outside of the grid over "
-                f"{grid.area.x_min_m:g} to {grid.area.x_max_m:g} m east, {grid.area.y_min_m:g} to "
-                f"{grid.area.y_max_m:g} m north; keep UEs inside, or enlarge the area"
-            )
         ue = np.column_stack([x, np.full(len(x), constants["ue_height_m"][0])])
         antenna = constants["antenna_m"][cell]
         distance_m = np.linalg.norm(ue - antenna, axis=1)
@@ -218,7 +213,7 @@ def _normalised(rows: FloatArray) -> FloatArray:
     largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
     scaled = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
     norm = np.linalg.norm(scaled, axis=1, keepdims=True)
-    return np.divide(scaled, norm, out=scaled, where=norm > 0)
+    return np.asarray(np.divide(scaled, norm, out=scaled, where=norm > 0))
 
 
 def _mean(values: FloatArray) -> float:
