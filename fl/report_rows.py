@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fl.data.base import Taken
-from fl.learners.base import FirstLayerLearner
+from fl.learners.base import FirstLayerLearner, GridLearner
 from fl.learning import Learning
 from fl.privacy import ledger
 from fl.reference import Reference
@@ -65,11 +66,36 @@ def write(
     recorder.write("leakage", _columns("leakage", [{**when, **row} for row in leaks]))
     recorder.write("membership", _columns("membership", [{**when, **row} for row in audited]))
     recorder.write("handovers", _handovers(world))
+    if isinstance(learning.learner, GridLearner):
+        _keep_grid(recorder.folder, world, learning.learner, carry.model, local, phases)
     recorder.write("spends", _spends(when, carry, spends))
     figures["leakage"] = {
         a.label: _median([r["error_m"] for r in leaks if r["attack"] == a.label]) for a in learning.attacks
     }
     return figures
+
+
+def _keep_grid(
+    folder: Path, world: World, learner: GridLearner, model: Model, local: Local, phases: list[Phase]
+) -> None:
+    """grid.npz, of the latest round: true and learnt heights, and the first row's update as made and as received.
+
+    roof_m, height_m, made, sent (ny, nx); place_m (2,) where that row's UE was; area_m (4,).
+    """
+    grid = learner.grid(model)
+    phase = next(p for p in phases if p.name == learner.grid_phase)
+    if not len(phase.made.ue):
+        return
+    first, shape, area = np.zeros(1, dtype=np.int64), (grid.ny, grid.nx), grid.area
+    found = {
+        "roof_m": world.buildings.height_at(grid.centre_m),
+        "height_m": model.parameters[0, : len(grid)],
+        "made": phase.made.rows(first)[0],
+        "sent": phase.received.updates.rows(first)[0],
+    }
+    maps = {name: value.reshape(shape) for name, value in found.items()}
+    frame = np.array([area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m])
+    np.savez(folder / "grid.npz", place_m=local.mean_x()[0], area_m=frame, **maps)
 
 
 def _round(

@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.units import FloatArray
 from scenarios.draw import DARK, GREY, Cell, Figure, Look, Panel, band, line, looks, mosaic, plain
+from scenarios.grid_figure import run_panel
 from scenarios.map_figure import town
 from scenarios.radio_figures import radio, service
 from scenarios.tracks import (
@@ -33,7 +34,7 @@ def run_panels(run: Run) -> list[Panel]:
     """All figures of a run."""
     own = looks(run.attacks)
     found = [errors(run, own), distribution(run, own), home(run, own), town(run, own)]
-    return [*found, radio(run), service(run), utility(run), epsilon(run)]
+    return [*found, *run_panel(run.grid), radio(run), service(run), utility(run), epsilon(run)]
 
 
 def errors(run: Run, own: Sequence[Look]) -> Panel:

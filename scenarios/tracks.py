@@ -27,7 +27,9 @@ GUESS, FLOOR = Look("random guesses", GREY, dash="dot"), Look("perfect attacker"
 
 @dataclass(frozen=True)
 class Run:
-    """All that a page is drawn from: manifest, summary, study and tables; ground: map.npz, empty in older folders."""
+    """All that a page is drawn from: manifest, summary, study and tables; ground: map.npz, empty in older
+    folders; grid: grid.npz, of learners on a grid.
+    """
 
     manifest: dict[str, Any]
     summary: dict[str, Any]
@@ -35,6 +37,7 @@ class Run:
     tables: dict[str, Table]
     points_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
     ground: dict[str, NDArray[Any]] = field(default_factory=dict)
+    grid: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def attacks(self) -> list[str]:

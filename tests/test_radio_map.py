@@ -215,7 +215,7 @@ class TestLearner:
         from scenarios.runner import run
 
         study = tiny({"world.ues.mobility": {"kind": "static", "at_m": [[500, 10]]}, **MAP})
-        with pytest.raises(BadInput, match="world.ues.mobility.at_m"):
+        with pytest.raises(BadInput, match=r"world\.ues\.mobility\.at_m"):
             run(study, "never")
 
     def test_base_stations_below_roofs_are_refused(self, tiny, tmp_path):
@@ -347,3 +347,23 @@ class TestDecay:
         place = np.array([[15.0, 15.0]])
         mean = decay.rings(np.ones((1, 900)), grid.centre_m, place)
         assert np.nanmax(np.abs(mean - 1.0)) < 1e-12 and np.isnan(mean[0, 5]).all()
+
+
+def test_maps_are_drawn_of_a_run_and_of_a_comparison(tiny, tmp_path):
+    import csv
+
+    from scenarios.figures import run_panels
+    from scenarios.grid_figure import comparison_panel
+    from scenarios.loaded import load
+    from scenarios.runner import run
+
+    run(tiny({**MAP, "learning.defenses": [{"kind": "uniform-noise", "mu": 9.0}]}), tmp_path / "a")
+    loaded = load(tmp_path / "a")
+    assert loaded.grid["roof_m"].shape == (12, 16) and not loaded.grid["roof_m"].any()
+    (panel,) = [p for p in run_panels(loaded) if p.key == "grid"]
+    assert [t["type"] for t in panel.figure["data"]].count("heatmap") == 4
+    (other,) = comparison_panel({"noisy": loaded.grid, "older": {}})
+    assert [t["name"] for t in other.figure["data"]] == ["noisy", "UE"]
+    with (tmp_path / "a" / "updates.csv").open() as f:
+        row = next(r for r in csv.DictReader(f) if r["round"] == "2" and r["phase"] == "heights")
+    assert float(row["sent_norm"]) == pytest.approx(np.linalg.norm(loaded.grid["sent"]))
