@@ -1,4 +1,4 @@
-"""Measure the program: `python -m benchmarks world|attacks [--seconds N] [--sizes small|full]`.
+"""Measure the program: `python -m benchmarks world|attacks|radio-map [--seconds N] [--sizes small|full]`.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -25,7 +25,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks
+from benchmarks import attacks, radio_map
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -62,6 +62,8 @@ BENCHES = {
     "small": attacks.Bench(4, (16, 8)),
 }
 
+MAPS = {"full": radio_map.FULL, "small": radio_map.SMALL}
+
 
 def against(peer: str, bar: float | None, size: Size, seconds: float) -> Row:
     """One peer at one size, both in turns; without the peer, ours alone and the reason."""
@@ -94,7 +96,7 @@ def one_core() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
-    parser.add_argument("subject", choices=["world", "attacks"])
+    parser.add_argument("subject", choices=["world", "attacks", "radio-map"])
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
     chosen = parser.parse_args(arguments)
@@ -104,6 +106,8 @@ def main(arguments: list[str] | None = None) -> None:
     with threadpool_limits(1):
         if chosen.subject == "world":
             lines = world(PLANS[chosen.sizes], chosen.seconds)
+        elif chosen.subject == "radio-map":
+            lines = radio_map.rows(MAPS[chosen.sizes], chosen.seconds)
         else:
             lines = attacks.rows(BENCHES[chosen.sizes], chosen.seconds)
         for line in lines:
