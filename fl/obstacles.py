@@ -27,6 +27,7 @@ from fl.traversal import Incidence
 from netsim.units import FloatArray, IntArray
 
 DECADES, SPREAD = 2.1, 0.2  # what standardises log10 of a distance in a city
+_AT_ONCE = 150_000  # crossings
 _STEEPEST = 700.0  # beyond it exp leaves the numbers, and S is 0 anyway
 
 
@@ -38,6 +39,11 @@ class Links:
     x: FloatArray
     gain_db: FloatArray
     row: IntArray
+
+    def of(self, start: int, end: int) -> Links:
+        """The links of device rows start to end, which become 0 and so on."""
+        a, b = np.searchsorted(self.row, [start, end])
+        return Links(self.under.of(a, b), self.x[a:b], self.gain_db[a:b], self.row[a:b] - start)
 
 
 def standardised(distance_m: FloatArray) -> FloatArray:
@@ -76,7 +82,22 @@ def _mixed(theta: FloatArray, x: FloatArray, s: FloatArray) -> FloatArray:
 def height_gradient(
     links: Links, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
 ) -> FloatArray:
-    """dF_i/dh of each device (n_row, n_cell); `count` (n_row,) is J_i."""
+    """dF_i/dh of each device (n_row, n_cell); `count` (n_row,) is J_i. Links stand in the order of their rows."""
+    found = np.empty((len(count), len(height_m)))
+    # a few devices at a time stay within the cache: the cost grows with the crossings and no faster
+    ends = links.under.first[np.searchsorted(links.row, np.arange(len(count) + 1))]
+    start = 0
+    while start < len(count):
+        end = max(start + 1, int(np.searchsorted(ends, ends[start] + _AT_ONCE, "right")) - 1)
+        some = links.of(start, end)
+        found[start:end] = _height_gradient(some, height_m, theta, scale_m, count[start:end])
+        start = end
+    return found
+
+
+def _height_gradient(
+    links: Links, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
+) -> FloatArray:
     s, closed = _opened(links.under, height_m, scale_m)
     error = links.gain_db - _mixed(theta, links.x, s)
     apart = (theta[0] - theta[2]) + (theta[1] - theta[3]) * links.x

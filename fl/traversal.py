@@ -39,6 +39,11 @@ class Incidence:
     def __len__(self) -> int:
         return len(self.cell)
 
+    def of(self, start: int, end: int) -> Incidence:
+        """The crossings of links start to end."""
+        a, b = self.first[start], self.first[end]
+        return Incidence(self.first[start : end + 1] - a, self.cell[a:b], self.z_m[a:b])
+
     @property
     def link(self) -> IntArray:
         """The link of each crossing (k,)."""
