@@ -116,7 +116,7 @@ def _ramps(area: Area, n_cells: int) -> _Ramps:
 def aligned(g: FloatArray, area: Area, place_m: FloatArray, mu: float, rho: float, steps: int) -> FloatArray:
     """sigma^2 (n, M) of each device: the best direction and slope of a table, refined `steps` times, filled exactly.
 
-    The table scores ramps as if they lay on nothing (the gradient's cells are few); each refinement tries eight
+    The table scores ramps as if they lay on nothing (the gradient's cells are few); each refinement tries four
     neighbours with the true J and halves its stride. A row of zeros gets no noise.
     """
     sigma2 = np.zeros_like(g)

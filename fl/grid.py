@@ -12,7 +12,8 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
-CELLS = "cells"  # what a learner offers whose updates have a number for each cell
+CELLS = "cells"  # what a learner offers whose updates have a number for each cell,
+HEIGHTS = "heights"  # in the phase of this name
 _SHARE = 1e-9  # of a cell, by which a side may fail to be a whole number of cells
 _MOST = 4_000_000
 

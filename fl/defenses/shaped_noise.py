@@ -10,7 +10,7 @@ from pydantic import Field
 
 from fl.alignment import aligned, at_edge
 from fl.defenses.base import Defense
-from fl.grid import CELLS, Grid
+from fl.grid import CELLS, HEIGHTS, Grid
 from fl.types import Facts, Local, Spend, State, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -45,7 +45,7 @@ class ShapedNoise(Defense):
     def protect(
         self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
     ) -> tuple[Updates, State, list[Spend]]:
-        if updates.phase != "heights" or not len(updates.ue):
+        if updates.phase != HEIGHTS or not len(updates.ue):
             return updates, state, []
         rows = updates.rows(slice(None))
         # squares of tiny gradients are zero: every row is scaled by its largest number first

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, Strict, model_validator
 
 from fl.data.links import LINKS, POSITIONS, STATIONS
-from fl.grid import CELLS, Grid
+from fl.grid import CELLS, HEIGHTS, Grid
 from fl.learners.base import GridLearner
 from fl.types import DenseUpdates, HeldOut, Local, Model, Public, Updates
 from netsim.errors import BadInput
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fl.obstacles import Links
 
 Pair = Annotated[tuple[float, float], Strict(False)]
-HEIGHTS, PROPAGATION = "heights", "propagation"
+PROPAGATION = "propagation"
 _BLOCK = 20_000  # links predicted at once, to bound memory
 
 
