@@ -1,4 +1,5 @@
-"""Measure the program: `python -m benchmarks world|attacks|density|images [--seconds N] [--sizes small|full]`.
+"""Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`, of world, attacks, density,
+radio-map, images.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -25,7 +26,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks, density, images
+from benchmarks import attacks, density, images, radio_map
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -68,10 +69,13 @@ IMAGES = {
 }
 
 
-MAPS = {
+PEOPLE = {
     "full": density.Bench(20_000, 1_000_000, parts=50, waves_s=0.3, peers=20.0, many_s=20.0, many_mb=500.0),
     "small": density.Bench(200, 500, parts=50),
 }
+
+
+MAPS = {"full": radio_map.FULL, "small": radio_map.SMALL}
 
 
 def against(peer: str, bar: float | None, size: Size, seconds: float) -> Row:
@@ -105,7 +109,7 @@ def one_core() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
-    parser.add_argument("subject", choices=["world", "attacks", "density", "images"])
+    parser.add_argument("subject", choices=["world", "attacks", "density", "radio-map", "images"])
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
     chosen = parser.parse_args(arguments)
@@ -116,7 +120,9 @@ def main(arguments: list[str] | None = None) -> None:
         if chosen.subject == "world":
             lines = world(PLANS[chosen.sizes], chosen.seconds)
         elif chosen.subject == "density":
-            lines = density.rows(MAPS[chosen.sizes], chosen.seconds)
+            lines = density.rows(PEOPLE[chosen.sizes], chosen.seconds)
+        elif chosen.subject == "radio-map":
+            lines = radio_map.rows(MAPS[chosen.sizes], chosen.seconds)
         elif chosen.subject == "images":
             lines = images.rows(IMAGES[chosen.sizes], chosen.seconds)
         else:

@@ -33,6 +33,8 @@ class Leakage(Part):
     """true points of a UE that enter it (evenly thinned in time beyond)"""
     guess_draws: int = Field(default=20, ge=1, le=1000)
     """random attackers of the reference band"""
+    every_rounds: int = Field(default=1, ge=1, le=1_000_000)
+    """it is measured in round 1 and in every such round: with many UEs it costs more than the attacks"""
     peak_width_m: float = Field(default=75.0, gt=0)
     """kernel width of the density whose peaks an attacker would name"""
     near_m: float = Field(default=100.0, gt=0)
@@ -93,7 +95,10 @@ def _remember(track: dict[str, Any], points_m: FloatArray, most: int) -> None:
 
 def observe(how: Leakage, state: State, now: Now, rng: Rng) -> tuple[State, list[dict[str, Any]]]:
     """The next state, and one row per (UE, model) of the round and attack (see docs/records.md: leakage)."""
-    state, rows = dict(state), []
+    rows: list[dict[str, Any]] = []
+    state = dict(state)
+    if now.round != 1 and now.round % how.every_rounds:
+        return state, rows
     for i, (ue, model) in enumerate(zip(now.measured.ue, now.measured.model, strict=True)):
         key = f"{ue}.{model}"
         track = _track(state, key)

@@ -76,13 +76,18 @@ class Learning(Part):
     """how leakage is measured"""
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _refused_unless_it_fits(self) -> Self:
+        self.check()
+        return self
+
+    def check(self) -> None:
+        """ValueError with the reason, where parts do not fit together."""
         for slot in ("curation", "defenses", "attacks"):
             _unique(slot, getattr(self, slot))
         offered = set(self.data.offers)
         _meets("learner", self.learner, offered)
         _meets("query", self.query, set(self.learner.offers))
-        offered |= self.learner.offers
+        offered |= self.learner.offers | {f"phase {name}" for name in self.learner.phases}
         for i, step in enumerate(self.curation):
             _meets(f"curation[{i}]", step, offered)
             offered |= step.offers
@@ -119,7 +124,6 @@ class Learning(Part):
                 )
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers)
-        return self
 
 
 def _unique(slot: str, parts: Iterable[Named]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fl.data.base import Taken
-from fl.learners.base import FirstLayerLearner, SurfaceLearner
+from fl.learners.base import FirstLayerLearner, GridLearner, SurfaceLearner
 from fl.learning import Learning
 from fl.privacy import ledger
 from fl.reference import Reference
@@ -41,13 +42,14 @@ def write(
     """Append all rows of a round; returns the row of `rounds` with the round's median leakage per attack."""
     when = {"round": facts.round, "time_s": facts.time_s}
     scores = utility(learning, carry, carry.held_out.thinned(learning.learner.most_held_out), world)
+    diagnosis = learning.learner.diagnose(before, local)
     figures = {
         **when,
         **{name: scores.get(name, float("nan")) for name in ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db")},
-        **_round(learning, carry, taken, local, phases, refused, before),
+        **_round(learning, carry, taken, local, phases, refused, diagnosis),
     }
     recorder.row("rounds", **figures)
-    recorder.write("figures", _figures(when, learning, carry, scores))
+    recorder.write("figures", _figures(when, learning, carry, scores | diagnosis))
     for step, (before_step, done) in curated.items():
         recorder.write("curation", _curation(when, step, before_step, done))
     for phase in phases:
@@ -61,12 +63,37 @@ def write(
     recorder.write("leakage", _columns("leakage", [{**when, **row} for row in leaks]))
     recorder.write("membership", _columns("membership", [{**when, **row} for row in audited]))
     recorder.write("handovers", _handovers(world))
+    if isinstance(learning.learner, GridLearner):
+        _keep_grid(recorder.folder, world, learning.learner, carry.model, local, phases)
     recorder.write("spends", _spends(when, carry, spends))
     figures["scores"] = scores
     figures["leakage"] = {
         a.label: _median([r["error_m"] for r in leaks if r["attack"] == a.label]) for a in learning.attacks
     }
     return figures
+
+
+def _keep_grid(
+    folder: Path, world: World, learner: GridLearner, model: Model, local: Local, phases: list[Phase]
+) -> None:
+    """grid.npz, of the latest round: true and learnt heights, and the first row's update as made and as received.
+
+    roof_m, height_m, made, sent (ny, nx); place_m (2,) where that row's UE was; area_m (4,).
+    """
+    grid = learner.grid(model)
+    phase = next(p for p in phases if p.name == learner.grid_phase)
+    if not len(phase.made.ue):
+        return
+    first, shape, area = np.zeros(1, dtype=np.int64), (grid.ny, grid.nx), grid.area
+    found = {
+        "roof_m": world.buildings.height_at(grid.centre_m),
+        "height_m": model.parameters[0, : len(grid)],
+        "made": phase.made.rows(first)[0],
+        "sent": phase.received.updates.rows(first)[0],
+    }
+    maps = {name: value.reshape(shape) for name, value in found.items()}
+    frame = np.array([area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m])
+    np.savez(folder / "grid.npz", place_m=local.mean_x()[0], area_m=frame, **maps)
 
 
 def _round(
@@ -76,7 +103,7 @@ def _round(
     local: Local,
     phases: list[Phase],
     refused: int,
-    before: Model,
+    diagnosis: dict[str, float],
 ) -> dict[str, Any]:
     """The row of `rounds`, without its time."""
     last = phases[-1]
@@ -91,7 +118,7 @@ def _round(
         "decoded": int(sum(p.received.decoded.sum() for p in phases)),
         "non_finite": sum(p.non_finite for p in phases),
         "update_norm": _median(last.made.norm()),
-        "step_stability": learning.learner.diagnose(before, local).get("step_stability", float("nan")),
+        "step_stability": diagnosis.get("step_stability", float("nan")),
         "rmse_round_db": learning.learner.evaluate(carry.model, taken.held_out).get("rmse_db", float("nan")),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
@@ -114,7 +141,7 @@ def utility(learning: Learning, carry: Carry, held_out: HeldOut, world: World) -
 
 
 def _figures(when: dict[str, Any], learning: Learning, carry: Carry, scores: dict[str, float]) -> dict[str, Any]:
-    """One row a figure: what the learner scores besides the columns of `rounds`, and what parts say of themselves."""
+    """One row a figure: what the learner says besides the columns of `rounds`, and what parts say of themselves."""
     said = [("learner", name, value) for name, value in scores.items() if name not in TABLES["rounds"]]
     said += [("query", name, value) for name, value in learning.query.figures(carry.parts["query"]).items()]
     own = learning.aggregation.figures(carry.parts["aggregation"])

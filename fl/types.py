@@ -70,13 +70,21 @@ class Local:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Samples that no training sees: ue, model (N,), x (N, p), y (N,), and cell (N,) as in `Local`."""
+    """Samples that no training sees: ue, model (N,), x (N, p), y (N,), and cell (N,) as in `Local`.
+
+    group (N,) tells apart samples that ask different things of a model (see the part of data); left out, all are 0.
+    """
 
     ue: IntArray
     model: IntArray
     x: FloatArray
     y: FloatArray
     cell: IntArray
+    group: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def __post_init__(self) -> None:
+        if len(self.group) != len(self.ue):
+            object.__setattr__(self, "group", np.zeros(len(self.ue), dtype=np.int64))
 
     @classmethod
     def none(cls) -> Self:
@@ -99,7 +107,7 @@ class HeldOut:
         if len(self) <= most:
             return self
         keep = np.linspace(0, len(self) - 1, most).astype(np.int64)
-        return HeldOut(self.ue[keep], self.model[keep], self.x[keep], self.y[keep], self.cell[keep])
+        return HeldOut(*(getattr(self, f.name)[keep] for f in fields(self)))
 
 
 @dataclass(frozen=True)

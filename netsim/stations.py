@@ -12,10 +12,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import OneOf, Part
+from netsim.rng import Rng, Streams
 
+_DRAWS = 1000  # of a place above the roofs
 _MOST = 10_000  # base stations of a layout; more is a slip of the pen
 _CSV_BYTES = 500 * 2**20
 
@@ -43,14 +46,22 @@ class Origin:
     lon: float
 
 
+@dataclass(frozen=True, eq=False)
+class Site:
+    """What stands in the area, and the stream from which places are drawn."""
+
+    buildings: Buildings
+    rng: Rng
+
+
 class Layout(Part):
     """Makes base stations for an area."""
 
     kind: str
 
     @abstractmethod
-    def stations(self, area: Area, origin: Origin | None) -> tuple[BaseStation, ...]:
-        """The base stations; raises BadInput with one line when there can be none."""
+    def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
+        """The base stations; raises BadInput with one line when there can be none. No site: open ground."""
 
 
 class Hexagonal(Layout):
@@ -72,7 +83,7 @@ class Hexagonal(Layout):
     reference: ClassVar[str] = "3GPP TR 38.901, Table 7.8-1 (layout)"
     example: ClassVar[dict[str, Any]] = {"kind": "hexagonal", "inter_site_m": 300}
 
-    def stations(self, area: Area, origin: Origin | None) -> tuple[BaseStation, ...]:
+    def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         step = np.array([[self.inter_site_m, 0.0], [self.inter_site_m / 2, self.inter_site_m * math.sqrt(3) / 2]])
         rows = math.ceil(float(area.side_m[1]) / step[1, 1] / 2) + 1
         columns = math.ceil(float(area.side_m[0]) / self.inter_site_m / 2) + 1 + rows
@@ -129,7 +140,7 @@ class CellFile(Layout):
     reference: ClassVar[str] = "OpenCelliD database format, wiki.opencellid.org"
     example: ClassVar[dict[str, Any]] = {"kind": "cell-file", "file": "cells.csv"}
 
-    def stations(self, area: Area, origin: Origin | None) -> tuple[BaseStation, ...]:
+    def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         names, lon, lat = _read_cells(Path(self.file), self.radio)
         if self.origin_lat is not None and self.origin_lon is not None:
             origin = Origin(self.origin_lat, self.origin_lon)
@@ -153,7 +164,45 @@ class CellFile(Layout):
         )
 
 
-LAYOUTS = OneOf("layout", Hexagonal, CellFile)
+class Uniform(Layout):
+    """Base stations at independent uniform places of the area, all at one height, as aerial base stations are.
+
+    A place whose roof is not below the antenna is drawn again, so nobody hovers inside a building. Station k depends on
+    (seed, k) and the city only.
+    """
+
+    kind: Literal["uniform"] = "uniform"
+    count: int = Field(ge=1, le=4096)
+    """how many"""
+    height_m: float = Field(default=50.0, ge=0, le=1000)
+    """antenna height above ground"""
+    power_dbm: float = Field(default=15.0, ge=-30, le=70)
+    """reference-signal power per resource element"""
+
+    reference: ClassVar[str] = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
+    example: ClassVar[dict[str, Any]] = {"kind": "uniform", "count": 4}
+
+    def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
+        site = site or Site(Buildings.none(), Streams(0).at("stations"))
+        which, at_m = np.arange(self.count), np.full((self.count, 2), np.nan)
+        left = which
+        for draw in range(_DRAWS):
+            at_m[left] = area.sample(site.rng.uniform("place", left, (2,), item=draw))
+            left = left[site.buildings.height_at(at_m[left]) >= self.height_m]
+            if not left.size:
+                break
+        else:
+            raise BadInput(
+                f"world.base_stations.height_m: {self.height_m:g} m is below the roof at {_DRAWS} random places in a "
+                "row; fly higher, or leave room between the buildings"
+            )
+        return tuple(
+            BaseStation(name=f"air{k}", at_m=(float(x), float(y)), height_m=self.height_m, power_dbm=self.power_dbm)
+            for k, (x, y) in enumerate(at_m)
+        )
+
+
+LAYOUTS = OneOf("layout", Hexagonal, CellFile, Uniform)
 
 
 def default_layout(area: Area) -> Hexagonal:

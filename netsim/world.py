@@ -27,7 +27,7 @@ from netsim.radio.links import Links
 from netsim.radio.uplink import Cohort
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
-from netsim.stations import BaseStation, Origin, default_layout
+from netsim.stations import BaseStation, Origin, Site, default_layout
 from netsim.traces.trace import Trace
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
@@ -285,7 +285,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     buildings = setting.city.buildings(area, streams)
     ground = Ground(area, Clock(first_day), streams, buildings, setting.city.streets())
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
-    stations = _stations(setting, area, trace)
+    stations = _stations(setting, area, trace, Site(buildings, streams.at("stations")))
     if isinstance(mobility, Replay) and trace is not None:
         state = mobility.start_from(trace, np.arange(len(names)))
     else:
@@ -323,7 +323,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     return world
 
 
-def _stations(setting: WorldSetting, area: Area, trace: Trace | None) -> tuple[BaseStation, ...]:
+def _stations(setting: WorldSetting, area: Area, trace: Trace | None, site: Site) -> tuple[BaseStation, ...]:
     """The base stations of a list or a layout."""
     if isinstance(setting.base_stations, tuple):
         silent = trace is not None and trace.rsrp_dbm is None
@@ -331,7 +331,7 @@ def _stations(setting: WorldSetting, area: Area, trace: Trace | None) -> tuple[B
             return default_layout(area).stations(area, None)
         return setting.base_stations
     origin = None if trace is None or not np.isfinite(trace.origin_lat) else Origin(trace.origin_lat, trace.origin_lon)
-    return setting.base_stations.stations(area, origin)
+    return setting.base_stations.stations(area, origin, site)
 
 
 def _cells(stations: tuple[BaseStation, ...], trace: Trace | None) -> tuple[str, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.units import FloatArray
 from scenarios.classifiers import ACCURACY, classifies, series
@@ -23,6 +24,7 @@ from scenarios.draw import (
     numbers,
     plain,
 )
+from scenarios.grid_figure import comparison_panel
 from scenarios.keys import over_seeds
 from scenarios.tracks import (
     FLOOR,
@@ -53,6 +55,7 @@ class Member:
     attacks: list[str]
     near_m: float
     trends: dict[tuple[str, str], Series]
+    grid: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 _CARRIED = ("sw1_m", "home_m", "home_named_m", "floor_sw1_m", "guess_sw1_m", "guess_home_m")
@@ -69,7 +72,7 @@ def member(label: str, run: Run) -> Member:
     for name in ("rmse_db", "constant_rmse_db", "epsilon_max"):
         trends["", name] = rounds["time_s"], rounds[name]
     trends["", ACCURACY] = series(run, ACCURACY)
-    return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends)
+    return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends, run.grid)
 
 
 def labels_of(members: Sequence[Member]) -> dict[str, list[Mapping[str, Any]]]:
@@ -89,7 +92,9 @@ def comparison_panels(members: Sequence[Member], attacks: Sequence[str], points:
     leakage = [_leakage(painter, name, k, x_axis) for k, name in enumerate(attacks)]
     placed = not all(classifies(m.summary) for m in members)
     points = points and placed and len(labels) >= FEWEST_LABELS
-    return [*leakage, _gain(painter, x_axis), *(_exchange(members, attacks) if points else [])]
+    grids = {m.label: m.grid for m in reversed(members)}  # the first run of each label
+    maps = comparison_panel({label: grids[label] for label in labels})
+    return [*leakage, _gain(painter, x_axis), *maps, *(_exchange(members, attacks) if points else [])]
 
 
 def _time_unit(members: Sequence[Member]) -> tuple[str, float]:

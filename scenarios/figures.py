@@ -11,6 +11,7 @@ from netsim.units import FloatArray
 from scenarios.classifiers import accuracy, classifies
 from scenarios.density_figure import run_panels as density_panels
 from scenarios.draw import DARK, GREY, Cell, Figure, Look, Panel, band, line, looks, mosaic, plain
+from scenarios.grid_figure import run_panel
 from scenarios.map_figure import town
 from scenarios.radio_figures import radio, service
 from scenarios.tracks import (
@@ -38,7 +39,7 @@ def run_panels(run: Run) -> list[Panel]:
     own = looks(run.attacks)
     found = [errors(run, own), distribution(run, own), home(run, own), town(run, own)]
     worth = [ranks(run), *density_panels(run.surfaces)] if density(run.summary) else [utility(run)]
-    return [*found, radio(run), service(run), *worth, epsilon(run)]
+    return [*found, *run_panel(run.grid), radio(run), service(run), *worth, epsilon(run)]
 
 
 def errors(run: Run, own: Sequence[Look]) -> Panel:

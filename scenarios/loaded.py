@@ -17,6 +17,7 @@ from netsim.errors import BadInput
 from netsim.units import FloatArray
 from scenarios.document import one_line, read
 from scenarios.folder import MANIFEST, STUDY, SUMMARY, read_json, read_table
+from scenarios.grid_figure import ARRAYS, GRID
 from scenarios.surfaces import read_surfaces
 from scenarios.tracks import Run, Table
 
@@ -33,8 +34,9 @@ def load(folder: Path) -> Run:
     if wrong:
         raise BadInput(one_line(f"{folder / SUMMARY}: {wrong[0]} is not a figure; run the study again"))
     tables = {name: _table(folder, name) for name in TABLES}
-    study, points_m, ground = read(folder / STUDY).data, _points_m(folder / POINTS), _ground(folder / MAP)
-    run = Run(manifest, summary, study, tables, points_m, ground, read_surfaces(folder))
+    points_m, ground = _points_m(folder / POINTS), _ground(folder / MAP)
+    grid = _arrays(folder / GRID, ARRAYS) if (folder / GRID).exists() else {}
+    run = Run(manifest, summary, read(folder / STUDY).data, tables, points_m, ground, read_surfaces(folder), grid)
     times = [t for table in tables.values() if "time_s" in table for t in table["time_s"] if np.isfinite(t)]
     try:
         run.dates(np.array([min(times, default=0.0), max(times, default=0.0), manifest["duration_s"]]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from itertools import product
+from itertools import permutations, product
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -24,37 +24,43 @@ LEGAL = "legal"
 def combinations() -> Iterator[tuple[Combination, str]]:
     """Every combination of one part a slot (defenses: none, one, or two in order), with LEGAL or the reason.
 
-    Of data, each learner has the first kind that it can learn from.
+    Of data, each learner has the first kind that it can learn from. Every part is built and checked once, by itself;
+    a combination is then only asked whether its parts fit together.
     """
-    defenses = [(), *product(_kinds("defense")), *product(_kinds("defense"), repeat=2)]
-    data = {learner: _data_of(learner) for learner in _kinds("learner")}
-    threats = product(get_args(Vantage), get_args(Threat.model_fields["viewpoint"].annotation))
-    for learner, curation, chain, aggregation, attack, (sees, viewpoint) in product(
-        _kinds("learner"), [None, *_kinds("curation")], defenses, _kinds("aggregation"),
-        [None, *_kinds("attack")], list(threats),
-    ):  # fmt: skip
-        if len(chain) != len(set(chain)):
-            continue
-        combination = {
-            "data": data[learner],
-            "learner": learner,
-            "curation": curation or "none",
-            "defenses": " > ".join(chain) or "none",
-            "aggregation": aggregation,
-            "attack": attack or "none",
-            "threat": f"{viewpoint} sees {sees}",
-        }
-        section = {
+    learners, aggregations = _examples("learner"), _examples("aggregation")
+    data = {kind: _data_of(kind) for kind in learners}
+    curations, attacks = (
+        {"none": (), **{k: (p,) for k, p in _examples(slot).items()}} for slot in ("curation", "attack")
+    )
+    single = _examples("defense")
+    chains: dict[str, tuple[Any, ...]] = {"none": (), **{kind: (part,) for kind, part in single.items()}}
+    chains |= {f"{a} > {b}": (single[a], single[b]) for a, b in permutations(single, 2)}
+    threats = {f"{viewpoint} sees {sees}": _threat(sees, viewpoint) for sees, viewpoint in _vantages()}
+    refused = {seen for seen, found in threats.items() if isinstance(found, str)}
+    plain = {name: field.get_default(call_default_factory=True) for name, field in Learning.model_fields.items()}
+    for learner, curation, chain, aggregation, seen in product(learners, curations, chains, aggregations, threats):
+        kind, part = data[learner]
+        parts = plain | {
             "every_s": 60,
-            "data": _example("data", data[learner]),
-            "learner": _example("learner", learner),
-            "curation": [_example("curation", curation)] if curation else [],
-            "defenses": [_example("defense", d) for d in chain],
-            "aggregation": _example("aggregation", aggregation),
-            "threat": threat(sees, viewpoint),
-            "attacks": [_example("attack", attack)] if attack else [],
+            "data": part,
+            "learner": learners[learner],
+            "curation": curations[curation],
+            "defenses": chains[chain],
+            "aggregation": aggregations[aggregation],
+            "threat": threats[seen],
         }
-        yield combination, verdict(section)
+        before = str(threats[seen]) if seen in refused else _verdict(parts)
+        for attack, attempt in attacks.items():  # asked last: what is refused without one is refused with any
+            combination = {
+                "data": kind,
+                "learner": learner,
+                "curation": curation,
+                "defenses": chain,
+                "aggregation": aggregation,
+                "attack": attack,
+                "threat": seen,
+            }
+            yield combination, _verdict(parts | {"attacks": attempt}) if before == LEGAL and attempt else before
 
 
 def threat(sees: str, viewpoint: str) -> dict[str, Any]:
@@ -62,12 +68,24 @@ def threat(sees: str, viewpoint: str) -> dict[str, Any]:
     return {"sees": sees, "viewpoint": viewpoint} | ({"at_m": [0, 0]} if viewpoint == "eavesdropper" else {})
 
 
-def verdict(section: dict[str, Any]) -> str:
-    """LEGAL, or the first reason why a learning section is refused."""
+def _vantages() -> Iterator[tuple[str, str]]:
+    return product(get_args(Vantage), get_args(Threat.model_fields["viewpoint"].annotation))
+
+
+def _threat(sees: str, viewpoint: str) -> Threat | str:
+    """That threat, or why there is none such."""
     try:
-        Learning.model_validate_json(json.dumps(section), strict=True)
+        return Threat.model_validate_json(json.dumps(threat(sees, viewpoint)), strict=True)
     except ValidationError as error:
         return error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+
+
+def _verdict(parts: dict[str, Any]) -> str:
+    """LEGAL, or the first reason why parts that are each well do not fit together."""
+    try:
+        Learning.model_construct(**parts).check()
+    except ValueError as error:
+        return str(error)
     return LEGAL
 
 
@@ -114,15 +132,15 @@ def _crossing(down: str, across: str, found: list[tuple[Combination, str]]) -> l
     return lines
 
 
-def _data_of(learner: str) -> str:
-    """The first kind of data from which a learner can learn."""
+def _data_of(learner: str) -> tuple[str, Any]:
+    """The first kind of data from which a learner can learn, and an example of it."""
     needs = set(SLOTS["learner"].parts[learner].needs)
-    return next(kind for kind, part in SLOTS["data"].parts.items() if needs <= part.offers)
+    return next((kind, part) for kind, part in _examples("data").items() if needs <= part.offers)
 
 
-def _kinds(slot: str) -> list[str]:
-    return list(SLOTS[slot].parts)
-
-
-def _example(slot: str, kind: str) -> dict[str, Any]:
-    return SLOTS[slot].parts[kind].example
+def _examples(slot: str) -> dict[str, Any]:
+    """An example of every kind of a slot, built."""
+    return {
+        kind: part.model_validate_json(json.dumps(part.example), strict=True)
+        for kind, part in SLOTS[slot].parts.items()
+    }

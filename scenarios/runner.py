@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fl import leakage, report_rows
+from fl.grid import CELLS
 from fl.learners.base import SurfaceLearner
 from fl.privacy.final import final_account
 from fl.round import Carry, Setup, begin, rounds
@@ -210,6 +211,8 @@ def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, i
 
 def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
     learning = study.learning
+    if CELLS in learning.learner.offers:
+        _above_roofs(world)
     if world.duration_s / learning.every_s > MOST_ROUNDS:
         raise BadInput(
             f"learning.every_s: {learning.every_s:g} s cuts {world.duration_s:g} s into more than {MOST_ROUNDS:,} "
@@ -243,6 +246,18 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
         streams=streams,
         recorder=Recorder(folder, TABLES),
     )
+
+
+def _above_roofs(world: World) -> None:
+    """Refuse base stations inside buildings: a map of obstacles has no link that begins in one."""
+    if not world.stations:
+        return
+    roof_m = world.buildings.height_at(np.array([b.at_m for b in world.stations]))
+    for k in np.flatnonzero(roof_m >= np.array([b.height_m for b in world.stations])):
+        raise BadInput(
+            f"world.base_stations[{k}].height_m: {world.stations[k].name} at {world.stations[k].height_m:g} m is below "
+            f"the roof over it ({roof_m[k]:g} m); raise it above, or move it"
+        )
 
 
 def _antennas(world: World) -> Antennas | None:
@@ -391,11 +406,13 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
 
 
 def _disclosed(study: Study) -> list[str]:
-    """What devices tell besides their updates, which no noise hides and no ledger counts."""
+    """What devices tell besides their updates, which no noise hides and no ledger counts, and what parts admit."""
     aggregation = study.learning.aggregation
-    if not aggregation.discloses:
-        return []
-    return [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
+    told = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
+    return [
+        *(told if aggregation.discloses else []),
+        *(f"{d.label}: {d.caveat}" for d in study.learning.defenses if d.caveat),
+    ]
 
 
 def _versions() -> dict[str, str]:

@@ -71,6 +71,8 @@ KEYS: dict[str, str] = {
     "attack.NAME.centroid_error_m.q25": "its lower quartile",
     "attack.NAME.centroid_error_m.q75": "its upper quartile",
     "attack.NAME.centroid_error_m.mean_inside": "mean over the estimates inside the area",
+    "attack.NAME.centroid_error_m.rms_inside": "root of the mean square of the same",
+    "attack.NAME.centroid_error_m.last_round": "mean over the estimates inside the area of the last round",
     "attack.NAME.centroid_error_m.first_round": "median over UEs of the first estimate's error",
     "attack.NAME.place_error_m": "mean distance of the places that it names, by its own weights, mean over UEs and "
     "rounds (Z of the density paper)",
@@ -300,6 +302,10 @@ def _attack(rows: Table, near_m: float) -> dict[str, Any]:
         "centroid_error_m.q25": _quantile(error, 0.25),
         "centroid_error_m.q75": _quantile(error, 0.75),
         "centroid_error_m.mean_inside": _mean(error[np.isfinite(error)]),
+        "centroid_error_m.rms_inside": float(np.sqrt(_mean(error**2))),
+        "centroid_error_m.last_round": _mean(error[heard["round"] == heard["round"][-1]])
+        if len(error)
+        else float("nan"),
         "centroid_error_m.first_round": first,
         "selected_error_m.median": _quantile(selected, 0.5),
         **_places(heard),

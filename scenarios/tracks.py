@@ -27,8 +27,8 @@ GUESS, FLOOR = Look("random guesses", GREY, dash="dot"), Look("perfect attacker"
 
 @dataclass(frozen=True)
 class Run:
-    """All that a page is drawn from: manifest, summary, study and tables; ground, surfaces: map.npz and surfaces.npz,
-    empty where there is none.
+    """All that a page is drawn from: manifest, summary, study and tables; ground, surfaces, grid: map.npz,
+    surfaces.npz and grid.npz, empty where there is none.
     """
 
     manifest: dict[str, Any]
@@ -38,6 +38,7 @@ class Run:
     points_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
     ground: dict[str, NDArray[Any]] = field(default_factory=dict)
     surfaces: dict[str, NDArray[Any]] = field(default_factory=dict)
+    grid: dict[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def attacks(self) -> list[str]:

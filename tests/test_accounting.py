@@ -17,7 +17,7 @@ from fl.privacy.gaussian import epsilon_of
 
 PART = {"10/38": 10 / 38, "4/38": 4 / 38, "0.01": 0.01}
 
-# dprsrp.md, 4.4: noise multiplier, then RDP/exact after 1, 10, 50, 100, 200 and 500 rounds, delta 1e-7
+# Noise multiplier, then RDP/exact after 1, 10, 50, 100, 200 and 500 rounds, delta 1e-7
 FULL = """
 0.01  5658/5519    55158/51643  275158/253676 550158/505198 1.10e6/1.01e6  2.75e6/2.51e6
 0.05  311/303      2358/2328    11158/10734   22158/21039   44158/41470    110158/102324
@@ -108,7 +108,7 @@ class TestPublished:
 
     @pytest.mark.parametrize("epsilon, total", [(0.1, 1.01), (0.2, 2.07), (0.4, 4.30), (0.75, 8.63), (1.0, 12.03)])
     def test_zcdp_of_lapa(self, epsilon, total):
-        """lapa.md, A6: 100 rounds by the classic formula at delta 1e-5."""
+        """100 rounds by the classic formula at delta 1e-5."""
         z = math.sqrt(2 * math.log(1.25 / 1e-5)) / epsilon
         rho = zcdp.rho_of(np.array([z]), np.array([100.0]))
         assert float(zcdp.epsilon_of(rho, 1e-5)) == pytest.approx(total, abs=0.005)

@@ -18,19 +18,19 @@ COMBINATIONS = list(combinations())
 LEGAL_ONES = [c for c, verdict in COMBINATIONS if verdict == LEGAL]
 
 
-def covering(combinations):
-    """A few of them in which every two parts that ever meet in a legal combination meet."""
+def covering(combinations, of):
+    """A few of them in which every `of` parts that ever meet in a legal combination meet."""
     met, chosen = set(), []
     for combination in combinations:
-        pairs = set(itertools.combinations(sorted(combination.items()), 2))
-        if not pairs <= met:
+        groups = set(itertools.combinations(sorted(combination.items()), of))
+        if not groups <= met:
             chosen.append(combination)
-            met |= pairs
+            met |= groups
     return chosen
 
 
-FEW = covering(LEGAL_ONES)
-REST = [c for c in LEGAL_ONES if c not in FEW]
+FEW = covering(LEGAL_ONES, 2)
+MORE = [c for c in covering(LEGAL_ONES, 3) if c not in FEW]
 
 
 @pytest.mark.parametrize(("slot", "kind", "part"), MEMBERS, ids=IDS)
@@ -89,9 +89,9 @@ def test_what_changes_an_update_withdraws_its_bound():
         parts = (clip(), middle(), noise(noise_multiplier=1.0))
         return Learning.model_construct(**{**Learning(every_s=60, learner=learner).__dict__, "defenses": parts})
 
-    chain(Steady)._fits()
+    chain(Steady).check()
     with pytest.raises(ValueError, match="needs a bound"):
-        chain(Shaky)._fits()
+        chain(Shaky).check()
 
 
 def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
@@ -110,8 +110,8 @@ def test_every_two_parts_that_may_meet_run_two_rounds(combination, tiny, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("combination", REST, ids=name_of)
-def test_every_other_legal_combination_runs_two_rounds(combination, tiny, tmp_path):
+@pytest.mark.parametrize("combination", MORE, ids=name_of)
+def test_every_three_parts_that_may_meet_run_two_rounds(combination, tiny, tmp_path):
     plays(combination, tiny, tmp_path)
 
 

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from netsim.card import channel_card
+from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.handover import Handover
-from netsim.stations import CellFile, Hexagonal, Origin, default_layout
+from netsim.rng import Streams
+from netsim.stations import CellFile, Hexagonal, Origin, Site, Uniform, default_layout
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HEADER = ["radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", "samples"]
@@ -192,3 +194,27 @@ def test_an_empty_vary_and_powers_the_wrong_way_round_are_refused(tiny):
         tiny({"vary": {}})
     with pytest.raises(BadInput, match="total_min_w 5"):
         tiny({"power": {"kind": "average", "total_min_w": 5, "total_max_w": 1}})
+
+
+class TestUniform:
+    def site(self, east_m, height_m):
+        """A building over the west of the area."""
+        import shapely
+
+        walls = np.array([shapely.box(-1.0, -1.0, east_m, AREA.y_max_m + 1)], dtype=object)
+        return Site(Buildings(walls, np.array([height_m])), Streams(0).at("stations"))
+
+    def test_nobody_hovers_inside_a_building(self):
+        middle = float(AREA.centre_m[0])
+        low = np.array([b.at_m for b in Uniform(count=50, height_m=20).stations(AREA, None, self.site(middle, 20.0))])
+        high = np.array([b.at_m for b in Uniform(count=50, height_m=21).stations(AREA, None, self.site(middle, 20.0))])
+        assert (low[:, 0] >= middle).all() and AREA.contains(low).all()
+        assert (high[:, 0] < middle).any()
+
+    def test_one_station_more_moves_no_other(self):
+        few, many = (Uniform(count=n).stations(AREA, None) for n in (3, 5))
+        assert many[:3] == few
+
+    def test_no_place_above_the_roofs_is_one_line(self):
+        with pytest.raises(BadInput, match="height_m: 10 m is below the roof at 1000 random places"):
+            Uniform(count=2, height_m=10).stations(AREA, None, self.site(AREA.x_max_m + 1, 20.0))

@@ -6,6 +6,8 @@ from fl.attacks.dlg import Dlg
 from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.multi_query import MultiQuery
 from fl.attacks.phase import Phase
+from fl.attacks.ramp_aware import RampAware
+from fl.attacks.weighted_centroid import WeightedCentroid
 from netsim.part import OneOf
 
-ATTACKS = OneOf("attack", ClosedForm, Dlg, LinkRounds, DensityPeak, Phase, MultiQuery)
+ATTACKS = OneOf("attack", ClosedForm, Dlg, LinkRounds, WeightedCentroid, RampAware, DensityPeak, Phase, MultiQuery)

@@ -59,19 +59,19 @@ class Measured(Data):
         observed, model = observed.select(model >= 0), model[model >= 0]
         order = np.lexsort((observed.time_s, model, observed.ue))
         observed, model = observed.select(order), model[order]
-        measured = _rows(observed, model)
+        measured = rows_of(observed, model)
         # a sample's fate hangs on who, when and which cell, not on how many others there are
         moment = np.round(observed.time_s * 1e3).astype(np.int64)
         out = rng.uniform("hold out", observed.ue * 4096 + model, item=moment) < self.hold_out
         held = observed.select(out)
         fresh = measured.keep(~out)
-        train, later = _with_past(fresh, state) if self.keeps == "all" else (fresh, state)
+        train, later = with_past(fresh, state) if self.keeps == "all" else (fresh, state)
         return Taken(
             measured, train, HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell), fresh
         ), later
 
 
-def _with_past(train: Local, state: State) -> tuple[Local, State]:
+def with_past(train: Local, state: State) -> tuple[Local, State]:
     """The rows with all that they had before, and what to remember: every sample so far, in order of row and time."""
     row = train.ue[train.row_of_sample] * 4096 + train.model[train.row_of_sample]
     new: State = {"row": row, "x": train.x, "y": train.y, "time_s": train.time_s, "cell": train.cell}
@@ -88,7 +88,7 @@ def _with_past(train: Local, state: State) -> tuple[Local, State]:
     return past, every
 
 
-def _rows(observed: Observations, model: IntArray) -> Local:
+def rows_of(observed: Observations, model: IntArray) -> Local:
     """Ragged rows of observations sorted by (ue, model, time)."""
     row = observed.ue * 4096 + model
     keys, first = np.unique(row, return_index=True)

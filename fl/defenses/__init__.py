@@ -7,7 +7,11 @@ from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
 from fl.defenses.lapa import Lapa
 from fl.defenses.noise_switch import NoiseSwitch
+from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
 from fl.defenses.uniform_dp import UniformDp
 from netsim.part import OneOf
 
-DEFENSES = OneOf("defense", Clip, AdaptiveClip, Gaussian, CentralGaussian, UniformDp, Arb, Lapa, NoiseSwitch)
+DEFENSES = OneOf(
+    "defense", Clip, AdaptiveClip, Gaussian, CentralGaussian, UniformNoise, GeometryAligned, EdgeNoise,
+    UniformDp, Arb, Lapa, NoiseSwitch,
+)  # fmt: skip

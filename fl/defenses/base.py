@@ -26,6 +26,9 @@ class Defense(Named):
     contracts: ClassVar[bool] = False
     """whether it never moves two updates further apart: cutting down to a norm does not, independent noise does not"""
 
+    caveat: ClassVar[str] = ""
+    """what whoever reads a run must know of it: it stands among the warnings of the run"""
+
     def start(self, n_ue: int) -> State:
         """The first state."""
         return {}

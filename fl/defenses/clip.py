@@ -20,6 +20,9 @@ class Clip(Defense):
 
     `relation` says who counts as a neighbour when noise is added later: `replace` (a device's data replaced by
     any other; sensitivity 2 norm) or `add-remove` (a device that takes part or not; sensitivity norm).
+
+    With `phase` it clips the updates of that phase of the learner only; the others have no bound, so noise that needs
+    one may not follow.
     """
 
     kind: Literal["clip"] = "clip"
@@ -27,18 +30,31 @@ class Clip(Defense):
     """largest L2 norm of an update"""
     relation: Literal["replace", "add-remove"] = "replace"
     """which change of a user's data the bound covers"""
+    phase: str | None = Field(default=None, min_length=1, max_length=40)
+    """only updates of this phase of the learner; none: all"""
 
     reference: ClassVar[str] = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018"
     example: ClassVar[dict[str, Any]] = {"kind": "clip", "norm": 1.0}
-    offers: ClassVar[frozenset[str]] = frozenset({"bound"})
     contracts: ClassVar[bool] = True
 
+    @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        """A bound, where it covers all phases."""
+        return frozenset({"bound"} if self.phase is None else ())
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """The phase that it names."""
+        return {} if self.phase is None else {f"phase {self.phase}": "no learner here has a phase of that name"}
+
     def promise(self, state: State) -> float | None:
-        return self.norm
+        return self.norm if self.phase is None else None
 
     def protect(
         self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
     ) -> tuple[Updates, State, list[Spend]]:
+        if self.phase not in (None, updates.phase):
+            return updates, state, []
         size = updates.norm()
         # rounding of a sum of d squares, of its root and of the product must not exceed the bound
         limit = self.norm * (1 - (updates.n_parameters + 8) * np.finfo(np.float64).eps)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fl.grid import Grid
 from fl.types import HeldOut, Local, Model, Public, Request, Updates
 from netsim.part import Part
 from netsim.rng import Rng
@@ -60,8 +61,22 @@ class Learner(Part):
         return None
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
-        """Figures that predict trouble in this round; names with units."""
+        """Figures of the model that a round started from, on the data of the round; names with units."""
         return {}
+
+
+class GridLearner(Learner):
+    """A learner whose updates in `grid_phase` have one number for each cell of a square grid over the area.
+
+    These numbers come first among the parameters of a model. This is what attacks read that look where an update is
+    strong, and what noise with a shape in space is added to.
+    """
+
+    grid_phase: ClassVar[str]
+
+    @abstractmethod
+    def grid(self, model: Model) -> Grid:
+        """The cells."""
 
 
 class FirstLayerLearner(Learner):

@@ -1,0 +1,153 @@
+"""What a round of a radio map costs: cells under links, gradients of all devices, and noise along a ramp.
+
+The city is 300 m x 300 m of 10,000 cells, with 100 UEs and 200 base stations at 50 m. The printed algorithm, a
+bisection within an ascent of the slope within an ascent of the direction, is timed on a few UEs beside ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from statistics import median
+from time import process_time
+
+import numpy as np
+
+from benchmarks.world import Row, exponent, peak_gb, row
+from fl.alignment import aligned, objective_m2
+from fl.grid import Grid
+from fl.obstacles import Links, height_gradient, standardised, theta_of
+from fl.traversal import incidence
+from netsim.geometry import Area
+from netsim.rng import Streams
+from netsim.units import FloatArray, IntArray
+
+AREA = Area(0.0, 0.0, 300.0, 300.0)
+MU, RHO, SCALE_M = 50.0, 50.0, 2.0
+OUTER, INNER, BISECTIONS = 20, 20, 60  # iterations of the printed algorithm
+
+
+@dataclass(frozen=True)
+class Bench:
+    """How many UEs, base stations and cells along a side; UEs of the printed algorithm; the bars of the full size."""
+
+    ues: int
+    stations: int
+    cells: int
+    nested_ues: int
+    gradient_s: float | None = None
+    noise_s: float | None = None
+    faster: float | None = None
+    memory_gb: float | None = None
+
+
+FULL = Bench(100, 200, 100, 2, gradient_s=0.5, noise_s=1.0, faster=100.0, memory_gb=1.0)
+SMALL = Bench(4, 6, 20, 1)
+
+
+def ends_m(bench: Bench) -> tuple[FloatArray, FloatArray]:
+    """Both ends of every link, (n, 3) each."""
+    rng = Streams(0).at("benchmark.radio-map")
+    ue = AREA.sample(rng.uniform("ue", np.arange(bench.ues), (2,)))
+    bs = AREA.sample(rng.uniform("bs", np.arange(bench.stations), (2,)))
+    a = np.repeat(np.column_stack([ue, np.full(len(ue), 1.5)]), len(bs), axis=0)
+    return a, np.tile(np.column_stack([bs, np.full(len(bs), 50.0)]), (len(ue), 1))
+
+
+def links(bench: Bench, grid: Grid) -> Links:
+    """Measurements that miss the law by a few dB."""
+    a, b = ends_m(bench)
+    x = standardised(np.linalg.norm(a - b, axis=1))
+    noise = Streams(0).at("benchmark.radio-map").normal("gain", np.arange(len(a)))
+    return Links(incidence(grid, a, b), x, -80 - 8 * x + 6 * noise, np.repeat(np.arange(bench.ues), bench.stations))
+
+
+def seconds_of(task: Callable[[], object], seconds: float) -> float:
+    """Median CPU time of a call: on one thread it is the time, and it does not see what else the machine does."""
+    task()
+    times: list[float] = []
+    while len(times) < 3 or sum(times) < seconds:
+        started = process_time()
+        task()
+        times.append(process_time() - started)
+    return median(times)
+
+
+def nested(g: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArray:
+    """The printed Algorithm 1 for one device, g (M,): central differences, a fixed number of ascents; sigma^2 (M,)."""
+    budget = MU * g.sum()
+
+    def allocated(u: FloatArray, r: float) -> FloatArray:
+        ramp = r * (centre_m @ u)
+        low, high = float((g - ramp).min()), float((g - ramp).max() + budget)
+        for _ in range(BISECTIONS):
+            b = (low + high) / 2
+            low, high = (b, high) if np.maximum(0.0, ramp + b - g).sum() < budget else (low, b)
+        return np.maximum(0.0, ramp + b - g)
+
+    def value(u: FloatArray, r: float) -> float:
+        return float(objective_m2(g[None], allocated(u, r)[None], centre_m, place_m[None], MU, RHO)[0])
+
+    u = g @ centre_m / g.sum() - place_m
+    u, r = u / np.linalg.norm(u), float(budget / len(g) / 50.0)
+    for _ in range(OUTER):
+        for _ in range(INNER):
+            step = 1e-3 * r
+            slope = (value(u, r + step) - value(u, r - step)) / (2 * step)
+            r = max(r * float(np.exp(0.1 * np.sign(slope))), 1e-12)
+        e = 1e-3 * np.eye(2)
+        rise = np.array([value(u + d, r) - value(u - d, r) for d in e])
+        u = u + 0.1 * rise / max(float(np.linalg.norm(rise)), 1e-12)
+        u = u / np.linalg.norm(u)
+    return allocated(u, r)
+
+
+def rows(bench: Bench, seconds: float) -> Iterator[Row]:
+    """Each when it is measured."""
+    grid = Grid.over(AREA, 300.0 / bench.cells)
+    a, b = ends_m(bench)
+    what = f"{bench.ues} UEs x {bench.stations} base stations x {len(grid):,} cells"
+    yield _row(f"{what}: cells under all links", seconds_of(lambda: incidence(grid, a, b), seconds), "s")
+    measured, count = links(bench, grid), np.full(bench.ues, bench.stations)
+    heights, theta = np.full(len(grid), 10.0), theta_of((-20.0, -38.0), (-30.0, -21.0))
+
+    def gradient() -> FloatArray:
+        return height_gradient(measured, heights, theta, SCALE_M, count)
+
+    crossed = {"crossings": float(len(measured.under))}
+    yield _row(
+        f"{what}: gradient of heights of all UEs", seconds_of(gradient, seconds), "s", bench.gradient_s, **crossed
+    )
+    made = gradient()
+    g, place = made**2, a[:: bench.stations, :2]
+    ours = seconds_of(lambda: aligned(g, AREA, place, MU, RHO, 1), seconds)
+    yield _row(f"{what}: aligned noise of all UEs", ours, "s", bench.noise_s)
+    started = process_time()
+    theirs = [nested(g[i], grid.centre_m, place[i]) for i in range(bench.nested_ues)]
+    each = (process_time() - started) / bench.nested_ues
+    some = slice(0, bench.nested_ues)
+    value = [objective_m2(g[some], s, grid.centre_m, place[some], MU, RHO).mean()
+             for s in (aligned(g[some], AREA, place[some], MU, RHO, 1), np.array(theirs))]  # fmt: skip
+    ratio = each * bench.ues / ours
+    yield {
+        **_row(f"{what}: aligned noise of one UE", ours / bench.ues, "s"),
+        "peer": f"the printed algorithm ({OUTER} x {INNER} ascents), {bench.nested_ues} UEs", "theirs": each,
+        "ratio": ratio, "bar": bench.faster, "met": None if bench.faster is None else ratio >= bench.faster,
+        "objective_m2": float(value[0]), "their_objective_m2": float(value[1]),
+    }  # fmt: skip
+    peak = peak_gb()
+    sizes, times = [], []
+    for factor in (1, 2, 4):  # more links over the same cells
+        some_links, more = links(replace(bench, stations=factor * bench.stations), grid), factor * count
+
+        def larger(of: Links = some_links, n: IntArray = more) -> FloatArray:
+            return height_gradient(of, heights, theta, SCALE_M, n)
+
+        sizes.append(len(some_links.under))
+        times.append(seconds_of(larger, seconds))
+    yield _row("growth of a gradient with cells crossed", exponent(sizes, times), "exponent", 1.1)
+    yield _row(f"{what}: peak memory of the process", peak, "GB", bench.memory_gb)
+
+
+def _row(work: str, value: float, unit: str, bar: float | None = None, **more: float) -> Row:
+    return {**row(work, value, unit, bar, **more), "subject": "radio-map"}

@@ -1,0 +1,102 @@
+"""Where an update on a grid is strong, there its device is."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self, cast
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fl.attacks.base import Attack, View, latest, recall, track_of
+from fl.grid import CELLS, Grid
+from fl.learners.base import GridLearner
+from fl.types import Estimates, Facts, State
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+_TIE = 1e-12  # of the largest: what counts as equal to it
+
+
+def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> FloatArray:
+    """p = sum_m s_m^nu c_m / sum_m s_m^nu for sizes s (n, M) >= 0 of cells c (M, 2): (n, 2); NaN for a row of zeros.
+
+    nu = inf: the mean of the cells that are largest. Sizes are divided by the largest first.
+    """
+    largest = size.max(axis=1, initial=0.0)[:, None]
+    share = np.divide(size, largest, out=np.zeros_like(size), where=largest > 0)
+    with np.errstate(under="ignore"):
+        weight = (share >= 1.0 - _TIE).astype(np.float64) if np.isinf(nu) else share**nu
+    total = weight.sum(axis=1)[:, None]
+    with np.errstate(invalid="ignore"):
+        return np.where(largest > 0, weight @ centre_m / total, np.nan)
+
+
+class GridAttack(Attack):
+    """Looks at the updates of the grid's phase, alone or averaged over rounds.
+
+    With `memory_rounds` T > 1 every device's updates are averaged first: noise falls, what stays the same stays. Old
+    rounds fade with (1 - 1/T) a round; a large T is the plain mean::
+
+        mean_t = mean_{t-1} + (G_t - mean_{t-1}) / w_t,    w_t = 1 + (1 - 1/T) w_{t-1},    w_0 = 0
+    """
+
+    nu: float | Literal["inf"] = 2.0
+    """how much strong cells count; the word inf: only the strongest"""
+    memory_rounds: float = Field(default=1.0, ge=1, le=1e9)
+    """rounds over which a device's updates are averaged; 1: each round by itself"""
+
+    reference: ClassVar[str] = (
+        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 18"
+    )
+    needs: ClassVar[dict[str, str]] = {
+        CELLS: "looks for the cells of a grid where an update is strong (radio-map)",
+    }
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        if self.nu != "inf" and not 0 < float(self.nu) <= 1000:
+            raise ValueError(f"nu: {self.nu:g} must be above 0 and at most 1000, or the word inf")
+        return self
+
+    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+        learner = cast(GridLearner, view.learner)
+        sources = np.arange(len(view.update))
+        if view.phase != learner.grid_phase or not len(sources):
+            return view.spread("centroid", sources[:0], np.zeros((0, 2))), state
+        grid = learner.grid(view.model_before)
+        seen, state = self._averaged(view.update[:, : len(grid)], self._track(view), state)
+        where = weighted_centroid(self.size(seen, grid), grid.centre_m, float(self.nu))
+        status = ["ok" if np.isfinite(p).all() else "no gradient" for p in where]
+        return view.spread("centroid", sources, where, status=status), state
+
+    def size(self, seen: FloatArray, grid: Grid) -> FloatArray:
+        """How strong each cell is (n, M)."""
+        return np.abs(seen)
+
+    @staticmethod
+    def _track(view: View) -> IntArray:
+        """Whom each update is remembered as (n_source,): its device, or its model where devices are not told apart."""
+        if view.vantage != "rows":
+            return view.source_model
+        return track_of(view.ue[np.argsort(view.source)], view.source_model)
+
+    def _averaged(self, update: FloatArray, track: IntArray, state: State) -> tuple[FloatArray, State]:
+        if self.memory_rounds == 1:
+            return update, state
+        past = state or {"track": track[:0], "mean": update[:0], "weight": np.zeros(0)}
+        old, weight = recall(past["track"], past["mean"], track), recall(past["track"], past["weight"], track)
+        new_weight = 1.0 + (1.0 - 1.0 / self.memory_rounds) * np.nan_to_num(weight)
+        mean = np.where(np.isfinite(old), old + (update - old) / new_weight[:, None], update)
+        every, newest = latest(track, past["track"])
+        both = {"mean": np.concatenate([mean, past["mean"]]), "weight": np.concatenate([new_weight, past["weight"]])}
+        return mean, {"track": every, **{k: v[newest] for k, v in both.items()}}
+
+
+class WeightedCentroid(GridAttack):
+    """The mean of the cells, weighted by |update|^nu: p = sum |G_m|^nu c_m / sum |G_m|^nu.
+
+    Gradients of heights are strong near the device, where all its links are low.
+    """
+
+    kind: Literal["weighted-centroid"] = "weighted-centroid"
+    example: ClassVar[dict[str, Any]] = {"kind": "weighted-centroid"}

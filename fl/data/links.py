@@ -1,0 +1,117 @@
+"""Measurements of links: one joint model learns from the signals of all base stations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.data.base import Data, Taken
+from fl.data.measured import rows_of, with_past
+from fl.types import HeldOut, State
+from netsim.errors import BadInput
+from netsim.observe import Observations
+from netsim.rng import Rng
+from netsim.units import BoolArray, FloatArray, IntArray
+
+MAP = "map"
+LINKS, STATIONS, POSITIONS = 0, 1, 2
+"""`HeldOut.group`: other links of those that train; base stations that no training saw; UEs that never train"""
+
+
+class Links(Data):
+    """Every UE's measurements of every base station that it hears, learnt by one model of them all.
+
+    `keeps: first` is a survey: UEs measure in the first round that has measurements and learn from it for ever;
+    `round` forgets it at the end of the round, as UEs that move do; `all` keeps whatever a UE has measured so far.
+
+    `hold_out_stations` base stations and `hold_out_ues` UEs are drawn by lot once: no training sees a link of theirs.
+    They score the map at new base stations for the same UEs, and at new positions; these UEs send nothing and are not
+    attacked. `hold_out` is a share of the other links.
+    """
+
+    kind: Literal["links"] = "links"
+    keeps: Literal["first", "round", "all"] = "first"
+    """what a device learns from: the first round's links, those of the round, or all of its own so far"""
+    hold_out: float = Field(default=0.0, ge=0, le=0.9)
+    """share of links kept from training to score it"""
+    hold_out_stations: int = Field(default=0, ge=0, le=4096)
+    """how many base stations are kept from training to score it"""
+    hold_out_ues: int = Field(default=0, ge=0, le=1_000_000)
+    """how many UEs do not train and score it"""
+
+    reference: ClassVar[str] = (
+        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Section II"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "links", "hold_out": 0.2}
+    offers: ClassVar[frozenset[str]] = frozenset({"positions", "links"})
+
+    def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+        if self.hold_out_stations >= len(cells):
+            raise BadInput(
+                f"learning.data.hold_out_stations: {self.hold_out_stations} of {len(cells)} base stations leaves none "
+                "to learn from; keep fewer back"
+            )
+        return (MAP,)
+
+    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+        return np.zeros(len(cells), dtype=np.int64)
+
+    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
+        if "ue" in state:  # as surveyed
+            observed = Observations(**{k: state[k] for k in _COLUMNS})
+        order = np.lexsort((observed.cell, observed.time_s, observed.ue))
+        observed = observed.select(order)
+        # lots that hang on the seed alone, whatever is measured when
+        lots = replace(rng, round=0)
+        new_ue = _drawn(lots, "ue", observed.ue, self.hold_out_ues)
+        new_station = _chosen(lots, "station", len(model_of_cell), self.hold_out_stations)[observed.cell]
+        moment = np.round(observed.time_s * 1e3).astype(np.int64)
+        other = lots.uniform("link", observed.ue * 4096 + observed.cell, item=moment) < self.hold_out
+        group = np.where(new_ue, POSITIONS, np.where(new_station, STATIONS, LINKS))
+        out = new_station | new_ue | other
+        measured = rows_of(observed.select(~new_ue), np.zeros(int((~new_ue).sum()), dtype=np.int64))
+        # a new UE measures old base stations only: its figure is about places
+        held = out & ~(new_ue & new_station)
+        again = "ue" in state
+        some = observed.select(held & (not again))
+        fresh = measured.keep(~out[~new_ue])
+        train, later = with_past(fresh, state) if self.keeps == "all" else (fresh, state)
+        if self.keeps == "first" and len(observed):
+            later = {k: getattr(observed, k) for k in _COLUMNS}
+        held_out = HeldOut(
+            some.ue, np.zeros(len(some), dtype=np.int64), some.position_m, some.rsrp_dbm, some.cell,
+            group[held & (not again)],
+        )  # fmt: skip
+        return Taken(measured, train, held_out, fresh.keep(np.zeros(len(fresh.x), np.bool_)) if again else fresh), later
+
+
+_COLUMNS = ("ue", "time_s", "position_m", "cell", "rsrp_dbm")
+
+
+def _chosen(lots: Rng, what: str, n: int, count: int) -> BoolArray:
+    """`count` of n, the first of a random order (n,)."""
+    chosen = np.zeros(n, dtype=np.bool_)
+    chosen[np.argsort(_lot(lots, what, np.arange(n)), kind="stable")[:count]] = True
+    return chosen
+
+
+def _drawn(lots: Rng, what: str, ue: IntArray, count: int) -> BoolArray:
+    """Whether each sample's UE (n,) is one of the first `count` UEs of a random order of those that measured."""
+    if not count or not len(ue):
+        return np.zeros(len(ue), dtype=np.bool_)
+    every, at = np.unique(ue, return_inverse=True)
+    if count >= len(every):
+        raise BadInput(
+            f"learning.data.hold_out_ues: {count} of {len(every)} UEs that measured leaves nobody to learn; keep fewer "
+            "back"
+        )
+    chosen = np.zeros(len(every), dtype=np.bool_)
+    chosen[np.argsort(_lot(lots, what, every), kind="stable")[:count]] = True
+    return np.asarray(chosen[at])
+
+
+def _lot(lots: Rng, what: str, owner: IntArray) -> FloatArray:
+    return lots.uniform(f"hold out {what}", owner)

@@ -1,0 +1,220 @@
+"""A radio map of virtual obstacles: heights on a grid and a law of propagation, learnt in turns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, Strict, model_validator
+
+from fl.data.links import LINKS, POSITIONS, STATIONS
+from fl.grid import CELLS, HEIGHTS, Grid
+from fl.learners.base import GridLearner
+from fl.types import DenseUpdates, HeldOut, Local, Model, Public, Updates
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fl.obstacles import Links
+
+Pair = Annotated[tuple[float, float], Strict(False)]
+PROPAGATION = "propagation"
+_BLOCK = 20_000  # links predicted at once, to bound memory
+
+
+class RadioMap(GridLearner):
+    r"""Learns the gain of any link from heights of virtual obstacles h (n_cell,) and a law of propagation theta (4,).
+
+    `fl.obstacles` has the law and its gradients. A round has two phases, each a step of FedSGD on the squared error::
+
+        heights       h     <- clamp(h - step_size_heights * merged dF/dh)          at (h, theta)
+        propagation   theta <- theta - step_size_propagation * merged dF/dtheta     at (new h, theta)
+
+    An update is the gradient itself. `gradient: normalised` scales every device's height gradient to norm 1 first,
+    which trains from starts whose gradients vanish. Noise on heights hides nothing in the other phase: the gradients of
+    theta are what a device's errors are on average, and travel as they are unless a defense covers them too.
+
+    Figures: mae_links_db (the links of the round, under the model that the round started from), and on held-out links
+    mae_new_links_db, mae_new_stations_db (new base stations, same UEs) and mae_new_positions_db (UEs that never train);
+    rmse_db is over all of these, constant_rmse_db the deviation of their RSRP, which the best constant would have.
+    With `theory` also those of `fl.descent` and `fl.decay`.
+
+    Departs from the paper: the sigmoid has a scale (`sigmoid_scale_m: 1` is the literal one), and heights may be
+    negative, since over flat ground psi(0) = 1/2 would dim every link that ends near it.
+    """
+
+    kind: Literal["radio-map"] = "radio-map"
+    phases: ClassVar[tuple[str, ...]] = (HEIGHTS, PROPAGATION)
+    grid_phase: ClassVar[str] = HEIGHTS
+    cell_m: float = Field(default=3.0, gt=0, le=1e4)
+    """side of a cell; divides both sides of the area"""
+    sigmoid_scale_m: float = Field(default=2.0, gt=0, le=100)
+    """how far above an obstacle a link is mostly in sight (s)"""
+    initial_height_m: float = Field(default=10.0, ge=-1000, le=1000)
+    """height of every obstacle at first (H_max)"""
+    lowest_m: float = Field(default=-10.0, ge=-1000, le=1000)
+    """heights never fall below"""
+    highest_m: float = Field(default=50.0, ge=-1000, le=1000)
+    """nor rise above"""
+    step_size_heights: float = Field(default=300.0, ge=0, le=1e9)
+    """learning rate of heights (eta_h)"""
+    step_size_propagation: float = Field(default=1e-3, ge=0, le=1e9)
+    """learning rate of the law of propagation (eta_theta); 0 keeps the first one"""
+    gradient: Literal["raw", "normalised"] = "raw"
+    """of heights: as it is, or scaled to norm 1 on the device"""
+    initial_slope_db: Pair = (-20.0, -38.0)
+    """dB a decade of distance at first, in sight and without"""
+    initial_gain_db: Pair = (-30.0, -21.0)
+    """gain at 1 m at first, in sight and without"""
+    theory: bool = False
+    """also estimate what bounds the descent: smoothness, dissimilarity, and the noise that they allow"""
+
+    reference: ClassVar[str] = (
+        "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eqs. 4 to 16"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "radio-map", "cell_m": 50}
+    offers: ClassVar[frozenset[str]] = frozenset({CELLS})
+    needs: ClassVar[dict[str, str]] = {"links": "one map learns from every base station's links; take data links"}
+
+    @model_validator(mode="after")
+    def _range(self) -> Self:
+        if not self.lowest_m <= self.initial_height_m <= self.highest_m:
+            raise ValueError(
+                f"initial_height_m: {self.initial_height_m:g} lies outside of {self.lowest_m:g} to {self.highest_m:g} "
+                "(lowest_m, highest_m)"
+            )
+        return self
+
+    def init(self, public: Public, rng: Rng) -> Model:
+        if public.antennas is None:
+            raise BadInput(
+                "learning.learner: radio-map needs to know where base stations are; a trace that brings cells without "
+                "places cannot be learnt from"
+            )
+        from fl.obstacles import theta_of
+
+        grid = Grid.over(public.area, self.cell_m)
+        heights = np.full(len(grid), self.initial_height_m)
+        theta = theta_of(self.initial_slope_db, self.initial_gain_db)
+        area = public.area
+        constants = {
+            "area_m": np.array([area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m]),
+            "antenna_m": public.antennas.at_m,
+            "power_dbm": public.antennas.power_dbm,
+            "ue_height_m": np.array([public.ue_height_m]),
+        }
+        return Model(np.concatenate([heights, theta])[None], constants)
+
+    def grid(self, model: Model) -> Grid:
+        return Grid.over(Area(*model.constants["area_m"].tolist()), self.cell_m)
+
+    def heights_m(self, model: Model) -> FloatArray:
+        """Learnt heights (n_cell,)."""
+        return np.asarray(model.parameters[0, :-4])
+
+    def links(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray) -> Links:
+        """Samples as links: UE positions x (N, 2), RSRP y (N,), base station cell (N,), device row (N,).
+
+        A position outside of the area, as some curation makes, has a link that begins at the border.
+        """
+        from fl.obstacles import Links, standardised
+        from fl.traversal import known_incidence
+
+        grid, constants = self.grid(model), model.constants
+        ue = np.column_stack([x, np.full(len(x), constants["ue_height_m"][0])])
+        antenna = constants["antenna_m"][cell]
+        distance_m = np.linalg.norm(ue - antenna, axis=1)
+        return Links(
+            known_incidence(grid, ue, antenna), standardised(distance_m), y - constants["power_dbm"][cell], row
+        )
+
+    def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
+        gradients = self.gradients(model, phase, data)
+        if phase == HEIGHTS and self.gradient == "normalised":
+            gradients = _normalised(gradients)
+        return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), gradients, phase)
+
+    def gradients(self, model: Model, phase: str, data: Local) -> FloatArray:
+        """dF_i/dh (n, n_cell) or dF_i/dtheta (n, 4) of every row."""
+        from fl.obstacles import height_gradient, theta_gradient
+
+        law = height_gradient if phase == HEIGHTS else theta_gradient
+        return law(self._links_of(model, data), *self._split(model), self.sigmoid_scale_m, data.count)
+
+    def _links_of(self, model: Model, data: Local) -> Links:
+        if data.y is None or data.cell is None:
+            raise ValueError("radio-map learns from measurements of base stations")
+        return self.links(model, data.x, data.y, data.cell, data.row_of_sample)
+
+    @staticmethod
+    def _split(model: Model) -> tuple[FloatArray, FloatArray]:
+        return model.parameters[0, :-4], model.parameters[0, -4:]
+
+    def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
+        heights, theta = self._split(model)
+        if phase == HEIGHTS:
+            heights = np.clip(heights - self.step_size_heights * merged[0], self.lowest_m, self.highest_m)
+        else:
+            theta = theta - self.step_size_propagation * merged[0]
+        return replace(model, parameters=np.concatenate([heights, theta])[None])
+
+    def errors_db(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray) -> FloatArray:
+        """Predicted minus measured gain of links (N,), some at a time."""
+        from fl.obstacles import gain_db
+
+        found = np.zeros(len(x))
+        for at in range(0, len(x), _BLOCK):
+            some = slice(at, at + _BLOCK)
+            links = self.links(model, x[some], y[some], cell[some], np.zeros(len(x[some]), dtype=np.int64))
+            found[some] = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
+        return found
+
+    def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
+        error = self.errors_db(model, held_out.x, held_out.y, held_out.cell)
+        groups = {"new_links": LINKS, "new_stations": STATIONS, "new_positions": POSITIONS}
+        found = {f"mae_{name}_db": _mean(np.abs(error[held_out.group == g])) for name, g in groups.items()}
+        constant_db = float(held_out.y.std()) if len(held_out) else float("nan")
+        return {"rmse_db": float(np.sqrt(_mean(error**2))), "constant_rmse_db": constant_db} | found
+
+    def diagnose(self, model: Model, data: Local) -> dict[str, float]:
+        from fl.obstacles import gain_db
+
+        links = self._links_of(model, data)
+        error = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
+        return {"mae_links_db": _mean(np.abs(error))} | (self._theory(model, data) if self.theory else {})
+
+    def _theory(self, model: Model, data: Local) -> dict[str, float]:
+        """Lemma 1 and Corollary 1 for a step without clip and noise from this model, and how gradients fall off."""
+        from fl import decay, descent
+
+        rows, weight = self.gradients(model, HEIGHTS, data), data.count / data.count.sum()
+        mean, eta, j = weight @ rows, self.step_size_heights, descent.concentration(weight)
+        ahead = self.step(model, HEIGHTS, mean[None])
+        taken = self.heights_m(ahead) - self.heights_m(model)
+        b2 = descent.dissimilarity2(rows, weight)
+        smooth = descent.smoothness(mean, weight @ self.gradients(ahead, HEIGHTS, data), taken)
+        kappa = descent.descent_rate(eta, smooth, b2, 0.0, j)
+        return {
+            "dissimilarity_b": float(np.sqrt(b2)),
+            "smoothness_l": smooth,
+            "kappa_h": kappa,
+            "largest_step": descent.largest_step(smooth, b2, 0.0, j),
+            "largest_mu": descent.largest_budget(eta, smooth, b2, j),
+            "kappa_theta": self.step_size_propagation * (1.0 - smooth * self.step_size_propagation / 2.0),
+            "residual": descent.residual(eta, smooth, b2, kappa),
+        } | decay.figures(rows, self.grid(model).centre_m, data.mean_x())
+
+
+def _normalised(rows: FloatArray) -> FloatArray:
+    """Rows of norm 1; a row of zeros stays. The largest is taken out first: squares of tiny numbers are zero."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)[:, None]
+    scaled = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)
+    norm = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return np.asarray(np.divide(scaled, norm, out=scaled, where=norm > 0))
+
+
+def _mean(values: FloatArray) -> float:
+    return float(values.mean()) if len(values) else float("nan")

@@ -1,0 +1,369 @@
+"""Radio maps of virtual obstacles: cells under links, the law and its gradients, figures of held-out links."""
+
+import numpy as np
+import pytest
+
+from fl import obstacles
+from fl.data.links import LINKS, POSITIONS, STATIONS, Links
+from fl.grid import Grid
+from fl.learners.radio_map import RadioMap
+from fl.obstacles import height_gradient, sight, standardised, theta_gradient, theta_of
+from fl.traversal import incidence, known_incidence
+from fl.types import Antennas, HeldOut, Local, Public
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.observe import Observations
+from netsim.rng import Streams
+
+AREA = Area(0.0, 0.0, 30.0, 24.0)
+GRID = Grid.over(AREA, 3.0)
+
+
+def links_of(n, rng, area=AREA):
+    low, side = area.low_m, area.side_m
+    a = np.column_stack([low + rng.uniform(size=(n, 2)) * side, np.full(n, 1.5)])
+    b = np.column_stack([low + rng.uniform(size=(n, 2)) * side, np.full(n, 20.0)])
+    return a, b
+
+
+def slow_incidence(grid, a, b):
+    """Clip the link against the square of every cell, one after the other."""
+    found = []
+    for m, centre in enumerate(grid.centre_m):
+        low, high = 0.0, 1.0
+        for axis in (0, 1):
+            d, s = b[axis] - a[axis], a[axis] - centre[axis]
+            half = grid.cell_m / 2
+            if d == 0:
+                if not -half < s < half:
+                    low, high = 1.0, 0.0
+            else:
+                ends = sorted(((-half - s) / d, (half - s) / d))
+                low, high = max(low, ends[0]), min(high, ends[1])
+        if high - low > 1e-9:
+            found.append((m, a[2] + (low + high) / 2 * (b[2] - a[2])))
+    return sorted(found)
+
+
+class TestGrid:
+    def test_cells_and_their_middles_agree(self):
+        assert (GRID.cell(GRID.centre_m) == np.arange(80)).all()
+        assert Grid.of(AREA, 80) == GRID
+        assert (GRID.cell(np.array([[-0.1, 5.0], [30.1, 5.0], [5.0, 24.5]])) == -1).all()
+
+    def test_a_side_that_does_not_divide_the_area_is_refused(self):
+        with pytest.raises(BadInput, match="cell_m: 7 m does not divide the area of 30 x 24 m"):
+            Grid.over(AREA, 7.0)
+        with pytest.raises(BadInput, match="at most"):
+            Grid.over(AREA, 1e-3)
+
+
+class TestTraversal:
+    def test_it_equals_a_slow_exact_traversal(self):
+        rng = np.random.default_rng(0)
+        a, b = links_of(60, rng)
+        a[0], b[0] = (1.5, 1.5, 1.0), (28.5, 1.5, 20.0)  # along a row
+        a[1], b[1] = (0.0, 0.0, 1.0), (24.0, 24.0, 20.0)  # through corners
+        a[2, :2] = b[2, :2]  # straight up
+        b[3, :2] = (70.0, -20.0)  # out of the grid
+        found = incidence(GRID, a, b)
+        for j in range(len(a)):
+            some = slice(found.first[j], found.first[j + 1])
+            mine = sorted(zip(found.cell[some], found.z_m[some], strict=True))
+            slow = slow_incidence(GRID, a[j], b[j])
+            assert [m for m, _ in mine] == [m for m, _ in slow]
+            np.testing.assert_allclose([z for _, z in mine], [z for _, z in slow], atol=1e-6)
+
+    def test_sums_over_links_without_crossings_are_zero(self):
+        a = np.array([[40.0, 40.0, 1.0], [1.0, 1.0, 1.0], [40.0, 40.0, 1.0]])
+        b = np.array([[50.0, 40.0, 1.0], [29.0, 1.0, 1.0], [50.0, 40.0, 1.0]])
+        found = incidence(GRID, a, b)
+        assert found.sums(np.ones(len(found))).tolist() == [0.0, 10.0, 0.0]
+        assert found.link.tolist() == [1] * 10
+
+    def test_what_is_remembered_is_what_is_computed(self):
+        a, b = links_of(20, np.random.default_rng(1))
+        one, two = known_incidence(GRID, a, b), known_incidence(GRID, a.copy(), b.copy())
+        assert one is two
+        assert known_incidence(GRID, a + 1e-9, b) is not one
+
+
+def world(n_ue=3, n_bs=8, seed=0):
+    rng = np.random.default_rng(seed)
+    ue = np.column_stack([rng.uniform(1, 23, (n_ue, 2)), np.full(n_ue, 1.5)])
+    bs = np.column_stack([rng.uniform(1, 23, (n_bs, 2)), np.full(n_bs, 15.0)])
+    row = np.repeat(np.arange(n_ue), n_bs)
+    a, b = ue[row], np.tile(bs, (n_ue, 1))
+    y = -80 + 5 * rng.normal(size=n_ue * n_bs)
+    links = obstacles.Links(incidence(GRID, a, b), standardised(np.linalg.norm(a - b, axis=1)), y, row)
+    heights = rng.uniform(-2, 12, len(GRID))
+    return links, heights, theta_of((-20.0, -38.0), (-30.0, -21.0)), np.full(n_ue, n_bs)
+
+
+class TestLaw:
+    def test_sight_is_the_product_of_sigmoids(self):
+        links, heights, _, _ = world()
+        s = sight(links.under, heights, 2.0)
+        for j in range(0, len(s), 5):
+            some = slice(links.under.first[j], links.under.first[j + 1])
+            psi = 1 / (1 + np.exp(-(links.under.z_m[some] - heights[links.under.cell[some]]) / 2.0))
+            assert s[j] == pytest.approx(np.prod(psi), rel=1e-12)
+
+    def test_standardised_theta_is_the_law_in_decades(self):
+        theta, d = theta_of((-22.0, -36.0), (-28.0, -22.0)), 137.0
+        x = standardised(np.array([d]))[0]
+        assert theta[0] + theta[1] * x == pytest.approx(-22 * np.log10(d) - 28)
+        assert theta[2] + theta[3] * x == pytest.approx(-36 * np.log10(d) - 22)
+
+    @pytest.mark.parametrize("scale_m", [1.0, 2.0, 5.0])
+    def test_gradients_equal_autograd(self, scale_m):
+        import torch
+
+        links, heights, theta, count = world()
+        h, t = (torch.tensor(v, requires_grad=True) for v in (heights, theta))
+        cell, link = torch.tensor(links.under.cell), torch.tensor(links.under.link)
+        log_psi = torch.nn.functional.logsigmoid((torch.tensor(links.under.z_m) - h[cell]) / scale_m)
+        s = torch.exp(torch.zeros(len(links.x), dtype=torch.float64).index_add(0, link, log_psi))
+        x = torch.tensor(links.x)
+        los, nlos = t[0] + t[1] * x, t[2] + t[3] * x
+        square = (torch.tensor(links.gain_db) - (nlos + (los - nlos) * s)) ** 2
+        mine_h = height_gradient(links, heights, theta, scale_m, count)
+        mine_t = theta_gradient(links, heights, theta, scale_m, count)
+        for i in range(len(count)):
+            loss = square[torch.tensor(links.row == i)].mean()
+            for mine, of in ((mine_h, h), (mine_t, t)):
+                (theirs,) = torch.autograd.grad(loss, of, retain_graph=True)
+                np.testing.assert_allclose(mine[i], theirs.numpy(), rtol=1e-8, atol=1e-8 * np.abs(mine[i]).max())
+
+    def test_nothing_overflows_far_below_a_roof(self):
+        links, heights, theta, count = world()
+        found = height_gradient(links, heights + 1e4, theta, 1.0, count)
+        assert np.isfinite(found).all() and not found.any()
+
+
+def public(n_bs=8, seed=0):
+    rng = np.random.default_rng(seed)
+    at = np.column_stack([rng.uniform(1, 23, (n_bs, 2)), np.full(n_bs, 15.0)])
+    return Public(AREA, 1, antennas=Antennas(at, np.full(n_bs, 5.0)))
+
+
+def local(n_ue=3, n_bs=8, seed=0):
+    rng = np.random.default_rng(seed)
+    x = np.repeat(rng.uniform(1, 23, (n_ue, 2)), n_bs, axis=0)
+    cell = np.tile(np.arange(n_bs), n_ue)
+    y = -70 + 5 * rng.normal(size=len(x))
+    return Local(np.arange(n_ue), np.zeros(n_ue, int), np.arange(n_ue + 1) * n_bs, x, y, np.zeros(len(x)), cell)
+
+
+MAP = {
+    "world.ues.measure": "all",
+    "learning.data": {"kind": "links", "hold_out": 0.2},
+    "learning.learner": {"kind": "radio-map", "cell_m": 25},
+    "learning.attacks": [{"kind": "weighted-centroid"}],
+}
+
+
+class TestLearner:
+    learner = RadioMap(cell_m=3.0, initial_height_m=8.0, step_size_heights=50.0)
+
+    def test_it_learns_and_heights_stay_in_range(self):
+        data, rng = local(), Streams(0).at("x")
+        model = self.learner.init(public(), rng)
+        before = self.learner.diagnose(model, data)["mae_links_db"]
+        for _ in range(60):
+            for phase in self.learner.phases:
+                made = self.learner.local(model, phase, data, rng)
+                model = self.learner.step(model, phase, made.weighted_sum(np.full(3, 1 / 3), 1))
+        assert self.learner.diagnose(model, data)["mae_links_db"] < before - 1
+        heights = self.learner.heights_m(model)
+        assert heights.min() >= -10 and heights.max() <= 50
+
+    def test_power_of_base_stations_is_taken_off(self):
+        model = self.learner.init(public(), Streams(0).at("x"))
+        data = local()
+        error = self.learner.errors_db(model, data.x, data.y, data.cell)
+        louder = model.constants | {"power_dbm": model.constants["power_dbm"] + 3}
+        np.testing.assert_allclose(
+            self.learner.errors_db(type(model)(model.parameters, louder), data.x, data.y, data.cell) - error, 3.0
+        )
+
+    def test_normalised_gradients_have_norm_one_even_where_squares_vanish(self):
+        learner = self.learner.model_copy(update={"gradient": "normalised"})
+        model = learner.init(public(), Streams(0).at("x"))
+        tiny = type(model)(model.parameters + np.append(np.full(80, 760.0), np.zeros(4)), model.constants)
+        made = learner.local(tiny, "heights", local(), Streams(0).at("x"))
+        assert 0 < np.abs(learner.gradients(tiny, "heights", local())).max() < 1e-160
+        np.testing.assert_allclose(made.norm(), 1.0)
+
+    def test_figures_tell_held_out_groups_apart(self):
+        model = self.learner.init(public(), Streams(0).at("x"))
+        data = local()
+        group = np.where(data.row_of_sample == 0, POSITIONS, np.where(data.cell == 0, STATIONS, LINKS))
+        held = HeldOut(data.row_of_sample, 0 * data.cell, data.x, data.y, data.cell, group)
+        found, error = self.learner.evaluate(model, held), self.learner.errors_db(model, data.x, data.y, data.cell)
+        assert found["mae_new_positions_db"] == pytest.approx(np.abs(error[group == POSITIONS]).mean())
+        assert found["mae_new_stations_db"] == pytest.approx(np.abs(error[group == STATIONS]).mean())
+        assert np.isnan(self.learner.evaluate(model, HeldOut.none())["mae_new_links_db"])
+
+    def test_a_moved_position_outside_of_the_grid_has_a_link_that_begins_at_the_border(self):
+        model, data = self.learner.init(public(), Streams(0).at("x")), local()
+        data.x[:8] = (-50.0, 3.0)
+        rows = self.learner.local(model, "heights", data, Streams(0).at("x")).rows(slice(None))
+        assert np.isfinite(rows).all() and rows[0].any()
+
+    def test_a_place_outside_of_the_area_is_refused(self, tiny):
+        from scenarios.runner import run
+
+        study = tiny({"world.ues.mobility": {"kind": "static", "at_m": [[500, 10]]}, **MAP})
+        with pytest.raises(BadInput, match=r"world\.ues\.mobility\.at_m"):
+            run(study, "never")
+
+    def test_base_stations_below_roofs_are_refused(self, tiny, tmp_path):
+        from scenarios.runner import run
+
+        city = {"kind": "generated", "width_m": 400, "height_m": 300, "count": 60, "size_m": [100, 150]}
+        with pytest.raises(BadInput, match=r"base_stations\[\d\].height_m: . at 25 m is below the roof"):
+            run(tiny({"world.city": city, **MAP}), tmp_path / "b")
+
+    def test_a_run_has_figures_a_warning_and_no_spend(self, tiny, tmp_path):
+        from scenarios.folder import read_json, read_table
+        from scenarios.runner import run
+
+        noise = [{"kind": "clip", "phase": "heights"}, {"kind": "geometry-aligned", "mu": 2.0}]
+        summary = run(tiny({**MAP, "learning.defenses": noise}), tmp_path / "a")
+        assert summary["figure.learner.mae_links_db.last"] > 0 and summary["utility.mae_new_links_db"] > 0
+        assert summary["attack.weighted-centroid.centroid_error_m.rms_inside"] > 0
+        assert not len(read_table(tmp_path / "a", "spends")["ue"])
+        warnings = read_json(tmp_path / "a" / "manifest.json")["warnings"]
+        assert any(w.startswith("geometry-aligned: no guarantee") for w in warnings)
+
+    def test_start_outside_of_the_range_and_missing_antennas_are_refused(self):
+        with pytest.raises(ValueError, match="initial_height_m: 60 lies outside"):
+            RadioMap(initial_height_m=60.0)
+        with pytest.raises(BadInput, match="where base stations are"):
+            self.learner.init(Public(AREA, 1), Streams(0).at("x"))
+
+
+def observed(n_ue=5, n_bs=6, time_s=0.0):
+    ue, cell = np.repeat(np.arange(n_ue), n_bs), np.tile(np.arange(n_bs), n_ue)
+    where = np.stack([ue + time_s, 2.0 * ue], axis=1)
+    return Observations(ue, np.full(len(ue), time_s), where, cell, -80.0 - cell)
+
+
+class TestLinks:
+    of = np.zeros(6, dtype=np.int64)
+
+    def take(self, data, state, rounds):
+        return data.take(observed(time_s=60.0 * rounds), self.of, state, Streams(0).at("data", rounds))
+
+    def test_held_out_stations_and_ues_are_never_learnt_from(self):
+        data = Links(hold_out_stations=2, hold_out_ues=1, keeps="round")
+        seen, state, lots = set(), {}, set()
+        for r in (1, 2):
+            taken, state = self.take(data, state, r)
+            held = taken.held_out
+            new_ue, new_bs = set(held.ue[held.group == POSITIONS]), set(held.cell[held.group == STATIONS])
+            assert len(new_ue) == 1 and len(new_bs) == 2 and not (held.group == LINKS).any()
+            assert not new_ue & set(taken.train.ue) and not new_bs & set(taken.train.cell)
+            assert not new_bs & set(held.cell[held.group == POSITIONS])
+            assert taken.train.count.tolist() == [4] * 4 and taken.measured.count.tolist() == [6] * 4
+            lots.add((frozenset(new_ue), frozenset(new_bs)))
+            seen |= set(taken.train.x[:, 0])
+        assert len(lots) == 1, "the same are held out in every round"
+
+    def test_first_keeps_the_survey(self):
+        data = Links(hold_out_stations=1)
+        one, state = self.take(data, {}, 1)
+        two, _ = self.take(data, state, 2)
+        np.testing.assert_array_equal(one.train.x, two.train.x)
+        assert len(one.held_out) == 5 and len(two.held_out) == 0 and len(two.fresh.x) == 0
+
+    def test_all_keeps_adding(self):
+        one, state = self.take(Links(keeps="all"), {}, 1)
+        two, _ = self.take(Links(keeps="all"), state, 2)
+        assert (two.train.count == 2 * one.train.count).all()
+
+    def test_a_share_of_links(self):
+        taken, _ = self.take(Links(hold_out=0.5), {}, 1)
+        assert len(taken.held_out) + len(taken.train.x) == 30 and 5 < len(taken.held_out) < 25
+
+    def test_nobody_left_is_refused(self):
+        with pytest.raises(BadInput, match="hold_out_ues: 5 of 5"):
+            self.take(Links(hold_out_ues=5), {}, 1)
+        with pytest.raises(BadInput, match="hold_out_stations: 6 of 6"):
+            Links(hold_out_stations=6).models(tuple("abcdef"), None)
+
+
+class TestDescent:
+    def test_equal_devices_are_not_dissimilar_and_opposite_ones_are(self):
+        from fl import descent
+
+        rows, weight = np.tile([[3.0, 4.0]], (4, 1)), np.full(4, 0.25)
+        assert descent.dissimilarity2(rows, weight) == pytest.approx(1.0)
+        assert descent.concentration(weight) == pytest.approx(0.25)
+        assert descent.dissimilarity2(np.array([[1.0], [-1.0]]), np.full(2, 0.5)) == float("inf")
+
+    def test_bounds_meet_where_the_lemma_says(self):
+        from fl import descent
+
+        smooth, b2, j, mu = 0.4, 3.0, 0.01, 7.0
+        eta = descent.largest_step(smooth, b2, mu, j)
+        assert descent.descent_rate(eta, smooth, b2, mu, j) == pytest.approx(0.0, abs=1e-15)
+        assert descent.largest_budget(eta, smooth, b2, j) == pytest.approx(mu)
+        half = descent.descent_rate(eta / 2, smooth, b2, mu, j)
+        assert half == pytest.approx(eta / 8)  # its maximum over eta
+        assert np.isnan(descent.residual(1.0, 1.0, 1.0, -1.0))
+        assert descent.residual(eta, smooth, b2, half, clip=1e9) < 1e-8
+
+    def test_smoothness_of_a_quadratic_is_its_curvature(self):
+        from fl import descent
+
+        h, d = np.array([1.0, 2.0]), np.array([0.3, -0.1])
+        assert descent.smoothness(5 * h, 5 * (h + d), d) == pytest.approx(5.0)
+
+    def test_figures_of_theory(self):
+        learner = RadioMap(cell_m=3.0, initial_height_m=8.0, theory=True, step_size_heights=1e-3)
+        model = learner.init(public(), Streams(0).at("x"))
+        found = learner.diagnose(model, local())
+        assert found["kappa_h"] > 0 and found["largest_mu"] > 0 and found["dissimilarity_b"] >= 1
+
+
+class TestDecay:
+    def test_what_falls_off_is_monotone_and_what_rises_is_not(self):
+        from fl import decay
+
+        grid = Grid.over(Area(0.0, 0.0, 300.0, 300.0), 3.0)
+        place = np.array([[150.0, 150.0], [31.0, 200.0]])
+        away = np.linalg.norm(grid.centre_m[None] - place[:, None], axis=2)
+        falls = decay.figures(np.exp(-away / 20), grid.centre_m, place)
+        assert falls["monotone_percent"] == 100.0 and falls["fall_48_m_db"] < falls["fall_12_m_db"] < 0
+        assert decay.figures(np.exp(away / 50), grid.centre_m, place)["monotone_percent"] == 0.0
+        assert np.isnan(decay.figures(0 * away, grid.centre_m, place)["monotone_percent"])
+
+    def test_rings_average_their_cells(self):
+        from fl import decay
+
+        grid = Grid.over(Area(0.0, 0.0, 30.0, 30.0), 1.0)
+        place = np.array([[15.0, 15.0]])
+        mean = decay.rings(np.ones((1, 900)), grid.centre_m, place)
+        assert np.nanmax(np.abs(mean - 1.0)) < 1e-12 and np.isnan(mean[0, 5]).all()
+
+
+def test_maps_are_drawn_of_a_run_and_of_a_comparison(tiny, tmp_path):
+    import csv
+
+    from scenarios.figures import run_panels
+    from scenarios.grid_figure import comparison_panel
+    from scenarios.loaded import load
+    from scenarios.runner import run
+
+    run(tiny({**MAP, "learning.defenses": [{"kind": "uniform-noise", "mu": 9.0}]}), tmp_path / "a")
+    loaded = load(tmp_path / "a")
+    assert loaded.grid["roof_m"].shape == (12, 16) and not loaded.grid["roof_m"].any()
+    (panel,) = [p for p in run_panels(loaded) if p.key == "grid"]
+    assert [t["type"] for t in panel.figure["data"]].count("heatmap") == 4
+    (other,) = comparison_panel({"noisy": loaded.grid, "older": {}})
+    assert [t["name"] for t in other.figure["data"]] == ["noisy", "UE"]
+    with (tmp_path / "a" / "updates.csv").open() as f:
+        row = next(r for r in csv.DictReader(f) if r["round"] == "2" and r["phase"] == "heights")
+    assert float(row["sent_norm"]) == pytest.approx(np.linalg.norm(loaded.grid["sent"]))

@@ -1,0 +1,280 @@
+"""Noise with a shape: budgets, closed forms, the nested algorithm of the paper, and attacks that know of it."""
+
+import numpy as np
+import pytest
+
+from fl.alignment import (
+    KAPPA_M2,
+    aligned,
+    at_edge,
+    filled,
+    objective_m2,
+    spatial_variance,
+    squared_error_m2,
+)
+from fl.attacks.base import View
+from fl.attacks.ramp_aware import RampAware, fitted_plane
+from fl.attacks.weighted_centroid import WeightedCentroid, weighted_centroid
+from fl.defenses import EdgeNoise, GeometryAligned, UniformNoise
+from fl.defenses.clip import Clip
+from fl.grid import Grid
+from fl.learners.radio_map import RadioMap
+from fl.learning import Learning
+from fl.types import DenseUpdates, Facts, Local, Model, Public
+from netsim.geometry import Area
+from netsim.rng import Streams
+
+AREA = Area(0.0, 0.0, 300.0, 300.0)
+N = 30
+GRID = Grid.of(AREA, N * N)
+
+
+def peaked(n=4, seed=0):
+    """Squared gradients that fall off from each device's place."""
+    rng = np.random.default_rng(seed)
+    place = rng.uniform(30, 270, (n, 2))
+    away = np.linalg.norm(GRID.centre_m[None] - place[:, None] - 4.0, axis=2)
+    return np.exp(-away / 12) * rng.uniform(0.5, 1.5, (n, N * N)) ** 2, place
+
+
+class TestFilled:
+    @pytest.mark.parametrize("mu", [1e-3, 0.5, 1.0, 50.0, 1e5])
+    @pytest.mark.parametrize("slope", [0.0, 1e-4, 1e-2, 10.0])
+    def test_the_budget_is_spent_with_equality_on_a_ramp(self, mu, slope):
+        g, _ = peaked()
+        ramp = slope * (GRID.centre_m @ [0.6, 0.8])[None] * np.ones((4, 1))
+        sigma2 = filled(g, ramp, mu * g.sum(axis=1))
+        np.testing.assert_allclose(sigma2.sum(axis=1), mu * g.sum(axis=1), rtol=1e-9)
+        for i in range(4):
+            wet = sigma2[i] > 1e-12 * sigma2[i].max()
+            level = sigma2[i] + g[i] - ramp[i]
+            assert np.ptp(level[wet]) <= 1e-9 * max(np.abs(level[wet]).max(), ramp[i].max())
+            assert (g[i] - ramp[i])[~wet].min(initial=np.inf) >= level[wet].max() * (1 - 1e-9) - 1e-9
+
+    def test_flat_ground_is_filled_evenly(self):
+        np.testing.assert_allclose(filled(np.ones((1, 5)), np.zeros((1, 5)), np.array([10.0])), 2.0)
+
+
+class TestClosedForms:
+    def test_variance_and_error_against_draws(self):
+        g, place = peaked(1)
+        ramp = 0.004 * (GRID.centre_m @ [0.6, 0.8])[None]
+        sigma2 = filled(g, ramp, 5.0 * g.sum(axis=1))
+        draws = np.random.default_rng(1).normal(size=(6000, N * N))
+        square = (np.sqrt(g) + np.sqrt(sigma2) * draws) ** 2
+        assert spatial_variance(g, sigma2)[0] == pytest.approx(square.var(axis=1).mean(), rel=0.01)
+        where = square @ GRID.centre_m / square.sum(axis=1, keepdims=True)
+        error = ((where - place) ** 2).sum(axis=1).mean()
+        assert squared_error_m2(g, sigma2, GRID.centre_m, place)[0] == pytest.approx(error, rel=0.02)
+
+    def test_no_noise_has_the_variance_of_the_squares(self):
+        g, place = peaked(2)
+        np.testing.assert_allclose(spatial_variance(g, 0 * g), g.var(axis=1))
+        at = g @ GRID.centre_m / g.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(squared_error_m2(g, 0 * g, GRID.centre_m, place), ((at - place) ** 2).sum(axis=1))
+
+
+def nested(g, place, mu, rho, start_slope, outer=20, inner=40):
+    """Algorithm 1 as printed, for one device: bisection inside ascent of r inside ascent of u (ascent with halving)."""
+
+    def value(angle, slope):
+        ramp = slope * (GRID.centre_m @ [np.cos(angle), np.sin(angle)])
+        budget = mu * g.sum()
+        low, high = (g - ramp).min(), (g - ramp).max() + budget
+        for _ in range(60):
+            b = (low + high) / 2
+            low, high = (b, high) if np.maximum(0, ramp + b - g).sum() < budget else (low, b)
+        sigma2 = np.maximum(0, ramp + b - g)
+        return objective_m2(g[None], sigma2[None], GRID.centre_m, place[None], mu, rho)[0]
+
+    towards = g @ GRID.centre_m / g.sum() - place
+    angle, slope = np.arctan2(towards[1], towards[0]), start_slope
+    turn = 0.5
+    for _ in range(outer):
+        factor = 2.0
+        for _ in range(inner):
+            best = max((slope / factor, slope, slope * factor), key=lambda s: value(angle, s))
+            factor = np.sqrt(factor) if best == slope else factor
+            slope = best
+            if factor < 1.01:
+                break
+        best = max((angle - turn, angle, angle + turn), key=lambda a: value(a, slope))
+        turn = turn / 2 if best == angle else turn
+        angle = best
+        if turn < 0.01:
+            break
+    return value(angle, slope)
+
+
+class TestAligned:
+    @pytest.mark.parametrize(("mu", "rho"), [(1.0, 1.0), (50.0, 1.0), (1.0, 100.0), (50.0, 100.0)])
+    def test_it_is_no_worse_than_the_printed_algorithm(self, mu, rho):
+        g, place = peaked(3)
+        sigma2 = aligned(g, AREA, place, mu, rho, steps=3)
+        mine = objective_m2(g, sigma2, GRID.centre_m, place, mu, rho)
+        for i in range(3):
+            slope = mu * g[i].sum() / (N * N) / 100.0
+            theirs = nested(g[i], place[i], mu, rho, slope)
+            assert mine[i] >= theirs - 0.02 * abs(theirs)
+
+    def test_the_budget_and_a_silent_device(self):
+        g, place = peaked(3)
+        g[1] = 0
+        sigma2 = aligned(g, AREA, place, 7.0, 50.0, 1)
+        np.testing.assert_allclose(sigma2.sum(axis=1), 7.0 * g.sum(axis=1), rtol=1e-9)
+        assert not sigma2[1].any()
+
+    def test_scale_of_a_gradient_does_not_matter(self):
+        g, place = peaked(2)
+        one, two = aligned(g, AREA, place, 5.0, 10.0, 1), aligned(1e-200 * g, AREA, place, 5.0, 10.0, 1)
+        np.testing.assert_allclose(two / 1e-200, one, rtol=1e-9, atol=1e-12)
+
+    def test_rho_spreads_it_and_mu_leads_further_astray(self):
+        g, place = peaked(4)
+
+        def spread_and_error(mu, rho):
+            sigma2 = aligned(g, AREA, place, mu, rho, 1)
+            return (sigma2 > 0).mean(), squared_error_m2(g, sigma2, GRID.centre_m, place).mean()
+
+        spread, error = zip(*(spread_and_error(20.0, rho) for rho in (1.0, 10.0, 100.0)), strict=True)
+        assert list(spread) == sorted(spread) and list(error) == sorted(error, reverse=True)
+        assert spread_and_error(1.0, 10.0)[1] < spread_and_error(5.0, 10.0)[1] < spread_and_error(50.0, 10.0)[1]
+        assert KAPPA_M2 == 100.0
+
+    def test_edge_noise_lies_on_the_far_edge(self):
+        g, _ = peaked(1)
+        sigma2 = at_edge(g, AREA, np.array([[40.0, 150.0]]), 3.0)[0]
+        assert set(np.flatnonzero(sigma2) % N) == {N - 1} and (sigma2 > 0).sum() == N
+        assert sigma2.sum() == pytest.approx(3.0 * g.sum())
+
+
+def cohort(rows, place, phase="heights"):
+    n = len(rows)
+    data = Local(np.arange(n), np.zeros(n, int), np.arange(n + 1), place, np.zeros(n), np.zeros(n))
+    made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), rows, phase)
+    return made, data, Facts(1, 60.0, Public(AREA, 1))
+
+
+class TestDefenses:
+    @pytest.mark.parametrize("part", [UniformNoise(mu=4.0), GeometryAligned(mu=4.0), EdgeNoise(mu=4.0)])
+    def test_energy_of_the_noise_nothing_booked_and_other_phases_untouched(self, part):
+        g, place = peaked(60)
+        made, data, facts = cohort(np.sqrt(g), place)
+        noisy, state, spends = part.protect(made, data, facts, {}, Streams(0).at("d"))
+        energy = ((noisy.values - made.values) ** 2).sum(axis=1) / g.sum(axis=1)
+        assert energy.mean() == pytest.approx(4.0, rel=0.1) and spends == []
+        assert part.figures(state)["noise_over_gradient"] == pytest.approx(energy.mean())
+        assert "no guarantee" in part.caveat
+        other, _, _ = cohort(np.ones((60, 4)), place, "propagation")
+        assert part.protect(other, data, facts, {}, Streams(0).at("d"))[0] is other
+
+    def test_one_device_more_moves_nobody_elses_noise(self):
+        g, place = peaked(5)
+        part, rng = GeometryAligned(mu=4.0), Streams(0).at("d")
+        five = part.protect(*cohort(np.sqrt(g), place), {}, rng)[0].values
+        four = part.protect(*cohort(np.sqrt(g[:4]), place[:4]), {}, rng)[0].values
+        np.testing.assert_allclose(five[:4], four, rtol=1e-12, atol=1e-15)
+
+    def test_negative_budgets_and_learners_without_cells_are_refused(self):
+        for part, keys in ((UniformNoise, {"mu": -1.0}), (GeometryAligned, {"mu": 1.0, "rho": -2.0})):
+            with pytest.raises(ValueError, match="greater than or equal to 0"):
+                part(**keys)
+        from fl.learners.rsrp_net import RsrpNet
+
+        with pytest.raises(ValueError, match="uniform-noise needs a cells"):
+            Learning(every_s=60, learner=RsrpNet(), defenses=(UniformNoise(mu=1.0),))
+
+    def test_a_clip_of_one_phase_leaves_the_other_and_gives_no_bound(self):
+        g, place = peaked(2)
+        clip = Clip(norm=0.5, phase="heights")
+        made, data, facts = cohort(np.sqrt(g), place)
+        assert clip.protect(made, data, facts, {}, Streams(0).at("d"))[0].norm().max() <= 0.5
+        other, _, _ = cohort(np.ones((2, 4)), place, "propagation")
+        assert clip.protect(other, data, facts, {}, Streams(0).at("d"))[0] is other
+        assert "bound" not in clip.offers and clip.promise({}) is None
+        from fl.data.links import Links
+        from fl.defenses.gaussian import Gaussian
+
+        with pytest.raises(ValueError, match="needs a bound"):
+            Learning(every_s=60, data=Links(), learner=RadioMap(), defenses=(clip, Gaussian(noise_multiplier=1.0)))
+        with pytest.raises(ValueError, match="no learner here has a phase"):
+            Learning(every_s=60, data=Links(), learner=RadioMap(), defenses=(Clip(phase="hights"),))
+
+
+def view(rows, phase="heights"):
+    learner = RadioMap(cell_m=10.0)
+    model = Model(np.zeros((1, N * N + 4)), {"area_m": np.array([0.0, 0.0, 300.0, 300.0])})
+    n = len(rows)
+    who, zero = np.arange(n), np.zeros(n, dtype=np.int64)
+    return View("rows", phase, rows, zero, who, zero, who, model, model, learner)
+
+
+FACTS = Facts(1, 60.0, Public(AREA, 1))
+
+
+class TestAttacks:
+    def test_weights_by_hand(self):
+        size, at = np.array([[1.0, 2.0, 0.0]]), np.array([[0.0, 0.0], [3.0, 0.0], [9.0, 9.0]])
+        np.testing.assert_allclose(weighted_centroid(size, at, 1.0), [[2.0, 0.0]])
+        np.testing.assert_allclose(weighted_centroid(size, at, 2.0), [[2.4, 0.0]])
+        np.testing.assert_allclose(weighted_centroid(size, at, np.inf), [[3.0, 0.0]])
+        np.testing.assert_allclose(weighted_centroid(1e-250 * size, at, 10.0), [[3 * 1024 / 1025, 0.0]])
+        np.testing.assert_allclose(weighted_centroid(np.ones((1, 3)), at, np.inf), [[4.0, 3.0]])
+        assert np.isnan(weighted_centroid(np.zeros((1, 3)), at, 2.0)).all()
+
+    def test_nu_is_positive_or_the_word_inf(self):
+        assert WeightedCentroid(nu="inf").nu == "inf"
+        with pytest.raises(ValueError, match="nu: -1 must be above 0"):
+            WeightedCentroid(nu=-1.0)
+
+    def test_it_finds_devices_and_looks_at_heights_only(self):
+        g, place = peaked(6)
+        found, _ = WeightedCentroid(nu=5.0).run(view(np.sqrt(g)), FACTS, {}, Streams(0).at("a"))
+        assert np.linalg.norm(found.position_m - place, axis=1).max() < 25
+        assert (
+            len(WeightedCentroid().run(view(np.ones((6, 4)), "propagation"), FACTS, {}, Streams(0).at("a"))[0].ue) == 0
+        )
+        silent, _ = WeightedCentroid().run(view(0 * g), FACTS, {}, Streams(0).at("a"))
+        assert set(silent.status) == {"no gradient"}
+
+    def test_averaging_over_rounds_takes_noise_away(self):
+        g, place = peaked(20)
+        made, data, facts = cohort(np.sqrt(g), place)
+        part, errors = UniformNoise(mu=30.0), []
+        for memory in (1.0, 1e9):
+            attack, state = WeightedCentroid(nu=2.0, memory_rounds=memory), {}
+            for r in range(40):
+                noisy, _, _ = part.protect(made, data, facts, {}, Streams(0).at("d", r))
+                found, state = attack.run(view(noisy.values), FACTS, state, Streams(0).at("a", r))
+            errors.append(np.linalg.norm(found.position_m - place, axis=1).mean())
+        assert errors[1] < 0.6 * errors[0]
+
+    def test_the_running_mean_is_the_mean_and_forgets_as_said(self):
+        attack, fading = WeightedCentroid(memory_rounds=1e9), WeightedCentroid(memory_rounds=2.0)
+        a, b = np.eye(1, N * N), np.eye(1, N * N, 5)
+        state, faded = {}, {}
+        for rows in (a, b, b):
+            _, state = attack.run(view(rows), FACTS, state, Streams(0).at("a"))
+            _, faded = fading.run(view(rows), FACTS, faded, Streams(0).at("a"))
+        np.testing.assert_allclose(state["mean"], (a + 2 * b) / 3, atol=1e-8)
+        np.testing.assert_allclose(faded["mean"], (a / 4 + b / 2 + b) / 1.75)
+
+    def test_the_plane_is_found_under_a_peak(self):
+        g, _ = peaked(1)
+        truth = 0.01 * (GRID.centre_m @ [1.0, 0.0]) + 0.5
+        draws = np.random.default_rng(0).normal(size=(8, N * N))
+        square = (np.sqrt(g) + np.sqrt(truth) * draws) ** 2
+        plane = fitted_plane(square, GRID, 5).mean(axis=0)
+        assert np.abs(plane / truth - 1).max() < 0.25
+
+    def test_who_takes_the_ramp_off_finds_devices_that_noise_led_astray(self):
+        g, place = peaked(30)
+        made, data, facts = cohort(np.sqrt(g), place)
+        noisy = GeometryAligned(mu=50.0, rho=1.0).protect(made, data, facts, {}, Streams(0).at("d"))[0].values
+
+        def error(attack):
+            found, _ = attack.run(view(noisy), FACTS, {}, Streams(0).at("a"))
+            return np.median(np.linalg.norm(found.position_m - place, axis=1))
+
+        assert error(WeightedCentroid(nu=2.0)) > 150
+        assert error(RampAware(nu=2.0, block_cells=5)) < 30
