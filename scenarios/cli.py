@@ -123,7 +123,7 @@ def _run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
     if seed:
         command.add_argument("--seed", type=int, help="replace the scenario's seed")
     _sets(command)
-    command.add_argument("--replace", action="store_true", help="replace the finished run of another study in DIR")
+    command.add_argument("--replace", action="store_true", help="replace the run of another study in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
 
 
@@ -233,8 +233,10 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _replay(args: argparse.Namespace) -> None:
+    from scenarios.folder import admit, admit_several
     from scenarios.replay import replay_overrides, trace_lines
-    from scenarios.report import report
+    from scenarios.report import PAGE, report
+    from scenarios.resolved import study_yaml
     from scenarios.study import load
 
     overrides = replay_overrides(
@@ -253,10 +255,13 @@ def _replay(args: argparse.Namespace) -> None:
         print(f"  {line}")
     parts = [Path(args.trace).name.split(".")[0], args.cell, args.round]
     out = _out(args, Path("runs") / "replay" / "-".join(p for p in parts if p))
-    for features in ("dataset", "public"):
-        both = {**overrides, "learning.learner.features": features}
-        _play(args.scenario, both, out / f"features-{features}", args, f"features {features}")
-        report(out / f"features-{features}")
+    ways = {f"features-{way}": {**overrides, "learning.learner.features": way} for way in ("dataset", "public")}
+    admit_several(out, [*ways, PAGE], "a replay")
+    for name, way in ways.items():
+        admit(out / name, study_yaml(load(args.scenario, way)), args.replace)
+    for name, way in ways.items():
+        _play(args.scenario, way, out / name, args, name.replace("-", " "))
+        report(out / name)
     print(f"  records in {out}, page in {report(out)}")
 
 

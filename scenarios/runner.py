@@ -67,8 +67,8 @@ def run(
     """Run a study into the folder `out`; returns the summary.
 
     An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
-    same bytes; a finished one is played again. The finished run of another study stays, and is refused, unless
-    `replace`. Everything runs on one thread, so results do not depend on the
+    same bytes; a finished one is played again. The run of another study stays, and is refused, unless `replace`;
+    then a checkpoint that cannot be used is forgotten as well. Everything runs on one thread, so results do not depend on the
     number of cores; sweeps use several processes instead.
     """
     began = time.perf_counter()
@@ -80,16 +80,16 @@ def run(
         first = begin(setup, len(world.ues))  # before anything is written: data may be refused
         prepare(folder, study_yaml(study), replace)
         with locked(folder):
-            _run(study, world, setup, first, watch, command, began)
+            tree = _unfinished(setup.recorder, study_yaml(study), replace)
+            _run(study, world, setup, first, tree, watch, command, began)
     return read_json(folder / SUMMARY)
 
 
 def _run(
-    study: Study, world: World, setup: Setup, first: Carry, watch: Watch | None, command: str, began: float
+    study: Study, world: World, setup: Setup, first: Carry, tree: Any, watch: Watch | None, command: str, began: float
 ) -> None:
-    """Everything that writes into the folder."""
+    """Everything that writes into the folder; `tree`: the checkpoint to go on from, or None."""
     folder, text = setup.recorder.folder, study_yaml(study)
-    tree = _unfinished(folder, text)
     carry, empty = _open(setup, world, first, tree)
     write_text(folder / STUDY, text)
     manifest = _manifest(study, world, setup, command)
@@ -173,17 +173,25 @@ class _Keeper:
         }
 
 
-def _unfinished(folder: Path, text: str) -> Any:
-    """The checkpoint of an interrupted run of the same study, or None."""
-    path = folder / CHECKPOINT
+def _unfinished(recorder: Recorder, text: str, replace: bool) -> Any:
+    """The checkpoint of an interrupted run of the same study, or None.
+
+    Raises BadInput for one that cannot be used, which `replace` forgets.
+    """
+    path = recorder.folder / CHECKPOINT
     if not path.exists():
         return None
     try:
         tree = load_tree(path)
+        if tree.get("study") != text or tree.get("program") != __version__:
+            return None
+        if lost := recorder.shorter(tree["sizes"]):
+            raise ValueError(f"{recorder.folder}: {lost} is missing or shorter than when the run was interrupted")
     except ValueError as error:
-        raise BadInput(f"{error}; delete it to start again") from None
-    same = isinstance(tree, dict) and tree.get("study") == text and tree.get("program") == __version__
-    return tree if same else None
+        if replace:
+            return None
+        raise BadInput(f"{error}; it cannot go on: add --replace to start again") from None
+    return tree
 
 
 def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, int]:

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import BadInput
-from netsim.record import cell_text, write_text
-from scenarios.folder import MANIFEST, STUDY, SUMMARY, read_json
+from netsim.record import cell_text, write_json, write_text
+from scenarios.document import one_line
+from scenarios.folder import MANIFEST, STUDY, SUMMARY, admit, inside, read_json
 from scenarios.listing import flow
+from scenarios.loaded import RUNS, SWEEP
 from scenarios.resolved import study_yaml
 from scenarios.study import Study, load
 
-RUNS = "runs.csv"
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,14 @@ def sweep(
     """
     todo = checked_points(source, study, overrides)
     studies = [load(source, p.overrides) for p in todo]
-    if out.is_dir() and any(out.iterdir()) and not (out / RUNS).exists() and not (out / "sweep.json").exists():
-        raise BadInput(f"{out}: exists and holds something that is not a sweep; give --out a new folder")
-    out.mkdir(parents=True, exist_ok=True)
-    write_text(out / "sweep.json", '{"kind": "sweep"}\n')
+    _admit(out, study, replace)
+    for point, one in zip(todo, studies, strict=True):
+        admit(out / point.folder, study_yaml(one), replace)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{out}: cannot be created ({error.strerror}); give --out another place") from None
+    write_json(out / SWEEP, {"kind": "sweep", "title": study.title})
     summaries: dict[int, dict[str, Any]] = {}
     open_: list[int] = []
     for i, (point, one) in enumerate(zip(todo, studies, strict=True)):
@@ -106,6 +111,19 @@ def sweep(
         tell(len(summaries), len(todo), todo[i], summary)
     _table(out, study, todo, summaries)
     return out / RUNS
+
+
+def _admit(out: Path, study: Study, replace: bool) -> None:
+    """Refuse a folder that is not a sweep's, or, unless asked to replace it, the sweep of another study."""
+    if not inside(out):
+        return
+    if not (out / RUNS).exists() and not (out / SWEEP).exists():
+        raise BadInput(f"{out}: exists and holds something that is not a sweep; give --out a new folder")
+    title = read_json(out / SWEEP).get("title", study.title) if (out / SWEEP).exists() else study.title
+    if title != study.title and not replace:
+        raise BadInput(
+            one_line(f"{out}: holds the sweep of another study ({title}); add --replace, or give --out another folder")
+        )
 
 
 def _play(source: str | Path, out: Path, todo: list[Point], open_: list[int], jobs: int, replace: bool) -> Any:

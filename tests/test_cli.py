@@ -350,3 +350,40 @@ def test_bad_command_line(words, tmp_path, capsys, monkeypatch):
     err = capsys.readouterr().err
     assert code == 2 and err.count("\n") == 1 and "Traceback" not in err, err
     assert list(tmp_path.iterdir()) == []
+
+
+
+def test_replay_leaves_folders_of_others_alone(tmp_path, capsys):
+    trace, foreign = write_trace(tmp_path / "t.csv", good_rows()), tmp_path / "letters"
+    foreign.mkdir()
+    (foreign / "dear.txt").write_text("dear")
+    assert main(["replay", str(trace), "--out", str(foreign), "--quiet"]) == 2
+    line = capsys.readouterr().err
+    assert "dear.txt" in line and "does not belong to a replay" in line and line.count("\n") == 1
+    assert [p.name for p in foreign.iterdir()] == ["dear.txt"]
+    ours = ["replay", str(trace), "--out", str(tmp_path / "r"), "--quiet", "--round", "12h"]
+    assert main(ours) == main(ours) == 0  # the same again is welcome
+    other = [*ours, "--set", "seed=9"]
+    before = (tmp_path / "r" / "features-public" / "summary.json").read_bytes()
+    capsys.readouterr()
+    assert main(other) == 2 and "finished run of another study" in capsys.readouterr().err
+    assert (tmp_path / "r" / "features-public" / "summary.json").read_bytes() == before
+    assert main([*other, "--replace"]) == 0
+    assert (tmp_path / "r" / "features-public" / "summary.json").read_bytes() != before
+    alone = tmp_path / "r" / "features-public"  # the folder of a run is not that of a replay
+    assert main(["replay", str(trace), "--out", str(alone), "--quiet"]) == 2
+
+
+def test_a_sweep_stays_unless_another_may_replace_it(tmp_path, capsys):
+    text = (ROOT / "scenarios" / "campus.yaml").read_text().replace("6652800", "172800").replace("604800", "86400")
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text(text + "vary: {seed: [1]}\n")
+    second.write_text(text.replace("title: ", "title: Another ") + "vary: {values: {learning.rounds: [1]}}\n")
+    sweep = ["--out", str(tmp_path / "w"), "--jobs", "1", "--quiet"]
+    assert main(["sweep", str(first), *sweep]) == 0
+    before = (tmp_path / "w" / "runs.csv").read_bytes()
+    capsys.readouterr()
+    assert main(["sweep", str(second), *sweep]) == 2 and "sweep of another study" in capsys.readouterr().err
+    assert (tmp_path / "w" / "runs.csv").read_bytes() == before
+    assert main(["sweep", str(first), *sweep, "--set", "learning.rounds=1"]) == 2  # its run is another's
+    assert main(["sweep", str(second), *sweep, "--replace"]) == 0
