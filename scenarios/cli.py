@@ -348,11 +348,20 @@ def _report(args: argparse.Namespace) -> None:
 
 
 def _claims(args: argparse.Namespace) -> None:
-    from scenarios.claims import bundled_claims, claims_text, judge_all, judgements_text, read_claims, scenario_of
+    from scenarios.claims import (
+        admit_out,
+        bundled_claims,
+        claims_text,
+        folders_of,
+        judge_all,
+        judgements_text,
+        read_claims,
+    )
 
     if args.jobs < 1:
         raise BadInput(f"--jobs {args.jobs}: must be 1 or more")
-    found = read_claims(Path(args.file) if args.file else bundled_claims(), args.paper)
+    file = Path(args.file) if args.file else bundled_claims()
+    found = read_claims(file, args.paper)
     if not args.run and args.out is None:
         print(claims_text(found))
         return
@@ -361,8 +370,10 @@ def _claims(args: argparse.Namespace) -> None:
         if not args.quiet:
             print(text, file=sys.stderr, flush=True)
 
-    folders = dict(scenario_of(run, found) for run in args.run)
+    folders = folders_of(args.run, found)
     out = None if args.out is None else _out(args, Path())
+    if out is not None:
+        admit_out(out, read_claims(file))
     print(judgements_text(judge_all(found, folders, out, args.jobs, tell)))
 
 

@@ -68,8 +68,8 @@ def run(
 
     An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
     same bytes; a finished one is played again. The run of another study stays, and is refused, unless `replace`;
-    then a checkpoint that cannot be used is forgotten as well. Everything runs on one thread, so results do not depend on the
-    number of cores; sweeps use several processes instead.
+    then a checkpoint that cannot be used is forgotten as well. Everything runs on one thread, so results do not
+    depend on the number of cores; sweeps use several processes instead.
     """
     began = time.perf_counter()
     folder = Path(out)

@@ -25,7 +25,6 @@ from scenarios.resolved import study_yaml
 from scenarios.study import Study, load
 
 
-
 @dataclass(frozen=True)
 class Point:
     """One run of a sweep: its label, seed, folder name and what it changes in the scenario.

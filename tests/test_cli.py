@@ -352,7 +352,6 @@ def test_bad_command_line(words, tmp_path, capsys, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-
 def test_replay_leaves_folders_of_others_alone(tmp_path, capsys):
     trace, foreign = write_trace(tmp_path / "t.csv", good_rows()), tmp_path / "letters"
     foreign.mkdir()
