@@ -415,11 +415,15 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
 
 def _disclosed(study: Study) -> list[str]:
     """What devices tell besides their updates, which no noise hides and no ledger counts, and what parts admit."""
-    aggregation = study.learning.aggregation
+    learning = study.learning
+    aggregation, learner = learning.aggregation, learning.learner
+    counted = any({"spend", "location spend"} & part.offers for part in (*learning.curation, *learning.defenses))
     told = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
+    published = [f"learner {learner.kind_name()}: everybody is told {learner.discloses}, which no epsilon here covers"]
     return [
         *(told if aggregation.discloses else []),
-        *(f"{d.label}: {d.caveat}" for d in study.learning.defenses if d.caveat),
+        *(published if learner.discloses and counted else []),
+        *(f"{d.label}: {d.caveat}" for d in learning.defenses if d.caveat),
     ]
 
 

@@ -8,7 +8,7 @@ import re
 import signal
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from itertools import product
 from multiprocessing import active_children, get_context
@@ -17,12 +17,14 @@ from typing import Any
 
 from netsim.errors import BadInput
 from netsim.record import cell_text, write_json, write_text
-from scenarios.document import one_line
+from scenarios.document import Place, one_line
 from scenarios.folder import MANIFEST, STUDY, SUMMARY, admit, inside, read_json
 from scenarios.listing import flow
 from scenarios.loaded import RUNS, SWEEP
 from scenarios.resolved import study_yaml
-from scenarios.study import Study, load
+from scenarios.study import Study, Variant, load
+
+_AS_WRITTEN = Variant.model_construct(label="")
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Point:
     """One run of a sweep: its label, seed, folder name and what it changes in the scenario.
 
     curve : the line that it belongs to where privacy is set against utility; empty for none. strength : where on it.
+    origins : where in the file a change stands, for those of the section `vary`.
     """
 
     label: str
@@ -38,6 +41,7 @@ class Point:
     overrides: dict[str, Any]
     curve: str = ""
     strength: float | None = None
+    origins: dict[str, Place] = field(default_factory=dict)
 
 
 def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
@@ -45,17 +49,19 @@ def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
     vary = study.vary
     if vary is None:
         raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
-    every = [(v.label, v.set, v.mechanism, v.strength) for v in vary.variants]
-    variants = every or [("", dict[str, Any](), "", None)]
-    values = list(product(*([(k, v) for v in vs] for k, vs in vary.values.items())))
+    variants = list(enumerate(vary.variants or (_AS_WRITTEN,)))
+    values = list(product(*([(k, n, v) for n, v in enumerate(vs)] for k, vs in vary.values.items())))
     found = []
-    for (label, changes, mechanism, strength), chosen, seed in product(variants, values, vary.seed or (study.seed,)):
-        parts = [f"{key.rsplit('.', 1)[-1]}={flow(value)}" for key, value in chosen]
-        name = ", ".join([label, *parts] if label else parts) or "as written"
+    for (i, variant), chosen, seed in product(variants, values, vary.seed or (study.seed,)):
+        parts = [f"{key.rsplit('.', 1)[-1]}={flow(value)}" for key, _, value in chosen]
+        name = ", ".join([variant.label, *parts] if variant.label else parts) or "as written"
         folder = f"{_slug(name)}/seed-{seed}"
-        changed = {**overrides, **changes, **dict(chosen), "seed": seed, "vary": None}
-        curve = ", ".join([mechanism, *parts]) if mechanism else ""
-        found.append(Point(name, seed, folder, changed, curve, strength))
+        changed = {**overrides, **variant.set, **{key: value for key, _, value in chosen}, "seed": seed, "vary": None}
+        origins: dict[str, Place] = {key: ("vary", "variants", i, "set", key) for key in variant.set}
+        origins |= {key: ("vary", "values", key, n) for key, n, _ in chosen}
+        origins |= {"seed": ("vary", "seed")} if vary.seed else {}
+        curve = ", ".join([variant.mechanism, *parts]) if variant.mechanism else ""
+        found.append(Point(name, seed, folder, changed, curve, variant.strength, origins))
     folders = [p.folder for p in found]
     for point in found:
         if folders.count(point.folder) > 1:
@@ -68,7 +74,7 @@ def checked_points(source: str | Path, study: Study, overrides: dict[str, Any]) 
     found = points(study, overrides)
     for point in found:
         try:
-            load(source, point.overrides)
+            load(source, point.overrides, point.origins)
         except BadInput as error:
             raise BadInput(*(f"vary, {point.label!r}: {line}" for line in error.lines)) from None
     return found
@@ -182,4 +188,5 @@ def _table(out: Path, study: Study, todo: list[Point], summaries: dict[int, dict
 
 
 def _slug(text: str) -> str:
-    return re.sub(r"[^a-zA-Z0-9.=+-]+", "-", text).strip("-.") or "run"
+    """A folder name: letters and digits of any script, and a few signs."""
+    return re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.") or "run"

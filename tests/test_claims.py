@@ -280,7 +280,7 @@ def test_a_folder_without_a_name_is_known_by_its_title(folder, tmp_path):
     write_json(folder / "a0" / "manifest.json", {"title": title})
     assert scenario_of(str(folder), claims) == ("town", folder)
     assert scenario_of(f"town={folder}", claims) == ("town", folder)
-    with pytest.raises(BadInput, match=rf"holds runs of '{title}', but campus is "):
+    with pytest.raises(BadInput, match=r"holds runs of .*, but campus is "):
         scenario_of(f"campus={folder}", claims)
     with pytest.raises(BadInput, match=r"no claim is about 'twon'; did you mean 'town'.*campus, town"):
         scenario_of(f"twon={folder}", claims)

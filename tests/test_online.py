@@ -89,7 +89,7 @@ def test_what_is_overheard_is_decoded_at_the_rate_that_was_sent():
 
 def test_an_attack_that_needs_more_than_the_threat_grants_is_refused(tiny):
     dlg = {"learning.attacks": [{"kind": "dlg", "starts": 1, "iterations": 1}]}
-    with pytest.raises(BadInput, match="weights before"):
+    with pytest.raises(BadInput, match=r"dlg needs starting weights: .*threat.knows"):
         tiny(dlg | {"learning.threat": {"knows": []}})
     tiny({"learning.threat": {"knows": []}})  # the closed form needs neither
     with pytest.raises(BadInput, match="ideal uplink"):
@@ -189,3 +189,43 @@ def test_drives_that_follow_each_other_are_one_user():
     chain = chained(ids, time_s, xy_m, 1609.0)
     assert chain[0] == chain[1] != 0 and chain[2] == 0 and chain[3] == chain[4] != chain[0] and chain[5] == 0
     assert json.dumps(chained(ids[:2], time_s[:2], xy_m[:2], 1609.0).tolist()) == "[0]"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"learning.threat": {"height_m": 20}}, r"learning\.threat.*height_m: the server has no antenna"),
+        ({"learning.threat": {"at_m": [1, 1]}}, "only then"),
+        ({"learning.threat": {"knows": ["weights", "weights"]}}, r"threat\.knows.*'weights' stands 2 times"),
+        (
+            {"learning.attacks": [{"kind": "dlg", "start_at": "grid", "start_noise": 0.1}]},
+            "start_noise.*'grid' take none",
+        ),
+        ({"learning.attacks": [{"kind": "dlg", "start_noise": 0.1}]}, "start_noise.*'normal' take none"),
+        ({"learning.attacks": [{"kind": "link-rounds", "memory_rounds": 3}]}, "memory_rounds.*average forgets nothing"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(changes, words, tiny):
+    with pytest.raises(BadInput, match=words) as error:
+        tiny(changes)
+    assert len(error.value.lines) == 1
+
+
+def test_words_before_a_reason_are_grammatical():
+    from fl.learning import _meets
+    from netsim.part import Part
+
+    class Needy(Part):
+        kind: str = "needy"
+        needs = {"record loss": "so", "starting weights": "so", "bound": "so"}
+
+    said = {}
+    for need in Needy.needs:
+        with pytest.raises(ValueError, match="needy needs ") as error:
+            _meets("here", Needy(), set(Needy.needs) - {need})
+        said[need] = str(error.value)
+    assert [said[k].split(":")[1] for k in said] == [
+        " needy needs a record loss",
+        " needy needs starting weights",
+        " needy needs a bound",
+    ]

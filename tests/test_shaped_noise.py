@@ -181,7 +181,7 @@ class TestDefenses:
                 part(**keys)
         from fl.learners.rsrp_net import RsrpNet
 
-        with pytest.raises(ValueError, match="uniform-noise needs a cells"):
+        with pytest.raises(ValueError, match="uniform-noise needs cells"):
             Learning(every_s=60, learner=RsrpNet(), defenses=(UniformNoise(mu=1.0),))
 
     def test_a_clip_of_one_phase_leaves_the_other_and_gives_no_bound(self):

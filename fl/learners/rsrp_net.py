@@ -66,7 +66,9 @@ class RsrpNet(FirstLayerLearner):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
     example: ClassVar[dict[str, Any]] = {"kind": "rsrp-net", "hidden": [8]}
-    needs: ClassVar[dict[str, str]] = {"rsrp": "it learns signals at positions; take data of kind measured or segments"}
+    needs: ClassVar[dict[str, str]] = {
+        "signals": "it learns signals at positions; take data of kind measured or segments"
+    }
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
@@ -75,7 +77,7 @@ class RsrpNet(FirstLayerLearner):
         `bound` where one record's share of an update is bounded, `sample gradient` where an update is a plain mean of
         gradients.
         """
-        words = {"biased first layer", "positions", "rsrp", "record loss", "record gradient"}
+        words = {"biased first layer", "positions", "signals", "record loss", "record gradient"}
         words |= {"sample gradient"} if self.sample_clip is None else set()
         return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
 
@@ -102,6 +104,10 @@ class RsrpNet(FirstLayerLearner):
     @property
     def wants_dataset_statistics(self) -> bool:
         return self.features == "dataset"
+
+    @property
+    def discloses(self) -> str:
+        return "the mean and deviation of all true positions (features: dataset)" if self.features == "dataset" else ""
 
     @property
     def net(self) -> Mlp:
