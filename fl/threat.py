@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from fl.attacks.base import View
 from fl.learners.base import Learner
 from fl.types import Model, Received
-from netsim.part import Part
+from netsim.part import Coordinates, Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _ANTENNA_M = 10.0
@@ -38,7 +38,7 @@ class Threat(Part):
     targets: int | None = Field(default=None, ge=1, le=1_000_000)
     """how many UEs it is after, evenly taken from all: it looks at no others, and leakage is measured for these alone;
     none: everybody"""
-    at_m: tuple[float, float] | None = None
+    at_m: Coordinates | None = None
     """where an eavesdropper stands, metres east and north"""
     height_m: float | None = Field(default=None, ge=0, le=1000)
     """height of its antenna above ground; none: 10"""

@@ -15,7 +15,7 @@ from pydantic import Field
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.part import OneOf, Part
+from netsim.part import Coordinates, OneOf, Part
 from netsim.rng import Rng, Streams
 
 _DRAWS = 1000  # of a place above the roofs
@@ -28,7 +28,7 @@ class BaseStation(Part):
 
     name: str = Field(min_length=1, max_length=60)
     """name of the cell in records"""
-    at_m: tuple[float, float]
+    at_m: Coordinates
     """position east and north"""
     height_m: float = Field(default=25.0, ge=0, le=1000)
     """antenna height above ground"""

@@ -17,6 +17,11 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
         f"{ues} UE{'s' if ues != 1 else ''}, {_text(get('updates.decoded_percent'))} % of updates decoded",
         _worth(summary),
     ]
+    if get("samples.count") == 0:
+        lines.append(
+            "WARNING: nobody measured anything: nothing was learnt and nothing can leak; let the world last longer, or "
+            "measure more often"
+        )
     if get("updates.non_finite"):
         lines.append(
             f"WARNING: {get('updates.non_finite')} of {get('updates.sent')} updates overflowed on the device and were "

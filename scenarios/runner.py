@@ -29,7 +29,7 @@ from netsim.observe import Observations
 from netsim.record import Recorder, write_json, write_text
 from netsim.rng import Streams
 from netsim.units import IntArray
-from netsim.world import World, build_world
+from netsim.world import World, build_world, check_near
 from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepare, read_json, read_table
 from scenarios.resolved import study_yaml
 from scenarios.study import SCHEMA_VERSION, Study
@@ -227,6 +227,8 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
             "rounds; take longer rounds"
         )
     _affordable(study, world)
+    if learning.threat.at_m is not None:
+        check_near(world.area, learning.threat.at_m, "learning.threat.at_m: the eavesdropper")
     seen = None
     if learning.learner.wants_dataset_statistics or learning.data.wants_counts:
         seen = _rehearse(study, streams)

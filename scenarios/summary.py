@@ -254,8 +254,9 @@ def _figures(figures: Table) -> dict[str, Any]:
         value = figures["value"][(figures["part"] == part) & (figures["name"] == name)]
         late = value[-20:]
         found[f"figure.{part}.{name}.last"] = float(value[-1])
-        found[f"figure.{part}.{name}.last20_mean"] = float(np.mean(late))
-        found[f"figure.{part}.{name}.last20_std"] = float(np.std(late))
+        with np.errstate(over="ignore"):  # a model that has diverged
+            found[f"figure.{part}.{name}.last20_mean"] = float(np.mean(late))
+            found[f"figure.{part}.{name}.last20_std"] = float(np.std(late))
     return found
 
 

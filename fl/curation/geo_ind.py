@@ -32,7 +32,7 @@ class GeoIndistinguishable(Curation):
     """
 
     kind: Literal["geo-indistinguishable"] = "geo-indistinguishable"
-    epsilon_per_m: float = Field(gt=0, le=1e6)
+    epsilon_per_m: float = Field(ge=1e-9, le=1e9)
     """privacy level of one location, per metre"""
     inside: Literal["keep", "clip"] = "keep"
     """moved positions outside the area: keep them, or bring each to the nearest point of the border, which costs no

@@ -57,7 +57,7 @@ class RsrpNet(FirstLayerLearner):
     """passes over the local data in a round"""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """share of hidden units left out at each training step (inverted dropout)"""
-    sample_clip: float | None = Field(default=None, gt=0, le=1e12)
+    sample_clip: float | None = Field(default=None, ge=1e-12, le=1e12)
     """largest L2 norm of one sample's gradient (C); none: as it is"""
     public_rsrp_mean_dbm: float = Field(default=-95.0, ge=-160, le=0)
     """mean RSRP that everybody assumes: start of the output bias, centre of standardised labels"""
@@ -224,8 +224,8 @@ class RsrpNet(FirstLayerLearner):
             if end > first and y is not None:
                 m, n = int(data.model[i]), int(end - first)
                 g = first_layer_deltas(self.net, model.parameters[m], z[first:end], y[first:end])
-                spread = ((z[first:end] - z[first:end].mean(axis=0)) ** 2).sum()
-                with np.errstate(all="ignore"):  # a model that has diverged
+                with np.errstate(all="ignore"):  # a model that has diverged, or places that were moved out of sight
+                    spread = ((z[first:end] - z[first:end].mean(axis=0)) ** 2).sum()
                     mean = g.mean(axis=0)
                     bound = (np.abs(mean) * (((g - mean) ** 2).sum(axis=0) + spread)).sum() / (2 * n * (mean**2).sum())
                 found[i] = bound * float(model.constants["scale_m"][m].max())
