@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
 from math import ceil, floor, inf
@@ -24,6 +24,7 @@ from netsim.radio.budget import RSRP_RANGE_DBM, Budget
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Handover
 from netsim.radio.links import Links
+from netsim.radio.shadowing import OfStation
 from netsim.radio.uplink import Cohort
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
@@ -318,7 +319,9 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         compute_j_per_sample=setting.ues.compute_j_per_sample,
         buildings=buildings,
         trace=trace,
-        antenna_at=cache(lambda at_m, height_m: _budget_at(setting, at_m, height_m, area, buildings, streams)),
+    )
+    world.antenna_at = cache(
+        lambda at_m, height_m: _budget_at(setting, at_m, height_m, area, buildings, streams, world)
     )
     world.env.process(world.live())
     return world
@@ -356,10 +359,16 @@ def _budget_at(
     area: Area,
     buildings: Buildings,
     streams: Streams,
+    world: World,
 ) -> Budget:
-    """The budget of one antenna elsewhere; a law is used below the heights that it was published for."""
+    """The budget of one antenna elsewhere; a law is used below the heights that it was published for.
+
+    At the very place of a base station it has that one's shadowing, for obstacles are the same.
+    """
     antenna = BaseStation(name="elsewhere", at_m=at_m, height_m=height_m, power_dbm=0.0)
-    return _laws(setting, (antenna,), area, buildings, streams, ".elsewhere")
+    found = _laws(setting, (antenna,), area, buildings, streams, ".elsewhere")
+    same = next((k for k, b in enumerate(world.stations) if b.at_m == at_m), None)
+    return found if same is None else replace(found, shadow=OfStation(world.budget.shadow, same))
 
 
 def _budget(

@@ -79,7 +79,7 @@ def test_every_summary_key_and_column_is_documented(tmp_path, capsys):
     more = [word for value in (noise, moved, asked) for word in ("--set", value)]
     assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT, *more]) == 0
     found = json.loads((tmp_path / "r" / "summary.json").read_text())
-    named = r"^(?:(attack|privacy|membership)\.[^.]+|(figure)\.[^.]+\.[^.]+)\."
+    named = r"^(?:(attack|privacy|membership|curation)\.[^.]+|(figure)\.[^.]+\.[^.]+)\."
     plain = {re.sub(named, lambda m: f"{m[1] or m[2]}.NAME.", k) for k in found}
     of_classes = {f"utility.{name}" for name in ("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats")}
     found = set(KEYS) - of_classes  # which runs on images have: see test_images

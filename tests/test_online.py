@@ -229,3 +229,30 @@ def test_words_before_a_reason_are_grammatical():
         " needy needs starting weights",
         " needy needs a bound",
     ]
+
+
+@pytest.mark.parametrize("kind", ["correlated", "iid", "none"])
+def test_an_eavesdropper_at_the_place_of_a_base_station_has_its_shadowing(kind, tiny):
+    from netsim.rng import Streams
+    from netsim.world import build_world
+
+    world = build_world(tiny({"world.radio.shadowing": {"kind": kind}}).world, Streams(1), 60.0)
+    place = np.random.default_rng(0).uniform(0, 300, (40, 2))
+    there, height_m = world.stations[1].at_m, world.stations[1].height_m
+    loss_db = world.budget.gain_db(place, world.budget.pairs(place))
+    same = world.antenna_at(there, height_m)
+    np.testing.assert_array_equal(same.gain_db(place, same.pairs(place))[:, 0], loss_db[:, 1])
+    beside = world.antenna_at((there[0] + 5.0, there[1]), height_m)
+    assert (kind == "none") == np.allclose(beside.shadow(place)[:, 0], world.budget.shadow(place)[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("at_m", "words"),
+    [([1e300, 0], r"at_m\[0\]: must be >= -1e\+09"), ([1e8, 0], "eavesdropper stands 100000 km from the far corner")],
+)
+def test_an_eavesdropper_stands_near_the_area(at_m, words, tiny, tmp_path):
+    from scenarios.runner import run
+
+    with pytest.raises(BadInput, match=words):
+        run(tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper", "at_m": at_m}}), tmp_path / "r")
+    assert not (tmp_path / "r").exists()
