@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 import re
 import signal
@@ -24,6 +25,7 @@ from scenarios.loaded import RUNS, SWEEP
 from scenarios.resolved import study_yaml
 from scenarios.study import Study, Variant, load
 
+_LONGEST_NAME = 200  # bytes; file systems take 255
 _AS_WRITTEN = Variant.model_construct(label="")
 
 
@@ -188,5 +190,8 @@ def _table(out: Path, study: Study, todo: list[Point], summaries: dict[int, dict
 
 
 def _slug(text: str) -> str:
-    """A folder name: letters and digits of any script, and a few signs."""
-    return re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.") or "run"
+    """A folder name: letters and digits of any script, and a few signs; of a long text the beginning and a digest."""
+    name = re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.") or "run"
+    if len(name.encode()) <= _LONGEST_NAME:
+        return name
+    return f"{name[:40]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

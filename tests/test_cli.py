@@ -465,4 +465,7 @@ def test_labels_of_any_script_make_folders_of_their_own(tmp_path):
     variants = "".join(f"    - {{label: {label}, set: {{}}}}\n" for label in labels)
     scenario = campus_with(tmp_path / "s.yaml", f"vary:\n  variants:\n{variants}")
     folders = [p.folder for p in points(load(scenario), {})]
+    long = [[k] * 200 for k in (1, 2)]  # too long for a folder name
+    cut = [p.folder for p in points(load(scenario, {"vary": {"values": {"learning.learner.hidden": long}}}), {})]
+    assert len(set(cut)) == 2 and all(len(folder) < 70 for folder in cut)
     assert folders == [f"{name}/seed-4" for name in ("größer", "größter", "日本", "中国", "a-b-..-c")]
