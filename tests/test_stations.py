@@ -224,5 +224,5 @@ def test_a_trace_around_the_globe_gets_no_layout():
     from netsim.stations import default_layout
 
     assert default_layout(Area(0, 0, 2e6, 2e6)).inter_site_m > 3e5
-    with pytest.raises(BadInput, match="span 12,000 km x 9,000 km.*area_deg"):
+    with pytest.raises(BadInput, match=r"span 12,000 km x 9,000 km.*area_deg"):
         default_layout(Area(0, 0, 12e6, 9e6))
