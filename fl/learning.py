@@ -13,7 +13,7 @@ from fl.aggregation.fedavg import FedAvg
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
 from fl.curation import CURATIONS
-from fl.curation.base import Curation
+from fl.curation.base import UNTOUCHED, Curation
 from fl.data import DATA
 from fl.data.base import Data
 from fl.data.measured import Measured
@@ -89,9 +89,10 @@ class Learning(Part):
         _meets("query", self.query, set(self.learner.offers))
         offered |= self.learner.offers | {f"phase {name}" for name in self.learner.phases}
         offered |= {"single upload a round"} if len(self.learner.phases) == 1 else set()
+        offered |= {UNTOUCHED} if "positions" in offered else set()
         for i, step in enumerate(self.curation):
             _meets(f"curation[{i}]", step, offered)
-            offered |= step.offers
+            offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
         if self.curation:  # which records are learnt from hangs on all of them: no bound on one of them survives
             offered -= {"bound", "record bound"}
         central = None
@@ -140,5 +141,6 @@ def _meets(place: str, part: Part, offered: set[str]) -> None:
     """Refuse a part whose needs nothing before it offers."""
     for need, reason in part.needs.items():
         if need not in offered:
-            article = "" if need.endswith("s") else "a "
+            plural = any(word.endswith("s") and not word.endswith("ss") for word in need.split())
+            article = "" if plural else "a "
             raise ValueError(f"{place}: {part.kind_name()} needs {article}{need}: {reason}")

@@ -137,7 +137,7 @@ def utility(learning: Learning, carry: Carry, held_out: HeldOut, world: World) -
         law = world.mobility.density(grid.reshape(-1, 2))
         if law is not None:
             found |= learner.compare(carry.model, held_out, law.reshape(grid.shape[:2]))
-    return found | (Reference.evaluate(carry.reference, held_out) if "rsrp" in learning.data.offers else {})
+    return found | (Reference.evaluate(carry.reference, held_out) if "signals" in learning.data.offers else {})
 
 
 def _figures(when: dict[str, Any], learning: Learning, carry: Carry, scores: dict[str, float]) -> dict[str, Any]:

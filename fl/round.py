@@ -186,7 +186,7 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
         others = taken.held_out if len(taken.held_out) else held_out
         audited = audit(learning.membership, phases[-1].view, local, others, rng("membership"))
     reference = carry.reference
-    if "rsrp" in learning.data.offers:
+    if "signals" in learning.data.offers:
         reference = Reference.add(reference, taken.train if taken.fresh is None else taken.fresh)
     new = Carry(number, carry.played + 1, model, held_out, reference, parts, book, leaks)
     figures = report_rows.write(
@@ -291,7 +291,7 @@ def _overhear(
     threat = setup.learning.threat
     if threat.at_m is None:
         raise ValueError("nobody overhears")
-    heard, links = world.cohort_at(threat.at_m, threat.height_m, cohort, facts.time_s, facts.round)
+    heard, links = world.cohort_at(threat.at_m, threat.antenna_m, cohort, facts.time_s, facts.round)
     first = np.unique(of_row, return_index=True)[1]
     found = overheard(setup.uplink, heard, payload, channel.rows(first))
     return Overheard(found.rows(of_row), links.distance_m[cohort.ue, 0], links.los[cohort.ue, 0])

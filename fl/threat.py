@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from fl.attacks.base import View
 from fl.learners.base import Learner
 from fl.types import Model, Received
-from netsim.part import Part
+from netsim.part import Coordinates, Part
 from netsim.units import BoolArray, FloatArray, IntArray
+
+_ANTENNA_M = 10.0
 
 
 class Threat(Part):
@@ -36,16 +38,21 @@ class Threat(Part):
     targets: int | None = Field(default=None, ge=1, le=1_000_000)
     """how many UEs it is after, evenly taken from all: it looks at no others, and leakage is measured for these alone;
     none: everybody"""
-    at_m: tuple[float, float] | None = None
+    at_m: Coordinates | None = None
     """where an eavesdropper stands, metres east and north"""
-    height_m: float = Field(default=10.0, ge=0, le=1000)
-    """height of its antenna above ground"""
+    height_m: float | None = Field(default=None, ge=0, le=1000)
+    """height of its antenna above ground; none: 10"""
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """What attacks may count on."""
-        words = {"weights": "weights before", "training": "training details"}
+        words = {"weights": "starting weights", "training": "training details"}
         return frozenset({self.sees, *(words[k] for k in self.knows)})
+
+    @property
+    def antenna_m(self) -> float:
+        """Height of an eavesdropper's antenna."""
+        return _ANTENNA_M if self.height_m is None else self.height_m
 
     @property
     def knows_weights(self) -> bool:
@@ -61,9 +68,18 @@ class Threat(Part):
     def _eavesdropper(self) -> Self:
         if (self.viewpoint == "eavesdropper") != (self.at_m is not None):
             raise ValueError("an eavesdropper stands somewhere: give at_m with viewpoint: eavesdropper, and only then")
+        if self.viewpoint != "eavesdropper" and self.height_m is not None:
+            raise ValueError(f"height_m: the {self.viewpoint} has no antenna of its own; leave it out")
         if self.viewpoint == "eavesdropper" and self.sees != "rows":
             raise ValueError(f"an eavesdropper hears single uplinks: sees must be 'rows', got {self.sees!r}")
         return self
+
+    @field_validator("knows")
+    @classmethod
+    def _once(cls, knows: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := [word for word in knows if knows.count(word) > 1]:
+            raise ValueError(f"{twice[0]!r} stands {knows.count(twice[0])} times; name it once")
+        return knows
 
     @model_validator(mode="after")
     def _analyst(self) -> Self:

@@ -35,13 +35,16 @@ def save_tree(path: Path, tree: Any) -> None:
 def load_tree(path: Path) -> Any:
     """The tree that `save_tree` wrote; floats come back to the bit. Raises ValueError if it is damaged."""
     import zipfile
+    import zlib
 
     try:
-        with path.open("rb") as f, np.load(f, allow_pickle=False) as stored:
-            tree = json.loads(bytes(stored["tree"]).decode())
-            arrays = {k: stored[k] for k in stored.files if k != "tree"}
-    except (OSError, KeyError, EOFError, zipfile.BadZipFile, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not a checkpoint ({error})") from None
+        with zipfile.ZipFile(path) as archive:  # numpy would take other things for arrays, and advise to unpickle them
+            names = [Path(name).stem for name in archive.namelist()]
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in names}
+        tree = json.loads(bytes(arrays.pop("tree")).decode())
+    except (OSError, KeyError, EOFError, ValueError, zipfile.BadZipFile, zlib.error):
+        raise ValueError(f"{path}: not a checkpoint, or a damaged one") from None
 
     def fill(node: Any) -> Any:
         if isinstance(node, dict):

@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
+
+_Metres = Annotated[float, Field(ge=-1e9, le=1e9)]
+Coordinates = tuple[_Metres, _Metres]
+"""A place in the plane of the area, metres east and north."""
 
 
 class Part(BaseModel):

@@ -68,6 +68,11 @@ class Recorder:
         """Bytes of every table: where a resumed run cuts them."""
         return {table: self._path(table).stat().st_size for table in self.schemas}
 
+    def shorter(self, sizes: Mapping[str, int]) -> str:
+        """The first table that is not there, or ends before its size; empty if there is none."""
+        there = {table: self._path(table).stat().st_size for table in sizes if self._path(table).exists()}
+        return next((self._path(table).name for table, size in sizes.items() if there.get(table, -1) < size), "")
+
     def cut(self, sizes: Mapping[str, int]) -> None:
         """Forget whatever was written after `sizes`."""
         for table, size in sizes.items():

@@ -15,10 +15,11 @@ from pydantic import Field
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.part import OneOf, Part
+from netsim.part import Coordinates, OneOf, Part
 from netsim.rng import Rng, Streams
 
 _DRAWS = 1000  # of a place above the roofs
+_WIDEST_M = 2e6  # side of an area that is laid out for a trace
 _MOST = 10_000  # base stations of a layout; more is a slip of the pen
 _CSV_BYTES = 500 * 2**20
 
@@ -28,7 +29,7 @@ class BaseStation(Part):
 
     name: str = Field(min_length=1, max_length=60)
     """name of the cell in records"""
-    at_m: tuple[float, float]
+    at_m: Coordinates
     """position east and north"""
     height_m: float = Field(default=25.0, ge=0, le=1000)
     """antenna height above ground"""
@@ -206,7 +207,16 @@ LAYOUTS = OneOf("layout", Hexagonal, CellFile, Uniform)
 
 
 def default_layout(area: Area) -> Hexagonal:
-    """For a trace without signals: sites 500 m apart, or further so that there are not many more than 30."""
+    """For a trace without signals: sites 500 m apart, or further so that there are not many more than 30.
+
+    Raises BadInput for an area that no plane and no network holds.
+    """
+    if area.side_m.max() > _WIDEST_M:
+        width, height = (f"{side / 1e3:,.0f} km" for side in area.side_m)
+        raise BadInput(
+            f"world.ues.mobility.trace: its rows span {width} x {height}, at most {_WIDEST_M / 1e3:,.0f} km make sense "
+            "for base stations of our own; choose a box with area_deg, or give base stations"
+        )
     per_site = float(np.prod(area.side_m)) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
     return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))
 

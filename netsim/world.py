@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
 from math import ceil, floor, inf
@@ -24,6 +24,7 @@ from netsim.radio.budget import RSRP_RANGE_DBM, Budget
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Handover
 from netsim.radio.links import Links
+from netsim.radio.shadowing import OfStation
 from netsim.radio.uplink import Cohort
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
@@ -31,7 +32,8 @@ from netsim.stations import BaseStation, Origin, Site, default_layout
 from netsim.traces.trace import Trace
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
-_FARTHEST_OUTSIDE_M = 100e3  # a base station outside of the area
+_FARTHEST_OUTSIDE_M = 100e3  # an antenna outside of the area
+_SMALLEST_SIDE_M = 10.0  # of an area in which places differ
 MAX_CELLS = 4096  # so that a UE and a cell make one stable id
 
 
@@ -308,7 +310,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         measure_every_s=setting.ues.measure_every_s,
         noise_db=setting.radio.measurement_noise_db,
         fading=setting.radio.fading,
-        warnings=(*_warnings(stations, buildings), *_reach(setting, stations, area)),
+        warnings=(*_tiny(area), *_warnings(stations, buildings), *_reach(setting, stations, area)),
         measure=setting.ues.measure,
         quantised=setting.radio.rsrp_report == "quantised",
         handover=setting.radio.handover,
@@ -317,7 +319,9 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         compute_j_per_sample=setting.ues.compute_j_per_sample,
         buildings=buildings,
         trace=trace,
-        antenna_at=cache(lambda at_m, height_m: _budget_at(setting, at_m, height_m, area, buildings, streams)),
+    )
+    world.antenna_at = cache(
+        lambda at_m, height_m: _budget_at(setting, at_m, height_m, area, buildings, streams, world)
     )
     world.env.process(world.live())
     return world
@@ -355,10 +359,16 @@ def _budget_at(
     area: Area,
     buildings: Buildings,
     streams: Streams,
+    world: World,
 ) -> Budget:
-    """The budget of one antenna elsewhere; a law is used below the heights that it was published for."""
+    """The budget of one antenna elsewhere; a law is used below the heights that it was published for.
+
+    At the very place of a base station it has that one's shadowing, for obstacles are the same.
+    """
     antenna = BaseStation(name="elsewhere", at_m=at_m, height_m=height_m, power_dbm=0.0)
-    return _laws(setting, (antenna,), area, buildings, streams, ".elsewhere")
+    found = _laws(setting, (antenna,), area, buildings, streams, ".elsewhere")
+    same = next((k for k, b in enumerate(world.stations) if b.at_m == at_m), None)
+    return found if same is None else replace(found, shadow=OfStation(world.budget.shadow, same))
 
 
 def _budget(
@@ -409,13 +419,8 @@ def _reach(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area)
     if not stations:
         return ()
     away_m = area.farthest_m(np.array([b.at_m for b in stations]))
-    most_m = float(np.linalg.norm(area.side_m)) + _FARTHEST_OUTSIDE_M
     far = int(np.argmax(away_m))
-    if away_m[far] > most_m:
-        raise BadInput(
-            f"world.base_stations[{far}].at_m: {stations[far].name} stands {away_m[far] / 1e3:g} km from the far "
-            f"corner of the area, at most {most_m / 1e3:g} km make sense; give metres in the plane of the area"
-        )
+    check_near(area, stations[far].at_m, f"world.base_stations[{far}].at_m: {stations[far].name}")
     law = setting.radio.path_loss
     if away_m[far] <= law.longest_m:
         return ()
@@ -423,6 +428,25 @@ def _reach(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area)
         f"path loss {law.kind_name()} was published for links of up to {law.longest_m:g} m; those of "
         f"{stations[far].name} reach {away_m[far]:.0f} m and are extrapolated",
     )
+
+
+def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
+    """Raises BadInput where an antenna stands so far from the area that it must be a slip of the pen."""
+    away_m = float(area.farthest_m(np.array([at_m]))[0])
+    most_m = float(np.linalg.norm(area.side_m)) + _FARTHEST_OUTSIDE_M
+    if away_m > most_m:
+        raise BadInput(
+            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {most_m / 1e3:g} km make "
+            "sense; give metres in the plane of the area"
+        )
+
+
+def _tiny(area: Area) -> tuple[str, ...]:
+    """Whether there is room for places that differ."""
+    if area.side_m.min() >= _SMALLEST_SIDE_M:
+        return ()
+    width, height = (f"{side:.3g} m" for side in area.side_m)
+    return (f"the area is {width} x {height}: all places are nearly one, so maps and attacks say little",)
 
 
 def _warnings(stations: tuple[BaseStation, ...], buildings: Buildings) -> tuple[str, ...]:

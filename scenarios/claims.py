@@ -23,11 +23,11 @@ from netsim.errors import BadInput
 from netsim.part import OneOf, Part
 from netsim.record import write_text
 from scenarios.document import one_line, read
-from scenarios.folder import MANIFEST, SUMMARY, read_json
+from scenarios.folder import MANIFEST, SUMMARY, admit_several, read_json
 from scenarios.keys import cell_text, over_seeds, split_key
 from scenarios.loaded import RUNS, listed
 from scenarios.messages import build, nearest
-from scenarios.study import bundled, load
+from scenarios.study import bundled, find, load
 from scenarios.summary import KEYS
 from scenarios.sweep import points, sweep
 
@@ -143,7 +143,7 @@ class Claim(Part):
     value: float | tuple[float, ...] | None = None
     """the printed value; a list has one per label of the rule"""
     scenario: str = Field(min_length=1, max_length=100)
-    """name of the bundled scenario, or sweep, that plays it"""
+    """name of the bundled scenario, or sweep, that plays it; or a scenario file, relative to the file of claims"""
     rule: Annotated[Rule, RULES]
     """what must be seen for the claim to hold"""
 
@@ -189,7 +189,12 @@ def read_claims(path: Path, paper: str = "") -> list[Claim]:
     ------
     BadInput : one line for each mistake in the file, or for a word that fits no publication.
     """
-    every = build(Claims, read(path)).claims
+    document = read(path)
+    written = build(Claims, document).claims
+    wrong = [(i, says) for i, claim in enumerate(written) if (says := _unknown(claim.scenario, path.parent))]
+    if wrong:
+        raise BadInput(*(one_line(f"{document.at(('claims', i, 'scenario'))}: {says}") for i, says in wrong))
+    every = [_placed(claim, path.parent) for claim in written]
     found = [c for c in every if paper.lower() in c.paper.lower()]
     if not found:
         known = ", ".join(dict.fromkeys(c.paper for c in every))
@@ -197,13 +202,28 @@ def read_claims(path: Path, paper: str = "") -> list[Claim]:
     return found
 
 
+def _placed(claim: Claim, folder: Path) -> Claim:
+    """With the path of a scenario file of its own seen from here, and no more from the file of claims."""
+    if claim.scenario in bundled():
+        return claim
+    return claim.model_copy(update={"scenario": str(folder / claim.scenario)})
+
+
+def _unknown(scenario: str, folder: Path) -> str:
+    """Why nobody can play it; empty if it is bundled, or a file."""
+    names, file = bundled(), folder / scenario
+    if scenario in names or (file.suffix in (".yaml", ".yml") and file.is_file()):
+        return ""
+    if file.suffix in (".yaml", ".yml"):
+        return f"there is no scenario file {file}; a path counts from the folder of this file"
+    near = nearest(scenario, list(names)) or "; netsim list names them, or give the path of a .yaml file"
+    return f"no bundled scenario {scenario!r}{near}"
+
+
 def unplayable(claims: Iterable[Claim]) -> list[str]:
-    """One line for each claim whose scenario is not bundled, or whose labels the scenario's sweep does not have."""
-    names, lines = bundled(), []
+    """One line for each label of a claim that the sweep of its scenario does not have."""
+    lines = []
     for claim in claims:
-        if claim.scenario not in names:
-            lines.append(f"{claim.id}: no bundled scenario {claim.scenario!r}{nearest(claim.scenario, list(names))}")
-            continue
         study = load(claim.scenario)
         labels = [p.label for p in points(study, {})] if study.vary is not None else []
         missing = [label for label in claim.rule.labels if label not in labels]
@@ -234,41 +254,101 @@ def _summary(path: Path) -> Mapping[str, Any]:
     return summary
 
 
+def folders_of(runs: Sequence[str], claims: Sequence[Claim]) -> dict[str, Path]:
+    """Scenario -> folder, as several `[SCENARIO=]DIR` say."""
+    found: dict[str, Path] = {}
+    for run in runs:
+        name, folder = scenario_of(run, claims)
+        if name in found:
+            raise BadInput(one_line(f"--run {run}: {name} is already judged by {found[name]}; give one folder for it"))
+        found[name] = folder
+    return found
+
+
 def scenario_of(run: str, claims: Sequence[Claim]) -> tuple[str, Path]:
-    """Scenario and folder that `[SCENARIO=]DIR` means; without a name, by the title that its runs carry."""
-    wanted = dict.fromkeys(c.scenario for c in claims)
+    """Scenario and folder that `[SCENARIO=]DIR` means; without a name, by the title that its runs carry.
+
+    Raises BadInput where the folder holds no runs, or those of another scenario.
+    """
+    wanted = list(dict.fromkeys(c.scenario for c in claims))
     name, equals, rest = run.partition("=")
     if equals and name in wanted:
+        _check_title(Path(rest), name, f"--run {run}: ")
         return name, Path(rest)
-    folder, names = Path(run), bundled()
-    if not folder.is_dir():
-        raise BadInput(one_line(f"--run {run}: no such folder; give the folder of a run or of a sweep"))
-    first = folder if (folder / MANIFEST).exists() else listed(folder)[0][1]
-    title = read_json(first / MANIFEST).get("title")
+    if equals and not Path(run).exists():
+        raise BadInput(one_line(f"--run {run}: no claim is about {name!r}{nearest(name, wanted)}{_listed(wanted)}"))
+    title = _title(Path(run), f"--run {run}: ")
     for scenario in wanted:
-        if scenario in names and read(names[scenario]).data.get("title") == title:
-            return scenario, folder
+        if _title_of(scenario) == title:
+            return scenario, Path(run)
     raise BadInput(
-        one_line(f"--run {run}: no scenario of these claims has its title; write SCENARIO={run}, one of: ")
-        + ", ".join(wanted)
+        one_line(
+            f"--run {run}: holds runs of {title!r}, and no claim is about a scenario of that title{_listed(wanted)}"
+        )
     )
 
 
-def play(name: str, out: Path, jobs: int, tell: Callable[[str], None]) -> None:
-    """Run a bundled scenario or sweep into `out/name`, unless it is there; what was interrupted goes on."""
-    folder = out / name
+def _listed(names: Sequence[str]) -> str:
+    """The names, where they fit on a line."""
+    text = ", ".join(names)
+    return f"; they are about: {text}" if len(text) <= 400 else "; netsim claims lists them"
+
+
+def _title_of(scenario: str) -> Any:
+    return read(find(scenario)).data.get("title")
+
+
+def _title(folder: Path, where: str) -> Any:
+    """The title that the runs in a folder carry."""
+    if not folder.is_dir():
+        raise BadInput(one_line(f"{where}no such folder; give the folder of a run or of a sweep"))
+    first = folder if (folder / MANIFEST).exists() else listed(folder)[0][1]
+    return read_json(first / MANIFEST).get("title")
+
+
+def _check_title(folder: Path, scenario: str, where: str = "") -> None:
+    """Refuse a folder whose runs are not of the scenario."""
+    title, wanted = _title(folder, where), _title_of(scenario)
+    if title != wanted:
+        raise BadInput(
+            one_line(
+                f"{where}{folder} holds runs of {title!r}, but {scenario} is {wanted!r}; give the folder of its runs"
+            )
+        )
+
+
+def place_of(scenario: str) -> str:
+    """Where `claims --out` keeps the runs of a scenario: its name, or that of its file."""
+    return scenario if scenario in bundled() else Path(scenario).stem
+
+
+def admit_out(out: Path, claims: Sequence[Claim]) -> None:
+    """Refuse a folder with what does not belong there, or in which two scenarios would have one place."""
+    places: dict[str, str] = {}
+    for scenario in dict.fromkeys(c.scenario for c in claims):
+        other = places.setdefault(place_of(scenario), scenario)
+        if other != scenario:
+            raise BadInput(
+                one_line(f"{out / place_of(scenario)}: both {other} and {scenario} would be played there; rename one")
+            )
+    admit_several(out, [CLAIMS, *(Path(place).parts[0] for place in places)], "these claims")
+
+
+def play(name: str, out: Path, jobs: int, tell: Callable[[str], None]) -> Path:
+    """Run a scenario or sweep into its folder in `out`, which is returned; a finished one stays, others go on."""
+    folder = out / place_of(name)
     if (folder / RUNS).exists() or ((folder / MANIFEST).exists() and (folder / SUMMARY).exists()):
-        return
-    if name not in bundled():
-        raise BadInput(one_line(f"no bundled scenario {name!r}"))
+        _check_title(folder, name)
+        return folder
     study = load(name)
     if study.vary is not None:
         sweep(name, study, folder, jobs, {}, lambda k, n, p, _: tell(f"{name} {k}/{n}: {p.label}, seed {p.seed}"))
-        return
+        return folder
     from scenarios.runner import run
 
     tell(f"{name}: one run")
     run(study, folder, command="netsim claims")
+    return folder
 
 
 # -- judging
@@ -298,8 +378,7 @@ def judge_all(
             if name in folders:
                 runs[name] = labelled(folders[name])
             elif out is not None:
-                play(name, out, jobs, tell)
-                runs[name] = labelled(out / name)
+                runs[name] = labelled(play(name, out, jobs, tell))
         except BadInput as error:
             if name in folders:
                 raise

@@ -123,7 +123,7 @@ def _run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
     if seed:
         command.add_argument("--seed", type=int, help="replace the scenario's seed")
     _sets(command)
-    command.add_argument("--replace", action="store_true", help="replace the finished run of another study in DIR")
+    command.add_argument("--replace", action="store_true", help="replace the run of another study in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
 
 
@@ -233,8 +233,10 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _replay(args: argparse.Namespace) -> None:
+    from scenarios.folder import admit, admit_several
     from scenarios.replay import replay_overrides, trace_lines
-    from scenarios.report import report
+    from scenarios.report import PAGE, report
+    from scenarios.resolved import study_yaml
     from scenarios.study import load
 
     overrides = replay_overrides(
@@ -253,10 +255,13 @@ def _replay(args: argparse.Namespace) -> None:
         print(f"  {line}")
     parts = [Path(args.trace).name.split(".")[0], args.cell, args.round]
     out = _out(args, Path("runs") / "replay" / "-".join(p for p in parts if p))
-    for features in ("dataset", "public"):
-        both = {**overrides, "learning.learner.features": features}
-        _play(args.scenario, both, out / f"features-{features}", args, f"features {features}")
-        report(out / f"features-{features}")
+    ways = {f"features-{way}": {**overrides, "learning.learner.features": way} for way in ("dataset", "public")}
+    admit_several(out, [*ways, PAGE], "a replay")
+    for name, way in ways.items():
+        admit(out / name, study_yaml(load(args.scenario, way)), args.replace)
+    for name, way in ways.items():
+        _play(args.scenario, way, out / name, args, name.replace("-", " "))
+        report(out / name)
     print(f"  records in {out}, page in {report(out)}")
 
 
@@ -343,11 +348,20 @@ def _report(args: argparse.Namespace) -> None:
 
 
 def _claims(args: argparse.Namespace) -> None:
-    from scenarios.claims import bundled_claims, claims_text, judge_all, judgements_text, read_claims, scenario_of
+    from scenarios.claims import (
+        admit_out,
+        bundled_claims,
+        claims_text,
+        folders_of,
+        judge_all,
+        judgements_text,
+        read_claims,
+    )
 
     if args.jobs < 1:
         raise BadInput(f"--jobs {args.jobs}: must be 1 or more")
-    found = read_claims(Path(args.file) if args.file else bundled_claims(), args.paper)
+    file = Path(args.file) if args.file else bundled_claims()
+    found = read_claims(file, args.paper)
     if not args.run and args.out is None:
         print(claims_text(found))
         return
@@ -356,8 +370,10 @@ def _claims(args: argparse.Namespace) -> None:
         if not args.quiet:
             print(text, file=sys.stderr, flush=True)
 
-    folders = dict(scenario_of(run, found) for run in args.run)
+    folders = folders_of(args.run, found)
     out = None if args.out is None else _out(args, Path())
+    if out is not None:
+        admit_out(out, read_claims(file))
     print(judgements_text(judge_all(found, folders, out, args.jobs, tell)))
 
 

@@ -50,11 +50,15 @@ class Document:
     data: Any
     lines: dict[Place, int]
 
-    def override(self, place: Place) -> None:
-        """From now on this place was set from outside: what the file says of it does not count."""
+    def override(self, place: Place, origin: Place | None = None) -> None:
+        """From now on what stands at this place comes from `origin`, another place in the file; none: from outside."""
+        lines: dict[Place, int] = {(): self.line(origin) if origin else 0}
+        if origin:
+            lines |= {p[len(origin) :]: n for p, n in self.lines.items() if p[: len(origin)] == origin}
         for inner in [p for p in self.lines if p[: len(place)] == place]:
             del self.lines[inner]
-        self.lines[place] = 0
+        for inner, line in lines.items():
+            self.lines[(*place, *inner)] = line
 
     def line(self, place: Place) -> int:
         """The line of a place, or of its nearest ancestor that stands in the file."""

@@ -113,10 +113,23 @@ class Row:
     matches: Mapping[str, Match]
 
     @property
+    def ranking(self) -> list[str]:
+        """The curves that reach the level, the one with the smallest error first."""
+        known = [name for name, m in self.matches.items() if not np.isnan(m.rmse_db)]
+        return sorted(known, key=lambda name: self.matches[name].rmse_db)
+
+    @property
     def lowest(self) -> str:
-        """The curve with the smallest error there; empty if none reaches the level."""
-        known = {name: m.rmse_db for name, m in self.matches.items() if not np.isnan(m.rmse_db)}
-        return min(known, key=lambda name: known[name]) if known else ""
+        """The curve with the smallest error there; empty where there are no two to compare."""
+        return self.ranking[0] if len(self.ranking) > 1 else ""
+
+    @property
+    def alone(self) -> str:
+        """Why there is nothing to compare; empty where there is."""
+        if self.lowest:
+            return ""
+        reached = "".join(f"only “{name}” reaches it ({self.matches[name].text})" for name in self.ranking)
+        return f"nothing is compared: {reached or 'no curve reaches it'}"
 
 
 # -- from a folder to points
@@ -251,10 +264,21 @@ def match(line: Sequence[Point], level: float, measure: Measure) -> Match:
     if crossings := list(_crossings(line, level)):
         return Match(min(crossings), best_db=best_db)
     if not known:
-        return Match(np.nan, "no figure")
+        return Match(np.nan, _lacking(line))
     near = min(known, key=lambda p: abs(p.privacy[1] - level))
     side = "only below" if not above else "only above" if len(above) == len(known) else "not reached, nearest"
     return Match(np.nan, f"{side}: {figure_text(near.rmse_db[1])} dB at {measure.text(near.privacy[1])}", best_db)
+
+
+def _lacking(line: Sequence[Point]) -> str:
+    """Why no point of a curve can be drawn."""
+    if not line:
+        return "no useful model"
+    if not any(np.isfinite(p.rmse_db[1]) for p in line):
+        return "no model has a finite error"
+    if all(np.isnan(p.privacy[1]) for p in line):
+        return "no estimate: the attack says nothing of it"
+    return "no strength has both a finite error and an estimate"
 
 
 def _crossings(line: Sequence[Point], level: float) -> Iterator[float]:
@@ -284,18 +308,15 @@ def sentences(found: Sequence[Trial]) -> list[str]:
 
 
 def _won(row: Row) -> str:
-    """`at 12.3 √m “DP” (6.6 dB), Farthest does not win there: “Farthest” (7.1 dB)`."""
-    name = row.lowest
-    here = f"at {row.measure.text(row.level)} " + (f"“{name}” ({row.matches[name].text})" if name else "no curve")
-    far = {n: m for n, m in row.matches.items() if n.startswith("Farthest")}
-    if not far:
-        return here
-    if name in far:
-        return f"{here}, Farthest wins there"
-    lowest_db = row.matches[name].rmse_db if name else -np.inf
-    better = f", both more private and better than “{name}”"
-    loses = [f"“{n}” ({m.text}{better if m.best_db < lowest_db else ''})" for n, m in far.items()]
-    return f"{here}, Farthest does not win there: {', '.join(loses)}"
+    """`at 12.3 √m “DP” (6.6 dB) before “Farthest” (7.1 dB)`, and whoever is both more private and better than that."""
+    if row.alone:
+        return f"at {row.measure.text(row.level)} {row.alone}"
+    first, second = row.ranking[:2]
+    here = f"at {row.measure.text(row.level)} “{first}” ({row.matches[first].text})"
+    here += f" before “{second}” ({row.matches[second].text})"
+    lowest_db = row.matches[first].rmse_db
+    beyond = [f"“{n}” ({m.text})" for n, m in row.matches.items() if n not in row.ranking and m.best_db < lowest_db]
+    return here + (f", and both more private and better: {', '.join(beyond)}" if beyond else "")
 
 
 def lower(text: str) -> str:
@@ -323,7 +344,7 @@ def exchange_table(of: Sequence[Row]) -> str:
     lines = [
         [
             f"{row.attack}: {row.measure.what} {row.measure.text(row.level)}", "useful" if row.gated else "all",
-            *(row.matches[name].text for name in names), row.lowest or "no curve reaches it",
+            *(row.matches[name].text for name in names), row.lowest or row.alone,
         ]
         for row in of
     ]  # fmt: skip

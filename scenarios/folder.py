@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,23 +36,50 @@ LOCK = ".writing"
 
 
 def prepare(folder: Path, study: str, replace: bool) -> None:
-    """Create a run folder. An earlier run of the same study (its text) is replaced, and so is an unfinished one.
-
-    The finished run of another study is only replaced when asked, anything else is left alone and refused.
-    """
+    """Create a run folder, if it may be written (see `admit`)."""
+    admit(folder, study, replace)
     try:
-        if folder.exists() and not folder.is_dir():
-            raise BadInput(f"{folder}: is a file; give --out another name")
-        if folder.is_dir() and any(p.name != LOCK for p in folder.iterdir()) and not _is_run(folder):
-            raise BadInput(f"{folder}: exists and holds something that is not a run; give --out an empty or new folder")
-        if not replace and _is_run(folder) and (folder / SUMMARY).exists() and _text(folder / STUDY) != study:
-            raise BadInput(
-                f"{folder}: holds the finished run of another study, seed or program version; add --replace, "
-                "or give --out another folder"
-            )
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"{folder}: cannot be created ({error.strerror}); give --out another place") from None
+
+
+def admit(folder: Path, study: str, replace: bool) -> None:
+    """Refuse a folder that a run of this study (its text) may not have; nothing is written.
+
+    An earlier run of the same study is welcome. The run of another study, finished or not, is only replaced when asked;
+    anything else is left alone.
+    """
+    if any(name != LOCK for name in inside(folder)) and not _is_run(folder):
+        raise BadInput(f"{folder}: exists and holds something that is not a run; give --out an empty or new folder")
+    if not replace and _is_run(folder) and _text(folder / STUDY) != study:
+        state = "finished" if (folder / SUMMARY).exists() else "unfinished"
+        raise BadInput(
+            f"{folder}: holds the {state} run of another study, seed or program version; add --replace, "
+            "or give --out another folder"
+        )
+
+
+def admit_several(folder: Path, names: Collection[str], what: str) -> None:
+    """Refuse a folder for several runs that holds anything but these names; `what` it should be."""
+    foreign = sorted(set(inside(folder)) - set(names))
+    if foreign:
+        raise BadInput(
+            f"{folder}: exists and holds {foreign[0]!r}, which does not belong to {what}; give --out an empty or new "
+            "folder"
+        )
+
+
+def inside(folder: Path) -> list[str]:
+    """Names in a folder; none where there is none yet. Raises BadInput for what is no folder, or cannot be read."""
+    try:
+        return [p.name for p in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        raise BadInput(f"{folder}: is a file; give --out another name") from None
+    except OSError as error:
+        raise BadInput(f"{folder}: cannot be read ({error.strerror}); give --out another place") from None
 
 
 def _text(path: Path) -> str:

@@ -17,6 +17,17 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
         f"{ues} UE{'s' if ues != 1 else ''}, {_text(get('updates.decoded_percent'))} % of updates decoded",
         _worth(summary),
     ]
+    if get("samples.count") == 0:
+        lines.append(
+            "WARNING: nobody measured anything: nothing was learnt and nothing can leak; let the world last longer, or "
+            "measure more often"
+        )
+    for step in (key.split(".")[1] for key in summary if key.startswith("curation.") and key.count(".") == 2):
+        if get(f"curation.{step}.fallback_percent") == 100:
+            lines.append(
+                f"WARNING: curation {step} never found a cluster and kept one random sample instead; raise eps_m, "
+                "lower min_samples, or give rounds more samples"
+            )
     if get("updates.non_finite"):
         lines.append(
             f"WARNING: {get('updates.non_finite')} of {get('updates.sent')} updates overflowed on the device and were "
@@ -141,8 +152,9 @@ def _attack(summary: Mapping[str, Any], name: str) -> str:
         if home >= 0.5:
             found += f" (median round {get('home_within_100m_round')})"
     if summary.get(f"attack.{name}.place_error_m") is not None:
+        named = _places(summary.get(f"attack.{name}.places_mean"))
         found += (
-            f"; {get('places_mean')} places a UE, {get('place_error_m')} m away by weight (a constant answer leaves "
+            f"; {named} a UE, {get('place_error_m')} m away by weight (a constant answer leaves "
             f"{_text(summary.get('baseline.anywhere.error_m'))})"
         )
     if summary.get(f"attack.{name}.step_error_m") is not None:
@@ -156,6 +168,10 @@ def _attack(summary: Mapping[str, Any], name: str) -> str:
         f"[{get('centroid_error_m.q25')}, {get('centroid_error_m.q75')}], {get('diverged_percent')} % diverged, "
         f"SW1 {get('sw1_m')} m (square root {get('emd_sqrt_m')}){found}"
     )
+
+
+def _places(mean: Any) -> str:
+    return "1 place" if mean == 1 else f"{_text(mean)} places"
 
 
 def _useful(summary: Mapping[str, Any]) -> str:

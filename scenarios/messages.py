@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from netsim.errors import BadInput
+from netsim.part import Part
 from scenarios.document import Document, Place, one_line
 from scenarios.listing import bounds, field_type, flow, in_words, members, slot_of, unit, unwrap
 
@@ -78,6 +79,26 @@ def _inside(base: Any, name: str | int) -> Any:
     if get_origin(base) is tuple and isinstance(name, int) and args[-1] is not Ellipsis:
         return args[name] if name < len(args) else None
     return args[0] if args and isinstance(name, int) else None
+
+
+def default_of(model: type[BaseModel], data: Any, place: Place) -> dict[str, Any]:
+    """What a mapping that is left out at a place starts from: the part that stands there by default, else nothing."""
+    expected: Any = model
+    default: Any = None
+    for name in place:
+        base, metadata = unwrap(expected)
+        slot = slot_of(metadata)
+        if slot is not None:
+            base = slot.parts.get(str(data.get("kind")) if isinstance(data, dict) else "")
+        field = getattr(base, "model_fields", {}).get(str(name))
+        default = None if field is None else field.get_default(call_default_factory=True)
+        expected = _inside(base, name)
+        held = (isinstance(data, dict) and name in data) or (isinstance(data, list) and isinstance(name, int))
+        data = data[name] if held else None
+    if not isinstance(default, Part) or "kind" not in type(default).model_fields:
+        return {}
+    said: dict[str, Any] = json.loads(default.model_dump_json(exclude_defaults=True))
+    return {"kind": default.kind_name()} | said
 
 
 def build(model: type[Model], document: Document) -> Model:

@@ -37,7 +37,7 @@ def records_page() -> str:
     for table, columns in TABLES.items():
         lines += [f"## {table}.csv", "", "| column | meaning |", "|---|---|"]
         lines += [f"| `{name}` | {text} |" for name, text in columns.items()] + [""]
-    lines += ["## summary.json", "", "`NAME` stands for an attack or a mechanism.", ""]
+    lines += ["## summary.json", "", "`NAME` stands for an attack, a mechanism or a step of curation.", ""]
     lines += ["| key | meaning |", "|---|---|"]
     lines += [f"| `{key}` | {text} |" for key, text in KEYS.items()]
     return "\n".join(lines) + "\n"

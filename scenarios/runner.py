@@ -29,7 +29,7 @@ from netsim.observe import Observations
 from netsim.record import Recorder, write_json, write_text
 from netsim.rng import Streams
 from netsim.units import IntArray
-from netsim.world import World, build_world
+from netsim.world import World, build_world, check_near
 from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepare, read_json, read_table
 from scenarios.resolved import study_yaml
 from scenarios.study import SCHEMA_VERSION, Study
@@ -67,9 +67,9 @@ def run(
     """Run a study into the folder `out`; returns the summary.
 
     An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
-    same bytes; a finished one is played again. The finished run of another study stays, and is refused, unless
-    `replace`. Everything runs on one thread, so results do not depend on the
-    number of cores; sweeps use several processes instead.
+    same bytes; a finished one is played again. The run of another study stays, and is refused, unless `replace`;
+    then a checkpoint that cannot be used is forgotten as well. Everything runs on one thread, so results do not
+    depend on the number of cores; sweeps use several processes instead.
     """
     began = time.perf_counter()
     folder = Path(out)
@@ -80,16 +80,16 @@ def run(
         first = begin(setup, len(world.ues))  # before anything is written: data may be refused
         prepare(folder, study_yaml(study), replace)
         with locked(folder):
-            _run(study, world, setup, first, watch, command, began)
+            tree = _unfinished(setup.recorder, study_yaml(study), replace)
+            _run(study, world, setup, first, tree, watch, command, began)
     return read_json(folder / SUMMARY)
 
 
 def _run(
-    study: Study, world: World, setup: Setup, first: Carry, watch: Watch | None, command: str, began: float
+    study: Study, world: World, setup: Setup, first: Carry, tree: Any, watch: Watch | None, command: str, began: float
 ) -> None:
-    """Everything that writes into the folder."""
+    """Everything that writes into the folder; `tree`: the checkpoint to go on from, or None."""
     folder, text = setup.recorder.folder, study_yaml(study)
-    tree = _unfinished(folder, text)
     carry, empty = _open(setup, world, first, tree)
     write_text(folder / STUDY, text)
     manifest = _manifest(study, world, setup, command)
@@ -173,17 +173,25 @@ class _Keeper:
         }
 
 
-def _unfinished(folder: Path, text: str) -> Any:
-    """The checkpoint of an interrupted run of the same study, or None."""
-    path = folder / CHECKPOINT
+def _unfinished(recorder: Recorder, text: str, replace: bool) -> Any:
+    """The checkpoint of an interrupted run of the same study, or None.
+
+    Raises BadInput for one that cannot be used, which `replace` forgets.
+    """
+    path = recorder.folder / CHECKPOINT
     if not path.exists():
         return None
     try:
         tree = load_tree(path)
+        if tree.get("study") != text or tree.get("program") != __version__:
+            return None
+        if lost := recorder.shorter(tree["sizes"]):
+            raise ValueError(f"{recorder.folder}: {lost} is missing or shorter than when the run was interrupted")
     except ValueError as error:
-        raise BadInput(f"{error}; delete it to start again") from None
-    same = isinstance(tree, dict) and tree.get("study") == text and tree.get("program") == __version__
-    return tree if same else None
+        if replace:
+            return None
+        raise BadInput(f"{error}; it cannot go on: add --replace to start again") from None
+    return tree
 
 
 def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, int]:
@@ -219,6 +227,8 @@ def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
             "rounds; take longer rounds"
         )
     _affordable(study, world)
+    if learning.threat.at_m is not None:
+        check_near(world.area, learning.threat.at_m, "learning.threat.at_m: the eavesdropper")
     seen = None
     if learning.learner.wants_dataset_statistics or learning.data.wants_counts:
         seen = _rehearse(study, streams)
@@ -407,11 +417,15 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
 
 def _disclosed(study: Study) -> list[str]:
     """What devices tell besides their updates, which no noise hides and no ledger counts, and what parts admit."""
-    aggregation = study.learning.aggregation
+    learning = study.learning
+    aggregation, learner = learning.aggregation, learning.learner
+    counted = any({"spend", "location spend"} & part.offers for part in (*learning.curation, *learning.defenses))
     told = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
+    published = [f"learner {learner.kind_name()}: everybody is told {learner.discloses}, which no epsilon here covers"]
     return [
         *(told if aggregation.discloses else []),
-        *(f"{d.label}: {d.caveat}" for d in study.learning.defenses if d.caveat),
+        *(published if learner.discloses and counted else []),
+        *(f"{d.label}: {d.caveat}" for d in learning.defenses if d.caveat),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -16,8 +17,8 @@ from netsim.part import Part
 from netsim.radio import POWERS
 from netsim.radio.power import Full, Power
 from netsim.setting import WorldSetting
-from scenarios.document import Document, read, read_text
-from scenarios.messages import build, nearest
+from scenarios.document import Document, Place, one_line, read, read_text
+from scenarios.messages import build, default_of, nearest
 
 SCHEMA_VERSION = 1
 
@@ -51,21 +52,22 @@ class Variant(Part):
 class Vary(Part):
     """What `netsim sweep` compares: every combination of variants, seeds and value lists."""
 
-    seed: tuple[int, ...] = ()
+    seed: tuple[int, ...] | None = Field(default=None, min_length=1)
     """seeds; none: the scenario's own"""
-    values: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    values: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(default_factory=dict)
     """dotted path: list of values, crossed with each other"""
-    variants: tuple[Variant, ...] = ()
-    """named variants, crossed with seeds and values"""
+    variants: tuple[Variant, ...] | None = Field(default=None, min_length=1)
+    """named variants, crossed with seeds and values; none: the scenario as written"""
 
     @model_validator(mode="after")
     def _once(self) -> Self:
         if not (self.seed or self.values or self.variants):
             raise ValueError("nothing varies: give seed, values or variants, or leave vary out")
-        for seed in self.seed:
-            if self.seed.count(seed) > 1:
-                raise ValueError(f"seed: {seed} stands {self.seed.count(seed)} times")
-        labels = [v.label for v in self.variants]
+        seeds = self.seed or ()
+        for seed in seeds:
+            if seeds.count(seed) > 1:
+                raise ValueError(f"seed: {seed} stands {seeds.count(seed)} times")
+        labels = [v.label for v in self.variants or ()]
         for label in labels:
             if labels.count(label) > 1:
                 raise ValueError(f"variants: the label {label!r} stands {labels.count(label)} times")
@@ -122,21 +124,26 @@ class Study(Part):
         return self
 
 
-def load(source: str | Path, overrides: dict[str, Any] | None = None) -> Study:
+def load(
+    source: str | Path, overrides: dict[str, Any] | None = None, origins: Mapping[str, Place] | None = None
+) -> Study:
     """The study of a scenario file, or of a bundled scenario by its name (`campus`).
 
     overrides : dotted path -> value, set before anything is checked.
+    origins : where in the file a value of `overrides` stands, for those that do not come from outside.
     Raises BadInput with one line per mistake.
     """
-    return build(Study, document_of(source, overrides))
+    return build(Study, document_of(source, overrides, origins))
 
 
-def document_of(source: str | Path, overrides: dict[str, Any] | None = None) -> Document:
+def document_of(
+    source: str | Path, overrides: dict[str, Any] | None = None, origins: Mapping[str, Place] | None = None
+) -> Document:
     """The scenario's text as data, overrides applied and file names made absolute."""
     path = find(source)
     document = read(path)
     for key, value in (overrides or {}).items():
-        set_value(document, key, value)
+        set_value(document, key, value, (origins or {}).get(key))
     _absolute(document, path.parent)
     return document
 
@@ -166,8 +173,15 @@ def parse_value(text: str) -> Any:
     return read_text(f"value: {text}", "--set").data["value"]
 
 
-def set_value(document: Document, path: str, value: Any) -> None:
-    """Replace the value at a dotted path (`learning.attacks[1].starts`) in place."""
+def set_value(document: Document, path: str, value: Any, origin: Place | None = None) -> None:
+    """Replace the value at a dotted path (`learning.attacks[1].starts`) in place.
+
+    A mapping on the way that is left out starts as the part that stands there by default. `origin`: where in the file
+    the value stands; none: it comes from outside.
+    """
+    where = f"--set {path}" if origin is None else document.at(origin)
+    if not _PATH.fullmatch(path):
+        raise BadInput(one_line(f"{where}: {path!r} is no path; write names with one dot between them, as a.b[0].c"))
     place: list[str | int] = []
     for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
         place.append(int(index) if index else name)
@@ -175,23 +189,26 @@ def set_value(document: Document, path: str, value: Any) -> None:
     for i, step in enumerate(place[:-1]):
         missing = isinstance(data, dict) and isinstance(step, str) and step not in data
         if missing and not isinstance(place[i + 1], int):
-            data[step] = {}
-        data = _inside(data, step, path)
-    last = place[-1] if place else ""
-    key = isinstance(data, dict) and isinstance(last, str) and last != ""
+            data[step] = default_of(Study, document.data, tuple(place[: i + 1]))
+        data = _inside(data, step, where)
+    last = place[-1]
+    key = isinstance(data, dict) and isinstance(last, str)
     index = isinstance(data, list) and isinstance(last, int) and last < len(data)
     if key or index:
         data[last] = value
-        document.override(tuple(place))
+        document.override(tuple(place), origin)
     else:
-        raise BadInput(f"--set {path}: there is nothing at {path!r} to replace")
+        raise BadInput(f"{where}: there is nothing at {path!r} to replace")
 
 
-def _inside(data: Any, step: str | int, path: str) -> Any:
+_PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
+
+
+def _inside(data: Any, step: str | int, where: str) -> Any:
     try:
         return data[step]
     except (KeyError, IndexError, TypeError):
-        raise BadInput(f"--set {path}: there is nothing at {step!r}; check the path") from None
+        raise BadInput(f"{where}: there is nothing at {step!r}; check the path") from None
 
 
 def _absolute(document: Document, folder: Path) -> None:

@@ -59,6 +59,7 @@ KEYS: dict[str, str] = {
     "overheard.decoded_percent": "share of updates that the eavesdropper decoded; null without one",
     "overheard.sinr_db.median": "median uplink SINR at the eavesdropper, dB; null without one",
     "curation.fallback_percent": "share of a device's rounds in which a step of curation took its fallback",
+    "curation.NAME.fallback_percent": "the same of one step",
     "theorem.bound_m.median": "Theorem 1's bound of the closed form (samples learnt from), metres; null unless FedSGD",
     "baseline.random_guess.sw1_m": "SW1 of as many random guesses as rounds, mean over UEs, metres",
     "baseline.random_guess.emd_sqrt_m": "its square root, the unit of the published figures",
@@ -124,7 +125,7 @@ KEYS: dict[str, str] = {
     "privacy.NAME.with_channel_max": "the same if the channel's noise counted; null without any",
     "privacy.NAME.epsilon_per_m_max": "largest epsilon per metre of a UE's moved locations, all rounds summed",
 }
-"""key -> what it says; NAME stands for an attack or a mechanism."""
+"""key -> what it says; NAME stands for an attack, a mechanism or a step of curation."""
 
 
 def summarise(folder: Path, study: Study) -> dict[str, Any]:
@@ -152,7 +153,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     found["uplink.handovers"] = len(read_table(folder, "handovers")["ue"]) if modelled else None
     found |= _utility(read_table(folder, "final"), rounds) | _figures(read_table(folder, "figures"))
     found |= _users(read_table(folder, "pairs")) | _overheard(read_table(folder, "overheard"))
-    found["curation.fallback_percent"] = _mean(100.0 * read_table(folder, "curation")["fallback"])
+    found |= _fallbacks(read_table(folder, "curation"))
     found["theorem.bound_m.median"] = _median(updates["bound_m"])
     x0, y0, x1, y1 = manifest["area_m"]
     middle = np.hypot(updates["x_m"] - (x0 + x1) / 2, updates["y_m"] - (y0 + y1) / 2)
@@ -197,6 +198,14 @@ def _of(table: Table, ues: np.ndarray | None) -> Table:
         return table
     mine = np.isin(table["ue"], ues)
     return {k: v[mine] for k, v in table.items()}
+
+
+def _fallbacks(curation: Table) -> dict[str, Any]:
+    """How often steps of curation could not do what they are for: all together, and each by itself."""
+    found = {"curation.fallback_percent": _mean(100.0 * curation["fallback"])}
+    for step in dict.fromkeys(curation["step"].tolist()):
+        found[f"curation.{step}.fallback_percent"] = _mean(100.0 * curation["fallback"][curation["step"] == step])
+    return found
 
 
 def _users(pairs: Table) -> dict[str, Any]:
@@ -254,8 +263,9 @@ def _figures(figures: Table) -> dict[str, Any]:
         value = figures["value"][(figures["part"] == part) & (figures["name"] == name)]
         late = value[-20:]
         found[f"figure.{part}.{name}.last"] = float(value[-1])
-        found[f"figure.{part}.{name}.last20_mean"] = float(np.mean(late))
-        found[f"figure.{part}.{name}.last20_std"] = float(np.std(late))
+        with np.errstate(over="ignore"):  # a model that has diverged
+            found[f"figure.{part}.{name}.last20_mean"] = float(np.mean(late))
+            found[f"figure.{part}.{name}.last20_std"] = float(np.std(late))
     return found
 
 

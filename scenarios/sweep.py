@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
 import re
 import signal
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from itertools import product
 from multiprocessing import active_children, get_context
@@ -16,13 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import BadInput
-from netsim.record import cell_text, write_text
-from scenarios.folder import MANIFEST, STUDY, SUMMARY, read_json
+from netsim.record import cell_text, write_json, write_text
+from scenarios.document import Place, one_line
+from scenarios.folder import MANIFEST, STUDY, SUMMARY, admit, inside, read_json
 from scenarios.listing import flow
+from scenarios.loaded import RUNS, SWEEP
 from scenarios.resolved import study_yaml
-from scenarios.study import Study, load
+from scenarios.study import Study, Variant, load
 
-RUNS = "runs.csv"
+_LONGEST_NAME = 200  # bytes; file systems take 255
+_AS_WRITTEN = Variant.model_construct(label="")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,7 @@ class Point:
     """One run of a sweep: its label, seed, folder name and what it changes in the scenario.
 
     curve : the line that it belongs to where privacy is set against utility; empty for none. strength : where on it.
+    origins : where in the file a change stands, for those of the section `vary`.
     """
 
     label: str
@@ -38,6 +43,7 @@ class Point:
     overrides: dict[str, Any]
     curve: str = ""
     strength: float | None = None
+    origins: dict[str, Place] = field(default_factory=dict)
 
 
 def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
@@ -45,17 +51,19 @@ def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
     vary = study.vary
     if vary is None:
         raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
-    every = [(v.label, v.set, v.mechanism, v.strength) for v in vary.variants]
-    variants = every or [("", dict[str, Any](), "", None)]
-    values = list(product(*([(k, v) for v in vs] for k, vs in vary.values.items())))
+    variants = list(enumerate(vary.variants or (_AS_WRITTEN,)))
+    values = list(product(*([(k, n, v) for n, v in enumerate(vs)] for k, vs in vary.values.items())))
     found = []
-    for (label, changes, mechanism, strength), chosen, seed in product(variants, values, vary.seed or (study.seed,)):
-        parts = [f"{key.rsplit('.', 1)[-1]}={flow(value)}" for key, value in chosen]
-        name = ", ".join([label, *parts] if label else parts) or "as written"
+    for (i, variant), chosen, seed in product(variants, values, vary.seed or (study.seed,)):
+        parts = [f"{key.rsplit('.', 1)[-1]}={flow(value)}" for key, _, value in chosen]
+        name = ", ".join([variant.label, *parts] if variant.label else parts) or "as written"
         folder = f"{_slug(name)}/seed-{seed}"
-        changed = {**overrides, **changes, **dict(chosen), "seed": seed, "vary": None}
-        curve = ", ".join([mechanism, *parts]) if mechanism else ""
-        found.append(Point(name, seed, folder, changed, curve, strength))
+        changed = {**overrides, **variant.set, **{key: value for key, _, value in chosen}, "seed": seed, "vary": None}
+        origins: dict[str, Place] = {key: ("vary", "variants", i, "set", key) for key in variant.set}
+        origins |= {key: ("vary", "values", key, n) for key, n, _ in chosen}
+        origins |= {"seed": ("vary", "seed")} if vary.seed else {}
+        curve = ", ".join([variant.mechanism, *parts]) if variant.mechanism else ""
+        found.append(Point(name, seed, folder, changed, curve, variant.strength, origins))
     folders = [p.folder for p in found]
     for point in found:
         if folders.count(point.folder) > 1:
@@ -68,7 +76,7 @@ def checked_points(source: str | Path, study: Study, overrides: dict[str, Any]) 
     found = points(study, overrides)
     for point in found:
         try:
-            load(source, point.overrides)
+            load(source, point.overrides, point.origins)
         except BadInput as error:
             raise BadInput(*(f"vary, {point.label!r}: {line}" for line in error.lines)) from None
     return found
@@ -89,10 +97,14 @@ def sweep(
     """
     todo = checked_points(source, study, overrides)
     studies = [load(source, p.overrides) for p in todo]
-    if out.is_dir() and any(out.iterdir()) and not (out / RUNS).exists() and not (out / "sweep.json").exists():
-        raise BadInput(f"{out}: exists and holds something that is not a sweep; give --out a new folder")
-    out.mkdir(parents=True, exist_ok=True)
-    write_text(out / "sweep.json", '{"kind": "sweep"}\n')
+    _admit(out, study, replace)
+    for point, one in zip(todo, studies, strict=True):
+        admit(out / point.folder, study_yaml(one), replace)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{out}: cannot be created ({error.strerror}); give --out another place") from None
+    write_json(out / SWEEP, {"kind": "sweep", "title": study.title})
     summaries: dict[int, dict[str, Any]] = {}
     open_: list[int] = []
     for i, (point, one) in enumerate(zip(todo, studies, strict=True)):
@@ -106,6 +118,19 @@ def sweep(
         tell(len(summaries), len(todo), todo[i], summary)
     _table(out, study, todo, summaries)
     return out / RUNS
+
+
+def _admit(out: Path, study: Study, replace: bool) -> None:
+    """Refuse a folder that is not a sweep's, or, unless asked to replace it, the sweep of another study."""
+    if not inside(out):
+        return
+    if not (out / RUNS).exists() and not (out / SWEEP).exists():
+        raise BadInput(f"{out}: exists and holds something that is not a sweep; give --out a new folder")
+    title = read_json(out / SWEEP).get("title", study.title) if (out / SWEEP).exists() else study.title
+    if title != study.title and not replace:
+        raise BadInput(
+            one_line(f"{out}: holds the sweep of another study ({title}); add --replace, or give --out another folder")
+        )
 
 
 def _play(source: str | Path, out: Path, todo: list[Point], open_: list[int], jobs: int, replace: bool) -> Any:
@@ -165,4 +190,8 @@ def _table(out: Path, study: Study, todo: list[Point], summaries: dict[int, dict
 
 
 def _slug(text: str) -> str:
-    return re.sub(r"[^a-zA-Z0-9.=+-]+", "-", text).strip("-.") or "run"
+    """A folder name: letters and digits of any script, and a few signs; of a long text the beginning and a digest."""
+    name = re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.") or "run"
+    if len(name.encode()) <= _LONGEST_NAME:
+        return name
+    return f"{name[:40]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

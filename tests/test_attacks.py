@@ -749,8 +749,8 @@ class TestLinkRounds:
 
     def test_needs_what_it_links(self):
         assert LinkRounds.needs == LinkRounds().needs == ClosedForm.needs
-        assert LinkRounds(of=Dlg()).needs == Dlg.needs and "weights before" in Dlg.needs
-        assert "weights before" not in LinkRounds.needs
+        assert LinkRounds(of=Dlg()).needs == Dlg.needs and "starting weights" in Dlg.needs
+        assert "starting weights" not in LinkRounds.needs
         by_gradient = set(LinkRounds(of=Dlg(), weight="gradient").needs)
         assert by_gradient == {*Dlg.needs, "biased first layer"} and "biased first layer" not in Dlg.needs
 

@@ -17,6 +17,7 @@ from scenarios.claims import (
     RULES,
     bundled_claims,
     claims_text,
+    folders_of,
     judge,
     judgements_text,
     labelled,
@@ -180,15 +181,37 @@ def test_bundled_claims_can_be_played(monkeypatch):
     assert unplayable(read_claims(bundled_claims())) == []
 
 
-def test_claims_that_no_scenario_plays_are_found(tmp_path):
+def test_claims_that_no_scenario_plays_are_refused(tmp_path):
     sweep = entry(
         {"kind": "order", "key": KEY, "labels": ["as written", "deadline 1 min"]}, scenario="signal-maps/radio"
     )
-    path = claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", scenario="campsu"), sweep | {"id": "three"})
-    lines = unplayable(read_claims(path))
-    assert len(lines) == 2
-    assert "two: no bundled scenario 'campsu'; did you mean 'campus'?" in lines[0]
-    assert "three: signal-maps/radio has no label 'deadline 1 min'" in lines[1]
+    lines = unplayable(read_claims(claim_file(tmp_path, entry(GOOD), sweep | {"id": "three"})))
+    assert lines == ["three: signal-maps/radio has no label 'deadline 1 min'; did you mean 'deadline 1 s'?"]
+    two, own = entry(GOOD, id="two", scenario="campsu"), entry(GOOD, id="own", scenario="own.yaml")
+    with pytest.raises(BadInput) as error:
+        read_claims(claim_file(tmp_path, entry(GOOD), two, own))
+    assert len(error.value.lines) == 2
+    assert "claims[1].scenario: no bundled scenario 'campsu'; did you mean 'campus'?" in error.value.lines[0]
+    assert f"claims[2].scenario: there is no scenario file {tmp_path / 'own.yaml'}" in error.value.lines[1]
+
+
+def test_a_scenario_file_counts_from_the_file_of_claims(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine").mkdir()
+    scenario = tmp_path / "mine" / "own.yaml"
+    text = (Path(__file__).parent.parent / "scenarios" / "campus.yaml").read_text()
+    scenario.write_text(re.sub(r"duration_s: .*", "duration_s: 604800", text))
+    rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
+    claim_file(tmp_path / "mine", entry(rule, scenario="own.yaml"))
+    monkeypatch.chdir(tmp_path)
+    assert main(["claims", "--file", "mine/claims.yaml", "--out", "out", "--jobs", "1", "--quiet"]) == 0
+    assert "holds" in capsys.readouterr().out and (tmp_path / "out" / "own" / "summary.json").exists()
+    assert main(["claims", "--file", "mine/claims.yaml", "--run", "mine/own.yaml=out/own"]) == 0
+    assert "holds" in capsys.readouterr().out
+    two = [entry(rule, scenario="own.yaml"), entry(rule, id="two", scenario="../mine/../own.yaml")]
+    (tmp_path / "own.yaml").write_text(scenario.read_text())
+    claim_file(tmp_path / "mine", *two)
+    assert main(["claims", "--file", "mine/claims.yaml", "--out", "out"]) == 2
+    assert "would be played there" in capsys.readouterr().err
 
 
 # -- folders and the command
@@ -213,8 +236,10 @@ def folder(tmp_path):
 @pytest.fixture
 def file(tmp_path):
     rule = {"kind": "order", "key": KEY, "labels": ["a", "b"]}
-    ours = entry(rule, scenario="fake/sweep", value=[12, 50])
-    other = entry(GOOD, id="other", scenario="absent", paper="Another")
+    (tmp_path / "fake.yaml").write_text("title: A fake\n")
+    (tmp_path / "absent.yaml").write_text("title: Absent\n")
+    ours = entry(rule, scenario="fake.yaml", value=[12, 50])
+    other = entry(GOOD, id="other", scenario="absent.yaml", paper="Another")
     return claim_file(tmp_path, ours, other)
 
 
@@ -230,18 +255,18 @@ def test_folders_are_read_by_label_and_unfinished_runs_left_out(folder):
 
 def test_the_command_judges_by_a_given_folder(folder, file, tmp_path, capsys):
     out = tmp_path / "out"
-    command = ["claims", "--file", str(file), "--run", f"fake/sweep={folder}"]
+    command = ["claims", "--file", str(file), "--run", f"{tmp_path / 'fake.yaml'}={folder}"]
     assert main(command) == 0
     text = capsys.readouterr().out
     row = r"^one +Fig\. 1 +it does +12, 50 +a: 15 \[12\.5, 17\.5\]; b: 50 \[45, 55\] +holds$"
     assert re.search(row, text, re.M)
-    assert "run missing: absent" in re.sub(r"\s+", " ", text)
+    assert "run missing:" in re.sub(r"\s+", " ", text)
     assert main([*command, "--out", str(out), "--paper", "paper"]) == 0
     assert "other" not in capsys.readouterr().out
     assert main([*command, "--out", str(out)]) == 0
     rows = list(csv.DictReader((out / "claims.csv").read_text().splitlines()))
     assert [(r["id"], r["verdict"]) for r in rows] == [("one", HOLDS), ("other", OPEN)]
-    assert rows[1]["reason"].startswith("run missing: no bundled scenario 'absent'")
+    assert re.match(r"run missing: .*absent\.yaml.* missing key 'world'", rows[1]["reason"])
     assert rows[0]["value"] == "12, 50" and rows[0]["key"] == KEY
 
 
@@ -249,12 +274,27 @@ def test_a_folder_without_a_name_is_known_by_its_title(folder, tmp_path):
     from scenarios.document import read
 
     claims = read_claims(claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", scenario="town")))
-    with pytest.raises(BadInput, match="write SCENARIO="):
+    with pytest.raises(BadInput, match=r"holds runs of 'A fake', and no claim is about.* about: campus, town"):
         scenario_of(str(folder), claims)
     title = read(bundled()["town"]).data["title"]
     write_json(folder / "a0" / "manifest.json", {"title": title})
     assert scenario_of(str(folder), claims) == ("town", folder)
-    assert scenario_of(f"campus={folder}", claims) == ("campus", folder)
+    assert scenario_of(f"town={folder}", claims) == ("town", folder)
+    with pytest.raises(BadInput, match=r"holds runs of .*, but campus is "):
+        scenario_of(f"campus={folder}", claims)
+    with pytest.raises(BadInput, match=r"no claim is about 'twon'; did you mean 'town'.*campus, town"):
+        scenario_of(f"twon={folder}", claims)
+    with pytest.raises(BadInput, match="town is already judged by"):
+        folders_of([f"town={folder}", str(folder)], claims)
+
+
+def test_claims_leave_folders_of_others_alone(file, tmp_path, capsys):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "dear.txt").write_text("dear")
+    assert main(["claims", "--file", str(file), "--out", str(out)]) == 2
+    assert "'dear.txt', which does not belong to these claims" in capsys.readouterr().err
+    assert [p.name for p in out.iterdir()] == ["dear.txt"]
 
 
 def test_bad_commands_are_one_line_and_2(file, tmp_path, capsys):

@@ -79,7 +79,7 @@ def test_every_summary_key_and_column_is_documented(tmp_path, capsys):
     more = [word for value in (noise, moved, asked) for word in ("--set", value)]
     assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT, *more]) == 0
     found = json.loads((tmp_path / "r" / "summary.json").read_text())
-    named = r"^(?:(attack|privacy|membership)\.[^.]+|(figure)\.[^.]+\.[^.]+)\."
+    named = r"^(?:(attack|privacy|membership|curation)\.[^.]+|(figure)\.[^.]+\.[^.]+)\."
     plain = {re.sub(named, lambda m: f"{m[1] or m[2]}.NAME.", k) for k in found}
     of_classes = {f"utility.{name}" for name in ("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats")}
     found = set(KEYS) - of_classes  # which runs on images have: see test_images
@@ -350,3 +350,122 @@ def test_bad_command_line(words, tmp_path, capsys, monkeypatch):
     err = capsys.readouterr().err
     assert code == 2 and err.count("\n") == 1 and "Traceback" not in err, err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_replay_leaves_folders_of_others_alone(tmp_path, capsys):
+    trace, foreign = write_trace(tmp_path / "t.csv", good_rows()), tmp_path / "letters"
+    foreign.mkdir()
+    (foreign / "dear.txt").write_text("dear")
+    assert main(["replay", str(trace), "--out", str(foreign), "--quiet"]) == 2
+    line = capsys.readouterr().err
+    assert "dear.txt" in line and "does not belong to a replay" in line and line.count("\n") == 1
+    assert [p.name for p in foreign.iterdir()] == ["dear.txt"]
+    ours = ["replay", str(trace), "--out", str(tmp_path / "r"), "--quiet", "--round", "12h"]
+    assert main(ours) == main(ours) == 0  # the same again is welcome
+    other = [*ours, "--set", "seed=9"]
+    before = (tmp_path / "r" / "features-public" / "summary.json").read_bytes()
+    capsys.readouterr()
+    assert main(other) == 2 and "finished run of another study" in capsys.readouterr().err
+    assert (tmp_path / "r" / "features-public" / "summary.json").read_bytes() == before
+    assert main([*other, "--replace"]) == 0
+    assert (tmp_path / "r" / "features-public" / "summary.json").read_bytes() != before
+    alone = tmp_path / "r" / "features-public"  # the folder of a run is not that of a replay
+    assert main(["replay", str(trace), "--out", str(alone), "--quiet"]) == 2
+
+
+def test_a_sweep_stays_unless_another_may_replace_it(tmp_path, capsys):
+    text = (ROOT / "scenarios" / "campus.yaml").read_text().replace("6652800", "172800").replace("604800", "86400")
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text(text + "vary: {seed: [1]}\n")
+    second.write_text(text.replace("title: ", "title: Another ") + "vary: {values: {learning.rounds: [1]}}\n")
+    sweep = ["--out", str(tmp_path / "w"), "--jobs", "1", "--quiet"]
+    assert main(["sweep", str(first), *sweep]) == 0
+    before = (tmp_path / "w" / "runs.csv").read_bytes()
+    capsys.readouterr()
+    assert main(["sweep", str(second), *sweep]) == 2 and "sweep of another study" in capsys.readouterr().err
+    assert (tmp_path / "w" / "runs.csv").read_bytes() == before
+    assert main(["sweep", str(first), *sweep, "--set", "learning.rounds=1"]) == 2  # its run is another's
+    assert main(["sweep", str(second), *sweep, "--replace"]) == 0
+
+
+def campus_with(path, text):
+    short = (ROOT / "scenarios" / "campus.yaml").read_text().replace("6652800", "172800").replace("604800", "86400")
+    path.write_text(short + text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("vary", "place"),
+    [
+        ("{seed: []}", "vary.seed"),
+        ("{seed: [1], variants: []}", "vary.variants"),
+        ("{values: {seed: []}}", "vary.values.seed"),
+    ],
+)
+def test_an_empty_list_in_vary_is_refused_before_anything_is_written(vary, place, tmp_path, capsys):
+    scenario = campus_with(tmp_path / "s.yaml", f"vary: {vary}\n")
+    assert main(["sweep", str(scenario), "--out", str(tmp_path / "w")]) == 2
+    err = capsys.readouterr().err
+    assert f"{place}: must have >= 1 entries" in err and err.count("\n") == 1 and not (tmp_path / "w").exists()
+
+
+def test_a_mistake_in_a_variant_is_found_where_it_stands(tmp_path, capsys):
+    """The line is the variant's, also of a value deep inside; a value list's is that of its entry."""
+    text = """vary:
+  variants:
+    - {label: fine, set: {}}
+    - label: wrong one
+      set:
+        learning.defenses:
+          - kind: clip
+            norm: -1
+"""
+    scenario = campus_with(tmp_path / "s.yaml", text)
+    lines = scenario.read_text().splitlines()
+    assert main(["validate", str(scenario)]) == 2
+    err = capsys.readouterr().err
+    assert f"vary, 'wrong one': {scenario}:{len(lines)}: learning.defenses[0].norm: must be > 0" in err
+    campus_with(scenario, "vary:\n  values:\n    learning.every_s:\n      - 86400\n      - -5\n")
+    assert main(["validate", str(scenario)]) == 2
+    assert f"{scenario}:{len(scenario.read_text().splitlines())}: learning.every_s" in capsys.readouterr().err
+    campus_with(scenario, "vary:\n  variants:\n    - label: lost\n      set: {'learning.attacks[9].starts': 1}\n")
+    assert main(["validate", str(scenario)]) == 2
+    assert f"{scenario}:{len(scenario.read_text().splitlines())}: vary.variants[0]" in capsys.readouterr().err
+    # a list of variants from the command line stands in no file
+    assert main(["validate", str(scenario), "--set", "vary.variants=[{label: x, set: {learning.every_s: -5}}]"]) == 2
+    assert "as set from outside: learning.every_s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", ["learning..rounds", ".seed", "seed.", "learning.attacks[x]", "a[0]b", "[0].seed"])
+def test_a_path_with_an_empty_part_is_refused(path, capsys):
+    assert main(["validate", "campus", "--set", f"{path}=3"]) == 2
+    err = capsys.readouterr().err
+    assert "is no path" in err and path in err and err.count("\n") == 1
+
+
+def test_setting_a_value_inside_of_a_default_keeps_its_kind(tmp_path):
+    from scenarios.study import load
+
+    plain = load("town")
+    assert load("town", {"learning.aggregation.clients": 12, "learning.aggregation.kind": "uniform"})
+    assert load("town", {"world.radio.uplink.kind": "oma"}).world.radio.uplink.kind_name() == "oma"
+    (tmp_path / "s.yaml").write_text((ROOT / "scenarios" / "campus.yaml").read_text().replace("  data: ", "  # "))
+    study = load(tmp_path / "s.yaml", {"learning.data.hold_out": 0.9})
+    assert study.learning.data.kind_name() == "measured" and study.learning.data.hold_out == 0.9
+    linked = {"learning.attacks": [{"kind": "link-rounds"}], "learning.attacks[0].of.name": None}
+    assert load("town", linked).learning.attacks[0].of.cloud is False  # as link-rounds has it by default
+    assert load("town") == plain
+
+
+def test_labels_of_any_script_make_folders_of_their_own(tmp_path):
+    from scenarios.study import load
+    from scenarios.sweep import points
+
+    labels = ["größer", "größter", "日本", "中国", "a_b/../c"]
+    variants = "".join(f"    - {{label: {label}, set: {{}}}}\n" for label in labels)
+    scenario = campus_with(tmp_path / "s.yaml", f"vary:\n  variants:\n{variants}")
+    folders = [p.folder for p in points(load(scenario), {})]
+    long = [[k] * 200 for k in (1, 2)]  # too long for a folder name
+    cut = [p.folder for p in points(load(scenario, {"vary": {"values": {"learning.learner.hidden": long}}}), {})]
+    assert len(set(cut)) == 2 and all(len(folder) < 70 for folder in cut)
+    assert folders == [f"{name}/seed-4" for name in ("größer", "größter", "日本", "中国", "a-b-..-c")]

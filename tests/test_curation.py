@@ -16,6 +16,7 @@ from fl.curation.gan import Gan
 from fl.curation.geo_ind import GeoIndistinguishable, planar_laplace
 from fl.privacy import ledger
 from fl.types import Facts, Local, MetricSpend, Public
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -314,3 +315,33 @@ class TestGan:
         monkeypatch.setattr("fl.curation.gan._ROWS", 2)
         np.testing.assert_array_equal(apply(Gan(steps=5), data).local.x, together)
         assert (together != data.x).all()
+
+
+MOVED = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
+
+
+@pytest.mark.parametrize("first", [{"kind": "diverse-batch"}, {"kind": "farthest-batch", "num": 3}, {"kind": "gan"}])
+def test_an_epsilon_of_places_does_not_follow_what_hangs_on_places(first, tiny):
+    """Which records are left already tells of the true places, and no noise on them afterwards hides that."""
+    with pytest.raises(BadInput, match=r"curation\[1\].*needs untouched places.*put it first"):
+        tiny({"learning.curation": [first, MOVED]})
+    with pytest.raises(BadInput, match=r"curation\[2\].*put it first"):
+        tiny({"learning.curation": [first, {"kind": "random", "num": 2}, MOVED]})
+    tiny({"learning.curation": [MOVED, first]})
+    tiny({"learning.curation": [{"kind": "random", "num": 2}, MOVED, first]})  # drawn blindly
+
+
+def test_published_statistics_of_the_data_are_told_beside_an_epsilon(tiny, tmp_path):
+    from scenarios.folder import read_json
+    from scenarios.runner import run
+
+    noise = {"learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1.0}]}
+    moved, dataset = {"learning.curation": [MOVED]}, {"learning.learner.features": "dataset"}
+
+    def told(changes, name):
+        run(tiny(changes), tmp_path / name)
+        warnings = read_json(tmp_path / name / "manifest.json")["warnings"]
+        return any("of all true positions (features: dataset), which no epsilon here covers" in w for w in warnings)
+
+    assert told(dataset | noise, "noise") and told(dataset | moved, "moved")
+    assert not told(dataset, "bare") and not told(noise, "public")

@@ -94,7 +94,10 @@ def test_what_is_not_reached_says_where_the_curve_is():
         "only above: 6 dB at 12 √m": line((12, 6), (16, 10)),
         "only above: 6 dB at diverged": line((np.inf, 6)),
         "not reached, nearest: 6 dB at 8 √m": line((8, 6), (np.inf, 9)),
-        "no figure": line((np.nan, 6), (8, np.inf)),
+        "no strength has both a finite error and an estimate": line((np.nan, 6), (8, np.inf)),
+        "no model has a finite error": line((9, np.inf), (8, np.inf)),
+        "no estimate: the attack says nothing of it": line((np.nan, 6)),
+        "no useful model": [],
     }
     for text, of in says.items():
         found = match(of, 10, EMD)
@@ -122,23 +125,29 @@ def test_every_curve_is_judged_with_and_without_useless_models():
     assert at_ten[True].matches["DP"].text == "only below: 6 dB at 8 √m"
     assert at_ten[False].matches["DP"].rmse_db == 7.0
     assert at_ten[False].matches["Farthest"].rmse_db == 6.5
-    assert at_ten[True].lowest == at_ten[False].lowest == "Farthest"
+    assert at_ten[False].lowest == "Farthest"
+    assert at_ten[True].lowest == "" and at_ten[True].ranking == ["Farthest"]  # nobody to compare it with
+    assert at_ten[True].alone == "nothing is compared: only “Farthest” reaches it (6.5 dB)"
     lines = list(csv.DictReader(exchange_csv(rows).splitlines()))
     assert len(lines) == 2 * len(rows)
     dp = next(x for x in lines if (x["level"], x["models"], x["curve"]) == ("10", "all", "DP"))
     assert (dp["measure"], dp["rmse_db"], dp["lowest"]) == ("emd_sqrt_m", "7", "0")
 
 
-def test_the_winner_of_each_level_is_named_and_whether_it_is_farthest():
-    emd, *_ = [s for s in sentences(BOTH) if "EMD" in s]
-    assert "at 10 √m “Farthest” (6.5 dB), Farthest wins there" in emd
-    assert "at 8 √m “DP” (6 dB), Farthest does not win there: “Farthest” (6.25 dB)" in emd
-    # all of DP is less private than any of Farthest, whose worst model is better than DP's best at those levels
+def test_the_winner_of_each_level_is_named_with_the_next_best():
+    emd, *_ = [s for s in sentences(BOTH) if "EMD" in s and "too" in s]
+    assert "at 10 √m “Farthest” (6.5 dB) before “DP” (7 dB)" in emd
+    assert "at 8 √m “DP” (6 dB) before “Farthest” (6.25 dB)" in emd
+    gated, *_ = [s for s in sentences(BOTH) if "EMD" in s and "useful models only" in s]
+    assert "at 10 √m nothing is compared: only “Farthest” reaches it (6.5 dB)" in gated
+    # all of DP and GAN is less private than any of Farthest, whose worst model is better than their best there
     far = [trial("DP", 1, rmse_db=9, error_m=100.0), trial("DP", 2, rmse_db=8, error_m=300.0)]
+    far += [trial("GAN", 1, rmse_db=10, error_m=100.0), trial("GAN", 2, rmse_db=9, error_m=300.0)]
     told = " ".join(sentences([*far, trial("Farthest", 1, rmse_db=7, error_m=800.0)]))
-    assert "“DP” (8.5 dB), Farthest does not win there" in told
-    assert "(only above: 7 dB at 800 m, both more private and better than “DP”)" in told
-    assert "Farthest" not in " ".join(sentences(BOTH[:3]))
+    assert "“DP” (8.5 dB) before “GAN” (9.5 dB), and both more private and better" in told
+    assert "better: “Farthest” (only above: 7 dB at 800 m)" in told
+    alone = " ".join(sentences(BOTH[:3]))
+    assert "Farthest" not in alone and "before" not in alone and "only “DP” reaches it" in alone
 
 
 @pytest.mark.parametrize(
@@ -267,7 +276,7 @@ def folder(tiny, tmp_path):
 def test_the_page_of_a_sweep_with_curves(folder, capsys):
     assert main(["report", str(folder)]) == 0
     out = capsys.readouterr().out
-    assert "at 10 √m “Farthest” (6.5 dB), Farthest wins there" in out
+    assert "at 10 √m “Farthest” (6.5 dB) before “DP <b>” (7 dB)" in out
     page = (folder / "report.html").read_text()
     drawn = json.loads(re.search(r'<script type="application/json" id="drawn">(.*?)</script>', page)[1])
     assert "exchange-0" in drawn and "exchange" not in drawn  # it takes the place of the point per label
@@ -275,7 +284,7 @@ def test_the_page_of_a_sweep_with_curves(folder, capsys):
     shown = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.S)
     assert "<b>" not in shown and "DP &lt;b&gt;" in shown
     assert "<th>DP &lt;b&gt;</th><th>Farthest</th><th>lowest RMSE</th>" in shown
-    assert "<td>useful</td><td>only below: 6 dB at 8 √m</td><td>6.5 dB</td><td>Farthest</td>" in shown
+    assert "<td>useful</td><td>only below: 6 dB at 8 √m</td><td>6.5 dB</td><td>nothing is compared: only" in shown
     before = (folder / "report.html").read_bytes(), (folder / "exchange.csv").read_bytes()
     report(folder)
     assert before == ((folder / "report.html").read_bytes(), (folder / "exchange.csv").read_bytes())

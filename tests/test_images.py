@@ -349,7 +349,7 @@ def test_two_runs_are_the_same_and_another_seed_is_not(tiny, tmp_path):
         ({"learning.attacks": [{"kind": "dlg"}]}, r"dlg needs positions"),
         ({"learning.curation": [{"kind": "farthest-batch", "num": 3}]}, r"farthest-batch needs positions"),
         ({"learning.curation": [{"kind": "gan"}]}, r"gan needs positions"),
-        ({"learning.learner": {"kind": "rsrp-net"}}, r"rsrp-net needs a rsrp"),
+        ({"learning.learner": {"kind": "rsrp-net"}}, r"rsrp-net needs signals"),
         ({"learning.data": {"kind": "measured"}}, r"image-net needs images"),
     ],
 )

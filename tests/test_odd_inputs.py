@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from netsim.errors import BadInput
 from scenarios import run
 from scenarios.folder import read_table
+from scenarios.headline import headline
 
 CLUSTERED = [
     {"kind": "diverse-batch", "eps_m": 1.0},
@@ -42,6 +44,8 @@ def test_a_handful_of_scattered_points_makes_no_cluster(step, measurements, tiny
     assert summary["rounds.played"] == 2 and curated["fallback"].all() and (curated["after"] == 1).all()
     assert (curated["clusters"] == 0).all() and np.isfinite(tables("estimates")["x_m"]).any()
     assert summary["curation.fallback_percent"] == 100.0
+    told = [line for line in headline(summary) if line.startswith("WARNING: curation")]
+    assert len(told) == 1 and f"curation {step['kind']} never found a cluster" in told[0] and "eps_m" in told[0]
 
 
 @pytest.mark.parametrize("step", [*CLUSTERED, {"kind": "gan", "steps": 5}], ids=lambda s: s["kind"])
@@ -77,3 +81,50 @@ def test_an_area_without_any_estimate(tiny, tmp_path):
     for key in ("sw1_m", "emd_sqrt_m", "w1_m", "centroid_w1_m", "centroid_error_m.median", "home_m"):
         assert nothing[f"attack.closed-form.{key}"] is None, key
     assert np.isnan(tables("transport")["w1_m"]).all()
+
+
+def test_a_world_in_which_nobody_measures_says_so(tiny, tmp_path):
+    """Commuters measure nothing before 07:00."""
+    asleep = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
+    summary = run(tiny(asleep), tmp_path / "r")
+    assert summary["samples.count"] == 0
+    assert any(line.startswith("WARNING: nobody measured anything") for line in headline(summary))
+    assert not any("WARNING" in line for line in headline(run(tiny(), tmp_path / "t")))
+
+
+def test_an_area_without_room_is_told(tiny, tmp_path):
+    from scenarios.folder import read_json
+
+    small = {"world.city": {"kind": "open-field", "width_m": 1, "height_m": 300}}
+    for changes, told in ((small, True), ({}, False)):
+        run(tiny(changes), tmp_path / str(told))
+        warnings = read_json(tmp_path / str(told) / "manifest.json")["warnings"]
+        assert any(w.startswith("the area is 1 m x 300 m") for w in warnings) == told
+
+
+@pytest.mark.parametrize("value", [1e-300, 1e300])
+@pytest.mark.parametrize(
+    ("slot", "part", "key"),
+    [
+        ("curation", {"kind": "geo-indistinguishable"}, "epsilon_per_m"),
+        ("defenses", {"kind": "clip"}, "norm"),
+        ("defenses", {"kind": "adaptive-clip"}, "norm"),
+    ],
+)
+def test_values_beyond_all_sense_are_refused(slot, part, key, value, tiny):
+    with pytest.raises(BadInput, match=rf"{slot}\[0\]\.{key}: must be >= "):
+        tiny({f"learning.{slot}": [{**part, key: value}]})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 1e-9}]},
+        {"learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 1e9}]},
+        {"learning.defenses": [{"kind": "clip", "norm": 1e-12}, {"kind": "gaussian", "noise_multiplier": 1e-300}]},
+        {"learning.defenses": [{"kind": "clip", "norm": 1e12}, {"kind": "gaussian", "noise_multiplier": 1e9}]},
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_the_ends_of_the_bounds_run_without_a_warning(changes, tiny, tmp_path):
+    run(tiny(changes), tmp_path / "r")

@@ -89,7 +89,7 @@ def test_what_is_overheard_is_decoded_at_the_rate_that_was_sent():
 
 def test_an_attack_that_needs_more_than_the_threat_grants_is_refused(tiny):
     dlg = {"learning.attacks": [{"kind": "dlg", "starts": 1, "iterations": 1}]}
-    with pytest.raises(BadInput, match="weights before"):
+    with pytest.raises(BadInput, match=r"dlg needs starting weights: .*threat.knows"):
         tiny(dlg | {"learning.threat": {"knows": []}})
     tiny({"learning.threat": {"knows": []}})  # the closed form needs neither
     with pytest.raises(BadInput, match="ideal uplink"):
@@ -189,3 +189,70 @@ def test_drives_that_follow_each_other_are_one_user():
     chain = chained(ids, time_s, xy_m, 1609.0)
     assert chain[0] == chain[1] != 0 and chain[2] == 0 and chain[3] == chain[4] != chain[0] and chain[5] == 0
     assert json.dumps(chained(ids[:2], time_s[:2], xy_m[:2], 1609.0).tolist()) == "[0]"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"learning.threat": {"height_m": 20}}, r"learning\.threat.*height_m: the server has no antenna"),
+        ({"learning.threat": {"at_m": [1, 1]}}, "only then"),
+        ({"learning.threat": {"knows": ["weights", "weights"]}}, r"threat\.knows.*'weights' stands 2 times"),
+        (
+            {"learning.attacks": [{"kind": "dlg", "start_at": "grid", "start_noise": 0.1}]},
+            "start_noise.*'grid' take none",
+        ),
+        ({"learning.attacks": [{"kind": "dlg", "start_noise": 0.1}]}, "start_noise.*'normal' take none"),
+        ({"learning.attacks": [{"kind": "link-rounds", "memory_rounds": 3}]}, "memory_rounds.*average forgets nothing"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(changes, words, tiny):
+    with pytest.raises(BadInput, match=words) as error:
+        tiny(changes)
+    assert len(error.value.lines) == 1
+
+
+def test_words_before_a_reason_are_grammatical():
+    from fl.learning import _meets
+    from netsim.part import Part
+
+    class Needy(Part):
+        kind: str = "needy"
+        needs = {"record loss": "so", "starting weights": "so", "bound": "so"}
+
+    said = {}
+    for need in Needy.needs:
+        with pytest.raises(ValueError, match="needy needs ") as error:
+            _meets("here", Needy(), set(Needy.needs) - {need})
+        said[need] = str(error.value)
+    assert [said[k].split(":")[1] for k in said] == [
+        " needy needs a record loss",
+        " needy needs starting weights",
+        " needy needs a bound",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["correlated", "iid", "none"])
+def test_an_eavesdropper_at_the_place_of_a_base_station_has_its_shadowing(kind, tiny):
+    from netsim.rng import Streams
+    from netsim.world import build_world
+
+    world = build_world(tiny({"world.radio.shadowing": {"kind": kind}}).world, Streams(1), 60.0)
+    place = np.random.default_rng(0).uniform(0, 300, (40, 2))
+    there, height_m = world.stations[1].at_m, world.stations[1].height_m
+    loss_db = world.budget.gain_db(place, world.budget.pairs(place))
+    same = world.antenna_at(there, height_m)
+    np.testing.assert_array_equal(same.gain_db(place, same.pairs(place))[:, 0], loss_db[:, 1])
+    beside = world.antenna_at((there[0] + 5.0, there[1]), height_m)
+    assert (kind == "none") == np.allclose(beside.shadow(place)[:, 0], world.budget.shadow(place)[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("at_m", "words"),
+    [([1e300, 0], r"at_m\[0\]: must be >= -1e\+09"), ([1e8, 0], "eavesdropper stands 100000 km from the far corner")],
+)
+def test_an_eavesdropper_stands_near_the_area(at_m, words, tiny, tmp_path):
+    from scenarios.runner import run
+
+    with pytest.raises(BadInput, match=words):
+        run(tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper", "at_m": at_m}}), tmp_path / "r")
+    assert not (tmp_path / "r").exists()

@@ -105,7 +105,9 @@ def test_a_checkpoint_of_another_study_is_not_taken(tiny, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(tiny(), tmp_path / "x", stop)
     rounds = []
-    run(tiny({"seed": 9}), tmp_path / "x", lambda p: rounds.append(p.round))
+    with pytest.raises(BadInput, match=r"unfinished run of another study.*--replace"):
+        run(tiny({"seed": 9}), tmp_path / "x")
+    run(tiny({"seed": 9}), tmp_path / "x", lambda p: rounds.append(p.round), replace=True)
     assert rounds == [1, 2]
     run(tiny({"seed": 9}), tmp_path / "y")
     assert tables(tmp_path / "x") == tables(tmp_path / "y")
@@ -234,3 +236,27 @@ def test_what_would_never_end_is_refused_before_anything_is_written(changes, wor
     with pytest.raises(BadInput, match=words):
         run(tiny(changes), tmp_path / "r")
     assert not (tmp_path / "r").exists()
+
+
+def test_a_run_that_lost_a_table_does_not_go_on(tiny, tmp_path):
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "r"
+    for spoil in (lambda p: p.unlink(), lambda p: p.write_text("round\n")):
+        with pytest.raises(KeyboardInterrupt):
+            run(tiny(), folder, stop, replace=True)
+        spoil(folder / "rounds.csv")
+        with pytest.raises(BadInput, match=r"rounds.csv is missing or shorter.*--replace") as error:
+            run(tiny(), folder)
+        assert len(error.value.lines) == 1
+    run(tiny(), folder, replace=True)
+    run(tiny(), tmp_path / "whole")
+    assert tables(folder) == tables(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("text", [b"garbage", b"", b"PK\x03\x04 not a checkpoint", b"\x93NUMPY\x01\x00"])
+def test_a_damaged_checkpoint_is_called_one_in_our_words(text, tmp_path):
+    (tmp_path / "c.npz").write_bytes(text)
+    with pytest.raises(ValueError, match=r"c\.npz: not a checkpoint, or a damaged one$"):
+        load_tree(tmp_path / "c.npz")

@@ -218,3 +218,11 @@ class TestUniform:
     def test_no_place_above_the_roofs_is_one_line(self):
         with pytest.raises(BadInput, match="height_m: 10 m is below the roof at 1000 random places"):
             Uniform(count=2, height_m=10).stations(AREA, None, self.site(AREA.x_max_m + 1, 20.0))
+
+
+def test_a_trace_around_the_globe_gets_no_layout():
+    from netsim.stations import default_layout
+
+    assert default_layout(Area(0, 0, 2e6, 2e6)).inter_site_m > 3e5
+    with pytest.raises(BadInput, match=r"span 12,000 km x 9,000 km.*area_deg"):
+        default_layout(Area(0, 0, 12e6, 9e6))

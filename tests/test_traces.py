@@ -605,3 +605,12 @@ def test_santa_monica_has_the_published_rows():
     assert trace.counts["rows_used"] == 17_819
     assert len(trace.users) == 57
     assert len(read_trace(path, users="day", outlier_sigmas=None, **choice).users) == 16
+
+
+def test_rows_of_one_time_are_told(tmp_path):
+    for step, told in ((0, True), (1, False)):
+        path = tmp_path / f"{step}.csv"
+        rows = [f"{1_700_000_000 + step * i},u,52.{i:04d},4.0,-90,c" for i in range(20)]
+        path.write_text("\n".join(["time_s,user,lat,lon,rsrp_dbm,cell", *rows]) + "\n")
+        notes = read_trace(path, round_s=86_400).notes
+        assert any("all 20 rows have the same time" in note for note in notes) == told

@@ -14,6 +14,7 @@ from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
+_START_NOISE = 0.5
 _TOGETHER = 128  # updates that are searched at once: bounds the memory
 
 
@@ -43,8 +44,8 @@ class Dlg(Attack):
     start_at: Literal["normal", "grid", "mean", "previous"] = "normal"
     """where: standard normal around the centre of the inputs, evenly over the area, near the centre, or near the last
     round's estimate of the same device"""
-    start_noise: float = Field(default=0.5, gt=0, le=10)
-    """deviation of starts at the mean or the previous estimate, in standardised units"""
+    start_noise: float | None = Field(default=None, gt=0, le=10)
+    """deviation of starts at the mean or the previous estimate, in standardised units; none: 0.5"""
     optimiser: Literal["lbfgs", "adam"] = "lbfgs"
     """L-BFGS, or Adam at 0.1 halved every 150 iterations"""
     iterations: int = Field(default=60, ge=1, le=100_000)
@@ -57,13 +58,15 @@ class Dlg(Attack):
     needs: ClassVar[dict[str, str]] = {
         "positions": "the network's inputs must be positions",
         "sample gradient": "compares updates with the gradient of a guessed sample",
-        "weights before": "compares gradients at the weights that the round started from",
+        "starting weights": "it compares gradients there; add weights to threat.knows",
     }
 
     @model_validator(mode="after")
     def _one_stays_random(self) -> Self:
         if self.start_at == "previous" and self.starts < 2:
             raise ValueError("start_at: previous needs starts of 2 or more: one of them is always drawn at random")
+        if self.start_noise is not None and self.start_at in ("normal", "grid"):
+            raise ValueError(f"start_noise: starts at {self.start_at!r} take none; leave it out, or start near a place")
         return self
 
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
@@ -125,11 +128,12 @@ class Dlg(Attack):
         if self.start_at == "grid":
             return (_grid(self.starts, area) - centre[:, None]) / scale[:, None]
         z = rng.normal("start", owner, (self.starts, 2))
+        noise = _START_NOISE if self.start_noise is None else self.start_noise
         if self.start_at == "mean":
-            return self.start_noise * z
+            return noise * z
         if self.start_at == "previous" and "owner" in state:
             past = (recall(state["owner"], state["position_m"], owner) - centre) / scale
-            near = past[:, None] + self.start_noise * z[:, :-1]  # the last start stays random
+            near = past[:, None] + noise * z[:, :-1]  # the last start stays random
             z[:, :-1] = np.where(np.isfinite(near), near, z[:, :-1])
         return z
 

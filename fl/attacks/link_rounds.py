@@ -17,6 +17,7 @@ from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
+_MEMORY_ROUNDS = 5.0
 LINKED = OneOf("attack", ClosedForm, Dlg)
 """Attacks on one round, whose estimates can be linked."""
 
@@ -52,8 +53,8 @@ class LinkRounds(Attack):
     """how they are merged"""
     weight: Literal["equal", "gradient"] = "equal"
     """what a round counts"""
-    memory_rounds: float = Field(default=5.0, gt=1, le=1e6)
-    """rounds after which `smooth` has forgotten all but a third"""
+    memory_rounds: float | None = Field(default=None, gt=1, le=1e6)
+    """rounds after which `smooth` has forgotten all but a third; none: 5"""
 
     reference: ClassVar[str] = "Averaging repeated estimates, against Bakopoulou et al., Theorem 1 (one round)"
     example: ClassVar[dict[str, Any]] = {"kind": "link-rounds"}
@@ -64,6 +65,18 @@ class LinkRounds(Attack):
         if self.of.name is not None:
             raise ValueError(f"the linked attack is in no record: give the name {self.of.name!r} to link-rounds itself")
         return self
+
+    @model_validator(mode="after")
+    def _forgets(self) -> Self:
+        if self.memory_rounds is not None and self.how != "smooth":
+            raise ValueError(f"memory_rounds: {self.how} forgets nothing; leave it out, or take how: smooth")
+        return self
+
+    @property
+    def _fade(self) -> float:
+        """What a round still counts one estimate later."""
+        memory = _MEMORY_ROUNDS if self.memory_rounds is None else self.memory_rounds
+        return 1.0 - 1.0 / memory if self.how == "smooth" else 1.0
 
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
         found, inner = self.of.run(view, facts, state.get("of", {}), rng)
@@ -95,11 +108,10 @@ class LinkRounds(Attack):
         self, past: State, track: IntArray, said: FloatArray, weight: FloatArray, use: BoolArray
     ) -> tuple[State, FloatArray]:
         """Memory and value (n, 2) of a running average: position_m (k, 2) and mass (k,) of each track."""
-        fade = 1.0 if self.how == "average" else 1.0 - 1.0 / self.memory_rounds
         new = track[use]
         old = recall(past["track"], past["position_m"], new)
         with np.errstate(over="ignore"):  # a mass beyond all numbers moves no more
-            mass = fade * np.nan_to_num(recall(past["track"], past["mass"], new)) + weight[use]
+            mass = self._fade * np.nan_to_num(recall(past["track"], past["mass"], new)) + weight[use]
         moved = np.where(np.isfinite(old), old + (weight[use] / mass)[:, None] * (said[use] - old), said[use])
         every, newest = latest(new, past["track"])
         memory = {

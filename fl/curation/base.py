@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 from fl.types import Curated, Facts, Local, State
 from netsim.part import Named
 from netsim.rng import Rng
+
+UNTOUCHED = "untouched places"  # what data with positions offer, until a step of curation hangs on them
 
 
 class Curation(Named):
     """One step of a chain on every device's data; a step that adds noise spends privacy in its own unit."""
 
     kind: str
+    by_place: ClassVar[bool] = False
+    """whether what it keeps, or makes of a record, hangs on where the device's records are"""
 
     @abstractmethod
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:

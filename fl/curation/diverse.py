@@ -36,6 +36,7 @@ class DiverseBatch(Curation):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
     example: ClassVar[dict[str, Any]] = {"kind": "diverse-batch"}
+    by_place: ClassVar[bool] = True
     needs: ClassVar[dict[str, str]] = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:

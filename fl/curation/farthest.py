@@ -38,6 +38,7 @@ class FarthestBatch(Curation):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Farthest Batch"
     example: ClassVar[dict[str, Any]] = {"kind": "farthest-batch", "num": 5}
+    by_place: ClassVar[bool] = True
     needs: ClassVar[dict[str, str]] = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:

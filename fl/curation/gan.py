@@ -58,6 +58,7 @@ class Gan(Curation):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"
     example: ClassVar[dict[str, Any]] = {"kind": "gan", "steps": 20}
+    by_place: ClassVar[bool] = True
     needs: ClassVar[dict[str, str]] = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.curation.base import Curation
+from fl.curation.base import UNTOUCHED, Curation
 from fl.types import Curated, Facts, Local, MetricSpend, State
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -27,12 +27,12 @@ class GeoIndistinguishable(Curation):
     the mean of n moved positions is as far off as one of them, over sqrt(n).
 
     It covers positions only. Labels, times and how many samples there are stay as they were, and a label (RSRP)
-    measured at the true place speaks of it. After a step that selects by position it covers the samples selected, not
-    the selection. Reals are rounded to doubles; the law is that of the reals.
+    measured at the true place speaks of it. After a step that selects by position it would cover the samples selected
+    and not the selection, so such a chain is refused. Reals are rounded to doubles; the law is that of the reals.
     """
 
     kind: Literal["geo-indistinguishable"] = "geo-indistinguishable"
-    epsilon_per_m: float = Field(gt=0, le=1e6)
+    epsilon_per_m: float = Field(ge=1e-9, le=1e9)
     """privacy level of one location, per metre"""
     inside: Literal["keep", "clip"] = "keep"
     """moved positions outside the area: keep them, or bring each to the nearest point of the border, which costs no
@@ -40,7 +40,11 @@ class GeoIndistinguishable(Curation):
 
     reference: ClassVar[str] = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
     example: ClassVar[dict[str, Any]] = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
-    needs: ClassVar[dict[str, str]] = {"positions": "it works on places; these data have none"}
+    needs: ClassVar[dict[str, str]] = {
+        "positions": "it works on places; these data have none",
+        UNTOUCHED: "a step before it hangs on the true places, and its epsilon does not cover that; put it first",
+    }
+    offers: ClassVar[frozenset[str]] = frozenset({"location spend"})
 
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
         owner = local.ue * 4096 + local.model

@@ -35,7 +35,7 @@ class Measured(Data):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
     example: ClassVar[dict[str, Any]] = {"kind": "measured"}
-    offers: ClassVar[frozenset[str]] = frozenset({"positions", "rsrp", "real labels"})
+    offers: ClassVar[frozenset[str]] = frozenset({"positions", "signals", "real labels"})
 
     @property
     def wants_counts(self) -> bool:

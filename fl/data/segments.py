@@ -43,7 +43,7 @@ class Segments(Data):
         "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Eq. 5"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "segments"}
-    offers: ClassVar[frozenset[str]] = frozenset({"positions", "rsrp", "real labels"})
+    offers: ClassVar[frozenset[str]] = frozenset({"positions", "signals", "real labels"})
 
     @property
     def wants_counts(self) -> bool:

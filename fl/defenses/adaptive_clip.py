@@ -32,7 +32,7 @@ class AdaptiveClip(Defense):
     """
 
     kind: Literal["adaptive-clip"] = "adaptive-clip"
-    norm: float = Field(default=0.1, gt=0, le=_LARGEST)
+    norm: float = Field(default=0.1, ge=1 / _LARGEST, le=_LARGEST)
     """clip norm of the first round"""
     quantile: float = Field(default=0.5, ge=0, le=1)
     """share of the updates that shall stay as they are (gamma)"""

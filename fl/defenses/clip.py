@@ -26,7 +26,7 @@ class Clip(Defense):
     """
 
     kind: Literal["clip"] = "clip"
-    norm: float = Field(default=1.0, gt=0, le=1e12)
+    norm: float = Field(default=1.0, ge=1e-12, le=1e12)
     """largest L2 norm of an update"""
     relation: Literal["replace", "add-remove"] = "replace"
     """which change of a user's data the bound covers"""

@@ -32,6 +32,11 @@ class Learner(Part):
         """Whether it needs `public.dataset`, which a deployment could not publish without leaking."""
         return False
 
+    @property
+    def discloses(self) -> str:
+        """What everybody is told of the data before the first round, in words; empty: nothing."""
+        return ""
+
     @abstractmethod
     def init(self, public: Public, rng: Rng) -> Model:
         """The first global models."""

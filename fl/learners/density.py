@@ -92,6 +92,10 @@ class Density(SurfaceLearner):
     def wants_dataset_statistics(self) -> bool:
         return self.neighbours is not None
 
+    @property
+    def discloses(self) -> str:
+        return "how near all true positions are to each other (neighbours)" if self.neighbours is not None else ""
+
     def init(self, public: Public, rng: Rng) -> Model:
         area = public.area if self.area_m is None else Area(*self.area_m)
         low, high = area.low_m, area.high_m

@@ -57,7 +57,7 @@ class RsrpNet(FirstLayerLearner):
     """passes over the local data in a round"""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """share of hidden units left out at each training step (inverted dropout)"""
-    sample_clip: float | None = Field(default=None, gt=0, le=1e12)
+    sample_clip: float | None = Field(default=None, ge=1e-12, le=1e12)
     """largest L2 norm of one sample's gradient (C); none: as it is"""
     public_rsrp_mean_dbm: float = Field(default=-95.0, ge=-160, le=0)
     """mean RSRP that everybody assumes: start of the output bias, centre of standardised labels"""
@@ -66,7 +66,9 @@ class RsrpNet(FirstLayerLearner):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
     example: ClassVar[dict[str, Any]] = {"kind": "rsrp-net", "hidden": [8]}
-    needs: ClassVar[dict[str, str]] = {"rsrp": "it learns signals at positions; take data of kind measured or segments"}
+    needs: ClassVar[dict[str, str]] = {
+        "signals": "it learns signals at positions; take data of kind measured or segments"
+    }
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
@@ -75,7 +77,7 @@ class RsrpNet(FirstLayerLearner):
         `bound` where one record's share of an update is bounded, `sample gradient` where an update is a plain mean of
         gradients.
         """
-        words = {"biased first layer", "positions", "rsrp", "record loss", "record gradient"}
+        words = {"biased first layer", "positions", "signals", "record loss", "record gradient"}
         words |= {"sample gradient"} if self.sample_clip is None else set()
         return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
 
@@ -102,6 +104,10 @@ class RsrpNet(FirstLayerLearner):
     @property
     def wants_dataset_statistics(self) -> bool:
         return self.features == "dataset"
+
+    @property
+    def discloses(self) -> str:
+        return "the mean and deviation of all true positions (features: dataset)" if self.features == "dataset" else ""
 
     @property
     def net(self) -> Mlp:
@@ -218,8 +224,8 @@ class RsrpNet(FirstLayerLearner):
             if end > first and y is not None:
                 m, n = int(data.model[i]), int(end - first)
                 g = first_layer_deltas(self.net, model.parameters[m], z[first:end], y[first:end])
-                spread = ((z[first:end] - z[first:end].mean(axis=0)) ** 2).sum()
-                with np.errstate(all="ignore"):  # a model that has diverged
+                with np.errstate(all="ignore"):  # a model that has diverged, or places that were moved out of sight
+                    spread = ((z[first:end] - z[first:end].mean(axis=0)) ** 2).sum()
                     mean = g.mean(axis=0)
                     bound = (np.abs(mean) * (((g - mean) ** 2).sum(axis=0) + spread)).sum() / (2 * n * (mean**2).sum())
                 found[i] = bound * float(model.constants["scale_m"][m].max())

@@ -81,11 +81,11 @@ def _copied(sums: State) -> State:
 def _cost(spend: AnySpend, with_channel: bool) -> FloatArray:
     if isinstance(spend, MetricSpend):
         return np.asarray(spend.points * spend.epsilon_per_m)
-    variance = spend.std**2
+    std = spend.std
     if with_channel and spend.channel_std is not None:
-        variance = variance + spend.channel_std**2
+        std = np.hypot(std, spend.channel_std)
     with np.errstate(over="ignore", divide="ignore"):  # noise too small to protect anything: inf
-        return np.asarray(spend.sensitivity**2 / variance)
+        return np.asarray((spend.sensitivity / std) ** 2)
 
 
 def statements(state: State) -> list[Statement]:

@@ -9,14 +9,14 @@ from pydantic import Field
 
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.observe import Fixes
-from netsim.part import Part
+from netsim.part import Coordinates, Part
 from netsim.units import FloatArray, IntArray
 
 
 class Component(Part):
     """One Gaussian of a mixture."""
 
-    at_m: tuple[float, float]
+    at_m: Coordinates
     """its middle, metres east and north"""
     std_m: tuple[Annotated[float, Field(gt=0, le=1e9)], Annotated[float, Field(gt=0, le=1e9)]]
     """standard deviations along its own two axes, metres"""

@@ -21,6 +21,18 @@ _MOST_VALUES = 2.5e8  # 1 GB of float32
 
 
 @dataclass(frozen=True)
+class OfStation:
+    """The shadowing of one base station of a field, as a field of one: for another antenna at its place."""
+
+    field: ShadowField
+    station: int
+
+    def __call__(self, position_m: FloatArray, bs: IntArray | None = None) -> FloatArray:
+        value = self.field(position_m, np.full(len(position_m), self.station))
+        return value[:, None] if bs is None else value
+
+
+@dataclass(frozen=True)
 class _NoField:
     n_bs: int
 

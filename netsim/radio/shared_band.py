@@ -35,7 +35,7 @@ class SharedBand(Uplink):
     """who disturbs whom: nobody, UEs of the same cell, or those of other cells too"""
     decoding: Literal["noisy", "error-free"] = "noisy"
     """noisy: analog, channel noise stays on the decoded update; error-free: digital, what is in time is exact"""
-    norm_bound: float | None = Field(default=None, gt=0, le=1e12)
+    norm_bound: float | None = Field(default=None, ge=1e-12, le=1e12)
     """largest L2 norm of a payload, where no clip promises one (noisy decoding needs it)"""
     deadline_s: float | None = Field(default=None, gt=0, le=1e9)
     """longest turn from the server's request to the last bit; later updates are lost; none: the round itself"""

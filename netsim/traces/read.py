@@ -118,12 +118,22 @@ def read_trace(
         origin_lat=plane.lat_deg,
         origin_lon=plane.lon_deg,
         counts=counts,
-        notes=(*table.notes, *cell_notes, *zone_notes, *resample_notes, *user_notes),
+        notes=(*table.notes, *cell_notes, *zone_notes, *_at_once(moves.time_s), *resample_notes, *user_notes),
     )
     for array in (trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm):
         if array is not None:
             array.setflags(write=False)
     return trace
+
+
+def _at_once(time_s: np.ndarray) -> tuple[str, ...]:
+    """What follows if all rows have one time."""
+    if len(time_s) < 2 or np.ptp(time_s) > 0:
+        return ()
+    return (
+        f"all {len(time_s):,} rows have the same time: there is one round, and what scores the map is drawn by time, "
+        "so of one user's rows in a cell all are held out or none; give rows times of their own",
+    )
 
 
 # --- steps -------------------------------------------------------------------------------------------------
