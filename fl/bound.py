@@ -18,7 +18,7 @@ Shapes: T rounds, K UEs, n power vectors. Everything is arrays: where they come 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
@@ -29,6 +29,7 @@ from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Criterion = Literal["aggregate", "device", "top-up"]
+_MARGIN = 1e-9  # by which calibrated noise is more than enough
 _BLOCK = 4_000_000  # numbers of a block of power vectors x rounds x UEs
 
 
@@ -45,6 +46,7 @@ class Trajectory:
     weight: FloatArray
     gain: FloatArray
     scale: float
+    power_w: FloatArray | None = None
 
     def __post_init__(self) -> None:
         shape = np.shape(self.std)
@@ -70,6 +72,10 @@ class Trajectory:
     def still(self) -> bool:
         """Whether the channel is the same in all rounds."""
         return bool((self.channel_std == self.channel_std[0]).all())
+
+    def louder(self, factor: float) -> Self:
+        """The same with `factor` times the receiver's noise power."""
+        return replace(self, gain=self.gain / factor)
 
     @property
     def content(self) -> str:
@@ -174,6 +180,25 @@ class Objective:
             last = short.shape[1] - np.argmax(short[:, ::-1], axis=1)
             found[rows] = np.where(short.any(axis=1), last, 0)
         return found
+
+    def noise_factor(self, power_w: FloatArray, switch: int) -> float:
+        """By how much the receiver's noise power must change so that T_th = `switch` at the power (K,).
+
+        The least noise that is enough in every round from there on. Where the round before asks for no more than later
+        ones do, T_th comes out earlier: no noise reaches this one.
+        """
+        if self.criterion == "top-up":
+            raise ValueError("noise_factor: with top-up there is no switch; take criterion device or aggregate")
+        t = self.trajectory
+        asked, brought = t.std[switch:], t.channel_std[switch:] / np.sqrt(power_w)
+        if self.criterion == "aggregate":
+            asked, brought = asked.sum(axis=1), brought.sum(axis=1)
+        asked, brought = asked[asked > 0], brought[asked > 0]
+        if not len(asked):
+            raise ValueError(f"noise_factor: no noise is asked for after round {switch}; take an earlier one")
+        if (brought == 0).any():
+            raise ValueError("noise_factor: a UE that needs noise has no channel")
+        return float(np.max(asked / brought) ** 2 * (1 + _MARGIN))
 
     def _short(self, root: FloatArray) -> BoolArray:
         """Rounds (n, T) in which the channel's noise is too little; root (n, K) is 1 / sqrt(power)."""

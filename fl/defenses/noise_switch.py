@@ -73,6 +73,11 @@ class NoiseSwitch(Defense):
             raise ValueError("noise-switch: until_round goes with mode: planned; leave it out, or set the mode")
         return self
 
+    @property
+    def waits(self) -> bool:
+        """Whether its round is still to be found."""
+        return self.mode == "planned" and self.until_round is None
+
     def start(self, n_ue: int) -> State:
         return {"noise": self.noise.start(n_ue), "played": 0, "crossed": None, "switch": 0}
 
