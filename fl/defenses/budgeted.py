@@ -97,7 +97,7 @@ class Budgeted(Defense):
         if self.sensitivity == "record-one-step":
             found["record bound"] = (
                 "2 C / n holds for one full-batch step on gradients clipped by sample only; take sample_clip, "
-                "batch_size: all and local_epochs: 1, or sensitivity: update"
+                "batch_size: all (of images batch_share: 1) and local_epochs: 1, or sensitivity: update"
             )
         return found
 
@@ -135,7 +135,8 @@ class Budgeted(Defense):
         if updates.bound is None:
             raise ValueError(f"{self.kind_name()}: the update has no bound")
         claimed = self.claimed(updates.bound, updates.count)
-        state = {**state, "scale": updates.bound.norm}
+        samples = updates.count.min(initial=np.inf) if updates.bound.unit == "record" and len(updates.count) else 1.0
+        state = {**state, "scale": updates.bound.norm * max(float(samples), 1.0)}  # the norm of a row
         if state["total"] is None:
             mean = float(claimed.mean()) if len(claimed) else updates.bound.sensitivity
             state["total"] = self._total_of(mean, state["n_ue"])
