@@ -24,7 +24,7 @@ from netsim.radio.power import Listed
 from netsim.radio.shared_band import SharedBand
 from netsim.radio.uplink import Uplink
 from netsim.rng import Streams
-from netsim.units import FloatArray
+from netsim.units import FloatArray, w_from_dbm
 
 if TYPE_CHECKING:
     from scenarios.study import Study
@@ -105,11 +105,11 @@ def _planned(study: Study, plan: Plan, cache: Path) -> Found:
         calm = Objective(found, plan.bound, plan.criterion)
         factor = calm.noise_factor(own[0], max(1, round(plan.switch_share * len(found.std))))
         found, written = found.louder(factor), _with_noise(study, _noise_w(study) * factor)
-    objective = Objective(found, plan.bound, plan.criterion)
+    objective, limits = Objective(found, plan.bound, plan.criterion), _reachable(plan.limits, study)
     if plan.power == "evolution":
-        best = evolution(objective, plan.limits, Streams(study.seed).at("plan"))
+        best = evolution(objective, limits, Streams(study.seed).at("plan"))
     else:
-        best = {"average": average, "full": full, "plateaus": plateaus}[plan.power](objective, plan.limits)
+        best = {"average": average, "full": full, "plateaus": plateaus}[plan.power](objective, limits)
     written = written.model_copy(
         update={
             "plan": None, "power": Listed(each_w=tuple(float(w) for w in best.power_w)),
@@ -126,6 +126,17 @@ def _planned(study: Study, plan: Plan, cache: Path) -> Found:
         "power_w": [float(w) for w in best.power_w],
     }  # fmt: skip
     return Found(written, said)
+
+
+def _reachable(limits: Limits, study: Study) -> Limits:
+    """The limits, with no more for each UE than it can send with."""
+    most_w = float(w_from_dbm(study.world.ues.max_power_dbm))
+    if most_w < limits.each_min_w:
+        raise ValueError(
+            f"limits: world.ues.max_power_dbm is {most_w:.4g} W, below each_min_w {limits.each_min_w:g}; lower "
+            "that, or raise the other"
+        )
+    return limits.model_copy(update={"each_max_w": min(limits.each_max_w, most_w)})
 
 
 def _own(found: Trajectory) -> FloatArray:
