@@ -182,23 +182,27 @@ class Objective:
         return found
 
     def noise_factor(self, power_w: FloatArray, switch: int) -> float:
-        """By how much the receiver's noise power must change so that T_th = `switch` at the power (K,).
+        """By how much the receiver's noise power must change for T_th to come as near `switch` as it can at a power (K,).
 
-        The least noise that is enough in every round from there on. Where the round before asks for no more than later
-        ones do, T_th comes out earlier: no noise reaches this one.
+        The noise that is just enough from round t on is the largest that any later round needs: T_th = t can be had
+        where the round before needs more.
         """
         if self.criterion == "top-up":
             raise ValueError("noise_factor: with top-up there is no switch; take criterion device or aggregate")
         t = self.trajectory
-        asked, brought = t.std[switch:], t.channel_std[switch:] / np.sqrt(power_w)
+        asked, brought = t.std, t.channel_std / np.sqrt(power_w)
         if self.criterion == "aggregate":
-            asked, brought = asked.sum(axis=1), brought.sum(axis=1)
-        asked, brought = asked[asked > 0], brought[asked > 0]
-        if not len(asked):
-            raise ValueError(f"noise_factor: no noise is asked for after round {switch}; take an earlier one")
-        if (brought == 0).any():
+            asked, brought = asked.sum(axis=1, keepdims=True), brought.sum(axis=1, keepdims=True)
+        if ((brought == 0) & (asked > 0)).any():
             raise ValueError("noise_factor: a UE that needs noise has no channel")
-        return float(np.max(asked / brought) ** 2 * (1 + _MARGIN))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            need = np.where(asked > 0, asked / brought, 0.0).max(axis=1)
+        need = np.maximum.accumulate(need[::-1])[::-1]  # (T,) of this round or any later one
+        reachable = np.flatnonzero((need > 0) & (np.append(np.inf, need[:-1]) > need))
+        if not len(reachable):
+            raise ValueError("noise_factor: no noise is asked for; there is nothing to switch")
+        nearest = reachable[np.argmin(np.abs(reachable - switch))]
+        return float(need[nearest] ** 2 * (1 + _MARGIN))
 
     def _short(self, root: FloatArray) -> BoolArray:
         """Rounds (n, T) in which the channel's noise is too little; root (n, K) is 1 / sqrt(power)."""

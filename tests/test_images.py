@@ -227,10 +227,11 @@ def plain(net, w, x, y, batches, step_size, image):
         layers = [p[0] for p in net.unpack(w[None], image)]
         z = torch.from_numpy(x[batch]).float().view(-1, image.height, image.width) / 255
         if isinstance(net, Cnn):
-            k1, b1, k2, b2, gain, offset, w3, b3, w4, b4 = layers
+            k1, b1, k2, b2, *gain_offset, w3, b3, w4, b4 = layers
             h = functional.max_pool2d(functional.conv2d(z[:, None], k1, b1), 2)
             h = functional.max_pool2d(functional.conv2d(h, k2, b2), 2)
-            h = functional.batch_norm(h, None, None, gain, offset, training=True)
+            if net.batch_norm:
+                h = functional.batch_norm(h, None, None, *gain_offset, training=True)
             out = functional.linear(functional.relu(functional.linear(h.flatten(1), w3, b3)), w4, b4)
         else:
             w1, b1, w2, b2 = layers

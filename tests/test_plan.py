@@ -53,9 +53,19 @@ def test_a_moving_channel_is_calibrated_round_by_round():
     assert (brought[6:] >= std[6:]).all() and (brought[6:] / std[6:]).min() == pytest.approx(1.0)
 
 
+def test_a_switch_that_no_noise_has_gives_way_to_the_nearest():
+    """Rounds 4 to 8 need the same: T_th jumps from 4 to 9."""
+    std = np.array([9, 8, 7, 6, 3, 3, 3, 3, 3, 1.0])[:, None]
+    found = Trajectory(std, np.ones((10, 1)), np.ones((10, 1)), 0.1)
+    objective = Objective(found, Convergence(contraction="jensen", smoothness=1.0))
+    for wanted, had in ((4, 4), (6, 4), (7, 9), (9, 9), (0, 0)):
+        louder = Objective(found.louder(objective.noise_factor(np.ones(1), wanted)), objective.law)
+        assert louder.switch(np.ones((1, 1)))[0] == had
+
+
 def test_what_cannot_be_calibrated_is_refused():
     silent = Trajectory(np.zeros((4, 2)), np.full((4, 2), 0.5), np.ones((4, 2)), 0.1)
-    with pytest.raises(ValueError, match="no noise is asked for"):
+    with pytest.raises(ValueError, match="nothing to switch"):
         Objective(silent, Convergence()).noise_factor(np.ones(2), 2)
     with pytest.raises(ValueError, match="no switch"):
         Objective(silent, Convergence(), "top-up").noise_factor(np.ones(2), 2)
@@ -87,7 +97,7 @@ def test_a_plan_is_written_into_the_study_and_played(tmp_path):
         np.testing.assert_allclose(links["power_w"][links["ue"] == k], watts)
     assert max(said["power_w"]) <= 10 ** (23 / 10 - 3)  # which is a little less than 0.2 W
     assert said["objective"] <= said["own_objective"] and said["own_total_w"] == pytest.approx(0.825)
-    assert summary["plan.switch_round"] == said["switch_round"] and 0 < said["own_switch_round"] <= 4
+    assert summary["plan.switch_round"] == said["switch_round"] and 0 < said["own_switch_round"] < 8
     share = figures["value"][figures["name"] == "artificial_percent"]
     np.testing.assert_allclose(share, np.where(np.arange(1, 9) <= said["switch_round"], 100.0, 0.0))
     assert summary["figure.noise-switch.switch_round.last"] == said["switch_round"]
