@@ -182,7 +182,7 @@ class Objective:
         return found
 
     def noise_factor(self, power_w: FloatArray, switch: int) -> float:
-        """By how much the receiver's noise power must change for T_th to come as near `switch` as it can at a power (K,).
+        """By how much the receiver's noise power must change for T_th to come nearest `switch` at a power (K,).
 
         The noise that is just enough from round t on is the largest that any later round needs: T_th = t can be had
         where the round before needs more.
