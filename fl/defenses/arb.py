@@ -45,8 +45,7 @@ class Arb(Budgeted):
 
     def remember(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
         now = merged(received, weights, facts.public.n_model, state["scale"])
-        moved, last = list(state.get("moved", [])), dict(state.get("last", {}))
-        phase = received.updates.phase  # of a learner with several, each is compared with itself
-        if phase in last:
-            moved = [*moved, float(np.linalg.norm(now - last[phase]))][-2:]
-        return {**state, "last": {**last, phase: now}, "moved": moved}
+        moved = list(state.get("moved", []))
+        if "last" in state:
+            moved = [*moved, float(np.linalg.norm(now - state["last"]))][-2:]
+        return {**state, "last": now, "moved": moved}

@@ -60,7 +60,7 @@ class Budgeted(Defense):
     initial_noise_std: float | None = Field(default=None, gt=0, le=1e12)
     """in its place: noise of the first round, from which the budget follows (mean over devices)"""
     rounds: int = Field(default=100, ge=1, le=1_000_000)
-    """rounds that the budget is for, each phase of a learner counted; afterwards devices send nothing"""
+    """rounds that the budget is for; afterwards devices send nothing"""
     epsilon_cap: float = Field(default=1.0, gt=0, le=1e6)
     """most that a device may spend in a round"""
     epsilon_device_total: float | None = Field(default=None, gt=0, le=1e6)

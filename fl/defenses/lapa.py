@@ -64,7 +64,7 @@ class Lapa(Budgeted):
         return math.exp(-self.error_most)
 
     def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
-        history = [h for h in state["history"] if h["phase"] == state["history"][-1]["phase"]]
+        history = state["history"]
         e = self.error_most if len(history) < 2 else min(self._error(history, rng), self.error_most)
         whole = math.exp(-e) * left / rounds_left
         n = state["n_ue"]
@@ -108,9 +108,7 @@ class Lapa(Budgeted):
         total = merged(received, weights, models, state["scale"])
         noise_var = np.asarray(state["drawn_var"]) / state["scale"] ** 2
         floor = float(updates.n_parameters * np.sum(weights**2 * noise_var))
-        now = {"phase": updates.phase, "sum": total, "floor": floor}  # each phase is compared with itself
-        mine = [h for h in state["history"] if h["phase"] == updates.phase][-self.window :]
-        history = [*(h for h in state["history"] if h["phase"] != updates.phase), *mine, now]
+        history = [*state["history"], {"sum": total, "floor": floor}][-(self.window + 1) :]
         if not received.decoded.any() or not np.isfinite(total).all():
             return state
         angle = of_ue(updates.ue[received.decoded], self._angles(received, total.reshape(models, -1)), n)
