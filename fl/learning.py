@@ -88,6 +88,7 @@ class Learning(Part):
         _meets("learner", self.learner, offered)
         _meets("query", self.query, set(self.learner.offers))
         offered |= self.learner.offers | {f"phase {name}" for name in self.learner.phases}
+        offered |= {"single upload a round"} if len(self.learner.phases) == 1 else set()
         for i, step in enumerate(self.curation):
             _meets(f"curation[{i}]", step, offered)
             offered |= step.offers

@@ -102,10 +102,22 @@ def _height_gradient(
     error = links.gain_db - _mixed(theta, links.x, s)
     apart = (theta[0] - theta[2]) + (theta[1] - theta[3]) * links.x
     of_link = 2.0 / count[links.row] * error * apart * s / scale_m
+    return _on_cells(links, of_link, closed, len(count), len(height_m))
+
+
+def height_energy(links: Links, height_m: FloatArray, theta: FloatArray, scale_m: float, n_row: int) -> FloatArray:
+    """Mean of (dF_i/dh)^2 (n_row, n_cell), up to a factor, when errors e_j are independent and of one size."""
+    s, closed = _opened(links.under, height_m, scale_m)
+    apart = (theta[0] - theta[2]) + (theta[1] - theta[3]) * links.x
+    return _on_cells(links, np.square(apart * s), np.square(closed), n_row, len(height_m))
+
+
+def _on_cells(links: Links, of_link: FloatArray, of_crossing: FloatArray, n_row: int, n_cell: int) -> FloatArray:
+    """Sums of products over the links of a device that cross a cell (n_row, n_cell)."""
     crossings = np.diff(links.under.first)
-    place = np.repeat(links.row * len(height_m), crossings) + links.under.cell
-    flat = np.bincount(place, weights=np.repeat(of_link, crossings) * closed, minlength=len(count) * len(height_m))
-    return np.asarray(flat, dtype=np.float64).reshape(len(count), len(height_m))
+    place = np.repeat(links.row * n_cell, crossings) + links.under.cell
+    flat = np.bincount(place, weights=np.repeat(of_link, crossings) * of_crossing, minlength=n_row * n_cell)
+    return np.asarray(flat, dtype=np.float64).reshape(n_row, n_cell)
 
 
 def theta_gradient(

@@ -87,7 +87,20 @@ def _signals(summary: Mapping[str, Any]) -> str:
     rmse, constant, raw = (
         _text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
     )
-    return f"utility: {rmse} dB rmse (constant {constant}, raw upload {raw}); {_useful(summary)}"
+    return f"utility: {rmse} dB rmse (constant {constant}, raw upload {raw}){_grid_words(summary)}; {_useful(summary)}"
+
+
+def _grid_words(summary: Mapping[str, Any]) -> str:
+    """The three errors of a map of obstacles, which must not be mixed."""
+    if "utility.mae_new_stations_db" not in summary:
+        return ""
+    links = {
+        "links that train": summary.get("figure.learner.mae_links_db.last"),
+        "new links": summary.get("utility.mae_new_links_db"),
+        "new base stations": summary.get("utility.mae_new_stations_db"),
+        "new positions": summary.get("utility.mae_new_positions_db"),
+    }
+    return "; mean absolute error " + ", ".join(f"{_text(v)} dB on {k}" for k, v in links.items() if v is not None)
 
 
 def density_words(summary: Mapping[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """Radio maps of virtual obstacles: cells under links, the law and its gradients, figures of held-out links."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,15 @@ from fl import obstacles
 from fl.data.links import LINKS, POSITIONS, STATIONS, Links
 from fl.grid import Grid
 from fl.learners.radio_map import RadioMap
-from fl.obstacles import height_gradient, sight, standardised, theta_gradient, theta_of
+from fl.obstacles import (
+    gain_db,
+    height_energy,
+    height_gradient,
+    sight,
+    standardised,
+    theta_gradient,
+    theta_of,
+)
 from fl.traversal import incidence, known_incidence
 from fl.types import Antennas, HeldOut, Local, Public
 from netsim.errors import BadInput
@@ -134,6 +144,17 @@ class TestLaw:
             for mine, of in ((mine_h, h), (mine_t, t)):
                 (theirs,) = torch.autograd.grad(loss, of, retain_graph=True)
                 np.testing.assert_allclose(mine[i], theirs.numpy(), rtol=1e-8, atol=1e-8 * np.abs(mine[i]).max())
+
+    def test_expected_squares_are_means_over_errors_of_one_size(self):
+        rng = np.random.default_rng(3)
+        links, heights, theta, count = world()
+        sure = gain_db(links, heights, theta, 3.0)
+        squares = np.zeros((len(count), len(heights)))
+        for _ in range(4000):
+            drawn = replace(links, gain_db=sure + rng.normal(size=len(sure)))
+            squares += height_gradient(drawn, heights, theta, 3.0, count) ** 2 / 4000
+        want = height_energy(links, heights, theta, 3.0, len(count)) * (2.0 / count[:, None] / 3.0) ** 2
+        np.testing.assert_allclose(squares, want, rtol=0.15, atol=1e-3 * want.max())
 
     def test_nothing_overflows_far_below_a_roof(self):
         links, heights, theta, count = world()

@@ -1,5 +1,7 @@
 """Noise with a shape: budgets, closed forms, the nested algorithm of the paper, and attacks that know of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from fl.alignment import (
     squared_error_m2,
 )
 from fl.attacks.base import View
+from fl.attacks.likelihood import Likelihood
 from fl.attacks.ramp_aware import RampAware, fitted_plane
 from fl.attacks.weighted_centroid import WeightedCentroid, weighted_centroid
 from fl.defenses import EdgeNoise, GeometryAligned, UniformNoise
@@ -181,7 +184,7 @@ class TestDefenses:
                 part(**keys)
         from fl.learners.rsrp_net import RsrpNet
 
-        with pytest.raises(ValueError, match="uniform-noise needs a cells"):
+        with pytest.raises(ValueError, match="uniform-noise needs cells"):
             Learning(every_s=60, learner=RsrpNet(), defenses=(UniformNoise(mu=1.0),))
 
     def test_a_clip_of_one_phase_leaves_the_other_and_gives_no_bound(self):
@@ -266,6 +269,29 @@ class TestAttacks:
         square = (np.sqrt(g) + np.sqrt(truth) * draws) ** 2
         plane = fitted_plane(square, GRID, 5).mean(axis=0)
         assert np.abs(plane / truth - 1).max() < 0.25
+
+    def test_the_most_likely_place_is_the_right_one_with_and_without_noise(self):
+        """Narrow patterns that are known: a device touches the few cells around it."""
+        rng = np.random.default_rng(1)
+        place = rng.uniform(30, 270, (30, 2))
+
+        class Known(RadioMap):
+            def expected_square(self, model, place_m):
+                return np.exp(-np.linalg.norm(GRID.centre_m[None] - place_m[:, None], axis=2) / 3)
+
+        def error(rows):
+            seen = replace(view(rows), learner=Known(cell_m=10.0))
+            found, _ = Likelihood(block_cells=5).run(seen, FACTS, {}, Streams(0).at("a"))
+            return np.linalg.norm(found.position_m - place, axis=1)
+
+        sent = np.sqrt(Known().expected_square(None, place)) * rng.normal(size=(30, N * N))
+        noisy = GeometryAligned(mu=50.0, rho=1.0).protect(*cohort(sent, place), {}, Streams(0).at("d"))[0].values
+        assert error(sent).max() < 25
+        centroid, _ = WeightedCentroid(nu=2.0).run(view(noisy), FACTS, {}, Streams(0).at("a"))
+        assert np.linalg.norm(centroid.position_m - place, axis=1).min() > 100
+        assert np.mean(error(noisy) < 15) > 0.4  # the others' own cells lie under noise
+        silent, _ = Likelihood().run(replace(view(0 * sent), learner=Known(cell_m=10.0)), FACTS, {}, rng)
+        assert set(silent.status) == {"no gradient"}
 
     def test_who_takes_the_ramp_off_finds_devices_that_noise_led_astray(self):
         g, place = peaked(30)

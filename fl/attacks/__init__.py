@@ -3,6 +3,7 @@
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
+from fl.attacks.likelihood import Likelihood
 from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.multi_query import MultiQuery
 from fl.attacks.phase import Phase
@@ -10,4 +11,6 @@ from fl.attacks.ramp_aware import RampAware
 from fl.attacks.weighted_centroid import WeightedCentroid
 from netsim.part import OneOf
 
-ATTACKS = OneOf("attack", ClosedForm, Dlg, LinkRounds, WeightedCentroid, RampAware, DensityPeak, Phase, MultiQuery)
+ATTACKS = OneOf(
+    "attack", ClosedForm, Dlg, LinkRounds, WeightedCentroid, RampAware, Likelihood, DensityPeak, Phase, MultiQuery
+)

@@ -43,16 +43,22 @@ class RampAware(GridAttack):
     example: ClassVar[dict[str, Any]] = {"kind": "ramp-aware", "block_cells": 2}
 
     def size(self, seen: FloatArray, grid: Grid) -> FloatArray:
+        square, plane = self.square_and_noise(seen, grid)
+        caution = self.caution or 2.0 * np.log(len(grid))
+        left = np.maximum(square - caution * plane, 0.0)
+        nothing = left.max(axis=1) <= 0
+        ratio = square / np.maximum(plane, 1e-300)
+        relative = np.where(ratio >= ratio.max(axis=1, keepdims=True), 1.0, 0.0) * (
+            square.max(axis=1, keepdims=True) > 0
+        )
+        return np.asarray(np.sqrt(np.where(nothing[:, None], relative, left)))
+
+    def square_and_noise(self, seen: FloatArray, grid: Grid) -> tuple[FloatArray, FloatArray]:
+        """Squared updates (n, M), the largest of each being 1, and the variance of the noise in the same unit."""
         seen = seen * self._believed(grid)
         largest = np.abs(seen).max(axis=1, keepdims=True)
         square = np.divide(seen, largest, out=np.zeros_like(seen), where=largest > 0) ** 2
-        plane = fitted_plane(square, grid, self.block_cells)
-        caution = self.caution or 2.0 * np.log(len(grid))
-        left = np.maximum(square - caution * np.maximum(plane, 0.0), 0.0)
-        nothing = left.max(axis=1) <= 0
-        ratio = square / np.maximum(plane, 1e-300)
-        relative = np.where(ratio >= ratio.max(axis=1, keepdims=True), 1.0, 0.0) * (largest > 0)
-        return np.asarray(np.sqrt(np.where(nothing[:, None], relative, left)))
+        return square, np.maximum(fitted_plane(square, grid, self.block_cells), 0.0)
 
     def _believed(self, grid: Grid) -> FloatArray:
         """1 inside of the border, 0 on it (n_cell,)."""

@@ -65,9 +65,13 @@ class GridAttack(Attack):
             return view.spread("centroid", sources[:0], np.zeros((0, 2))), state
         grid = learner.grid(view.model_before)
         seen, state = self._averaged(view.update[:, : len(grid)], self._track(view), state)
-        where = weighted_centroid(self.size(seen, grid), grid.centre_m, float(self.nu))
+        where = self.places(seen, grid, view)
         status = ["ok" if np.isfinite(p).all() else "no gradient" for p in where]
         return view.spread("centroid", sources, where, status=status), state
+
+    def places(self, seen: FloatArray, grid: Grid, view: View) -> FloatArray:
+        """Where each update (n, M) says that its device is (n, 2); NaN for an update of zeros."""
+        return weighted_centroid(self.size(seen, grid), grid.centre_m, float(self.nu))
 
     def size(self, seen: FloatArray, grid: Grid) -> FloatArray:
         """How strong each cell is (n, M)."""

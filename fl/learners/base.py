@@ -78,6 +78,13 @@ class GridLearner(Learner):
     def grid(self, model: Model) -> Grid:
         """The cells."""
 
+    @abstractmethod
+    def expected_square(self, model: Model, place_m: FloatArray) -> FloatArray:
+        """Mean squared update of a device at each place (n, 2), on each cell: (n, n_cell), in any unit of each row.
+
+        What anybody can compute who has the model: what a device measures is taken as unknown.
+        """
+
 
 class FirstLayerLearner(Learner):
     """A learner whose first layer is fully connected with a bias and reads standardised positions.

@@ -144,6 +144,23 @@ class RadioMap(GridLearner):
         law = height_gradient if phase == HEIGHTS else theta_gradient
         return law(self._links_of(model, data), *self._split(model), self.sigmoid_scale_m, data.count)
 
+    def expected_square(self, model: Model, place_m: FloatArray) -> FloatArray:
+        """Every base station is measured, and errors of links are independent and of one size."""
+        from fl.obstacles import Links, height_energy, standardised
+        from fl.traversal import incidence
+
+        antenna, height_m = model.constants["antenna_m"], model.constants["ue_height_m"][0]
+        n, found = len(antenna), np.empty((len(place_m), len(self.heights_m(model))))
+        some = max(1, _BLOCK // n)
+        for start in range(0, len(place_m), some):  # cut anew: so many links are not worth remembering
+            at = np.repeat(place_m[start : start + some], n, axis=0)
+            ue, station = np.column_stack([at, np.full(len(at), height_m)]), np.tile(antenna, (len(at) // n, 1))
+            x = standardised(np.linalg.norm(ue - station, axis=1))
+            row = np.repeat(np.arange(len(at) // n), n)
+            links = Links(incidence(self.grid(model), ue, station), x, np.zeros(len(x)), row)
+            found[start : start + some] = height_energy(links, *self._split(model), self.sigmoid_scale_m, len(at) // n)
+        return found
+
     def _links_of(self, model: Model, data: Local) -> Links:
         if data.y is None or data.cell is None:
             raise ValueError("radio-map learns from measurements of base stations")

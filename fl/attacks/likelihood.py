@@ -1,0 +1,74 @@
+"""An attacker who asks of every place: would a device there have sent this?"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from fl.attacks.base import View
+from fl.attacks.ramp_aware import RampAware
+from fl.attacks.weighted_centroid import weighted_centroid
+from fl.grid import Grid
+from fl.learners.base import GridLearner
+from netsim.units import FloatArray
+
+_FLOOR = 1e-12  # of the largest square: what no pattern explains is no smaller
+
+
+class Likelihood(RampAware):
+    r"""The most likely of many places, and near it the strongest cell.
+
+    Model and base stations are public, so the server knows which cells a device at u would touch: P_m(u), the mean
+    square of its gradient for measurements it cannot know, scaled to 1 at its largest. With the ramp of the noise
+    fitted as `ramp-aware` does, the update's squares q_m (largest 1) are draws of variance v_m = noise_m + P_m(u)::
+
+        log L(u) = -1/2 sum_m (log v_m + q_m / v_m),    noise_m = max(0, a.c_m + b) + 1e-12
+
+    u runs over places `step_m` apart. The estimate is the centroid (nu) of the cells within `step_m` of the best of
+    them where more is left than noise explains; without any, that place itself. It is the strongest attacker known
+    here against aligned noise of small rho, which leads all others astray, and weaker than `ramp-aware` elsewhere.
+    """
+
+    kind: Literal["likelihood"] = "likelihood"  # type: ignore[assignment]
+    nu: float | Literal["inf"] = "inf"
+    """how much strong cells count; the word inf: only the strongest"""
+    step_m: float = Field(default=10.0, gt=0, le=1e6)
+    """distance between places that are tried"""
+
+    reference: ClassVar[str] = (
+        "against Geometry-Aligned Differential Privacy, Eq. 16 and 37: an adversary who matches patterns"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "likelihood", "block_cells": 2, "step_m": 100}
+
+    def places(self, seen: FloatArray, grid: Grid, view: View) -> FloatArray:
+        square, noise = self.square_and_noise(seen, grid)
+        noise = noise + _FLOOR
+        tried_m = self._tried(grid)
+        pattern = cast(GridLearner, view.learner).expected_square(view.model_before, tried_m)
+        gain = np.zeros((len(seen), len(tried_m)))  # log L(u) less that of noise alone
+        for k, row in enumerate(pattern):
+            top = row.max(initial=0.0)
+            if top <= 0 or not np.isfinite(top):
+                gain[:, k] = -np.inf
+                continue
+            touched = np.flatnonzero(row > _FLOOR * top)
+            ratio, loud = row[touched] / top / noise[:, touched], square[:, touched] / noise[:, touched]
+            gain[:, k] = (loud * ratio / (1 + ratio) - np.log1p(ratio)).sum(axis=1)
+        best_m = tried_m[gain.argmax(axis=1)]
+        near = np.linalg.norm(grid.centre_m[None] - best_m[:, None], axis=2) <= self.step_m
+        found = weighted_centroid(self.size(seen, grid) * near, grid.centre_m, float(self.nu))
+        silent = square.max(axis=1, keepdims=True) <= 0
+        return np.where(silent, np.nan, np.where(np.isfinite(found), found, best_m))
+
+    def _tried(self, grid: Grid) -> FloatArray:
+        """Places over the whole area (k, 2), at most `step_m` apart."""
+        area = grid.area
+
+        def along(low: float, high: float) -> FloatArray:
+            n = max(1, int(np.ceil((high - low) / self.step_m)))
+            return low + (np.arange(n) + 0.5) * (high - low) / n
+
+        x, y = np.meshgrid(along(area.x_min_m, area.x_max_m), along(area.y_min_m, area.y_max_m))
+        return np.column_stack([x.ravel(), y.ravel()])

@@ -1,0 +1,67 @@
+"""Radio maps at full size: how near attackers come, what noise does to them and to the map (bands over two seeds)."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from scenarios.runner import run
+from scenarios.study import load
+
+pytestmark = pytest.mark.slow
+
+CLIP = {"kind": "clip", "norm": 1.0, "phase": "heights"}
+
+
+def leak(folder, *noise):
+    """Summaries of two seeds of the first gradient, with noise or without."""
+    found = []
+    for seed in (1, 2):
+        study = load("radio-maps/noise", {"seed": seed, "learning.defenses": [CLIP, *noise]})
+        found.append(run(study, folder / str(seed)))
+    return found
+
+
+def mean_of(summaries, key):
+    return float(np.mean([s[key] for s in summaries]))
+
+
+def test_the_first_gradient_gives_everybody_away(tmp_path):
+    found = leak(tmp_path)
+    assert mean_of(found, "attack.nu-1.centroid_error_m.rms_inside") == pytest.approx(6.1, abs=1.5)
+    assert mean_of(found, "attack.nu-inf.centroid_error_m.rms_inside") < 3
+
+
+def test_uniform_noise_leads_to_the_middle_and_not_who_takes_the_strongest_cell(tmp_path):
+    found = leak(tmp_path, {"kind": "uniform-noise", "mu": 50.0})
+    assert mean_of(found, "attack.nu-2.centroid_error_m.mean_inside") == pytest.approx(114, abs=6)
+    assert mean_of(found, "attack.nu-inf.centroid_error_m.mean_inside") < 10
+
+
+def test_aligned_noise_leads_astray_less_with_rho_more_with_mu_and_not_who_takes_the_ramp_off(tmp_path):
+    def error(mu, rho, attack="nu-2"):
+        noise = {"kind": "geometry-aligned", "mu": float(mu), "rho": float(rho)}
+        return mean_of(leak(tmp_path / f"{mu}-{rho}", noise), f"attack.{attack}.centroid_error_m.mean_inside")
+
+    by_rho = [error(50, rho) for rho in (1, 10, 50, 100)]
+    for found, (want, give) in zip(by_rho, ((284, 15), (243, 15), (186, 12), (150, 12)), strict=True):
+        assert found == pytest.approx(want, abs=give)
+    assert error(1, 1) < error(10, 1) < by_rho[0]
+    assert error(50, 50, "ramp-inf") < 10  # the same folder: a finished run is not computed twice
+
+
+def test_a_map_is_learnt_and_noise_costs_decibels(tmp_path):
+    def rounds(label, *noise):
+        changes = {"seed": 2, "learning.defenses": [CLIP, *noise], "learning.attacks": []}
+        run(load("radio-maps/train", changes), tmp_path / label)
+        with (tmp_path / label / "figures.csv").open() as f:
+            rows = [r for r in csv.DictReader(f) if r["name"] == "mae_links_db"]
+        return {int(r["round"]): float(r["value"]) for r in rows}
+
+    plain = rounds("none")
+    for at, (want, give) in {1: (15, 3), 50: (5.8, 2), 100: (3.6, 1), 200: (2.8, 0.8)}.items():
+        assert plain[at] == pytest.approx(want, abs=give)
+    aligned = rounds("aligned", {"kind": "geometry-aligned", "mu": 50.0, "rho": 50.0})
+    uniform = rounds("uniform", {"kind": "uniform-noise", "mu": 50.0})
+    assert aligned[200] == pytest.approx(4.8, abs=1)
+    assert abs(aligned[200] - uniform[200]) < 0.8
