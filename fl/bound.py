@@ -18,7 +18,7 @@ Shapes: T rounds, K UEs, n power vectors. Everything is arrays: where they come 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Literal, Self
 
@@ -29,6 +29,7 @@ from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Criterion = Literal["aggregate", "device", "top-up"]
+_MARGIN = 1e-9  # by which calibrated noise is more than enough
 _BLOCK = 4_000_000  # numbers of a block of power vectors x rounds x UEs
 
 
@@ -45,6 +46,7 @@ class Trajectory:
     weight: FloatArray
     gain: FloatArray
     scale: float
+    power_w: FloatArray | None = None
 
     def __post_init__(self) -> None:
         shape = np.shape(self.std)
@@ -70,6 +72,10 @@ class Trajectory:
     def still(self) -> bool:
         """Whether the channel is the same in all rounds."""
         return bool((self.channel_std == self.channel_std[0]).all())
+
+    def louder(self, factor: float) -> Self:
+        """The same with `factor` times the receiver's noise power."""
+        return replace(self, gain=self.gain / factor)
 
     @property
     def content(self) -> str:
@@ -174,6 +180,29 @@ class Objective:
             last = short.shape[1] - np.argmax(short[:, ::-1], axis=1)
             found[rows] = np.where(short.any(axis=1), last, 0)
         return found
+
+    def noise_factor(self, power_w: FloatArray, switch: int) -> float:
+        """By how much the receiver's noise power must change for T_th to come nearest `switch` at a power (K,).
+
+        The noise that is just enough from round t on is the largest that any later round needs: T_th = t can be had
+        where the round before needs more.
+        """
+        if self.criterion == "top-up":
+            raise ValueError("noise_factor: with top-up there is no switch; take criterion device or aggregate")
+        t = self.trajectory
+        asked, brought = t.std, t.channel_std / np.sqrt(power_w)
+        if self.criterion == "aggregate":
+            asked, brought = asked.sum(axis=1, keepdims=True), brought.sum(axis=1, keepdims=True)
+        if ((brought == 0) & (asked > 0)).any():
+            raise ValueError("noise_factor: a UE that needs noise has no channel")
+        with np.errstate(invalid="ignore", divide="ignore"):
+            need = np.where(asked > 0, asked / brought, 0.0).max(axis=1)
+        need = np.maximum.accumulate(need[::-1])[::-1]  # (T,) of this round or any later one
+        reachable = np.flatnonzero((need > 0) & (np.append(np.inf, need[:-1]) > need))
+        if not len(reachable):
+            raise ValueError("noise_factor: no noise is asked for; there is nothing to switch")
+        nearest = reachable[np.argmin(np.abs(reachable - switch))]
+        return float(need[nearest] ** 2 * (1 + _MARGIN))
 
     def _short(self, root: FloatArray) -> BoolArray:
         """Rounds (n, T) in which the channel's noise is too little; root (n, K) is 1 / sqrt(power)."""

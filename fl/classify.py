@@ -28,11 +28,15 @@ Device = Literal["auto", "cpu", "cuda"]
 
 @dataclass(frozen=True)
 class Steps:
-    """How a device trains: step size, share of its images in a mini-batch, passes over them."""
+    """How a device trains: step size, share of its images in a mini-batch, passes over them.
+
+    sample_clip is the largest L2 norm of one image's gradient in the mean of a batch; None leaves them as they are.
+    """
 
     step_size: float
     batch_share: float
     local_epochs: int
+    sample_clip: float | None = None
 
     def batch(self, count: IntArray) -> IntArray:
         """Images of a mini-batch (n,) of devices with so many, one at least."""
@@ -48,7 +52,8 @@ def train(
     """
     n, d = len(data.ue), net.n_parameters(image)
     values, place = np.empty((n, d)), device(where)
-    per_row = 4 * (4 * d + 8 * int(how.batch(data.count).max(initial=1)) * image.height * image.width)
+    of_image = 8 * image.height * image.width + (0 if how.sample_clip is None else 4 * d)
+    per_row = 4 * (4 * d + int(how.batch(data.count).max(initial=1)) * of_image)
     size = max(1, min(net.together, _BLOCK_BYTES // per_row))
     x = torch.from_numpy(data.x).to(place)
     y = torch.from_numpy(np.zeros(len(data.x)) if data.y is None else data.y).long().to(place)
@@ -90,7 +95,9 @@ def _trained(
             use = (slot < np.minimum((step + 1) * batch, count)[:, None]).astype(np.float32)
             chosen = np.take_along_axis(order, np.minimum(slot, order.shape[1] - 1), axis=1)
             at, live = torch.from_numpy(chosen).to(x.device), torch.from_numpy(use).to(x.device)
-            w = w - how.step_size * _gradient(net, image, w, _pixels(x[at], image), y[at], live)
+            w = w - how.step_size * _gradient(
+                net, image, w, _pixels(x[at], image), y[at], live, how.sample_clip
+            )  # fmt: skip
     return w
 
 
@@ -99,8 +106,17 @@ def _pixels(x: Tensor, image: ImageFormat) -> Tensor:
     return (x.float() / 255.0).view(*x.shape[:-1], image.height, image.width)
 
 
-def _gradient(net: Network, image: ImageFormat, w: Tensor, x: Tensor, y: Tensor, live: Tensor) -> Tensor:
+def _gradient(
+    net: Network, image: ImageFormat, w: Tensor, x: Tensor, y: Tensor, live: Tensor, sample_clip: float | None
+) -> Tensor:
     """Gradient rows (k, d) of each row's mean cross-entropy over its live images; 0 where there are none."""
+    if sample_clip is not None:
+        (k, n), d = live.shape, w.shape[1]
+        single = w.detach().repeat_interleave(n, dim=0)  # (k n, d): a network for each image
+        each = _gradient(net, image, single, x.flatten(0, 1)[:, None], y.view(-1, 1), live.view(-1, 1), None)
+        each = each * (sample_clip / each.norm(dim=1, keepdim=True).clamp(min=sample_clip))
+        mean: Tensor = each.view(k, n, d).sum(dim=1) / live.sum(dim=1, keepdim=True).clamp(min=1.0)
+        return mean
     flat = w.detach().requires_grad_()
     logits = net.forward(net.unpack(flat, image), x, live)  # (k, B, classes)
     losses = functional.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view_as(live)

@@ -222,7 +222,7 @@ def _phase(
     ues, of_row = np.unique(made.ue, return_inverse=True)
     work = learning.learner.passes * np.bincount(of_row, weights=made.count).astype(np.float64)
     cohort = world.cohort(ues, world.links(), facts.round, np.bincount(of_row), work)
-    power_w, parts["power"] = setup.power.power_w(
+    power_w, parts["power"] = setup.power.of(ues).power_w(
         cohort.gain, cohort.serving, world.max_power_w, parts["power"], drawn("power")
     )
     promises = [d.promise(parts[f"defense.{d.label}"]) for d in learning.defenses]

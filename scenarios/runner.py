@@ -31,6 +31,7 @@ from netsim.rng import Streams
 from netsim.units import IntArray
 from netsim.world import World, build_world, check_near
 from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepare, read_json, read_table
+from scenarios.plan import PLAN, cache_folder, planned
 from scenarios.resolved import study_yaml
 from scenarios.study import SCHEMA_VERSION, Study
 from scenarios.summary import summarise
@@ -74,13 +75,17 @@ def run(
     began = time.perf_counter()
     folder = Path(out)
     with one_thread():
+        found = planned(study, cache_folder())
         streams = Streams(study.seed)
-        world = build_world(study.world, streams, study.learning.every_s)
-        setup = _setup(study, world, streams, folder)
+        world = build_world(found.study.world, streams, study.learning.every_s)
+        setup = _setup(found.study, world, streams, folder)
         first = begin(setup, len(world.ues))  # before anything is written: data may be refused
         prepare(folder, study_yaml(study), replace)
         with locked(folder):
             tree = _unfinished(setup.recorder, study_yaml(study), replace)
+            (folder / PLAN).unlink(missing_ok=True)
+            if found.said:
+                write_json(folder / PLAN, found.said)
             _run(study, world, setup, first, tree, watch, command, began)
     return read_json(folder / SUMMARY)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from fl.defenses.noise_switch import NoiseSwitch
 from fl.learning import Learning
 from netsim.errors import BadInput
 from netsim.part import Part
@@ -19,6 +20,7 @@ from netsim.radio.power import Full, Power
 from netsim.setting import WorldSetting
 from scenarios.document import Document, Place, one_line, read, read_text
 from scenarios.messages import build, default_of, nearest
+from scenarios.plan import Plan, check_plannable
 
 SCHEMA_VERSION = 1
 
@@ -89,6 +91,8 @@ class Study(Part):
     """who sends with how much"""
     learning: Learning
     """what is learnt and by whom it is attacked"""
+    plan: Plan | None = None
+    """powers, switch and noise that a reference run finds beforehand; power is then that of the reference"""
     vary: Vary | None = None
     """what a sweep compares"""
 
@@ -100,6 +104,20 @@ class Study(Part):
                 f"learning.data.cell: no base station is called {cell!r}{nearest(cell, names) or ';'} "
                 f"there are: {', '.join(names[:10])}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _plannable(self) -> Self:
+        waiting = [d for d in self.learning.defenses if isinstance(d, NoiseSwitch) and d.waits]
+        if waiting and self.plan is None:
+            raise ValueError(
+                f"learning.defenses: {waiting[0].label} with mode: planned has no round; give until_round, or a plan: "
+                "section that finds it"
+            )
+        if waiting and self.plan is not None and self.plan.criterion == "top-up":
+            raise ValueError("plan.criterion: with top-up nothing switches; take device or aggregate, or mode: top-up")
+        if self.plan is not None:
+            check_plannable(self.world.radio.uplink)
         return self
 
     @model_validator(mode="after")

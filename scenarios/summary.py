@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.folder import MANIFEST, read_json, read_table
+from scenarios.plan import PLAN
 from scenarios.study import Study
 
 Table = dict[str, np.ndarray]
@@ -35,6 +36,14 @@ KEYS: dict[str, str] = {
     "uplink.energy_j": "energy of all uplinks and all training, joules",
     "uplink.noise_std.median": "median noise that decoding added to each number of an update",
     "uplink.handovers": "handovers of all UEs; null where handover is not modelled (every UE hears its strongest cell)",
+    "plan.switch_round": "rounds after which the plan has the channel's noise take over (T_th)",
+    "plan.objective": "the bound at the planned powers",
+    "plan.total_w": "planned power of all UEs together, watts",
+    "plan.noise_w": "noise power of the receiver, watts",
+    "plan.own_switch_round": "the switch at the power of the reference run",
+    "plan.own_objective": "the bound there",
+    "plan.own_total_w": "that power of all UEs together, watts",
+    "plan.evaluations": "evaluations of the bound that finding the plan took",
     "utility.rmse_db": "error of the final model on all held-out samples, dB",
     "utility.constant_rmse_db": "error of the mean of the training labels, dB",
     "utility.raw_upload_rmse_db": "error of a nearest-neighbour map of raw uploads, dB",
@@ -150,6 +159,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     }
     modelled = study.world.radio.handover is not None
     found |= _uplink(read_table(folder, "links"), rounds)
+    found |= _planned(folder / PLAN)
     found["uplink.handovers"] = len(read_table(folder, "handovers")["ue"]) if modelled else None
     found |= _utility(read_table(folder, "final"), rounds) | _figures(read_table(folder, "figures"))
     found |= _users(read_table(folder, "pairs")) | _overheard(read_table(folder, "overheard"))
@@ -215,6 +225,12 @@ def _users(pairs: Table) -> dict[str, Any]:
         "users.pair_emd_sqrt_m.min": _quantile(away, 0.0),
         "users.pair_emd_sqrt_m.max": _quantile(away, 1.0),
     }
+
+
+def _planned(path: Path) -> dict[str, Any]:
+    """What the study's plan found, if it has one."""
+    said = read_json(path) if path.exists() else {}
+    return {f"plan.{key}": value for key, value in said.items() if not isinstance(value, str | list)}
 
 
 def _overheard(rows: Table) -> dict[str, Any]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 
 from fl.bound import Trajectory
+from fl.defenses.budgeted import PRINTED
 from netsim import __version__
 from netsim.errors import BadInput
-from netsim.radio.shared_band import SharedBand
 from netsim.units import FloatArray, ratio_from_db
 from scenarios.folder import read_table
+from scenarios.plan import check_plannable
 from scenarios.resolved import study_yaml
 from scenarios.study import Study
 
@@ -33,8 +36,10 @@ def reference(study: Study, cache: Path) -> Trajectory:
     if not path.exists():
         from scenarios.runner import run
 
-        run(alone, path.parent / "run", command="reference")
-        _write(path, trajectory_of(alone, path.parent / "run"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix="run-") as folder:  # one of each process that asks
+            run(alone, folder, command="reference")
+            _write(path, trajectory_of(alone, Path(folder)))
     return _read(path)
 
 
@@ -59,7 +64,9 @@ def trajectory_of(study: Study, folder: Path) -> Trajectory:
 
     if laid(updates, np.ones(len(updates["ue"]))).max() > 1:
         raise BadInput(f"{folder}: a UE sent several rows in a round; a bound reads one model and one phase")
-    drawn = {k: v[spends["ue"] >= 0] for k, v in spends.items()}
+    once = (spends["ue"] >= 0) & (spends["unit"] != PRINTED)  # a printed claim is a second account of the same noise
+    drawn = {k: v[once] for k, v in spends.items()}
+    sent = laid(links, links["power_w"])
     sinr = ratio_from_db(links["sinr_db"])
     scale = links["noise_std"] * np.sqrt(sinr)  # C / sqrt(q), the same for all
     return Trajectory(
@@ -67,29 +74,29 @@ def trajectory_of(study: Study, folder: Path) -> Trajectory:
         weight=laid(updates, updates["weight"]),
         gain=laid(links, sinr / links["power_w"]),
         scale=float(np.median(scale)),
+        power_w=sent.sum(axis=0) / np.maximum((sent > 0).sum(axis=0), 1),
     )
 
 
 def _checked(study: Study) -> None:
     """Refuse an uplink whose noise is not each UE's own."""
-    uplink = study.world.radio.uplink
-    if not isinstance(uplink, SharedBand) or uplink.interference != "none" or uplink.decoding != "noisy":
-        raise BadInput(
-            "world.radio.uplink: the bound takes noise that falls with each UE's own power; set kind: noma with "
-            "interference: none and decoding: noisy"
-        )
+    try:
+        check_plannable(study.world.radio.uplink)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
 
 
 def _write(path: Path, found: Trajectory) -> None:
     part = path.with_name(path.name + ".part")
     with part.open("wb") as file:
-        np.savez(file, std=found.std, weight=found.weight, gain=found.gain, scale=found.scale)
+        np.savez(file, **{f.name: getattr(found, f.name) for f in fields(found)})
     part.replace(path)
 
 
 def _read(path: Path) -> Trajectory:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            return Trajectory(stored["std"], stored["weight"], stored["gain"], float(stored["scale"]))
+            std, weight, gain, power_w = (stored[name] for name in ("std", "weight", "gain", "power_w"))
+            return Trajectory(std, weight, gain, float(stored["scale"]), power_w)
     except (OSError, ValueError, KeyError, EOFError) as error:
         raise BadInput(f"{path}: not a trajectory ({error}); delete it, and the run is made again") from None

@@ -234,7 +234,68 @@ class TestSwitch:
         (said,) = ledger.statements(state)
         assert np.isinf(said.epsilon).all() and np.isfinite(said.with_channel).all()
 
-    def test_a_plan_needs_its_round(self):
-        for wrong in ({"mode": "planned"}, {"mode": "top-up", "until_round": 3}):
-            with pytest.raises(ValidationError, match="until_round with mode: planned"):
-                NoiseSwitch(noise=self.inner, **wrong)
+    def test_the_channel_counts_only_where_it_takes_over(self):
+        """Two rounds of artificial noise alone, then two of the channel's, device by device."""
+        part, std = NoiseSwitch(noise=self.inner, mode="planned", until_round=2), self.asked * np.linspace(0.5, 2, K)
+        _, spends, state = play(part, 4, std=std)
+        book = ledger.book(ledger.empty(K), [s for r in spends for s in r])
+        (said,) = ledger.statements(book)
+        reach = 2 * N
+        mu2 = 2 * (reach / spends[0][0].std) ** 2 + 2 * (reach / std) ** 2
+        np.testing.assert_allclose(said.with_channel, [epsilon_of(1e-5, math.sqrt(m)) for m in mu2], rtol=1e-9)
+        assert part.figures(state)["switch_round"] == 2.0
+
+    def test_the_realised_switch_is_the_last_round_with_noise(self):
+        part = NoiseSwitch(noise=self.inner, mode="first-crossing")
+        _, _, state = play(part, 3)
+        assert part.figures(state)["switch_round"] == 3.0
+        _, _, state = play(part, 2, std=2 * self.asked, state=state)
+        assert part.figures(state)["switch_round"] == 3.0 and state["crossed"] == 4
+
+    def test_a_round_goes_with_a_plan(self):
+        with pytest.raises(ValidationError, match="until_round goes with mode: planned"):
+            NoiseSwitch(noise=self.inner, mode="top-up", until_round=3)
+
+
+class TestPromise:
+    """What holds whatever the rounds show: fixed before the first of them."""
+
+    @settings(max_examples=30, deadline=None)
+    @given(st.sampled_from([Lapa, Arb, UniformDp]), st.floats(1, 3000), st.floats(0.2, 20), st.integers(1, 20))
+    def test_no_device_passes_its_own_total(self, kind, total, most, rounds):
+        part = kind(epsilon_system_total=total, rounds=rounds, epsilon_device_total=most)
+        every, _, state = play(part, rounds + 2)
+        spent = ((every / part.factor) ** 2).sum(axis=0)
+        found = [epsilon_of(1e-5, math.sqrt(s)) for s in np.unique(spent) if s > 0]
+        assert max(found, default=0.0) <= part.promised(total) * (1 + 1e-9) <= most * (1 + 1e-8)
+        np.testing.assert_allclose(state["spent"], spent)
+
+    def test_the_caps_promise_too(self):
+        """At most T rounds of the cap, or a budget that is gone after total / cap of them."""
+        part = UniformDp(epsilon_system_total=1500.0, rounds=100)
+        assert part.promised(1500.0) == pytest.approx(epsilon_of(1e-5, 10 / part.factor))
+        assert part.promised(9.0) == pytest.approx(epsilon_of(1e-5, 3 / part.factor))
+        every, _, state = play(part, 100)
+        assert part.figures(state)["epsilon_promised"] == pytest.approx(part.promised(1500.0))
+        assert (every == 1.0).all()  # the promise is reached
+
+    def test_an_even_share_of_the_total_is_the_uniform_budget(self):
+        """0.4 in each of 100 rounds: a device total of just that changes nothing; half of its mu cuts to half."""
+        mu = 10 * 0.4 / UniformDp(epsilon_system_total=1.0).factor
+        for share in (1.0, 0.5):
+            part = UniformDp(epsilon_system_total=0.4 * 1500, epsilon_device_total=epsilon_of(1e-5, share * mu))
+            np.testing.assert_allclose(play(part, 100)[0], 0.4 * share, rtol=1e-6)
+
+    def test_runs_are_told_what_is_no_guarantee(self):
+        assert "no guarantee" in UniformDp(epsilon_system_total=1.0, sensitivity="paper").caveat
+        assert UniformDp(epsilon_system_total=1.0).caveat == ""
+        assert "epsilon_promised" in Lapa(epsilon_system_total=1.0).caveat
+        inner = {"kind": "arb", "epsilon_system_total": 1.0, "sensitivity": "mean-clip"}
+        said = NoiseSwitch(noise=inner).caveat
+        assert all(word in said for word in ("better receiver", "no guarantee", "epsilon_promised"))
+
+    def test_a_budget_too_small_to_train_stays_a_number(self):
+        part = Lapa(epsilon_system_total=1e-9, rounds=5)
+        every, spends, state = play(part, 5)
+        assert (every > 0).all() and all(np.isfinite(s.std).all() for r in spends for s in r)
+        assert all(np.isfinite(v) for v in part.figures(state).values())

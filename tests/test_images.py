@@ -1,5 +1,6 @@
 """Images: files read strictly, partitions, classifiers against plain autograd, and runs without places."""
 
+import dataclasses
 import gzip
 import json
 import re
@@ -226,10 +227,11 @@ def plain(net, w, x, y, batches, step_size, image):
         layers = [p[0] for p in net.unpack(w[None], image)]
         z = torch.from_numpy(x[batch]).float().view(-1, image.height, image.width) / 255
         if isinstance(net, Cnn):
-            k1, b1, k2, b2, gain, offset, w3, b3, w4, b4 = layers
+            k1, b1, k2, b2, *gain_offset, w3, b3, w4, b4 = layers
             h = functional.max_pool2d(functional.conv2d(z[:, None], k1, b1), 2)
             h = functional.max_pool2d(functional.conv2d(h, k2, b2), 2)
-            h = functional.batch_norm(h, None, None, gain, offset, training=True)
+            if net.batch_norm:
+                h = functional.batch_norm(h, None, None, *gain_offset, training=True)
             out = functional.linear(functional.relu(functional.linear(h.flatten(1), w3, b3)), w4, b4)
         else:
             w1, b1, w2, b2 = layers
@@ -261,6 +263,47 @@ def test_a_full_batch_step_is_autograd_s(net, image):
         mine = slice(*data.ptr[k : k + 2])
         after = plain(net, start[0], data.x[mine], data.y[mine], [np.arange(data.count[k])], 0.1, image)
         np.testing.assert_allclose(made.values[k], after - start[0].astype(np.float32), atol=2e-6)
+
+
+FREE = [NETS[0], (Cnn(channels=(2, 3), hidden=4, batch_norm=False), ImageFormat(16, 16, 5))]
+
+
+@pytest.mark.parametrize(("net", "image"), FREE, ids=["mlp", "cnn"])
+def test_gradients_are_clipped_image_by_image(net, image):
+    """The mean of the images' own steps, each cut to the norm: by hand, image by image."""
+    data, start, clip = local_of([9, 4], image), net.start(1, image, RNG), 0.7
+    made = train(net, image, start, data, Steps(0.1, 1.0, 1, clip), "cpu", RNG)
+    for k in range(2):
+        rows = range(*data.ptr[k : k + 2])
+        begin = start[0].astype(np.float32)
+        each = [plain(net, start[0], data.x[[i]], data.y[[i]], [np.zeros(1, int)], 1.0, image) - begin for i in rows]
+        norms = np.linalg.norm(each, axis=1)
+        assert norms.min() < clip < norms.max() or norms.min() > clip
+        cut = [e * min(1.0, clip / n) for e, n in zip(each, norms, strict=True)]
+        np.testing.assert_allclose(made.values[k], 0.1 * np.mean(cut, axis=0), atol=2e-6)
+
+
+def test_an_image_moves_an_update_by_its_bound_at_most():
+    learner = ImageNet(network=Perceptron(hidden=(6,)), step_size=0.5, batch_share=1.0, sample_clip=0.3)
+    model = learner.init(Public(Area(0, 0, 1, 1), 1, images=DIGITS), RNG)
+    data = local_of([9, 4], DIGITS)
+    made = learner.local(model, "all", data, RNG)
+    assert made.bound.unit == "record" and made.bound.norm == pytest.approx(0.5 * 0.3 / 4)
+    for i in range(13):
+        x, y = data.x.copy(), data.y.copy()
+        x[i], y[i] = 255 - x[i], (y[i] + 3) % 10
+        other = learner.local(model, "all", dataclasses.replace(data, x=x, y=y), RNG)
+        away = np.linalg.norm(other.values - made.values, axis=1)
+        assert away[int(i < 9)] == 0 and 0 < away[int(i >= 9)] <= 2 * 0.5 * 0.3 / data.count[int(i >= 9)] * (1 + 1e-5)
+
+
+def test_no_bound_on_records_where_none_is_proven():
+    mlp = Perceptron(hidden=(6,))
+    for other in ({"batch_share": 0.1}, {"local_epochs": 2}, {"sample_clip": None}):
+        learner = ImageNet(**({"network": mlp, "batch_share": 1.0, "sample_clip": 1.0} | other))
+        assert "record bound" not in learner.offers
+    with pytest.raises(ValueError, match="batch_norm: off, or kind: mlp"):
+        ImageNet(network=Cnn(), sample_clip=1.0)
 
 
 @pytest.mark.parametrize(("net", "image"), NETS, ids=["mlp", "cnn"])

@@ -88,8 +88,10 @@ class Images(Data):
             y=whole.label[chosen].astype(np.float64),
             time_s=np.zeros(len(chosen)),
         )
-        scored = slice(None) if first else slice(0)  # what scores the model is handed over once
+        scored = (
+            slice(None) if first else slice(0)
+        )  # what scores the model is handed over once, in the first round that is played
         pixels, label = whole.held_out[scored], whole.held_out_label[scored]
         nobody = np.full(len(label), -1, dtype=np.int64)
         held_out = HeldOut(nobody, np.zeros_like(nobody), cast(FloatArray, pixels), label.astype(np.float64), nobody)
-        return Taken(local, local, held_out), {**state, "scored": True}
+        return Taken(local, local, held_out), {**state, "scored": True} if len(here) else state

@@ -6,6 +6,16 @@ spend epsilon_k in a round adds N(0, sigma_k^2) to each number of its clipped up
     sigma_k = c Delta_k / epsilon_k,    c = sqrt(2 ln(1.25 / delta))        [Dwork and Roth 2014, Theorem A.1]
 
 Everything is in the units of the update: a clip norm N here is eta C of the gradients in the source.
+
+Where a round's budget follows what earlier rounds showed, the sum of what a run spent is a random number and no
+guarantee. What holds is fixed before the first round, for noise chosen in any way from all earlier outputs
+[Smith and Thakurta 2022]: with sum_t (epsilon_k[t] / c)^2 <= mu^2 on every path, device k has one Gaussian release of
+mu. The caps alone give mu^2 = epsilon_cap min(T epsilon_cap, total) / c^2; `epsilon_device_total` sets a filter of
+its own, which a device never passes because no round takes more than an even share of what is left::
+
+    epsilon_k[t] <= c sqrt((mu^2 - sum_(s<t) (epsilon_k[s] / c)^2) / (T - t + 1))
+
+The figure `epsilon_promised` is that epsilon, at the sensitivity that the noise is set for.
 """
 
 from __future__ import annotations
@@ -19,6 +29,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.defenses.base import Defense
+from fl.privacy.filter import GaussianFilter
+from fl.privacy.gaussian import epsilon_of
 from fl.types import Bound, Facts, Local, Received, Spend, State, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -51,6 +63,8 @@ class Budgeted(Defense):
     """rounds that the budget is for; afterwards devices send nothing"""
     epsilon_cap: float = Field(default=1.0, gt=0, le=1e6)
     """most that a device may spend in a round"""
+    epsilon_device_total: float | None = Field(default=None, gt=0, le=1e6)
+    """most that a device may spend in all rounds, by a filter; none: what the caps alone leave"""
     sensitivity: Literal["update", "record-one-step", "mean-clip", "paper"] = "update"
     """how far one neighbour moves an update: see the class"""
     paper_step_size: float = Field(default=0.05, gt=0, le=10)
@@ -59,7 +73,21 @@ class Budgeted(Defense):
     """at which epsilon is stated"""
 
     contracts: ClassVar[bool] = True
+    adaptive: ClassVar[bool] = True
+    """whether a round's budget follows what earlier rounds showed"""
     offers: ClassVar[frozenset[str]] = frozenset({"spend"})
+
+    @property
+    def caveat(self) -> str:  # type: ignore[override]
+        """What its epsilon is not."""
+        said = []
+        if self.sensitivity in ("mean-clip", "paper"):
+            said.append(
+                f"sensitivity {self.sensitivity} is the source's claim, no guarantee; true is the account in unit user"
+            )
+        if self.adaptive:
+            said.append("noise follows earlier rounds; guaranteed is the figure epsilon_promised, not what a run spent")
+        return "; ".join(said)
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -69,7 +97,7 @@ class Budgeted(Defense):
         if self.sensitivity == "record-one-step":
             found["record bound"] = (
                 "2 C / n holds for one full-batch step on gradients clipped by sample only; take sample_clip, "
-                "batch_size: all and local_epochs: 1, or sensitivity: update"
+                "batch_size: all (of images batch_share: 1) and local_epochs: 1, or sensitivity: update"
             )
         return found
 
@@ -80,7 +108,10 @@ class Budgeted(Defense):
         return self
 
     def start(self, n_ue: int) -> State:
-        return {"n_ue": n_ue, "played": 0, "used": 0.0, "total": self.epsilon_system_total, "history": []}
+        spent = np.zeros(n_ue)  # (epsilon / c)^2 of each device, summed over rounds
+        return {
+            "n_ue": n_ue, "played": 0, "used": 0.0, "total": self.epsilon_system_total, "history": [], "spent": spent,
+        }  # fmt: skip
 
     @abstractmethod
     def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
@@ -104,7 +135,8 @@ class Budgeted(Defense):
         if updates.bound is None:
             raise ValueError(f"{self.kind_name()}: the update has no bound")
         claimed = self.claimed(updates.bound, updates.count)
-        state = {**state, "scale": updates.bound.norm}
+        samples = updates.count.min(initial=np.inf) if updates.bound.unit == "record" and len(updates.count) else 1.0
+        state = {**state, "scale": updates.bound.norm * max(float(samples), 1.0)}  # the norm of a row
         if state["total"] is None:
             mean = float(claimed.mean()) if len(claimed) else updates.bound.sensitivity
             state["total"] = self._total_of(mean, state["n_ue"])
@@ -112,9 +144,9 @@ class Budgeted(Defense):
         left, rounds_left = max(state["total"] - state["used"], 0.0), self.rounds - state["played"]
         if rounds_left > 0:
             epsilon_ue, state = self.share(state, left, rounds_left, rng)
+            epsilon_ue = np.minimum(epsilon_ue, self._most(state["spent"], rounds_left))
         else:
             epsilon_ue = np.zeros(n)
-        epsilon_ue = np.minimum(epsilon_ue, self.epsilon_cap)
         rows = np.bincount(updates.ue, minlength=n)  # a device that sends to several models shares its epsilon
         epsilon = (epsilon_ue / np.maximum(rows, 1))[updates.ue]
         silent = ~(epsilon > 0)
@@ -122,23 +154,44 @@ class Budgeted(Defense):
         spent = float(epsilon.sum())
         state |= {
             "played": state["played"] + 1, "used": state["used"] + spent,
-            "said": {"budget_left": state["total"] - state["used"] - spent, **_summary(epsilon, std)},
+            "spent": state["spent"] + np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n),
+            "said": {
+                "budget_total": state["total"], "budget_left": state["total"] - state["used"] - spent,
+                "epsilon_promised": self.promised(state["total"]), **_summary(epsilon, std),
+            },
         }  # fmt: skip
         return Noise(std, claimed, epsilon, silent), state
+
+    def _most(self, spent: FloatArray, rounds_left: int) -> FloatArray:
+        """Most that each device (n_ue,) may spend in this round."""
+        if self.epsilon_device_total is None:
+            return np.full(len(spent), self.epsilon_cap)
+        total = GaussianFilter(self.epsilon_device_total, self.delta).left(0.0)
+        share = self.factor * np.sqrt(np.maximum(total - spent, 0.0) / rounds_left)
+        return np.minimum(share, self.epsilon_cap)
+
+    def promised(self, total: float) -> float:
+        """Epsilon that no device passes whatever the rounds show, at the sensitivity that the noise is set for."""
+        mu2 = self.epsilon_cap * min(self.rounds * self.epsilon_cap, total) / self.factor**2
+        capped = epsilon_of(self.delta, math.sqrt(mu2))
+        return capped if self.epsilon_device_total is None else min(capped, self.epsilon_device_total)
 
     def protect(
         self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
     ) -> tuple[Updates, State, list[Spend]]:
         found, state = self.noise(updates, facts, state, rng)
-        protected, spends = self.add(updates, found, found.std, facts, rng, self.label)
-        radio = 0.0 if facts.channel is None else facts.channel.noise_std**2
-        state["drawn_var"] = np.where(found.silent, 0.0, found.std**2) + radio
+        radio = np.zeros(len(found.std)) if facts.channel is None else facts.channel.noise_std
+        protected, spends = self.add(updates, found, found.std, radio, rng, self.label)
+        state["drawn_var"] = np.where(found.silent, 0.0, found.std**2) + radio**2
         return protected, state, spends
 
     def add(
-        self, updates: Updates, noise: Noise, std: FloatArray, facts: Facts, rng: Rng, label: str
+        self, updates: Updates, noise: Noise, std: FloatArray, radio: FloatArray, rng: Rng, label: str
     ) -> tuple[Updates, list[Spend]]:
-        """Draw noise of std (n,) and book it: truly, and as printed where the source claims a smaller sensitivity."""
+        """Draw noise of std (n,) and book it: truly, and as printed where the source claims a smaller sensitivity.
+
+        radio (n,) is the channel's noise that `with_channel` may count.
+        """
         bound = updates.bound
         if bound is None:
             raise ValueError(f"{self.kind_name()}: the update has no bound")
@@ -146,7 +199,7 @@ class Budgeted(Defense):
         drawn = std[:, None] * rng.normal("noise", owner, (updates.n_parameters,))
         sent = updates.scaled(np.where(noise.silent, 0.0, 1.0), bound).plus(np.where(noise.silent[:, None], 0.0, drawn))
         heard = ~noise.silent
-        channel = None if facts.channel is None else facts.channel.noise_std[heard]
+        channel = radio[heard]
         truth = np.full(len(std), bound.sensitivity)
         spends = [
             Spend(

@@ -25,16 +25,18 @@ class NoiseSwitch(Defense):
 
     With sigma_k what `noise` asks for and sigma_ch,k what the uplink leaves on each number of the update::
 
-        planned          artificial noise in rounds up to `until_round` (T_th), none afterwards
+        planned          artificial noise in rounds up to `until_round` (T_th), none afterwards; a study's `plan` may
+                         find that round
         first-crossing   none from the first round on in which the criterion holds: fires early on a noisy trajectory
         top-up           sqrt(max(0, sigma_k^2 - sigma_ch,k^2)) in every round: the two together are what was asked for
 
         aggregate        sum_k sigma_ch,k >= sum_k sigma_k    (23); one starved device can meet it for all
         per-device       sigma_ch,k >= sigma_k for every k that sends
 
-    What is not drawn is not booked: without artificial noise the account says that nothing is guaranteed, and beside it
-    `with_channel` what would be if the channel's noise counted, which holds against nobody with a better receiver. The
-    uplink must decode noisily (`noma` or `oma` with decoding: noisy).
+    What is not drawn is not booked: without artificial noise the account says that nothing is guaranteed. Beside it,
+    `with_channel` counts the channel's noise only where it takes the place of artificial noise, device by device: it
+    holds for the receiver of the scenario, and against nobody with a better one. The uplink must decode noisily (`noma`
+    or `oma` with decoding: noisy). The figure `switch_round` is the last round in which anybody drew noise (T_th).
     """
 
     kind: Literal["noise-switch"] = "noise-switch"
@@ -43,7 +45,7 @@ class NoiseSwitch(Defense):
     mode: Literal["planned", "top-up", "first-crossing"] = "top-up"
     """when artificial noise is drawn"""
     until_round: int | None = Field(default=None, ge=0, le=1_000_000)
-    """last round with artificial noise, of mode planned (T_th)"""
+    """last round with artificial noise, of mode planned (T_th); none: the study's plan finds it"""
     criterion: Literal["aggregate", "per-device"] = "per-device"
     """what the channel must bring, of mode first-crossing"""
 
@@ -55,18 +57,29 @@ class NoiseSwitch(Defense):
     offers: ClassVar[frozenset[str]] = frozenset({"spend"})
 
     @property
+    def caveat(self) -> str:  # type: ignore[override]
+        """Whom the channel's noise does not hold against."""
+        said = "with_channel counts the channel's noise, which holds against nobody with a better receiver"
+        return "; ".join(filter(None, (said, self.noise.caveat)))
+
+    @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Those of the noise."""
         return self.noise.needs
 
     @model_validator(mode="after")
     def _planned(self) -> Self:
-        if (self.mode == "planned") != (self.until_round is not None):
-            raise ValueError("noise-switch: give until_round with mode: planned, and only then")
+        if self.mode != "planned" and self.until_round is not None:
+            raise ValueError("noise-switch: until_round goes with mode: planned; leave it out, or set the mode")
         return self
 
+    @property
+    def waits(self) -> bool:
+        """Whether its round is still to be found."""
+        return self.mode == "planned" and self.until_round is None
+
     def start(self, n_ue: int) -> State:
-        return {"noise": self.noise.start(n_ue), "played": 0, "crossed": None}
+        return {"noise": self.noise.start(n_ue), "played": 0, "crossed": None, "switch": 0}
 
     def protect(
         self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
@@ -83,7 +96,8 @@ class NoiseSwitch(Defense):
             drawn = np.sqrt(np.maximum(asked.std**2 - channel**2, 0.0))
         else:
             drawn = asked.std if crossed is None else np.zeros_like(asked.std)
-        protected, spends = self.noise.add(updates, asked, drawn, facts, rng, self.label)
+        counted = np.where(drawn < asked.std, channel, 0.0)
+        protected, spends = self.noise.add(updates, asked, drawn, counted, rng, self.label)
         inner["drawn_var"] = np.where(asked.silent, 0.0, drawn**2) + channel**2
         said = {
             "artificial_percent": float(100 * np.mean(drawn > 0)) if len(drawn) else 0.0,
@@ -91,16 +105,15 @@ class NoiseSwitch(Defense):
             "noise_asked_sum": float(asked.std[~asked.silent].sum()),
             "noise_channel_sum": float(channel.sum()),
         }
-        return protected, {"noise": inner, "played": played, "crossed": crossed, "said": said}, spends
+        switch = played if np.any(drawn[~asked.silent] > 0) else state["switch"]
+        said["switch_round"] = float(switch)
+        return protected, {"noise": inner, "played": played, "crossed": crossed, "switch": switch, "said": said}, spends
 
     def observe(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
         return {**state, "noise": self.noise.observe(received, weights, facts, state["noise"])}
 
     def figures(self, state: State) -> dict[str, float]:
-        own = dict(state.get("said", {}))
-        if state["crossed"] is not None:
-            own["switch_round"] = float(state["crossed"])
-        return self.noise.figures(state["noise"]) | own
+        return self.noise.figures(state["noise"]) | dict(state.get("said", {}))
 
     def _enough(self, channel: FloatArray, asked: FloatArray) -> bool:
         """The criterion."""

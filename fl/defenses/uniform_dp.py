@@ -26,6 +26,7 @@ class UniformDp(Budgeted):
     """
 
     kind: Literal["uniform-dp"] = "uniform-dp"
+    adaptive: ClassVar[bool] = False
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
     example: ClassVar[dict[str, Any]] = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20}
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fl.learners.base import Learner
 from fl.networks import NETWORKS
 from fl.networks.base import Network
 from fl.networks.cnn import Cnn
-from fl.types import HeldOut, ImageFormat, Local, Model, Public, Updates
+from fl.types import Bound, HeldOut, ImageFormat, Local, Model, Public, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -25,6 +25,10 @@ class ImageNet(Learner):
     An epoch of mini-batches that hold a share of the device's images has S = 1 / batch_share steps. In the
     pseudo-gradient g = -u / (step_size S) of the LAPA study, a clip of g at C is a clip of u at step_size S C, and
     noise on g of std s is noise on u of std step_size S s; channels are alike in either unit.
+
+    `sample_clip` C scales every image's gradient to norm C at most before a batch is averaged. For one full-batch step
+    (`batch_share: 1`) replacing one of a device's n images moves its update by at most 2 step_size C / n, and noise may
+    follow without a clip; n is that of the device with the fewest, and taken as known.
 
     Weights start uniform within 1 / sqrt(fan in). Training is in single precision; one processor core gives the same
     numbers wherever it runs, a graphics card others in the last digits. The figure `accuracy_percent` is the share of
@@ -43,11 +47,30 @@ class ImageNet(Learner):
     """passes over the local images in a round"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where training is computed; auto: on the graphics card if there is one"""
+    sample_clip: float | None = Field(default=None, gt=0, le=1e12)
+    """largest L2 norm of one image's gradient (C); none: as it is"""
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"
     example: ClassVar[dict[str, Any]] = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}}
-    offers: ClassVar[frozenset[str]] = frozenset({"record loss"})
     needs: ClassVar[dict[str, str]] = {"images": "it classifies images; take data of kind images"}
+
+    @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        """`bound` and `record bound` where one image's share of an update is bounded."""
+        return frozenset({"record loss"} | ({"bound", "record bound"} if self._bounds_records else set()))
+
+    @property
+    def _bounds_records(self) -> bool:
+        return self.sample_clip is not None and self.batch_share == 1 and self.local_epochs == 1
+
+    @model_validator(mode="after")
+    def _clippable(self) -> Self:
+        if self.sample_clip is not None and self.network.mixes_images:
+            raise ValueError(
+                "sample_clip: with batch normalisation no gradient belongs to one image alone; take a network without "
+                "it (batch_norm: off, or kind: mlp)"
+            )
+        return self
 
     @property
     def passes(self) -> float:
@@ -67,8 +90,12 @@ class ImageNet(Learner):
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         from fl.classify import Steps, train
 
-        how = Steps(self.step_size, self.batch_share, self.local_epochs)
-        return train(self.network, _format(model), model.parameters, data, how, self.device, rng)
+        how = Steps(self.step_size, self.batch_share, self.local_epochs, self.sample_clip)
+        made = train(self.network, _format(model), model.parameters, data, how, self.device, rng)
+        if self.sample_clip is None or not self._bounds_records:
+            return made
+        fewest = max(int(data.count.min(initial=np.iinfo(np.int64).max)), 1)
+        return replace(made, bound=Bound(self.step_size * self.sample_clip / fewest, "record", "replace"))
 
     def step(self, model: Model, phase: str, merged: Any) -> Model:
         return replace(model, parameters=model.parameters + merged)

@@ -36,6 +36,11 @@ class Network(Part):
     kind: str
 
     @property
+    def mixes_images(self) -> bool:
+        """Whether an image's score hangs on the others of its batch, so that no gradient belongs to it alone."""
+        return False
+
+    @property
     def together(self) -> int:
         """Devices that are trained as one stacked computation: as many as are faster together than one by one."""
         return 4096

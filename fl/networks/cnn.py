@@ -43,6 +43,10 @@ class Cnn(Network):
     example: ClassVar[dict[str, Any]] = {"kind": "cnn"}
 
     @property
+    def mixes_images(self) -> bool:
+        return self.batch_norm
+
+    @property
     def together(self) -> int:
         return 1  # measured: grouped convolutions and vmap take 1.5 to 2 times as long as one device after the other
 

@@ -5,7 +5,7 @@ from netsim.radio.fading import NoFading, Rayleigh, Rician
 from netsim.radio.noma import Noma
 from netsim.radio.oma import Oma
 from netsim.radio.path_loss import FreeSpace, LogDistance, LosNlos, PowerLaw
-from netsim.radio.power import Average, Fixed, Fractional, Full
+from netsim.radio.power import Average, Fixed, Fractional, Full, Listed
 from netsim.radio.shadowing import Correlated, Independent, NoShadowing
 from netsim.radio.sight import Always, ByGeometry, ByProbability, Never
 from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
@@ -16,4 +16,4 @@ SHADOWINGS = OneOf("shadowing", NoShadowing, Independent, Correlated)
 SIGHTS = OneOf("line-of-sight", Always, Never, ByGeometry, ByProbability)
 FADINGS = OneOf("fading", NoFading, Rayleigh, Rician)
 UPLINKS = OneOf("uplink", Ideal, Noma, Oma)
-POWERS = OneOf("power", Full, Average, Fixed, Fractional)
+POWERS = OneOf("power", Full, Average, Fixed, Listed, Fractional)

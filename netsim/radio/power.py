@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -22,6 +22,10 @@ class Power(Part):
     """
 
     kind: str
+
+    def of(self, ue: IntArray) -> Power:
+        """The policy for the UEs with these indices, one entry each; the same for all unless it names them."""
+        return self
 
     @abstractmethod
     def power_w(
@@ -82,6 +86,25 @@ class Average(Power):
     ) -> tuple[FloatArray, State]:
         share = (self.total_min_w + self.total_max_w) / 2 / max(len(gain), 1)
         return np.full(len(gain), min(share, max_power_w)), state
+
+
+class Listed(Power):
+    """Every UE sends at its own power, or at its maximum if that is less."""
+
+    kind: Literal["listed"] = "listed"
+    each_w: tuple[Annotated[float, Field(gt=0, le=1000)], ...] = Field(min_length=1)
+    """watts of the first, the second, ... UE; gone round where there are more UEs"""
+    reference: ClassVar[str] = "baseline"
+    example: ClassVar[dict[str, Any]] = {"kind": "listed", "each_w": [0.1, 0.2]}
+
+    def of(self, ue: IntArray) -> Power:
+        return self.model_copy(update={"each_w": tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())})
+
+    def power_w(
+        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
+    ) -> tuple[FloatArray, State]:
+        own = np.resize(np.array(self.each_w), len(gain))
+        return np.minimum(own, max_power_w), state
 
 
 class Fractional(Power):

@@ -1,0 +1,154 @@
+"""A plan: powers, switch and receiver noise from a reference run, written into the study that then runs."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fl.bound import Convergence, Objective, Trajectory
+from netsim.errors import BadInput
+from netsim.radio.power import Listed
+from netsim.rng import Streams
+from scenarios.folder import read_table
+from scenarios.plan import planned
+from scenarios.runner import run
+from scenarios.study import load
+from scenarios.trajectory import reference
+
+SHORT = {"learning.rounds": 8, "learning.data.samples": 24, "vary": None}
+RNG = Streams(1).at("plan")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+# -- the receiver's noise
+
+
+@pytest.mark.parametrize("criterion", ["device", "aggregate"])
+def test_noise_is_calibrated_to_the_switch(criterion):
+    """Requirements that fall: any switch can be had, and a hair less noise has a later one."""
+    g = np.random.default_rng(0)
+    std = np.linspace(1.0, 0.1, 20)[:, None] * np.linspace(0.8, 1.2, 5)
+    found = Trajectory(std, np.full((20, 5), 0.2), np.tile(g.uniform(1, 3, 5), (20, 1)), 0.01)
+    power_w = g.uniform(0.05, 0.2, 5)
+    for switch in (1, 10, 19):
+        factor = Objective(found, Convergence(), criterion).noise_factor(power_w, switch)
+        at = [
+            Objective(found.louder(f), Convergence(), criterion).switch(power_w[None])[0]
+            for f in (factor, 0.99 * factor)
+        ]
+        assert at[0] == switch < at[1]
+
+
+def test_a_moving_channel_is_calibrated_round_by_round():
+    g = np.random.default_rng(1)
+    std, gain = np.linspace(1, 0.1, 12)[:, None] * np.ones(3), g.uniform(0.5, 2, (12, 3))
+    found = Trajectory(std, np.full((12, 3), 1 / 3), gain, 0.01)
+    objective = Objective(found, Convergence(), "device")
+    factor = objective.noise_factor(np.full(3, 0.1), 6)
+    brought = found.louder(factor).channel_std / np.sqrt(0.1)
+    assert (brought[6:] >= std[6:]).all() and (brought[6:] / std[6:]).min() == pytest.approx(1.0)
+
+
+def test_a_switch_that_no_noise_has_gives_way_to_the_nearest():
+    """Rounds 4 to 8 need the same: T_th jumps from 4 to 9."""
+    std = np.array([9, 8, 7, 6, 3, 3, 3, 3, 3, 1.0])[:, None]
+    found = Trajectory(std, np.ones((10, 1)), np.ones((10, 1)), 0.1)
+    objective = Objective(found, Convergence(contraction="jensen", smoothness=1.0))
+    for wanted, had in ((4, 4), (6, 4), (7, 9), (9, 9), (0, 0)):
+        louder = Objective(found.louder(objective.noise_factor(np.ones(1), wanted)), objective.law)
+        assert louder.switch(np.ones((1, 1)))[0] == had
+
+
+def test_what_cannot_be_calibrated_is_refused():
+    silent = Trajectory(np.zeros((4, 2)), np.full((4, 2), 0.5), np.ones((4, 2)), 0.1)
+    with pytest.raises(ValueError, match="nothing to switch"):
+        Objective(silent, Convergence()).noise_factor(np.ones(2), 2)
+    with pytest.raises(ValueError, match="no switch"):
+        Objective(silent, Convergence(), "top-up").noise_factor(np.ones(2), 2)
+
+
+# -- powers by UE
+
+
+def test_listed_powers_stay_with_their_ue():
+    part = Listed(each_w=(0.1, 0.2, 0.5))
+    here = np.array([2, 0])  # UE 1 is away
+    found, _ = part.of(here).power_w(np.ones((2, 1)), np.zeros(2, int), 0.3, {}, RNG)
+    np.testing.assert_allclose(found, [0.3, 0.1])
+    more, _ = part.of(np.arange(4)).power_w(np.ones((4, 1)), np.zeros(4, int), 1.0, {}, RNG)
+    np.testing.assert_allclose(more, [0.1, 0.2, 0.5, 0.1])
+    nobody, _ = part.of(np.arange(0)).power_w(np.ones((0, 1)), np.zeros(0, int), 1.0, {}, RNG)
+    assert nobody.shape == (0,)
+
+
+# -- in a study
+
+
+def test_a_plan_is_written_into_the_study_and_played(tmp_path):
+    study = load("lapa/noise-control", SHORT | {"plan.power": "plateaus"})
+    summary = run(study, tmp_path / "r")
+    said = json.loads((tmp_path / "r" / "plan.json").read_text())
+    links, figures = read_table(tmp_path / "r", "links"), read_table(tmp_path / "r", "figures")
+    for k, watts in enumerate(said["power_w"]):
+        np.testing.assert_allclose(links["power_w"][links["ue"] == k], watts)
+    assert max(said["power_w"]) <= 10 ** (23 / 10 - 3)  # which is a little less than 0.2 W
+    assert said["objective"] <= said["own_objective"] and said["own_total_w"] == pytest.approx(0.825)
+    assert summary["plan.switch_round"] == said["switch_round"] and 0 < said["own_switch_round"] < 8
+    share = figures["value"][figures["name"] == "artificial_percent"]
+    np.testing.assert_allclose(share, np.where(np.arange(1, 9) <= said["switch_round"], 100.0, 0.0))
+    assert summary["figure.noise-switch.switch_round.last"] == said["switch_round"]
+    noise = np.median(links["noise_std"] * np.sqrt(10 ** (links["sinr_db"] / 10)))
+    assert noise == pytest.approx(0.5 / np.sqrt(2410), rel=1e-6)
+    again = planned(study, tmp_path / "cache" / "netsim")  # from the cache: the same plan
+    np.testing.assert_allclose(again.study.power.each_w, said["power_w"], rtol=1e-8)
+    assert again.said["reference"] == said["reference"] and again.study.plan is None
+    assert again.study.learning.defenses[1].until_round == said["switch_round"]
+
+
+def test_variants_of_power_share_the_reference(tmp_path):
+    for power in ("average", "full", "evolution"):
+        planned(load("lapa/noise-control", SHORT | {"plan.power": power}), tmp_path / "c")
+    assert len(list((tmp_path / "c").iterdir())) == 1
+
+
+def test_two_accounts_of_one_noise_are_one_noise(tmp_path):
+    """A printed claim books the draw a second time: the trajectory has it once."""
+    noise = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 8, "sensitivity": "mean-clip"}
+    changes = {"learning.defenses": [{"kind": "clip", "norm": 0.5}, noise], "plan": None}
+    found = reference(load("lapa/noise-control", SHORT | changes), tmp_path / "c")
+    np.testing.assert_allclose(found.std, 4.8448 * (2 * 0.5 / 24) / 0.5, rtol=1e-4)
+    np.testing.assert_allclose(found.power_w, 0.055)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"plan": None}, "has no round; give until_round, or a plan"),
+        ({"plan.criterion": "top-up"}, "take power: evolution"),
+        ({"plan": {"criterion": "top-up", "power": "evolution"}}, "with top-up nothing switches"),
+        ({"world.radio.uplink.interference": "all"}, "interference: none"),
+        ({"world.radio.uplink": {"kind": "ideal"}}, "set kind: noma"),
+        ({"plan.switch_share": 1.5}, "must be > 0 and < 1"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_at_load(changes, says):
+    with pytest.raises(BadInput, match=says):
+        load("lapa/noise-control", SHORT | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"plan.bound": {"step_size": 0.5, "contraction": "jensen"}}, "below 1; take less than"),
+        ({"plan.limits": {"each_min_w": 0.15, "each_max_w": 0.2}}, "take at most 0.1"),
+        ({"world.ues.max_power_dbm": 10}, "below each_min_w 0.05"),
+    ],
+)
+def test_what_the_bound_refuses_is_one_line(tmp_path, changes, says):
+    with pytest.raises(BadInput, match=says) as caught:
+        run(load("lapa/noise-control", SHORT | changes), tmp_path / "r")
+    assert len(caught.value.lines) == 1 and not (tmp_path / "r").exists()
