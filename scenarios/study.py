@@ -13,11 +13,14 @@ from pydantic import Field, model_validator
 from fl.learning import Learning
 from netsim.errors import BadInput
 from netsim.part import Part
-from netsim.radio import POWERS
 from netsim.radio.power import Full, Power
+from netsim.radio.shared_band import SharedBand
 from netsim.setting import WorldSetting
+from rl.power import Ddpg
+from rl.settings import Train
 from scenarios.document import Document, read, read_text
 from scenarios.messages import build, nearest
+from scenarios.powers import POWERS
 
 SCHEMA_VERSION = 1
 
@@ -89,6 +92,8 @@ class Study(Part):
     """what is learnt and by whom it is attacked"""
     vary: Vary | None = None
     """what a sweep compares"""
+    train: Train | None = None
+    """what `netsim train` learns"""
 
     @model_validator(mode="after")
     def _cells(self) -> Self:
@@ -97,6 +102,28 @@ class Study(Part):
             raise ValueError(
                 f"learning.data.cell: no base station is called {cell!r}{nearest(cell, names) or ';'} "
                 f"there are: {', '.join(names[:10])}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _learnt(self) -> Self:
+        """Refuse a policy that cannot be read, or that is for another number of UEs."""
+        if not isinstance(self.power, Ddpg):
+            return self
+        try:
+            card = self.power.learnt().card
+        except BadInput as error:
+            raise ValueError(f"power.policy: {error}") from None
+        count = self.world.ues.count
+        if self.world.ues.mobility.kind_name() != "replay" and card.ues != count:
+            raise ValueError(
+                f"power.policy: it sets the power of {card.ues} UEs, the world has {count}; train one for {count}"
+            )
+        uplink = self.world.radio.uplink
+        if not isinstance(uplink, SharedBand) or uplink.decoding != "noisy":
+            raise ValueError(
+                "power: a policy weighs channel noise against artificial noise; set world.radio.uplink to noma or oma "
+                "with decoding: noisy"
             )
         return self
 
@@ -200,6 +227,7 @@ def _absolute(document: Document, folder: Path) -> None:
         ("world", "ues", "mobility", "trace"),
         ("world", "city", "file"),
         ("learning", "data", "folder"),
+        ("power", "policy"),
     ):
         data = document.data
         for step in place:

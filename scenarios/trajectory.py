@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -26,15 +29,19 @@ def reference(study: Study, cache: Path) -> Trajectory:
     ------
     BadInput : one line: the uplink's noise does not fall with a UE's own power alone.
     """
-    alone = study.model_copy(update={"vary": None})
+    alone = study.model_copy(update={"vary": None, "train": None})
     _checked(alone)
     name = hashlib.sha256(f"{__version__}\n{study_yaml(alone)}".encode()).hexdigest()[:16]
     path = Path(cache) / name / _FILE
     if not path.exists():
         from scenarios.runner import run
 
-        run(alone, path.parent / "run", command="reference")
-        _write(path, trajectory_of(alone, path.parent / "run"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:  # of our own: others may be at the same study
+            run(alone, Path(folder) / "run", command="reference")
+            _write(path, trajectory_of(alone, Path(folder) / "run"))
+            with suppress(OSError):  # somebody was faster
+                (Path(folder) / "run").rename(path.parent / "run")
     return _read(path)
 
 
@@ -81,7 +88,7 @@ def _checked(study: Study) -> None:
 
 
 def _write(path: Path, found: Trajectory) -> None:
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     with part.open("wb") as file:
         np.savez(file, std=found.std, weight=found.weight, gain=found.gain, scale=found.scale)
     part.replace(path)

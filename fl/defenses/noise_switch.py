@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.defenses.arb import Arb
-from fl.defenses.base import Defense
-from fl.defenses.budgeted import Budgeted
+from fl.defenses.base import Defense, Standing
+from fl.defenses.budgeted import Budgeted, newest
 from fl.defenses.lapa import Lapa
 from fl.defenses.uniform_dp import UniformDp
 from fl.types import Facts, Local, Received, Spend, State, Updates
@@ -66,7 +66,7 @@ class NoiseSwitch(Defense):
         return self
 
     def start(self, n_ue: int) -> State:
-        return {"noise": self.noise.start(n_ue), "played": 0, "crossed": None}
+        return {"noise": self.noise.start(n_ue), "played": 0, "crossed": None, "until": 0}
 
     def protect(
         self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
@@ -84,6 +84,7 @@ class NoiseSwitch(Defense):
         else:
             drawn = asked.std if crossed is None else np.zeros_like(asked.std)
         protected, spends = self.noise.add(updates, asked, drawn, facts, rng, self.label)
+        inner["drawn"] = newest(inner["drawn"], updates.ue, drawn)
         inner["drawn_var"] = np.where(asked.silent, 0.0, drawn**2) + channel**2
         said = {
             "artificial_percent": float(100 * np.mean(drawn > 0)) if len(drawn) else 0.0,
@@ -91,7 +92,13 @@ class NoiseSwitch(Defense):
             "noise_asked_sum": float(asked.std[~asked.silent].sum()),
             "noise_channel_sum": float(channel.sum()),
         }
-        return protected, {"noise": inner, "played": played, "crossed": crossed, "said": said}, spends
+        until = played if (drawn > 0).any() else state["until"]
+        said["artificial_until_round"] = float(until)
+        known = {"noise": inner, "played": played, "crossed": crossed, "until": until, "said": said}
+        return protected, known, spends
+
+    def standing(self, state: State) -> Standing:
+        return self.noise.standing(state["noise"])
 
     def observe(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
         return {**state, "noise": self.noise.observe(received, weights, facts, state["noise"])}
