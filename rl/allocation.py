@@ -40,10 +40,10 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 5}  # noqa: RUF012
 
-    def __init__(self, problems: Sequence[Problem], render_mode: str | None = None, places: Any = None) -> None:
+    def __init__(self, problems: Sequence[Problem], render_mode: str | None = None, scene: Any = None) -> None:
         if not problems:
             raise ValueError("PowerAllocation: no problem is given")
-        self.problems, self.places = problems, places
+        self.problems, self.scene = problems, scene
         self.problem = problems[0]
         self.render_mode = render_mode
         k = self.problem.n_ue
@@ -76,12 +76,14 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
         return self.problem.seen(self.last), self.problem.reward(self.last), False, self.steps >= STEPS, self._info()
 
     def render(self) -> Any:
-        """Powers as bars, the noise of the channel against what is asked for, as an RGB array."""
+        """City, links and powers as an RGB array."""
         if self.render_mode != "rgb_array":
             return None
-        from rl.picture import allocation_picture
+        from rl.picture import Scene, picture
 
-        return allocation_picture(self.problem, self.last, self.places)
+        nowhere = np.full((self._k, 2), np.nan), np.full(self._k, -1)
+        scene = Scene((0.0, 0.0, 1.0, 1.0), (), np.zeros((0, 2)), *nowhere) if self.scene is None else self.scene()
+        return picture(scene, self.last.power_w, self.problem.limits)
 
     def memory(self) -> dict[str, Any]:
         """What continues this environment elsewhere, after a reset and before the first step."""

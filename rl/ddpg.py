@@ -80,7 +80,7 @@ class Training:
             self.model = DDPG(
                 "MlpPolicy", vec, learning_rate=agent.step_size, buffer_size=agent.buffer_size,
                 learning_starts=agent.random_steps, batch_size=agent.batch_size, tau=agent.tau, gamma=agent.discount,
-                train_freq=1, gradient_steps=1, action_noise=self.noise, replay_buffer_class=_Buffer,
+                train_freq=1, gradient_steps=agent.gradient_steps, action_noise=self.noise, replay_buffer_class=_Buffer,
                 policy_kwargs={"net_arch": list(agent.hidden)}, tensorboard_log=board, device="cpu",
             )  # fmt: skip
         self.model.target_policy_noise = 0.0

@@ -14,8 +14,8 @@ from netsim.part import OneOf, Part
 class Agent(Part):
     """Deep deterministic policy gradient: an actor and a critic, each with a slow copy.
 
-    One gradient step follows each step in the environment once `random_steps` have been tried at random. With
-    discount 0 an action is judged by its own reward alone.
+    Learning starts once `random_steps` have been tried at random. With discount 0 an action is judged by its own reward
+    alone.
     """
 
     step_size: float = Field(default=1e-3, gt=0, le=1)
@@ -26,6 +26,8 @@ class Agent(Part):
     """transitions that are remembered"""
     random_steps: int = Field(default=300, ge=1, le=1_000_000)
     """steps before learning starts"""
+    gradient_steps: int = Field(default=1, ge=1, le=1000)
+    """gradient steps after each step in the environment"""
     tau: float = Field(default=0.01, gt=0, le=1)
     """how fast the slow copies follow"""
     discount: float = Field(default=0.0, ge=0, lt=1)
@@ -52,11 +54,12 @@ class Agent(Part):
 class Reward(Part):
     """What a round costs an agent that acts online: a weighted sum, whose negative is its reward.
 
-    noise is the round's increment of the bound over what it would be with the required noise alone,
+    noise compares the round's increment of the bound with what the required noise alone would add, as a logarithm, so
+    that one UE behind a building does not drown all others:
 
-        A^(T-1-t) sum_k G_k^2 (sigma_k^2 + sigma_ch,k^2) / sum_k G_k^2 sigma_required,k^2,
+        A^(T-1-t) ln( sum_k G_k^2 (sigma_k^2 + sigma_ch,k^2) / sum_k G_k^2 sigma_required,k^2 )
 
-    1 (times A^(T-1-t)) where artificial and channel noise together are exactly what budgets ask for.
+    It is 0 where artificial and channel noise together are exactly what budgets ask for.
     """
 
     noise: float = Field(default=1.0, ge=0, le=1e6)
@@ -110,8 +113,10 @@ class Online(Task):
     kind: Literal["online"] = "online"
     reward: Reward = Reward()
     """what a round costs"""
+    judged_on: int = Field(default=2, ge=1, le=1000)
+    """worlds by which the best policy is chosen while training; it is not trained on them"""
     held_out: int = Field(default=10, ge=1, le=1000)
-    """worlds to be judged on, which training never sees"""
+    """worlds on which it is compared at the end; neither trained nor chosen on them"""
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
     example: ClassVar[dict[str, Any]] = {"kind": "online"}

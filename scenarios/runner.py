@@ -76,7 +76,7 @@ def run(
     with one_thread():
         streams = Streams(study.seed)
         world = build_world(study.world, streams, study.learning.every_s)
-        setup = _setup(study, world, streams, folder)
+        setup = set_up(study, world, streams, folder)
         first = begin(setup, len(world.ues))  # before anything is written: data may be refused
         prepare(folder, study_yaml(study), replace)
         with locked(folder):
@@ -209,7 +209,8 @@ def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, i
     return Carry(**carry), int(tree["empty"])
 
 
-def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
+def set_up(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
+    """The rounds of a study in a world of its; their records go into the folder."""
     learning = study.learning
     if CELLS in learning.learner.offers:
         _above_roofs(world)

@@ -242,4 +242,5 @@ def _absolute(document: Document, folder: Path) -> None:
                     "folder that holds the file"
                 )
             text = text.replace(f"${{{name}}}", os.environ[name])
-        data[key] = str((folder / text).resolve())
+        outside = key == "policy" and not document.line((*place, key))  # of a path on the command line
+        data[key] = str(((Path.cwd() if outside else folder) / text).resolve())
