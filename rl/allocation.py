@@ -110,6 +110,3 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
         return {
             "objective": self.last.value, "t_th": self.last.switch, "power_w": self.last.power_w, "draw": self.draw,
         }  # fmt: skip
-
-
-

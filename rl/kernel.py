@@ -21,7 +21,7 @@ def project(power_w: FloatArray, low: float, high: float, least: float, most: fl
     total is a straight line.
     """
     n = len(power_w)
-    inside = np.minimum(np.maximum(power_w, low), high)
+    inside: FloatArray = np.minimum(np.maximum(power_w, low), high)
     total = inside.sum()
     want = min(max(total, least), most)
     if total == want:
@@ -39,7 +39,8 @@ def project(power_w: FloatArray, low: float, high: float, least: float, most: fl
     t0 = np.minimum(np.maximum(power_w + corner[a], low), high).sum()
     t1 = np.minimum(np.maximum(power_w + corner[b], low), high).sum()
     along = min(max((want - t0) / (t1 - t0), 0.0), 1.0) if t1 > t0 else 0.0
-    return np.minimum(np.maximum(power_w + corner[a] + along * (corner[b] - corner[a]), low), high)
+    found: FloatArray = np.minimum(np.maximum(power_w + corner[a] + along * (corner[b] - corner[a]), low), high)
+    return found
 
 
 @njit(cache=True)

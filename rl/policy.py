@@ -7,6 +7,7 @@ the study the reference trajectory that it was trained on. A folder from a stran
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Self
 
@@ -77,7 +78,7 @@ class Card(Part):
     def shapes(self) -> list[tuple[int, int]]:
         """Outputs and inputs of each layer."""
         sizes = [self.n_seen, *self.hidden, self.ues]
-        return [(b, a) for a, b in zip(sizes, sizes[1:], strict=False)]
+        return [(b, a) for a, b in pairwise(sizes)]
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,11 @@ def save_policy(policy: Policy, folder: Path) -> None:
         tensors |= {f"layers.{i}.weight": np.ascontiguousarray(weight), f"layers.{i}.bias": np.ascontiguousarray(bias)}
     if policy.reference is not None:
         t = policy.reference
-        tensors |= {"reference.std": t.std, "reference.weight": t.weight, "reference.gain": np.ascontiguousarray(t.gain)}
+        tensors |= {
+            "reference.std": t.std,
+            "reference.weight": t.weight,
+            "reference.gain": np.ascontiguousarray(t.gain),
+        }
         tensors["reference.scale"] = np.array([t.scale])
     part = folder / (WEIGHTS + ".part")
     save_file({k: np.ascontiguousarray(v) for k, v in tensors.items()}, part)
@@ -143,7 +148,9 @@ def load_policy(folder: Path) -> Policy:
         if name not in tensors:
             raise BadInput(f"{path}: {name} is missing; train the policy again")
         if tensors[name].shape != wanted:
-            raise BadInput(f"{path}: {name} has shape {tensors[name].shape}, its card asks for {wanted}; train it again")
+            raise BadInput(
+                f"{path}: {name} has shape {tensors[name].shape}, its card asks for {wanted}; train it again"
+            )
     if not all(np.isfinite(tensors[name]).all() for name in expected):
         raise BadInput(f"{path}: holds numbers that are not finite; train the policy again")
     layers = tuple(
@@ -179,7 +186,9 @@ def _tensors(path: Path) -> dict[str, np.ndarray]:
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; a policy is a card and its weights") from None
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadInput(f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again") from None
+        raise BadInput(
+            f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again"
+        ) from None
     wrong = sorted(k for k, v in found.items() if v.dtype not in (np.float32, np.float64))
     if wrong:
         raise BadInput(f"{path}: {wrong[0][:60]} is not of real numbers; train the policy again")

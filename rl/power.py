@@ -43,7 +43,9 @@ class Ddpg(Power):
         policy = self.learnt()
         limits, k = policy.card.limits, len(situation.snr_per_w)
         if k != policy.card.ues:
-            raise ValueError(f"power: the policy sets the power of {policy.card.ues} UEs, here are {k}; train it for {k}")
+            raise ValueError(
+                f"power: the policy sets the power of {policy.card.ues} UEs, here are {k}; train it for {k}"
+            )
         if policy.card.task == "online":
             from rl.problem import log_power
             from rl.situation import seen_online

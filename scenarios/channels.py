@@ -1,4 +1,4 @@
-"""Other channels for the same devices: the world drawn anew, as often as asked, for agents to train and be judged on."""
+"""Other channels for the same devices: the world drawn anew, for agents to train on and to be judged on."""
 
 from __future__ import annotations
 

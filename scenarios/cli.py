@@ -323,7 +323,9 @@ def _train(args: argparse.Namespace) -> None:
     def tell(now: Seen) -> None:
         if not args.quiet:
             p = now.point
-            print(f"{name}, seed {now.seed}: step {p.step}/{now.steps}, cost {p.score:.4g}", file=sys.stderr, flush=True)
+            print(
+                f"{name}, seed {now.seed}: step {p.step}/{now.steps}, cost {p.score:.4g}", file=sys.stderr, flush=True
+            )
 
     cache = None if args.cache is None else Path(args.cache)
     train(study, args.seed, out, tell, cache, args.tensorboard, args.replace)

@@ -67,7 +67,9 @@ def task_of(study: Study, kind: type[Wanted]) -> Wanted:
     train = study.train or Train(task=kind())
     if not isinstance(train.task, kind):
         wanted, found = kind.kind_name(), train.task.kind_name()
-        raise BadInput(f"train.task: this environment is for {wanted!r}, the scenario trains {found!r}; take the other one")
+        raise BadInput(
+            f"train.task: this environment is for {wanted!r}, the scenario trains {found!r}; take the other one"
+        )
     return train.task
 
 
@@ -107,10 +109,15 @@ def n_ues(study: Study) -> int:
 
 
 class stages:  # noqa: N801 - called like a function
-    """World seed -> a world of the study's at time 0."""
+    """World seed -> a world of the study's at time 0.
 
-    def __init__(self, study: Study) -> None:
-        self.study = study.model_copy(update={"vary": None})
+    watched : with its attacks and audits. They change nothing of a training, so an agent that is not paid by them can
+    do without.
+    """
+
+    def __init__(self, study: Study, watched: bool = True) -> None:
+        blind = {} if watched else {"attacks": (), "membership": None}
+        self.study = study.model_copy(update={"vary": None, "learning": study.learning.model_copy(update=blind)})
 
     def __call__(self, seed: int) -> Stage:
         """The world of a seed, with rounds that leave no files."""

@@ -110,9 +110,7 @@ def unlearnt(power: Power) -> Callable[[OnlinePower, FloatArray], FloatArray]:
     return act
 
 
-def episode(
-    env: OnlinePower, policy: str, act: Callable[[OnlinePower, FloatArray], FloatArray], world: int
-) -> Judged:
+def episode(env: OnlinePower, policy: str, act: Callable[[OnlinePower, FloatArray], FloatArray], world: int) -> Judged:
     """A whole training in one world under one policy."""
     seen, _ = env.reset(options={"world": world})
     cost, sums, last = 0.0, np.zeros(3), float("nan")

@@ -111,9 +111,7 @@ def _finished(folder: Path, text: str) -> bool:
         return False
 
 
-def _one(
-    study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: Path | None, board: str | None
-) -> None:
+def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: Path | None, board: str | None) -> None:
     """One training, from its environment to its page's figures."""
     from rl.ddpg import Training
     from rl.policy import save_policy
@@ -197,7 +195,9 @@ def _online(study: Study, task: Online) -> _Game:
     from rl.policy import Card, Policy
 
     n = n_ues(study)
-    env, other = (OnlinePower(stages(study), n, task) for _ in range(2))
+    paid = task.reward.leakage > 0
+    env, other = (OnlinePower(stages(study, paid), n, task) for _ in range(2))
+    watched = OnlinePower(stages(study), n, task)
     chosen_on, held = worlds(study, "judged", task.judged_on), worlds(study, "held-out", task.held_out)
 
     def score(layers: Layers) -> float:
@@ -213,7 +213,7 @@ def _online(study: Study, task: Online) -> _Game:
 
     def judged(course: Course, steps: int, seed: int) -> list[Judged]:
         acts = {name: unlearnt(power) for name, power in baselines(task, n).items()} | {AGENT: learnt(_best(course))}
-        return [episode(other, name, act, w) for w in held for name, act in acts.items()]
+        return [episode(watched, name, act, w) for w in held for name, act in acts.items()]
 
     return _Game(env, score, policy, judged)
 

@@ -121,9 +121,8 @@ def _findings(found: list[Training]) -> list[str]:
     many = f", mean over {len(found)} seeds with a 95 % interval" if len(found) > 1 else ""
     if OPTIMUM in names:
         gap = _gaps(found, AGENT, OPTIMUM)
-        lines.append(
-            f"The learnt policy is {_between(gap)} % above the best known optimum (largest {figure_text(gap.max())}){many}."
-        )
+        most = figure_text(float(gap.max()))
+        lines.append(f"The learnt policy is {_between(gap)} % above the best known optimum (largest {most}){many}.")
         if VISITED in names:
             seen = _gaps(found, VISITED, OPTIMUM)
             lines.append(

@@ -81,7 +81,15 @@ class Budgeted(Defense):
 
     def start(self, n_ue: int) -> State:
         nothing = np.zeros(n_ue)
-        return {"asked": nothing, "drawn": nothing, "n_ue": n_ue, "played": 0, "used": 0.0, "total": self.epsilon_system_total, "history": []}
+        return {
+            "asked": nothing,
+            "drawn": nothing,
+            "n_ue": n_ue,
+            "played": 0,
+            "used": 0.0,
+            "total": self.epsilon_system_total,
+            "history": [],
+        }
 
     @abstractmethod
     def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
