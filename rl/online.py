@@ -200,4 +200,4 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         return seen_online(self.now, self._power_w(), self.task.limits)
 
     def _info(self, found: Costs) -> dict[str, Any]:
-        return {"t_th": self.t_th, "power_w": self._power_w(), "world": self.world_seed, **found.parts()}
+        return {"t_th": self.t_th, "power_w": self._power_w().copy(), "world": self.world_seed, **found.parts()}

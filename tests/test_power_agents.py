@@ -214,20 +214,17 @@ def test_an_interrupted_training_ends_in_the_same_bits(tmp_path):
         course(tmp_path / "b", stop_at=90)
     assert (tmp_path / "b" / "c.npz").exists()
     again = course(tmp_path / "b")
-    assert again.curve == whole.curve and again.best.steps == whole.best.steps
+    assert repr(again.curve) == repr(whole.curve) and again.best.steps == whole.best.steps
     assert again.best_reward == whole.best_reward
     np.testing.assert_array_equal(flat(again.best.layers), flat(whole.best.layers))
 
 
 def test_another_seed_is_another_training_and_globals_are_left_alone(tmp_path):
-    import torch
-
-    state, numbers = torch.random.get_rng_state(), np.random.get_state()[1].copy()
+    numbers = np.random.get_state()[1].copy()
     (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
     one, two = course(tmp_path / "a"), course(tmp_path / "b", seed=1)
-    assert one.curve != two.curve
+    assert repr(one.curve) != repr(two.curve)
     np.testing.assert_array_equal(np.random.get_state()[1], numbers)
-    del state
 
 
 def test_a_damaged_checkpoint_is_one_line(tmp_path):
@@ -431,7 +428,8 @@ def test_a_policy_runs_in_any_scenario_and_does_what_it_did_in_training(tiny, tm
     for number in np.unique(sent["round"]):
         seen, *_, info = env.step(learnt.act(seen).astype(np.float32))
         rows = sent["round"] == number
-        np.testing.assert_allclose(sent["power_w"][rows], info["power_w"][sent["ue"][rows].astype(int)], rtol=1e-5)
+        held = np.minimum(info["power_w"], 10**-0.7)  # 23 dBm
+        np.testing.assert_allclose(sent["power_w"][rows], held[sent["ue"][rows].astype(int)], rtol=1e-5)
 
 
 @pytest.mark.parametrize("observe", ["paper", "channel"])
