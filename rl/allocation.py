@@ -108,5 +108,6 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
 
     def _info(self) -> dict[str, Any]:
         return {
-            "objective": self.last.value, "t_th": self.last.switch, "power_w": self.last.power_w.copy(), "draw": self.draw,
+            "objective": self.last.value, "t_th": self.last.switch, "power_w": self.last.power_w.copy(),
+            "draw": self.draw,
         }  # fmt: skip
