@@ -1,5 +1,5 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`, of world, attacks, density,
-radio-map, images.
+radio-map, images, rl.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -26,7 +26,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks, density, images, radio_map
+from benchmarks import attacks, density, images, radio_map, rl
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -75,6 +75,9 @@ PEOPLE = {
 }
 
 
+AGENTS = {"full": rl.FULL, "small": rl.SMALL}
+
+
 MAPS = {"full": radio_map.FULL, "small": radio_map.SMALL}
 
 
@@ -109,7 +112,7 @@ def one_core() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
-    parser.add_argument("subject", choices=["world", "attacks", "density", "radio-map", "images"])
+    parser.add_argument("subject", choices=["world", "attacks", "density", "radio-map", "images", "rl"])
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
     chosen = parser.parse_args(arguments)
@@ -123,6 +126,8 @@ def main(arguments: list[str] | None = None) -> None:
             lines = density.rows(PEOPLE[chosen.sizes], chosen.seconds)
         elif chosen.subject == "radio-map":
             lines = radio_map.rows(MAPS[chosen.sizes], chosen.seconds)
+        elif chosen.subject == "rl":
+            lines = rl.rows(AGENTS[chosen.sizes], chosen.seconds)
         elif chosen.subject == "images":
             lines = images.rows(IMAGES[chosen.sizes], chosen.seconds)
         else:

@@ -15,6 +15,7 @@ from fl.learning import Learning
 from fl.membership.audit import audit, due
 from fl.privacy import ledger
 from fl.reference import Reference
+from fl.situation import situation
 from fl.transmit import overheard, send
 from fl.types import (
     AnySpend,
@@ -222,6 +223,9 @@ def _phase(
     ues, of_row = np.unique(made.ue, return_inverse=True)
     work = learning.learner.passes * np.bincount(of_row, weights=made.count).astype(np.float64)
     cohort = world.cohort(ues, world.links(), facts.round, np.bincount(of_row), work)
+    if setup.power.wants_situation:
+        known = situation(world, learning, setup.uplink, parts, made.n_parameters, facts.round, ues)
+        parts["power"] = setup.power.told(known, parts["power"])
     power_w, parts["power"] = setup.power.of(ues).power_w(
         cohort.gain, cohort.serving, world.max_power_w, parts["power"], drawn("power")
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shlex
 import signal
@@ -61,6 +62,17 @@ def parser() -> argparse.ArgumentParser:
     sweep.add_argument("scenario")
     sweep.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
     _run_options(sweep, seed=False)
+
+    train = commands.add_parser("train", help="let an agent learn transmit power in a scenario with a `train:` section")
+    train.add_argument("scenario")
+    train.add_argument("--steps", type=int, help="replace the scenario's number of steps")
+    train.add_argument("--seed", type=int, nargs="+", default=[0], help="of the training, not of the world; or several")
+    train.add_argument("--out", metavar="DIR", help="folder for policy and figures (default: runs/train/...)")
+    train.add_argument("--cache", metavar="DIR", help="where reference runs are kept (default: the user's cache)")
+    train.add_argument("--tensorboard", metavar="DIR", help="also write events for TensorBoard")
+    _sets(train)
+    train.add_argument("--replace", action="store_true", help="replace the finished training of another study in DIR")
+    train.add_argument("--quiet", action="store_true", help="no progress")
 
     validate = commands.add_parser("validate", help="check a scenario without running it")
     validate.add_argument("scenario")
@@ -294,6 +306,40 @@ def _sweep(args: argparse.Namespace) -> None:
     print(f"  all runs in {table}, page in {report(out)}")
 
 
+def _train(args: argparse.Namespace) -> None:
+    from scenarios.report import report
+    from scenarios.study import load
+    from scenarios.train import Seen, train
+    from scenarios.train_page import train_lines
+
+    overrides = _overrides(argparse.Namespace(sets=args.sets))
+    if args.steps is not None:
+        overrides["train.steps"] = args.steps
+    if any(not 0 <= seed < 2**31 for seed in args.seed) or len(set(args.seed)) < len(args.seed):
+        raise BadInput(f"--seed {' '.join(map(str, args.seed))}: give different whole numbers from 0 to {2**31 - 1}")
+    study = load(args.scenario, overrides)
+    if study.train is None:
+        raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
+    if args.tensorboard is not None and importlib.util.find_spec("tensorboard") is None:
+        raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
+    name = Path(args.scenario).with_suffix("").name if Path(args.scenario).suffix else args.scenario
+    out = _out(args, Path("runs") / "train" / name)
+
+    def tell(now: Seen) -> None:
+        if not args.quiet:
+            p = now.point
+            print(
+                f"{name}, seed {now.seed}: step {p.step}/{now.steps}, cost {p.score:.4g}", file=sys.stderr, flush=True
+            )
+
+    cache = None if args.cache is None else Path(args.cache)
+    train(study, args.seed, out, tell, cache, args.tensorboard, args.replace)
+    print(f"{name}: {study.title}")
+    for line in train_lines(out):
+        print(f"  {line}")
+    print(f"  policy and figures in {out}, page in {report(out)}")
+
+
 def _is_error(key: str) -> bool:
     return key.endswith(".centroid_error_m.median")
 
@@ -394,7 +440,7 @@ def _schema(args: argparse.Namespace) -> None:
 
 _COMMANDS = {
     "run": _run, "replay": _replay, "sweep": _sweep, "validate": _validate,
-    "list": _list, "inspect": _inspect, "report": _report, "claims": _claims,
+    "train": _train, "list": _list, "inspect": _inspect, "report": _report, "claims": _claims,
     "epsilon": _epsilon, "schema": _schema,
 }  # fmt: skip
 

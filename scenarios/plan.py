@@ -8,7 +8,6 @@ found. The run's own budgets may ask for more noise than the reference did: `eno
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -73,11 +72,6 @@ def check_plannable(uplink: Uplink) -> None:
             "world.radio.uplink: the bound takes noise that falls with each UE's own power; set kind: noma with "
             "interference: none and decoding: noisy"
         )
-
-
-def cache_folder() -> Path:
-    """Where reference runs are kept: the user's cache."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netsim"
 
 
 def planned(study: Study, cache: Path) -> Found:

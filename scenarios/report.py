@@ -14,12 +14,13 @@ from scenarios.document import one_line
 from scenarios.folder import MANIFEST
 from scenarios.loaded import RUNS, load
 from scenarios.run_page import single
+from scenarios.train_page import train_page, trainings
 
 PAGE = "report.html"
 
 
 def report(folder: Path) -> Path:
-    """Write `report.html` into the folder of a run, of a sweep, or of several runs; returns its path.
+    """Write `report.html` into the folder of a run, a sweep, several runs, or a training; returns its path.
 
     Raises
     ------
@@ -28,8 +29,9 @@ def report(folder: Path) -> Path:
     folder = Path(folder)
     if not folder.is_dir():
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
+    trained = trainings(folder)
     several = (folder / RUNS).exists() or not (folder / MANIFEST).exists()
-    text = comparison(folder) if several else single(load(folder))
+    text = train_page(trained) if trained else comparison(folder) if several else single(load(folder))
     try:
         write_text(folder / PAGE, text)
     except OSError as error:

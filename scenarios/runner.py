@@ -31,11 +31,12 @@ from netsim.rng import Streams
 from netsim.units import IntArray
 from netsim.world import World, build_world, check_near
 from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepare, read_json, read_table
-from scenarios.plan import PLAN, cache_folder, planned
+from scenarios.plan import PLAN, planned
 from scenarios.resolved import study_yaml
 from scenarios.study import SCHEMA_VERSION, Study
 from scenarios.summary import summarise
 from scenarios.surfaces import write_surfaces
+from scenarios.trajectory import cache_folder
 
 MOST_ROUNDS = 1_000_000
 MOST_TICKS = 1e8
@@ -78,7 +79,7 @@ def run(
         found = planned(study, cache_folder())
         streams = Streams(study.seed)
         world = build_world(found.study.world, streams, study.learning.every_s)
-        setup = _setup(found.study, world, streams, folder)
+        setup = set_up(found.study, world, streams, folder)
         first = begin(setup, len(world.ues))  # before anything is written: data may be refused
         prepare(folder, study_yaml(study), replace)
         with locked(folder):
@@ -222,7 +223,8 @@ def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, i
     return Carry(**carry), int(tree["empty"])
 
 
-def _setup(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
+def set_up(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
+    """The rounds of a study in a world of its; their records go into the folder."""
     learning = study.learning
     if CELLS in learning.learner.offers:
         _above_roofs(world)

@@ -13,8 +13,10 @@ from fl.query import QUERIES
 from netsim.city import CITIES
 from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
-from netsim.radio import FADINGS, PATH_LOSSES, POWERS, SHADOWINGS, SIGHTS, UPLINKS
+from netsim.radio import FADINGS, PATH_LOSSES, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.stations import LAYOUTS
+from rl.settings import TASKS
+from scenarios.powers import POWERS
 
 SLOTS: dict[str, OneOf] = {
     union.slot: union
@@ -38,5 +40,6 @@ SLOTS: dict[str, OneOf] = {
         AGGREGATIONS,
         ATTACKS,
         INFERENCES,
+        TASKS,
     )
 }

@@ -15,12 +15,15 @@ from fl.defenses.noise_switch import NoiseSwitch
 from fl.learning import Learning
 from netsim.errors import BadInput
 from netsim.part import Part
-from netsim.radio import POWERS
 from netsim.radio.power import Full, Power
+from netsim.radio.shared_band import SharedBand
 from netsim.setting import WorldSetting
+from rl.power import Ddpg
+from rl.settings import Train
 from scenarios.document import Document, Place, one_line, read, read_text
 from scenarios.messages import build, default_of, nearest
 from scenarios.plan import Plan, check_plannable
+from scenarios.powers import POWERS
 
 SCHEMA_VERSION = 1
 
@@ -95,6 +98,8 @@ class Study(Part):
     """powers, switch and noise that a reference run finds beforehand; power is then that of the reference"""
     vary: Vary | None = None
     """what a sweep compares"""
+    train: Train | None = None
+    """what `netsim train` learns"""
 
     @model_validator(mode="after")
     def _cells(self) -> Self:
@@ -118,6 +123,28 @@ class Study(Part):
             raise ValueError("plan.criterion: with top-up nothing switches; take device or aggregate, or mode: top-up")
         if self.plan is not None:
             check_plannable(self.world.radio.uplink)
+        return self
+
+    @model_validator(mode="after")
+    def _learnt(self) -> Self:
+        """Refuse a policy that cannot be read, or that is for another number of UEs."""
+        if not isinstance(self.power, Ddpg):
+            return self
+        try:
+            card = self.power.learnt().card
+        except BadInput as error:
+            raise ValueError(f"power.policy: {error}") from None
+        count = self.world.ues.count
+        if self.world.ues.mobility.kind_name() != "replay" and card.ues != count:
+            raise ValueError(
+                f"power.policy: it sets the power of {card.ues} UEs, the world has {count}; train one for {count}"
+            )
+        uplink = self.world.radio.uplink
+        if not isinstance(uplink, SharedBand) or uplink.decoding != "noisy":
+            raise ValueError(
+                "power: a policy weighs channel noise against artificial noise; set world.radio.uplink to noma or oma "
+                "with decoding: noisy"
+            )
         return self
 
     @model_validator(mode="after")
@@ -235,6 +262,7 @@ def _absolute(document: Document, folder: Path) -> None:
         ("world", "ues", "mobility", "trace"),
         ("world", "city", "file"),
         ("learning", "data", "folder"),
+        ("power", "policy"),
     ):
         data = document.data
         for step in place:
@@ -249,4 +277,5 @@ def _absolute(document: Document, folder: Path) -> None:
                     "folder that holds the file"
                 )
             text = text.replace(f"${{{name}}}", os.environ[name])
-        data[key] = str((folder / text).resolve())
+        outside = key == "policy" and not document.line((*place, key))  # of a path on the command line
+        data[key] = str(((Path.cwd() if outside else folder) / text).resolve())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from dataclasses import fields
 from pathlib import Path
@@ -22,6 +23,11 @@ from scenarios.study import Study
 _FILE = "trajectory.npz"
 
 
+def cache_folder() -> Path:
+    """Where reference runs are kept: `netsim` in the user's cache directory."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netsim"
+
+
 def reference(study: Study, cache: Path) -> Trajectory:
     """The trajectory of a study, from a run that is made once: `cache` keeps it under a hash of the study's text.
 
@@ -29,7 +35,7 @@ def reference(study: Study, cache: Path) -> Trajectory:
     ------
     BadInput : one line: the uplink's noise does not fall with a UE's own power alone.
     """
-    alone = study.model_copy(update={"vary": None})
+    alone = study.model_copy(update={"vary": None, "train": None})
     _checked(alone)
     name = hashlib.sha256(f"{__version__}\n{study_yaml(alone)}".encode()).hexdigest()[:16]
     path = Path(cache) / name / _FILE
@@ -87,7 +93,7 @@ def _checked(study: Study) -> None:
 
 
 def _write(path: Path, found: Trajectory) -> None:
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     with part.open("wb") as file:
         np.savez(file, **{f.name: getattr(found, f.name) for f in fields(found)})
     part.replace(path)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar
 
 from fl.types import Facts, Local, Received, Spend, State, Updates
 from netsim.part import Named
 from netsim.rng import Rng
 from netsim.units import FloatArray
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a defense with a budget stands: noise it asked of each UE (n_ue,) in its last round and what it drew of it,
+    0 before the first; and the share of the budget that is left.
+    """
+
+    required_std: FloatArray
+    drawn_std: FloatArray
+    budget_left: float
 
 
 class Defense(Named):
@@ -52,6 +64,10 @@ class Defense(Named):
     def figures(self, state: State) -> dict[str, float]:
         """What it has to say of the round that it remembers: names with units, for the table `figures`."""
         return {}
+
+    def standing(self, state: State) -> Standing | None:
+        """Where its budget stands, for whoever plans by it; None without one."""
+        return None
 
     def observe(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
         """The next state, from public information only."""

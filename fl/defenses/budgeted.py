@@ -28,7 +28,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.defenses.base import Defense
+from fl.defenses.base import Defense, Standing
 from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
 from fl.types import Bound, Facts, Local, Received, Spend, State, Updates
@@ -108,10 +108,17 @@ class Budgeted(Defense):
         return self
 
     def start(self, n_ue: int) -> State:
-        spent = np.zeros(n_ue)  # (epsilon / c)^2 of each device, summed over rounds
+        nothing = np.zeros(n_ue)
         return {
-            "n_ue": n_ue, "played": 0, "used": 0.0, "total": self.epsilon_system_total, "history": [], "spent": spent,
-        }  # fmt: skip
+            "asked": nothing,
+            "drawn": nothing,
+            "n_ue": n_ue,
+            "played": 0,
+            "used": 0.0,
+            "total": self.epsilon_system_total,
+            "history": [],
+            "spent": nothing,  # (epsilon / c)^2 of each device, summed over rounds
+        }
 
     @abstractmethod
     def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
@@ -152,8 +159,9 @@ class Budgeted(Defense):
         silent = ~(epsilon > 0)
         std = self.factor * claimed / np.where(silent, np.inf, epsilon)
         spent = float(epsilon.sum())
+        asked = newest(state["asked"], updates.ue, std)
         state |= {
-            "played": state["played"] + 1, "used": state["used"] + spent,
+            "played": state["played"] + 1, "used": state["used"] + spent, "asked": asked, "drawn": asked,
             "spent": state["spent"] + np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n),
             "said": {
                 "budget_total": state["total"], "budget_left": state["total"] - state["used"] - spent,
@@ -232,6 +240,10 @@ class Budgeted(Defense):
             raise ValueError("no initial noise")
         return self.first_share() ** -1 * self.factor * claimed / self.initial_noise_std * self.rounds * n_ue
 
+    def standing(self, state: State) -> Standing:
+        left = 1.0 if not state["total"] else 1.0 - state["used"] / state["total"]
+        return Standing(state["asked"], state["drawn"], float(left))
+
     def first_share(self) -> float:
         """Epsilon of a device in the first round, in units of budget / (rounds devices)."""
         return 1.0
@@ -257,3 +269,9 @@ def of_ue(ue: IntArray, values: FloatArray, n_ue: int) -> FloatArray:
     count = np.bincount(ue, minlength=n_ue)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(np.bincount(ue, weights=values, minlength=n_ue) / count)
+
+
+def newest(before: FloatArray, ue: IntArray, values: FloatArray) -> FloatArray:
+    """Numbers of each device (n_ue,), those of the rows (n,) in place of what was before."""
+    found = of_ue(ue, values, len(before))
+    return np.where(np.isfinite(found), found, before)

@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.defenses.arb import Arb
-from fl.defenses.base import Defense
-from fl.defenses.budgeted import Budgeted
+from fl.defenses.base import Defense, Standing
+from fl.defenses.budgeted import Budgeted, newest
 from fl.defenses.lapa import Lapa
 from fl.defenses.uniform_dp import UniformDp
 from fl.types import Facts, Local, Received, Spend, State, Updates
@@ -98,6 +98,7 @@ class NoiseSwitch(Defense):
             drawn = asked.std if crossed is None else np.zeros_like(asked.std)
         counted = np.where(drawn < asked.std, channel, 0.0)
         protected, spends = self.noise.add(updates, asked, drawn, counted, rng, self.label)
+        inner["drawn"] = newest(inner["drawn"], updates.ue, drawn)
         inner["drawn_var"] = np.where(asked.silent, 0.0, drawn**2) + channel**2
         said = {
             "artificial_percent": float(100 * np.mean(drawn > 0)) if len(drawn) else 0.0,
@@ -108,6 +109,9 @@ class NoiseSwitch(Defense):
         switch = played if np.any(drawn[~asked.silent] > 0) else state["switch"]
         said["switch_round"] = float(switch)
         return protected, {"noise": inner, "played": played, "crossed": crossed, "switch": switch, "said": said}, spends
+
+    def standing(self, state: State) -> Standing:
+        return self.noise.standing(state["noise"])
 
     def observe(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
         return {**state, "noise": self.noise.observe(received, weights, facts, state["noise"])}

@@ -16,4 +16,5 @@ SHADOWINGS = OneOf("shadowing", NoShadowing, Independent, Correlated)
 SIGHTS = OneOf("line-of-sight", Always, Never, ByGeometry, ByProbability)
 FADINGS = OneOf("fading", NoFading, Rayleigh, Rician)
 UPLINKS = OneOf("uplink", Ideal, Noma, Oma)
-POWERS = OneOf("power", Full, Average, Fixed, Listed, Fractional)
+POWERS = (Full, Average, Fixed, Listed, Fractional)
+"""Those that do not learn; the union of the slot is joined where all floors meet."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,6 +16,25 @@ from netsim.units import FloatArray, IntArray, db_from_ratio, w_from_dbm
 State = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Situation:
+    """What a policy may know besides the links when it sets the powers of a round: one entry a UE of the world (K,).
+
+    sends (n,) the UEs that transmit; snr_per_w SNR of a UE's own uplink at 1 W without interference, 0 for one that is
+    away; scale: noise on each number of an update has std scale / sqrt(snr_per_w power_w), 0 without channel noise;
+    required_std noise that budgets asked for in the UE's last round, drawn_std what was drawn of it, 0 before the
+    first; budget_left share of the budget that is left (1 without one); progress share of the rounds that are over.
+    """
+
+    sends: IntArray
+    snr_per_w: FloatArray
+    scale: float
+    required_std: FloatArray
+    drawn_std: FloatArray
+    budget_left: float
+    progress: float
+
+
 class Power(Part):
     """Chooses transmit power for the UEs of a round.
 
@@ -22,6 +42,12 @@ class Power(Part):
     """
 
     kind: str
+    wants_situation: ClassVar[bool] = False
+    """whether it is told the situation before every choice"""
+
+    def told(self, situation: Situation, state: State) -> State:
+        """The next state, once it knows the situation."""
+        return state
 
     def of(self, ue: IntArray) -> Power:
         """The policy for the UEs with these indices, one entry each; the same for all unless it names them."""

@@ -1,0 +1,108 @@
+"""Steps a second of both environments, beside mobile-env, and the share of a training that the environment takes.
+
+PowerAllocation steps through the class itself, episodes and resets included. Of OnlinePower the world's part is
+measured: one tick, links, cohort and uplink of 5 base stations and 15 UEs, as `benchmarks.world` drives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import start
+from benchmarks.world import Ours, Row, digits, tick_ms
+from fl.bound import Convergence, Objective, Trajectory
+from fl.power_plan import Limits
+from rl.allocation import PowerAllocation
+from rl.ddpg import Training
+from rl.problem import Problem
+from rl.settings import Agent
+
+BS, UES = 5, 15
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Sizes, and what is required: steps a second of both, and the environment's share of a training in percent."""
+
+    rounds: int
+    training_steps: int
+    allocation_hz: float | None = None
+    world_hz: float | None = None
+    share_percent: float | None = None
+
+
+FULL = Bench(100, 600, 20_000.0, 2_000.0, 15.0)
+SMALL = Bench(10, 40)
+
+
+def problem(rounds: int) -> Problem:
+    """One of the study's size: noise that falls, weights of three heavy devices."""
+    g = np.random.default_rng(0)
+    weight = np.tile(np.where(np.arange(UES) < 3, 0.26, 0.22 / 12), (rounds, 1))
+    std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * np.exp(g.normal(0, 0.1, (rounds, UES))) * 0.05
+    gain = np.tile(np.exp(g.normal(0.5, 0.7, UES)), (rounds, 1))
+    return Problem(Objective(Trajectory(std, weight, gain, 0.01), Convergence(), "aggregate"), Limits())
+
+
+def stepper(env: PowerAllocation) -> Callable[[], Any]:
+    """One step, with a reset where an episode ends."""
+    actions = np.random.default_rng(1).uniform(-1, 1, (997, UES)).astype(np.float32)
+    count = 0
+    env.reset(seed=0)
+
+    def step() -> Any:
+        nonlocal count
+        count += 1
+        if env.step(actions[count % len(actions)])[3]:
+            env.reset()
+
+    return step
+
+
+def row(work: str, found: float, unit: str, bar: float | None, least: bool, **more: Any) -> Row:
+    """One line; least: the bar is the smallest value that is good enough."""
+    met = None if bar is None else (found >= bar if least else found <= bar)
+    empty = {"peer": None, "theirs": None, "ratio": None}
+    return {"subject": "rl", "work": work, "ours": digits(found), "unit": unit, **empty, "bar": bar, "met": met, **more}
+
+
+def share(bench: Bench) -> float:
+    """Percent of a training's time that is spent inside the environment."""
+    inside = 0.0
+
+    class Timed(PowerAllocation):
+        def step(self, action: Any) -> Any:
+            nonlocal inside
+            began = perf_counter()
+            try:
+                return super().step(action)
+            finally:
+                inside += perf_counter() - began
+
+    agent = Agent(random_steps=20, batch_size=128)
+    training = Training(Timed([problem(bench.rounds)]), agent, bench.training_steps, 0, None)
+    began = perf_counter()
+    training.run(lambda fresh: None, lambda info, reward: None)
+    return 100 * inside / (perf_counter() - began)
+
+
+def rows(bench: Bench, seconds: float) -> Iterator[Row]:
+    """All rows, each when it is measured."""
+    hz = 1e3 / tick_ms([stepper(PowerAllocation([problem(bench.rounds)]))], seconds)[0]
+    yield row(f"PowerAllocation, {UES} UEs: a step", hz, "steps/s", bench.allocation_hz, least=True)
+    name, theirs, reason = start("mobile-env", BS, UES)
+    ours = Ours(BS, UES)
+    work = f"OnlinePower's world, {BS} base stations x {UES} UEs: a tick"
+    if theirs is None:
+        ms = tick_ms([ours.tick], seconds)[0]
+        yield row(work, 1e3 / ms, "steps/s", bench.world_hz, least=True, reason=reason)
+    else:
+        ms, theirs_ms = tick_ms([ours.tick, theirs], seconds)
+        found = row(work, 1e3 / ms, "steps/s", bench.world_hz, least=True)
+        yield found | {"peer": name, "theirs": digits(1e3 / theirs_ms), "ratio": digits(theirs_ms / ms)}
+    yield row("DDPG on PowerAllocation: time in the environment", share(bench), "%", bench.share_percent, least=False)

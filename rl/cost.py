@@ -1,0 +1,96 @@
+"""What a round cost, read from its records: noise beyond what was required, loss, leakage, energy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fl.learning import Learning
+from fl.round import Carry
+from netsim.radio.power import Situation
+from netsim.units import FloatArray
+from rl.settings import Online
+
+Tables = Mapping[str, Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The unweighted figures of a round, their weighted sum `total`, and whether artificial noise was drawn."""
+
+    noise: float
+    loss: float
+    leakage: float
+    energy_j: float
+    total: float
+    artificial: bool
+
+    def parts(self) -> dict[str, float]:
+        """The figures by name."""
+        return {"noise": self.noise, "loss": self.loss, "leakage": self.leakage, "energy_j": self.energy_j}
+
+
+def costs(
+    task: Online, learning: Learning, carry: Carry, figures: Mapping[str, Any], tables: Tables, now: Situation, of: int
+) -> Costs:
+    """The costs of the round that led to `carry`. now : the situation before it; of : rounds that are planned.
+
+    A round that nobody took part in costs nothing.
+    """
+    if not figures:
+        return Costs(0.0, 0.0, 0.0, 0.0, 0.0, False)
+    weights = task.reward
+    noise, artificial = _noise(task, learning, carry, tables, now, of)
+    loss = _loss(figures)
+    leakage = _leakage(tables, weights.leakage_within_m)
+    energy_j = float(np.nansum(tables["links"]["energy_j"].astype(np.float64)))
+    total = weights.noise * noise + weights.energy_per_j * energy_j
+    total += weights.loss * loss if weights.loss else 0.0  # a loss may not be known
+    total += weights.leakage * leakage if weights.leakage else 0.0
+    return Costs(noise, loss, leakage, energy_j, float(total), artificial)
+
+
+def _noise(
+    task: Online, learning: Learning, carry: Carry, tables: Tables, now: Situation, of: int
+) -> tuple[float, bool]:
+    """Logarithm of the round's increment of the bound over that of the required noise; whether noise was drawn."""
+    n = len(now.snr_per_w)
+    updates, links = tables["updates"], tables["links"]
+    row = updates["ue"].astype(np.int64)
+    weight = updates["weight"].astype(np.float64)
+    channel_var, required_var, drawn_var = np.zeros(n), np.zeros(n), np.zeros(n)
+    channel_var[links["ue"].astype(np.int64)] = links["noise_std"].astype(np.float64) ** 2
+    for defense in learning.defenses:
+        standing = defense.standing(carry.parts[f"defense.{defense.label}"])
+        if standing is not None:
+            required_var += standing.required_std**2
+            drawn_var += standing.drawn_std**2
+    share = weight**2
+    required = float(share @ required_var[row]) or float(share.sum() * now.scale**2)
+    if required <= 0:
+        return 0.0, False
+    models = int(updates["model"].astype(np.int64).max()) + 1
+    by_model = np.zeros((models, n))
+    by_model[updates["model"].astype(np.int64), row] = weight
+    contraction = task.bound.factor(by_model)
+    increment = max(float(share @ (channel_var + drawn_var)[row]), 1e-12 * required)
+    return contraction ** (of - carry.played) * float(np.log(increment / required)), bool((drawn_var[row] > 0).any())
+
+
+def _loss(figures: Mapping[str, Any]) -> float:
+    """Error of a map in dB, cross-entropy of a classifier in nats; NaN for another learner."""
+    rmse_db = float(figures.get("rmse_db", np.nan))
+    return rmse_db if np.isfinite(rmse_db) else float(figures.get("scores", {}).get("cross_entropy_nats", np.nan))
+
+
+def _leakage(tables: Tables, within_m: float) -> float:
+    """Share of the estimates of a round that come near enough, mean over attacks; 0 without an attack."""
+    rows = tables.get("leakage", {})
+    if not len(rows.get("error_m", [])):
+        return 0.0
+    error_m: FloatArray = np.asarray(rows["error_m"], dtype=np.float64)
+    attack = np.asarray(rows["attack"])
+    return float(np.mean([np.mean(error_m[attack == a] <= within_m) for a in np.unique(attack)]))

@@ -1,0 +1,216 @@
+"""A trained policy as data: a card in JSON, weights in safetensors. Nothing that is read here can run.
+
+``policy.json`` says for whom the policy is (`Card`), ``policy.safetensors`` holds the layers, and for the problem of
+the study the reference trajectory that it was trained on. A folder from a stranger is checked number by number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, ValidationError, model_validator
+
+from fl.bound import Convergence, Criterion, Objective, Trajectory
+from fl.power_plan import Limits
+from netsim.errors import BadInput
+from netsim.part import Part
+from netsim.record import write_text
+from netsim.units import FloatArray
+from rl.problem import Observe, Problem, Seen, seen_size
+from rl.situation import seen_online_size
+
+CARD, WEIGHTS = "policy.json", "policy.safetensors"
+FORMAT = 1
+_MOST_BYTES = 256_000_000
+Single = npt.NDArray[np.float32]
+Layers = tuple[tuple[Single, Single], ...]
+
+
+class Card(Part):
+    """Whom a policy is for, and where it comes from."""
+
+    format: int = FORMAT
+    """version of these files"""
+    program: str = Field(max_length=40)
+    """version of the program that trained it"""
+    task: Literal["allocation", "online"]
+    """one vector for a whole training, or one a round"""
+    observe: Literal["paper", "channel", "online"]
+    """what it looks at"""
+    ues: int = Field(ge=1, le=4096)
+    """how many UEs it sets the power of"""
+    hidden: tuple[int, ...] = Field(min_length=1, max_length=8)
+    """units of its hidden layers"""
+    limits: Limits
+    """what its powers may be"""
+    criterion: Criterion = "aggregate"
+    """when the channel's noise is enough"""
+    bound: Convergence = Convergence()
+    """the bound that it was trained on"""
+    scenario: str = Field(default="", max_length=300)
+    """title of the scenario that it was trained in"""
+    seed: int = Field(default=0, ge=0)
+    """of its training"""
+    steps: int = Field(default=0, ge=0)
+    """of its training, when it was kept"""
+
+    @model_validator(mode="after")
+    def _readable(self) -> Self:
+        if self.format != FORMAT:
+            raise ValueError(f"format {self.format} is not {FORMAT}, which this program reads; train it again")
+        if any(not 1 <= n <= 4096 for n in self.hidden):
+            raise ValueError("hidden: a layer has 1 to 4096 units")
+        if (self.task == "online") != (self.observe == "online"):
+            raise ValueError(f"observe {self.observe!r} does not belong to task {self.task!r}")
+        return self
+
+    @property
+    def n_seen(self) -> int:
+        """Numbers of an observation."""
+        return seen_online_size(self.ues) if self.observe == "online" else seen_size(self.observe, self.ues)
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """Outputs and inputs of each layer."""
+        sizes = [self.n_seen, *self.hidden, self.ues]
+        return [(b, a) for a, b in pairwise(sizes)]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A deterministic policy: layers of rectified units, and tanh at the end. reference: what it was trained on."""
+
+    card: Card
+    layers: Layers
+    reference: Trajectory | None = None
+
+    def act(self, seen: Seen) -> FloatArray:
+        """The action (K,) in [-1, 1] for an observation."""
+        return forward(self.layers, seen)
+
+    def problem(self) -> Problem:
+        """The problem of the study that it was trained on."""
+        if self.reference is None or self.card.observe == "online":
+            raise ValueError("this policy has no reference trajectory")
+        observe: Observe = "paper" if self.card.observe == "paper" else "channel"
+        return Problem(Objective(self.reference, self.card.bound, self.card.criterion), self.card.limits, observe)
+
+
+def forward(layers: Layers, seen: Seen) -> FloatArray:
+    """The action of a network."""
+    x = seen
+    for weight, bias in layers[:-1]:
+        x = np.maximum(weight @ x + bias, np.float32(0.0))
+    weight, bias = layers[-1]
+    return np.tanh((weight @ x + bias).astype(np.float64))
+
+
+def save_policy(policy: Policy, folder: Path) -> None:
+    """Write a policy into a folder, weights first, so that a card never stands without them."""
+    from safetensors.numpy import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors: dict[str, np.ndarray] = {}
+    for i, (weight, bias) in enumerate(policy.layers):
+        tensors |= {f"layers.{i}.weight": np.ascontiguousarray(weight), f"layers.{i}.bias": np.ascontiguousarray(bias)}
+    if policy.reference is not None:
+        t = policy.reference
+        tensors |= {
+            "reference.std": t.std,
+            "reference.weight": t.weight,
+            "reference.gain": np.ascontiguousarray(t.gain),
+        }
+        tensors["reference.scale"] = np.array([t.scale])
+    part = folder / (WEIGHTS + ".part")
+    save_file({k: np.ascontiguousarray(v) for k, v in tensors.items()}, part)
+    part.replace(folder / WEIGHTS)
+    write_text(folder / CARD, policy.card.model_dump_json(indent=1) + "\n")
+
+
+def load_policy(folder: Path) -> Policy:
+    """The policy of a folder. Raises BadInput with one line for whatever is wrong with it."""
+    card = _card(folder / CARD)
+    path = folder / WEIGHTS
+    tensors = _tensors(path)
+    expected: dict[str, tuple[int, ...]] = {}
+    for i, shape in enumerate(card.shapes):
+        expected |= {f"layers.{i}.weight": shape, f"layers.{i}.bias": shape[:1]}
+    reference = {k: v for k, v in tensors.items() if k.startswith("reference.")}
+    unknown = sorted(set(tensors) - set(expected) - set(reference))
+    if unknown:
+        raise BadInput(f"{path}: {unknown[0][:60]!r} has no place in a policy of these layers; train it again")
+    for name, wanted in expected.items():
+        if name not in tensors:
+            raise BadInput(f"{path}: {name} is missing; train the policy again")
+        if tensors[name].shape != wanted:
+            raise BadInput(
+                f"{path}: {name} has shape {tensors[name].shape}, its card asks for {wanted}; train it again"
+            )
+    if not all(np.isfinite(tensors[name]).all() for name in expected):
+        raise BadInput(f"{path}: holds numbers that are not finite; train the policy again")
+    layers = tuple(
+        (tensors[f"layers.{i}.weight"].astype(np.float32), tensors[f"layers.{i}.bias"].astype(np.float32))
+        for i in range(len(card.shapes))
+    )
+    return Policy(card, layers, _reference(path, card, reference))
+
+
+def _card(path: Path) -> Card:
+    try:
+        text = path.read_bytes()[:1_000_000]
+        return Card.model_validate_json(text, strict=True)
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file; give the folder that `netsim train` wrote a policy into") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(x) for x in first["loc"]) or "card"
+        said = " ".join(str(first["msg"]).removeprefix("Value error, ").split())[:160]
+        raise BadInput(f"{path}: {place[:60]}: {said}") from None
+
+
+def _tensors(path: Path) -> dict[str, np.ndarray]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise BadInput(f"{path}: {path.stat().st_size:,} bytes; a policy has at most {_MOST_BYTES:,}")
+        found = load(path.read_bytes())
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file; a policy is a card and its weights") from None
+    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadInput(
+            f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again"
+        ) from None
+    wrong = sorted(k for k, v in found.items() if v.dtype not in (np.float32, np.float64))
+    if wrong:
+        raise BadInput(f"{path}: {wrong[0][:60]} is not of real numbers; train the policy again")
+    return found
+
+
+def _reference(path: Path, card: Card, tensors: dict[str, np.ndarray]) -> Trajectory | None:
+    """The trajectory of a policy for the study's problem; None for one that acts online."""
+    if card.observe == "online":
+        if tensors:
+            raise BadInput(f"{path}: a policy that acts online has no reference trajectory; train it again")
+        return None
+    wanted = {f"reference.{name}" for name in ("std", "weight", "gain", "scale")}
+    if set(tensors) != wanted or tensors["reference.scale"].shape != (1,):
+        raise BadInput(f"{path}: the reference trajectory is not whole; train the policy again")
+    std, weight, gain = (tensors[f"reference.{n}"].astype(np.float64) for n in ("std", "weight", "gain"))
+    try:
+        found = Trajectory(std, weight, gain, float(tensors["reference.scale"][0]))
+        card.bound.factor(weight)
+        card.limits.check(card.ues)
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}; train the policy again") from None
+    if found.std.shape[1] != card.ues or not 0 < found.scale < np.inf:
+        raise BadInput(f"{path}: its trajectory has {found.std.shape[1]} UEs, its card {card.ues}; train it again")
+    return found

@@ -1,0 +1,156 @@
+"""The problem of the study as an agent meets it: a vector of powers in, the bound of a whole training out.
+
+A trajectory is frozen; what the agent sees and what it may choose are functions of it. Everything here is numpy, so
+that a trained policy can be asked without any library that trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fl.bound import Objective, Trajectory
+from fl.power_plan import Limits, average
+from netsim.units import FloatArray
+from rl import kernel
+
+Observe = Literal["paper", "channel"]
+Seen = npt.NDArray[np.float32]
+STEPS = 20  # of an episode
+PROFILE = (0.1, 0.3, 0.5, 0.7, 0.9)  # shares of the rounds at which requirements are shown
+_CODES = {"aggregate": kernel.AGGREGATE, "device": kernel.DEVICE, "top-up": kernel.TOP_UP}
+_WIDE = 3.0  # natural logarithms that fill half of the range of an observation
+
+
+def log_power(action: FloatArray, limits: Limits) -> FloatArray:
+    """Power in watts of actions in [-1, 1]: equal steps are equal ratios, -1 the least power of a UE and 1 the most.
+
+    The limits on the total are not looked at here.
+    """
+    inside = np.minimum(np.maximum(action, -1.0), 1.0)
+    return np.asarray(limits.each_min_w * (limits.each_max_w / limits.each_min_w) ** ((inside + 1.0) / 2.0))
+
+
+def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
+    """The action in [-1, 1] that asks for these powers."""
+    span = np.log(limits.each_max_w / limits.each_min_w)
+    found = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0 if span > 0 else np.zeros(len(power_w))
+    return np.asarray(np.minimum(np.maximum(found, -1.0), 1.0))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A power vector that was tried: power_w (K,) within the limits, value the bound L there, switch is T_th."""
+
+    power_w: FloatArray
+    value: float
+    switch: int
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One objective, the limits of its power, and how it is shown.
+
+    observe : `paper`, the last powers, T_th and the last objective; `channel`, besides these the gains and what noise
+    is required.
+    """
+
+    objective: Objective
+    limits: Limits
+    observe: Observe = "paper"
+
+    @property
+    def n_ue(self) -> int:
+        return int(self.objective.trajectory.std.shape[1])
+
+    @property
+    def n_seen(self) -> int:
+        """Numbers of an observation."""
+        return seen_size(self.observe, self.n_ue)
+
+    @cached_property
+    def start(self) -> Outcome:
+        """Average power: where every comparison begins."""
+        plan = average(self.objective, self.limits)
+        return self.tried(plan.power_w)
+
+    def act(self, action: FloatArray | Seen) -> Outcome:
+        """What an action leads to."""
+        limits = self.limits
+        wanted = log_power(np.asarray(action, dtype=np.float64), limits)
+        return self.tried(
+            kernel.project(wanted, limits.each_min_w, limits.each_max_w, limits.total_min_w, limits.total_max_w)
+        )
+
+    def tried(self, power_w: FloatArray) -> Outcome:
+        """The bound at a power vector that keeps the limits."""
+        value, switch = kernel.judge(power_w, *self._laws)
+        return Outcome(power_w, value, switch)
+
+    def reward(self, found: Outcome) -> float:
+        """-5 ln(L / L at average power): falls with L, and does not depend on its unit."""
+        return float(-5.0 * np.log(found.value / self.start.value))
+
+    def seen(self, last: Outcome) -> Seen:
+        """The observation after an outcome, float32 in [-1, 1].
+
+        paper : powers on the scale of actions (K), 2 T_th / T - 1, ln(L / L_average) / 5. channel : besides them ln
+        gain of each UE (K), what the channel brings at average power against what each UE requires on average (K),
+        and against what all require at five times of the training, all in logarithms.
+        """
+        k, found = self.n_ue, np.empty(self.n_seen, dtype=np.float32)
+        found[:k] = as_action(last.power_w, self.limits)
+        found[k] = 2.0 * last.switch / len(self.objective.trajectory.std) - 1.0
+        found[k + 1] = min(max(np.log(last.value / self.start.value), -5.0), 5.0) / 5.0
+        if self.observe == "channel":
+            found[k + 2 :] = self._channel_seen
+        return found
+
+    def rollout(self, act: Callable[[Seen], FloatArray], steps: int = STEPS) -> list[Outcome]:
+        """What a policy tries in an episode that begins at average power."""
+        found, last = [], self.start
+        for _ in range(steps):
+            last = self.act(act(self.seen(last)))
+            found.append(last)
+        return found
+
+    def with_gain(self, gain: FloatArray) -> Problem:
+        """The same requirements and weights over another channel, gain (K,) in every round."""
+        t, o = self.objective.trajectory, self.objective
+        moved = Trajectory(t.std, t.weight, np.tile(gain, (len(t.std), 1)), t.scale)
+        return Problem(Objective(moved, o.law, o.criterion), self.limits, self.observe)
+
+    @cached_property
+    def _laws(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int]:
+        """What the compiled law takes."""
+        o, t = self.objective, self.objective.trajectory
+        channel = t.channel_std[:1] if t.still else t.channel_std
+        found = (channel, t.std, o.cost_w, o.artificial, o.round_weight, t.weight)
+        a, b, c, d, e, f = (np.ascontiguousarray(x, dtype=np.float64) for x in found)
+        return a, b, c, d, e, f, _CODES[o.criterion]
+
+    @cached_property
+    def _channel_seen(self) -> Seen:
+        """The part of `channel` that no action changes."""
+        t = self.objective.trajectory
+        root = 1.0 / np.sqrt(self.start.power_w)
+        brought = t.channel_std * root  # (T, K)
+        at = (np.array(PROFILE) * (len(t.std) - 1)).astype(np.int64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            parts = (
+                np.log(t.gain.mean(axis=0) * self.limits.each_max_w),
+                np.log(brought.mean(axis=0) / t.std.mean(axis=0)),
+                np.log(brought.sum(axis=1)[at] / t.std.sum(axis=1)[at]),
+            )
+        found = np.nan_to_num(np.concatenate(parts) / _WIDE, nan=0.0, posinf=1.0, neginf=-1.0)
+        return np.asarray(np.clip(found, -1.0, 1.0), dtype=np.float32)
+
+
+def seen_size(observe: Observe, n_ue: int) -> int:
+    """Numbers of an observation for so many UEs."""
+    return n_ue + 2 if observe == "paper" else 3 * n_ue + 2 + len(PROFILE)

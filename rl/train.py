@@ -1,0 +1,116 @@
+"""A training from its first step to its last: judged now and then, the best policy kept, written down in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput
+from rl.ddpg import Best, Training, Tree
+from rl.policy import Layers
+
+SAVE_EVERY_S = 10.0  # of wall time; when it is written changes no result
+
+Judge = Callable[[Layers], float]
+"""The figure of a policy that decides which one is best: small is good."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """The training after some steps: the figure of the policy, the mean reward since the last point, the best reward
+    of any step so far.
+    """
+
+    step: int
+    score: float
+    reward: float
+    best_reward: float
+
+
+@dataclass
+class Course:
+    """How a training goes: what the rest of it depends on besides the agent."""
+
+    curve: list[Point] = field(default_factory=list)
+    best: Best | None = None
+    best_reward: float = -np.inf
+    recent: list[float] = field(default_factory=list)
+
+
+def train(
+    training: Training, judge: Judge, every: int, checkpoint: Path, text: str, tell: Callable[[Point, bool], None]
+) -> Course:
+    """Take all steps. text says what is trained: a checkpoint of another text is not gone on with.
+
+    `tell` gets every new point of the curve, and whether it is the last one.
+    """
+    course = _open(training, checkpoint, text)
+    saved = time.perf_counter()
+
+    def look(last: bool) -> None:
+        if course.curve and course.curve[-1].step == training.done:
+            return
+        layers = training.layers()
+        score = judge(layers)
+        if course.best is None or score < course.best.score:
+            course.best = Best(layers, score, training.done)
+        mean = float(np.mean(course.recent)) if course.recent else float("nan")
+        course.curve.append(Point(training.done, score, mean, course.best_reward))
+        course.recent = []
+        tell(course.curve[-1], last)
+
+    def between(fresh: bool) -> None:
+        nonlocal saved
+        if training.done % every == 0:
+            look(last=False)
+        if fresh and time.perf_counter() - saved >= SAVE_EVERY_S:
+            save_tree(checkpoint, _tree(training, course, text))
+            saved = time.perf_counter()
+
+    def stepped(info: Tree, reward: float) -> None:
+        course.recent.append(reward)
+        course.best_reward = max(course.best_reward, reward)
+
+    if training.done < training.steps:
+        training.run(between, stepped)
+    look(last=True)
+    return course
+
+
+def _tree(training: Training, course: Course, text: str) -> Tree:
+    best = course.best
+    return {
+        "text": text,
+        "training": training.memory(),
+        "curve": [vars(p) for p in course.curve],
+        "best": None
+        if best is None
+        else {"layers": [list(pair) for pair in best.layers], "score": best.score, "steps": best.steps},
+        "best_reward": course.best_reward,
+        "recent": course.recent,
+    }
+
+
+def _open(training: Training, checkpoint: Path, text: str) -> Course:
+    """The course so far, and the training set to where it was; a new one where nothing was written."""
+    if not checkpoint.exists():
+        return Course()
+    try:
+        tree: Any = load_tree(checkpoint)
+        if not isinstance(tree, dict) or tree.get("text") != text:
+            return Course()
+        training.resume(tree["training"])
+        best = tree["best"]
+        kept = None
+        if best is not None:
+            kept = Best(tuple((w, b) for w, b in best["layers"]), best["score"], best["steps"])
+        return Course([Point(**p) for p in tree["curve"]], kept, tree["best_reward"], list(tree["recent"]))
+    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        said = " ".join(str(error).split())[:120]
+        raise BadInput(f"{checkpoint}: cannot be gone on with ({said}); delete it to start again") from None

@@ -1,0 +1,141 @@
+"""Gymnasium environments of scenarios: `gymnasium.make("netsim/PowerAllocation-v0", scenario=..., cache=...)`.
+
+`pyproject.toml` names `register` under the entry point `gymnasium.envs`, so nobody has to import anything of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from rl.settings import Allocation, Online, Task, Train
+from scenarios.study import Study, load
+
+if TYPE_CHECKING:
+    from rl.allocation import PowerAllocation
+    from rl.online import OnlinePower, Stage
+    from rl.problem import Problem
+
+Wanted = TypeVar("Wanted", bound=Task)
+ALLOCATION, ONLINE = "netsim/PowerAllocation-v0", "netsim/OnlinePower-v0"
+DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
+
+
+def register() -> None:
+    """Tell Gymnasium of both environments."""
+    from gymnasium.envs.registration import register as add
+
+    add(ALLOCATION, entry_point="scenarios.environments:allocation")
+    add(ONLINE, entry_point="scenarios.environments:online")
+
+
+def allocation(
+    scenario: str | Path | Study = DEFAULTS[ALLOCATION],
+    cache: str | Path | None = None,
+    render_mode: str | None = None,
+) -> PowerAllocation:
+    """The study's problem for a scenario; its reference run is made once and kept in `cache`."""
+    from rl.allocation import PowerAllocation
+
+    study = scenario if isinstance(scenario, Study) else load(scenario)
+    return PowerAllocation(problems(study, cache)[0], render_mode, lambda: _scene(study))
+
+
+def online(
+    scenario: str | Path | Study = DEFAULTS[ONLINE],
+    cache: str | Path | None = None,
+    render_mode: str | None = None,
+) -> OnlinePower:
+    """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
+    from rl.online import OnlinePower
+
+    study = scenario if isinstance(scenario, Study) else load(scenario)
+    return OnlinePower(stages(study), n_ues(study), task_of(study, Online), render_mode)
+
+
+def task_of(study: Study, kind: type[Wanted]) -> Wanted:
+    """The task of a study; the kind's defaults where the study trains nothing."""
+    train = study.train or Train(task=kind())  # type: ignore[call-arg]
+    if not isinstance(train.task, kind):
+        wanted, found = kind.kind_name(), train.task.kind_name()
+        raise BadInput(
+            f"train.task: this environment is for {wanted!r}, the scenario trains {found!r}; take the other one"
+        )
+    return train.task
+
+
+def problems(study: Study, cache: str | Path | None = None) -> tuple[Sequence[Problem], Sequence[Problem]]:
+    """Those to train on, and those to be judged on. With one draw both are the study's own."""
+    from fl.bound import Objective
+    from rl.problem import Problem
+    from scenarios.channels import HELD_OUT, channel_draws
+    from scenarios.trajectory import cache_folder, reference
+
+    task = task_of(study, Allocation)
+    found = reference(study, cache_folder() if cache is None else Path(cache))
+    try:
+        task.limits.check(found.std.shape[1])
+        task.bound.factor(found.weight)
+    except ValueError as error:
+        raise BadInput(f"train.task: {error}") from None
+    own = Problem(Objective(found, task.bound, task.criterion), task.limits, task.observe)
+    if task.draws == 1:
+        return [own], [own]
+    if not found.still:
+        raise BadInput(
+            "train.task.draws: other channels can be drawn where the channel is the same in all rounds only; set "
+            "draws: 1, or let UEs stand still with fading block: run"
+        )
+    drawn, held = channel_draws(study, task.draws, "train"), channel_draws(study, task.held_out, HELD_OUT)
+    return [own.with_gain(g) for g in drawn], [own.with_gain(g) for g in held]
+
+
+def n_ues(study: Study) -> int:
+    """UEs of a study's world."""
+    if study.world.ues.mobility.kind_name() != "replay":
+        return study.world.ues.count
+    from netsim.world import build_world
+
+    return len(build_world(study.world, Streams(study.seed), study.learning.every_s).ues)
+
+
+class stages:  # noqa: N801 - called like a function
+    """World seed -> a world of the study's at time 0.
+
+    watched : with its attacks and audits. They change nothing of a training, so an agent that is not paid by them can
+    do without.
+    """
+
+    def __init__(self, study: Study, watched: bool = True) -> None:
+        blind = {} if watched else {"attacks": (), "membership": None}
+        self.study = study.model_copy(update={"vary": None, "learning": study.learning.model_copy(update=blind)})
+
+    def __call__(self, seed: int) -> Stage:
+        """The world of a seed, with rounds that leave no files."""
+        from fl.round import begin
+        from netsim.world import build_world
+        from rl.online import Stage
+        from scenarios.runner import set_up
+
+        study = self.study.model_copy(update={"seed": seed})
+        streams = Streams(seed)
+        world = build_world(study.world, streams, study.learning.every_s)
+        setup = set_up(study, world, streams, Path())
+        return Stage(world, setup, begin(setup, len(world.ues)))
+
+
+def _scene(study: Study) -> Any:
+    """Where everybody is at time 0."""
+    import numpy as np
+
+    from netsim.world import build_world
+    from rl.picture import Scene
+
+    w = build_world(study.world, Streams(study.seed), study.learning.every_s)
+    shapes = tuple(np.asarray(f.exterior.coords) for f in w.buildings.footprint)
+    station_m = np.array([b.at_m for b in w.stations]).reshape(-1, 2)
+    area = (w.area.x_min_m, w.area.y_min_m, w.area.x_max_m, w.area.y_max_m)
+    return Scene(area, shapes, station_m, w.position_m(), w.serving(w.links()))

@@ -1,0 +1,578 @@
+"""Power that is learnt: the problem and its laws, both environments, trainings that go on, policies as plain data."""
+
+import json
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import tracemalloc
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fl.bound import Convergence, Objective, Trajectory
+from fl.power_plan import Limits
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from rl.policy import Card, Policy, forward, load_policy, save_policy
+from rl.problem import STEPS, Problem, as_action, log_power
+from rl.settings import Agent
+
+gymnasium = pytest.importorskip("gymnasium")
+LIMITS = Limits()
+
+
+def trajectory(seed=0, rounds=30, ues=6, moving=False):
+    g = np.random.default_rng(seed)
+    weight = np.tile(g.dirichlet(np.ones(ues)), (rounds, 1))
+    gain = np.exp(g.normal(0, 0.7, (rounds if moving else 1, ues))) * np.ones((rounds, 1)) * 2.0
+    std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * np.exp(g.normal(0, 0.1, (rounds, ues))) * 0.05
+    return Trajectory(std, weight, gain, 0.01)
+
+
+def problem(criterion="aggregate", observe="paper", moving=False, limits=LIMITS, **kw):
+    return Problem(Objective(trajectory(moving=moving, **kw), Convergence(), criterion), limits, observe)
+
+
+def allocation(problems=None, **kw):
+    from rl.allocation import PowerAllocation
+
+    return PowerAllocation(problems or [problem()], **kw)
+
+
+def actions(n, ues=6, seed=1):
+    return np.random.default_rng(seed).uniform(-1, 1, (n, ues)).astype(np.float32)
+
+
+# -- the problem
+
+
+@pytest.mark.parametrize("criterion", ["aggregate", "device", "top-up"])
+@pytest.mark.parametrize("moving", [False, True])
+def test_one_vector_is_judged_as_many_are(criterion, moving):
+    p = problem(criterion, moving=moving)
+    tight = Limits(each_min_w=0.05, each_max_w=0.2, total_min_w=0.5, total_max_w=0.6)
+    for limits in (LIMITS, tight):
+        q = Problem(p.objective, limits)
+        a = actions(200)
+        found = [q.act(x) for x in a]
+        wanted = limits.project(log_power(a.astype(np.float64), limits))
+        np.testing.assert_allclose([f.power_w for f in found], wanted, atol=1e-15)
+        np.testing.assert_allclose([f.value for f in found], p.objective(wanted), rtol=1e-12)
+        if criterion != "top-up":
+            assert [f.switch for f in found] == p.objective.switch(wanted).tolist()
+
+
+def test_actions_and_powers_are_each_other_backwards():
+    a = actions(50)
+    np.testing.assert_allclose([as_action(log_power(x, LIMITS), LIMITS) for x in a.astype(np.float64)], a, atol=1e-12)
+    low, high = log_power(np.array([-1.0, 1.0]), LIMITS)
+    assert (low, high) == (pytest.approx(0.05), pytest.approx(0.2))
+
+
+def test_the_reward_is_a_decreasing_transform_of_the_bound():
+    p = problem()
+    found = [p.act(a) for a in actions(100)]
+    assert p.reward(p.start) == 0
+    order = np.argsort([f.value for f in found])
+    assert (np.diff([p.reward(found[i]) for i in order]) <= 0).all()
+
+
+@pytest.mark.parametrize("observe", ["paper", "channel"])
+def test_observations_are_normalised_singles(observe):
+    p = problem(observe=observe)
+    for a in actions(20):
+        seen = p.seen(p.act(a))
+        assert seen.dtype == np.float32 and seen.shape == (p.n_seen,) and (np.abs(seen) <= 1).all()
+    other = p.with_gain(np.full(6, 1.0))
+    same = np.array_equal(p.seen(p.start)[8:], other.seen(other.start)[8:])
+    assert same == (observe == "paper")  # only the channel tells channels apart
+
+
+# -- the environment of the study's problem
+
+
+def test_checkers_find_nothing():
+    from gymnasium.utils.env_checker import check_env
+    from stable_baselines3.common.env_checker import check_env as check_sb3
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(allocation(render_mode="rgb_array"), skip_render_check=False)
+        check_sb3(allocation(), warn=True)
+
+
+def test_seeds_mean_something():
+    def episode(seed):
+        env, out = allocation([problem(), problem(seed=3)]), []
+        env.reset(seed=seed)
+        for a in actions(50):
+            seen, reward, terminated, truncated, _ = env.step(a)
+            out.append((*seen.tolist(), reward))
+            assert not terminated
+            if truncated:
+                out.append(env.reset()[0].tolist())
+        return out
+
+    assert episode(1) == episode(1)
+    assert episode(1) != episode(2)
+
+
+def test_episodes_are_truncated_and_begin_at_average_power():
+    env = allocation()
+    _, info = env.reset(seed=0)
+    assert info["objective"] == env.problem.start.value
+    ends = [env.step(a)[3] for a in actions(STEPS)]
+    assert ends == [False] * (STEPS - 1) + [True]
+    assert env.reset()[1]["objective"] != env.problem.start.value
+    assert env.reset(options={"power": "average"})[1]["objective"] == env.problem.start.value
+    with pytest.raises(ValueError, match="no option 'powr'"):
+        env.reset(options={"powr": 1})
+    with pytest.raises(ValueError, match="draw 5"):
+        env.reset(options={"draw": 5})
+
+
+def test_two_environments_interleaved_are_as_apart():
+    def steps(env, a):
+        return env.step(a)[1]
+
+    a = actions(STEPS)
+    one, two = allocation(), allocation([problem(seed=5)])
+    one.reset(seed=1), two.reset(seed=2)
+    apart = [steps(one, x) for x in a], [steps(two, x) for x in a]
+    one.reset(seed=1), two.reset(seed=2)
+    together = list(zip(*[(steps(one, x), steps(two, x)) for x in a], strict=True))
+    assert together == [tuple(apart[0]), tuple(apart[1])]
+
+
+def test_many_resets_neither_grow_nor_drift():
+    env = allocation()
+    first = env.reset(seed=9)[0]
+    tracemalloc.start()
+    for i in range(500):
+        env.reset(seed=9 if i == 499 else None)
+        env.step(actions(1)[0])
+        if i == 50:
+            before = tracemalloc.get_traced_memory()[0]
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 20_000
+    np.testing.assert_array_equal(env.reset(seed=9)[0], first)
+
+
+def test_the_picture_shows_power():
+    env = allocation(render_mode="rgb_array")
+    from rl.picture import Scene
+
+    at = np.column_stack([np.linspace(10, 90, 6), np.full(6, 50.0)])
+    env.scene = lambda: Scene((0, 0, 100, 100), (), np.array([[50.0, 80.0]]), at, np.zeros(6, dtype=int))
+    env.reset(seed=0)
+    low = env.render()
+    assert low.dtype == np.uint8 and low.shape == (480, 360, 3)
+    env.step(np.ones(6, dtype=np.float32))
+    assert (env.render() != low).any()
+
+
+# -- training
+
+
+QUICK = Agent(random_steps=20, batch_size=16, hidden=(16,))
+
+
+def course(folder, steps=120, stop_at=None, seed=0):
+    """A training; stop_at: interrupted after so many steps and taken up again."""
+    from rl import train as loop
+    from rl.ddpg import Training
+
+    p = problem()
+
+    def judge(layers):
+        return p.rollout(lambda o: forward(layers, o))[-1].value / p.start.value
+
+    def tell(point, last):
+        if stop_at is not None and point.step == stop_at:
+            raise KeyboardInterrupt
+
+    old, loop.SAVE_EVERY_S = loop.SAVE_EVERY_S, 0.0
+    try:
+        return loop.train(Training(allocation([p]), QUICK, steps, seed, None), judge, 30, folder / "c.npz", "t", tell)
+    finally:
+        loop.SAVE_EVERY_S = old
+
+
+def flat(layers):
+    return np.concatenate([x.ravel() for pair in layers for x in pair])
+
+
+def test_an_interrupted_training_ends_in_the_same_bits(tmp_path):
+    whole = course(tmp_path / "a" if (tmp_path / "a").mkdir() is None else None)
+    (tmp_path / "b").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        course(tmp_path / "b", stop_at=90)
+    assert (tmp_path / "b" / "c.npz").exists()
+    again = course(tmp_path / "b")
+    assert repr(again.curve) == repr(whole.curve) and again.best.steps == whole.best.steps
+    assert again.best_reward == whole.best_reward
+    np.testing.assert_array_equal(flat(again.best.layers), flat(whole.best.layers))
+
+
+def test_another_seed_is_another_training_and_globals_are_left_alone(tmp_path):
+    numbers = np.random.get_state()[1].copy()  # noqa: NPY002 - the global one, which must not move
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    one, two = course(tmp_path / "a"), course(tmp_path / "b", seed=1)
+    assert repr(one.curve) != repr(two.curve)
+    np.testing.assert_array_equal(np.random.get_state()[1], numbers)  # noqa: NPY002
+
+
+def test_a_damaged_checkpoint_is_one_line(tmp_path):
+    (tmp_path / "c.npz").write_bytes(b"no")
+    with pytest.raises(BadInput, match="delete it to start again"):
+        course(tmp_path)
+
+
+# -- policies
+
+
+def policy(observe="paper", ues=6, hidden=(8,)):
+    g = np.random.default_rng(0)
+    task = "online" if observe == "online" else "allocation"
+    card = Card(program="t", task=task, observe=observe, ues=ues, hidden=hidden, limits=LIMITS)
+    layers = tuple((g.normal(size=s).astype(np.float32), g.normal(size=s[0]).astype(np.float32)) for s in card.shapes)
+    return Policy(card, layers, None if task == "online" else trajectory(ues=ues))
+
+
+@pytest.mark.parametrize("observe", ["paper", "channel", "online"])
+def test_a_policy_comes_back_as_it_was(tmp_path, observe):
+    written = policy(observe)
+    save_policy(written, tmp_path)
+    read = load_policy(tmp_path)
+    assert read.card == written.card and sorted(p.name for p in tmp_path.iterdir()) == [
+        "policy.json",
+        "policy.safetensors",
+    ]
+    seen = np.linspace(-1, 1, written.card.n_seen).astype(np.float32)
+    np.testing.assert_array_equal(read.act(seen), written.act(seen))
+    if observe != "online":
+        assert read.reference.content == written.reference.content
+
+
+def test_the_network_of_a_file_is_the_one_of_the_library(tmp_path):
+    import torch
+
+    from rl.ddpg import Training
+
+    training = Training(allocation(), QUICK, 10, 0, None)
+    layers = training.layers()
+    seen = np.random.default_rng(0).uniform(-1, 1, (20, 8)).astype(np.float32)
+    with torch.no_grad():
+        theirs = training.model.actor(torch.from_numpy(seen)).numpy()
+    np.testing.assert_allclose([forward(layers, s) for s in seen], theirs, atol=1e-6)
+
+
+class Evil:
+    def __reduce__(self):
+        return (os.abort, ())
+
+
+def damaged_card(**changes):
+    def change(folder):
+        card = json.loads((folder / "policy.json").read_text())
+        (folder / "policy.json").write_text(json.dumps(card | changes))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda f: (f / "policy.json").unlink(), "no such file; give the folder"),
+        (lambda f: (f / "policy.safetensors").unlink(), "no such file; a policy is"),
+        (lambda f: (f / "policy.json").write_text("{"), "policy.json"),
+        (damaged_card(format=2), "format 2 is not 1"),
+        (damaged_card(ues=7), "its card asks for"),
+        (damaged_card(hidden=[9]), "its card asks for"),
+        (damaged_card(hidden=[0]), "1 to 4096 units"),
+        (damaged_card(observe="channel"), "its card asks for"),
+        (damaged_card(observe="online"), "does not belong to task"),
+        (damaged_card(code="import os"), "Extra inputs"),
+        (lambda f: (f / "policy.safetensors").write_bytes(pickle.dumps(Evil())), "not safetensors"),
+        (lambda f: (f / "policy.safetensors").write_bytes(struct.pack("<Q", 2**60) + b"{}"), "not safetensors"),
+        (lambda f: (f / "policy.safetensors").write_bytes(b""), "not safetensors"),
+    ],
+)
+def test_a_policy_from_a_stranger_is_refused_in_one_line(tmp_path, change, said):
+    save_policy(policy(), tmp_path)
+    change(tmp_path)
+    with pytest.raises(BadInput, match=said) as error:
+        load_policy(tmp_path)
+    assert len(error.value.lines) == 1 and "\n" not in error.value.lines[0]
+
+
+def test_numbers_of_a_policy_are_finite(tmp_path):
+    spoilt = policy()
+    spoilt.layers[0][0][0, 0] = np.nan
+    save_policy(spoilt, tmp_path)
+    with pytest.raises(BadInput, match="not finite"):
+        load_policy(tmp_path)
+
+
+def test_nothing_here_knows_pickle():
+    for path in (Path(__file__).parent.parent / "rl").glob("*.py"):
+        words = path.read_text()
+        assert "import pickle" not in words and ".save(" not in words and "torch.load" not in words, path
+
+
+# -- the live world
+
+
+ONLINE = {
+    "world.ues.count": 3,
+    "world.radio.fading": {"kind": "rayleigh", "antennas": 2},
+    "world.radio.uplink": {"kind": "noma", "interference": "none"},
+    "learning.defenses": [
+        {"kind": "clip", "norm": 0.5},
+        {
+            "kind": "noise-switch",
+            "noise": {"kind": "lapa", "epsilon_system_total": 4000.0, "epsilon_cap": 1e4, "rounds": 4, "window": 2},
+        },
+    ],
+    "world.duration_s": 240,
+    "train": {"task": {"kind": "online", "limits": {"each_min_w": 1e-9, "total_min_w": 0.0}}},
+}
+
+
+def online(tiny, changes=None, **kw):
+    from scenarios.environments import online as make
+
+    return make(tiny(ONLINE | (changes or {})), **kw)
+
+
+def played(env, action, world=1):
+    seen, _ = env.reset(options={"world": world})
+    rows = [seen.tolist()]
+    while True:
+        seen, reward, terminated, truncated, info = env.step(np.full(3, action, dtype=np.float32))
+        rows.append([*seen.tolist(), reward])
+        if terminated or truncated:
+            return rows, info, (terminated, truncated)
+
+
+def test_the_action_moves_the_realised_switch(tiny):
+    env = online(tiny)
+    loud, weak = played(env, 1.0)[1], played(env, -1.0)[1]
+    assert loud["t_th"] > weak["t_th"]
+    assert loud["noise"] != weak["noise"] and (loud["power_w"] > weak["power_w"]).all()
+
+
+def test_the_live_world_is_a_function_of_its_seed(tiny):
+    env = online(tiny)
+    rows, _, ends = played(env, 0.3)
+    assert len(rows) == 5 and ends == (False, True)
+    assert played(env, 0.3)[0] == rows
+    assert played(env, 0.3, world=2)[0] != rows
+    assert all(np.abs(r[:17]).max() <= 1 for r in rows)
+
+
+def test_a_budget_terminates_and_time_truncates(tiny):
+    env = online(tiny, {"learning.stop_at": {"epsilon": 1e-6}})
+    assert played(env, 1.0)[2] == (True, False)
+
+
+def test_the_live_world_passes_the_checkers(tiny):
+    from gymnasium.utils.env_checker import check_env
+    from stable_baselines3.common.env_checker import check_env as check_sb3
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(online(tiny, render_mode="rgb_array"), skip_render_check=False)
+        check_sb3(online(tiny), warn=True)
+
+
+def test_an_episode_is_taken_up_from_its_memory(tiny):
+    env, other = online(tiny), online(tiny)
+    env.reset(seed=3)
+    first = env.reset()[0]
+    memory = json.loads(json.dumps(env.memory()))
+    np.testing.assert_array_equal(other.resume(memory), first)
+    a = np.zeros(3, dtype=np.float32)
+    for _ in range(4):
+        np.testing.assert_array_equal(other.step(a)[0], env.step(a)[0])
+    np.testing.assert_array_equal(other.reset()[0], env.reset()[0])
+
+
+def test_an_absent_ue_is_zeros(tiny):
+    from netsim.radio.power import Situation
+    from rl.situation import seen_online
+
+    known = np.array([1.0, 0.0, 2.0])
+    now = Situation(np.zeros(0, dtype=int), known, 0.1, np.full(3, 0.2), np.full(3, 0.1), 0.5, 0.25)
+    seen = seen_online(now, np.full(3, 0.05), LIMITS)
+    assert (seen[[1, 4, 7, 10, 13]] == 0).all() and (seen[[0, 2]] == 1).all()
+    assert seen[-2:].tolist() == [0.0, -0.5]
+
+
+# -- use in a run
+
+
+def test_a_policy_runs_in_any_scenario_and_does_what_it_did_in_training(tiny, tmp_path):
+    from scenarios.folder import read_table
+    from scenarios.runner import run
+
+    save_policy(policy("online", ues=3), tmp_path / "p")
+    study = tiny(ONLINE | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}, "seed": 5})
+    run(study, tmp_path / "run")
+    sent = read_table(tmp_path / "run", "links")
+    env, learnt = online(tiny), load_policy(tmp_path / "p")
+    env.task = env.task.model_copy(update={"limits": LIMITS})
+    seen, _ = env.reset(options={"world": 5})
+    for number in np.unique(sent["round"]):
+        seen, *_, info = env.step(learnt.act(seen).astype(np.float32))
+        rows = sent["round"] == number
+        held = np.minimum(info["power_w"], 10**-0.7)  # 23 dBm
+        np.testing.assert_allclose(sent["power_w"][rows], held[sent["ue"][rows].astype(int)], rtol=1e-5)
+
+
+@pytest.mark.parametrize("observe", ["paper", "channel"])
+def test_a_policy_for_a_whole_training_stays_at_its_powers(tiny, tmp_path, observe):
+    from scenarios.folder import read_table
+    from scenarios.runner import run
+
+    save_policy(policy(observe, ues=3), tmp_path / "p")
+    still = {
+        "power": {"kind": "ddpg", "policy": str(tmp_path / "p")},
+        "world.ues.mobility": {"kind": "static"},
+        "world.radio.fading.block": "run",
+    }
+    run(tiny(ONLINE | still), tmp_path / "run")
+    power = read_table(tmp_path / "run", "links")["power_w"].reshape(-1, 3)
+    assert (power == power[0]).all() and (power >= 0.05 - 1e-9).all() and power.sum(axis=1).max() <= 1.5 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"world.ues.count": 4}, "sets the power of 3 UEs, the world has 4"),
+        ({"world.radio.uplink": {"kind": "ideal"}}, "with decoding: noisy"),
+        ({"power": {"kind": "ddpg", "policy": "/nowhere"}}, "no such file"),
+    ],
+)
+def test_a_policy_that_does_not_fit_is_refused(tiny, tmp_path, changes, said):
+    save_policy(policy("online", ues=3), tmp_path / "p")
+    with pytest.raises(BadInput, match=said):
+        tiny(ONLINE | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}} | changes)
+
+
+# -- by name, and from the command line
+
+
+def registered():
+    from importlib.metadata import entry_points
+
+    from scenarios.environments import ALLOCATION, register
+
+    if ALLOCATION not in gymnasium.registry:
+        assert not any(e.name == "netsim" for e in entry_points(group="gymnasium.envs"))  # an older installation
+        register()
+
+
+SHORT = {
+    "world.duration_s": 240,
+    "learning.data.samples": 20,
+    "train.steps": 60,
+    "train.judge_every": 30,
+    "train.agent": {"random_steps": 20, "batch_size": 16, "hidden": [16]},
+}
+
+
+def make_allocation(cache):
+    registered()
+    from scenarios import load
+
+    return gymnasium.make("netsim/PowerAllocation-v0", scenario=load("power/paper", SHORT), cache=cache)
+
+
+def test_environments_are_made_by_name_and_share_a_cache(tmp_path):
+    env = make_allocation(tmp_path)
+    seen, _ = env.reset(seed=0)
+    assert seen.shape == (17,) and len(list(tmp_path.iterdir())) == 1
+    again = make_allocation(tmp_path)
+    np.testing.assert_array_equal(again.reset(seed=0)[0], seen)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_environments_live_in_processes_of_their_own(tmp_path):
+    from functools import partial
+
+    from stable_baselines3.common.vec_env import SubprocVecEnv
+
+    make_allocation(tmp_path)
+    several = SubprocVecEnv([partial(make_allocation, tmp_path)] * 2, start_method="spawn")
+    try:
+        several.seed(0)
+        several.reset()
+        seen, rewards, *_ = several.step(np.zeros((2, 15), dtype=np.float32))
+        assert seen.shape == (2, 17) and rewards[0] == rewards[1]
+    finally:
+        several.close()
+
+
+def command(*words, cwd):
+    root = Path(__file__).parent.parent
+    env = {**os.environ, "PYTHONPATH": str(root), "XDG_CACHE_HOME": str(cwd / "cache")}
+    return subprocess.run(
+        [sys.executable, "-m", "scenarios.cli", *words], capture_output=True, text=True, cwd=cwd, env=env, check=False
+    )
+
+
+def test_train_from_the_command_line(tmp_path):
+    sets = [w for k, v in SHORT.items() for w in ("--set", f"{k}={json.dumps(v)}")]
+    done = command("train", "power/paper", *sets, "--seed", "0", "1", "--out", "t", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "above the best known optimum" in done.stdout and (tmp_path / "t" / "report.html").exists()
+    summary = json.loads((tmp_path / "t" / "seed-0" / "summary.json").read_text())
+    assert summary["policy.optimum.cost"] <= summary["policy.random.cost"] <= summary["policy.average.cost"]
+    stamp = (tmp_path / "t" / "seed-1" / "policy.safetensors").stat().st_mtime_ns
+    again = command("train", "power/paper", *sets, "--seed", "0", "1", "--out", "t", "--quiet", cwd=tmp_path)
+    assert again.returncode == 0 and (tmp_path / "t" / "seed-1" / "policy.safetensors").stat().st_mtime_ns == stamp
+    other = command("train", "power/paper", *sets, "--steps", "50", "--seed", "0", "1", "--out", "t", cwd=tmp_path)
+    assert other.returncode == 2 and "add --replace" in other.stderr
+    power = '{"kind": "ddpg", "policy": "t/seed-0"}'
+    world = [w for k in list(SHORT)[:2] for w in ("--set", f"{k}={SHORT[k]}")]
+    used = command("run", "power/paper", *world, "--set", f"power={power}", "--out", "r", "--quiet", cwd=tmp_path)
+    assert used.returncode == 0, used.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["campus"], "has no `train:` section"),
+        (["power/paper", "--seed", "1", "1"], "different whole numbers"),
+        (["power/paper", "--set", "train.task.limits.each_min_w=0.3"], "each_min_w 0.3 is above each_max_w 0.2"),
+        (["power/paper", "--set", "train.agent.batch_size=30000"], "above buffer_size"),
+        (["power/paper", "--steps", "0"], "train.steps"),
+    ],
+)
+def test_bad_trainings_are_refused_in_one_line(tmp_path, words, said):
+    done = command("train", *words, cwd=tmp_path)
+    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_streams_of_worlds_differ_by_purpose(tiny):
+    from scenarios.judging import worlds
+
+    study = tiny(ONLINE)
+    assert not set(worlds(study, "judged", 50)) & set(worlds(study, "held-out", 50))
+
+
+def test_fractional_power_keeps_the_total():
+    from rl.references import fractional, references
+
+    p = problem(limits=Limits(total_max_w=0.8))
+    for alpha in (0.0, 0.8, 1.0):
+        power = fractional(p, alpha)
+        assert power.sum() <= 0.8 + 1e-9 and power.sum() > 0.79
+    found = references(p, 200, Streams(0).at("r"))
+    assert found["optimum"].value <= min(v.value for v in found.values()) + 1e-15
