@@ -1,6 +1,6 @@
-"""Gymnasium environments of scenarios: `gymnasium.make("netsim/PowerAllocation-v0", scenario=..., cache=...)`.
+"""Gymnasium environments of scenarios, registered when this module is imported.
 
-`pyproject.toml` names `register` under the entry point `gymnasium.envs`, so nobody has to import anything of ours.
+`gymnasium.make("scenarios.environments:netsim/PowerAllocation-v0", scenario=..., cache=...)` imports it by itself.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import gymnasium
 
 from netsim.errors import BadInput
 from netsim.rng import Streams
@@ -24,12 +26,8 @@ ALLOCATION, ONLINE = "netsim/PowerAllocation-v0", "netsim/OnlinePower-v0"
 DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 
 
-def register() -> None:
-    """Tell Gymnasium of both environments."""
-    from gymnasium.envs.registration import register as add
-
-    add(ALLOCATION, entry_point="scenarios.environments:allocation")
-    add(ONLINE, entry_point="scenarios.environments:online")
+gymnasium.register(ALLOCATION, entry_point="scenarios.environments:allocation")
+gymnasium.register(ONLINE, entry_point="scenarios.environments:online")
 
 
 def allocation(

@@ -101,6 +101,7 @@ def test_checkers_find_nothing():
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*not having a spec")  # made by hand here, by name below
         check_env(allocation(render_mode="rgb_array"), skip_render_check=False)
         check_sb3(allocation(), warn=True)
 
@@ -387,6 +388,7 @@ def test_the_live_world_passes_the_checkers(tiny):
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", message=".*not having a spec")  # made by hand here, by name below
         check_env(online(tiny, render_mode="rgb_array"), skip_render_check=False)
         check_sb3(online(tiny), warn=True)
 
@@ -468,16 +470,6 @@ def test_a_policy_that_does_not_fit_is_refused(tiny, tmp_path, changes, said):
 # -- by name, and from the command line
 
 
-def registered():
-    from importlib.metadata import entry_points
-
-    from scenarios.environments import ALLOCATION, register
-
-    if ALLOCATION not in gymnasium.registry:
-        assert not any(e.name == "netsim" for e in entry_points(group="gymnasium.envs"))  # an older installation
-        register()
-
-
 SHORT = {
     "world.duration_s": 240,
     "learning.data.samples": 20,
@@ -488,16 +480,21 @@ SHORT = {
 
 
 def make_allocation(cache):
-    registered()
     from scenarios import load
 
-    return gymnasium.make("netsim/PowerAllocation-v0", scenario=load("power/paper", SHORT), cache=cache)
+    study = load("power/paper", SHORT)
+    return gymnasium.make("scenarios.environments:netsim/PowerAllocation-v0", scenario=study, cache=cache)
 
 
 def test_environments_are_made_by_name_and_share_a_cache(tmp_path):
+    from gymnasium.utils.env_checker import check_env
+
     env = make_allocation(tmp_path)
     seen, _ = env.reset(seed=0)
     assert seen.shape == (17,) and len(list(tmp_path.iterdir())) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(gymnasium.make(env.spec, render_mode="rgb_array").unwrapped)
     again = make_allocation(tmp_path)
     np.testing.assert_array_equal(again.reset(seed=0)[0], seen)
     assert len(list(tmp_path.iterdir())) == 1
