@@ -1,5 +1,6 @@
 """Power that is learnt: the problem and its laws, both environments, trainings that go on, policies as plain data."""
 
+import gc
 import json
 import os
 import pickle
@@ -375,6 +376,38 @@ def test_the_live_world_is_a_function_of_its_seed(tiny):
     assert played(env, 0.3)[0] == rows
     assert played(env, 0.3, world=2)[0] != rows
     assert all(np.abs(r[:17]).max() <= 1 for r in rows)
+
+
+def test_two_live_worlds_interleaved_are_as_apart(tiny):
+    def begun(world):
+        env = online(tiny)
+        env.reset(options={"world": world})
+        return env
+
+    def reward(env, action):
+        return env.step(np.full(3, action, dtype=np.float32))[1]
+
+    apart = [[reward(env, a) for a in (0.5, -0.5)] for env in (begun(1), begun(2))]
+    one, two = begun(1), begun(2)
+    together = [(reward(one, a), reward(two, a)) for a in (0.5, -0.5)]
+    assert together == list(zip(*apart, strict=True))
+
+
+@pytest.mark.slow
+def test_many_live_worlds_neither_grow_nor_drift(tiny):
+    env = online(tiny)
+    first, before = env.reset(seed=9)[0], 0
+    tracemalloc.start()
+    for i in range(500):
+        env.reset()
+        if i == 50:
+            gc.collect()  # a world's parts know each other
+            before = tracemalloc.get_traced_memory()[0]
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert grown < 200_000
+    np.testing.assert_array_equal(env.reset(seed=9)[0], first)
 
 
 def test_a_budget_terminates_and_time_truncates(tiny):
