@@ -19,6 +19,7 @@ from fl.data.base import Data
 from fl.data.measured import Measured
 from fl.defenses import DEFENSES
 from fl.defenses.base import Defense
+from fl.defenses.clip import Clip
 from fl.leakage import Leakage
 from fl.learners import LEARNERS
 from fl.learners.base import Learner
@@ -103,7 +104,7 @@ class Learning(Part):
                     f"their bound; put it before {central}"
                 )
             central = defense.kind_name() if "central noise" in defense.offers else central
-            _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers)
+            _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers, _partly(self.defenses[:i]))
             offered = (offered if defense.keeps_bound else offered - {"bound", "record bound"}) | defense.offers
         if self.stop_at is not None and "spend" not in offered:
             raise ValueError("stop_at: nothing here spends a budget; put a defense that draws noise, or leave it out")
@@ -137,10 +138,20 @@ def _unique(slot: str, parts: Iterable[Named]) -> None:
             )
 
 
-def _meets(place: str, part: Part, offered: set[str]) -> None:
-    """Refuse a part whose needs nothing before it offers."""
+def _partly(before: tuple[Defense, ...]) -> str:
+    """What a clip that covers one phase lacks, in words; empty where there is none."""
+    for step in before:
+        if isinstance(step, Clip) and step.phase is not None:
+            return f" (the clip before it covers phase {step.phase} only: leave its phase out)"
+    return ""
+
+
+def _meets(place: str, part: Part, offered: set[str], bound: str = "") -> None:
+    """Refuse a part whose needs nothing before it offers; `bound`: what to add where it needs a bound."""
     for need, reason in part.needs.items():
         if need not in offered:
             plural = any(word.endswith("s") and not word.endswith("ss") for word in need.split())
             article = "" if plural else "a "
-            raise ValueError(f"{place}: {part.kind_name()} needs {article}{need}: {reason}")
+            raise ValueError(
+                f"{place}: {part.kind_name()} needs {article}{need}: {reason}{bound if need == 'bound' else ''}"
+            )

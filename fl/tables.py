@@ -193,7 +193,9 @@ TABLES: dict[str, dict[str, str]] = {
         "round": "number of the round",
         "time_s": "simulated end of the round, seconds",
         "part": "learner, query, aggregation, or the name of the defense or attack that says it",
-        "name": "name of the figure, with its unit (see the part's description)",
+        "name": "name of the figure, with its unit (see the part's description); of learners for instance mae_links_db "
+        "(a radio map's error on the links of the round, before its step) and kde_rmse (a density's), of a query "
+        "bands_probability (Lemma 3's, for the bandwidth asked for)",
         "value": "its value in this round",
     },
     "final": {

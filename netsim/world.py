@@ -33,6 +33,7 @@ from netsim.traces.trace import Trace
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
 _FARTHEST_OUTSIDE_M = 100e3  # an antenna outside of the area
+_MOST_OUTSIDE = 0.1  # of UEs that start outside of the area without a warning
 _SMALLEST_SIDE_M = 10.0  # of an area in which places differ
 MAX_CELLS = 4096  # so that a UE and a cell make one stable id
 
@@ -310,7 +311,12 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         measure_every_s=setting.ues.measure_every_s,
         noise_db=setting.radio.measurement_noise_db,
         fading=setting.radio.fading,
-        warnings=(*_tiny(area), *_warnings(stations, buildings), *_reach(setting, stations, area)),
+        warnings=(
+            *_tiny(area),
+            *_outside(area, state["position_m"]),
+            *_warnings(stations, buildings),
+            *_reach(setting, stations, area),
+        ),
         measure=setting.ues.measure,
         quantised=setting.radio.rsrp_report == "quantised",
         handover=setting.radio.handover,
@@ -447,6 +453,15 @@ def _tiny(area: Area) -> tuple[str, ...]:
         return ()
     width, height = (f"{side:.3g} m" for side in area.side_m)
     return (f"the area is {width} x {height}: all places are nearly one, so maps and attacks say little",)
+
+
+def _outside(area: Area, position_m: FloatArray) -> tuple[str, ...]:
+    """Whether many UEs start where nothing is modelled; the tails of a law of places may."""
+    there = np.isfinite(position_m).all(axis=1)
+    share = float(np.mean(~area.contains(position_m[there]))) if there.any() else 0.0
+    if share <= _MOST_OUTSIDE:
+        return ()
+    return (f"{100 * share:.3g} % of the UEs start outside of the area; let ues.mobility place them inside",)
 
 
 def _warnings(stations: tuple[BaseStation, ...], buildings: Buildings) -> tuple[str, ...]:

@@ -7,6 +7,8 @@ from typing import Any
 
 from scenarios.classifiers import accuracy_words, classifies
 
+_ROUNDING_M = 1e-9  # shorter lengths are rounding errors
+
 
 def headline(summary: Mapping[str, Any]) -> list[str]:
     """Utility, then one line an attack, then privacy spent; `-` where there is no figure."""
@@ -33,6 +35,7 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
             f"WARNING: {get('updates.non_finite')} of {get('updates.sent')} updates overflowed on the device and were "
             "replaced by zero; take a smaller step_size, or less noise"
         )
+    lines += _refusals(summary)
     if get("updates.sent") and get("updates.decoded_percent") == 0:
         lines.append("WARNING: no update was ever decoded: the model was not trained, and no attack heard anything")
     if get("uplink.sinr_db.median") is not None:
@@ -46,8 +49,8 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
     if "baseline.floor.sw1_m" in summary:
         lines.append(
             "references: centroid error of naming the middle of the area "
-            f"{_text(get('baseline.area_centre.error_m'))} m; SW1 of a perfect attacker "
-            f"{_text(get('baseline.floor.sw1_m'))} m, of random guesses "
+            f"{_length(get('baseline.area_centre.error_m'))} m; SW1 of a perfect attacker "
+            f"{_length(get('baseline.floor.sw1_m'))} m, of random guesses "
             f"{_text(get('baseline.random_guess.sw1_m'))} m "
             f"(square root {_text(get('baseline.random_guess.emd_sqrt_m'))})"
         )
@@ -65,6 +68,24 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
     if get("rounds.stopped_by_budget"):
         lines.append("stopped: the next round would have exceeded the privacy budget (learning.stop_at)")
     return lines + [line for key in summary if (line := _account(summary, key))]
+
+
+def _refusals(summary: Mapping[str, Any]) -> list[str]:
+    """How many requests the UEs' own policy refused, and why; nothing where it refused none."""
+    refused, asked = summary.get("refused.count", 0), summary.get("refused.asked", 0)
+    if not refused:
+        return []
+    rounds, everybody = summary["refused.rounds"], summary["refused.everybody_rounds"]
+    played, prefix = summary["rounds.played"], "refused.reason."
+    reasons = ", ".join(key.removeprefix(prefix) for key in summary if key.startswith(prefix))
+    why = f" ({reasons})" if reasons else ""
+    most, lines = summary["refused.most"], list[str]()
+    if everybody:
+        lines.append(f"WARNING: {most} of {most} UEs refused to answer in {everybody} of {played} rounds{why}")
+    if rounds > everybody:
+        share = _text(100.0 * refused / asked)
+        lines.append(f"refused: {share} % of all requests, in {rounds} of {played} rounds{why}")
+    return lines
 
 
 def _account(summary: Mapping[str, Any], key: str) -> str:
@@ -102,11 +123,11 @@ def _signals(summary: Mapping[str, Any]) -> str:
 
 
 def _grid_words(summary: Mapping[str, Any]) -> str:
-    """The three errors of a map of obstacles, which must not be mixed."""
+    """The errors of a map of obstacles, which must not be mixed: the first is of the model before the last step."""
     if "utility.mae_new_stations_db" not in summary:
         return ""
     links = {
-        "links that train": summary.get("figure.learner.mae_links_db.last"),
+        "links that train (before the last step)": summary.get("figure.learner.mae_links_db.last"),
         "new links": summary.get("utility.mae_new_links_db"),
         "new base stations": summary.get("utility.mae_new_stations_db"),
         "new positions": summary.get("utility.mae_new_positions_db"),
@@ -143,7 +164,9 @@ def attacks(summary: Mapping[str, Any]) -> list[str]:
 
 def _attack(summary: Mapping[str, Any], name: str) -> str:
     def get(key: str) -> str:
-        return _text(summary.get(f"attack.{name}.{key}"))
+        value = summary.get(f"attack.{name}.{key}")
+        root = key == "emd_sqrt_m" and value is not None and value**2 < _ROUNDING_M
+        return _length(0.0 if root else value)
 
     home = summary.get(f"attack.{name}.home_within_100m_probability")
     found = ""
@@ -191,6 +214,11 @@ def _epsilon(value: Any) -> str:
     if value is None or value > 1000:
         return "> 1000 (no guarantee)"
     return f"{value:.1f} (no meaningful guarantee)" if value > 20 else f"{value:.3g}"
+
+
+def _length(value: Any) -> str:
+    """Metres, with rounding errors as 0."""
+    return _text(0.0 if value is not None and abs(value) < _ROUNDING_M else value)
 
 
 def _text(value: Any) -> str:

@@ -270,6 +270,11 @@ def _above_roofs(world: World) -> None:
     if not world.stations:
         return
     roof_m = world.buildings.height_at(np.array([b.at_m for b in world.stations]))
+    for i, station in enumerate(world.stations):
+        if station.height_m <= 0:
+            raise BadInput(
+                f"world.base_stations[{i}].height_m: {station.name} is at {station.height_m:g} m and must be above 0 m"
+            )
     for k in np.flatnonzero(roof_m >= np.array([b.height_m for b in world.stations])):
         raise BadInput(
             f"world.base_stations[{k}].height_m: {world.stations[k].name} at {world.stations[k].height_m:g} m is below "

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fl.learners.density import Density
 from scenarios.folder import MANIFEST, read_json, read_table
 from scenarios.plan import PLAN
 from scenarios.study import Study
@@ -14,6 +15,7 @@ from scenarios.study import Study
 Table = dict[str, np.ndarray]
 
 USELESS_ABOVE_DB = 2.0  # a map this much worse than a constant says nothing about privacy either
+_TOGETHER = 2_000_000  # distances held at once
 USEFUL_RANKS = 0.2  # nor does a density whose order of places is hardly better than chance
 
 _OF_PLACES = (  # keys that say nothing where samples have no place
@@ -25,8 +27,14 @@ KEYS: dict[str, str] = {
     "rounds.played": "rounds in which somebody measured",
     "rounds.empty": "rounds in which nobody did",
     "rounds.stopped_by_budget": "whether learning ended because the next round would have exceeded learning.stop_at",
-    "samples.count": "measurements of all played rounds",
+    "samples.count": "measurements of all played rounds; those of a survey that is learnt from for ever count once",
     "samples.selected": "samples learnt from",
+    "refused.count": "requests that UEs' own policies refused, all rounds",
+    "refused.asked": "requests that they judged",
+    "refused.rounds": "rounds in which some UE refused",
+    "refused.everybody_rounds": "rounds in which every UE that was asked refused",
+    "refused.most": "UEs that refused in the round in which most did",
+    "refused.reason.NAME": "requests refused for this reason; one may be refused for several",
     "updates.sent": "updates that devices sent",
     "updates.decoded_percent": "share of them that the server heard in time",
     "updates.late_percent": "share of updates that came after the deadline and are lost",
@@ -75,7 +83,7 @@ KEYS: dict[str, str] = {
     "baseline.random_guess.home_m": "distance from home to the nearest of them, median over UEs",
     "baseline.area_centre.error_m": "centroid error of always naming the middle of the area, median over UEs, rounds",
     "baseline.anywhere.error_m": "distance from the centroid to a uniformly random place in the area, mean over UEs "
-    "and rounds: what a constant answer leaves",
+    "and rounds; of a density that is attacked, to the grid points in the area: what a constant answer leaves",
     "baseline.floor.sw1_m": "SW1 of a perfect attacker (the true batch centroids), mean over UEs",
     "attack.NAME.centroid_error_m.median": "centroid error over all UEs and rounds; a diverged one counts as infinite",
     "attack.NAME.centroid_error_m.q25": "its lower quartile",
@@ -150,13 +158,14 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
         "rounds.played": len(rounds["round"]),
         "rounds.empty": manifest["empty_rounds"],
         "rounds.stopped_by_budget": manifest["stopped_by_budget"],
-        "samples.count": int(rounds["samples"].sum()),
+        "samples.count": int(rounds["samples"][: 1 if study.learning.data.surveys_once else None].sum()),
         "samples.selected": int(rounds["selected"].sum()),
         "updates.sent": len(all_updates["ue"]),
         "updates.decoded_percent": _mean(100.0 * all_updates["decoded"]),
         "updates.late_percent": _share(rounds["late"].sum(), len(all_updates["ue"])),
         "updates.non_finite": int(rounds["non_finite"].sum()),
     }
+    found |= _refused(rounds, read_table(folder, "figures"))
     modelled = study.world.radio.handover is not None
     found |= _uplink(read_table(folder, "links"), rounds)
     found |= _planned(folder / PLAN)
@@ -168,7 +177,11 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     x0, y0, x1, y1 = manifest["area_m"]
     middle = np.hypot(updates["x_m"] - (x0 + x1) / 2, updates["y_m"] - (y0 + y1) / 2)
     found["baseline.area_centre.error_m"] = _median(middle)
-    found["baseline.anywhere.error_m"] = _anywhere_m(updates, (x0, y0, x1, y1))
+    learner = study.learning.learner
+    if isinstance(learner, Density) and len(leakage["ue"]):
+        found["baseline.anywhere.error_m"] = _on_grid_m(_heard(updates, leakage), learner, (x0, y0, x1, y1))
+    else:
+        found["baseline.anywhere.error_m"] = _anywhere_m(updates, (x0, y0, x1, y1))
     if study.learning.attacks:
         found |= _baselines(leakage, study.learning.attacks[0].label)
     near = study.learning.leakage.near_m
@@ -208,6 +221,23 @@ def _of(table: Table, ues: np.ndarray | None) -> Table:
         return table
     mine = np.isin(table["ue"], ues)
     return {k: v[mine] for k, v in table.items()}
+
+
+def _refused(rounds: Table, figures: Table) -> dict[str, Any]:
+    """What the UEs' own policies refused, and for which reasons."""
+    refused, asked = rounds["refused"], rounds["refused"] + rounds["ues"]
+    found = {
+        "refused.count": int(refused.sum()),
+        "refused.asked": int(asked.sum()),
+        "refused.rounds": int((refused > 0).sum()),
+        "refused.everybody_rounds": int(((refused > 0) & (refused == asked)).sum()),
+        "refused.most": int(refused.max(initial=0)),
+    }
+    for name in dict.fromkeys(figures["name"][figures["part"] == "query"].tolist()):
+        count = figures["value"][(figures["part"] == "query") & (figures["name"] == name)].sum()
+        if name.startswith("refused_") and count > 0:
+            found[f"refused.reason.{name.removeprefix('refused_')}"] = int(count)
+    return found
 
 
 def _fallbacks(curation: Table) -> dict[str, Any]:
@@ -297,14 +327,49 @@ def _last(table: Table) -> Table:
 
 def _anywhere_m(updates: Table, area_m: tuple[float, float, float, float]) -> float:
     """Mean distance from true centroids (2,000 of them, evenly taken) to places spread evenly over the area."""
-    known = np.flatnonzero(np.isfinite(updates["x_m"]))
-    known = known[np.linspace(0, len(known) - 1, min(len(known), 2000)).astype(int)] if len(known) else known
     unit = (np.arange(40) + 0.5) / 40
     x, y = (low + unit * (high - low) for low, high in zip(area_m[:2], area_m[2:], strict=True))
-    away = np.hypot(
-        updates["x_m"][known, None, None] - x[:, None], updates["y_m"][known, None, None] - y
-    )  # (updates, 40, 40)
-    return _mean(away)
+    return _mean_away_m(updates, x, y)
+
+
+def _on_grid_m(updates: Table, learner: Density, area_m: tuple[float, float, float, float]) -> float:
+    """The same to the points of a grid that lie in the area: its places are what a constant answer names."""
+    low, high = np.array(learner.area_m or area_m).reshape(2, 2)
+    x, y = (np.linspace(low[k], high[k], n) for k, n in enumerate((*learner.grid, 0)[:2]))
+    y = y if len(y) else (low[1:] + high[1:]) / 2
+    x, y = (v[(v >= area_m[k]) & (v <= area_m[k + 2])] for k, v in enumerate((x, y)))
+    x, y = (v[_evenly(len(v), 100)] for v in (x, y))
+    return _mean_away_m(updates, x, y)
+
+
+def _mean_away_m(updates: Table, x: np.ndarray, y: np.ndarray) -> float:
+    """Mean distance from true centroids (2,000 of them, evenly taken) to all points of x (p,) and y (q,)."""
+    known = np.flatnonzero(np.isfinite(updates["x_m"]))
+    known = known[_evenly(len(known), 2000)]
+    blocks = np.array_split(known, max(1, len(known) * len(x) * len(y) // _TOGETHER))
+    away = [
+        np.hypot(updates["x_m"][some, None, None] - x[:, None], updates["y_m"][some, None, None] - y).mean(axis=(1, 2))
+        for some in blocks
+        if len(some) and len(x) and len(y)
+    ]
+    return _mean(np.concatenate(away)) if away else float("nan")
+
+
+def _evenly(n: int, most: int) -> np.ndarray:
+    """At most so many of n indices, evenly taken."""
+    return np.linspace(0, n - 1, min(n, most)).astype(int) if n else np.zeros(0, dtype=int)
+
+
+def _heard(updates: Table, leakage: Table) -> Table:
+    """The updates of rounds, UEs and models of which an attack said something."""
+    said = leakage["heard"] == 1
+    theirs, every = (_keys(leakage)[said], _keys(updates))
+    return {k: v[np.isin(every, theirs)] for k, v in updates.items()}
+
+
+def _keys(table: Table) -> np.ndarray:
+    """Round, UE and model of each row as one number."""
+    return np.asarray((table["round"].astype(np.int64) * 10_000_000 + table["ue"]) * 4096 + table["model"])
 
 
 def _baselines(leakage: Table, label: str) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _of_density(key):
     """Keys that only runs on densities have: see test_density."""
     return (
         "rank_correlation" in key
-        or key == "utility.kde_rmse"
+        or key in ("utility.kde_rmse", "refused.reason.NAME")
         or key.startswith(("attack.NAME.step_", "attack.NAME.walk_", "attack.NAME.place"))
     )
 

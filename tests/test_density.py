@@ -476,6 +476,16 @@ class TestPeaks:
         found, _ = DensityPeak().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
         assert np.abs(found.position_m - x[found.ue]).max() <= 3 / 99 + 1e-12
 
+    def test_a_surface_that_is_negative_everywhere_has_its_highest_point(self):
+        learner = Density(features=1, bandwidth_m=H, grid=(2, 2))
+        model, updates = made(learner, BOX_A, places_a(40, 0))
+        surface = learner.surfaces(model, updates.rows(slice(None)))
+        assert (surface.max(axis=(1, 2, 3)) < 0).any()
+        found, _ = DensityPeak().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
+        place = np.array(found.what) == "place"
+        assert set(found.ue[place]) == set(range(40)) and (found.weight[place] > 0).all()
+        assert np.bincount(found.ue[place], found.weight[place]) == pytest.approx(np.ones(40))
+
     def test_constant_answers_say_nothing(self):
         learner = Density(features=0, bandwidth_m=H)
         model, updates = made(learner, BOX_A, places_a(4, 0))
@@ -648,6 +658,53 @@ class TestRuns:
         found = run(self.small(learning__query={"kind": "strict"}), tmp_path / "run")
         assert found["updates.sent"] == 0 and found["utility.rank_correlation"] is None
         assert found["figure.query.refused_bandwidth.last"] == 300
+
+    def test_a_policy_that_refuses_is_named_in_the_headline(self, tmp_path):
+        from scenarios.headline import headline
+        from scenarios.runner import run
+
+        none = run(self.small(learning__query={"kind": "strict"}, world__ues__count=40), tmp_path / "none")
+        assert "WARNING: 40 of 40 UEs refused to answer in 1 of 1 rounds (bandwidth)" in headline(none)
+        rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
+        small = {"world.ues.count": 8, "learning.threat.targets": 2, "learning.query": rate, "vary": None}
+        some = run(load("density/moving", small | {"learning.rounds": 3}), tmp_path / "some")
+        assert some["refused.reason.rate"] == some["refused.count"] == 8 * 3 - some["updates.sent"] > 0
+        assert any("refused" in line and "(rate)" in line for line in headline(some))
+        every = run(self.small(world__ues__count=40), tmp_path / "every")
+        assert every["refused.asked"] == 40 and not any("refused" in line for line in headline(every))
+
+    @pytest.mark.parametrize(
+        ("grid", "area_m"),
+        [([12, 9], None), ([2, 2], None), ([12, 9], [1000, 2000, 3000, 8000]), ([40], [-1000, 0, 4000, 4000])],
+    )
+    def test_a_constant_answer_leaves_what_the_baseline_says(self, grid, area_m, tmp_path):
+        from scenarios.runner import run
+
+        learner = {"kind": "density", "features": 0, "bandwidth_m": 550, "grid": grid, "area_m": area_m}
+        found = run(self.small(world__ues__count=50, learning__learner=learner), tmp_path / "run")
+        assert found["attack.density-peak.place_error_m"] == pytest.approx(found["baseline.anywhere.error_m"], rel=1e-9)
+
+    def test_a_grid_that_misses_the_world_is_refused(self, tmp_path):
+        from scenarios.runner import run
+
+        with pytest.raises(BadInput, match=r"learner\.area_m: .* wholly outside of the area of the world"):
+            run(self.small(learning__learner__area_m=[7000, 0, 9000, 6000]), tmp_path / "run")
+
+    def test_ues_that_start_outside_are_warned_of(self, tmp_path):
+        from scenarios.folder import read_json
+        from scenarios.runner import run
+
+        far = {"kind": "mixture", "components": [{"at_m": [50000, 3000], "std_m": [10, 10]}]}
+        run(self.small(world__ues__mobility=far, world__ues__count=20), tmp_path / "far")
+        assert "100 % of the UEs start outside of the area" in str(read_json(tmp_path / "far" / "manifest.json"))
+        run(self.small(), tmp_path / "near")
+        assert "start outside" not in str(read_json(tmp_path / "near" / "manifest.json"))
+
+    @pytest.mark.parametrize("data", [{"kind": "links"}, {"kind": "measured", "hold_out": 0}])
+    def test_data_that_hold_nothing_out_cannot_score_a_density(self, data):
+        with pytest.raises(BadInput, match=r"density needs held-out places: .* take data positions"):
+            self.small(learning__data=data)
+        assert self.small(learning__data=data | {"hold_out": 0.2})
 
     def test_linked_answers_give_the_walk_away_and_a_rate_limit_keeps_most_of_it(self, tmp_path):
         from scenarios.runner import run

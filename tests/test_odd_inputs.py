@@ -128,3 +128,10 @@ def test_values_beyond_all_sense_are_refused(slot, part, key, value, tiny):
 @pytest.mark.filterwarnings("error")
 def test_the_ends_of_the_bounds_run_without_a_warning(changes, tiny, tmp_path):
     run(tiny(changes), tmp_path / "r")
+
+
+def test_lengths_that_are_rounding_errors_print_as_zero(tiny, tmp_path):
+    summary = run(tiny(), tmp_path / "t")
+    tiny_m = {k: 3.7e-13 for k in summary if k.endswith(".sw1_m")} | {"attack.closed-form.emd_sqrt_m": 6e-7}
+    said = "\n".join(headline(summary | tiny_m))
+    assert "SW1 of a perfect attacker 0 m" in said and "SW1 0 m (square root 0)" in said

@@ -24,6 +24,8 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.observe import Observations
 from netsim.rng import Streams
+from scenarios.headline import headline
+from scenarios.runner import run
 
 AREA = Area(0.0, 0.0, 30.0, 24.0)
 GRID = Grid.over(AREA, 3.0)
@@ -233,22 +235,17 @@ class TestLearner:
         assert np.isfinite(rows).all() and rows[0].any()
 
     def test_a_place_outside_of_the_area_is_refused(self, tiny):
-        from scenarios.runner import run
-
         study = tiny({"world.ues.mobility": {"kind": "static", "at_m": [[500, 10]]}, **MAP})
         with pytest.raises(BadInput, match=r"world\.ues\.mobility\.at_m"):
             run(study, "never")
 
     def test_base_stations_below_roofs_are_refused(self, tiny, tmp_path):
-        from scenarios.runner import run
-
         city = {"kind": "generated", "width_m": 400, "height_m": 300, "count": 60, "size_m": [100, 150]}
         with pytest.raises(BadInput, match=r"base_stations\[\d\].height_m: . at 25 m is below the roof"):
             run(tiny({"world.city": city, **MAP}), tmp_path / "b")
 
     def test_a_run_has_figures_a_warning_and_no_spend(self, tiny, tmp_path):
         from scenarios.folder import read_json, read_table
-        from scenarios.runner import run
 
         noise = [{"kind": "clip", "phase": "heights"}, {"kind": "geometry-aligned", "mu": 2.0}]
         summary = run(tiny({**MAP, "learning.defenses": noise}), tmp_path / "a")
@@ -257,6 +254,22 @@ class TestLearner:
         assert not len(read_table(tmp_path / "a", "spends")["ue"])
         warnings = read_json(tmp_path / "a" / "manifest.json")["warnings"]
         assert any(w.startswith("geometry-aligned: no guarantee") for w in warnings)
+        assert any("dB on links that train (before the last step), " in line for line in headline(summary))
+
+    def test_a_survey_counts_once(self, tiny, tmp_path):
+        once = run(tiny(MAP), tmp_path / "first")["samples.count"]
+        again = run(tiny(MAP | {"learning.data": {"kind": "links", "keeps": "round"}}), tmp_path / "round")
+        assert again["samples.count"] == 2 * once > 0
+
+    def test_a_clip_of_one_phase_is_named_where_noise_needs_a_bound(self, tiny):
+        chain = [{"kind": "clip", "phase": "heights"}, {"kind": "gaussian", "noise_multiplier": 1.0}]
+        with pytest.raises(BadInput, match=r"put a clip before it \(the clip before it covers phase heights only"):
+            tiny({**MAP, "learning.defenses": chain})
+
+    def test_a_base_station_on_the_ground_is_refused_as_such(self, tiny, tmp_path):
+        ground = [{"name": "a", "at_m": [100, 100], "height_m": 0}]
+        with pytest.raises(BadInput, match=r"base_stations\[0\]\.height_m: a is at 0 m and must be above 0 m"):
+            run(tiny({"world.base_stations": ground, **MAP}), tmp_path / "b")
 
     def test_start_outside_of_the_range_and_missing_antennas_are_refused(self):
         with pytest.raises(ValueError, match="initial_height_m: 60 lies outside"):
@@ -376,7 +389,6 @@ def test_maps_are_drawn_of_a_run_and_of_a_comparison(tiny, tmp_path):
     from scenarios.figures import run_panels
     from scenarios.grid_figure import comparison_panel
     from scenarios.loaded import load
-    from scenarios.runner import run
 
     run(tiny({**MAP, "learning.defenses": [{"kind": "uniform-noise", "mu": 9.0}]}), tmp_path / "a")
     loaded = load(tmp_path / "a")

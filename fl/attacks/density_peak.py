@@ -38,6 +38,7 @@ class DensityPeak(Attack):
     (`place_error_m`, the Z of the paper) stands the error of the single guess, because Z flatters: the exact height B
     is reached at the true place only, so with 3 features the highest point is right while Z still counts others.
 
+    A surface that is negative everywhere has one place, its highest point.
     A constant surface says nothing: all its points are places. Of more than `max_places` a random subset stands for
     all. Of several bandwidths the first is read.
     """
@@ -78,7 +79,8 @@ class DensityPeak(Attack):
     ) -> tuple[IntArray, IntArray, IntArray]:
         """Source and grid indices (k,) of the places named."""
         peak = local_maxima(surface)
-        peak &= surface >= surface.max(axis=(1, 2), keepdims=True, initial=-np.inf) / self.within
+        highest = surface.max(axis=(1, 2), keepdims=True, initial=-np.inf)
+        peak &= surface >= np.minimum(highest, highest / self.within)
         source, p, q = np.nonzero(peak)
         count = np.bincount(source, minlength=len(surface))
         if (count <= self.max_places).all():

@@ -14,6 +14,9 @@ from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import IntArray
 
+HELD_OUT_PLACES = "held-out places"
+"""offered where some true places score what was learnt"""
+
 
 @dataclass(frozen=True)
 class Taken:
@@ -34,6 +37,11 @@ class Data(Part):
     kind: str
     scores_round_alone: ClassVar[bool] = False
     """whether a model is scored by the samples of its round alone, and not by those of all rounds so far"""
+
+    @property
+    def surveys_once(self) -> bool:
+        """Whether all rounds learn from the measurements of the first: they count once."""
+        return False
 
     @property
     def wants_counts(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.data.base import Data, Taken
+from fl.data.base import HELD_OUT_PLACES, Data, Taken
 from fl.data.measured import rows_of, with_past
 from fl.types import HeldOut, State
 from netsim.errors import BadInput
@@ -46,7 +46,15 @@ class Links(Data):
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Section II"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "links", "hold_out": 0.2}
-    offers: ClassVar[frozenset[str]] = frozenset({"positions", "links"})
+
+    @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        held_out = self.hold_out or self.hold_out_stations or self.hold_out_ues
+        return frozenset({"positions", "links"} | ({HELD_OUT_PLACES} if held_out else set()))
+
+    @property
+    def surveys_once(self) -> bool:
+        return self.keeps == "first"
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         if self.hold_out_stations >= len(cells):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.data.base import Data, Taken
+from fl.data.base import HELD_OUT_PLACES, Data, Taken
 from fl.types import HeldOut, Local, State
 from netsim.errors import BadInput
 from netsim.observe import Observations
@@ -35,7 +35,10 @@ class Measured(Data):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
     example: ClassVar[dict[str, Any]] = {"kind": "measured"}
-    offers: ClassVar[frozenset[str]] = frozenset({"positions", "signals", "real labels"})
+
+    @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset({"positions", "signals", "real labels"} | ({HELD_OUT_PLACES} if self.hold_out else set()))
 
     @property
     def wants_counts(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fl.data.base import Data, Taken
+from fl.data.base import HELD_OUT_PLACES, Data, Taken
 from fl.types import HeldOut, Local, State
 from netsim.observe import Observations
 from netsim.rng import Rng
@@ -26,7 +26,7 @@ class Positions(Data):
 
     reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Section 2.1"
     example: ClassVar[dict[str, Any]] = {"kind": "positions"}
-    offers: ClassVar[frozenset[str]] = frozenset({"positions"})
+    offers: ClassVar[frozenset[str]] = frozenset({"positions", HELD_OUT_PLACES})
     scores_round_alone: ClassVar[bool] = True
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:

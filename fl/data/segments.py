@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.data.base import Data, Taken
+from fl.data.base import HELD_OUT_PLACES, Data, Taken
 from fl.data.measured import Measured
 from fl.types import HeldOut, Local, State
 from netsim.observe import Observations
@@ -43,7 +43,10 @@ class Segments(Data):
         "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Eq. 5"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "segments"}
-    offers: ClassVar[frozenset[str]] = frozenset({"positions", "signals", "real labels"})
+
+    @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset({"positions", "signals", "real labels"} | ({HELD_OUT_PLACES} if self.hold_out else set()))
 
     @property
     def wants_counts(self) -> bool:

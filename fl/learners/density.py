@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from fl.data.base import HELD_OUT_PLACES
 from fl.learners.base import SurfaceLearner
 from fl.surfaces import SurfaceUpdates, kernel_density
 from fl.types import HeldOut, Local, Model, Public, Request, Updates
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -61,7 +63,10 @@ class Density(SurfaceLearner):
     reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Algorithms 1 to 3"
     example: ClassVar[dict[str, Any]] = {"kind": "density", "bandwidth_m": 40, "grid": [20, 16]}
     offers: ClassVar[frozenset[str]] = frozenset({"surfaces", "positions"})
-    needs: ClassVar[dict[str, str]] = {"positions": "a density is one of positions"}
+    needs: ClassVar[dict[str, str]] = {
+        "positions": "a density is one of positions",
+        HELD_OUT_PLACES: "nothing would score the map; give data a hold_out above 0, or take data positions",
+    }
     most_held_out: ClassVar[int] = 100_000_000
 
     @model_validator(mode="after")
@@ -99,6 +104,11 @@ class Density(SurfaceLearner):
     def init(self, public: Public, rng: Rng) -> Model:
         area = public.area if self.area_m is None else Area(*self.area_m)
         low, high = area.low_m, area.high_m
+        if (low > public.area.high_m).any() or (high < public.area.low_m).any():
+            raise BadInput(
+                f"learning.learner.area_m: {low.tolist()} to {high.tolist()} lies wholly outside of the area of the "
+                f"world, {public.area.low_m.tolist()} to {public.area.high_m.tolist()} m; let them overlap"
+            )
         line = len(self.grid) == 1
         y_m = area.centre_m[1:] if line else np.linspace(low[1], high[1], self.grid[1])
         constants = {
