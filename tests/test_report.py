@@ -438,7 +438,7 @@ def test_every_key_of_a_summary_is_explained():
     for pattern, says in KEYS.items():
         kind, name, what, found = split_key(pattern.replace("NAME", "some-name_2"))
         assert found == says
-        assert (kind, name) == ((pattern.split(".")[0], "some-name_2") if "NAME" in pattern else ("", ""))
+        assert (kind, name) == ((pattern.partition(".NAME")[0], "some-name_2") if "NAME" in pattern else ("", ""))
         assert pattern.endswith(what)
     kind, name, what, says = split_key("attack.dlg.home_within_250m_round")
     assert (kind, name, what) == ("attack", "dlg", "home_within_250m_round")
