@@ -16,7 +16,7 @@ from fl.membership.audit import audit, due
 from fl.privacy import ledger
 from fl.reference import Reference
 from fl.situation import situation
-from fl.transmit import overheard, send
+from fl.transmit import overheard, payload_of, send
 from fl.types import (
     AnySpend,
     Curated,
@@ -37,8 +37,6 @@ from netsim.record import Recorder
 from netsim.rng import Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
-
-BITS_PER_NUMBER = 32
 
 
 @dataclass(frozen=True)
@@ -229,9 +227,7 @@ def _phase(
     power_w, parts["power"] = setup.power.of(ues).power_w(
         cohort.gain, cohort.serving, world.max_power_w, parts["power"], drawn("power")
     )
-    promises = [d.promise(parts[f"defense.{d.label}"]) for d in learning.defenses]
-    bound = next((p for p in reversed(promises) if p is not None), None)
-    payload = Payload(made.n_parameters * BITS_PER_NUMBER, made.n_parameters, bound)
+    payload = payload_of(learning, parts, made.n_parameters)
     # who has not come when the next round begins is too late, whatever the uplink's own deadline
     channel = setup.uplink.plan(cohort.at_power(power_w), payload).within(learning.every_s).rows(of_row)
     facts = replace(facts, channel=channel)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import sqrt
-
 import numpy as np
 
 from fl.learning import Learning
+from fl.transmit import payload_of
 from fl.types import State
 from netsim.radio.power import Situation
 from netsim.radio.shared_band import SharedBand
@@ -23,12 +22,10 @@ def situation(
     parts : the states of all parts, as they were left by the round before. Noise of several budgets adds in variance.
     """
     n = len(world.ues)
-    cohort = world.cohort(np.arange(n), world.links(), round_, np.ones(n, dtype=np.int64), np.zeros(n))
     snr, scale = np.zeros(n), 0.0
-    if isinstance(uplink, SharedBand) and cohort.gain.shape[1]:
-        own = cohort.strength[np.arange(n), np.maximum(cohort.serving, 0)]
-        snr = np.where((cohort.serving >= 0) & np.isfinite(own), own, 0.0) / uplink.band_noise_w()
-        scale = _scale(learning, uplink, parts, n_numbers)
+    if isinstance(uplink, SharedBand):
+        cohort = world.cohort(np.arange(n), world.links(), round_, np.ones(n, dtype=np.int64), np.zeros(n))
+        snr, scale = uplink.snr_per_w(cohort), uplink.rho(payload_of(learning, parts, n_numbers))
     standing = [d.standing(parts[f"defense.{d.label}"]) for d in learning.defenses]
     budgets = [s for s in standing if s is not None]
     rounds = float(np.ceil(world.duration_s / learning.every_s))
@@ -42,13 +39,6 @@ def situation(
         budget_left=min((s.budget_left for s in budgets), default=1.0),
         progress=min((round_ - 1) / rounds, 1.0),
     )
-
-
-def _scale(learning: Learning, uplink: SharedBand, parts: dict[str, State], n_numbers: int) -> float:
-    """rho = C / sqrt(q): what channel noise is multiplied by."""
-    promises = [d.promise(parts[f"defense.{d.label}"]) for d in learning.defenses]
-    bound = next((p for p in reversed(promises) if p is not None), uplink.norm_bound)
-    return 0.0 if bound is None or uplink.decoding == "error-free" else bound / sqrt(n_numbers)
 
 
 def _together(stds: list[FloatArray], n: int) -> FloatArray:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from fl.types import Received, Updates
+from fl.learning import Learning
+from fl.types import Received, State, Updates
 from netsim.radio.shared_band import SharedBand
 from netsim.radio.uplink import Channel, Cohort, Payload, Uplink
 from netsim.rng import Rng
+
+BITS_PER_NUMBER = 32
+
+
+def payload_of(learning: Learning, parts: Mapping[str, State], n_numbers: int) -> Payload:
+    """What an update of so many numbers is on the air: the last bound that a defense promises holds for it."""
+    promises = [d.promise(parts[f"defense.{d.label}"]) for d in learning.defenses]
+    bound = next((p for p in reversed(promises) if p is not None), None)
+    return Payload(n_numbers * BITS_PER_NUMBER, n_numbers, bound)
 
 
 def send(updates: Updates, channel: Channel, rng: Rng) -> Received:

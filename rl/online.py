@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -14,13 +14,12 @@ from gymnasium import spaces
 from fl.power_plan import Limits
 from fl.round import Carry, Setup, play
 from fl.situation import situation
-from netsim.radio.power import Power, Situation, State
-from netsim.record import Recorder
-from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.radio.power import Situation, State
+from netsim.record import Recorder, Schemas
+from netsim.units import FloatArray
 from netsim.world import World
 from rl.cost import Costs, costs
-from rl.power import kept, start_w
+from rl.power import Decided, kept, start_w
 from rl.problem import Seen, log_power
 from rl.settings import Online
 from rl.situation import seen_online, seen_online_size
@@ -37,42 +36,35 @@ class Stage:
     carry: Carry
 
 
-class Held(Power):
+class Held(Decided):
     """Sends with what an agent has put into the state: `wanted` (K,), projected onto the limits for those that send."""
 
     kind: Literal["held"] = "held"
     limits: Limits
-    wants_situation: ClassVar[bool] = True
 
     def told(self, situation: Situation, state: State) -> State:
         power_w = kept(state["wanted"], situation.sends, self.limits)
         return {**state, "power_w": power_w, "sends": situation.sends}
 
-    def power_w(
-        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
-    ) -> tuple[FloatArray, State]:
-        return np.minimum(state["power_w"][state["sends"]], max_power_w), state
 
-
+@dataclass(frozen=True)
 class Notes(Recorder):
     """Keeps the rows of a round in memory instead of writing them."""
 
-    def __init__(self) -> None:
-        super().__init__(Path(), {})
-        object.__setattr__(self, "rows", {})
+    folder: Path = Path()
+    schemas: Schemas = field(default_factory=dict)
+    rows: dict[str, list[Any]] = field(default_factory=dict)
 
     def write(self, table: str, rows: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
-        kept_rows: dict[str, list[Any]] = self.__dict__["rows"]
-        kept_rows.setdefault(table, []).append(rows)
+        self.rows.setdefault(table, []).append(rows)
 
     def taken(self) -> dict[str, dict[str, np.ndarray]]:
         """The tables since the last call, column by column."""
-        held: dict[str, list[Any]] = self.__dict__["rows"]
         found = {
             table: {name: np.concatenate([np.asarray(p[name]) for p in pieces]) for name in pieces[0]}
-            for table, pieces in held.items()
+            for table, pieces in self.rows.items()
         }
-        held.clear()
+        self.rows.clear()
         return found
 
 
@@ -148,14 +140,9 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         """City, links and powers as an RGB array."""
         if self.render_mode != "rgb_array" or self.world is None:
             return None
-        from rl.picture import Scene, picture
+        from rl.picture import picture, scene_of
 
-        w = self.world
-        shapes = tuple(np.asarray(f.exterior.coords) for f in w.buildings.footprint)
-        station_m = np.array([b.at_m for b in w.stations]).reshape(-1, 2)
-        area = (w.area.x_min_m, w.area.y_min_m, w.area.x_max_m, w.area.y_max_m)
-        scene = Scene(area, shapes, station_m, w.position_m(), w.serving(w.links()))
-        return picture(scene, self._power_w(), self.task.limits)
+        return picture(scene_of(self.world), self._power_w(), self.task.limits)
 
     def memory(self) -> dict[str, Any]:
         """What continues this environment elsewhere, after a reset and before the first step."""
@@ -198,9 +185,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
 
     def _power_w(self) -> FloatArray:
         """The last powers (K,)."""
-        limits = self.task.limits
-        first = np.full(self.n_ue, start_w(limits.total_min_w, limits.total_max_w, self.n_ue))
-        return np.asarray(self.carry.parts["power"].get("power_w", first))
+        return np.asarray(self.carry.parts["power"].get("power_w", start_w(self.task.limits, self.n_ue)))
 
     def _seen(self) -> Seen:
         return seen_online(self.now, self._power_w(), self.task.limits)

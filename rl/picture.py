@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fl.power_plan import Limits
 from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.world import World
 
 Image = npt.NDArray[np.uint8]
 MAP, BARS = 360, 120  # pixels: side of the map, height of the bars below it
@@ -26,6 +27,18 @@ class Scene:
     station_m: FloatArray
     ue_m: FloatArray
     serving: IntArray
+
+
+def scene_of(world: World) -> Scene:
+    """Where everything of a world is at this moment."""
+    area = world.area
+    return Scene(
+        (area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m),
+        tuple(np.asarray(f.exterior.coords) for f in world.buildings.footprint),
+        np.array([b.at_m for b in world.stations]).reshape(-1, 2),
+        world.position_m(),
+        world.serving(world.links()),
+    )
 
 
 def picture(scene: Scene, power_w: FloatArray, limits: Limits) -> Image:

@@ -14,10 +14,22 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from fl.power_plan import Limits
     from rl.policy import Policy
 
 
-class Ddpg(Power):
+class Decided(Power):
+    """Powers that were settled when the situation was told: `power_w` (K,) of the state, for the UEs in `sends`."""
+
+    wants_situation: ClassVar[bool] = True
+
+    def power_w(
+        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
+    ) -> tuple[FloatArray, State]:
+        return np.minimum(state["power_w"][state["sends"]], max_power_w), state
+
+
+class Ddpg(Decided):
     """What `netsim train` learnt. One for a whole training stays as long as channels do; one that acts online looks at
     the links, at what noise is required, and at the budget in every round.
 
@@ -31,7 +43,13 @@ class Ddpg(Power):
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
     example: ClassVar[dict[str, Any]] = {"kind": "ddpg", "policy": "runs/power"}
-    wants_situation: ClassVar[bool] = True
+
+    def check(self, n_ue: int) -> None:
+        ues = self.learnt().card.ues
+        if ues != n_ue:
+            raise ValueError(
+                f"power.policy: it sets the power of {ues} UEs, the world has {n_ue}; train one for {n_ue}"
+            )
 
     def learnt(self) -> Policy:
         """The policy of the folder; BadInput where there is none."""
@@ -41,29 +59,19 @@ class Ddpg(Power):
 
     def told(self, situation: Situation, state: State) -> State:
         policy = self.learnt()
-        limits, k = policy.card.limits, len(situation.snr_per_w)
-        if k != policy.card.ues:
-            raise ValueError(
-                f"power: the policy sets the power of {policy.card.ues} UEs, here are {k}; train it for {k}"
-            )
+        limits = policy.card.limits
         if policy.card.task == "online":
             from rl.problem import log_power
             from rl.situation import seen_online
 
-            last = state.get("power_w", np.full(k, start_w(limits.total_min_w, limits.total_max_w, k)))
+            last = state.get("power_w", start_w(limits, policy.card.ues))
             wanted = log_power(policy.act(seen_online(situation, last, limits)), limits)
         else:
             wanted = _settled(policy, situation.snr_per_w)
-        power_w = kept(wanted, situation.sends, policy.card.limits)
-        return {"power_w": power_w, "sends": situation.sends}
-
-    def power_w(
-        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
-    ) -> tuple[FloatArray, State]:
-        return np.minimum(state["power_w"][state["sends"]], max_power_w), state
+        return {"power_w": kept(wanted, situation.sends, limits), "sends": situation.sends}
 
 
-def kept(wanted_w: FloatArray, sends: IntArray, limits: Any) -> FloatArray:
+def kept(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:
     """Powers (K,) of all UEs, those that send projected onto the limits of their number."""
     from rl.kernel import project
 
@@ -75,9 +83,9 @@ def kept(wanted_w: FloatArray, sends: IntArray, limits: Any) -> FloatArray:
     return found
 
 
-def start_w(total_min_w: float, total_max_w: float, k: int) -> float:
-    """The power that counts as the last one before the first round: average power."""
-    return (total_min_w + total_max_w) / 2 / k
+def start_w(limits: Limits, k: int) -> FloatArray:
+    """The powers (K,) that count as the last ones before the first round: the middle of the total, shared alike."""
+    return np.full(k, (limits.total_min_w + limits.total_max_w) / 2 / k)
 
 
 def _settled(policy: Policy, snr_per_w: FloatArray) -> FloatArray:

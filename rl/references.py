@@ -10,9 +10,9 @@ from fl.power_plan import Plan, average, evolution, full, judged, plateaus
 from netsim.rng import Rng
 from netsim.units import FloatArray
 from rl.problem import Problem, log_power
+from rl.settings import OPTIMUM
 
 ALPHA = (0.8, 1.0)  # shares of the path loss that fractional power makes up for
-OPTIMUM = "optimum"
 
 
 def references(problem: Problem, evaluations: int, rng: Rng, thorough: bool = True) -> dict[str, Plan]:

@@ -10,6 +10,9 @@ from fl.bound import Convergence, Criterion
 from fl.power_plan import Limits
 from netsim.part import OneOf, Part
 
+AGENT, VISITED, OPTIMUM = "ddpg", "ddpg, best visited", "optimum"
+"""What comparisons call the agent, the best vector that its training tried, and the best of the optimisers."""
+
 
 class Agent(Part):
     """Deep deterministic policy gradient: an actor and a critic, each with a slow copy.

@@ -30,14 +30,8 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
         world.env.run(until=min(study.learning.every_s, world.duration_s))
         ue = np.arange(len(world.ues))
         cohort = world.cohort(ue, world.links(), 1, np.ones(len(ue), dtype=np.int64), np.zeros(len(ue)))
-        found.append(_of_serving(cohort.strength, cohort.serving) / uplink.band_noise_w())
+        found.append(uplink.snr_per_w(cohort))
     gain = np.array(found)
     if not (gain > 0).all():
         raise BadInput("train.draws: a UE has no base station in some draw; draw channels for UEs that never leave")
     return gain
-
-
-def _of_serving(strength: FloatArray, serving: np.ndarray) -> FloatArray:
-    """The strength (n,) of each UE's own base station, 0 without one."""
-    own = strength[np.arange(len(serving)), np.maximum(serving, 0)]
-    return np.where((serving >= 0) & np.isfinite(own), own, 0.0)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import gymnasium
 
@@ -19,6 +19,7 @@ from scenarios.study import Study, load
 if TYPE_CHECKING:
     from rl.allocation import PowerAllocation
     from rl.online import OnlinePower, Stage
+    from rl.picture import Scene
     from rl.problem import Problem
 
 Wanted = TypeVar("Wanted", bound=Task)
@@ -51,7 +52,7 @@ def online(
     from rl.online import OnlinePower
 
     study = scenario if isinstance(scenario, Study) else load(scenario)
-    return OnlinePower(stages(study), n_ues(study), task_of(study, Online), render_mode)
+    return OnlinePower(Stages(study), n_ues(study), task_of(study, Online), render_mode)
 
 
 def task_of(study: Study, kind: type[Wanted]) -> Wanted:
@@ -100,7 +101,7 @@ def n_ues(study: Study) -> int:
     return len(build_world(study.world, Streams(study.seed), study.learning.every_s).ues)
 
 
-class stages:  # noqa: N801 - called like a function
+class Stages:
     """World seed -> a world of the study's at time 0.
 
     watched : with its attacks and audits. They change nothing of a training, so an agent that is not paid by them can
@@ -125,15 +126,9 @@ class stages:  # noqa: N801 - called like a function
         return Stage(world, setup, begin(setup, len(world.ues)))
 
 
-def _scene(study: Study) -> Any:
+def _scene(study: Study) -> Scene:
     """Where everybody is at time 0."""
-    import numpy as np
-
     from netsim.world import build_world
-    from rl.picture import Scene
+    from rl.picture import scene_of
 
-    w = build_world(study.world, Streams(study.seed), study.learning.every_s)
-    shapes = tuple(np.asarray(f.exterior.coords) for f in w.buildings.footprint)
-    station_m = np.array([b.at_m for b in w.stations]).reshape(-1, 2)
-    area = (w.area.x_min_m, w.area.y_min_m, w.area.x_max_m, w.area.y_max_m)
-    return Scene(area, shapes, station_m, w.position_m(), w.serving(w.links()))
+    return scene_of(build_world(study.world, Streams(study.seed), study.learning.every_s))

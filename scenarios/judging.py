@@ -11,16 +11,13 @@ import numpy as np
 from netsim.radio.power import Average, Fractional, Full, Power
 from netsim.rng import Rng, Streams
 from netsim.units import FloatArray
-from rl.settings import Online
+from rl.settings import AGENT, VISITED, Online
 from scenarios.study import Study
 
 if TYPE_CHECKING:
     from rl.online import OnlinePower
     from rl.policy import Layers
     from rl.problem import Problem
-
-AGENT, VISITED = "ddpg", "ddpg, best visited"
-OPTIMUM = "optimum"
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def allocation_judged(
     return rows
 
 
-def baselines(task: Online, n_ue: int) -> dict[str, Power]:
+def baselines(task: Online) -> dict[str, Power]:
     """Powers that nobody learnt, under the same limits."""
     limits = task.limits
     return {

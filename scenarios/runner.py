@@ -234,6 +234,10 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
             "rounds; take longer rounds"
         )
     _affordable(study, world)
+    try:
+        study.power.check(len(world.ues))
+    except ValueError as error:
+        raise BadInput(str(error)) from None
     if learning.threat.at_m is not None:
         check_near(world.area, learning.threat.at_m, "learning.threat.at_m: the eavesdropper")
     seen = None

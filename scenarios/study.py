@@ -131,14 +131,11 @@ class Study(Part):
         if not isinstance(self.power, Ddpg):
             return self
         try:
-            card = self.power.learnt().card
+            self.power.learnt()
         except BadInput as error:
             raise ValueError(f"power.policy: {error}") from None
-        count = self.world.ues.count
-        if self.world.ues.mobility.kind_name() != "replay" and card.ues != count:
-            raise ValueError(
-                f"power.policy: it sets the power of {card.ues} UEs, the world has {count}; train one for {count}"
-            )
+        if self.world.ues.mobility.kind_name() != "replay":  # a trace says how many only once it is read
+            self.power.check(self.world.ues.count)
         uplink = self.world.radio.uplink
         if not isinstance(uplink, SharedBand) or uplink.decoding != "noisy":
             raise ValueError(

@@ -17,12 +17,10 @@ from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import cell_text, write_json, write_text
 from netsim.rng import Streams
-from rl.settings import Allocation, Online, Train
-from scenarios.environments import n_ues, problems, stages
+from rl.settings import AGENT, OPTIMUM, VISITED, Allocation, Online, Train
+from scenarios.environments import Stages, n_ues, problems
 from scenarios.folder import STUDY, SUMMARY, locked, read_json
 from scenarios.judging import (
-    AGENT,
-    VISITED,
     Judged,
     allocation_judged,
     allocation_score,
@@ -195,8 +193,8 @@ def _online(study: Study, task: Online) -> _Game:
 
     n = n_ues(study)
     paid = task.reward.leakage > 0
-    env, other = (OnlinePower(stages(study, paid), n, task) for _ in range(2))
-    watched = OnlinePower(stages(study), n, task)
+    env, other = (OnlinePower(Stages(study, paid), n, task) for _ in range(2))
+    watched = OnlinePower(Stages(study), n, task)
     chosen_on, held = worlds(study, "judged", task.judged_on), worlds(study, "held-out", task.held_out)
 
     def score(layers: Layers) -> float:
@@ -211,7 +209,7 @@ def _online(study: Study, task: Online) -> _Game:
         return Policy(card, layers)
 
     def judged(course: Course, steps: int, seed: int) -> list[Judged]:
-        acts = {name: unlearnt(power) for name, power in baselines(task, n).items()} | {AGENT: learnt(_best(course))}
+        acts = {name: unlearnt(power) for name, power in baselines(task).items()} | {AGENT: learnt(_best(course))}
         return [episode(watched, name, act, w) for w in held for name, act in acts.items()]
 
     return _Game(env, score, policy, judged)
@@ -252,7 +250,7 @@ def _summary(course: Course, rows: list[Judged]) -> dict[str, Any]:
         found[f"against.{name}.wins"] = int((gaps < 0).sum())
     if any(r.policy == VISITED for r in rows):
         best = {r.policy: r.cost for r in rows}
-        found["visited.percent"] = 100 * (best[VISITED] / best["optimum"] - 1.0)
+        found["visited.percent"] = 100 * (best[VISITED] / best[OPTIMUM] - 1.0)
     return found
 
 

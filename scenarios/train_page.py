@@ -11,13 +11,13 @@ import numpy as np
 
 from netsim.errors import BadInput
 from netsim.units import FloatArray
+from rl.settings import AGENT, OPTIMUM, VISITED
 from scenarios.document import one_line
 from scenarios.draw import GREY, Cell, Figure, Look, Panel, figure_text, line, looks, mosaic
 from scenarios.folder import SUMMARY, read_json
 from scenarios.page import facts, headings, page, paragraphs, section, table
 
 TRAINING, CURVE, JUDGED, KIND = "training.json", "curve.csv", "judged.csv", "training"
-AGENT, VISITED, OPTIMUM = "ddpg", "ddpg, best visited", "optimum"
 _FIGURES = ("cost", "t_th", "noise", "loss", "leakage", "energy_j", "evaluations")
 _HEADS = {
     "cost": "cost", "t_th": "T_th, rounds", "noise": "noise", "loss": "final loss", "leakage": "leakage",

@@ -49,6 +49,9 @@ class Power(Part):
         """The next state, once it knows the situation."""
         return state
 
+    def check(self, n_ue: int) -> None:
+        """Raise ValueError where it cannot serve a world of so many UEs."""
+
     def of(self, ue: IntArray) -> Power:
         """The policy for the UEs with these indices, one entry each; the same for all unless it names them."""
         return self

@@ -75,7 +75,7 @@ class SharedBand(Uplink):
             payload.n_bits,
             np.inf if self.deadline_s is None else self.deadline_s,
             0.0 if self.max_ser is None else threshold(self.max_ser, self.modulation),
-            self._rho(payload),
+            self.rho(payload),
         )
         return Channel(
             power_w=cohort.power_w,
@@ -93,7 +93,14 @@ class SharedBand(Uplink):
         """Shannon's log2(1 + SINR), bit/s/Hz, up to what modulation reaches."""
         return np.minimum(np.log2(1.0 + sinr), self.max_bps_per_hz)
 
-    def _rho(self, payload: Payload) -> float:
+    def snr_per_w(self, cohort: Cohort) -> FloatArray:
+        """SNR at 1 W (n,) of each UE at its own base station without interference; 0 without one."""
+        if not cohort.gain.shape[1]:
+            return np.zeros(len(cohort.serving))
+        own = cohort.strength[np.arange(len(cohort.serving)), np.maximum(cohort.serving, 0)]
+        return np.where((cohort.serving >= 0) & np.isfinite(own), own, 0.0) / self.band_noise_w()
+
+    def rho(self, payload: Payload) -> float:
         """Scale of the numbers sent; 0 where channel noise does not stay on them."""
         if self.decoding == "error-free":
             return 0.0
