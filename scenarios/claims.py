@@ -1,129 +1,42 @@
 """What a publication says, as data, set against our own runs: holds, does not hold, or cannot be judged.
 
-A rule is a part: its fields are its YAML keys, its method the comparison. Of several seeds the median counts, and a
-figure of privacy only where most of the models are of use.
+A claim holds where the interval over seeds of every median that its rule looks at lies within the rule's bounds, and
+does not hold where one lies outside; otherwise the seeds do not settle it. One seed settles nothing. Little leakage
+proves nothing where most models are useless, and much leakage is real there too.
 """
 
 from __future__ import annotations
 
 import csv
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from io import StringIO
-from itertools import pairwise, zip_longest
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from netsim.errors import BadInput
-from netsim.part import OneOf, Part
+from netsim.part import Part
 from netsim.record import write_text
 from scenarios.document import one_line, read
 from scenarios.folder import MANIFEST, SUMMARY, admit_several, read_json
-from scenarios.keys import cell_text, over_seeds, split_key
+from scenarios.keys import cell_text, over_seeds
 from scenarios.loaded import RUNS, listed
 from scenarios.messages import build, nearest
+from scenarios.rules import RULES, AtMost, Rule, Statement, Within, settled
 from scenarios.study import bundled, find, load
-from scenarios.summary import KEYS
-from scenarios.sweep import points, sweep
+from scenarios.sweep import Point, points, sweep
 
 CLAIMS = "claims.csv"
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be judged"
 
-Labelled = Mapping[str, Sequence[Mapping[str, Any]]]
-"""label -> summaries of its runs, one per seed; a run outside of a sweep has the label ''."""
-
-
-# -- rules
-
-
-class Rule(Part):
-    """How the medians over seeds of one summary key settle a claim."""
-
-    key: str
-    """key of the summary, as `netsim list --records` has it"""
-    labels: tuple[str, ...] = ()
-    """labels of the sweep; none: all of them, or the single run"""
-
-    @field_validator("key")
-    @classmethod
-    def _known(cls, key: str) -> str:
-        kind, name, _, says = split_key(key)
-        if not says or (kind and not name):
-            raise ValueError(f"no summary has a key {key[:60]!r}{nearest(key, list(KEYS)) or '; see docs/records.md'}")
-        return key
-
-    @field_validator("labels")
-    @classmethod
-    def _once(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
-        if twice := [label for label in labels if labels.count(label) > 1]:
-            raise ValueError(f"the label {twice[0]!r} stands {labels.count(twice[0])} times; name it once")
-        return labels
-
-    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
-        """Whether the rule holds of a median per label; None where infinities leave it open."""
-        raise NotImplementedError
-
-
-class AtMost(Rule):
-    """No label's median is above the bound."""
-
-    kind: Literal["at-most"] = "at-most"
-    bound: float
-
-    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
-        return max(medians) <= self.bound
-
-
-class AtLeast(Rule):
-    """No label's median is below the bound."""
-
-    kind: Literal["at-least"] = "at-least"
-    bound: float
-
-    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
-        return min(medians) >= self.bound
-
-
-class Within(Rule):
-    """Every label's median is the printed value, give or take the tolerance."""
-
-    kind: Literal["within"] = "within"
-    tolerance: float = Field(ge=0)
-
-    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
-        return all(abs(m - printed) <= self.tolerance for m in medians)
-
-
-class Order(Rule):
-    """Medians strictly increase from label to label."""
-
-    kind: Literal["order"] = "order"
-    labels: tuple[str, ...] = Field(min_length=2)
-
-    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
-        if any(np.isinf(a) and np.isinf(b) for a, b in pairwise(medians)):
-            return None
-        return all(a < b for a, b in pairwise(medians))
-
-
-class Ratio(Rule):
-    """The first label's median is at least `bound` times the second's."""
-
-    kind: Literal["ratio"] = "ratio"
-    labels: tuple[str, ...] = Field(min_length=2, max_length=2)
-    bound: float = Field(gt=0)
-
-    def holds(self, medians: Sequence[float], printed: float) -> bool | None:
-        first, second = medians
-        return None if np.isinf(first) and np.isinf(second) else first >= self.bound * second
-
-
-RULES = OneOf("rule", AtMost, AtLeast, Within, Order, Ratio)
+Labelled = Mapping[str, Mapping[int, Mapping[str, Any]]]
+"""label -> seed -> summary of its run; a run outside of a sweep has the label ''."""
 
 
 # -- claims
@@ -165,6 +78,8 @@ class Claim(Part):
 class Claims(Part):
     """A file of claims."""
 
+    minutes: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
+    """scenario -> minutes that playing its claims takes one core"""
     claims: tuple[Claim, ...] = Field(min_length=1)
     """all of them, in the order of the tables"""
 
@@ -200,6 +115,11 @@ def read_claims(path: Path, paper: str = "") -> list[Claim]:
         known = ", ".join(dict.fromkeys(c.paper for c in every))
         raise BadInput(one_line(f"--paper {paper}: no claim of such a publication; there are: {known}"))
     return found
+
+
+def playing_minutes(path: Path) -> Mapping[str, float]:
+    """Scenario -> minutes of one core that playing its claims takes, as a file of claims states them."""
+    return build(Claims, read(path)).minutes
 
 
 def _placed(claim: Claim, folder: Path) -> Claim:
@@ -239,11 +159,18 @@ def labelled(folder: Path) -> Labelled:
     if not folder.is_dir():
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
     alone = (folder / MANIFEST).exists() and not (folder / RUNS).exists()
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    found: dict[str, dict[int, Mapping[str, Any]]] = {}
     for label, path in [("", folder)] if alone else listed(folder):
         if (path / SUMMARY).exists():
-            found.setdefault(label, []).append(_summary(path / SUMMARY))
+            found.setdefault(label, {})[_seed(path / MANIFEST)] = _summary(path / SUMMARY)
     return found
+
+
+def _seed(path: Path) -> int:
+    seed = read_json(path).get("seed")
+    if not isinstance(seed, int):
+        raise BadInput(one_line(f"{path}: seed is missing or damaged; run the study again"))
+    return seed
 
 
 def _summary(path: Path) -> Mapping[str, Any]:
@@ -334,21 +261,46 @@ def admit_out(out: Path, claims: Sequence[Claim]) -> None:
     admit_several(out, [CLAIMS, *(Path(place).parts[0] for place in places)], "these claims")
 
 
-def play(name: str, out: Path, jobs: int, tell: Callable[[str], None]) -> Path:
-    """Run a scenario or sweep into its folder in `out`, which is returned; a finished one stays, others go on."""
+def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Callable[[str], None]) -> Path:
+    """Run a scenario, or these labels of a sweep (none: all of them), into its folder in `out`, which is returned.
+
+    What is finished stays, the rest goes on.
+    """
     folder = out / place_of(name)
-    if (folder / RUNS).exists() or ((folder / MANIFEST).exists() and (folder / SUMMARY).exists()):
-        _check_title(folder, name)
-        return folder
     study = load(name)
     if study.vary is not None:
-        sweep(name, study, folder, jobs, {}, lambda k, n, p, _: tell(f"{name} {k}/{n}: {p.label}, seed {p.seed}"))
+        if (folder / RUNS).exists():
+            _check_title(folder, name)
+
+        def done(k: int, n: int, point: Point, _: Mapping[str, Any]) -> None:
+            tell(f"{name} {k}/{n}: {point.label}, seed {point.seed}")
+
+        sweep(name, study, folder, jobs, {}, done, only=labels)
+        return folder
+    if (folder / MANIFEST).exists() and (folder / SUMMARY).exists():
+        _check_title(folder, name)
         return folder
     from scenarios.runner import run
 
     tell(f"{name}: one run")
     run(study, folder, command="netsim claims")
     return folder
+
+
+def labels_of(claims: Iterable[Claim], scenario: str) -> set[str]:
+    """The labels of a scenario that the rules of these claims look at; none where one of them looks at all."""
+    rules = [c.rule for c in claims if c.scenario == scenario]
+    return set().union(*(r.labels for r in rules)) if all(r.labels for r in rules) else set()
+
+
+def affordable(claims: Sequence[Claim], minutes: Mapping[str, float], most: float) -> list[Claim]:
+    """The claims of those scenarios that together take `most` minutes of one core, the cheapest ones first."""
+    chosen, spent = set(), 0.0
+    for cost, name in sorted((minutes[n], n) for n in {c.scenario for c in claims} if n in minutes):
+        spent += cost
+        if spent <= most:
+            chosen.add(name)
+    return [c for c in claims if c.scenario in chosen]
 
 
 # -- judging
@@ -378,7 +330,7 @@ def judge_all(
             if name in folders:
                 runs[name] = labelled(folders[name])
             elif out is not None:
-                runs[name] = labelled(play(name, out, jobs, tell))
+                runs[name] = labelled(play(name, labels_of(claims, name), out, jobs, tell))
         except BadInput as error:
             if name in folders:
                 raise
@@ -406,31 +358,52 @@ def judge(claim: Claim, runs: Labelled, why_none: str = "") -> Judgement:
     missing = [label for label in labels if label not in runs]
     if missing:
         return Judgement(claim, OPEN, f"run missing: no label “{missing[0]}” in {claim.scenario}")
-    texts = {label: cell_text(runs[label], rule.key) for label in labels}
-    ours = "; ".join(f"{label}: {text}" if label else text for label, text in texts.items())
+    ours = "; ".join(
+        f"{label}: {text}" if label else text
+        for label in labels
+        if (text := cell_text([*runs[label].values()], rule.key))
+    )
     unknown = [_silent(label, runs, rule.key) for label in labels]
     if any(unknown):
         return Judgement(claim, OPEN, next(filter(None, unknown)), ours)
-    printed = claim.value if isinstance(claim.value, float) else np.nan
-    holds = rule.holds([over_seeds(runs[label], rule.key)[1] for label in labels], printed)
-    if holds is None:
+    seeds = sorted(set.intersection(*(set(runs[label]) for label in labels)))
+    if not seeds:
+        return Judgement(claim, OPEN, "no seed was played for every label", ours)
+    figures = np.array([[over_seeds([runs[label][seed]], rule.key)[1] for seed in seeds] for label in labels])
+    said = rule.statements(figures, claim.value if isinstance(claim.value, float) else np.nan)
+    if any(2 * np.isnan(s.values).sum() > len(seeds) for s in said):
         return Judgement(claim, OPEN, "more than half of the estimates diverged on both sides", ours)
-    useless = [_useless(label, runs) for label in labels] if rule.key.startswith("attack.") else []
+    holds = settled(said)
+    if len(seeds) == 1:
+        return Judgement(claim, OPEN, f"one seed has no interval; alone it {HOLDS if holds else FAILS}", ours)
+    useless = [_useless(label, runs) for label in labels] if _hides(rule) else []
     if any(useless):
-        said = "holds" if holds else "does not hold"
-        return Judgement(claim, OPEN, f"{next(filter(None, useless))}; ungated it {said}", ours)
+        alone = {True: HOLDS, False: FAILS, None: "is not settled"}[holds]
+        return Judgement(claim, OPEN, f"{next(filter(None, useless))}; ungated it {alone}", ours)
+    if holds is None:
+        return Judgement(claim, OPEN, f"seeds do not settle it: {_unsettled(said)}", ours)
     return Judgement(claim, HOLDS if holds else FAILS, "", ours)
+
+
+def _unsettled(said: Sequence[Statement]) -> str:
+    """The first statement that the seeds leave open."""
+    return next(s.text() for s in said if s.settled() is None)
+
+
+def _hides(rule: Rule) -> bool:
+    """Whether the rule takes little leakage for privacy; that an error is small at most is real with any model."""
+    return rule.key.startswith("attack.") and not (isinstance(rule, AtMost) and "_m" in rule.key)
 
 
 def _silent(label: str, runs: Labelled, key: str) -> str:
     """Why a label has no median: half of its runs or more lack the figure."""
-    lacking = sum(bool(np.isnan(over_seeds([run], key)[1])) for run in runs[label])
+    lacking = sum(bool(np.isnan(over_seeds([run], key)[1])) for run in runs[label].values())
     return f"{key} is null in {_of(lacking, label, runs)}" if 2 * lacking >= len(runs[label]) else ""
 
 
 def _useless(label: str, runs: Labelled) -> str:
     """Why a label's figures of privacy mean little: half of its models or more are useless."""
-    useless = sum(not run.get("utility.useful") for run in runs[label])
+    useless = sum(not run.get("utility.useful") for run in runs[label].values())
     return f"useless model in {_of(useless, label, runs)}" if 2 * useless >= len(runs[label]) else ""
 
 

@@ -100,6 +100,10 @@ def parser() -> argparse.ArgumentParser:
     claims.add_argument("--paper", default="", metavar="WORD", help="only publications with this word in their name")
     claims.add_argument("--out", metavar="DIR", help="play the scenarios that are missing in DIR, judge, keep a table")
     claims.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
+    claims.add_argument(
+        "--minutes", type=float, metavar="M",
+        help="play only scenarios that together take one core M minutes, the cheapest first (with --out)",
+    )  # fmt: skip
     claims.add_argument("--file", metavar="FILE", help="a file of claims of your own")
     claims.add_argument("--quiet", action="store_true", help="no progress")
 
@@ -396,18 +400,26 @@ def _report(args: argparse.Namespace) -> None:
 def _claims(args: argparse.Namespace) -> None:
     from scenarios.claims import (
         admit_out,
+        affordable,
         bundled_claims,
         claims_text,
         folders_of,
         judge_all,
         judgements_text,
+        playing_minutes,
         read_claims,
     )
 
     if args.jobs < 1:
         raise BadInput(f"--jobs {args.jobs}: must be 1 or more")
+    if args.minutes is not None and not (args.minutes > 0 and args.out):
+        raise BadInput(f"--minutes {args.minutes:g}: must be above 0, and needs --out DIR")
     file = Path(args.file) if args.file else bundled_claims()
     found = read_claims(file, args.paper)
+    if args.minutes is not None:
+        found = affordable(found, playing_minutes(file), args.minutes)
+        if not found:
+            raise BadInput(f"--minutes {args.minutes:g}: no scenario of these claims is known to take so little")
     if not args.run and args.out is None:
         print(claims_text(found))
         return

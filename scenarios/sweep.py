@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from io import StringIO
@@ -71,9 +71,11 @@ def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
     return found
 
 
-def checked_points(source: str | Path, study: Study, overrides: dict[str, Any]) -> list[Point]:
-    """The points, each of which is a study that can run; a mistake names its point."""
-    found = points(study, overrides)
+def checked_points(
+    source: str | Path, study: Study, overrides: dict[str, Any], only: Collection[str] = ()
+) -> list[Point]:
+    """The points (with `only`, of these labels), each of which is a study that can run; a mistake names its point."""
+    found = [p for p in points(study, overrides) if not only or p.label in only]
     for point in found:
         try:
             load(source, point.overrides, point.origins)
@@ -90,12 +92,14 @@ def sweep(
     overrides: dict[str, Any],
     tell: Callable[[int, int, Point, dict[str, Any]], None],
     replace: bool = False,
+    only: Collection[str] = (),
 ) -> Path:
     """Run every point (`jobs` processes), skipping those already there; returns the path of runs.csv.
 
-    All points are checked before the first one runs. An interrupted sweep goes on when it is started again.
+    only : labels to play and to list; none: all of them. All points are checked before the first one runs. An
+    interrupted sweep goes on when it is started again.
     """
-    todo = checked_points(source, study, overrides)
+    todo = checked_points(source, study, overrides, only)
     studies = [load(source, p.overrides) for p in todo]
     _admit(out, study, replace)
     for point, one in zip(todo, studies, strict=True):

@@ -54,7 +54,12 @@ def data_folder():
     return Path(os.environ["NETSIM_DATA"])
 
 
-def tables(folder):
-    """Bytes of every CSV and of the summary of a run folder."""
-    names = [*sorted(p.name for p in Path(folder).glob("*.csv")), "summary.json"]
-    return {name: (Path(folder) / name).read_bytes() for name in names}
+@pytest.fixture
+def table_bytes():
+    """Bytes of every CSV and of the summary of a run folder, by name: call it with the folder."""
+
+    def read(folder):
+        names = [*sorted(p.name for p in Path(folder).glob("*.csv")), "summary.json"]
+        return {name: (Path(folder) / name).read_bytes() for name in names}
+
+    return read

@@ -1,15 +1,11 @@
 """The attacks' benchmark: its rows say everything, and what it times are attacks that find their targets."""
 
 import json
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent.parent))  # benchmarks are run from the repository, not installed
 
 from benchmarks import __main__ as command
 from benchmarks import attacks

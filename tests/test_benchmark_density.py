@@ -1,13 +1,9 @@
 """The maps' benchmark: its rows say everything, and peers compute the same sum."""
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))  # benchmarks are run from the repository, not installed
 
 from benchmarks import __main__ as command
 from benchmarks import density

@@ -1,12 +1,8 @@
 """The images' benchmark: its rows say everything, and bars decide."""
 
 import json
-import sys
-from pathlib import Path
 
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent.parent))  # benchmarks are run from the repository, not installed
 
 from benchmarks import __main__ as command
 from benchmarks import images

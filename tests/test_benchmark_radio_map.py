@@ -1,10 +1,6 @@
 """The radio map's benchmark: its rows say everything, and the bars stand at the size that they are meant for."""
 
 import json
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent))  # benchmarks are run from the repository, not installed
 
 from benchmarks import __main__ as command
 from benchmarks import radio_map

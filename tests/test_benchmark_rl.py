@@ -1,12 +1,8 @@
 """The benchmark of power control: its rows say everything, and the bars stand at the full size."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))  # benchmarks are run from the repository, not installed
 
 from benchmarks import __main__ as command
 from benchmarks import rl

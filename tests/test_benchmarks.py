@@ -3,12 +3,9 @@
 import json
 import sys
 from importlib import util
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent))  # benchmarks are run from the repository, not installed
 
 from benchmarks import __main__ as command
 from benchmarks import peers, world

@@ -6,7 +6,9 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from netsim.errors import BadInput
 from netsim.record import write_json
@@ -14,7 +16,7 @@ from scenarios.claims import (
     FAILS,
     HOLDS,
     OPEN,
-    RULES,
+    affordable,
     bundled_claims,
     claims_text,
     folders_of,
@@ -27,6 +29,7 @@ from scenarios.claims import (
 )
 from scenarios.cli import main
 from scenarios.keys import split_key
+from scenarios.rules import RULES, median_interval
 from scenarios.study import bundled
 
 KEY = "attack.closed-form.centroid_error_m.median"
@@ -49,38 +52,56 @@ def claim(tmp_path, kind, value=None, key=KEY, **fields):
 
 
 def runs(**labels):
-    """label -> medians over seeds; None diverged."""
+    """label -> figures by seed; None diverged."""
     return {
-        label: [
-            {KEY: v, "attack.closed-form.diverged_percent": 90.0 if v is None else 0.0, "utility.rmse_db": v,
-             "utility.useful": True}
-            for v in values
-        ]
+        label: {
+            seed: {KEY: v, "attack.closed-form.diverged_percent": 90.0 if v is None else 0.0, "utility.rmse_db": v,
+                   "utility.useful": True}
+            for seed, v in enumerate(values)
+        }
         for label, values in labels.items()
     }  # fmt: skip
 
 
 VERDICTS = [
-    ("at-most", {"bound": 20}, {"a": [10, 20, 90]}, HOLDS),
-    ("at-most", {"bound": 19}, {"a": [10, 20, 90]}, FAILS),
-    ("at-most", {"bound": 30}, {"a": [10], "b": [40]}, FAILS),
-    ("at-most", {"bound": 30, "labels": ["a"]}, {"a": [10], "b": [40]}, HOLDS),
-    ("at-most", {"bound": 30}, {"a": [None]}, FAILS),
-    ("at-least", {"bound": 30}, {"a": [None]}, HOLDS),
-    ("at-least", {"bound": 20}, {"a": [20]}, HOLDS),
-    ("at-least", {"bound": 21}, {"a": [20]}, FAILS),
-    ("within", {"tolerance": 5, "value": 15}, {"a": [20]}, HOLDS),
-    ("within", {"tolerance": 4, "value": 15}, {"a": [20]}, FAILS),
-    ("within", {"tolerance": 4, "value": 15}, {"a": [10]}, FAILS),
-    ("order", {"labels": ["a", "b", "c"]}, {"c": [30], "b": [20], "a": [10]}, HOLDS),
-    ("order", {"labels": ["a", "b", "c"]}, {"c": [30], "b": [10], "a": [10]}, FAILS),
-    ("order", {"labels": ["a", "b"]}, {"a": [10], "b": [None, None, 20]}, HOLDS),
-    ("order", {"labels": ["a", "b"]}, {"a": [None], "b": [None]}, OPEN),
-    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [40], "b": [20]}, HOLDS),
-    ("ratio", {"labels": ["a", "b"], "bound": 2.1}, {"a": [40], "b": [20]}, FAILS),
-    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [None], "b": [20]}, HOLDS),
-    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [20], "b": [None]}, FAILS),
-    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [None], "b": [None]}, OPEN),
+    ("at-most", {"bound": 20}, {"a": [10, 20, 15]}, HOLDS),
+    ("at-most", {"bound": 19}, {"a": [20, 21, 90]}, FAILS),
+    ("at-most", {"bound": 19}, {"a": [10, 12, 90]}, OPEN),
+    ("at-most", {"bound": 19}, {"a": [10, 12, 11, 9, 8, 90]}, OPEN),  # the range of six
+    ("at-most", {"bound": 19}, {"a": [10, 12, 11, 9, 8, 90, 7, 6, 5]}, HOLDS),  # nine seeds bear an outlier
+    ("at-most", {"bound": 30}, {"a": [10, 11], "b": [40, 41]}, FAILS),
+    ("at-most", {"bound": 30, "labels": ["a"]}, {"a": [10, 11], "b": [40, 41]}, HOLDS),
+    ("at-most", {"bound": 30}, {"a": [None, None]}, FAILS),
+    ("at-least", {"bound": 30}, {"a": [None, None]}, HOLDS),
+    ("at-least", {"bound": 20}, {"a": [20, 20]}, HOLDS),
+    ("at-least", {"bound": 21}, {"a": [20, 20]}, FAILS),
+    ("within", {"tolerance": 5, "value": 15}, {"a": [20, 10]}, HOLDS),
+    ("within", {"tolerance": 4, "value": 15}, {"a": [20, 21]}, FAILS),
+    ("within", {"tolerance": 4, "value": 15}, {"a": [10, 9]}, FAILS),
+    ("within", {"tolerance": 4, "value": 15}, {"a": [10, 20]}, OPEN),
+    ("order", {"labels": ["a", "b", "c"]}, {"c": [30, 90], "b": [20, 50], "a": [10, 40]}, HOLDS),  # seeds are paired
+    ("order", {"labels": ["a", "b", "c"]}, {"c": [30, 30], "b": [10, 10], "a": [10, 10]}, FAILS),
+    ("order", {"labels": ["a", "b"]}, {"a": [94.90, 93.0, 95.0], "b": [94.93, 92.0, 96.0]}, OPEN),
+    ("order", {"labels": ["a", "b"]}, {"a": [10, 10, 10], "b": [None, None, 20]}, HOLDS),
+    ("order", {"labels": ["a", "b"]}, {"a": [None, None], "b": [None, None]}, OPEN),
+    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [40, 4], "b": [20, 2]}, HOLDS),
+    ("ratio", {"labels": ["a", "b"], "bound": 2.1}, {"a": [40, 4], "b": [20, 2]}, FAILS),
+    ("ratio", {"labels": ["a", "b"], "bound": 2.1}, {"a": [40, 5], "b": [20, 2]}, OPEN),
+    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [None, None], "b": [20, 20]}, HOLDS),
+    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [20, 20], "b": [None, None]}, FAILS),
+    ("ratio", {"labels": ["a", "b"], "bound": 2}, {"a": [None, None], "b": [None, None]}, OPEN),
+    ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 100], "b": [10.9, 91]}, HOLDS),
+    ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 100], "b": [11.1, 120]}, FAILS),
+    ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [11.1, 120], "b": [10, 100]}, FAILS),
+    ("alike", {"labels": ["a", "b"], "bound": 1.1}, {"a": [10, 10], "b": [10, 12]}, OPEN),
+    ("diminishing", {"labels": ["a", "b", "c"], "share": 0.5}, {"a": [1, 1], "b": [3, 4], "c": [3.9, 5]}, HOLDS),
+    ("diminishing", {"labels": ["a", "b", "c"], "share": 0.5}, {"a": [1, 1], "b": [3, 4], "c": [4.1, 6]}, FAILS),
+    (
+        "diminishing",
+        {"labels": ["a", "b", "c"], "share": 0.5},
+        {"a": [1, 1], "b": [1, 1], "c": [1, 1]},
+        FAILS,
+    ),  # no gain
 ]
 
 
@@ -89,8 +110,53 @@ def test_verdict(kind, fields, of, verdict, tmp_path):
     assert judge(claim(tmp_path, kind, **fields), runs(**of)).verdict == verdict
 
 
-def test_every_rule_is_judged_above():
-    assert {case[0] for case in VERDICTS} == set(RULES.parts)
+def test_every_rule_holds_fails_and_stays_open_above():
+    assert {(case[0], case[3]) for case in VERDICTS} >= {
+        (kind, verdict) for kind in RULES.parts for verdict in (HOLDS, FAILS)
+    }
+    assert {case[0] for case in VERDICTS if case[3] == OPEN} >= {"at-most", "within", "order", "ratio", "alike"}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 8, 9, 20, 100])
+def test_the_interval_of_a_median_covers_it_as_often_as_stated(n):
+    low, high, coverage = median_interval(np.arange(1.0, n + 1))
+    k = int(low)
+    assert high == n + 1 - k
+    outside = stats.binom(n, 0.5).cdf(k - 1)
+    assert coverage == pytest.approx(1 - 2 * outside)
+    assert coverage >= 0.95 or k == 1
+    assert 1 - 2 * stats.binom(n, 0.5).cdf(k) < 0.95  # a narrower one would not
+
+
+def test_the_interval_of_a_median_leaves_nan_out_and_takes_infinities():
+    assert median_interval(np.array([np.nan, 3.0, np.inf])) == (3.0, np.inf, 0.5)
+    assert np.isnan(median_interval(np.array([np.nan]))[0])
+
+
+def test_one_seed_settles_nothing(tmp_path):
+    judged = judge(claim(tmp_path, "order", labels=["a", "b"]), runs(a=[1], b=[2]))
+    assert (judged.verdict, judged.reason) == (OPEN, "one seed has no interval; alone it holds")
+
+
+def test_seeds_are_paired_by_number(tmp_path):
+    """Only seeds that were played for every label count."""
+    found = runs(a=[1, 2, 3, 4], b=[2, 3, 4, 5])
+    del found["a"][0], found["b"][3]
+    found["b"][1][KEY] = 1.0
+    assert judge(claim(tmp_path, "order", labels=["a", "b"]), found).verdict == OPEN  # 1 against 2, 4 against 3
+    for seed in (1, 2):
+        del found["b"][seed]
+    assert judge(claim(tmp_path, "order", labels=["a", "b"]), found).reason == "no seed was played for every label"
+
+
+def test_claims_that_a_budget_of_minutes_affords(tmp_path):
+    rule = {"kind": "at-most", "key": KEY, "bound": 1}
+    names = {"one": "campus", "two": "town", "three": "replay", "four": "campus-public"}
+    claims = read_claims(claim_file(tmp_path, *(entry(rule, id=i, scenario=s) for i, s in names.items())))
+    minutes = {"campus": 5.0, "town": 3.0, "replay": 4.0}
+    assert [c.id for c in affordable(claims, minutes, 7.0)] == ["two", "three"]  # what has no cost is not played
+    assert [c.id for c in affordable(claims, minutes, 2.0)] == []
+    assert [c.id for c in affordable(claims, minutes, 99.0)] == ["one", "two", "three"]
 
 
 def test_what_cannot_be_judged_says_why(tmp_path):
@@ -98,15 +164,15 @@ def test_what_cannot_be_judged_says_why(tmp_path):
     assert judge(order, {}).reason == "run missing: campus"
     assert judge(order, {}, "no disk").reason == "run missing: no disk"
     assert judge(order, runs(a=[1])).reason == "run missing: no label “b” in campus"
-    silent = runs(a=[1], b=[2, 3])
+    silent = runs(a=[1, 1, 1], b=[2, 3])
     silent["b"][0].pop(KEY)
     assert judge(order, silent).reason == f"{KEY} is null in 1 of 2 runs of “b”"
-    silent["b"].append(silent["b"][1])
+    silent["b"][2] = silent["b"][1]
     assert judge(order, silent).verdict == HOLDS  # two of three are enough
 
 
 def test_privacy_of_useless_models_is_not_judged_but_told(tmp_path):
-    found = runs(a=[1], b=[2, 3])
+    found = runs(a=[1, 1], b=[2, 3])
     found["b"][1]["utility.useful"] = False
     judged = judge(claim(tmp_path, "order", labels=["a", "b"]), found)
     assert (judged.verdict, judged.reason) == (OPEN, "useless model in 1 of 2 runs of “b”; ungated it holds")
@@ -114,6 +180,8 @@ def test_privacy_of_useless_models_is_not_judged_but_told(tmp_path):
     assert judged.reason.endswith("ungated it does not hold")
     utility = claim(tmp_path, "order", key="utility.rmse_db", labels=["a", "b"])
     assert judge(utility, found).verdict == HOLDS  # what a model is worth can be said of any model
+    assert judge(claim(tmp_path, "at-most", bound=9), found).verdict == HOLDS  # and what leaks has leaked
+    assert judge(claim(tmp_path, "at-least", bound=1), found).verdict == OPEN
 
 
 def test_ours_is_the_median_with_quartiles_over_seeds(tmp_path):
@@ -223,11 +291,11 @@ def folder(tmp_path):
     out, rows = tmp_path / "w", ["folder,label,seed"]
     values = {"a": [10.0, 20.0], "b": [40.0, 60.0]}
     for label, of in values.items():
-        for i, summary in enumerate(runs(**{label: of})[label]):
+        for i, summary in runs(**{label: of})[label].items():
             one = out / f"{label}{i}"
             one.mkdir(parents=True)
             write_json(one / "summary.json", summary)
-            write_json(one / "manifest.json", {"title": "A fake"})
+            write_json(one / "manifest.json", {"title": "A fake", "seed": i})
             rows.append(f"{label}{i},{label},{i}")
     (out / "runs.csv").write_text("\n".join(rows) + "\n")
     return out
@@ -277,7 +345,7 @@ def test_a_folder_without_a_name_is_known_by_its_title(folder, tmp_path):
     with pytest.raises(BadInput, match=r"holds runs of 'A fake', and no claim is about.* about: campus, town"):
         scenario_of(str(folder), claims)
     title = read(bundled()["town"]).data["title"]
-    write_json(folder / "a0" / "manifest.json", {"title": title})
+    write_json(folder / "a0" / "manifest.json", {"title": title, "seed": 0})
     assert scenario_of(str(folder), claims) == ("town", folder)
     assert scenario_of(f"town={folder}", claims) == ("town", folder)
     with pytest.raises(BadInput, match=r"holds runs of .*, but campus is "):
@@ -343,6 +411,6 @@ def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
 
 def test_a_table_stays_aligned_and_on_its_lines(tmp_path):
     one = claim(tmp_path, "at-most", bound=9)
-    text = judgements_text([judge(one, {"a\nb": [{KEY: 1.0, "utility.useful": True}]})])
+    text = judgements_text([judge(one, {"a\nb": {seed: {KEY: 1.0, "utility.useful": True} for seed in (0, 1)}})])
     assert "a\\nb: 1" in text
     assert len(text.splitlines()) == 4

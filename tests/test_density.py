@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from conftest import tables
 
 from fl.attacks.base import View
 from fl.attacks.density_peak import DensityPeak, local_maxima
@@ -729,7 +728,7 @@ class TestRuns:
         assert len(caught.value.lines) == 1
 
     @pytest.mark.parametrize("name", ["moving", "questions"])
-    def test_an_interrupted_run_ends_in_the_same_bytes(self, name, tmp_path):
+    def test_an_interrupted_run_ends_in_the_same_bytes(self, name, tmp_path, table_bytes):
         from scenarios.runner import run
 
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 20.0}
@@ -744,14 +743,14 @@ class TestRuns:
         with pytest.raises(KeyboardInterrupt):
             run(study, tmp_path / "parts", stop)
         run(study, tmp_path / "parts")
-        assert tables(tmp_path / "whole") == tables(tmp_path / "parts")
+        assert table_bytes(tmp_path / "whole") == table_bytes(tmp_path / "parts")
 
-    def test_another_seed_is_another_run_and_the_same_one_the_same(self, tmp_path):
+    def test_another_seed_is_another_run_and_the_same_one_the_same(self, tmp_path, table_bytes):
         from scenarios.runner import run
 
         for k, seed in enumerate((3, 3, 4)):
             run(self.small(seed=seed), tmp_path / str(k))
-        first, again, other = (tables(tmp_path / str(k)) for k in range(3))
+        first, again, other = (table_bytes(tmp_path / str(k)) for k in range(3))
         assert first == again and first != other
 
     def test_check_ins_are_users_of_one_row(self, tmp_path):
