@@ -209,7 +209,8 @@ class TestEveryStep:
         np.testing.assert_array_equal(crowd.x, before)
         alone = apply(part, local(mine, ue=[7], model=3))
         at = slice(*done.local.ptr[3:5])
-        np.testing.assert_array_equal(done.local.x[at], alone.local.x)
+        # the GAN multiplies matrices of the whole cohort, and how a product is summed depends on its size
+        np.testing.assert_allclose(done.local.x[at], alone.local.x, rtol=1e-9 if kind == "gan" else 0)
         np.testing.assert_array_equal(done.local.y[at] - crowd.ptr[3], alone.local.y)
         np.testing.assert_array_equal(done.local.time_s[at] - crowd.ptr[3], alone.local.time_s)
         assert done.local.ue.tolist() == crowd.ue.tolist() and done.local.count[1] == 0
@@ -313,7 +314,7 @@ class TestGan:
         data = local(*[commuter(40, i) for i in range(5)])
         together = apply(Gan(steps=5), data).local.x
         monkeypatch.setattr("fl.curation.gan._ROWS", 2)
-        np.testing.assert_array_equal(apply(Gan(steps=5), data).local.x, together)
+        np.testing.assert_allclose(apply(Gan(steps=5), data).local.x, together, rtol=1e-9)
         assert (together != data.x).all()
 
 
