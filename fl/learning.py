@@ -46,7 +46,8 @@ class Learning(Part):
     """One federated task over the UEs, in rounds."""
 
     every_s: float = Field(gt=0, le=1e9)
-    """length of a round, from local midnight of the first day"""
+    """length of a round, from local midnight of the first day; one of whole days ends at local midnight, also after
+    clocks went forward or back"""
     rounds: int | None = Field(default=None, ge=1)
     """rounds that are played at most; none: until the world ends"""
     data: Annotated[Data, DATA] = Measured()

@@ -121,7 +121,7 @@ def rounds(
     """Process: a round at every deadline. `after` gets the new carry, and the figures of the round (if any)."""
     every_s, most = setup.learning.every_s, setup.learning.rounds or np.inf
     while world.env.now < world.duration_s and carry.played < most and not carry.stopped:
-        deadline = min((carry.round + 1) * every_s, world.duration_s)
+        deadline = min(world.clock.end_s(carry.round + 1, every_s), world.duration_s)
         yield world.env.timeout(deadline - world.env.now)
         carry, figures = play(world, setup, carry)
         after(carry, figures)

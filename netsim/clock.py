@@ -1,29 +1,85 @@
-"""Simulated time: seconds from a local midnight, and the calendar behind them."""
+"""Simulated time: seconds from a local midnight, and the calendar and the wall clock behind them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+import numpy as np
+
+from netsim.units import FloatArray, IntArray
+
 DAY_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Time 0 is local midnight at the start of `first_day`; days have 86,400 s."""
+    """Time 0 is local midnight at the start of `first_day`, and time is elapsed time: it never jumps.
+
+    changes : (time_s, shift_s) in order of time. From time_s on the wall clock shows time_s + shift_s; before the first
+        it shows the time itself. Without changes every day has 86,400 s; one at which clocks go back has 90,000.
+    """
 
     first_day: date
+    changes: tuple[tuple[float, float], ...] = ()
+
+    def wall_s(self, time_s: FloatArray) -> FloatArray:
+        """What the wall clock shows at times (...), in seconds from the first midnight."""
+        if not self.changes:
+            return np.asarray(time_s, dtype=np.float64)
+        at_s, shift_s = np.array(self.changes).T
+        return np.asarray(time_s + np.append(0.0, shift_s)[np.searchsorted(at_s, time_s, side="right")])
+
+    def first_s(self, wall_s: FloatArray) -> FloatArray:
+        """The first times (...) at which the wall clock shows wall_s (...) or later: the end of a skipped hour for an
+        instant inside, the former of two for an instant that comes twice.
+        """
+        edge_s = (-np.inf, *(at_s for at_s, _ in self.changes), np.inf)
+        shift_s = (0.0, *(shift for _, shift in self.changes))
+        found = np.full(np.shape(wall_s), np.inf)
+        for k in reversed(range(len(shift_s))):
+            time_s = np.asarray(wall_s) - shift_s[k]
+            found = np.where(time_s < edge_s[k + 1], np.maximum(time_s, edge_s[k]), found)
+        return np.asarray(found)
 
     def day(self, time_s: float) -> int:
-        """Day number from 0."""
-        return int(time_s // DAY_S)
+        """Number of the local day, from 0."""
+        return int(self.wall_s(np.array(time_s)) // DAY_S)
 
     def weekday(self, day: int) -> int:
         """0 Monday ... 6 Sunday."""
         return (self.first_day + timedelta(days=day)).weekday()
 
     def text(self, time_s: float) -> str:
-        """`2026-01-05 07:30` for people."""
-        day, rest = divmod(time_s, DAY_S)
+        """`2026-01-05 07:30` for people: the wall clock."""
+        day, rest = divmod(float(self.wall_s(np.array(time_s))), DAY_S)
         minutes = int(rest // 60)
         return f"{self.first_day + timedelta(days=int(day))} {minutes // 60:02d}:{minutes % 60:02d}"
+
+    def ends_s(self, n_rounds: int, every_s: float) -> FloatArray:
+        """Ends (n_rounds,) of the first rounds: of whole days at local midnight, else every_s apart."""
+        number: FloatArray = np.arange(1.0, n_rounds + 1.0)
+        return self.first_s(number * every_s) if self._by_days(every_s) else number * every_s
+
+    def end_s(self, round_: int, every_s: float) -> float:
+        """End of one round, counted from 1."""
+        return float(self.first_s(np.array(round_ * every_s))) if self._by_days(every_s) else round_ * every_s
+
+    def rounds(self, duration_s: float, every_s: float) -> int:
+        """How many rounds a run has: the last may be cut short."""
+        n_rounds = int(np.ceil(duration_s / every_s))
+        if self._by_days(every_s):
+            n_rounds = max(n_rounds - 2, 0)  # no change, nor all of them together, shifts the clock by two days
+            while self.end_s(n_rounds, every_s) < duration_s:
+                n_rounds += 1
+        return n_rounds
+
+    def round_of(self, time_s: FloatArray, every_s: float) -> IntArray:
+        """The rounds (n,), counted from 0, in which times (n,) lie."""
+        if not self._by_days(every_s):
+            return np.asarray(time_s // every_s, dtype=np.int64)
+        last = self.rounds(float(np.max(time_s, initial=0.0)), every_s) + 1
+        return np.searchsorted(self.ends_s(last, every_s), time_s, side="right")
+
+    def _by_days(self, every_s: float) -> bool:
+        return bool(self.changes) and every_s % DAY_S == 0

@@ -284,9 +284,10 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     mobility = setting.ues.mobility
     trace = mobility.load(round_s) if isinstance(mobility, Replay) else None
     area = setting.city.area(None if trace is None else trace.area)
-    first_day = date.fromisoformat(setting.first_day) if trace is None else trace.first_day
+    duration_s = _duration_s(setting, trace)
+    clock = Clock(date.fromisoformat(setting.first_day)) if trace is None else trace.clock(duration_s)
     buildings = setting.city.buildings(area, streams)
-    ground = Ground(area, Clock(first_day), streams, buildings, setting.city.streets())
+    ground = Ground(area, clock, streams, buildings, setting.city.streets())
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
     stations = _stations(setting, area, trace, Site(buildings, streams.at("stations")))
     if isinstance(mobility, Replay) and trace is not None:
@@ -300,7 +301,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         stations=stations,
         area=area,
         clock=ground.clock,
-        duration_s=_duration_s(setting, trace),
+        duration_s=duration_s,
         places=mobility.places(state, ground),
         max_power_w=float(w_from_dbm(setting.ues.max_power_dbm)),
         ground=ground,

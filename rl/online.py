@@ -162,7 +162,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         self.notes = Notes()
         self.world, self.carry = stage.world, stage.carry
         self.setup = replace(stage.setup, power=Held(limits=self.task.limits), recorder=self.notes)
-        planned = int(np.ceil(self.world.duration_s / self.setup.learning.every_s))
+        planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.every_s)
         self.rounds = min(planned, self.setup.learning.rounds or planned)
         self._advance()
         self.now = self._situation()
@@ -172,8 +172,8 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         """To the next deadline."""
         if self.world is None:
             return
-        deadline = min((self.carry.round + 1) * self.setup.learning.every_s, self.world.duration_s)
-        self.world.env.run(until=deadline)
+        end_s = self.world.clock.end_s(self.carry.round + 1, self.setup.learning.every_s)
+        self.world.env.run(until=min(end_s, self.world.duration_s))
 
     def _situation(self) -> Situation:
         assert self.world is not None  # noqa: S101 - reset

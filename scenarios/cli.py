@@ -49,8 +49,14 @@ def parser() -> argparse.ArgumentParser:
     replay.add_argument("--scenario", default="replay", help="what is learnt and attacked (default: %(default)s)")
     replay.add_argument("--cell", help="cell to learn, or all (default: the busiest)")
     replay.add_argument("--users", choices=["auto", "all", "id", "day", "chain"], help="what a target is")
-    replay.add_argument("--round", default=None, help="round length: 24h, 7d, 90min, 3600s (default: the scenario's)")
-    replay.add_argument("--timezone", help="IANA name for local midnight (default: by longitude)")
+    replay.add_argument(
+        "--round",
+        default=None,
+        help="round length with its unit, s, m or min, h, d or w: 24h, 7d, 90min (default: the scenario's)",
+    )
+    replay.add_argument(
+        "--timezone", help="IANA name for local midnight, and of times that say no zone (default: by longitude)"
+    )
     replay.add_argument("--columns", default="", help="our name=header, comma separated: time_s=timestamp,lat=Latitude")
     replay.add_argument(
         "--base-stations", metavar="FILE", help="CSV with OpenCelliD's columns, for a trace without RSRP"
@@ -87,6 +93,7 @@ def parser() -> argparse.ArgumentParser:
     inspect = commands.add_parser("inspect", help="look at a trace before running anything")
     inspect.add_argument("trace")
     inspect.add_argument("--columns", default="", help="our name=header, comma separated")
+    inspect.add_argument("--timezone", help="IANA name for local times, and of times that say no zone")
     _format(inspect)
 
     report = commands.add_parser("report", help="draw report.html from a folder of results")
@@ -385,7 +392,8 @@ def _list(args: argparse.Namespace) -> None:
 def _inspect(args: argparse.Namespace) -> None:
     from netsim.traces.inspect import inspect_trace
 
-    print(inspect_trace(args.trace, _columns(args.columns), format=args.format or "auto", crs=args.crs or "auto"))
+    told = {"format": args.format, "crs": args.crs, "timezone": args.timezone}
+    print(inspect_trace(args.trace, _columns(args.columns), **{k: v for k, v in told.items() if v}))
 
 
 def _report(args: argparse.Namespace) -> None:

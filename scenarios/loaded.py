@@ -19,7 +19,7 @@ from scenarios.document import one_line, read
 from scenarios.folder import MANIFEST, STUDY, SUMMARY, read_json, read_table
 from scenarios.grid_figure import ARRAYS, GRID
 from scenarios.surfaces import read_surfaces
-from scenarios.tracks import Run, Table
+from scenarios.tracks import Run, Table, clock_of
 
 RUNS, SWEEP, POINTS, MAP = "runs.csv", "sweep.json", "points.npz", "map.npz"
 
@@ -54,8 +54,9 @@ def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
             wrong.append("area_m")
         try:
             date.fromisoformat(manifest["first_day"])
-        except ValueError:
-            wrong.append("first_day")
+            clock_of(manifest)
+        except ValueError as error:
+            wrong.append("clock_changes" if "clock_changes" in str(error) else "first_day")
     if wrong:
         raise BadInput(one_line(f"{path}: {wrong[0]} is missing or damaged; run the study again"))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.units import BoolArray, FloatArray
 from scenarios.draw import DARK, Cell, Figure, Look, Panel, figure_text, line, mosaic, numbers
-from scenarios.tracks import DATES, Run, median_line, part, quantile, wide
+from scenarios.tracks import DATES, Run, clock_of, median_line, part, quantile, wide
 
 # Tol's colours, told apart by colour-blind people; none of them is the colour of an attack
 SEEN, HIDDEN = Look("line of sight", "#44AA99"), Look("no line of sight", "#882255", "diamond")
@@ -184,13 +184,15 @@ def _handovers(run: Run) -> list[Cell]:
     time_s, round_s = run.rows("handovers")["time_s"], run.manifest.get("round_s")
     if not len(time_s) or not isinstance(round_s, int | float) or not round_s > 0:
         return []
-    at = np.maximum(np.ceil(time_s / round_s), 1)
+    # a handover at a deadline belongs to the round that ends there
+    clock = clock_of(run.manifest)
+    at = np.maximum(clock.round_of(np.nextafter(time_s, -np.inf), round_s) + 1, 1)
     played = run.tables["rounds"]["round"]
     last = max(float(at.max()), float(np.max(played[np.isfinite(played)], initial=1.0)))
     if last > MOST_ROUNDS:
         return []
     counts = np.bincount(at.astype(int), minlength=int(last) + 1)[1:].astype(float)
-    ends_s = float(round_s) * np.arange(1.0, len(counts) + 1.0)
+    ends_s = clock.ends_s(len(counts), float(round_s))
     drawn = line(Look("handovers", DARK), run.dates(ends_s), counts,
                  hovertemplate="%{y:,.0f} handovers", showlegend=False)  # fmt: skip
     return [Cell("handovers", [drawn], "Handovers in the round")]

@@ -11,7 +11,7 @@ from netsim.mobility.replay import Replay
 from netsim.stations import default_layout
 from scenarios.study import Study
 
-_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 def replay_overrides(
@@ -42,10 +42,11 @@ def replay_overrides(
 
 
 def seconds(text: str) -> float:
-    """`24h`, `7d`, `90min` or `3600s`."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h|d)", text.strip())
+    """`24h`, `7d`, `2w`, `90min`, `90m` or `3600s`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)", text.strip())
     if match is None or float(match[1]) <= 0:
-        raise BadInput(f"--round {text}: write a length with its unit, such as 24h, 7d, 90min or 3600s")
+        units = "s, m or min (minutes), h, d, w"
+        raise BadInput(f"--round {text[:40]}: write a length with its unit ({units}), such as 24h, 7d, 90min or 3600s")
     return float(match[1]) * _SECONDS[match[2]]
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date
 from typing import Any
 
 import numpy as np
 
-from netsim.clock import Clock
 from scenarios.classifiers import accuracy_words, classifies
 from scenarios.draw import figure_text
 from scenarios.epsilon import MEANINGFUL
@@ -17,7 +15,7 @@ from scenarios.figures import run_panels
 from scenarios.headline import density_words
 from scenarios.keys import blocks, split_key, value_text
 from scenarios.page import card, facts, headings, page, paragraphs, section, table
-from scenarios.tracks import Run, Tracks, part
+from scenarios.tracks import Run, Tracks, clock_of, part
 
 MOST_WARNINGS = 6
 
@@ -208,7 +206,7 @@ def _trace_facts(trace: Any) -> dict[str, str]:
 
 def period(manifest: Mapping[str, Any]) -> str:
     """First and last moment of a run."""
-    clock = Clock(date.fromisoformat(manifest["first_day"]))
+    clock = clock_of(manifest)
     return f"{clock.text(0.0)} to {clock.text(manifest['duration_s'])}"
 
 

@@ -145,7 +145,7 @@ class _Keeper:
         self.carry: Carry | None = None
         self.tree: dict[str, Any] | None = None
         self.saved = time.perf_counter()
-        self.rounds = int(np.ceil(world.duration_s / setup.learning.every_s))
+        self.rounds = world.clock.rounds(world.duration_s, setup.learning.every_s)
         self.most = setup.learning.rounds
 
     def after(self, carry: Carry, figures: dict[str, Any]) -> None:
@@ -414,6 +414,7 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
         "models": list(setup.models),
         "channel_card": channel_card(study.world, world.stations, trace is not None and trace.rsrp_dbm is not None),
         "first_day": str(world.clock.first_day),
+        "clock_changes": [list(change) for change in world.clock.changes],
         "round_s": study.learning.every_s,
         "duration_s": world.duration_s,
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from netsim.clock import Clock
 from netsim.units import FloatArray, IntArray
 from scenarios.draw import DARK, GREY, Figure, Interval, Look, spread
 
@@ -82,8 +83,21 @@ class Run:
 
     def dates(self, time_s: FloatArray) -> list[str]:
         """Simulated local time, as plotly's date axes read it."""
-        start = datetime.combine(date.fromisoformat(self.manifest["first_day"]), datetime.min.time())
-        return [str((start + timedelta(seconds=float(t))).replace(microsecond=0)) for t in time_s]
+        clock = clock_of(self.manifest)
+        start = datetime.combine(clock.first_day, datetime.min.time())
+        shown_s = clock.wall_s(np.asarray(time_s, dtype=np.float64))
+        return [str((start + timedelta(seconds=float(t))).replace(microsecond=0)) for t in shown_s]
+
+
+def clock_of(manifest: Mapping[str, Any]) -> Clock:
+    """The wall clock of a run; one of an older run knows no changes. Raises ValueError for what is none."""
+    changes = manifest.get("clock_changes", [])
+    if not isinstance(changes, list) or not all(
+        isinstance(change, list) and len(change) == 2 and all(isinstance(v, int | float) for v in change)
+        for change in changes
+    ):
+        raise ValueError("clock_changes are no list of a time and a shift each")
+    return Clock(date.fromisoformat(manifest["first_day"]), tuple((float(t), float(s)) for t, s in changes))
 
 
 def part(inside: Any, *keys: str) -> dict[str, Any]:

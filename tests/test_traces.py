@@ -148,11 +148,13 @@ WIDTH = f"fields, but the header has 4; {MEND} (is the file cut short?)"
 NONE = "line 1: no column"
 SAMPLE = "a header such as time_s,user,lat,lon"
 PLAIN = "time_s,user,lat,lon\n"
+NOWHERE = "no row has a position; give a file with some, or other --columns"
+ZONES = "name the zone in which it was written (--timezone Europe/Berlin), or write one such as 2021-04-21T14:19:53Z"
 ISO = "2021-04-21T14:19:53"
 BAD = {
     "lat text": (PLAIN + "1,a,1,2\n2,a,abc,2\n", f"line 3, column lat: 'abc' {LAT}"),
-    "lat empty": (PLAIN + "1,a,,2\n", f"line 2, column lat: '' {LAT}"),
-    "lat nan": (PLAIN + "1,a,NaN,2\n", f"line 2, column lat: 'NaN' {LAT}"),
+    "lat empty": (PLAIN + "1,a,,2\n", NOWHERE),
+    "lat nan": (PLAIN + "1,a,NaN,2\n", NOWHERE),
     "lat infinite": (PLAIN + "1,a,inf,2\n", f"line 2, column lat: 'inf' {LAT}"),
     "lat underscore": (PLAIN + "1,a,1_0,2\n", f"line 2, column lat: '1_0' {LAT}"),
     "lat too large": (PLAIN + "1,a,90.5,2\n", f"line 2, column lat: '90.5' {LAT}"),
@@ -167,7 +169,7 @@ BAD = {
         PLAIN + "20210421141953,a,1,2\n",
         f"line 2, column time_s: '20210421141953' {MILLISECONDS}",
     ),
-    "time naive": (PLAIN + f"{ISO},a,1,2\n", f"line 2, column time_s: '{ISO}' has no time zone; {FORMS}"),
+    "time naive": (PLAIN + f"{ISO},a,1,2\n", f"line 2, column time_s: '{ISO}' has no time zone; {ZONES}"),
     "time unknown": (PLAIN + "noon,a,1,2\n", f"line 2, column time_s: 'noon' is not a time; {FORMS}"),
     "number among ISO": (
         PLAIN + f"{ISO}Z,a,1,2\n5,a,1,2\n",
@@ -363,10 +365,12 @@ def test_outliers_are_told_by_cell(tmp_path):
     near = [f"{i},a,34.{i % 2:04d},-118,-100,x" for i in range(40)]
     far = [f"{i},b,35.{i % 2:04d},-118,-100,y" for i in range(40)]
     path = write(tmp_path, rows(*near, *far, "50,c,35,-118,-100,x"))
-    kept = read_trace(path, cell="all", users="id")
+    kept = read_trace(path, cell="all", users="id", outlier_sigmas=4.0)
     assert kept.users == ("a", "b")  # c stands where b does, but measures a's cell
     assert (kept.counts["outlier"], kept.counts["rows_used"]) == (1, 80)
-    assert read_trace(path, cell="all", users="id", outlier_sigmas=None).counts["outlier"] == 0
+    every = read_trace(path, cell="all", users="id")  # unless somebody asks, what is within bounds counts
+    assert (every.counts["outlier"], every.counts["rows_used"]) == (0, 81)
+    assert Replay(trace=str(path)).outlier_sigmas is None
 
 
 def test_exact_duplicates_are_dropped_and_counted(tmp_path):
@@ -577,7 +581,7 @@ def test_inspection_fits_a_screen_and_suggests_a_command(tmp_path):
     text = inspect_trace(path, {"rsrp_dbm": "RSRP"})
     lines = text.splitlines()
     assert len(lines) < 40
-    assert lines[-1].split(maxsplit=1)[1] == (f"netsim replay {path} --columns rsrp_dbm=RSRP --cell x --round 1h")
+    assert lines[-1].split(maxsplit=1)[1] == (f"netsim replay {path} --columns rsrp_dbm=RSRP --cell x --round 5min")
     assert "from -100.5 to -80.0, median -92.5" in text
 
 

@@ -45,15 +45,16 @@ class Replay(Mobility):
     segments: int | None = Field(default=None, ge=1, le=100_000)
     """into how many users `users: segments` cuts the trace"""
     timezone: str = "auto"
-    """IANA name; auto takes the offset from the longitude, and UTC for local metres"""
-    outlier_sigmas: float | None = Field(default=4.0, gt=0)
-    """rows further than this from the mean of their cell are left out, in standard deviations"""
+    """IANA name, also of times in the file that say no zone; auto takes an offset from the longitude, and UTC for local
+    metres"""
+    outlier_sigmas: float | None = Field(default=None, gt=0)
+    """rows further than this from the mean of their cell are left out, in standard deviations; none: all are kept"""
     area_deg: tuple[float, float, float, float] | None = None
     """only rows in this box: south, west, north, east in degrees"""
     area_m: tuple[float, float, float, float] | None = None
     """only rows in this box: x, y of the south-western and of the north-eastern corner, in metres of the file"""
     since: float | str | None = None
-    """only rows at or after this time: epoch seconds, or ISO 8601 with a time zone"""
+    """only rows at or after this time: epoch seconds, or ISO 8601 with a time zone unless timezone names one"""
     until: float | str | None = None
     """only rows before this time, in the same forms"""
     sample_s: float = Field(default=1.0, gt=0)

@@ -16,6 +16,7 @@ from netsim.traces.formats.ns2 import read_ns2
 from netsim.traces.formats.plt import read_plt
 from netsim.traces.formats.sumo_fcd import read_sumo_fcd
 from netsim.traces.table import Table
+from netsim.traces.trace import named_zone
 
 Format = Literal["auto", "csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"]
 
@@ -27,6 +28,7 @@ def read_table(
     format: Format = "auto",
     crs: str = AUTO,
     sample_s: float = 1.0,
+    timezone: str = "auto",
 ) -> Table:
     """Read and check a trace file, or a folder of them.
 
@@ -36,6 +38,7 @@ def read_table(
     format : what the file is; `auto` looks.
     crs : what x and y are; `auto` is degrees where the format has them, and else metres of a plane of its own,
         as `local` always is; ``EPSG:25832`` names a projected system.
+    timezone : IANA name of the zone in which a CSV's times of day without a zone were written; `auto` refuses them.
     sample_s : time between rows of a file of movements (ns-2), which has none of its own.
 
     Raises `BadInput` with one line: file, place, value, bound, remedy.
@@ -48,7 +51,7 @@ def read_table(
     if columns and found != "csv":
         raise BadInput(f"{name}: columns: only a CSV has headers, and this is read as {found}; leave columns out")
     readers: dict[str, Callable[[], Table]] = {
-        "csv": lambda: read_csv(name, columns or {}, crs),
+        "csv": lambda: read_csv(name, columns or {}, crs, None if timezone == "auto" else named_zone(timezone)),
         "plt": lambda: read_plt(name, crs),
         "gpx": lambda: read_gpx(name, crs),
         "sumo-fcd": lambda: read_sumo_fcd(name, crs),

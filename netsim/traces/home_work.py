@@ -19,15 +19,17 @@ def home_and_work(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> t
     (2,) likewise of the rows of 10-16 h from Monday to Friday that are more than 100 m from home. Without any
     row at those hours, all rows stand in for them. NaN if no row is left.
 
-    position_m (n, 2), time_s (n,) on the local clock. Rows with a NaN position are passed over.
+    position_m (n, 2), time_s (n,) since the first local midnight; hours are those of the wall clock. Rows with a NaN
+    position are passed over.
 
     Approximate: squares lie on a fixed grid, so a place astride an edge counts half on either side, which is
     also why work keeps a distance from home and not merely to another square.
     """
     known = np.isfinite(position_m).all(axis=1)
     position_m, time_s = position_m[known], time_s[known]
-    day = time_s // DAY_S
-    hour = (time_s - day * DAY_S) / 3600.0
+    wall_s = clock.wall_s(time_s)
+    day = wall_s // DAY_S
+    hour = (wall_s - day * DAY_S) / 3600.0
     weekday = (clock.weekday(0) + day) % 7 < 5
     home_m = _densest(position_m[_those(_between(hour, NIGHT_H))])
     candidate = _those(_between(hour, OFFICE_H) & weekday)

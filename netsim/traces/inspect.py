@@ -10,26 +10,38 @@ from pathlib import Path
 
 import numpy as np
 
-from netsim.clock import DAY_S
+from netsim.clock import DAY_S, Clock
 from netsim.traces.crs import AUTO
 from netsim.traces.files import Format, read_table
 from netsim.traces.formats.detect import TITLES
-from netsim.traces.select import busiest_cells, repeated, rounds_apart
+from netsim.traces.select import busiest_cells, outlying, repeated
 from netsim.traces.table import Table
-from netsim.traces.trace import first_midnight, local_zone
+from netsim.traces.trace import first_midnight, local_zone, wall_clock
 from netsim.units import FloatArray, IntArray
 
 LONG_GAP_S = 600.0
 TOO_FAST_M_S = 100.0
+FAR_SIGMAS = 4.0  # deviations from the mean of a cell, beyond which it is worth looking
+OUTLIERS_KEY = "world.ues.mobility.outlier_sigmas"
+FEWEST_ROUNDS = 6
+_ROUNDS = {
+    "1s": 1.0, "10s": 10.0, "30s": 30.0, "1min": 60.0, "5min": 300.0, "10min": 600.0, "30min": 1800.0, "1h": 3600.0,
+    "3h": 10_800.0, "6h": 21_600.0,
+}  # fmt: skip
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def inspect_trace(
-    path: str | Path, columns: Mapping[str, str] | None = None, *, format: Format = "auto", crs: str = AUTO
+    path: str | Path,
+    columns: Mapping[str, str] | None = None,
+    *,
+    format: Format = "auto",
+    crs: str = AUTO,
+    timezone: str = "auto",
 ) -> str:
     """A plain-text summary of under 40 lines. Raises `BadInput` as `read_table` does."""
-    table = read_table(path, columns, format=format, crs=crs)
-    view = _view(table)
+    table = read_table(path, columns, format=format, crs=crs, timezone=timezone)
+    view = _view(table, timezone)
     facts = [
         *_file(table),
         *_span(view),
@@ -37,7 +49,8 @@ def inspect_trace(
         *_steps(view),
         *_signal(table),
         *_cells(view),
-        ("try", _command(view, columns or {})),
+        *_outliers(view),
+        ("try", _command(view, columns or {}, timezone)),
     ]
     return "\n".join(f"{name:<17}{text}".rstrip() for name, text in facts)
 
@@ -49,13 +62,15 @@ _Facts = Iterator[tuple[str, str]]
 class _View:
     """The table with what several facts share.
 
-    local_s (n,) from the first local midnight; fixes : rows sorted by (user, time), one per user and time;
-    gap_s, step_m (m,) between consecutive fixes of one user, whose index is `walker` (m,).
+    local_s (n,) from the first local midnight by the wall clock; fixes : rows sorted by (user, time), one per user and
+    time; gap_s, step_m (m,) between consecutive fixes of one user, whose index is `walker` (m,).
     """
 
     table: Table
     zone: tzinfo
     zone_name: str
+    zone_notes: list[str]
+    clock: Clock
     local_s: FloatArray
     xy_m: FloatArray
     fixes: IntArray
@@ -64,10 +79,13 @@ class _View:
     walker: IntArray
 
 
-def _view(table: Table) -> _View:
+def _view(table: Table, timezone: str) -> _View:
     plane = table.points.plane()
-    zone, zone_name, _ = local_zone("auto", float("nan") if table.relative else plane.lon_deg)
-    _, midnight_s = first_midnight(float(table.time_s.min()), zone)
+    zone, zone_name, notes = local_zone("auto" if table.relative else timezone, plane.lon_deg)
+    if table.relative:
+        zone, zone_name, notes = UTC, "UTC", []
+    first_day, midnight_s = first_midnight(float(table.time_s.min()), zone)
+    clock = wall_clock(first_day, midnight_s, zone, float(table.time_s.max()) - midnight_s)
     order = np.lexsort((table.time_s, table.user))
     user, time_s = table.user[order], table.time_s[order]
     new = np.append(True, (np.diff(user) != 0) | (np.diff(time_s) > 0))
@@ -78,7 +96,9 @@ def _view(table: Table) -> _View:
         table=table,
         zone=zone,
         zone_name=zone_name,
-        local_s=table.time_s - midnight_s,
+        zone_notes=notes,
+        clock=clock,
+        local_s=clock.wall_s(table.time_s - midnight_s),
         xy_m=plane.xy_m,
         fixes=fixes,
         gap_s=np.diff(table.time_s[fixes])[same],
@@ -91,8 +111,9 @@ def _file(table: Table) -> _Facts:
     yield "file", f"{table.path} ({table.n_bytes / 1e6:.1f} MB)"
     yield "format", f"{table.format}: {TITLES[table.format]}"
     n_repeated = int(repeated(table, np.arange(len(table))).sum())
-    yield "rows", f"{len(table):,}, of which usable {table.usable.sum():,}, exact duplicates {n_repeated:,}"
-    unusable = ", ".join(f"{reason} {n:,}" for reason, n in table.counts.items() if n)
+    n_rows = len(table) + sum(table.skipped.values())
+    yield "rows", f"{n_rows:,}, of which usable {table.usable.sum():,}, exact duplicates {n_repeated:,}"
+    unusable = ", ".join(f"{reason} {n:,}" for reason, n in (table.skipped | table.counts).items() if n)
     yield "unusable", unusable or "none"
     if table.found:
         yield "columns", ", ".join(o if o == h else f"{o}={h}" for o, h in table.found.items())
@@ -107,8 +128,12 @@ def _span(view: _View) -> _Facts:
         yield "time", f"{first:g} s to {last:g} s, counted from midnight of a day of their own"
     else:
         for name, zone in {"UTC": UTC, view.zone_name: view.zone}.items():
-            ends = (datetime.fromtimestamp(t, zone) for t in (first, last))
-            yield f"time {name}", " to ".join(f"{end:%Y-%m-%d %H:%M:%S}" for end in ends)
+            ends = " to ".join(f"{datetime.fromtimestamp(t, zone):%Y-%m-%d %H:%M:%S}" for t in (first, last))
+            yield (f"time {name}", ends) if len(name) < 12 else ("time local", f"{ends} ({name})")
+    for note in view.zone_notes:
+        yield "", f"guessed {note.replace('an IANA name sets another', '--timezone NAME sets another')}"
+    if view.clock.changes:
+        yield "", f"clocks change on {', '.join(view.clock.text(at_s)[:10] for at_s, _ in view.clock.changes[:4])}"
     days = len(np.unique(view.local_s // DAY_S))
     yield "", f"{(last - first) / DAY_S:.1f} days from first to last, rows on {days} local days"
     yield "area", view.table.points.extent()
@@ -159,8 +184,28 @@ def _cells(view: _View) -> _Facts:
         yield "", f"{name:<24} {n:>9,} rows {users:>6,} users {days:>4,} days"
 
 
-def _command(view: _View, columns: Mapping[str, str]) -> str:
-    """A first run: the busiest cell; rounds of a day if any user comes back, or the trace lasts for days."""
+def _outliers(view: _View) -> _Facts:
+    """What leaving out far rows would change: of the busiest cell, which is what a replay takes unless told."""
+    table, rows = view.table, np.flatnonzero(view.table.usable)
+    if not rows.size:
+        return
+    busiest = busiest_cells(table, rows, 1)
+    if busiest and table.cell is not None:
+        rows = rows[table.cell[rows] == busiest[0][0]]
+    xy_m = view.xy_m[rows]
+    far = outlying(xy_m, None, FAR_SIGMAS)
+    of = f"of cell {_clipped(table.cells[busiest[0][0]], 24)}" if busiest else "of the file"
+    if not far.any():
+        yield "outliers", f"no row {of} is further than {FAR_SIGMAS:g} standard deviations from its mean"
+        return
+    before, after = (" x ".join(f"{side:,.0f}" for side in np.ptp(at, axis=0)) for at in (xy_m, xy_m[~far]))
+    share = f"{far.sum():,} of {len(far):,} rows {of} are further than {FAR_SIGMAS:g} standard deviations from its mean"
+    yield "outliers", share
+    yield "", f"all are kept; --set {OUTLIERS_KEY}={FAR_SIGMAS:g} drops them: {before} m becomes {after} m"
+
+
+def _command(view: _View, columns: Mapping[str, str], timezone: str) -> str:
+    """A first run: the busiest cell, and rounds that suit the length of the trace."""
     table = view.table
     words = ["netsim", "replay", table.path]
     if columns:
@@ -168,8 +213,22 @@ def _command(view: _View, columns: Mapping[str, str]) -> str:
     busiest = busiest_cells(table, np.flatnonzero(table.usable), 1)
     if busiest:
         words += ["--cell", table.cells[busiest[0][0]]]
-    daily = np.ptp(view.local_s) > 2 * DAY_S or rounds_apart(table.user, view.local_s, DAY_S)
-    return shlex.join([*words, "--round", "24h" if daily else "1h"])
+    if timezone != "auto":
+        words += ["--timezone", timezone]
+    return shlex.join([*words, "--round", _round(view)])
+
+
+def _round(view: _View) -> str:
+    """A day for a trace of more than two; else the longest usual round of which it has six, and in which most users
+    have two fixes.
+    """
+    span_s = float(np.ptp(view.table.time_s))
+    if span_s > 2 * DAY_S:
+        return "24h"
+    fixes_s = 2.0 * float(np.median(_medians(view.walker, view.gap_s))) if len(view.gap_s) else 0.0
+    suits = [name for name, length_s in _ROUNDS.items() if fixes_s <= length_s <= span_s / FEWEST_ROUNDS]
+    longer = [name for name, length_s in _ROUNDS.items() if length_s >= fixes_s]
+    return suits[-1] if suits else longer[0] if longer else "24h"
 
 
 def _medians(group: IntArray, value: FloatArray) -> FloatArray:

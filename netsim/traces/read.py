@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date
+from datetime import UTC, date, tzinfo
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from netsim.traces.points import Box, Plane
 from netsim.traces.resample import Moves, resampled
 from netsim.traces.select import Users, choose_cell, in_scope, kept, name_users, outlying, renumbered, repeated
 from netsim.traces.table import Table
-from netsim.traces.trace import Trace, first_midnight, local_zone
+from netsim.traces.trace import Trace, first_midnight, local_zone, named_zone, wall_clock
 from netsim.units import IntArray
 
 GAP_S = 600.0
@@ -39,7 +39,7 @@ def read_trace(
     users: Users = "auto",
     segments: int | None = None,
     timezone: str = "auto",
-    outlier_sigmas: float | None = 4.0,
+    outlier_sigmas: float | None = None,
     area_deg: Box | None = None,
     area_m: Box | None = None,
     since: float | str | None = None,
@@ -60,10 +60,11 @@ def read_trace(
         mile) belong to one user, the rest to `background`; "segments": all rows in order of time, cut into
         `segments` equal parts (one campaign, made by many); "rows": every row is a user of its own; "auto": "id",
         unless no id has rows in two rounds of `round_s` seconds.
-    timezone : IANA name; "auto" is a fixed offset of round(longitude / 15) hours, without daylight saving, and
-        UTC for metres of a plane of its own.
+    timezone : IANA name, also of the zone in which times of day without one were written; "auto" refuses such times,
+        and is a fixed offset of round(longitude / 15) hours, without daylight saving, and UTC for metres of a plane
+        of its own.
     outlier_sigmas : rows further than this many standard deviations from the mean of their cell, in x or in
-        y, are left out; None keeps them.
+        y, are left out; None keeps them: what is finite and within bounds counts.
     area_deg, area_m : keep the rows in (lat_min, lon_min, lat_max, lon_max), or in (x_min, y_min, x_max, y_max);
         in the coordinates of the file.
     since, until : keep the rows with since <= time < until; epoch seconds, or text as in a trace file.
@@ -76,9 +77,9 @@ def read_trace(
     hardly move a median): distances from the centre are true, others nearly so within tens of kilometres.
     Metres of a plane of its own stay as they are.
 
-    Time: elapsed seconds since local midnight of the first row's day. Days have 86,400 s, so after a change
-    to or from daylight saving time, midnight on this clock is one hour off the wall clock. Times that are all
-    below 1e8 s count from the midnight of a day of their own, which is called 1970-01-01 (a Thursday).
+    Time: elapsed seconds since local midnight of the first row's day; `Trace.clock` knows what the wall clock shows,
+    and that the day on which clocks go back has 90,000 s. Times that are all below 1e8 s count from the midnight of a
+    day of their own, which is called 1970-01-01 (a Thursday).
 
     Memory: `Table` tells the bytes of a row while it is read; the trace adds 32 (user 8, time 8, place 16), 16
     more with RSRP and cell, and about as much again for a moment.
@@ -89,17 +90,20 @@ def read_trace(
     _check_segments(path, users, segments)
     _check_boxes(path, area_deg, area_m)
     _check_resampling(path, resample_s, gap_s)
-    table = read_table(path, columns, format=format, crs=crs, sample_s=sample_s)
-    counts = {"rows_read": len(table), **table.counts}
-    rows, cell_notes = _chosen(table, in_scope(table, (since, until), area_deg, area_m, counts), cell, counts)
+    zone = None if timezone == "auto" else named_zone(timezone)
+    table = read_table(path, columns, format=format, crs=crs, sample_s=sample_s, timezone=timezone)
+    counts = {"rows_read": len(table) + sum(table.skipped.values()), **table.skipped, **table.counts}
+    scope = in_scope(table, (since, until), zone, area_deg, area_m, counts)
+    rows, cell_notes = _chosen(table, scope, cell, counts)
     rows, plane = _placed(table, rows, outlier_sigmas, counts)
-    first_day, midnight_s, zone_name, zone_notes = _calendar(table, rows, timezone, plane.lon_deg)
-    moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - midnight_s, plane.xy_m)
+    local, zone_notes = _calendar(table, rows, timezone, plane.lon_deg)
+    moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - local.midnight_s, plane.xy_m)
     moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
     if segments is not None and segments > len(moves.user):
         raise BadInput(f"{table.path}: segments: {segments} are more than the {len(moves.user)} rows; take fewer")
+    clock = wall_clock(local.first_day, local.midnight_s, local.zone, float(moves.time_s.max()))
     names, user, user_notes = name_users(
-        users, table.users, moves.user, moves.time_s, moves.xy_m, first_day, round_s, segments
+        users, table.users, moves.user, moves.time_s, moves.xy_m, clock, round_s, segments
     )
     order = by_user_and_time(user, moves.time_s)
     cells, cell_of_row = ((), None) if table.cell is None else renumbered(table.cells, taken(table.cell, rows))
@@ -113,10 +117,12 @@ def read_trace(
         cell=None if cell_of_row is None else arranged(cell_of_row, order),
         rsrp_dbm=None if table.rsrp_dbm is None else arranged(taken(table.rsrp_dbm, rows), order),
         area=Area.around(moves.xy_m),
-        first_day=first_day,
-        timezone=zone_name,
+        first_day=local.first_day,
+        timezone=local.name,
         origin_lat=plane.lat_deg,
         origin_lon=plane.lon_deg,
+        zone=local.zone,
+        midnight_s=local.midnight_s,
         counts=counts,
         notes=(*table.notes, *cell_notes, *zone_notes, *_at_once(moves.time_s), *resample_notes, *user_notes),
     )
@@ -153,17 +159,26 @@ def _placed(table: Table, rows: IntArray, sigmas: float | None, counts: dict[str
     inside = ~outlying(plane.xy_m, None if table.cell is None else taken(table.cell, rows), sigmas)
     rows = kept(rows, inside, "outlier", counts)
     if not rows.size:
-        raise BadInput(f"{table.path}: outlier_sigmas: {sigmas} leaves no row; use 4, or none to keep all")
+        raise BadInput(f"{table.path}: outlier_sigmas: {sigmas} leaves no row; use 4, say, or none to keep all")
     return rows, plane if inside.all() else replace(plane, xy_m=plane.xy_m[inside])
 
 
-def _calendar(table: Table, rows: IntArray, timezone: str, lon_deg: float) -> tuple[date, float, str, list[str]]:
-    """The first day, the time of its midnight, the time zone, and notes."""
+class _Local(NamedTuple):
+    """The first local day, the epoch time of its midnight, and the time zone."""
+
+    first_day: date
+    midnight_s: float
+    zone: tzinfo
+    name: str
+
+
+def _calendar(table: Table, rows: IntArray, timezone: str, lon_deg: float) -> tuple[_Local, list[str]]:
+    """Where local time begins, and notes."""
     zone, zone_name, notes = local_zone(timezone, lon_deg)
     if table.relative:
         zone, zone_name = UTC, "UTC" if timezone == "auto" else zone_name
         notes = ["times below 1e8 s count from midnight of a day of their own, called 1970-01-01"]
-    return *first_midnight(float(taken(table.time_s, rows).min()), zone), zone_name, notes
+    return _Local(*first_midnight(float(taken(table.time_s, rows).min()), zone), zone, zone_name), notes
 
 
 def _resampled(table: Table, moves: Moves, every_s: float | None, gap_s: float) -> tuple[Moves, list[str]]:
@@ -183,7 +198,7 @@ def _check(path: str | Path, users: str, outlier_sigmas: float | None, round_s: 
     if users not in get_args(Users):
         raise BadInput(f"{path}: users: {users!r} is none of {', '.join(get_args(Users))}; use one of these")
     if outlier_sigmas is not None and not outlier_sigmas > 0:
-        raise BadInput(f"{path}: outlier_sigmas: {outlier_sigmas!r} is not above 0; use 4, or none to keep all")
+        raise BadInput(f"{path}: outlier_sigmas: {outlier_sigmas!r} is not above 0; use 4, say, or none to keep all")
     if not 0 < round_s < np.inf:
         raise BadInput(f"{path}: round_s: {round_s!r} is not above 0 and finite; use 86400 for a day")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from typing import Literal
 
 import numpy as np
 
-from netsim.clock import DAY_S
+from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.traces.order import Index, arranged, by_user_and_time, taken
 from netsim.traces.points import Box
@@ -21,13 +21,18 @@ Window = tuple[float | str | None, float | str | None]
 
 
 def in_scope(
-    table: Table, window: Window, area_deg: Box | None, area_m: Box | None, counts: dict[str, int]
+    table: Table,
+    window: Window,
+    zone: tzinfo | None,
+    area_deg: Box | None,
+    area_m: Box | None,
+    counts: dict[str, int],
 ) -> IntArray:
-    """The usable rows in the time window and the box."""
+    """The usable rows in the time window and the box; `zone` is that of a window's times without one."""
     rows = np.flatnonzero(table.usable)
     if not rows.size:
         raise BadInput(f"{table.path}: no row is usable ({_reasons(counts)}); check those columns of the file")
-    rows = kept(rows, _in_window(table, rows, *window), "outside_window", counts)
+    rows = kept(rows, _in_window(table, rows, zone, *window), "outside_window", counts)
     rows = kept(rows, _in_area(table, rows, area_deg, area_m), "outside_area", counts)
     if not rows.size:
         raise BadInput(_nothing_left(table, counts))
@@ -109,9 +114,9 @@ def outlying(xy_m: FloatArray, cell: Index | None, sigmas: float | None) -> Bool
     return out
 
 
-def rounds_apart(user: Index, time_s: FloatArray, round_s: float) -> bool:
+def rounds_apart(user: Index, time_s: FloatArray, round_s: float, clock: Clock) -> bool:
     """Whether any user has rows in two rounds."""
-    round_ = (time_s // round_s).astype(np.int64)
+    round_ = clock.round_of(time_s, round_s)
     n_users = int(user.max()) + 1
     first, last = np.full(n_users, np.iinfo(np.int64).max), np.full(n_users, np.iinfo(np.int64).min)
     np.minimum.at(first, user, round_)
@@ -170,7 +175,7 @@ def name_users(
     ids: Index,
     time_s: FloatArray,
     xy_m: FloatArray,
-    first_day: date,
+    clock: Clock,
     round_s: float,
     segments: int | None = None,
 ) -> tuple[tuple[str, ...], IntArray, list[str]]:
@@ -184,7 +189,7 @@ def name_users(
     if users == "rows":
         return tuple(f"row{k}" for k in range(1, len(ids) + 1)), np.arange(len(ids)), ["users: every row is a user"]
     if users == "auto":
-        users = "id" if rounds_apart(ids, time_s, round_s) else "all"
+        users = "id" if rounds_apart(ids, time_s, round_s, clock) else "all"
         if users == "all":
             notes = [f"users: all rows are one target: no user has rows in two rounds of {round_s:g} s"]
     if users == "id":
@@ -200,8 +205,8 @@ def name_users(
             f"{n_alone} other drives are one background user"
         ]
         return *renumbered(labels, chain[ids]), notes
-    days, user = np.unique(time_s // DAY_S, return_inverse=True)
-    return tuple(str(first_day + timedelta(days=int(day))) for day in days), user.astype(np.int64), notes
+    days, user = np.unique(clock.wall_s(time_s) // DAY_S, return_inverse=True)
+    return tuple(str(clock.first_day + timedelta(days=int(day))) for day in days), user.astype(np.int64), notes
 
 
 def renumbered(names: tuple[str, ...], code: Index) -> tuple[tuple[str, ...], IntArray]:
@@ -210,8 +215,10 @@ def renumbered(names: tuple[str, ...], code: Index) -> tuple[tuple[str, ...], In
     return tuple(name for name, here in zip(names, still, strict=True) if here), (np.cumsum(still) - 1)[code]
 
 
-def _in_window(table: Table, rows: IntArray, since: float | str | None, until: float | str | None) -> BoolArray:
-    low, high = (_edge(table.path, name, edge) for name, edge in (("since", since), ("until", until)))
+def _in_window(
+    table: Table, rows: IntArray, zone: tzinfo | None, since: float | str | None, until: float | str | None
+) -> BoolArray:
+    low, high = (_edge(table.path, name, edge, zone) for name, edge in (("since", since), ("until", until)))
     if low is not None and high is not None and not low < high:
         raise BadInput(f"{table.path}: since: {since!r} is not before until: {until!r}; swap or move them")
     keep = np.ones(len(rows), dtype=np.bool_)
@@ -222,12 +229,11 @@ def _in_window(table: Table, rows: IntArray, since: float | str | None, until: f
     return keep
 
 
-def _edge(path: str, name: str, edge: float | str | None) -> float | None:
+def _edge(path: str, name: str, edge: float | str | None, zone: tzinfo | None) -> float | None:
     try:
-        return None if edge is None else epoch_s(str(edge))
+        return None if edge is None else epoch_s(str(edge), zone)
     except ValueError as error:
-        remedy = "write epoch seconds or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
-        raise BadInput(f"{path}: {name}: {edge!r} is not a time ({error}); {remedy}") from error
+        raise BadInput(f"{path}: {name}: {error}") from error
 
 
 def _in_area(table: Table, rows: IntArray, area_deg: Box | None, area_m: Box | None) -> BoolArray:

@@ -24,6 +24,7 @@ class Sheet:
     header: tuple[str, ...]
     columns: tuple[list[str], ...]
     line: Sequence[int]
+    delimiter: str = ","
 
     def values(self, header: str) -> list[str]:
         return self.columns[self.header.index(header)]
@@ -43,7 +44,7 @@ def read_sheets(path: str) -> Iterator[Sheet]:
     empty = True
     for line, flat in _pieces(path, chain([(2, text)], blocks), delimiter, len(header)):
         empty = False
-        yield Sheet(path, header, tuple(flat[at :: len(header)] for at in range(len(header))), line)
+        yield Sheet(path, header, tuple(flat[at :: len(header)] for at in range(len(header))), line, delimiter)
     if empty:
         raise BadInput(f"{path}: has a header but no rows; give a file with at least one row")
 

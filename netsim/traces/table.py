@@ -16,6 +16,9 @@ from netsim.traces.points import Points
 from netsim.traces.values import LATEST_EPOCH_S, RELATIVE_BELOW_S, Codes
 from netsim.units import BoolArray, FloatArray
 
+PLACELESS = "position_missing"
+"""the reason for which rows without a position are left out"""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -28,6 +31,7 @@ class Table:
     is missing. rsrp_dbm (n,), speed_mps (n,) : NaN where missing. None stands for a column the file lacks.
     usable (n,) : the row has all the signal columns that the file has; counts : the others, by reason, each
     row under one reason.
+    skipped : rows of the file that are not here, by reason.
     found : our name -> header in the file; ignored : headers that nothing reads; likely : our name -> header
     that probably means it, for optional columns that were not found. Only a CSV has headers.
     """
@@ -45,6 +49,7 @@ class Table:
     cells: tuple[str, ...] = ()
     speed_mps: FloatArray | None = None
     counts: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)
     found: dict[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     likely: dict[str, str] = field(default_factory=dict)
@@ -68,13 +73,26 @@ def moves(
     users: Sequence[str],
     points: Points,
     notes: Sequence[str] = (),
+    n_placeless: int = 0,
 ) -> Table:
-    """The table of a file of positions. Raises `BadInput` if it has none, or times out of bounds."""
+    """The table of a file of positions; n_placeless further rows have none.
+
+    Raises `BadInput` if there is no position, or a time out of bounds.
+    """
     if not len(time_s):
         raise BadInput(f"{path}: has no positions with a time; give a {format} file that has some")
     if not (np.all(time_s >= 0.0) and np.all(time_s <= LATEST_EPOCH_S)):
         odd = time_s[~((time_s >= 0.0) & (time_s <= LATEST_EPOCH_S))][0]
         raise BadInput(f"{path}: time {odd:g} s is not between 1970 and 2100; correct or remove it")
     return Table(
-        path, n_bytes, format, time_s, user, tuple(users), points, np.ones(len(time_s), np.bool_), notes=tuple(notes)
+        path,
+        n_bytes,
+        format,
+        time_s,
+        user,
+        tuple(users),
+        points,
+        np.ones(len(time_s), np.bool_),
+        skipped={PLACELESS: n_placeless},
+        notes=tuple(notes),
     )

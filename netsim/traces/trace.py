@@ -8,8 +8,10 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from difflib import get_close_matches
 from zoneinfo import ZoneInfo, available_timezones
 
+from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.traces.values import shown
 from netsim.units import FloatArray, IntArray
 
 
@@ -22,6 +24,7 @@ class Trace:
     origin is (origin_lat, origin_lon); NaN for a plane that is nowhere on the globe.
     cell (n,), rsrp_dbm (n,) : None where the file has no such column.
     area : bounding box of the rows.
+    zone, midnight_s : the time zone, and when time 0 is, in seconds since 1970-01-01 UTC.
     counts : rows read, used, and left out, by reason: for the manifest.
     notes : sentences that a person should read (what was chosen for them, and why).
     """
@@ -38,8 +41,14 @@ class Trace:
     timezone: str
     origin_lat: float
     origin_lon: float
+    zone: tzinfo = UTC
+    midnight_s: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    def clock(self, until_s: float) -> Clock:
+        """The wall clock of the trace's zone, with its changes up to a time."""
+        return wall_clock(self.first_day, self.midnight_s, self.zone, until_s)
 
 
 def local_zone(name: str, lon_deg: float) -> tuple[tzinfo, str, list[str]]:
@@ -51,15 +60,56 @@ def local_zone(name: str, lon_deg: float) -> tuple[tzinfo, str, list[str]]:
         label = f"UTC{hours:+03d}:00"
         note = f"time zone: {label} by longitude, without daylight saving; an IANA name sets another"
         return timezone(timedelta(hours=hours)), label, [note]
+    return named_zone(name), name, []
+
+
+def named_zone(name: str) -> tzinfo:
+    """The zone of an IANA name."""
     try:
-        return ZoneInfo(name), name, []
+        return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         near = get_close_matches(name, sorted(available_timezones()), 3, 0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else "use a name such as Europe/Paris, or auto"
-        raise BadInput(f"timezone: {name!r} is no IANA time zone; {hint}") from error
+        raise BadInput(f"timezone: {shown(name)} is no IANA time zone; {hint}") from error
 
 
 def first_midnight(time_s: float, zone: tzinfo) -> tuple[date, float]:
     """The local day of an epoch time, and the epoch time of the midnight at which it began."""
     day = datetime.fromtimestamp(time_s, zone).date()
     return day, datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
+
+
+def wall_clock(first_day: date, midnight_s: float, zone: tzinfo, until_s: float) -> Clock:
+    """The clock that begins at an epoch time, with all changes of its zone's offset until `until_s` later.
+
+    Offsets are compared a day apart: two changes within a day that cancel would be missed, and no zone has such.
+    """
+    if isinstance(zone, timezone):  # a fixed offset
+        return Clock(first_day)
+    # where clocks skip midnight itself, the first day begins with a change
+    first_s = datetime(first_day.year, first_day.month, first_day.day, tzinfo=UTC).timestamp() - midnight_s
+    shift_s = _offset_s(zone, midnight_s) - first_s
+    changes = [(0.0, shift_s)] if shift_s else []
+    before_s = midnight_s
+    while before_s < midnight_s + until_s:
+        after_s = before_s + DAY_S
+        if (now_s := _offset_s(zone, after_s) - first_s) != shift_s:
+            changes.append((_changed_s(zone, before_s, after_s) - midnight_s, now_s))
+            shift_s = now_s
+        before_s = after_s
+    return Clock(first_day, tuple(change for change in changes if change[0] <= until_s))
+
+
+def _changed_s(zone: tzinfo, before_s: float, after_s: float) -> float:
+    """The epoch second from which on the offset is that of `after_s` and no longer that of `before_s`."""
+    new = _offset_s(zone, after_s)
+    while after_s - before_s > 1.0:
+        middle_s = float((before_s + after_s) // 2)
+        before_s, after_s = (before_s, middle_s) if _offset_s(zone, middle_s) == new else (middle_s, after_s)
+    return after_s
+
+
+def _offset_s(zone: tzinfo, time_s: float) -> float:
+    """What the wall clock is ahead of UTC at an epoch time."""
+    ahead = datetime.fromtimestamp(time_s, zone).utcoffset()
+    return 0.0 if ahead is None else ahead.total_seconds()

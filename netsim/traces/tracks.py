@@ -12,7 +12,7 @@ from netsim.errors import BadInput
 from netsim.traces.crs import in_degrees
 from netsim.traces.source import Source
 from netsim.traces.table import Table, moves
-from netsim.traces.values import Names, Refused, bounded
+from netsim.traces.values import Names, Refused, bounded, bounded_or_missing
 from netsim.units import FloatArray
 
 
@@ -24,6 +24,8 @@ class Track:
     time_s: FloatArray
     lat_deg: FloatArray
     lon_deg: FloatArray
+    n_placeless: int = 0
+    """rows of its file that have no position"""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,10 @@ def files_in(path: str, pattern: str) -> list[str]:
 
 
 def read_fields(source: Source, delimiter: str | None, skip: int, fields: Sequence[Field]) -> list[FloatArray]:
-    """Columns (n,) of numbers from the lines after the first `skip`. Raises `BadInput` with one line."""
+    """Columns (n,) of numbers from the lines after the first `skip`; latitude and longitude may be missing: NaN.
+
+    Raises `BadInput` with one line.
+    """
     pieces: list[list[FloatArray]] = [[np.zeros(0)] for _ in fields]
     width = 1 + max(field.at for field in fields)
     for first, text in source.blocks():
@@ -62,17 +67,25 @@ def read_fields(source: Source, delimiter: str | None, skip: int, fields: Sequen
                 raise BadInput(f"{source.path}: line {at}: {problem}; correct or remove the line (is it cut short?)")
         for field, column in zip(fields, pieces, strict=True):
             try:
-                column.append(bounded([cells[field.at] for _, cells in lines], field.low, field.high))
+                read = bounded_or_missing if field in (LAT, LON) else bounded
+                column.append(read([cells[field.at] for _, cells in lines], field.low, field.high))
             except Refused as refusal:
                 where = f"{source.path}: line {lines[refusal.row][0]}, {field.name}"
                 raise BadInput(f"{where}: {refusal}") from None
     return [np.concatenate(column) for column in pieces]
 
 
+def placed(user: str, time_s: FloatArray, lat_deg: FloatArray, lon_deg: FloatArray) -> Track:
+    """The rows of a track that have a position, and how many have none."""
+    there = np.isfinite(lat_deg) & np.isfinite(lon_deg)
+    return Track(user, time_s[there], lat_deg[there], lon_deg[there], int((~there).sum()))
+
+
 def joined(
     path: str, files: Sequence[str], format: str, crs: str, tracks: Sequence[Track], notes: Sequence[str] = ()
 ) -> Table:
     """One table of all tracks of the files; tracks of one name are one user's."""
+    n_placeless = sum(track.n_placeless for track in tracks)
     tracks = [track for track in tracks if len(track.time_s)]
     if not tracks:
         raise BadInput(f"{path}: has no positions with a time; give a {format} file that has some")
@@ -88,6 +101,7 @@ def joined(
         names.all(),
         in_degrees(path, crs, lat_deg, lon_deg),
         notes,
+        n_placeless,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,9 @@ MILLISECONDS_FROM = 1e11  # epoch seconds reach this in the year 5138, epoch mil
 RELATIVE_BELOW_S = 1e8  # epoch seconds passed this in March 1973, a simulation of three years never does
 MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-"))
 TIME_REMEDY = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
+ZONE_REMEDY = "name the zone in which it was written (--timezone Europe/Berlin), or write one such as"
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
 
 class Refused(ValueError):
@@ -44,23 +49,69 @@ def numbers(text: Sequence[str]) -> FloatArray:
     return np.array([number(value) for value in text], dtype=np.float64)
 
 
+def missing(text: str) -> bool:
+    """Whether a cell says that there is no value."""
+    return text.strip().lower() in MISSING
+
+
+def with_points(text: list[str], delimiter: str) -> list[str]:
+    """Numbers with a decimal point for those with a decimal comma; the rest as it is.
+
+    In a file whose columns are separated by commas 12,345 may mean thousands, and stays what cannot be read.
+    """
+    if "," not in "".join(text):
+        return text
+    return [_with_point(value.strip(), delimiter) for value in text]
+
+
+def _with_point(value: str, delimiter: str) -> str:
+    if not _DECIMAL_COMMA.fullmatch(value) or (delimiter == "," and _THOUSANDS.fullmatch(value)):
+        return value
+    return value.replace(",", ".")
+
+
 def bounded(text: Sequence[str], low: float, high: float) -> FloatArray:
     """Floats (n,) within bounds; raises `Refused` at the first that is not, be it text or NaN."""
-    value = numbers(text)
-    bad = ~((value >= low) & (value <= high))
-    if bad.any():
-        row = int(bad.argmax())
-        problem = f"{shown(text[row])} is not a number in [{low:g}, {high:g}]"
-        raise Refused(row, f"{problem}; correct or remove the line")
+    value = bounded_or_missing(text, low, high)
+    if (absent := np.isnan(value)).any():
+        raise _out_of_bounds(text, int(absent.argmax()), low, high)
     return value
 
 
-class Times:
-    """Epoch seconds of a column that comes in pieces: one form for all of it, that of its first value."""
+def bounded_or_missing(text: Sequence[str], low: float, high: float) -> FloatArray:
+    """Floats (n,) within bounds, NaN where a cell says that there is none; raises `Refused` at the first other."""
+    value = numbers(text)
+    for row in np.flatnonzero(~((value >= low) & (value <= high))).tolist():
+        if not missing(text[row]):
+            raise _out_of_bounds(text, row, low, high)
+        value[row] = np.nan
+    return value
 
-    def __init__(self) -> None:
+
+def _out_of_bounds(text: Sequence[str], row: int, low: float, high: float) -> Refused:
+    problem = f"{shown(text[row])} is not a number in [{low:g}, {high:g}]"
+    return Refused(row, f"{problem}; correct or remove the line")
+
+
+class Times:
+    """Epoch seconds of a column that comes in pieces: one form for all of it, that of its first value.
+
+    zone : where times of day without a zone were written; without it they are refused.
+    """
+
+    def __init__(self, zone: tzinfo | None = None) -> None:
+        self.zone = zone
         self._scale: float | None = None  # 0 for ISO 8601
         self._first_line = 0
+        self._n_rows = 0
+        self._twice_row, self._later_s = array("q"), array("d")
+
+    @property
+    def twice(self) -> dict[int, float]:
+        """Rows whose time of day came twice, as clocks went back: taken for the former, and how much later the other
+        is.
+        """
+        return dict(zip(self._twice_row, self._later_s, strict=True))
 
     def read(self, text: Sequence[str], line: int) -> FloatArray:
         """Times (n,) since 1970-01-01 UTC; `line` is that of the first. Raises `Refused`."""
@@ -68,7 +119,9 @@ class Times:
             first = number(text[0])
             self._scale = 0.0 if np.isnan(first) else 1000.0 if first > MILLISECONDS_FROM else 1.0
             self._first_line = line
-        return self._numeric(text) if self._scale else _iso_times(text)
+        found = self._numeric(text) if self._scale else self._iso(text)
+        self._n_rows += len(text)
+        return found
 
     def _numeric(self, text: Sequence[str]) -> FloatArray:
         value = numbers(text) / (self._scale or 1.0)
@@ -80,36 +133,54 @@ class Times:
             raise Refused(row, f"{problem} {self._first_line} is taken to be; {TIME_REMEDY}")
         return value
 
+    def _iso(self, text: Sequence[str]) -> FloatArray:
+        known: dict[str, tuple[float, float]] = {}
+        for row, value in enumerate(text):
+            if value not in known:
+                try:
+                    if not np.isnan(number(value)):
+                        raise ValueError(f"{shown(value)} is a number among ISO 8601 times; {TIME_REMEDY}")
+                    known[value] = _moment_s(value, self.zone)
+                except ValueError as error:
+                    raise Refused(row, str(error)) from error
+            if known[value][1]:
+                self._twice_row.append(self._n_rows + row)
+                self._later_s.append(known[value][1])
+        return np.array([known[value][0] for value in text], dtype=np.float64)
 
-def _iso_times(text: Sequence[str]) -> FloatArray:
-    known: dict[str, float] = {}
-    for row, value in enumerate(text):
-        if value in known:
-            continue
-        try:
-            if not np.isnan(number(value)):
-                raise ValueError(f"{shown(value)} is a number among ISO 8601 times")
-            known[value] = epoch_s(value)
-        except ValueError as error:
-            # fromisoformat quotes the value itself, at any length
-            problem = str(error) if "isoformat" not in str(error) else f"{shown(value)} is not a time"
-            raise Refused(row, f"{problem}; {TIME_REMEDY}") from error
-    return np.array([known[value] for value in text], dtype=np.float64)
 
+def epoch_s(text: str, zone: tzinfo | None = None) -> float:
+    """Seconds since 1970-01-01 UTC of one time, in any form that a file may use; ValueError if none.
 
-def epoch_s(text: str) -> float:
-    """Seconds since 1970-01-01 UTC of one time, in any form that a file may use; ValueError if none."""
+    zone : where a time of day without a zone was written; one that comes twice is the former.
+    """
     value = number(text)
     if np.isnan(value):
+        return _moment_s(text, zone)[0]
+    return _within(value / 1000.0 if value > MILLISECONDS_FROM else value, text)
+
+
+def _moment_s(text: str, zone: tzinfo | None) -> tuple[float, float]:
+    """Epoch seconds of an ISO 8601 time, and how much later it came once more, 0 for never."""
+    try:
         moment = datetime.fromisoformat(text.strip())
-        if moment.tzinfo is None:
-            raise ValueError(f"{shown(text)} has no time zone")
-        value = moment.timestamp()
-    elif value > MILLISECONDS_FROM:
-        value /= 1000.0
-    if not 0.0 <= value <= LATEST_EPOCH_S:
-        raise ValueError(f"{shown(text)} is not between 1970 and 2100")
-    return value
+    except ValueError:  # it quotes the text itself, at any length
+        raise ValueError(f"{shown(text)} is not a time; {TIME_REMEDY}") from None
+    if moment.tzinfo is not None:
+        return _within(moment.timestamp(), text), 0.0
+    if zone is None:
+        raise ValueError(f"{shown(text)} has no time zone; {ZONE_REMEDY} 2021-04-21T14:19:53Z")
+    former_s = moment.replace(tzinfo=zone).timestamp()
+    later_s = moment.replace(tzinfo=zone, fold=1).timestamp() - former_s
+    if later_s < 0:  # of an hour that clocks skip, Python takes the offset before, then the one after
+        raise ValueError(f"{shown(text)} never was in {zone}, where clocks skipped it; was it written in that zone?")
+    return _within(former_s, text), later_s
+
+
+def _within(time_s: float, text: str) -> float:
+    if not 0.0 <= time_s <= LATEST_EPOCH_S:
+        raise ValueError(f"{shown(text)} is not between 1970 and 2100; {TIME_REMEDY}")
+    return time_s
 
 
 class Names:
@@ -129,7 +200,7 @@ class Names:
 
 def without_missing(names: tuple[str, ...], code: Codes) -> tuple[tuple[str, ...], Codes]:
     """The names that say something, and each row's code among them (n,), -1 where it says nothing."""
-    given = np.array([name.strip().lower() not in MISSING for name in names])
+    given = np.array([not missing(name) for name in names])
     renumbered = np.where(given, np.cumsum(given) - 1, -1).astype(np.int32)
     return tuple(name for name, kept in zip(names, given, strict=True) if kept), renumbered[code]
 

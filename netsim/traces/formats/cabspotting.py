@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from netsim.traces.source import Source
 from netsim.traces.table import Table
-from netsim.traces.tracks import LAT, LON, Field, Track, files_in, joined, read_fields, stem
+from netsim.traces.tracks import LAT, LON, Field, Track, files_in, joined, placed, read_fields, stem
 from netsim.traces.values import LATEST_EPOCH_S
 
 _EPOCH = Field(3, "epoch seconds", 0.0, LATEST_EPOCH_S)
@@ -18,4 +18,4 @@ def read_cabspotting(path: str, crs: str) -> Table:
 
 def _track(file: str) -> Track:
     lat_deg, lon_deg, time_s = read_fields(Source(file, "Cabspotting"), None, 0, (LAT, LON, _EPOCH))
-    return Track(stem(file).removeprefix("new_"), time_s[::-1], lat_deg[::-1], lon_deg[::-1])
+    return placed(stem(file).removeprefix("new_"), time_s[::-1], lat_deg[::-1], lon_deg[::-1])

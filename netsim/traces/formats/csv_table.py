@@ -1,13 +1,15 @@
 """CSV or CSV.gz with a header, checked value by value; what cannot be read is refused by line.
 
-A row that would make the trace wrong (no time, no place, time running backwards) stops the reading. A row
-that is merely of no use (no signal measured) stays in the table, is marked unusable, and is counted.
+A row that would make the trace wrong (no time, a place that cannot be, time running backwards) stops the reading. A
+row without a place is left out, one that is merely of no use (no signal measured) stays in the table and is marked
+unusable; both are counted.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
+from datetime import tzinfo
 from typing import Any
 
 import numpy as np
@@ -19,35 +21,38 @@ from netsim.traces.order import first_backwards
 from netsim.traces.points import Points
 from netsim.traces.sheet import Sheet, read_sheets
 from netsim.traces.source import Source
-from netsim.traces.table import Table
+from netsim.traces.table import PLACELESS, Table
 from netsim.traces.values import (
     Codes,
     Names,
     Refused,
     Times,
-    bounded,
+    bounded_or_missing,
     numbers,
     shown,
+    with_points,
     without_missing,
 )
-from netsim.units import BoolArray, FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 RSRP_BOUNDS_DBM = (-160.0, -20.0)
 _BOUNDS = {"lat": (-90.0, 90.0), "lon": (-180.0, 180.0), "x_m": (-1e9, 1e9), "y_m": (-1e9, 1e9)}
 
 
-def read_csv(path: str, columns: Mapping[str, str], crs: str) -> Table:
-    """`columns` maps our names to headers, e.g. ``{"lat": "Latitude"}``."""
+def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | None) -> Table:
+    """`columns` maps our names to headers, e.g. ``{"lat": "Latitude"}``; `zone` is that of times without one."""
     sheets = read_sheets(path)
     first = next(sheets)
     found = headers.match(path, first.header, columns, crs)
-    grown = _Columns(found)
+    grown = _Columns(found, zone)
     grown.add(first)
     for sheet in sheets:
         grown.add(sheet)
+    n_rows, twice = len(grown.column("line")), grown.settle_twice()
+    there = grown.keep_placed(path)
     time_s, line = grown.column("time_s"), grown.column("line")
     users, user = grown.names["user"].all(), grown.column("user")
-    _refuse_backwards(path, found["time_s"], user, time_s, line)
+    _refuse_backwards(path, found["time_s"], user, time_s, line, there)
     rsrp_dbm = grown.column("rsrp_dbm") if "rsrp_dbm" in found else None
     cells, cell = without_missing(grown.names["cell"].all(), grown.column("cell")) if "cell" in found else ((), None)
     usable, counts = _usable(len(time_s), cell, rsrp_dbm)
@@ -66,20 +71,21 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str) -> Table:
         cells=cells,
         speed_mps=grown.column("speed_mps") if "speed_mps" in found else None,
         counts=counts,
+        skipped={PLACELESS: n_rows - len(time_s)},
         found=found,
         ignored=tuple(h for h in first.header if h not in found.values()),
         likely=likely,
-        notes=headers.notes(found, likely),
+        notes=(*headers.notes(found, likely), *twice),
     )
 
 
 class _Columns:
     """The columns that were found, growing sheet by sheet."""
 
-    def __init__(self, found: Mapping[str, str]) -> None:
+    def __init__(self, found: Mapping[str, str], zone: tzinfo | None) -> None:
         self.found = found
         self.names = {"user": Names(), "cell": Names()}
-        self._times = Times()
+        self._times = Times(zone)
         codes = ("line", "user", "cell")
         self._grown = {ours: array("i" if ours in codes else "d") for ours in ("line", *headers.OURS)}
 
@@ -90,7 +96,7 @@ class _Columns:
             self._grow("user", self.names["user"].read(["all"] * len(sheet.line)))
         for ours, header in self.found.items():
             try:
-                self._grow(ours, self._values(ours, sheet.values(header), sheet.line[0]))
+                self._grow(ours, self._values(ours, sheet.values(header), sheet))
             except Refused as refusal:
                 sheet.refuse(refusal.row, header, str(refusal))
 
@@ -102,16 +108,51 @@ class _Columns:
         # an array of Python moves its memory instead of copying it, and leaves no holes behind
         self._grown[ours].frombytes(values.tobytes())
 
-    def _values(self, ours: str, text: list[str], line: int) -> FloatArray | Codes:
-        if ours == "time_s":
-            return self._times.read(text, line)
-        if ours in _BOUNDS:
-            return bounded(text, *_BOUNDS[ours])
+    def settle_twice(self) -> tuple[str, ...]:
+        """Times of day that came twice: the later one for a row that follows a later row of its user. Says how many.
+
+        Rows are settled in the order of the file, so each is compared with what its predecessor turned out to be.
+        """
+        twice = self._times.twice
+        if not twice:
+            return ()
+        time_s, user = self.column("time_s").copy(), self.column("user")
+        order = np.argsort(user, kind="stable")
+        before = np.full(len(order), -1)
+        before[order[1:]] = np.where(user[order[1:]] == user[order[:-1]], order[:-1], -1)
+        n_second = 0
+        for row, later_s in twice.items():
+            if before[row] >= 0 and time_s[row] < time_s[before[row]]:
+                time_s[row] += later_s
+                n_second += 1
+        self._replace("time_s", time_s)
+        what = f"{len(twice):,} rows lie in an hour that came twice in {self._times.zone}, as clocks went back"
+        return (f"{what}: {n_second:,} of them follow a later row of their user and were taken as the second",)
+
+    def keep_placed(self, path: str) -> IntArray:
+        """Forget the rows without a position; returns the places in the file (n,) of the others."""
+        first, second = (self.column(ours) for ours in _BOUNDS if ours in self.found)
+        there = np.isfinite(first) & np.isfinite(second)
+        if not there.any():
+            raise BadInput(f"{path}: no row has a position; give a file with some, or other --columns")
+        if not there.all():
+            for ours in ("line", "user", *self.found):
+                self._replace(ours, self.column(ours)[there])
+        return np.flatnonzero(there)
+
+    def _replace(self, ours: str, values: FloatArray | Codes) -> None:
+        self._grown[ours] = array(self._grown[ours].typecode)
+        self._grow(ours, values)
+
+    def _values(self, ours: str, text: list[str], sheet: Sheet) -> FloatArray | Codes:
         if ours in self.names:
             if ours == "user":
                 _refuse_nobody(text)
             return self.names[ours].read(text)
-        return numbers(text)
+        text = with_points(text, sheet.delimiter)
+        if ours == "time_s":
+            return self._times.read(text, sheet.line[0])
+        return bounded_or_missing(text, *_BOUNDS[ours]) if ours in _BOUNDS else numbers(text)
 
 
 def _points(path: str, grown: _Columns, crs: str) -> Points:
@@ -127,12 +168,12 @@ def _refuse_nobody(text: list[str]) -> None:
             raise Refused(text.index(name), f"{shown(name)} is no user; name one or remove the line")
 
 
-def _refuse_backwards(path: str, header: str, user: Codes, time_s: FloatArray, line: Codes) -> None:
-    """The texts are not kept, so the file is read again to quote them."""
+def _refuse_backwards(path: str, header: str, user: Codes, time_s: FloatArray, line: Codes, there: IntArray) -> None:
+    """The texts are not kept, so the file is read again to quote them; `there` (n,) are the rows' places in it."""
     rows = first_backwards(user, time_s)
     if rows is None:
         return
-    before, after = (_quoted(path, header, row) for row in rows)
+    before, after = (_quoted(path, header, int(there[row])) for row in rows)
     problem = f"{after} is before {before} of the same user at line {line[rows[0]]}"
     where = f"line {line[rows[1]]}, column {shown(header, quote=False)}"
     raise BadInput(f"{path}: {where}: {problem}; sort the rows of each user by time")

@@ -67,4 +67,5 @@ def _parsed(file: str) -> Any:
 def _track(name: str, points: list[Any]) -> Track:
     time_s = [(p.time if p.time.tzinfo else p.time.replace(tzinfo=UTC)).timestamp() for p in points]
     columns = (time_s, [p.latitude for p in points], [p.longitude for p in points])
-    return Track(name, *(np.array(column, dtype=np.float64) for column in columns))
+    at_s, lat_deg, lon_deg = (np.array(column, dtype=np.float64) for column in columns)
+    return Track(name, at_s, lat_deg, lon_deg)

@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.traces.source import Source
 from netsim.traces.table import Table
-from netsim.traces.tracks import LAT, LON, Field, Track, files_in, joined, read_fields, stem
+from netsim.traces.tracks import LAT, LON, Field, Track, files_in, joined, placed, read_fields, stem
 
 HEADER_LINES = 6
 DAY_OF_1970 = 25_569.0
@@ -28,7 +28,7 @@ def read_plt(path: str, crs: str) -> Table:
 
 def _track(path: str, file: str) -> Track:
     lat_deg, lon_deg, days = read_fields(Source(file, "PLT"), ",", HEADER_LINES, (LAT, LON, _DAYS))
-    return Track(_user(path, file), np.round((days - DAY_OF_1970) * 86_400.0, 3), lat_deg, lon_deg)
+    return placed(_user(path, file), np.round((days - DAY_OF_1970) * 86_400.0, 3), lat_deg, lon_deg)
 
 
 def _user(path: str, file: str) -> str:

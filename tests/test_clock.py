@@ -1,0 +1,218 @@
+"""Local time: elapsed seconds, what the wall clock shows, and rounds of whole days when clocks change."""
+
+import csv
+import json
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+from netsim.clock import DAY_S, Clock
+from netsim.errors import BadInput
+from netsim.traces.home_work import home_and_work
+from netsim.traces.inspect import inspect_trace
+from netsim.traces.read import read_trace
+from netsim.traces.trace import first_midnight, wall_clock
+from scenarios.cli import main
+from scenarios.replay import seconds
+from scenarios.runner import run
+from scenarios.study import load
+from scenarios.tracks import clock_of
+
+BERLIN = ZoneInfo("Europe/Berlin")
+HEADER = "time_s,user,lat,lon,rsrp_dbm,cell"
+
+
+def clock_from(day: date, zone: str, days: int) -> tuple[Clock, float]:
+    first, midnight_s = first_midnight(
+        datetime(day.year, day.month, day.day, 12, tzinfo=ZoneInfo(zone)).timestamp(), ZoneInfo(zone)
+    )
+    return wall_clock(first, midnight_s, ZoneInfo(zone), days * DAY_S), midnight_s
+
+
+# --- the wall clock ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("day", "zone"),
+    [
+        (date(2026, 10, 23), "Europe/Berlin"),  # back at 03:00
+        (date(2026, 3, 28), "Europe/Berlin"),  # forward at 02:00
+        (date(2018, 11, 2), "America/Sao_Paulo"),  # midnight itself is skipped
+        (date(2018, 11, 4), "America/Sao_Paulo"),  # the first day begins at 01:00
+        (date(2018, 2, 16), "America/Sao_Paulo"),  # back from 24:00 to 23:00
+        (date(2020, 10, 30), "America/Havana"),  # midnight comes twice
+        (date(2011, 12, 28), "Pacific/Apia"),  # a day is left out
+        (date(2026, 4, 3), "Australia/Lord_Howe"),  # by half an hour
+        (date(2025, 1, 1), "Africa/Casablanca"),  # twice within weeks
+        (date(2026, 6, 1), "Asia/Tokyo"),
+    ],
+)
+def test_the_wall_clock_is_that_of_the_zone_at_every_moment(day, zone):
+    clock, midnight_s = clock_from(day, zone, 120)
+    for time_s in np.arange(0.0, 100 * DAY_S, 1717.0):
+        local = datetime.fromtimestamp(midnight_s + time_s, ZoneInfo(zone))
+        assert clock.text(time_s) == f"{local:%Y-%m-%d %H:%M}"
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Sao_Paulo", "America/Havana", "America/Los_Angeles"])
+def test_rounds_of_a_day_end_at_local_midnight(zone):
+    clock, midnight_s = clock_from(date(2018, 1, 5), zone, 400)
+    ends_s = clock.ends_s(370, DAY_S)
+    for k, end_s in enumerate(ends_s, 1):
+        day = date(2018, 1, 5) + timedelta(days=k)
+        # the standard library's first moment of the day: a skipped midnight is the moment after it
+        assert midnight_s + end_s == datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).timestamp()
+        assert clock.end_s(k, DAY_S) == end_s
+        assert clock.rounds(end_s, DAY_S) == k and clock.rounds(end_s + 1, DAY_S) == k + 1
+    assert sorted(set(np.diff(ends_s) / 3600.0)) == [23.0, 24.0, 25.0]
+    inside = np.concatenate([ends_s[:-1], ends_s[1:] - 1.0])
+    np.testing.assert_array_equal(clock.round_of(inside, DAY_S), np.tile(np.arange(1, 370), 2))
+
+
+def test_shorter_rounds_count_elapsed_time():
+    clock, _ = clock_from(date(2026, 10, 25), "Europe/Berlin", 3)
+    assert clock.ends_s(3, 3600.0).tolist() == [3600.0, 7200.0, 10800.0]
+    assert clock.text(3 * 3600.0) == clock.text(2 * 3600.0) == "2026-10-25 02:00"
+    assert clock.rounds(25 * 3600.0, 3600.0) == 25
+    plain = Clock(date(2026, 1, 5))
+    assert plain.ends_s(2, DAY_S).tolist() == [DAY_S, 2 * DAY_S] and plain.rounds(DAY_S + 1, DAY_S) == 2
+
+
+def test_a_manifest_brings_the_clock_back():
+    clock, _ = clock_from(date(2026, 10, 23), "Europe/Berlin", 5)
+    assert clock.changes == ((2 * DAY_S + 3 * 3600.0, -3600.0),)
+    kept = {"first_day": "2026-10-23", "clock_changes": [list(change) for change in clock.changes]}
+    assert clock_of(json.loads(json.dumps(kept))) == clock
+    assert clock_of({"first_day": "2026-10-23"}) == Clock(date(2026, 10, 23))
+    for damaged in ({}, [1.0], [[1.0]], [["a", "b"]]):
+        with pytest.raises(ValueError, match="clock_changes"):
+            clock_of({"first_day": "2026-10-23", "clock_changes": damaged})
+
+
+# --- a trace over the end of summer time ---------------------------------------------------------------------
+
+
+def five_days(path: Path) -> Path:
+    """A fix every ten minutes from 23 to 27 October 2026 in Berlin, the last at 23:50; a phone that sleeps at home."""
+    at = datetime(2026, 10, 23, tzinfo=BERLIN).timestamp()
+    lines = []
+    for k in range((5 * 24 + 1) * 6):
+        hour = datetime.fromtimestamp(at + 600 * k, BERLIN).hour
+        north = 0.01 * (10 <= hour < 16) + 0.00001 * (k % 7)
+        lines.append(f"{at + 600 * k:.0f},a,{52.5 + north:.5f},{13.4 + 0.00001 * (k % 5):.5f},{-90 - k % 9},x")
+    path.write_text("\n".join([HEADER, *lines]) + "\n")
+    return path
+
+
+def test_five_days_over_a_clock_change_are_five_rounds(tmp_path):
+    trace = five_days(tmp_path / "t.csv")
+    changes = {
+        "world.ues.mobility.trace": str(trace), "world.ues.mobility.timezone": "Europe/Berlin",
+        "learning.learner.hidden": [4], "learning.attacks": [],
+    }  # fmt: skip
+    summary = run(load("replay", changes), tmp_path / "r")
+    assert summary["rounds.played"] == 5
+    with (tmp_path / "r" / "rounds.csv").open() as f:
+        ends_s = [float(row["time_s"]) for row in csv.DictReader(f)]
+    assert np.diff([0.0, *ends_s[:4]]).tolist() == [24 * 3600, 24 * 3600, 25 * 3600, 24 * 3600]
+    assert ends_s[4] == 121 * 3600 - 599
+    manifest = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert clock_of(manifest).text(ends_s[4] - 1) == "2026-10-27 23:50"
+
+
+def test_days_and_hours_of_people_are_those_of_the_wall_clock(tmp_path):
+    path = five_days(tmp_path / "t.csv")
+    trace = read_trace(path, users="day", timezone="Europe/Berlin")
+    assert trace.users == tuple(f"2026-10-{day}" for day in range(23, 28))
+    assert np.bincount(trace.user).tolist() == [144, 144, 150, 144, 144]
+    late = read_trace(path, users="id", timezone="Europe/Berlin", since="2026-10-26T10:00:00")
+    assert late.time_s[0] == 10 * 3600  # a window's edge without a zone is in the trace's
+    whole = read_trace(path, users="id", timezone="Europe/Berlin")
+    clock = whole.clock(whole.time_s[-1])
+    # at home in the first night; on Monday at one place from 09:30 and at another from 10:30, by the wall clock
+    monday_s = 3 * DAY_S + 3600.0
+    position_m = np.array([[0.0, 0.0]] * 9 + [[0.0, 500.0]] * 2 + [[0.0, -500.0]])
+    time_s = np.array([*range(9), *[monday_s + 9.5 * 3600] * 2, monday_s + 10.5 * 3600])
+    assert home_and_work(position_m, time_s, clock)[1].tolist() == [0.0, -500.0]
+
+
+def test_inspection_says_when_clocks_change_and_what_it_guessed(tmp_path):
+    path = five_days(tmp_path / "t.csv")
+    told = inspect_trace(path, timezone="Europe/Berlin")
+    assert "2026-10-23 00:00:00 to 2026-10-27 23:50:00 (Europe/Berlin)" in told
+    assert "clocks change on 2026-10-25" in told and "rows on 5 local days" in told and "guessed" not in told
+    assert "--timezone Europe/Berlin --round 24h" in told
+    guessed = inspect_trace(path)
+    assert "guessed time zone: UTC+01:00 by longitude, without daylight saving; --timezone NAME sets another" in guessed
+
+
+# --- times without a zone ------------------------------------------------------------------------------------
+
+
+def stamped(path: Path, *times: str) -> Path:
+    lines = [f"{time},{user},52.{k:04d},13.4,-90,x" for k, (user, time) in enumerate(t.split("|") for t in times)]
+    path.write_text("\n".join([HEADER, *lines]) + "\n")
+    return path
+
+
+def test_times_without_a_zone_are_read_in_the_zone_that_is_named(tmp_path):
+    path = stamped(tmp_path / "t.csv", "a|2026-07-01 08:00:00", "a|2026-07-01T08:00:01.5", "a|2026-07-01T06:00:09Z")
+    trace = read_trace(path, timezone="Europe/Berlin", users="id")
+    assert trace.midnight_s == datetime(2026, 6, 30, 22, tzinfo=UTC).timestamp()
+    assert (trace.time_s - 8 * 3600).tolist() == [0.0, 1.5, 9.0]
+    with pytest.raises(BadInput, match="has no time zone; name the zone in which it was written"):
+        read_trace(path)
+    with pytest.raises(BadInput, match="no IANA time zone"):
+        read_trace(path, timezone="Europe/" + "x" * 5000)
+    assert main(["inspect", str(path), "--timezone", "Europe/Berlin"]) == 0
+
+
+def test_an_hour_that_comes_twice_goes_on_where_a_user_goes_on(tmp_path):
+    path = stamped(
+        tmp_path / "t.csv",
+        "a|2026-10-25 02:10:00", "b|2026-10-25 02:50:00", "a|2026-10-25 02:50:00", "a|2026-10-25 02:05:00",
+        "a|2026-10-25 02:55:00", "b|2026-10-25 03:00:00", "a|2026-10-25 03:00:00",
+    )  # fmt: skip
+    trace = read_trace(path, timezone="Europe/Berlin", users="id")
+    by_user = {name: (trace.time_s[trace.user == u] / 60).tolist() for u, name in enumerate(trace.users)}
+    assert by_user == {"a": [130, 170, 185, 235, 240], "b": [170, 240]}
+    assert any("5 rows lie in an hour that came twice" in note and "2 of them" in note for note in trace.notes)
+
+
+def test_an_hour_that_never_was_is_refused(tmp_path):
+    path = stamped(tmp_path / "t.csv", "a|2026-03-29 01:59:59", "a|2026-03-29 02:30:00")
+    with pytest.raises(BadInput, match=r"line 3.*'2026-03-29 02:30:00' never was in Europe/Berlin"):
+        read_trace(path, timezone="Europe/Berlin")
+
+
+# --- lengths of rounds ---------------------------------------------------------------------------------------
+
+
+def test_a_length_has_a_unit():
+    same = {"5m": 300, "5min": 300, "5 min": 300, "90s": 90, "1.5h": 5400, "2d": 172_800, "1w": 604_800}
+    assert {text: seconds(text) for text in same} == same
+    for text in ("5", "5M", "m", "0h", "-5m", "5mo", "1e3s", "5 m in"):
+        with pytest.raises(BadInput, match="s, m or min"):
+            seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("span_s", "step_s", "round_"),
+    [
+        (1800, 1, "5min"),
+        (1800, 60, "5min"),
+        (7200, 1, "10min"),  # over a midnight
+        (90, 1, "10s"),
+        (86_400, 60, "3h"),
+        (1800, 400, "30min"),
+        (5 * 86_400, 60, "24h"),
+    ],
+)
+def test_the_suggested_round_suits_the_length_of_the_trace(tmp_path, span_s, step_s, round_):
+    lines = [f"{1_700_000_000 + t},a,52.5,13.4" for t in range(0, span_s + 1, step_s)]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["time_s,user,lat,lon", *lines]) + "\n")
+    assert inspect_trace(path).splitlines()[-1].endswith(f"--round {round_}")
