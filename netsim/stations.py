@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from netsim.cells import Cells, read_cells
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -21,7 +21,6 @@ from netsim.rng import Rng, Streams
 _DRAWS = 1000  # of a place above the roofs
 _WIDEST_M = 2e6  # side of an area that is laid out for a trace
 _MOST = 10_000  # base stations of a layout; more is a slip of the pen
-_CSV_BYTES = 500 * 2**20
 
 
 class BaseStation(Part):
@@ -63,6 +62,10 @@ class Layout(Part):
     @abstractmethod
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         """The base stations; raises BadInput with one line when there can be none. No site: open ground."""
+
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of how they were read."""
+        return ()
 
 
 class Hexagonal(Layout):
@@ -114,8 +117,11 @@ class Hexagonal(Layout):
 
 
 class CellFile(Layout):
-    """Cells of a CSV with OpenCelliD's columns (radio, mcc, net, area, cell, lon, lat, ...).
+    """Cells of a CSV with OpenCelliD's columns (radio, mcc, net, area, cell, lon, lat, ...), as it is downloaded.
 
+    It may be packed (gzip), lack its header, have the API's names (mnc, lac, cellid), in capitals or not, and be
+    separated by commas, semicolons or tabs. Rows without a position and repeated cells are left out; a run says how
+    many.
     Longitude and latitude are projected onto the local plane; without a replayed trace give the plane's origin.
     Cells further than `margin_m` outside of the area are left out. The file says nothing of heights and powers: all
     cells share them.
@@ -125,7 +131,7 @@ class CellFile(Layout):
     file: str = Field(min_length=1)
     """path of the CSV"""
     radio: str | None = None
-    """only this technology, as the file writes it (GSM, UMTS, LTE, NR); none: all"""
+    """only this technology (GSM, UMTS, LTE, NR); none: all"""
     origin_lat: float | None = Field(default=None, ge=-90, le=90)
     """latitude of the plane's (0, 0); none: as the replayed trace has it"""
     origin_lon: float | None = Field(default=None, ge=-180, le=180)
@@ -142,7 +148,7 @@ class CellFile(Layout):
     example: ClassVar[dict[str, Any]] = {"kind": "cell-file", "file": "cells.csv"}
 
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
-        names, lon, lat = _read_cells(Path(self.file), self.radio)
+        cells = _cells_of(self.file, self.radio)
         if self.origin_lat is not None and self.origin_lon is not None:
             origin = Origin(self.origin_lat, self.origin_lon)
         if origin is None:
@@ -150,19 +156,29 @@ class CellFile(Layout):
                 f"{self.file}: where is the plane's origin? give base_stations.origin_lat and origin_lon "
                 "(a replayed trace with longitudes brings its own)"
             )
-        at = _project(np.array(lon), np.array(lat), origin)
+        at = _project(cells.lon_deg, cells.lat_deg, origin)
         inside = np.flatnonzero(area.grown(self.margin_m).contains(at))
         if not 0 < len(inside) <= _MOST:
             raise BadInput(
-                f"{self.file}: {len(inside)} of its {len(names)} cells lie within {self.margin_m:g} m of the area "
+                f"{self.file}: {len(inside)} of its {len(cells.name)} cells lie within {self.margin_m:g} m of the area "
                 f"(1 to {_MOST} are usable); check the file's region, the origin and margin_m"
             )
         return tuple(
             BaseStation(
-                name=names[k], at_m=(float(at[k, 0]), float(at[k, 1])), height_m=self.height_m, power_dbm=self.power_dbm
+                name=cells.name[k],
+                at_m=(float(at[k, 0]), float(at[k, 1])),
+                height_m=self.height_m,
+                power_dbm=self.power_dbm,
             )
             for k in inside
         )
+
+    def notes(self) -> tuple[str, ...]:
+        skipped = _cells_of(self.file, self.radio).skipped
+        if not skipped:
+            return ()
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in skipped.items())
+        return (f"base stations: {self.file}: {sum(skipped.values()):,} rows are left out: {reasons}",)
 
 
 class Uniform(Layout):
@@ -230,50 +246,16 @@ def _project(lon: Any, lat: Any, origin: Origin) -> Any:
     return np.stack([x, y], axis=-1).reshape(-1, 2)
 
 
-def _read_cells(path: Path, radio: str | None) -> tuple[list[str], list[float], list[float]]:
-    """Names, longitudes and latitudes; one line for whatever is wrong."""
+_latest: dict[str, tuple[tuple[Any, ...], Cells]] = {}  # one file, so that places and notes read it once
+
+
+def _cells_of(path: str, radio: str | None) -> Cells:
     try:
-        if path.stat().st_size > _CSV_BYTES:
-            raise BadInput(f"{path}: larger than {_CSV_BYTES // 2**20} MB; cut it to the region first")
-        with path.open(newline="", encoding="utf-8-sig") as f:
-            return _cells(path, csv.DictReader(f), radio)
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); check base_stations.file") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{path}: not a CSV text file ({error})") from None
-
-
-def _cells(path: Path, rows: csv.DictReader[str], radio: str | None) -> tuple[list[str], list[float], list[float]]:
-    wanted = ("radio", "mcc", "net", "area", "cell", "lon", "lat")
-    if not rows.fieldnames:
-        raise BadInput(f"{path}: the file is empty; give a CSV with OpenCelliD's columns")
-    missing = [c for c in wanted if c not in rows.fieldnames]
-    if missing:
-        raise BadInput(
-            f"{path}:1: no column {missing[0]!r}; OpenCelliD files start with radio,mcc,net,area,cell,unit,lon,lat; "
-            f"here: {', '.join(rows.fieldnames)[:100]}"
-        )
-    names: dict[str, None] = {}
-    lon, lat = [], []
-    for row in rows:
-        if radio is not None and row["radio"] != radio:
-            continue
-        name = "-".join(str(row[c]) for c in ("radio", "mcc", "net", "area", "cell"))[:60]
-        if name in names:
-            continue
-        lon.append(_degrees(path, rows.line_num, "lon", row["lon"], 180.0))
-        lat.append(_degrees(path, rows.line_num, "lat", row["lat"], 90.0))
-        names[name] = None
-    return list(names), lon, lat
-
-
-def _degrees(path: Path, line: int, name: str, text: str | None, limit: float) -> float:
-    try:
-        value = float(text or "")
-    except ValueError:
-        value = math.nan
-    if not abs(value) <= limit:
-        raise BadInput(
-            f"{path}:{line}: {name} {text!r} must be a number from -{limit:g} to {limit:g}; mend the row or cut it out"
-        )
-    return value
+        stat = Path(path).stat()
+        version = (path, radio, stat.st_mtime_ns, stat.st_size)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise BadInput(f"{path[:200]}: cannot be read ({why}); check base_stations.file") from None
+    if _latest.get("cells", ((), None))[0] != version:
+        _latest["cells"] = (version, read_cells(path, radio))
+    return _latest["cells"][1]

@@ -313,6 +313,8 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         noise_db=setting.radio.measurement_noise_db,
         fading=setting.radio.fading,
         warnings=(
+            *setting.city.notes(),
+            *(() if isinstance(setting.base_stations, tuple) else setting.base_stations.notes()),
             *_tiny(area),
             *_outside(area, state["position_m"]),
             *_warnings(stations, buildings),

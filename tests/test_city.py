@@ -11,11 +11,13 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from pyproj import Transformer
 from shapely import Polygon, box
 
 from netsim.city import Buildings, Footprints, Generated, Grid, OpenField
 from netsim.city.base import City
 from netsim.city.crossings import TOUCH_M, Lines
+from netsim.city.heights import metres
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -334,6 +336,18 @@ def feature(kind="Polygon", coordinates=SQUARE, **properties):
     return {"type": "Feature", "properties": {"height_m": 12.5} | properties, "geometry": geometry}
 
 
+def collection(*geometries):
+    return {"type": "GeometryCollection", "geometries": list(geometries)}
+
+
+def nested(depth):
+    return collection(nested(depth - 1)) if depth else collection()
+
+
+def shape(geometry, **properties):
+    return {"type": "Feature", "properties": properties, "geometry": geometry}
+
+
 class TestFootprints:
     def part(self, folder, *features, text=None, **keys):
         file = folder / "city.geojson"
@@ -363,6 +377,118 @@ class TestFootprints:
         named = self.read(tmp_path, feature(levels_m=9), height_property="levels_m")
         assert named.height_m.tolist() == [9]
 
+    @pytest.mark.parametrize(
+        ("text", "height_m"),
+        [
+            ("12", 12.0), (" 12 m", 12.0), ("12.5m", 12.5), ("12,5 m", 12.5), ("12 metres", 12.0), ("9.1 Meter", 9.1),
+            ("40'", 12.192), ("40 ft", 12.192), ("40 feet", 12.192), ("6'4\"", 1.9304), ("6' 4''", 1.9304),
+            ("10.5 ft", 3.2004), ("12;15", None), ("~12", None), ("", None), ("m", None), ("1e2", None), ("NaN", None),
+            ("40'6", None), ("1_0", None), ("9" * 5000, None), ("٣", 3.0),
+        ],
+    )  # fmt: skip
+    def test_heights_as_people_write_them(self, text, height_m):
+        assert metres(text) == (None if height_m is None else pytest.approx(height_m))
+
+    def test_a_height_is_looked_for_in_order(self, tmp_path):
+        tags = [
+            {"height_m": 5, "height": "9"}, {"height": "9 m", "building:levels": "7"}, {"building:height": 8},
+            {"building:levels": "4"}, {"levels": 2.5}, {"height": "tall", "building:levels": "3"}, {"height": "tall"},
+            {"building:levels": "0"}, {"building:levels": "2;3"}, {"tags": {"building": "yes", "height": "6"}},
+        ]  # fmt: skip
+        geometry = {"type": "Polygon", "coordinates": SQUARE}
+        tags = [{"building": "yes", **each} for each in tags]
+        part = self.part(tmp_path, *(shape(geometry, **each) for each in tags), default_height_m=1.0)
+        assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [5, 9, 8, 12, 7.5, 9, 1, 1, 1, 6]
+        (note,) = part.notes()
+        assert '3 by their levels of 3 m, 3 by default_height_m; 2 texts are no height, such as "tall"' in note
+
+    def test_what_is_no_building_is_left_out_and_said(self, tmp_path):
+        square = {"type": "Polygon", "coordinates": SQUARE}
+        path = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
+        features = [
+            shape(square, building="yes", height="12"),
+            shape({"type": "Point", "coordinates": [1, 2]}, natural="tree"),
+            shape(path, highway="footway"),
+            shape(None, building="yes"),
+            shape(square, landuse="grass"),
+            shape(square, building="no"),
+            shape({"type": "MultiPolygon", "coordinates": []}, building="yes"),
+            shape(collection(square, path, collection(square)), building="yes", height=7),
+        ]
+        part = self.part(tmp_path, *features)
+        assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [12, 7, 7]
+        (note,) = part.notes()
+        assert "7 of its shapes are left out: 1 Point, 2 LineString, 2 without a geometry" in note
+        assert note.endswith("2 without a tag building")
+        untagged = self.part(tmp_path, shape(square, height=1), shape(square, height=2))
+        assert len(untagged.buildings(untagged.area(None), Streams(0))) == 2 and untagged.notes() == ()
+
+    @pytest.mark.parametrize("code", [32632, 3857, 25832, 4258, 31468, 2056])
+    @pytest.mark.parametrize(
+        "form", ["urn:ogc:def:crs:EPSG::{}", "EPSG:{}", "http://www.opengis.net/def/crs/EPSG/0/{}"]
+    )
+    def test_a_stated_system_is_the_same_city(self, tmp_path, code, form):
+        lon, lat = 11.57, 48.14
+        ring = np.array([[lon, lat], [lon + 0.002, lat], [lon + 0.002, lat + 0.001], [lon, lat + 0.001], [lon, lat]])
+        plain = self.part(tmp_path, feature(coordinates=[ring.tolist()]))
+        expected_m = shapely.get_coordinates(plain.buildings(plain.area(None), Streams(0)).footprint)
+        x, y = Transformer.from_crs("EPSG:4326", f"EPSG:{code}", always_xy=True).transform(*ring.T)
+        there = feature(coordinates=[np.column_stack([x, y]).tolist()])
+        text = {"type": "FeatureCollection", "features": [there]}
+        stated = {"type": "name", "properties": {"name": form.format(code)}}
+        for member, keys in (({"crs": stated}, {}), ({}, {"crs": f"EPSG:{code}"})):
+            part = self.part(tmp_path, text=json.dumps(text | member), **keys)
+            found_m = shapely.get_coordinates(part.buildings(part.area(None), Streams(0)).footprint)
+            np.testing.assert_allclose(found_m, expected_m, atol=1e-3)
+            assert part.origin() == pytest.approx((48.1405, 11.571), abs=1e-5)
+
+    @pytest.mark.parametrize(
+        ("crs", "words"),
+        [
+            ({"type": "name", "properties": {"name": "EPSG:99999"}}, "EPSG:99999 is no system that is known"),
+            ({"type": "name", "properties": {"name": "EPSG:4978"}}, "is no system of a map"),
+            ({"type": "name", "properties": {"name": "+init=/etc/passwd"}}, "names no system"),
+            ({"type": "name", "properties": {"name": "local-metres"}}, "names no system"),
+            ({"type": "name", "properties": {"name": "EPSG:" + "9" * 5000}}, "names no system"),
+            ({"type": "link", "properties": {"href": "http://example.com/crs"}}, "names no system"),
+            ("EPSG:3857", "names no system"),
+            ({"type": "name", "properties": {"name": "EPSG:32632"}}, "does not reach|are no city|out of range"),
+        ],
+    )
+    def test_a_system_that_cannot_be_is_refused(self, tmp_path, crs, words):
+        far = feature(coordinates=[[[1e8, 0], [1e8, 40], [-1e8, 30], [1e8, 0]]])
+        with pytest.raises(BadInput, match=words) as refused:
+            self.read(tmp_path, text=json.dumps({"type": "FeatureCollection", "crs": crs, "features": [far]}))
+        assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
+        with pytest.raises(ValueError, match="none of auto"):
+            Footprints(file="x", crs="UTM32")
+
+    def test_a_file_in_utm_that_does_not_say_so_is_refused_with_the_remedy(self, tmp_path):
+        ring = [[[691000, 5334000], [691040, 5334000], [691040, 5334030], [691000, 5334000]]]
+        with pytest.raises(BadInput, match=r"set crs, such as EPSG:32632"):
+            self.read(tmp_path, feature(coordinates=ring))
+
+    @pytest.mark.parametrize("crs", ["auto", "lonlat"])
+    def test_a_city_astride_the_date_line_stays_together(self, tmp_path, crs):
+        def ring(west, east):
+            return [[[west, -17.0], [east, -17.0], [east, -16.999], [west, -16.999], [west, -17.0]]]
+
+        apart = [feature(coordinates=ring(179.998, 179.999)), feature(coordinates=ring(-179.999, -179.997))]
+        across = feature(coordinates=ring(179.9995, -179.9995))
+        part = self.part(tmp_path, *apart, across, margin_m=0, crs=crs)
+        assert part.origin() == pytest.approx((-16.9995, -179.9995), abs=1e-9)
+        buildings = part.buildings(part.area(None), Streams(0))
+        shifted = [
+            [[x - 170.0 if x > 0 else x + 190.0, y] for x, y in f["geometry"]["coordinates"][0]]
+            for f in (*apart, across)
+        ]
+        plain = self.part(tmp_path, *(feature(coordinates=[r]) for r in shifted), margin_m=0)
+        np.testing.assert_allclose(
+            shapely.get_coordinates(buildings.footprint),
+            shapely.get_coordinates(plain.buildings(plain.area(None), Streams(0)).footprint),
+            atol=1e-5,
+        )
+
     def test_degrees_become_metres_around_the_middle(self, tmp_path):
         lon, lat = 11.57, 48.14
         ring = [[[lon, lat], [lon + 0.002, lat], [lon + 0.002, lat + 0.001], [lon, lat + 0.001], [lon, lat]]]
@@ -390,14 +516,20 @@ class TestFootprints:
             ([], {}, "no building"),
             ([feature(coordinates=BOW)], {}, r"\[0\].*Self-intersection.*repair: true"),
             ([feature(), feature(height_m=-3)], {}, r"\[1\]: properties\.height_m: -3 is not a height"),
-            ([feature(height_m="12 m")], {}, '"12 m" is not a height'),
+            ([feature(height_m="tall")], {}, '"tall" is not a height.*default_height_m'),
+            ([feature(height_m="-3 m")], {}, '"-3 m" is not a height'),
+            ([feature(), feature(height_m=None), feature(height_m="")], {}, r"\[1\].*nor have 1 others of 3"),
             ([feature(height_m=True)], {}, "true is not a height"),
             ([feature(height_m=float("nan"))], {}, "NaN is not a height"),
             ([feature(height_m=float("inf"))], {}, "Infinity is not a height"),
             ([feature(height_m=None)], {}, "has no height.*default_height_m"),
-            ([feature("Point", [1, 2])], {}, '"Point" is not a footprint'),
+            ([feature("Point", [1, 2])], {}, r"no building in it \(1 Point\)"),
             ([feature("Circle", [1, 2])], {}, '"Circle" is not a footprint'),
-            ([feature("Polygon", [])], {}, r"\[\] will not do"),
+            ([feature("Polygon", [])], {}, r"no building in it \(1 without a geometry\)"),
+            ([feature("MultiPolygon", [[]])], {}, r"\[\] will not do"),
+            ([{"type": "Feature", "geometry": "Point", "properties": {}}], {}, '"Point" is not a geometry'),
+            ([shape(collection(nested(8)))], {}, "8 deep at most"),
+            ([feature("GeometryCollection", [])], {}, "null will not do"),
             ([feature("Polygon", [1, 2])], {}, "a ring is a list"),
             ([feature("Polygon", [[[[[[1]]]]]])], {}, "is not a position"),
             ([feature("Polygon", [[[1, 2], [3, 4], [1, 2]]])], {}, "3 positions is not closed"),
@@ -414,7 +546,11 @@ class TestFootprints:
             ([feature("Polygon", [[[0, 88], [1, 88], [1, 91], [0, 88]]])], {"crs": "lonlat"}, "91 are no longitude"),
             ([feature()], {"origin_deg": (48.0, 11.0)}, "origin_deg means nothing"),
             (["junk"], {}, '"junk" is not a Feature'),
-            ([{"type": "Feature", "geometry": None, "properties": {"height_m": 1}}], {}, "null is not a geometry"),
+            (
+                [{"type": "Feature", "geometry": None, "properties": {"height_m": 1}}],
+                {},
+                r"no building in it \(1 without a geometry\)",
+            ),
             ([{"type": "Feature", "geometry": None, "properties": [1]}], {}, r"\[1\] is not an object"),
             ([feature(height_m=[["x" * 500]])], {}, r"\.\.\. is not a height"),
         ],

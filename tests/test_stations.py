@@ -1,6 +1,8 @@
 """Base stations, handover, and the channel card."""
 
 import csv
+import gzip
+import os
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from netsim.geometry import Area
 from netsim.radio.handover import Handover
 from netsim.rng import Streams
 from netsim.stations import CellFile, Hexagonal, Origin, Site, Uniform, default_layout
+from netsim.traces.files import read_table
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HEADER = ["radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", "samples"]
@@ -90,6 +93,96 @@ class TestCellFile:
         with pytest.raises(BadInput) as error:
             layout.stations(AREA, Origin(48.0, 11.0))
         assert words in error.value.lines[0] and "cells.csv" in error.value.lines[0] and len(error.value.lines) == 1
+
+    PLAIN = "\n".join([
+        "radio,mcc,net,area,cell,unit,lon,lat,range,samples,changeable,created,updated,averageSignal",
+        "UMTS,262,2,801,86355,0,13.285512,52.522202,1000,7,1,1282569574,1300155341,0",
+        "LTE,262,1,77,1001,0,13.29,52.52,500,9,1,1282569574,1300155341,0",
+    ]) + "\n"  # fmt: skip
+    API = "\n".join([
+        "lat,lon,mcc,mnc,lac,cellid,averageSignalStrength,range,samples,changeable,radio,rnc,cid,tac,sid,nid,bid",
+        "52.522202,13.285512,262,2,801,86355,-1,1000,7,1,UMTS,,,,,,",
+        "52.52,13.29,262,1,77,1001,-1,500,9,1,LTE,,,77,,,",
+    ]) + "\n"  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("name", "raw"),
+        [
+            ("header.csv", PLAIN.encode()),
+            ("262.csv", PLAIN.partition("\n")[2].encode()),
+            ("262.csv.gz", gzip.compress(PLAIN.partition("\n")[2].encode())),
+            ("header.csv.gz", gzip.compress(PLAIN.encode())),
+            ("packed.csv", gzip.compress(PLAIN.encode())),
+            ("upper.csv", PLAIN.partition("\n")[0].upper().encode() + PLAIN[PLAIN.index("\n") :].encode()),
+            ("api.csv", API.encode()),
+            ("api.upper.csv", API.upper().encode()),
+            ("semicolon.csv", PLAIN.replace(",", ";").encode()),
+            ("german.csv", PLAIN.replace(",", ";").replace(".", ",").encode()),
+            ("tab.tsv", PLAIN.replace(",", "\t").encode()),
+            ("quoted.csv", b'"' + PLAIN.strip().replace(",", '","').replace("\n", '"\n"').encode() + b'"'),
+            ("bom.csv", b"\xef\xbb\xbf" + PLAIN.replace("\n", "\r\n").encode()),
+            ("blank.csv", PLAIN.replace("\n", "\n\n").encode()),
+        ],
+    )
+    def test_files_as_they_are_downloaded(self, tmp_path, name, raw):
+        (tmp_path / name).write_bytes(raw)
+        layout = CellFile(file=str(tmp_path / name))
+        found = layout.stations(AREA, Origin(52.52, 13.28))
+        assert [b.name for b in found] == ["UMTS-262-2-801-86355", "LTE-262-1-77-1001"]
+        plain = tmp_path / "plain.csv"
+        plain.write_text(self.PLAIN)
+        expected = CellFile(file=str(plain)).stations(AREA, Origin(52.52, 13.28))
+        assert [b.at_m for b in found] == [b.at_m for b in expected] and layout.notes() == ()
+        assert [
+            b.name[:3] for b in layout.model_copy(update={"radio": "lte"}).stations(AREA, Origin(52.52, 13.28))
+        ] == ["LTE"]
+        with pytest.raises(BadInput, match=r"no cell of 'NR'; the file has UMTS, LTE"):
+            layout.model_copy(update={"radio": "NR"}).stations(AREA, Origin(52.52, 13.28))
+
+    def test_what_is_left_out_is_said(self, tmp_path):
+        rows = [
+            ["LTE", 262, 1, 77, 1, 0, 11.58, 48.14],
+            ["LTE", 262, 1, 77, 2, 0, "", 48.14],
+            ["LTE", 262, 1, 77, 3, 0, 11.58, "null"],
+            ["LTE", 262, 1, 77, 1, 0, 11.59, 48.14],
+            ["LTE", 262, 1],
+        ]
+        layout = self.write(tmp_path / "cells.csv", rows, HEADER[:8])
+        assert len(layout.stations(AREA, Origin(48.14, 11.58))) == 1
+        (note,) = layout.notes()
+        assert note.endswith(
+            "4 rows are left out: 2 without a position, 1 of a cell that stands there already, 1 cut short"
+        )
+
+    @pytest.mark.parametrize(
+        ("raw", "words"),
+        [
+            (b"\0" * 99, "NUL byte"),
+            (gzip.compress(b"radio,mcc")[:-9], "cut short"),
+            (b'{"count": 1, "cells": [{"lat": 1}]}', "no column 'radio'"),
+            (b"LTE,262,1,77,1,0,11.58,48.14\nLTE,262,1,77,2,0,x,48.14\n", "lon 'x'"),
+            (b"LTE,262,1,77,1,0,inf,48.14\n", "lon 'inf'"),
+            (b"LTE,262,1,77,1,0,1_1,48.14\n", "lon '1_1'"),
+            (b"x" * 3 * 2**20, "longer than 1 MiB"),
+            (b"radio,mcc,net,area,cell,unit,lon,lat\n" + b'LTE,1,1,1,"' + b"x\n" * 200_000, "not a CSV"),
+            (b"\n\n \n", "empty"),
+        ],
+    )
+    def test_what_is_no_file_of_cells_gets_one_line(self, tmp_path, raw, words):
+        path = tmp_path / "cells.csv"
+        path.write_bytes(raw)
+        with pytest.raises(BadInput) as error:
+            CellFile(file=str(path)).stations(AREA, Origin(48.14, 11.58))
+        assert words in str(error.value) and len(error.value.lines) == 1 and len(str(error.value)) < 500
+
+    def test_what_never_ends_is_not_opened(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        for path in ("/dev/zero", str(tmp_path / "pipe"), str(tmp_path)):
+            with pytest.raises(BadInput, match="not a regular file"):
+                CellFile(file=path).stations(AREA, Origin(48.14, 11.58))
+            if path != str(tmp_path):
+                with pytest.raises(BadInput, match="not a regular file"):
+                    read_table(path)
 
     def test_without_an_origin_or_a_file(self, tmp_path):
         with pytest.raises(BadInput, match="origin"):

@@ -39,6 +39,10 @@ class City(Part):
         """What stands in the area."""
         return Buildings.none()
 
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of how it was read."""
+        return ()
+
     def streets(self) -> tuple[FloatArray, FloatArray] | None:
         """Centre lines of the streets: x (a,) of those that run north, y (b,) of those that run east."""
         return None

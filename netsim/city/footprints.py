@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
-from pydantic import Field, Strict
+from pydantic import Field, Strict, field_validator
 
 from netsim.city.base import City
 from netsim.city.buildings import Buildings
-from netsim.city.geojson import Plane, on_plane, read_outlines
+from netsim.city.geojson import Outlines, known_crs, read_outlines
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -22,9 +21,13 @@ class Footprints(City):
     """Buildings from a FeatureCollection of Polygons and MultiPolygons, holes being courtyards.
 
     Local metres are taken as they are. Longitude and latitude (WGS84) are projected, azimuthal equidistant
-    about the middle of the footprints, which becomes (0, 0); `origin_deg` moves it, say to that of a trace.
-    `auto` takes coordinates that span less than one unit both ways for degrees: no city is so wide, and none so
-    small in metres. The area is the bounding box of the footprints, grown by `margin_m`.
+    about the middle of the footprints, which becomes (0, 0); `origin_deg` moves it, say to that of a trace. Another
+    system, such as UTM, goes by way of longitude and latitude. `auto` takes what the file's member `crs` names; without
+    one, coordinates that span less than one unit both ways are degrees: no city is so wide, and none so small in
+    metres. The area is the bounding box of the footprints, grown by `margin_m`.
+
+    OpenStreetMap's exports are read as they are: heights in m or feet with or without a unit, levels of 3 m where there
+    is no height; points, lines and what has no geometry or is no building are left out, and the run says how many.
     """
 
     reference: ClassVar[str] = "GeoJSON, RFC 7946"
@@ -34,18 +37,27 @@ class Footprints(City):
     kind: Literal["footprints"] = "footprints"
     file: str = Field(min_length=1)
     """path of a GeoJSON file, at most 50 MB"""
-    crs: Plane = "auto"
-    """what its coordinates are: metres on a local plane, or longitude and latitude in degrees"""
+    crs: str = "auto"
+    """what its coordinates are: local-metres, lonlat (degrees), a system such as EPSG:32632; auto, as the file says"""
     height_property: str = Field(default="height_m", min_length=1)
-    """the property that holds a building's height above ground in m"""
+    """the property that holds a building's height above ground in m; without it height, building:height,
+    building:levels or levels count"""
     default_height_m: float | None = Field(default=None, ge=0, le=10_000)
-    """height of buildings without one; none: they are refused"""
+    """height of buildings without any of them; none: they are refused"""
     margin_m: float = Field(default=10.0, ge=0, le=1e5)
     """width of the open ground around the footprints"""
     origin_deg: Annotated[tuple[Latitude, Longitude], Strict(False)] | None = None
     """latitude and longitude of (0, 0), for a file in degrees; none: the middle of the footprints"""
     repair: bool = False
     """mend polygons that cross themselves or whose holes lie outside, instead of refusing them"""
+
+    @field_validator("crs")
+    @classmethod
+    def _known(cls, text: str) -> str:
+        known = known_crs(text)
+        if known is None:
+            raise ValueError(f"{text[:40]!r} is none of auto, local-metres, lonlat, or a code such as EPSG:32632")
+        return known
 
     def area(self, trace_area: Area | None) -> Area:
         area = self._read()[1]
@@ -57,14 +69,17 @@ class Footprints(City):
         )
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
-        return self._read()[0]
+        return self._read()[2]
 
     def origin(self) -> tuple[float, float] | None:
         """Latitude and longitude of (0, 0); None for a file in local metres, which does not say."""
-        return self._read()[2]
+        return self._read()[0].origin_deg
+
+    def notes(self) -> tuple[str, ...]:
+        return self._read()[0].notes(self.file)
 
     def _read(self) -> _City:
-        """Buildings, their bounding box, and the origin; the latest are kept until the file changes."""
+        """What the file holds, the bounding box, and the buildings; the latest are kept until the file changes."""
         try:
             stat = Path(self.file).stat()
             version = (stat.st_mtime_ns, stat.st_size)
@@ -72,15 +87,18 @@ class Footprints(City):
             version = (0, 0)  # reading it will say what is wrong
         key = f"{self.model_dump_json()} {version}"
         if _latest.get("city", ("", None))[0] != key:
-            outlines = read_outlines(self.file, self.height_property, self.default_height_m, self.repair)
-            footprint, origin_deg = on_plane(self.file, outlines, self.crs, self.origin_deg)
             from shapely import bounds
 
-            corner_m = bounds(footprint).reshape(-1, 2)
-            city = Buildings(footprint, np.asarray(outlines.height_m)), Area.around(corner_m), origin_deg
-            _latest["city"] = (key, city)
+            outlines = read_outlines(
+                self.file, self.height_property, self.default_height_m, self.crs, self.origin_deg, self.repair
+            )
+            corner_m = bounds(outlines.footprint).reshape(-1, 2)
+            _latest["city"] = (
+                key,
+                (outlines, Area.around(corner_m), Buildings(outlines.footprint, outlines.height_m)),
+            )
         return _latest["city"][1]
 
 
-_City = tuple[Buildings, Area, tuple[float, float] | None]
+_City = tuple[Outlines, Area, Buildings]
 _latest: dict[str, tuple[str, _City]] = {}  # one city, so that area and buildings read a file once

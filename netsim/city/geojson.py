@@ -1,106 +1,233 @@
-"""Footprints from GeoJSON: read strictly, refused with file, feature, value and remedy."""
+"""Footprints from GeoJSON: what is no building is counted, what is wrong is refused with file, feature and remedy."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from netsim.city.heights import HIGHEST_M, LEVEL_M, Height, height_of
 from netsim.errors import BadInput
 from netsim.units import FloatArray, IntArray
 
-Plane = Literal["auto", "local-metres", "lonlat"]
-
-_HIGHEST_M = 1e4
 _LARGEST_FILE_MB = 50
-_FURTHEST_M = 1e6  # of a coordinate from the origin
+_FURTHEST_M = 1e6  # of a coordinate from the origin of a local plane
+_LARGEST = 1e8  # coordinate of any system
 _WIDEST_M = 1e5  # no city is wider
 _WIDEST_DEG = 1.0  # nor any city in degrees; and none is so small in metres
 _LONGEST = 60  # characters of a value in a message
+_DEEPEST = 8  # collections inside collections
+_NO_AREA = frozenset(("Point", "MultiPoint", "LineString", "MultiLineString"))
+_TAGS = ("building", "building:part")
+_CRS = re.compile(
+    r"(?:urn:(?:x-)?ogc:def:crs:|https?://www\.opengis\.net/def/crs/)?(EPSG|OGC)[:/](?:[\d.]*[:/])?(\w{1,9})",
+    re.IGNORECASE,
+)
+_OLD_CODES = {"900913": "3857"}  # what web maps were called before they had a number
 
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """What a file holds: `footprint` (n,) valid polygons in degrees or metres, the number of the `feature` (n,)
-    that each is part of, and `height_m` (n,).
+    """What a file holds: `footprint` (n,) valid polygons in local metres and `height_m` (n,).
+
+    origin_deg : latitude and longitude of (0, 0), None for a plane of its own.
+    skipped : features and parts of them that are no buildings, by what they are.
+    by_levels, by_default : heights that are levels times 3 m, and that are the default. unread : the first text that
+    should have been a height, and how many there are.
     """
 
     footprint: npt.NDArray[Any]
-    feature: IntArray
     height_m: FloatArray
+    origin_deg: tuple[float, float] | None
+    skipped: dict[str, int]
+    by_levels: int
+    by_default: int
+    unread: tuple[str, int]
+
+    def notes(self, file: str) -> tuple[str, ...]:
+        """What a person should know of what was not simply read."""
+        found = []
+        if n := sum(self.skipped.values()):
+            kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.skipped.items())
+            found.append(f"city: {file}: {n:,} of its shapes are left out: {kinds}")
+        if self.by_levels or self.unread[1]:
+            odd = (
+                f"; {self.unread[1]:,} texts are no height, such as {_short(self.unread[0])}" if self.unread[1] else ""
+            )
+            by = f"{self.by_levels:,} by their levels of {LEVEL_M:g} m, {self.by_default:,} by default_height_m"
+            found.append(f"city: {file}: heights of buildings: {by}{odd}")
+        return tuple(found)
 
 
-def read_outlines(file: str, height_property: str, default_height_m: float | None, repair: bool) -> Outlines:
-    """All polygons of a GeoJSON FeatureCollection, as they stand there. Raises BadInput with one line."""
-    corner: list[tuple[float, float]] = []
-    ring_of: list[int] = []  # the ring of each corner
-    part_of: list[int] = []  # the polygon of each ring
-    feature: list[int] = []  # the feature of each polygon
-    height_m: list[float] = []
-    for i, each in enumerate(_features(file)):
+@dataclass(frozen=True)
+class _Flat:
+    """Polygons as flat lists."""
+
+    corner: list[tuple[float, float]] = field(default_factory=list)
+    ring_of: list[int] = field(default_factory=list)
+    """the ring of each corner"""
+    part_of: list[int] = field(default_factory=list)
+    """the polygon of each ring"""
+    feature: list[int] = field(default_factory=list)
+    """the feature of each polygon"""
+    height: list[Height] = field(default_factory=list)
+    """of each polygon"""
+
+    def add(self, polygon: Any, feature: int, height: Height, refuse: _Refusal) -> None:
+        for ring in _listed(polygon, refuse, "a polygon is a list of rings"):
+            corners = [_position(p, refuse) for p in _listed(ring, refuse, "a ring is a list of positions")]
+            if len(corners) < 4 or corners[0] != corners[-1]:
+                refuse(f"a ring of {len(corners)} positions is not closed", "end each ring where it begins")
+            self.ring_of.extend([len(self.part_of)] * len(corners))
+            self.part_of.append(len(self.feature))
+            self.corner.extend(corners)
+        self.feature.append(feature)
+        self.height.append(height)
+
+
+def read_outlines(
+    file: str,
+    height_property: str,
+    default_height_m: float | None,
+    crs: str = "auto",
+    origin_deg: tuple[float, float] | None = None,
+    repair: bool = False,
+) -> Outlines:
+    """All buildings of a GeoJSON FeatureCollection, on a local plane. Raises BadInput with one line.
+
+    Points, lines and features without a geometry are counted and left out. In a file in which features say `building`,
+    as OpenStreetMap's do, so are polygons that do not. The file's own `crs` member counts where `crs` is auto.
+    """
+    features, stated = _features(file)
+    skipped: Counter[str] = Counter()
+    flat = _Flat()
+    tagged = any(_tagged(_tags(each)) for each in features)
+    for i, each in enumerate(features):
         refuse = _Refusal(file, f"features[{i}]")
-        here_m = _height_m(each, height_property, default_height_m, refuse)
-        for part in _parts(each, refuse):
-            for ring in _listed(part, refuse, "a polygon is a list of rings"):
-                corners = [_position(p, refuse) for p in _listed(ring, refuse, "a ring is a list of positions")]
-                if len(corners) < 4 or corners[0] != corners[-1]:
-                    refuse(f"a ring of {len(corners)} positions is not closed", "end each ring where it begins")
-                ring_of += [len(part_of)] * len(corners)
-                part_of.append(len(feature))
-                corner += corners
-            feature.append(i)
-            height_m.append(here_m)
-    if not feature:
-        raise BadInput(f"{file}: features: there is no building in it; give at least one Polygon")
-    return _outlines(file, corner, ring_of, part_of, np.array(feature), np.array(height_m), repair)
+        if not isinstance(each, dict) or each.get("type") != "Feature":
+            refuse(f"{_short(each)} is not a Feature", "give Features with a Polygon each")
+        properties = each.get("properties") or {}
+        if not isinstance(properties, dict):
+            refuse(f"properties: {_short(properties)} is not an object", f'give {{"{height_property}": metres}}')
+        polygons = _polygons(each.get("geometry"), refuse, skipped, 0)
+        if polygons and tagged and not _tagged(_tags(each)):
+            skipped["without a tag building"] += 1
+            continue
+        for polygon in polygons:
+            flat.add(polygon, i, _height(_tags(each), height_property, refuse), refuse)
+    if not flat.feature:
+        had = ", ".join(f"{count} {kind}" for kind, count in skipped.items())
+        raise BadInput(
+            f"{file}: features: there is no building in it{f' ({had})' if had else ''}; give at least one Polygon"
+        )
+    height_m = _heights_m(file, flat, height_property, default_height_m)
+    corner_m, origin = _on_plane(file, flat, crs if crs != "auto" else stated or crs, origin_deg)
+    footprint, polygon = _shapes(file, corner_m, flat, repair)
+    unread = [h.unread for h in flat.height if h.unread is not None]
+    return Outlines(
+        footprint=footprint,
+        height_m=height_m[polygon],
+        origin_deg=origin,
+        skipped=dict(skipped),
+        by_levels=sum("levels" in h.source and "height" not in h.source for h in flat.height),
+        by_default=sum(not h.source for h in flat.height),
+        unread=(unread[0] if unread else "", len(unread)),
+    )
 
 
-def on_plane(
-    file: str, outlines: Outlines, crs: Plane, origin_deg: tuple[float, float] | None
-) -> tuple[npt.NDArray[Any], tuple[float, float] | None]:
-    """Footprints (n,) in local metres, and latitude and longitude of (0, 0) if the file has degrees."""
-    import shapely
+def known_crs(crs: str) -> str | None:
+    """The name of a system of coordinates, such as EPSG:32632, as we write it; None for what names none."""
+    if crs in ("auto", "local-metres", "lonlat"):
+        return crs
+    found = _CRS.fullmatch(crs.strip())
+    if found is None:
+        return None
+    authority, code = found[1].upper(), found[2]
+    if authority == "OGC":
+        return "lonlat" if code.upper() == "CRS84" else None
+    return f"EPSG:{_OLD_CODES.get(code, code)}" if code.isdecimal() else None
 
-    bounds = shapely.bounds(outlines.footprint)
-    low, high = bounds[:, :2].min(axis=0), bounds[:, 2:].max(axis=0)
-    degrees = crs == "lonlat" or (crs == "auto" and bool((high - low < _WIDEST_DEG).all()))
+
+# --- where the corners are -------------------------------------------------------------------------------------
+
+
+def _on_plane(
+    file: str, flat: _Flat, crs: str, origin_deg: tuple[float, float] | None
+) -> tuple[FloatArray, tuple[float, float] | None]:
+    """Corners (n, 2) in local metres, and latitude and longitude of (0, 0) if the globe is known."""
+    corner = np.array(flat.corner)
+    if crs not in ("auto", "local-metres", "lonlat"):
+        corner, crs = _in_degrees(file, corner, crs), "lonlat"
+    around = _unwrapped(corner)
+    degrees = crs == "lonlat" or (crs == "auto" and bool((np.ptp(around, axis=0) < _WIDEST_DEG).all()))
     furthest = np.array([180.0, 90.0]) if degrees else np.full(2, _FURTHEST_M)
-    beyond = np.flatnonzero((np.maximum(-bounds[:, :2], bounds[:, 2:]) > furthest).any(axis=1))
+    beyond = np.flatnonzero((np.abs(corner) > furthest).any(axis=1))
     if beyond.size:
-        values = ", ".join(f"{v:.10g}" for v in bounds[beyond[0]])
-        what = "longitude and latitude, at most 180 and 90" if degrees else f"metres, at most {_FURTHEST_M:g}"
-        refuse = _Refusal(file, f"features[{outlines.feature[beyond[0]]}]")
-        refuse(f"coordinates out of range: {values} are no {what}", "correct them, or set crs")
+        values = ", ".join(f"{v:.10g}" for v in corner[beyond[0]])
+        what = "longitude and latitude, at most 180 and 90" if degrees else f"local metres, at most {_FURTHEST_M:g}"
+        refuse = _Refusal(file, f"features[{flat.feature[flat.part_of[flat.ring_of[beyond[0]]]]}]")
+        refuse(f"coordinates out of range: {values} are no {what}", "correct them, or set crs, such as EPSG:32632")
     if not degrees:
         if origin_deg is not None:
             raise BadInput(f"{file}: its coordinates are local metres, origin_deg means nothing there; leave it out")
-        footprint, origin = outlines.footprint, None
+        corner_m, origin = corner, None
     else:
-        middle = (low + high) / 2
-        origin = origin_deg or (float(middle[1]), float(middle[0]))
-        footprint = _projected(outlines.footprint, origin)
-    low_m, high_m = np.split(shapely.total_bounds(footprint), 2)
-    if not (high_m - low_m <= _WIDEST_M).all():
-        wide_m, long_m = high_m - low_m
+        middle = (around.min(axis=0) + around.max(axis=0)) / 2
+        lon = float(middle[0]) - (360.0 if middle[0] > 180.0 else 0.0)
+        origin = origin_deg or (float(middle[1]), lon)
+        corner_m = _projected(around, origin)
+    wide_m, long_m = np.ptp(corner_m, axis=0)
+    if not max(wide_m, long_m) <= _WIDEST_M:
         raise BadInput(
             f"{file}: footprints over {wide_m:.6g} x {long_m:.6g} m are no city (at most {_WIDEST_M:g} m); "
             "cut a part out, or set crs"
         )
-    return footprint, origin
+    return corner_m, origin
 
 
-def _projected(footprint: npt.NDArray[Any], origin_deg: tuple[float, float]) -> npt.NDArray[Any]:
+def _unwrapped(lon_lat: FloatArray) -> FloatArray:
+    """Corners with longitudes from 0 to 360 where they lie on both sides of the date line."""
+    lon = lon_lat[:, 0]
+    if np.ptp(lon) <= 180.0 or np.abs(lon).max() > 180.0:
+        return lon_lat
+    return np.column_stack([lon % 360.0, lon_lat[:, 1]])
+
+
+def _in_degrees(file: str, corner: FloatArray, crs: str) -> FloatArray:
+    """Longitude and latitude (n, 2) of corners in a system of EPSG."""
+    from pyproj import CRS, Transformer
+    from pyproj.exceptions import CRSError
+
+    remedy = "give longitude and latitude, or set crs to what the coordinates are"
+    try:
+        system = CRS.from_epsg(int(crs.removeprefix("EPSG:")))
+    except CRSError:
+        raise BadInput(f"{file}: crs: {crs} is no system that is known; {remedy}") from None
+    if not (system.is_projected or system.is_geographic):
+        raise BadInput(f"{file}: crs: {crs} ({system.name}) is no system of a map; {remedy}")
+    lon, lat = Transformer.from_crs(system, "EPSG:4326", always_xy=True).transform(corner[:, 0], corner[:, 1])
+    lon_lat = np.column_stack([lon, lat])
+    if not np.isfinite(lon_lat).all():
+        raise BadInput(f"{file}: crs: {crs} ({system.name}) does not reach all of the coordinates; {remedy}")
+    return lon_lat
+
+
+def _projected(lon_lat: FloatArray, origin_deg: tuple[float, float]) -> FloatArray:
     """Azimuthal equidistant on WGS84, metres east and north of the origin."""
-    import shapely
     from pyproj import Proj
 
     lat_0, lon_0 = origin_deg
     plane = Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")
-    return np.asarray(shapely.transform(footprint, lambda lon_lat: np.column_stack(plane(*lon_lat.T))))
+    return np.column_stack(plane(*lon_lat.T))
+
+
+# --- reading ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -140,8 +267,8 @@ def _text(file: str) -> str:
         raise BadInput(f"{file}: not JSON in UTF-8 ({error.reason}); give a GeoJSON file") from None
 
 
-def _features(file: str) -> list[Any]:
-    """The features of a file, whatever they are."""
+def _features(file: str) -> tuple[list[Any], str | None]:
+    """The features of a file, whatever they are, and the system of coordinates that it states."""
     text = _text(file)
     try:
         data = json.loads(text)
@@ -157,37 +284,84 @@ def _features(file: str) -> list[Any]:
     features = data.get("features")
     if not isinstance(features, list):
         raise BadInput(f"{file}: features: {_short(features)} is not a list; give a list of Features")
-    return features
+    return features, _stated(file, data.get("crs"))
 
 
-def _height_m(feature: Any, key: str, default_m: float | None, refuse: _Refusal) -> float:
-    """The height of a feature, or the default where it has none."""
-    if not isinstance(feature, dict) or feature.get("type") != "Feature":
-        refuse(f"{_short(feature)} is not a Feature", "give Features with a Polygon each")
-    properties = feature.get("properties") or {}
+def _stated(file: str, crs: Any) -> str | None:
+    """The system that the member `crs` names."""
+    if crs is None:
+        return None
+    properties = crs.get("properties") if isinstance(crs, dict) else None
+    name = properties.get("name") if isinstance(properties, dict) else None
+    known = known_crs(name) if isinstance(name, str) else None
+    if known is None or known in ("auto", "local-metres"):
+        raise BadInput(
+            f"{file}: crs: {_short(crs)} names no system that is known; name one as EPSG:32632, or remove it"
+        )
+    return known
+
+
+def _tags(feature: Any) -> dict[str, Any]:
+    """Properties of a feature; OpenStreetMap's tags stand among them, or in an object of their own."""
+    properties = feature.get("properties") if isinstance(feature, dict) else None
     if not isinstance(properties, dict):
-        refuse(f"properties: {_short(properties)} is not an object", f'give {{"{key}": metres}}')
-    height = properties.get(key)
-    if height is None:
-        if default_m is None:
-            refuse(f"properties.{key}: it has no height", "give one in m, or set default_height_m")
-        return default_m
-    if type(height) not in (int, float) or not 0 <= height <= _HIGHEST_M:
-        refuse(f"properties.{key}: {_short(height)} is not a height", f"give metres from 0 to {_HIGHEST_M:g}")
-    return float(height)
+        return {}
+    tags = properties.get("tags")
+    return {**tags, **properties} if isinstance(tags, dict) else properties
 
 
-def _parts(feature: dict[str, Any], refuse: _Refusal) -> list[Any]:
-    """The polygons of a feature."""
-    geometry = feature.get("geometry")
+def _tagged(tags: dict[str, Any]) -> bool:
+    """Whether OpenStreetMap calls it a building, or a part of one."""
+    return any(tags.get(key) not in (None, "", "no", False) for key in _TAGS)
+
+
+def _height(tags: dict[str, Any], key: str, refuse: _Refusal) -> Height:
+    try:
+        return height_of(tags, key)
+    except ValueError as error:
+        name = str(error)
+        refuse(f"properties.{name}: {_short(tags[name])} is not a height", f"give metres from 0 to {HIGHEST_M:g}")
+
+
+def _heights_m(file: str, flat: _Flat, key: str, default_m: float | None) -> FloatArray:
+    """Height of each polygon (n,); the default for those that have none."""
+    height_m = np.array([h.value_m for h in flat.height])
+    none = np.flatnonzero(np.isnan(height_m))
+    if none.size and default_m is None:
+        first = flat.height[none[0]]
+        texts = "it has no height" if first.unread is None else f"{_short(first.unread)} is not a height"
+        others = f", nor have {none.size - 1:,} others of {len(height_m):,}" if none.size > 1 else ""
+        refuse = _Refusal(file, f"features[{flat.feature[none[0]]}]")
+        refuse(f"properties.{key}: {texts}{others}", "give one in m, or set default_height_m")
+    return np.where(np.isnan(height_m), np.nan if default_m is None else default_m, height_m)
+
+
+def _polygons(geometry: Any, refuse: _Refusal, skipped: Counter[str], depth: int) -> list[Any]:
+    """The polygons of a geometry; its other parts are counted."""
+    if geometry is None:
+        skipped["without a geometry"] += 1
+        return []
     if not isinstance(geometry, dict):
         refuse(f"geometry: {_short(geometry)} is not a geometry", "give a Polygon or MultiPolygon")
     kind, coordinates = geometry.get("type"), geometry.get("coordinates")
+    if kind == "GeometryCollection":
+        parts = geometry.get("geometries")
+        if not isinstance(parts, list) or depth >= _DEEPEST:
+            refuse(
+                f"geometry.geometries: {_short(parts)} will not do", f"a list of geometries, {_DEEPEST} deep at most"
+            )
+        return [polygon for part in parts for polygon in _polygons(part, refuse, skipped, depth + 1)]
+    if kind in _NO_AREA:
+        skipped[str(kind)] += 1
+        return []
+    if kind not in ("Polygon", "MultiPolygon"):
+        refuse(f"geometry.type: {_short(kind)} is not a footprint", "give Polygon or MultiPolygon")
+    if coordinates == []:  # what has been cut away
+        skipped["without a geometry"] += 1
+        return []
     if kind == "Polygon":
         return [coordinates]
-    if kind == "MultiPolygon":
-        return _listed(coordinates, refuse, "a MultiPolygon is a list of polygons")
-    refuse(f"geometry.type: {_short(kind)} is not a footprint", "give Polygon or MultiPolygon, leave others out")
+    return _listed(coordinates, refuse, "a MultiPolygon is a list of polygons")
 
 
 def _listed(value: Any, refuse: _Refusal, claim: str) -> list[Any]:
@@ -202,34 +376,26 @@ def _position(value: Any, refuse: _Refusal) -> tuple[float, float]:
         refuse(f"geometry.coordinates: {_short(value)} is not a position", "a position is two numbers")
     x, y = value[:2]
     for number in (x, y):
-        if type(number) not in (int, float) or not abs(number) <= _FURTHEST_M:
-            remedy = f"give finite numbers up to {_FURTHEST_M:g}: degrees, or metres from an origin nearby"
+        if type(number) not in (int, float) or not abs(number) <= _LARGEST:
+            remedy = f"give finite numbers up to {_LARGEST:g}: degrees, or metres"
             refuse(f"geometry.coordinates: coordinates out of range: {_short(value)}", remedy)
     return float(x), float(y)
 
 
-def _outlines(
-    file: str,
-    corner: list[tuple[float, float]],
-    ring_of: list[int],
-    part_of: list[int],
-    feature: IntArray,
-    height_m: FloatArray,
-    repair: bool,
-) -> Outlines:
-    """Polygons from flat lists, valid or mended."""
+def _shapes(file: str, corner_m: FloatArray, flat: _Flat, repair: bool) -> tuple[npt.NDArray[Any], IntArray]:
+    """Polygons (m,), valid or mended, and which one of the file each is part of (m,)."""
     import shapely
 
-    ring = shapely.linearrings(np.array(corner), indices=ring_of)
-    footprint = shapely.polygons(ring, indices=part_of)
+    ring = shapely.linearrings(corner_m, indices=flat.ring_of)
+    footprint = shapely.polygons(ring, indices=flat.part_of)
     bad = np.flatnonzero(~shapely.is_valid(footprint))
     if bad.size and not repair:
         reason = shapely.is_valid_reason(footprint[bad[0]])
-        refuse = _Refusal(file, f"features[{feature[bad[0]]}]")
+        refuse = _Refusal(file, f"features[{flat.feature[bad[0]]}]")
         refuse(f"geometry: not a valid polygon: {reason}", "mend it, or set repair: true")
     footprint[bad] = shapely.make_valid(footprint[bad], method="structure", keep_collapsed=False)
     part, of = shapely.get_parts(footprint, return_index=True)
     solid = (shapely.get_type_id(part) == shapely.GeometryType.POLYGON) & (shapely.area(part) > 0)
     if not solid.any():
         raise BadInput(f"{file}: no polygon is left after repair; give footprints that have an area")
-    return Outlines(part[solid], feature[of[solid]], height_m[of[solid]])
+    return part[solid], np.asarray(of[solid])

@@ -6,6 +6,7 @@ What reaches a reader is bounded: a gzip file may unpack to 4 GiB, a line may be
 from __future__ import annotations
 
 import gzip
+import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -70,6 +71,8 @@ class Source:
 
     def _packed(self) -> bool:
         try:
+            if not stat.S_ISREG(Path(self.path).stat().st_mode):  # a pipe or a device may never end
+                raise BadInput(f"{self.path}: cannot be read (not a regular file); check the path")
             with Path(self.path).open("rb") as file:
                 first = file.read(4)
         except OSError as error:

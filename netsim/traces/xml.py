@@ -8,6 +8,7 @@ from xml.sax.handler import ContentHandler
 
 from netsim.errors import BadInput
 from netsim.traces.source import MOST_LINE_BYTES, Source
+from netsim.traces.values import shown
 
 MOST_DEPTH = 64
 
@@ -59,6 +60,11 @@ def stream(source: Source, elements: Elements) -> None:
     except SAXParseException as error:
         problem = f"line {error.getLineNumber()}: not XML ({error.getMessage()})"
         raise BadInput(f"{source.path}: {problem}; correct it, or copy the file again if it is cut short") from None
+    except BadInput:
+        raise
     except DefusedXmlException:
         problem = "declares a document type (DOCTYPE), which can hide entity bombs and outside files"
         raise BadInput(f"{source.path}: line {parser.getLineNumber()}: {problem}; remove the DOCTYPE") from None
+    except (LookupError, ValueError) as error:  # an encoding that the parser does not know, or one of several bytes
+        problem = f"not XML in UTF-8 ({shown(str(error), quote=False)})"
+        raise BadInput(f"{source.path}: line {parser.getLineNumber()}: {problem}; save the file as UTF-8") from None

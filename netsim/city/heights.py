@@ -1,0 +1,80 @@
+"""How high a building is, from the properties of a GeoJSON feature as people and OpenStreetMap write them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+HIGHEST_M = 1e4
+LEVEL_M = 3.0
+"""height of a storey where only their number is known"""
+FOOT_M = 0.3048
+_LONGEST = 30  # characters of a height
+_HEIGHTS = ("height", "building:height")
+_LEVELS = ("building:levels", "levels")
+_NUMBER = r"(\d+(?:[.,]\d+)?)"
+_METRES = re.compile(rf"([+-]?){_NUMBER}\s*(?:m|met(?:er|re)s?)?", re.IGNORECASE)
+_FEET = re.compile(
+    rf"{_NUMBER}\s*(?:'|′|ft\.?|feet|foot)\s*(?:{_NUMBER}\s*(?:\"|''|″|in\.?|inch(?:es)?))?", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Height:
+    """A height in m, NaN where there is none, and where it comes from: a property's name."""
+
+    value_m: float
+    source: str
+    unread: str | None = None
+    """the first text that should say it and does not"""
+
+
+def height_of(properties: Mapping[str, Any], key: str) -> Height:
+    r"""The height that `key` holds, or else OpenStreetMap's height, or else its number of levels, 3 m each.
+
+    Numbers are metres; texts are "12", "12 m", "12.5m", "12,5 m", "40'", "40 ft" or "6'4\"". A text that is none of
+    these is passed over. Raises ValueError with the property's name and value for what cannot be a height.
+    """
+    unread = None
+    for name in dict.fromkeys((key, *_HEIGHTS)):
+        value = properties.get(name)
+        if isinstance(value, str):
+            found = metres(value)
+            if found is None:
+                unread = unread or value
+                continue
+            value = found
+        if value is not None:
+            if type(value) not in (int, float) or not 0 <= value <= HIGHEST_M:
+                raise ValueError(name)
+            return Height(float(value), name, unread)
+    for name in _LEVELS:
+        levels = _levels(properties.get(name))
+        if levels is not None:
+            return Height(levels * LEVEL_M, name, unread)
+    return Height(math.nan, "", unread)
+
+
+def metres(text: str) -> float | None:
+    """A length as OpenStreetMap's `height` writes it, in m; None if it is none."""
+    text = text.strip()
+    if len(text) > _LONGEST:
+        return None
+    if found := _METRES.fullmatch(text):
+        return float(found[1] + found[2].replace(",", "."))
+    if found := _FEET.fullmatch(text):
+        feet, inches = (float((part or "0").replace(",", ".")) for part in found.groups())
+        return (feet + inches / 12.0) * FOOT_M
+    return None
+
+
+def _levels(value: Any) -> float | None:
+    """A number of storeys above 0; None for anything else."""
+    if isinstance(value, str):
+        found = re.fullmatch(_NUMBER, value.strip()) if len(value) <= _LONGEST else None
+        value = float(found[1].replace(",", ".")) if found else None
+    good = type(value) in (int, float) and 0 < value <= HIGHEST_M / LEVEL_M
+    return float(value) if good else None
