@@ -50,6 +50,17 @@ def seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
+def hold_out_notes(study: Study) -> tuple[str, ...]:
+    """What a person should know of how the rows of a trace are used."""
+    share = getattr(study.learning.data, "hold_out", 0.0)
+    if not share:
+        return ()
+    return (
+        f"hold-out: {100 * share:g} % of the rows score the map and train nothing; the seed draws which, so seeds "
+        "learn from different rows and their figures spread: compare several",
+    )
+
+
 def trace_lines(study: Study) -> list[str]:
     """What was read from the trace, what was left out, and what was chosen for the person."""
     mobility = study.world.ues.mobility
@@ -71,4 +82,4 @@ def trace_lines(study: Study) -> list[str]:
             f"base stations: the trace has no RSRP; {len(layout.stations(area, None))} sites are placed on a hexagonal "
             f"layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
         )
-    return lines + list(trace.notes)
+    return [*lines, *trace.notes, *hold_out_notes(study)]

@@ -32,6 +32,7 @@ from netsim.units import IntArray
 from netsim.world import World, build_world, check_near
 from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepare, read_json, read_table
 from scenarios.plan import PLAN, planned
+from scenarios.replay import hold_out_notes
 from scenarios.resolved import study_yaml
 from scenarios.study import SCHEMA_VERSION, Study
 from scenarios.summary import summarise
@@ -422,7 +423,7 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
         if trace is None
         else {
             "counts": trace.counts,
-            "notes": list(trace.notes),
+            "notes": [*trace.notes, *hold_out_notes(study)],
             "timezone": trace.timezone,
             "origin_lat": trace.origin_lat,
             "origin_lon": trace.origin_lon,

@@ -216,3 +216,16 @@ def test_the_suggested_round_suits_the_length_of_the_trace(tmp_path, span_s, ste
     path = tmp_path / "t.csv"
     path.write_text("\n".join(["time_s,user,lat,lon", *lines]) + "\n")
     assert inspect_trace(path).splitlines()[-1].endswith(f"--round {round_}")
+
+
+def test_a_replay_says_that_the_seed_draws_what_is_held_out(tmp_path, capsys):
+    trace = five_days(tmp_path / "t.csv")
+    options = ["--timezone", "Europe/Berlin", "--round", "1d", "--quiet", "--out", str(tmp_path / "r")]
+    small = ["--set", "learning.learner.hidden=[4]", "--set", "learning.attacks=[]"]
+    assert main(["replay", str(trace), *options, *small]) == 0
+    assert "hold-out: 20 % of the rows score the map" in capsys.readouterr().out
+    manifest = json.loads((tmp_path / "r" / "features-public" / "manifest.json").read_text())
+    assert sum(note.startswith("hold-out: 20 %") for note in manifest["trace"]["notes"]) == 1
+    assert manifest["clock_changes"] == [[2 * DAY_S + 3 * 3600.0, -3600.0]]
+    page = (tmp_path / "r" / "features-public" / "report.html").read_text()
+    assert "2026-10-23 00:00 to 2026-10-27 23:50" in page

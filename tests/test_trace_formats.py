@@ -790,3 +790,33 @@ def test_days_and_clocks_of_the_examples():
     assert trace.first_day == date(2026, 1, 5)
     assert trace.time_s[0] == timedelta(hours=8).total_seconds()
     assert len(np.unique(trace.time_s // 86_400)) == 3
+
+
+# --- encodings, missing positions ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-7", "shift_jis", "UTF-32", "nonsense", "rot13", "idna", "punycode", "x" * 500]
+)
+@pytest.mark.parametrize("root", ["gpx", "fcd-export"])
+def test_xml_in_an_unknown_encoding_is_refused_in_a_line(tmp_path, root, encoding, capsys):
+    path = tmp_path / "t.xml"
+    path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><{root}><a b="caf\u00e9"/></{root}>', encoding="utf-8")
+    assert "not XML in UTF-8" in line_of(lambda: read_table(path))
+    from scenarios.cli import main
+
+    assert main(["inspect", str(path)]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_rows_of_a_plt_without_a_position_are_counted(tmp_path):
+    path = tmp_path / "t.plt"
+    head = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"
+    rows = ["39.9,116.3", ",116.3", "39.9,nan", "39.91,116.3"]
+    path.write_text(
+        head + "".join(f"{at},0,492,{39744.1 + k / 1e3},2008-10-23,02:24:00\n" for k, at in enumerate(rows))
+    )
+    trace = read_trace(path)
+    assert (trace.counts["rows_read"], trace.counts["position_missing"], trace.counts["rows_used"]) == (4, 2, 2)
+    path.write_text(head + ",116.3,0,492,39744.1,2008-10-23,02:24:00\n")
+    assert "has no positions with a time" in line_of(lambda: read_trace(path))

@@ -618,3 +618,60 @@ def test_rows_of_one_time_are_told(tmp_path):
         path.write_text("\n".join(["time_s,user,lat,lon,rsrp_dbm,cell", *rows]) + "\n")
         notes = read_trace(path, round_s=86_400).notes
         assert any("all 20 rows have the same time" in note for note in notes) == told
+
+
+def test_rows_without_a_position_are_left_out_and_counted(tmp_path):
+    path = write(
+        tmp_path,
+        rows(
+            f"{T0},a,34.01,-118.49,-100,x",
+            f"{T0 + 1},b,,-118.49,-100,x",
+            f"{T0 + 2},a,34.01,NaN,-100,x",
+            f"{T0 + 1},a,-,,-100,x",  # its time would run backwards
+            f"{T0 + 3},a,34.02,-118.49,,x",
+            f"{T0 + 4},a,34.02,-118.49,-90,x",
+        ),
+    )
+    table = read_table(path)
+    assert table.skipped == {"position_missing": 3} and len(table) == 3
+    trace = read_trace(path, users="id")
+    assert trace.users == ("a",) and (trace.time_s - trace.time_s[0]).tolist() == [0, 4]
+    assert (trace.counts["rows_read"], trace.counts["position_missing"], trace.counts["rsrp_missing"]) == (6, 3, 1)
+    assert trace.counts["rows_read"] == sum(n for reason, n in trace.counts.items() if reason != "rows_read")
+    told = inspect_trace(path)
+    assert "6, of which usable 2" in told and "position_missing 3, rsrp_missing 1" in told
+    later = write(tmp_path, rows("1,a,,2,,", "5,a,1,2,,", "4,a,1,2,,"), "later.csv")
+    assert line_of(lambda: read_table(later)).startswith(f"{later}: line 4, column time_s: '4' is before '5'")
+
+
+@pytest.mark.parametrize(
+    ("text", "lat", "rsrp"),
+    [
+        ("time_s;lat;lon;rsrp_dbm\n1,5;52,51;13,4;-95,5\n", 52.51, -95.5),
+        ("time_s\tlat\tlon\trsrp_dbm\n1,5\t52,512\t13\t-95,5\n", 52.512, -95.5),
+        ('time_s,lat,lon,rsrp_dbm\n"1,5","52,51","13,4","-95,5"\n', 52.51, -95.5),
+    ],
+)
+def test_decimal_commas_are_read(tmp_path, text, lat, rsrp):
+    table = read_table(write(tmp_path, text))
+    assert (table.time_s[0], table.points.lat_deg[0], table.rsrp_dbm[0]) == (1.5, lat, rsrp)
+
+
+@pytest.mark.parametrize("lat", ['"52,512"', '"1,234.5"', '"1,2,3"', '","', '"5,"'])
+def test_a_comma_that_may_mean_thousands_is_refused(tmp_path, lat):
+    path = write(tmp_path, f"time_s,lat,lon\n1,52.5,13.4\n2,{lat},13.4\n")
+    assert line_of(lambda: read_table(path)) == f"{path}: line 3, column lat: {lat.strip(chr(34))!r} {LAT}"
+
+
+def test_inspection_proposes_what_to_leave_out_and_what_it_would_change(tmp_path):
+    near = [f"{T0 + i},a,34.{i % 10:04d},-118,-100,x" for i in range(60)]
+    path = write(tmp_path, rows(*near, f"{T0 + 99},a,34,-119,-100,x", f"{T0 + 100},a,40,-119,-100,y"))
+    told = inspect_trace(path)
+    kept, dropped = (read_trace(path, outlier_sigmas=sigmas) for sigmas in (None, 4.0))
+    assert "1 of 61 rows of cell x are further than 4 standard deviations from its mean" in told
+    assert "--set world.ues.mobility.outlier_sigmas=4 drops them" in told
+    assert kept.counts["outlier"] == 0 and dropped.counts["outlier"] == 1
+    # extents are those of the plane about all rows of the file, so they agree to a few parts in a thousand
+    shown = told.split("drops them: ")[1].splitlines()[0].replace(",", "").replace(" m", "").split(" becomes ")
+    for text, area in zip(shown, (kept.area, dropped.area), strict=True):
+        np.testing.assert_allclose([float(v) for v in text.split(" x ")], area.side_m, rtol=0.05, atol=1.0)

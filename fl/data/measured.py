@@ -21,8 +21,8 @@ class Measured(Data):
 
     With `keeps: round` nothing is carried over to the next; with `keeps: all` a UE that measured something learns
     from everything it has measured so far. One model per cell; a sample belongs to the cell it measured. A random
-    share is held out of all training and scores the maps. Held-out samples still count as measured: leakage is about
-    where the UE was.
+    share is held out of all training and scores the maps; the seed draws which, so seeds learn from different rows,
+    also of a recorded trace. Held-out samples still count as measured: leakage is about where the UE was.
     """
 
     kind: Literal["measured"] = "measured"

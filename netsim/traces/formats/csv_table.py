@@ -136,7 +136,7 @@ class _Columns:
         if not there.any():
             raise BadInput(f"{path}: no row has a position; give a file with some, or other --columns")
         if not there.all():
-            for ours in ("line", "user", *self.found):
+            for ours in dict.fromkeys(("line", "user", *self.found)):
                 self._replace(ours, self.column(ours)[there])
         return np.flatnonzero(there)
 
