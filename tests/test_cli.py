@@ -184,7 +184,7 @@ def test_an_unexpected_failure_is_1_with_a_log(monkeypatch, capsys):
 
 BAD_TRACES = {
     "missing column": (lambda p: write_trace(p, [r[:3] for r in good_rows()], ("time_s", "user", "lat")), "lon"),
-    "nan position": (lambda p: write_trace(p, changed(7, 2, "nan")), "9"),
+    "infinite position": (lambda p: write_trace(p, changed(7, 2, "inf")), "9"),
     "latitude 200": (lambda p: write_trace(p, changed(7, 2, "200")), "200"),
     "backwards": (lambda p: write_trace(p, changed(7, 0, 1_600_000_000)), "is before"),
     "empty": (lambda p: p.write_text(""), "empty"),

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import json
 import os
 
 import numpy as np
@@ -15,6 +16,7 @@ from netsim.radio.handover import Handover
 from netsim.rng import Streams
 from netsim.stations import CellFile, Hexagonal, Origin, Site, Uniform, default_layout
 from netsim.traces.files import read_table
+from netsim.world import build_world
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HEADER = ["radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", "samples"]
@@ -319,3 +321,23 @@ def test_a_trace_around_the_globe_gets_no_layout():
     assert default_layout(Area(0, 0, 2e6, 2e6)).inter_site_m > 3e5
     with pytest.raises(BadInput, match=r"span 12,000 km x 9,000 km.*area_deg"):
         default_layout(Area(0, 0, 12e6, 9e6))
+
+
+def test_a_world_warns_of_what_its_files_left_out(tiny, tmp_path):
+    cells, town = tmp_path / "cells.csv", tmp_path / "town.geojson"
+    cells.write_text("LTE,262,1,77,1,0,11.58,48.14\nLTE,262,1,77,2,0,,48.14\n")
+    square = [[[300, 300], [340, 300], [340, 330], [300, 330], [300, 300]]]
+    shapes = [
+        {"type": "Feature", "properties": {"height": "12 m"}, "geometry": {"type": "Polygon", "coordinates": square}},
+        {"type": "Feature", "properties": {}, "geometry": {"type": "Point", "coordinates": [1, 2]}},
+    ]
+    town.write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
+    origin = {"origin_lat": 48.14, "origin_lon": 11.58}
+    study = tiny({
+        "world.city": {"kind": "footprints", "file": str(town), "margin_m": 400},
+        "world.base_stations": {"kind": "cell-file", "file": str(cells), **origin},
+        "world.ues.mobility": {"kind": "static"},
+    })  # fmt: skip
+    warnings = build_world(study.world, Streams(1), study.learning.every_s).warnings
+    assert any("1 rows are left out: 1 without a position" in text for text in warnings)
+    assert any("1 of its shapes are left out: 1 Point" in text for text in warnings)
