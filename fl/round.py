@@ -136,6 +136,20 @@ def rounds(
         after(carry, figures)
 
 
+def first_asked(world: World, learning: Learning, model_of_cell: IntArray, streams: Streams) -> FloatArray:
+    """Places (n, 2) of the first round in which the server asks anybody, none if it never does; runs the world."""
+    state, number, deadline = learning.data.start(len(world.ues), streams.at("data")), 0, 0.0
+    while deadline < world.duration_s:
+        number += 1
+        deadline = min(number * learning.every_s, world.duration_s)
+        world.env.run(until=deadline)
+        taken, state = learning.data.take(world.observations(), model_of_cell, state, streams.at("data", number))
+        asked = _asked(taken.train.nonempty(), learning, streams.at("participation", number))
+        if len(asked.x):
+            return asked.x
+    return np.zeros((0, 2))
+
+
 def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any]]:
     """One round: steps a to m. A round in which nobody measured leaves no row and only counts.
 

@@ -234,15 +234,12 @@ class TestLearner:
             }
 
     def test_bandwidth_by_neighbours_is_the_rule_of_the_paper(self):
-        from fl.types import DatasetStatistics
-
         want = {1000: 1.002, 5000: 0.449, 10_000: 0.315}  # k = 200
         for n, h in want.items():
             x = places_a(n, 5)
-            mean, std = x.mean(axis=0)[None], x.std(axis=0)[None]
             learner = Density(neighbours=200)
-            assert learner.wants_dataset_statistics
-            model = learner.init(Public(BOX_A, 1, DatasetStatistics(mean, std, x)), rng())
+            assert learner.wants_asked_places and not learner.wants_dataset_statistics
+            model = learner.init(Public(BOX_A, 1, asked_m=x), rng())
             assert model.constants["bandwidth_m"] == pytest.approx([h], rel=0.06)
 
     def test_nobody_answering_leaves_the_map_as_it_was(self):
