@@ -131,7 +131,7 @@ def home(run: Run, own: Sequence[Look]) -> Panel:
     if not far:
         return Panel(key, title, "No UE has a known home, or no attack produced an estimate: nothing to draw.")
     for look, tracks in every:
-        guess = Look(f"{look.name}: as many random guesses", GREY, look.symbol, "dot")
+        guess = Look(f"as many random guesses as {look.name}", GREY, look.symbol, "dot")
         far += median_line(guess, run.dates(tracks.time_s), tracks.so_far("guess_home_m"), mode="lines")[-1:]
     cells = [Cell("distance to home (m)", far, line_at=run.near_m)]
     if found:

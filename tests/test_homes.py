@@ -15,9 +15,9 @@ from scenarios.run_page import single
 from scenarios.runner import run
 from scenarios.summary import _homes
 
-NEAR = 40.0
+NEAR = 3.0
 COMMUTERS = {
-    "world.duration_s": 259200, "world.tick_s": 600, "world.ues.measure_every_s": 1200, "world.ues.count": 5,
+    "world.duration_s": 259200, "world.tick_s": 600, "world.ues.measure_every_s": None, "world.ues.count": 5,
     "world.ues.mobility": {"kind": "commuter"}, "world.city.width_m": 1200, "world.city.height_m": 900,
     "world.base_stations": [
         {"name": "a", "at_m": [100, 100]}, {"name": "b", "at_m": [1000, 200]}, {"name": "c", "at_m": [600, 800]}
@@ -74,8 +74,8 @@ def test_summary_is_over_ues(folder):
     assert np.isfinite(away).all() and 0 < (away <= NEAR).sum() < len(away)
     assert found["attack.closed-form.home_m"] == pytest.approx(np.median(away), rel=1e-6)
     assert found["attack.closed-form.home_worst_m"] == pytest.approx(away.min(), rel=1e-6)
-    assert found["attack.closed-form.home_within_40m_probability"] == np.mean(away <= NEAR)
-    near_half = found["attack.closed-form.home_within_40m_round"] is not None
+    assert found["attack.closed-form.home_within_3m_probability"] == np.mean(away <= NEAR)
+    near_half = found["attack.closed-form.home_within_3m_round"] is not None
     assert near_half == (np.median(away) <= NEAR)
 
 
@@ -91,18 +91,21 @@ def test_every_row_of_a_ue_says_the_same(folder):
 def test_terminal_page_and_comparison_say_what_the_summary_says(folder):
     loaded, found = load(folder), json.loads((folder / "summary.json").read_text())
     away = nearest_by_hand(folder)
-    lines = {t["name"]: t["y"] for t in home(loaded, looks(loaded.attacks)).figure["data"] if t.get("name")}
-    assert lines["closed-form: nearest estimate"][-1] == pytest.approx(np.median(away), rel=1e-6)
-    assert lines["closed-form: nearest estimate, the UE exposed most"][-1] == pytest.approx(away.min(), rel=1e-6)
+    drawn = [t for t in home(loaded, looks(loaded.attacks)).figure["data"] if t.get("name")]
+    lines = {t["name"]: t["y"] for t in drawn if t["yaxis"] == "y"}
+    shares = {t["name"]: t["y"] for t in drawn if t["yaxis"] == "y2"}
+    assert shares["closed-form: nearest estimate"][-1] == pytest.approx(100 * np.mean(away <= NEAR))
+    assert lines["closed-form: nearest estimate"][-1] == pytest.approx(np.median(away), rel=1e-5)
+    assert lines["closed-form: nearest estimate, the UE exposed most"][-1] == pytest.approx(away.min(), rel=1e-5)
     times, trend = member("x", loaded).trends["closed-form", "home_m"]
     assert trend[-1] == pytest.approx(found["attack.closed-form.home_m"], rel=1e-6)
     assert (np.diff(times) == 21600).all()  # requests, which seeds share
     share = int((away <= NEAR).sum())
     terminal = "\n".join(headline(found))
-    assert f"comes within 40 m of home for {20 * share} % of UEs" in terminal
+    assert f"comes within 3 m of home for {20 * share} % of UEs" in terminal
     assert f"{away.min():.3g} m (the UE exposed most)" in terminal
     page = single(loaded)
-    assert f"it comes within 40 m of home for {share} of 5 UEs" in page
+    assert f"it comes within 3 m of home for {share} of 5 UEs" in page
 
 
 def table(**columns):
