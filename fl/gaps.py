@@ -78,5 +78,5 @@ def _by_stretches(a: FloatArray, sets: FloatArray) -> FloatArray:
                 after = so_far[d, end] * m + ((first[j + 1] - end * m) * a[d, end] if end < n else 0.0)
                 total += b * (2 * crossed - first[j] - first[j + 1]) - 2 * there + before + after
                 before = after
-        found[s] = total / (n * m) / directions
+        found[s] = max(total, 0.0) / (n * m) / directions  # sums that cancel may round to less
     return found

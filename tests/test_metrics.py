@@ -96,6 +96,12 @@ class TestSlicedWasserstein:
             assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
             assert _by_stretches(a[None], b[None, None]) == pytest.approx(_point_by_point(a[None], b[None, None]))
 
+    @pytest.mark.parametrize("at", [0.1, 123.456, -777.7])
+    def test_one_place_repeated_has_no_negative_distance(self, at):
+        same = np.full((1, 1000), at)
+        for m in (1, 3, 77):
+            assert 0 <= sliced_w1(same, same[:, :m]) < 1e-9
+
 
 class TestNearest:
     def test_of_finite_points_only(self):
