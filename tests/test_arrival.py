@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from conftest import tables
 
 from scenarios.runner import run
 
@@ -127,10 +126,10 @@ class _Stop:
             raise KeyboardInterrupt
 
 
-def test_interrupted_and_resumed_gives_the_same_bytes(tiny, tmp_path):
+def test_interrupted_and_resumed_gives_the_same_bytes(tiny, table_bytes, tmp_path):
     study = tiny({**RADIO, "learning.every_s": 20})
     run(study, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         run(study, tmp_path / "cut", watch=_Stop(3))
     run(study, tmp_path / "cut")
-    assert tables(tmp_path / "cut") == tables(tmp_path / "whole")
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")

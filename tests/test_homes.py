@@ -30,19 +30,10 @@ COMMUTERS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tiny, tmp_path_factory):
     """Five commuters in three cells, attacked for three days."""
-    from conftest import TINY
-
-    from scenarios.document import read_text
-    from scenarios.messages import build
-    from scenarios.study import Study, set_value
-
-    document = read_text(json.dumps(TINY), "homes")
-    for path, value in COMMUTERS.items():
-        set_value(document, path, value)
     out = tmp_path_factory.mktemp("homes") / "r"
-    run(build(Study, document), out)
+    run(tiny(COMMUTERS), out)
     return out
 
 
