@@ -1,7 +1,8 @@
 """Leakage over time: where truth meets estimates, once a round, for every UE.
 
 Nothing here is visible to an attack. Rows are kept per track, a (UE, model) pair: the points measured so far, the
-batch centroids so far, and each attack's estimates so far.
+batch centroids so far, and each attack's estimates so far. Home and work belong to a UE: they are held against all that
+an attack has said of it, in all its models.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from fl.metrics import density_peaks, exact_w1, nearest_m, sliced_w1, sorted_projections
+from fl.metrics import density_peaks, exact_w1, guesses_nearest_m, nearest_m, sliced_w1, sorted_projections
 from fl.types import Estimates, Local, State
 from netsim.geometry import Area
 from netsim.mobility.base import Places
@@ -22,6 +23,8 @@ from netsim.rng import Rng
 from netsim.units import FloatArray
 
 NAN = float("nan")
+FEWEST_DRAWS = 20  # of the band of random guesses,
+GUESSES = 40  # whose draws fall beyond so many guesses: the more there are, the less draws differ
 
 
 class Leakage(Part):
@@ -31,8 +34,8 @@ class Leakage(Part):
     """directions of the sliced Wasserstein distance"""
     max_points: int = Field(default=2000, ge=100, le=100_000)
     """true points of a UE that enter it (evenly thinned in time beyond)"""
-    guess_draws: int = Field(default=20, ge=1, le=1000)
-    """random attackers of the reference band"""
+    guess_draws: int = Field(default=300, ge=1, le=10_000)
+    """random attackers of the reference band; for n > 40 guesses 40 / n as many, though no fewer than 20"""
     every_rounds: int = Field(default=1, ge=1, le=1_000_000)
     """it is measured in round 1 and in every such round: with many UEs it costs more than the attacks"""
     peak_width_m: float = Field(default=75.0, gt=0)
@@ -54,7 +57,6 @@ class Now:
     """
 
     round: int
-    time_s: float
     measured: Local
     selected_mean_m: FloatArray
     estimates: dict[str, Estimates]
@@ -75,7 +77,6 @@ def _track(state: State, key: str) -> dict[str, Any]:
             "points": np.zeros((0, 2)),
             "sum_m": np.zeros(2),
             "centroids": np.zeros((0, 2)),
-            "guess": {"rounds": 0},
             "attacks": {},
         }
     return dict(state[key])
@@ -106,52 +107,66 @@ def observe(how: Leakage, state: State, now: Now, rng: Rng) -> tuple[State, list
         if not now.estimates:  # nobody attacks: the truth is kept, and there is nothing to compare with it
             state[key] = track
             continue
-        common = _references(how, track, now, int(ue), int(ue) * 4096 + int(model), rng)
-        track["guess"] = common["band"]
+        common = _Common(how, track, int(ue) * 4096 + int(model), now.area, rng)
         attacks = dict(track["attacks"])
         for label, estimates in now.estimates.items():
             mine = (estimates.ue == ue) & (estimates.model == model)
             attacks[label], row = _attack(how, attacks.get(label), estimates, mine, track, common, now, i)
             rows.append({"attack": label, "ue": int(ue), "model": int(model), **row})
         state[key] = {**track, "attacks": attacks}
-    return state, rows
+    return state, _with_places(how, state, now, rows)
 
 
-def _references(how: Leakage, track: dict[str, Any], now: Now, ue: int, owner: int, rng: Rng) -> dict[str, Any]:
-    """What needs no attack: the floor of perfect centroids, and the band of random guesses with as many rounds.
+class _Common:
+    """What the attacks on one track are compared with: its points, the floor, and as many random guesses."""
 
-    The band costs as much as `guess_draws` attacks and changes slowly: it is drawn anew when the number of rounds has
-    grown by a twentieth.
-    """
-    n, home = len(track["centroids"]), now.places.home_m[ue]
-    points = sorted_projections(track["points"], how.directions)
-    band = track["guess"]
-    if n >= 1.05 * band["rounds"]:
-        unit = rng.uniform("guess", owner, (n, how.guess_draws, 2))[0]  # a prefix of the longer draw of later rounds
-        guess = now.area.sample(unit).transpose(1, 0, 2)  # (draws, n, 2)
-        w1 = sliced_w1(points, np.stack([sorted_projections(g, how.directions) for g in guess]))
-        band = {
-            "rounds": n,
-            "guess": float(w1.mean()),
-            "guess_low": float(np.quantile(w1, 0.05)),
-            "guess_high": float(np.quantile(w1, 0.95)),
-            "guess_home": float(np.mean([nearest_m(g, home) for g in guess])),
-        }
-    return {
-        **band,
-        "band": band,
-        "points": points,
-        "floor": float(sliced_w1(points, sorted_projections(track["centroids"], how.directions))),
-        "home": home,
-        "work": now.places.work_m[ue],
-    }
+    def __init__(self, how: Leakage, track: dict[str, Any], owner: int, area: Area, rng: Rng) -> None:
+        self.how, self.owner, self.area, self.rng = how, owner, area, rng
+        self.rounds = len(track["centroids"])
+        self.points = sorted_projections(track["points"], how.directions)
+        self.floor = float(sliced_w1(self.points, sorted_projections(track["centroids"], how.directions)))
+        self._drawn: dict[int, dict[str, Any]] = {}
+
+    def band(self, last: dict[str, Any], spoken: int) -> dict[str, Any]:
+        """SW1 of as many uniformly random places as an attack has named centroids: mean, 5 % and 95 % quantile.
+
+        It changes slowly: it is drawn anew when rounds or centroids have grown by a twentieth.
+        """
+        if spoken == 0 or (self.rounds < 1.05 * last["rounds"] and spoken < 1.05 * last["spoken"]):
+            return last
+        if spoken not in self._drawn:
+            w1 = self._guesses_w1(spoken)
+            self._drawn[spoken] = {
+                "rounds": self.rounds,
+                "spoken": spoken,
+                "guess_sw1_m": float(w1.mean()),
+                "guess_sw1_low_m": float(np.quantile(w1, 0.05)),
+                "guess_sw1_high_m": float(np.quantile(w1, 0.95)),
+            }
+        return self._drawn[spoken]
+
+    def _guesses_w1(self, count: int) -> FloatArray:
+        """SW1 in metres of each draw; the guesses of a draw begin with those that it had when they were fewer."""
+        draws = min(self.how.guess_draws, max(self.how.guess_draws * GUESSES // count, FEWEST_DRAWS))
+        found = []
+        for some in np.array_split(np.arange(draws), max(1, draws * count // 20_000)):
+            unit = self.rng.uniform("guess", np.full(len(some), self.owner), (count, 2), item=some)
+            found.append(sliced_w1(self.points, sorted_projections(self.area.sample(unit), self.how.directions)))
+        return np.concatenate(found)
+
+
+_BAND = ("guess_sw1_m", "guess_sw1_low_m", "guess_sw1_high_m")
 
 
 def _fresh() -> dict[str, Any]:
+    """Before an attack has said anything; spoken: centroids that it named, named: these and other places."""
     return {
         "centroids": np.zeros((0, 2)),
         "places": np.zeros((0, 2)),
         "weights": np.zeros(0),
+        "spoken": 0,
+        "named": 0,
+        "band": {"rounds": 0, "spoken": 0, **dict.fromkeys(_BAND, NAN)},
         "diverged": 0,
         "heard": 0,
         "stood": 0,
@@ -167,7 +182,7 @@ def _attack(
     estimates: Estimates,
     mine: Any,
     track: dict[str, Any],
-    common: dict[str, Any],
+    common: _Common,
     now: Now,
     i: int,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -181,6 +196,9 @@ def _attack(
     heard = bool(is_centroid.any())
     said = estimates.position_m[index[is_centroid & inside]]
     diverged = heard and len(said) == 0
+    memory["spoken"] += int(is_centroid.sum())
+    memory["named"] += int((is_centroid | is_place).sum())
+    memory["band"] = common.band(memory["band"], memory["spoken"])
     memory["heard"] += heard
     memory["diverged"] += diverged
     memory["centroids"] = np.concatenate([memory["centroids"], said])
@@ -190,7 +208,6 @@ def _attack(
     row = {
         **_round_errors(memory, said, track, now, i),
         **_distribution(how, memory, track, common),
-        **_places(how, memory, common, now),
         **_named(how, estimates.position_m[place], estimates.weight[place], track),
         **_steps(memory, estimates.position_m[index[is_step]], heard, track),
         "heard": heard,
@@ -219,38 +236,52 @@ def _round_errors(memory: dict[str, Any], said: FloatArray, track: dict[str, Any
     }
 
 
-def _distribution(
-    how: Leakage, memory: dict[str, Any], track: dict[str, Any], common: dict[str, Any]
-) -> dict[str, Any]:
+def _distribution(how: Leakage, memory: dict[str, Any], track: dict[str, Any], common: _Common) -> dict[str, Any]:
     """Sliced Wasserstein distances of everything reconstructed so far."""
     w1 = centre = NAN
     if len(memory["centroids"]):
         said = sorted_projections(memory["centroids"], how.directions)
-        w1 = float(sliced_w1(common["points"], said))
+        w1 = float(sliced_w1(common.points, said))
         centre = float(sliced_w1(sorted_projections(track["centroids"], how.directions), said))
     return {
         "sw1_m": w1,
         "emd_sqrt_m": float(np.sqrt(w1)),
         "centroid_sw1_m": centre,
-        "floor_sw1_m": common["floor"],
-        "guess_sw1_m": common["guess"],
-        "guess_sw1_low_m": common["guess_low"],
-        "guess_sw1_high_m": common["guess_high"],
+        "floor_sw1_m": common.floor,
+        **{name: memory["band"][name] for name in _BAND},
     }
 
 
-def _places(how: Leakage, memory: dict[str, Any], common: dict[str, Any], now: Now) -> dict[str, Any]:
-    """How near the estimates came to home and work, and what an attacker without the truth would name."""
-    points = np.concatenate([memory["centroids"], memory["places"]])
-    weight = np.concatenate([np.ones(len(memory["centroids"])), memory["weights"]])
-    known = np.isfinite(np.concatenate([common["home"], common["work"]])).any()  # or there is nothing to be near to
-    peaks = density_peaks(points, weight, now.area, how.peak_width_m, 2) if known else np.zeros((0, 2))
+def _with_places(how: Leakage, state: State, now: Now, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, each with how near the attack has come to its UE's home and work, all models together."""
+    tracks: dict[int, list[tuple[int, dict[str, Any]]]] = {}
+    for key, track in state.items():
+        ue, model = map(int, key.split("."))
+        tracks.setdefault(ue, []).append((model, track))
+    found: dict[tuple[int, str], dict[str, float]] = {}
+    for row in rows:
+        ue, label = row["ue"], row["attack"]
+        if (ue, label) not in found:
+            ordered = sorted(tracks[ue], key=lambda pair: pair[0])
+            memories = [track["attacks"][label] for _, track in ordered if label in track["attacks"]]
+            found[ue, label] = _places(how, memories, now, ue)
+    return [{**row, **found[row["ue"], row["attack"]]} for row in rows]
+
+
+def _places(how: Leakage, memories: list[dict[str, Any]], now: Now, ue: int) -> dict[str, float]:
+    """How near all estimates of a UE came to home and work, and what an attacker without the truth would name."""
+    home, work = now.places.home_m[ue], now.places.work_m[ue]
+    if not np.isfinite(np.concatenate([home, work])).any():  # there is nothing to be near to
+        return dict.fromkeys(("home_m", "work_m", "home_named_m", "work_named_m", "guess_home_m"), NAN)
+    points = np.concatenate([m[kind] for m in memories for kind in ("centroids", "places")])
+    weight = np.concatenate([w for m in memories for w in (np.ones(len(m["centroids"])), m["weights"])])
+    peaks = density_peaks(points, weight, now.area, how.peak_width_m, 2)
     return {
-        "home_m": nearest_m(points, common["home"]),
-        "work_m": nearest_m(points, common["work"]),
-        "home_named_m": nearest_m(peaks, common["home"]),
-        "work_named_m": nearest_m(peaks, common["work"]),
-        "guess_home_m": common["guess_home"],
+        "home_m": nearest_m(points, home),
+        "work_m": nearest_m(points, work),
+        "home_named_m": nearest_m(peaks, home),
+        "work_named_m": nearest_m(peaks, work),
+        "guess_home_m": guesses_nearest_m(home, now.area, sum(m["named"] for m in memories)),
     }
 
 

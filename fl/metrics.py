@@ -18,10 +18,10 @@ from netsim.units import FloatArray
 
 
 def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
-    """Projections of points (n, 2) on equally spaced directions, sorted: (directions, n)."""
+    """Projections of points (..., n, 2) on equally spaced directions, sorted: (..., directions, n)."""
     angle = np.pi * (np.arange(directions) + 0.5) / directions
     normal = np.stack([np.cos(angle), np.sin(angle)])  # (2, directions)
-    return np.sort((points_m @ normal).T, axis=1)
+    return np.sort(np.swapaxes(points_m @ normal, -1, -2), axis=-1)
 
 
 def sliced_w1(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -56,6 +56,43 @@ def nearest_m(points_m: FloatArray, place_m: FloatArray) -> float:
     distance = np.linalg.norm(points_m - place_m, axis=1)
     distance = distance[np.isfinite(distance)]
     return float(distance.min()) if len(distance) else float("nan")
+
+
+_RADII = 1000  # at which a share of the area is tabulated, denser near the place
+
+
+def within(place_m: FloatArray, radius_m: FloatArray, area: Area) -> FloatArray:
+    """Share of the area (n,) that lies within each radius (n,) of a place (2,): a disc cut by a rectangle.
+
+    In a quadrant the disc has r^2 / 2 (asin(x / r) + x / r sqrt(1 - (x / r)^2)) to the left of x.
+    """
+    (x0, y0), (x1, y1) = area.low_m - place_m, area.high_m - place_m
+    cut = _quadrant(x1, y1, radius_m) - _quadrant(x0, y1, radius_m) - _quadrant(x1, y0, radius_m)
+    return np.asarray((cut + _quadrant(x0, y0, radius_m)) / np.prod(area.side_m))
+
+
+def _quadrant(x_m: float, y_m: float, radius_m: FloatArray) -> FloatArray:
+    """Area of a disc around the origin within the box from the origin to (x, y), signed like x y."""
+    x, y = np.minimum(abs(x_m), radius_m), np.minimum(abs(y_m), radius_m)
+    flat = np.minimum(x, np.sqrt(radius_m**2 - y**2))  # so far the box cuts the disc from above
+
+    def left_of(at: FloatArray) -> FloatArray:
+        sine = at / np.maximum(radius_m, 1e-300)
+        return np.asarray((at * np.sqrt(radius_m**2 - at**2) + radius_m**2 * np.arcsin(sine)) / 2)
+
+    return np.asarray(np.sign(x_m) * np.sign(y_m) * (y * flat + left_of(x) - left_of(flat)))
+
+
+def guesses_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
+    """Expected distance from a place (2,) to the nearest of so many uniformly random places in the area.
+
+    int_0^inf (1 - F(r))^count dr, with F(r) the share of the area within r. NaN for no guess, or an unknown place.
+    """
+    if count == 0 or not np.isfinite(place_m).all():
+        return float("nan")
+    radius_m = float(area.farthest_m(place_m[None])[0]) * np.linspace(0, 1, _RADII) ** 3
+    beyond = np.clip(1.0 - within(place_m, radius_m, area), 0.0, 1.0)
+    return float(np.trapezoid(beyond**count, radius_m))
 
 
 def density_peaks(points_m: FloatArray, weight: FloatArray, area: Area, width_m: float, count: int) -> FloatArray:

@@ -39,29 +39,35 @@ def write(
     refused: int,
     before: Model,
 ) -> dict[str, Any]:
-    """Append all rows of a round; returns the row of `rounds` with the round's median leakage per attack."""
-    when = {"round": facts.round, "time_s": facts.time_s}
+    """Append all rows of a round; returns the row of `rounds` with the round's median leakage per attack.
+
+    What devices and links do is stamped with the server's request; an update with its own arrival; the model, and what
+    is said of it, with the merge, when the last update that counts has come; an attack with when it was made.
+    """
+    asked = {"round": facts.round, "time_s": facts.time_s}
+    when = {**asked, "time_s": phases[-1].merged_s}
+    attacked = {**asked, "time_s": max(p.attacked_s for p in phases)}
     scores = utility(learning, carry, carry.held_out.thinned(learning.learner.most_held_out), world)
     diagnosis = learning.learner.diagnose(before, local)
     figures = {
         **when,
+        "requested_s": facts.time_s,
         **{name: scores.get(name, float("nan")) for name in ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db")},
         **_round(learning, carry, taken, local, phases, refused, diagnosis),
     }
     recorder.row("rounds", **figures)
     recorder.write("figures", _figures(when, learning, carry, scores | diagnosis))
     for step, (before_step, done) in curated.items():
-        recorder.write("curation", _curation(when, step, before_step, done))
+        recorder.write("curation", _curation(asked, step, before_step, done))
     for phase in phases:
-        recorder.write("updates", _updates(when, taken, local, phase, learning, before))
+        recorder.write("updates", _updates(facts.round, taken, local, phase, learning, before))
         for label, estimates in phase.estimates.items():
-            recorder.write("estimates", _estimates(when, phase.name, label, estimates, phase.self_tests.get(label)))
+            recorder.write("estimates", _estimates(facts.round, phase, label, estimates))
         if phase.overheard is not None:
-            recorder.write("overheard", _overheard(when, phase))
-    if phases:
-        recorder.write("links", _links(when, world, phases[-1]))
-    recorder.write("leakage", _columns("leakage", [{**when, **row} for row in leaks]))
-    recorder.write("membership", _columns("membership", [{**when, **row} for row in audited]))
+            recorder.write("overheard", _overheard(facts.round, phase))
+    recorder.write("links", _links(asked, world, phases[-1]))
+    recorder.write("leakage", _columns("leakage", [{**attacked, **row} for row in leaks]))
+    recorder.write("membership", _columns("membership", [{**attacked, **row} for row in audited]))
     recorder.write("handovers", _handovers(world))
     if isinstance(learning.learner, GridLearner):
         _keep_grid(recorder.folder, world, learning.learner, carry.model, local, phases)
@@ -187,7 +193,7 @@ def _curation(when: dict[str, Any], step: str, before: Local, done: Curated) -> 
 
 
 def _updates(
-    when: dict[str, Any], taken: Taken, local: Local, phase: Phase, learning: Learning, before: Model
+    number: int, taken: Taken, local: Local, phase: Phase, learning: Learning, before: Model
 ) -> dict[str, Any]:
     made, sent = phase.made, phase.received.updates
     n = len(made.ue)
@@ -195,8 +201,8 @@ def _updates(
     row = np.array([key[p] for p in zip(*_pairs(local), strict=True)], dtype=np.int64)
     truth, selected = _centroids(learning, taken.measured)[row], _centroids(learning, local)
     return {
-        "round": [when["round"]] * n,
-        "time_s": [when["time_s"]] * n,
+        "round": [number] * n,
+        "time_s": phase.arrived_s,
         "phase": [phase.name] * n,
         "ue": made.ue,
         "model": made.model,
@@ -244,15 +250,15 @@ def _bias_rms(learning: Learning, made: Updates) -> FloatArray:
         return np.asarray(np.sqrt((learner.first_layer(rows)[1] ** 2).mean(axis=1)) / step)
 
 
-def _overheard(when: dict[str, Any], phase: Phase) -> dict[str, Any]:
+def _overheard(number: int, phase: Phase) -> dict[str, Any]:
     """One row a UE that the eavesdropper could hear."""
     spied = phase.overheard
     if spied is None:
         raise ValueError("nobody overheard")
     ue, first = np.unique(phase.made.ue, return_index=True)
     return {
-        "round": [when["round"]] * len(ue),
-        "time_s": [when["time_s"]] * len(ue),
+        "round": [number] * len(ue),
+        "time_s": phase.arrived_s[first],
         "phase": [phase.name] * len(ue),
         "ue": ue,
         "distance_m": spied.distance_m,
@@ -263,14 +269,12 @@ def _overheard(when: dict[str, Any], phase: Phase) -> dict[str, Any]:
     }
 
 
-def _estimates(
-    when: dict[str, Any], phase: str, label: str, found: Estimates, self_test_m: float | None
-) -> dict[str, Any]:
-    n = len(found.ue)
+def _estimates(number: int, phase: Phase, label: str, found: Estimates) -> dict[str, Any]:
+    n, self_test_m = len(found.ue), phase.self_tests.get(label)
     return {
-        "round": [when["round"]] * n,
-        "time_s": [when["time_s"]] * n,
-        "phase": [phase] * n,
+        "round": [number] * n,
+        "time_s": [phase.attacked_s] * n,
+        "phase": [phase.name] * n,
         "attack": [label] * n,
         "ue": found.ue,
         "model": found.model,

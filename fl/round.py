@@ -79,9 +79,18 @@ class Overheard:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of a round, as it came out."""
+    """One phase of a round, as it came out.
+
+    asked_s: when the server asked; arrived_s (n,): when each row's last bit came, NaN where it never does; merged_s:
+    when the last row that counts had come, and the server merged, published, and (if it is the attacker) attacked;
+    attacked_s: when the attack was made.
+    """
 
     name: str
+    asked_s: float
+    arrived_s: FloatArray
+    merged_s: float
+    attacked_s: float
     made: Updates
     received: Received
     channel: Channel
@@ -127,6 +136,20 @@ def rounds(
         after(carry, figures)
 
 
+def first_asked(world: World, learning: Learning, model_of_cell: IntArray, streams: Streams) -> FloatArray:
+    """Places (n, 2) of the first round in which the server asks anybody, none if it never does; runs the world."""
+    state, number, deadline = learning.data.start(len(world.ues), streams.at("data")), 0, 0.0
+    while deadline < world.duration_s:
+        number += 1
+        deadline = min(number * learning.every_s, world.duration_s)
+        world.env.run(until=deadline)
+        taken, state = learning.data.take(world.observations(), model_of_cell, state, streams.at("data", number))
+        asked = _asked(taken.train.nonempty(), learning, streams.at("participation", number))
+        if len(asked.x):
+            return asked.x
+    return np.zeros((0, 2))
+
+
 def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any]]:
     """One round: steps a to m. A round in which nobody measured leaves no row and only counts.
 
@@ -160,10 +183,11 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
         curated[step.label] = (local, done)
         local, parts[key], spends = done.local.nonempty(), done.state, spends + done.spends
     parts["aggregation"] = learning.aggregation.told(local, facts, parts["aggregation"])
-    model, phases = carry.model, []
+    model, phases, now_s = carry.model, list[Phase](), facts.time_s
     for name in learning.learner.phases:
-        model, phase = _phase(world, setup, parts, facts, name, model, local, rng)
+        model, phase = _phase(world, setup, parts, facts, name, model, local, now_s, rng)
         phases.append(phase)
+        now_s = phase.merged_s
         spends += phase.spends
     # k  pay: all spends of the round, whether or not packets arrived
     book = ledger.book(carry.ledger, spends)
@@ -176,8 +200,7 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
         whom = learning.threat.after(taken.measured.ue, len(world.ues))
         watched = taken.measured.keep(whom[taken.measured.row_of_sample]).nonempty()
         now = leakage.Now(
-            number, facts.time_s, watched, _selected(watched, local),
-            _merge(learning, phases), world.area, world.places,
+            number, watched, _selected(watched, local), _merge(learning, phases), world.area, world.places,
         )  # fmt: skip
         leaks, rows = leakage.observe(learning.leakage, carry.leakage, now, setup.streams.at("leakage"))
     audited: list[dict[str, Any]] = []
@@ -203,9 +226,10 @@ def _phase(
     name: str,
     model: Model,
     local: Local,
+    asked_s: float,
     rng: Callable[[str], Any],
 ) -> tuple[Model, Phase]:
-    """Steps d to j, and l, of one phase; `parts` is this round's own dictionary and is updated in place."""
+    """Steps d to j, and l, of one phase that begins at asked_s; `parts` is this round's own and is updated in place."""
     learning, spends = setup.learning, []
     first = name == learning.learner.phases[0]
 
@@ -229,7 +253,8 @@ def _phase(
     )
     payload = payload_of(learning, parts, made.n_parameters)
     # who has not come when the next round begins is too late, whatever the uplink's own deadline
-    channel = setup.uplink.plan(cohort.at_power(power_w), payload).within(learning.every_s).rows(of_row)
+    left_s = learning.every_s - (asked_s - facts.time_s)
+    channel = setup.uplink.plan(cohort.at_power(power_w), payload).within(left_s).rows(of_row)
     facts = replace(facts, channel=channel)
     # g  protect: the devices' half
     for defense in learning.defenses:
@@ -266,9 +291,20 @@ def _phase(
         estimates[attack.label], parts[key] = attack.run(view, facts, parts[key], drawn(key))
         if learning.threat.can_train:
             self_tests[attack.label] = attack.self_test(view, facts, drawn(key))
+    arrived_s = np.where(np.isfinite(channel.delay_s), asked_s + channel.delay_s, np.nan)
+    merged_s = _latest_s(asked_s, arrived_s[channel.decoded])
+    attacked_s = merged_s
+    if spied is not None:  # she has heard what the devices sent, until the next round silences them
+        attacked_s = _latest_s(asked_s, np.fmin(arrived_s, asked_s + left_s)[spied.channel.decoded])
     return after, Phase(
-        name, made, received, channel, spends, weights, estimates, self_tests, spied, int(bad.sum()), view
+        name, asked_s, arrived_s, merged_s, attacked_s, made, received, channel, spends, weights, estimates, self_tests,
+        spied, int(bad.sum()), view,
     )  # fmt: skip
+
+
+def _latest_s(asked_s: float, arrived_s: FloatArray) -> float:
+    """When the last of those who came (n,) had come; at the request itself where nobody did."""
+    return float(arrived_s.max(initial=asked_s))
 
 
 def _asked(ready: Local, learning: Learning, rng: Any) -> Local:

@@ -3,7 +3,9 @@
 TABLES: dict[str, dict[str, str]] = {
     "rounds": {
         "round": "number of the round, from 1; empty rounds have a number but no row",
-        "time_s": "simulated end of the round, seconds from local midnight of the first day",
+        "time_s": "when the server merged the last update that counts, and published; seconds from local midnight of "
+        "the first day",
+        "requested_s": "when it asked for updates: the end of the round's window of data, seconds",
         "ues": "UEs that took part",
         "samples": "measurements of the round, held-out ones included",
         "selected": "samples that were learnt from, after hold-out and curation",
@@ -24,7 +26,7 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "curation": {
         "round": "number of the round",
-        "time_s": "simulated end of the round, seconds",
+        "time_s": "when the server asked: the end of the round's window of data, seconds",
         "step": "name of the step of curation",
         "ue": "index of the UE in ues.csv",
         "model": "index of the model (cell) in manifest.json",
@@ -36,7 +38,7 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "updates": {
         "round": "number of the round",
-        "time_s": "simulated end of the round, seconds",
+        "time_s": "when its last bit arrived, seconds; empty if it never did",
         "phase": "phase of the learner",
         "ue": "index of the UE in ues.csv",
         "model": "index of the model (cell) in manifest.json",
@@ -55,10 +57,10 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "links": {
         "round": "number of the round",
-        "time_s": "simulated end of the round, seconds",
+        "time_s": "when the server asked: the end of the round's window of data, seconds",
         "ue": "index of the UE in ues.csv",
-        "x_m": "position at the deadline, metres east",
-        "y_m": "position at the deadline, metres north",
+        "x_m": "position at the request, metres east",
+        "y_m": "position at the request, metres north",
         "base_station": "name of the serving base station; empty where a trace replaces the radio",
         "distance_m": "three-dimensional distance to it, metres",
         "rsrp_dbm": "RSRP of it, dBm",
@@ -82,7 +84,7 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "estimates": {
         "round": "number of the round",
-        "time_s": "simulated end of the round, seconds",
+        "time_s": "when the attack was made: at the merge, or, by an eavesdropper, when all was heard; seconds",
         "phase": "phase of the learner",
         "attack": "name of the attack",
         "ue": "index of the UE that the estimate is about",
@@ -101,7 +103,7 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "overheard": {
         "round": "number of the round",
-        "time_s": "simulated end of the round, seconds",
+        "time_s": "when its last bit was sent, seconds; empty if it never was",
         "phase": "phase of the learner",
         "ue": "index of the UE in ues.csv",
         "distance_m": "three-dimensional distance to the eavesdropper, metres",
@@ -112,7 +114,7 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "leakage": {
         "round": "number of the round",
-        "time_s": "simulated end of the round, seconds",
+        "time_s": "when the attack was made: at the merge, or, by an eavesdropper, when all was heard; seconds",
         "attack": "name of the attack",
         "ue": "index of the UE",
         "model": "index of the model",
@@ -125,14 +127,15 @@ TABLES: dict[str, dict[str, str]] = {
         "emd_sqrt_m": "square root of sw1_m: the unit in which the published figures seem to be",
         "centroid_sw1_m": "the same between true batch centroids and reconstructions",
         "floor_sw1_m": "sw1_m of a perfect attacker (the true centroids)",
-        "guess_sw1_m": "sw1_m of as many uniformly random guesses, mean over draws",
+        "guess_sw1_m": "sw1_m of as many uniformly random guesses as centroids were named, mean over draws",
         "guess_sw1_low_m": "5 % quantile of it",
         "guess_sw1_high_m": "95 % quantile of it",
-        "home_m": "distance from home to the nearest estimate so far (flatters the attacker as estimates grow)",
-        "work_m": "distance from work to the nearest estimate so far",
-        "home_named_m": "distance from home to the nearer of the two highest density peaks of all estimates so far",
+        "home_m": "distance from the UE's home to the nearest estimate of it so far, in any of its models (flatters "
+        "the attacker as estimates grow)",
+        "work_m": "the same of its workplace",
+        "home_named_m": "distance from home to the nearer of the two highest density peaks of all these estimates",
         "work_named_m": "distance from work to the nearer of these two peaks",
-        "guess_home_m": "home_m of as many random guesses, mean over draws",
+        "guess_home_m": "expected home_m of as many uniformly random guesses as the attack has named places of the UE",
         "smoothed_error_m": "distance of the median of all estimates so far to the mean of all points so far",
         "places": "places that the attack named in the round",
         "place_error_m": "their mean distance, by the attack's own weights, to the mean of all points of the round",
@@ -144,7 +147,7 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "membership": {
         "round": "number of the round",
-        "time_s": "simulated end of the round, seconds",
+        "time_s": "when the attack was made: at the merge, or, by an eavesdropper, when all was heard; seconds",
         "attack": "name of the attack on membership",
         "sees": "what it asked: rows (each device's own model), sum, or model (the published one)",
         "members": "records that were learnt from in the round",
@@ -158,7 +161,7 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "spends": {
         "round": "number of the round",
-        "time_s": "simulated end of the round, seconds",
+        "time_s": "when the server merged the last update that counts, seconds",
         "mechanism": "name of the part that drew the noise",
         "ue": "index of the UE whose data it hides",
         "model": "index of the model",
@@ -191,7 +194,7 @@ TABLES: dict[str, dict[str, str]] = {
     },
     "figures": {
         "round": "number of the round",
-        "time_s": "simulated end of the round, seconds",
+        "time_s": "when the server merged the last update that counts, seconds",
         "part": "learner, query, aggregation, or the name of the defense or attack that says it",
         "name": "name of the figure, with its unit (see the part's description); of learners for instance mae_links_db "
         "(a radio map's error on the links of the round, before its step) and kde_rmse (a density's), of a query "

@@ -215,14 +215,13 @@ class Model:
 
 @dataclass(frozen=True)
 class DatasetStatistics:
-    """Mean and standard deviation of all positions measured in each cell: mean_m, std_m (n_model, 2); all position_m.
+    """Mean and standard deviation of all positions measured in each cell: mean_m, std_m (n_model, 2).
 
     Publishing them gives away where the users are on average; the paper's experiments do it.
     """
 
     mean_m: FloatArray
     std_m: FloatArray
-    position_m: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -246,6 +245,7 @@ class ImageFormat:
 class Public:
     """What everybody knows: the area, how many models, the data's statistics where they are published, and antennas.
 
+    asked_m (n, 2) are the places of the first round that asks anybody, where a learner has them published for it.
     antennas is None where a trace replaces the radio; ue_height_m is the height of every UE's antenna; images is what
     samples look like where they are images.
     """
@@ -256,6 +256,7 @@ class Public:
     antennas: Antennas | None = None
     ue_height_m: float = 1.5
     images: ImageFormat | None = None
+    asked_m: FloatArray | None = None
 
 
 @dataclass(frozen=True)

@@ -402,7 +402,7 @@ def _silent(label: str, runs: Labelled, key: str) -> str:
 
 
 def _useless(label: str, runs: Labelled) -> str:
-    """Why a label's figures of privacy mean little: half of its models or more are useless."""
+    """Why low leakage of a label proves nothing: half of its models or more are useless."""
     useless = sum(not run.get("utility.useful") for run in runs[label].values())
     return f"useless model in {_of(useless, label, runs)}" if 2 * useless >= len(runs[label]) else ""
 

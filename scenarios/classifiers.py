@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.units import FloatArray
 from scenarios.draw import DARK, GREY, Cell, Look, Panel, line, mosaic
-from scenarios.tracks import DATES, Run, Series
+from scenarios.tracks import DATES, Run, Table
 
 ACCURACY, CONSTANT = "accuracy_percent", "constant_accuracy_percent"
 
@@ -28,21 +28,22 @@ def accuracy_words(summary: Mapping[str, Any]) -> str:
     return text if summary.get("utility.useful") else f"{text}; NOT useful: it hardly beats that"
 
 
-def series(run: Run, name: str) -> Series:
-    """Times and values of a figure of the learner."""
+def series(run: Run, name: str) -> Table:
+    """The rows of a figure of the learner."""
     rows = run.rows("figures", "part", "learner")
     mine = np.array([n == name for n in rows["name"]], dtype=bool)
-    return rows["time_s"][mine], rows["value"][mine]
+    return {k: v[mine] for k, v in rows.items()}
 
 
 def accuracy(run: Run) -> Panel:
     """Accuracy over time."""
     key, title = "utility", "Is the model any good? Share of held-out images that it classifies right"
-    times, right = series(run, ACCURACY)
+    rows = series(run, ACCURACY)
+    right = rows["value"]
     if not np.isfinite(right).any():
         return Panel(key, title, "No accuracy was recorded: nothing was held out, or no round was played.")
-    x = run.dates(times)
-    constant: FloatArray = np.full(len(x), float(series(run, CONSTANT)[1][-1]))
+    x = run.dates(rows["time_s"])
+    constant: FloatArray = np.full(len(x), float(series(run, CONSTANT)["value"][-1]))
     traces = [
         line(Look("the model", DARK), x, right, hovertemplate="%{y:,.3~r} %"),
         line(Look("naming the commonest class", GREY, dash="dot"), x, constant, hovertemplate="%{y:,.3~r} %"),

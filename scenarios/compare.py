@@ -35,9 +35,11 @@ from scenarios.tracks import (
     carried,
     diagonal_m,
     drawable,
+    home_tracks,
     median_line,
     part,
     quantile,
+    unfound,
     wide,
 )
 
@@ -46,7 +48,10 @@ FEWEST_LABELS = 3  # without which a point per label is no picture
 
 @dataclass(frozen=True)
 class Member:
-    """What a comparison keeps of a run: (attack, column) -> medians over tracks in time; no attack: utility."""
+    """What a comparison keeps of a run: (attack, column) -> medians over tracks or UEs in time; no attack: utility.
+
+    Its times are those of the requests, which seeds share; arrivals differ.
+    """
 
     label: str
     manifest: dict[str, Any]
@@ -58,20 +63,26 @@ class Member:
     grid: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
-_CARRIED = ("sw1_m", "home_m", "home_named_m", "floor_sw1_m", "guess_sw1_m", "guess_home_m")
+_OF_TRACKS, _OF_UES = ("sw1_m", "floor_sw1_m", "guess_sw1_m"), ("home_m", "home_named_m", "guess_home_m")
+_CARRIED = _OF_TRACKS + _OF_UES
+_ENDLESS = ("error_m", "home_m", "home_named_m")  # which may be infinite
 
 
 def member(label: str, run: Run) -> Member:
     """The run's trends; its tables are let go."""
     trends: dict[tuple[str, str], Series] = {}
     for look, tracks in attack_tracks(run, looks(run.attacks)):
-        grids = {"error_m": tracks.error_m()} | {name: tracks.so_far(name) for name in _CARRIED}
+        grids = {"error_m": tracks.error_m()} | {name: tracks.so_far(name) for name in _OF_TRACKS}
         for name, grid in grids.items():
-            trends[look.name, name] = tracks.time_s, quantile(grid, 0.5)
+            trends[look.name, name] = run.requested_s(tracks.round), quantile(grid, 0.5)
+    for look, tracks in home_tracks(run, looks(run.attacks)):
+        for name in _OF_UES:
+            trends[look.name, name] = run.requested_s(tracks.round), quantile(unfound(tracks.so_far(name)), 0.5)
     rounds = run.rows("rounds")
     for name in ("rmse_db", "constant_rmse_db", "epsilon_max"):
-        trends["", name] = rounds["time_s"], rounds[name]
-    trends["", ACCURACY] = series(run, ACCURACY)
+        trends["", name] = run.requested_s(rounds["round"]), rounds[name]
+    right = series(run, ACCURACY)
+    trends["", ACCURACY] = run.requested_s(right["round"]), right["value"]
     return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends, run.grid)
 
 
@@ -115,7 +126,7 @@ class _Painter:
         found = []
         for look in self.own:
             time_s, grid = self._grid([m for m in self.members if m.label == look.name], attack, column)
-            if column == "error_m":
+            if column in _ENDLESS:
                 grid = drawable(grid)
                 more["most"] = max(diagonal_m(m.manifest) for m in self.members)
             found += median_line(look, numbers(time_s / self.second), grid, unit, showlegend=legend, **more)
@@ -155,8 +166,9 @@ def _leakage(painter: _Painter, attack: str, k: int, x_axis: Figure) -> Panel:
         return Panel(f"leakage-{k}", title, f"{attack} produced no estimate inside the area in any run.")
     caption = (
         "One line per label: the median over seeds, its band their quartiles; each run counts with its median over "
-        "UEs. The error is missing where the median estimate diverged. SW1 that is no lower than that of random "
-        "guesses (grey, dotted) gives nothing away; a perfect attacker reaches the dashed line."
+        "UEs, at the time of the server's request. The error is missing where the median estimate diverged. SW1 that "
+        "is no lower than that of random guesses (grey, dotted) gives nothing away; a perfect attacker reaches the "
+        "dashed line."
     )
     return Panel(f"leakage-{k}", title, caption, mosaic(_referenced(cells, painter, attack), x_axis, 300))
 

@@ -24,6 +24,7 @@ from scenarios.draw import figure_text
 from scenarios.exchange import EXCHANGE, Trial, exchange_csv, exchange_rows, exchange_table, sentences, trials
 from scenarios.exchange_figure import exchange_panels
 from scenarios.folder import MANIFEST, STUDY, SUMMARY, read_json
+from scenarios.headline import USELESS
 from scenarios.headline import attacks as attack_names
 from scenarios.keys import blocks, cell_text, over_seeds
 from scenarios.loaded import listed, load
@@ -34,10 +35,11 @@ MOST_COLUMNS = 16  # labels that a table has room for
 _MAIN = (  # the keys that a comparison shows, without those of one attack or mechanism
     "utility.rmse_db", "utility.constant_rmse_db", "utility.raw_upload_rmse_db", "utility.useful",
     "utility.accuracy_percent",
-    "baseline.floor.sw1_m", "baseline.random_guess.sw1_m", "baseline.random_guess.home_m",
+    "baseline.floor.sw1_m", "baseline.random_guess.sw1_m", "baseline.random_guess.sw1_low_m",
     "updates.decoded_percent", "uplink.sinr_db.median", "uplink.delay_s.median", "uplink.energy_j",
     "uplink.noise_std.median", "uplink.handovers", "centroid_error_m.median", "centroid_error_m.first_round",
-    "selected_error_m.median", "diverged_percent", "sw1_m", "smoothed_error_m", "home_m", "home_named_m",
+    "selected_error_m.median", "diverged_percent", "sw1_m", "smoothed_error_m", "home_m", "home_worst_m",
+    "guess_home_m", "home_named_m", "home_named_worst_m",
     "utility.rank_correlation", "utility.truth_rank_correlation", "utility.kde_truth_rank_correlation",
     "utility.kde_rmse", "baseline.anywhere.error_m", "place_error_m", "places_mean", "step_error_m", "step_still_m",
     "step_exact_percent", "walk_error_m", "walk_still_m",
@@ -125,7 +127,7 @@ def _compared(members: Sequence[Member], attacks: Sequence[str]) -> list[str]:
 
 
 def _useless_words(members: Sequence[Member]) -> list[str]:
-    """Where privacy figures mean little."""
+    """Where low leakage proves nothing."""
     useless = {
         label: (sum(not run.get("utility.useful") for run in runs), len(runs))
         for label, runs in labels_of(members).items()
@@ -133,7 +135,7 @@ def _useless_words(members: Sequence[Member]) -> list[str]:
     told = [f"{k} of {n} with “{label}”" for label, (k, n) in useless.items() if k]
     if not told:
         return []
-    return [f"The model is NOT useful in {', '.join(told)}; privacy figures of a useless model mean little."]
+    return [f"The model is NOT useful in {', '.join(told)}: {USELESS}."]
 
 
 def _common_facts(members: Sequence[Member]) -> dict[str, str]:

@@ -25,9 +25,11 @@ from scenarios.tracks import (
     count,
     diagonal_m,
     drawable,
+    home_tracks,
     median_line,
     over_ues,
     quantile,
+    unfound,
     wide,
 )
 
@@ -111,20 +113,26 @@ def home(run: Run, own: Sequence[Look]) -> Panel:
     key, title = "home", "Is home found? Distance from home to what the attacker has so far"
     far: list[Figure] = []
     found: list[Figure] = []
-    every = attack_tracks(run, own)
+    every = home_tracks(run, own)
     for look, tracks in every:
-        x = run.dates(tracks.time_s)
+        x, several = run.dates(tracks.time_s), len(tracks.ue) > 1
         for column, what, dash in (("home_m", "nearest estimate", "solid"), ("home_named_m", "named place", "dash")):
             mine = Look(f"{look.name}: {what}", look.color, look.symbol, dash)
-            so_far = tracks.so_far(column)
-            far += median_line(mine, x, so_far)[-1 if column == "home_named_m" else 0 :]  # one band is enough
-            share = _share_near(tracks, so_far, run.near_m)
-            if share is not None:
+            so_far = unfound(tracks.so_far(column))
+            drawn = median_line(mine, x, drawable(so_far), most=diagonal_m(run.manifest))
+            far += drawn[-1 if column == "home_named_m" else 0 :]  # one band is enough
+            if several and np.isfinite(so_far).any():
+                share = 100.0 * np.maximum.accumulate(so_far <= run.near_m, axis=0).mean(axis=1)
                 found.append(line(mine, x, share, hovertemplate="%{y:.3~r} %", showlegend=False))
+        worst = quantile(unfound(tracks.so_far("home_m")), 0.0)
+        if several and np.isfinite(worst).any():
+            most = Look(f"{look.name}: nearest estimate, the UE exposed most", look.color, look.symbol, "dashdot")
+            far.append(line(most, x, drawable(worst), mode="lines", hovertemplate="%{y:,.3~r} m"))
     if not far:
         return Panel(key, title, "No UE has a known home, or no attack produced an estimate: nothing to draw.")
-    tracks, x = every[0][1], run.dates(every[0][1].time_s)
-    far += median_line(GUESS, x, tracks.so_far("guess_home_m"), mode="lines")[-1:]
+    for look, tracks in every:
+        guess = Look(f"as many random guesses as {look.name}", GREY, look.symbol, "dot")
+        far += median_line(guess, run.dates(tracks.time_s), tracks.so_far("guess_home_m"), mode="lines")[-1:]
     cells = [Cell("distance to home (m)", far, line_at=run.near_m)]
     if found:
         cells = [
@@ -132,22 +140,12 @@ def home(run: Run, own: Sequence[Look]) -> Panel:
             Cell("share of UEs (%)", found, f"UEs for which it ever came within {run.near_m:g} m", percent=True),
         ]
     caption = (
-        "Solid: the nearest of all estimates so far, which flatters the attacker as estimates grow (so does the dotted "
-        "line of as many random guesses). Dashed: the nearer of the two density peaks of the estimates, the places "
-        "that an attacker who does not know the truth would name. " + over_ues(run)
+        "Solid: the nearest of all estimates of the UE so far, which flatters the attacker as estimates grow (so do "
+        "the dotted lines: as many random guesses as the attack has named places). Dashed: the nearer of the two "
+        "density peaks of the estimates, the places that an attacker who does not know the truth would name. "
+        + ("Lines are medians over the UEs that have a home, the band their quartiles. " if found else "")
     )
     return Panel(key, title, caption, mosaic(cells, DATES, 350))
-
-
-def _share_near(tracks: Tracks, so_far: FloatArray, near_m: float) -> FloatArray | None:
-    """Percent (n_time,) of the UEs with a home for which a figure ever came within near_m; None for a single UE."""
-    known = np.isfinite(tracks.so_far("guess_home_m")).any(axis=0)
-    ues = np.unique(tracks.ue[known])
-    if len(ues) < 2:
-        return None
-    hit = np.maximum.accumulate(so_far <= near_m, axis=0)
-    per_ue = np.stack([hit[:, tracks.ue == ue].any(axis=1) for ue in ues], axis=1)  # (n_time, n_ue)
-    return np.asarray(100.0 * per_ue.mean(axis=1))
 
 
 def utility(run: Run) -> Panel:
@@ -169,8 +167,9 @@ def utility(run: Run) -> Panel:
         return Panel(key, title, "No error was recorded: nothing was held out, or no round was played.")
     log = wide(np.concatenate([rows[name] for name, _ in drawn]))
     caption = (
-        "Root mean square error of the signal map. A model that does not beat the constant has learnt nothing, and "
-        "what it gives away says little; raw upload is what the server would have if users sent their measurements."
+        "Root mean square error of the signal map. A model that does not beat the constant has learnt nothing: that it "
+        "gives little away proves nothing, what it gives away is real. Raw upload is what the server would have if "
+        "users sent their measurements."
     )
     return Panel(key, title, caption, mosaic([Cell("rmse (dB)", traces, log=log)], DATES))
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from scenarios.classifiers import accuracy_words, classifies
 
+USELESS = "low leakage proves nothing here, high leakage is still real"
+"""what privacy figures of a model say that has not learnt what it should"""
 _ROUNDING_M = 1e-9  # shorter lengths are rounding errors
 
 
@@ -52,7 +55,8 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
             f"{_length(get('baseline.area_centre.error_m'))} m; SW1 of a perfect attacker "
             f"{_length(get('baseline.floor.sw1_m'))} m, of random guesses "
             f"{_text(get('baseline.random_guess.sw1_m'))} m "
-            f"(square root {_text(get('baseline.random_guess.emd_sqrt_m'))})"
+            f"(5 % of them below {_text(get('baseline.random_guess.sw1_low_m'))}; square root "
+            f"{_text(get('baseline.random_guess.emd_sqrt_m'))})"
         )
     if get("users.pair_emd_sqrt_m.median") is not None:
         lines.append(
@@ -150,7 +154,7 @@ def density_words(summary: Mapping[str, Any]) -> str:
             f"; {get('figure.query.bands.last'):.0f} bands cross the area with probability "
             f"{_text(get('figure.query.bands_probability.last'))} (Lemma 3)"
         )
-    useful = "" if get("utility.useful") else "; NOT useful: privacy figures of such a density mean little"
+    useful = "" if get("utility.useful") else f"; NOT useful: {USELESS}"
     return (
         f"utility: rank correlation {_text(get('utility.rank_correlation'))} with the exact kernel{law}{bands}{useful}"
     )
@@ -168,12 +172,7 @@ def _attack(summary: Mapping[str, Any], name: str) -> str:
         root = key == "emd_sqrt_m" and value is not None and value**2 < _ROUNDING_M
         return _length(0.0 if root else value)
 
-    home = summary.get(f"attack.{name}.home_within_100m_probability")
-    found = ""
-    if home is not None:
-        found = f"; comes within 100 m of home for {100 * home:.0f} % of UEs"
-        if home >= 0.5:
-            found += f" (median round {get('home_within_100m_round')})"
+    found = _home(summary, name)
     if summary.get(f"attack.{name}.place_error_m") is not None:
         named = _places(summary.get(f"attack.{name}.places_mean"))
         found += (
@@ -193,6 +192,36 @@ def _attack(summary: Mapping[str, Any], name: str) -> str:
     )
 
 
+def home_reach(summary: Mapping[str, Any], name: str) -> tuple[str, float] | None:
+    """What counts as near home, metres, and for what share of UEs the attack came as near; None without homes."""
+    pattern = re.compile(rf"attack\.{re.escape(name)}\.home_within_(.+)m_probability")
+    found = [(m[1], value) for key, value in summary.items() if (m := pattern.fullmatch(key)) and value is not None]
+    return found[0] if found else None
+
+
+def home_distance(summary: Mapping[str, Any], name: str) -> str:
+    """How near home it came: the median UE, the one exposed most, and as many random guesses."""
+    away, worst, guess = (
+        _length(summary.get(f"attack.{name}.{key}")) for key in ("home_m", "home_worst_m", "guess_home_m")
+    )
+    whom = "" if summary.get("ues.count") == 1 else f" (median UE), {worst} m (the UE exposed most)"
+    return f"{away} m{whom}, as many random guesses {guess} m"
+
+
+def _home(summary: Mapping[str, Any], name: str) -> str:
+    """How near home an attack came; nothing where no UE has one."""
+    reach = home_reach(summary, name)
+    if reach is None:
+        return ""
+    near, share = reach
+    when = summary.get(f"attack.{name}.home_within_{near}m_round")
+    median = f" (median round {_text(when)})" if when is not None else ""
+    return (
+        f"; comes within {near} m of home for {100 * share:.0f} % of UEs{median}, nearest "
+        f"{home_distance(summary, name)}"
+    )
+
+
 def _places(mean: Any) -> str:
     return "1 place" if mean == 1 else f"{_text(mean)} places"
 
@@ -203,9 +232,9 @@ def _useful(summary: Mapping[str, Any]) -> str:
     if constant is None:
         return "not measured (nothing was held out)"
     if rmse is None:
-        return "NOT useful: the model is not finite"
+        return f"NOT useful, the model is not finite: {USELESS}"
     if not summary.get("utility.useful"):
-        return "NOT useful: privacy figures of such a model mean little"
+        return f"NOT useful, the model has not learnt the map: {USELESS}"
     return "better than a constant" if rmse < constant else "hardly useful, no better than a constant"
 
 

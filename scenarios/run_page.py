@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,9 +11,10 @@ from scenarios.classifiers import accuracy_words, classifies
 from scenarios.draw import figure_text
 from scenarios.epsilon import MEANINGFUL
 from scenarios.figures import run_panels
-from scenarios.headline import density_words
+from scenarios.headline import USELESS, density_words, home_distance, home_reach
 from scenarios.keys import blocks, split_key, value_text
 from scenarios.page import card, facts, headings, page, paragraphs, section, table
+from scenarios.summary import with_home
 from scenarios.tracks import Run, Tracks, clock_of, part
 
 MOST_WARNINGS = 6
@@ -50,8 +50,7 @@ def _useful_words(summary: Mapping[str, Any]) -> str:
         what = "hardly useful, though not much worse than a constant" if worse else "useful"
         return f"The model is {what}: {rmse} dB against {constant} dB of a constant and {raw} dB of raw upload."
     return (
-        f"The model is NOT useful: {rmse} dB against {constant} dB of a constant; privacy figures of a useless "
-        "model mean little."
+        f"The model is NOT useful: {rmse} dB against {constant} dB of a constant. It has not learnt the map: {USELESS}."
     )
 
 
@@ -112,14 +111,14 @@ def _error_words(run: Run, name: str) -> str:
 
 
 def _home_words(run: Run, name: str) -> str:
-    """For how many UEs home was reached."""
-    pattern = re.compile(rf"attack\.{re.escape(name)}\.home_within_(.+)m_probability")
-    found = [(m[1], v) for k, v in run.summary.items() if (m := pattern.fullmatch(k)) and v is not None]
-    rows = run.tables["leakage"]
-    n = len(np.unique(rows["ue"][np.isfinite(rows["guess_home_m"])]))
-    if not found or not n:
+    """For how many UEs home was reached, and how near."""
+    reach, rows = home_reach(run.summary, name), run.rows("leakage", "attack", name)
+    n = len(np.intersect1d(rows["ue"], with_home(run.tables["ues"])))
+    if reach is None or not n:
         return ""
-    return f"it comes within {found[0][0]} m of home for {round(found[0][1] * n)} of {n} UEs"
+    near, share = reach
+    away = home_distance(run.summary, name)
+    return f"it comes within {near} m of home for {round(share * n)} of {n} UEs, nearest {away}"
 
 
 def _sw1_words(run: Run, name: str) -> str:

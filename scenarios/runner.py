@@ -18,7 +18,7 @@ from fl import leakage, report_rows
 from fl.grid import CELLS
 from fl.learners.base import SurfaceLearner
 from fl.privacy.final import final_account
-from fl.round import Carry, Setup, begin, rounds
+from fl.round import Carry, Setup, begin, first_asked, rounds
 from fl.tables import TABLES
 from fl.types import Antennas, DatasetStatistics, HeldOut, Model, Public
 from netsim import __version__
@@ -254,9 +254,14 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
     dataset = None
     if seen is not None and learning.learner.wants_dataset_statistics:
         dataset = _statistics(seen, model_of_cell, len(models))
+    asked_m = None
+    if learning.learner.wants_asked_places:
+        rehearsal = build_world(study.world, streams, learning.every_s)
+        asked_m = first_asked(rehearsal, learning, model_of_cell, streams)
     public = Public(
-        world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format()
-    )
+        world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
+        asked_m,
+    )  # fmt: skip
     _readable(study, public, streams, len(world.ues))
     return Setup(
         learning=learning,
@@ -357,7 +362,7 @@ def _statistics(seen: Observations, model_of_cell: IntArray, n_model: int) -> Da
         mine = model == m
         if mine.any():
             mean[m], std[m] = seen.position_m[mine].mean(axis=0), seen.position_m[mine].std(axis=0)
-    return DatasetStatistics(mean, np.maximum(std, 1e-3), seen.position_m)
+    return DatasetStatistics(mean, np.maximum(std, 1e-3))
 
 
 def _whole_run(setup: Setup, carry: Carry, world: World) -> None:

@@ -59,7 +59,8 @@ KEYS: dict[str, str] = {
     "utility.constant_mape_percent": "the same of the mean of the training labels",
     "utility.useful_round": "first round whose model was useful on its samples so far; null for none",
     "utility.useful": "whether the model is at most 2 dB worse than a constant, a density's rank correlation at least "
-    "0.2, or classes are told better than by naming the commonest; if not, privacy figures mean little",
+    "0.2, or classes are told better than by naming the commonest; if not, low leakage proves nothing and high leakage "
+    "is still real",
     "utility.rank_correlation": "Spearman's rank correlation of the density, over the grid, with the exact kernel "
     "density of all places of the last round",
     "utility.truth_rank_correlation": "the same with the law by which UEs are where they are, where there is one",
@@ -78,20 +79,23 @@ KEYS: dict[str, str] = {
     "curation.fallback_percent": "share of a device's rounds in which a step of curation took its fallback",
     "curation.NAME.fallback_percent": "the same of one step",
     "theorem.bound_m.median": "Theorem 1's bound of the closed form (samples learnt from), metres; null unless FedSGD",
-    "baseline.random_guess.sw1_m": "SW1 of as many random guesses as rounds, mean over UEs, metres",
-    "baseline.random_guess.emd_sqrt_m": "its square root, the unit of the published figures",
-    "baseline.random_guess.home_m": "distance from home to the nearest of them, median over UEs",
+    "baseline.random_guess.sw1_m": "SW1 of as many random guesses as the first attack named centroids, mean over "
+    "draws, UEs and models, metres",
+    "baseline.random_guess.sw1_low_m": "its 5 % quantile over draws, mean over UEs and models: an attack above it may "
+    "have guessed",
+    "baseline.random_guess.sw1_high_m": "its 95 % quantile over draws, mean over UEs and models",
+    "baseline.random_guess.emd_sqrt_m": "square root of sw1_m, the unit of the published figures",
     "baseline.area_centre.error_m": "centroid error of always naming the middle of the area, median over UEs, rounds",
     "baseline.anywhere.error_m": "distance from the centroid to a uniformly random place in the area, mean over UEs "
     "and rounds; of a density that is attacked, to the grid points in the area: what a constant answer leaves",
-    "baseline.floor.sw1_m": "SW1 of a perfect attacker (the true batch centroids), mean over UEs",
+    "baseline.floor.sw1_m": "SW1 of a perfect attacker (the true batch centroids), mean over UEs and models",
     "attack.NAME.centroid_error_m.median": "centroid error over all UEs and rounds; a diverged one counts as infinite",
     "attack.NAME.centroid_error_m.q25": "its lower quartile",
     "attack.NAME.centroid_error_m.q75": "its upper quartile",
     "attack.NAME.centroid_error_m.mean_inside": "mean over the estimates inside the area",
     "attack.NAME.centroid_error_m.rms_inside": "root of the mean square of the same",
     "attack.NAME.centroid_error_m.last_round": "mean over the estimates inside the area of the last round",
-    "attack.NAME.centroid_error_m.first_round": "median over UEs of the first estimate's error",
+    "attack.NAME.centroid_error_m.first_round": "median over UEs and models of the first estimate's error",
     "attack.NAME.place_error_m": "mean distance of the places that it names, by its own weights, mean over UEs and "
     "rounds (Z of the density paper)",
     "attack.NAME.places_mean": "places that it names of a UE and round",
@@ -103,26 +107,31 @@ KEYS: dict[str, str] = {
     "attack.NAME.walk_still_m": "the same of saying that nobody moved",
     "attack.NAME.selected_error_m.median": "error against the mean of the samples learnt from",
     "attack.NAME.diverged_percent": "share of estimates that are not finite or outside the area",
-    "attack.NAME.sw1_m": "SW1 between all points and all estimates, mean over UEs, metres",
-    "attack.NAME.emd_sqrt_m": "its square root, mean over UEs",
-    "attack.NAME.w1_m": "exact Wasserstein distance between points and estimates at the end, mean over UEs, metres",
+    "attack.NAME.sw1_m": "SW1 between all points and all estimates, mean over UEs and models, metres",
+    "attack.NAME.emd_sqrt_m": "its square root, mean over UEs and models",
+    "attack.NAME.w1_m": "exact Wasserstein distance between points and estimates at the end, mean over UEs and "
+    "models, metres",
     "attack.NAME.centroid_w1_m": "the same between true batch centroids and estimates",
     "attack.NAME.gated_centroid_error_m": "median centroid error if the model is useful; null if it is not",
     "attack.NAME.gated_emd_sqrt_m": "emd_sqrt_m if the model is useful; null if it is not",
     "attack.NAME.self_test_m": "median error on updates that the attacker made itself; null if it cannot or all failed",
     "attack.NAME.failed_percent": "share of estimates with a status other than ok",
-    "attack.NAME.centroid_sw1_m": "SW1 between true batch centroids and estimates, mean over UEs",
-    "attack.NAME.smoothed_error_m": "error of the median of all estimates, median over UEs",
-    "attack.NAME.track_error_m": "mean error of the last standing estimate, median over UEs",
-    "attack.NAME.home_m": "distance from home to the nearest estimate, median over UEs",
-    "attack.NAME.work_m": "distance from work to the nearest estimate, median over UEs",
-    "attack.NAME.home_named_m": "distance from home to the nearer of the two density peaks, median over UEs",
-    "attack.NAME.work_named_m": "distance from work to the nearer of the two density peaks, median over UEs",
-    "attack.NAME.home_within_100m_round": "median over UEs of the first round with an estimate within 100 m of home; "
-    "null if it is reached for fewer than half of them",
-    "attack.NAME.home_within_100m_probability": "share of UEs for which it is ever reached",
+    "attack.NAME.centroid_sw1_m": "SW1 between true batch centroids and estimates, mean over UEs and models",
+    "attack.NAME.smoothed_error_m": "error of the median of all estimates, median over UEs and models",
+    "attack.NAME.track_error_m": "mean error of the last standing estimate, median over UEs and models",
+    "attack.NAME.home_m": "distance from home to the nearest estimate of the UE in any of its models, median over the "
+    "UEs that have a home; a UE of which nothing was said counts as infinitely far",
+    "attack.NAME.home_worst_m": "the same of the UE that is exposed most",
+    "attack.NAME.guess_home_m": "home_m expected of as many random guesses as the attack has named places of each UE",
+    "attack.NAME.work_m": "distance from work to the nearest estimate, median over these UEs",
+    "attack.NAME.home_named_m": "distance from home to the nearer of the two density peaks, median over these UEs",
+    "attack.NAME.home_named_worst_m": "the same of the UE that is exposed most",
+    "attack.NAME.work_named_m": "distance from work to the nearer of the two density peaks, median over these UEs",
+    "attack.NAME.home_within_100m_round": "median over these UEs of the first round with an estimate within 100 m of "
+    "home; null if it is reached for fewer than half of them",
+    "attack.NAME.home_within_100m_probability": "share of these UEs for which it is ever reached",
     "attack.NAME.home_named_100m_round": "the same for the two highest density peaks",
-    "attack.NAME.home_named_100m_probability": "share of UEs for which it is ever reached",
+    "attack.NAME.home_named_100m_probability": "share of these UEs for which it is ever reached",
     "attack.NAME.iterations_mean": "iterations an estimate",
     "attack.NAME.evaluations_mean": "gradient evaluations an estimate",
     "membership.NAME.auc": "area under the ROC curve of the last audit: members against held-out records",
@@ -150,11 +159,12 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     rounds, updates = read_table(folder, "rounds"), read_table(folder, "updates")
     leakage, estimates = read_table(folder, "leakage"), read_table(folder, "estimates")
     transport, all_updates = read_table(folder, "transport"), updates
-    targets = _targets(study, read_table(folder, "ues"), updates)
+    ues = read_table(folder, "ues")
+    targets = _targets(study, ues, updates)
     leakage, estimates, updates, transport = (_of(t, targets) for t in (leakage, estimates, updates, transport))
     manifest = read_json(folder / MANIFEST)
     found: dict[str, Any] = {
-        "ues.count": len(read_table(folder, "ues")["ue"]),
+        "ues.count": len(ues["ue"]),
         "rounds.played": len(rounds["round"]),
         "rounds.empty": manifest["empty_rounds"],
         "rounds.stopped_by_budget": manifest["stopped_by_budget"],
@@ -184,11 +194,11 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
         found["baseline.anywhere.error_m"] = _anywhere_m(updates, (x0, y0, x1, y1))
     if study.learning.attacks:
         found |= _baselines(leakage, study.learning.attacks[0].label)
-    near = study.learning.leakage.near_m
+    near, homes = study.learning.leakage.near_m, with_home(ues)
     for attack in study.learning.attacks:
         mine = {k: v[leakage["attack"] == attack.label] for k, v in leakage.items()}
         effort = {k: v[estimates["attack"] == attack.label] for k, v in estimates.items()}
-        values = _attack(mine, near) | _effort(effort)
+        values = _attack(mine) | _homes(mine, homes, near) | _effort(effort)
         exact = {k: v[transport["attack"] == attack.label] for k, v in transport.items()}
         values |= {k: _mean(exact[k]) for k in ("w1_m", "centroid_w1_m")}
         for key, gated in (("centroid_error_m.median", "centroid_error_m"), ("emd_sqrt_m", "emd_sqrt_m")):
@@ -315,11 +325,11 @@ def _figures(figures: Table) -> dict[str, Any]:
     return found
 
 
-def _last(table: Table) -> Table:
-    """The last row of each track (UE, model)."""
+def _last(table: Table, model: np.ndarray | None = None) -> Table:
+    """The last row of each track (UE, model); or, with one number for all models, of each UE."""
     if not len(table["ue"]):
         return table
-    track = table["ue"] * 4096 + table["model"]
+    track = table["ue"] * 4096 + (table["model"] if model is None else model)
     _, reverse = np.unique(track[::-1], return_index=True)
     rows = np.sort(len(track) - 1 - reverse)
     return {k: v[rows] for k, v in table.items()}
@@ -376,18 +386,18 @@ def _baselines(leakage: Table, label: str) -> dict[str, Any]:
     last = _last({k: v[leakage["attack"] == label] for k, v in leakage.items()})
     return {
         "baseline.random_guess.sw1_m": _mean(last["guess_sw1_m"]),
+        "baseline.random_guess.sw1_low_m": _mean(last["guess_sw1_low_m"]),
+        "baseline.random_guess.sw1_high_m": _mean(last["guess_sw1_high_m"]),
         "baseline.random_guess.emd_sqrt_m": _mean(np.sqrt(last["guess_sw1_m"])),
-        "baseline.random_guess.home_m": _median(last["guess_home_m"]),
         "baseline.floor.sw1_m": _mean(last["floor_sw1_m"]),
     }
 
 
-def _attack(rows: Table, near_m: float) -> dict[str, Any]:
+def _attack(rows: Table) -> dict[str, Any]:
     heard = {k: v[rows["heard"] == 1] for k, v in rows.items()}
     error = np.where(heard["diverged"] == 1, np.inf, heard["error_m"])
     selected = np.where(heard["diverged"] == 1, np.inf, heard["selected_error_m"])
     last, first = _last(rows), _first_error(heard, error)
-    reach = f"{near_m:g}m"
     return {
         "centroid_error_m.median": _quantile(error, 0.5),
         "centroid_error_m.q25": _quantile(error, 0.25),
@@ -405,19 +415,8 @@ def _attack(rows: Table, near_m: float) -> dict[str, Any]:
         "sw1_m": _mean(last["sw1_m"]),
         "emd_sqrt_m": _mean(last["emd_sqrt_m"]),
         "centroid_sw1_m": _mean(last["centroid_sw1_m"]),
-        **{
-            name: _median(last[name])
-            for name in (
-                "smoothed_error_m",
-                "track_error_m",
-                "home_m",
-                "work_m",
-                "home_named_m",
-                "work_named_m",
-            )
-        },
-        **_reached(rows, "home_m", near_m, f"home_within_{reach}"),
-        **_reached(rows, "home_named_m", near_m, f"home_named_{reach}"),
+        "smoothed_error_m": _median(last["smoothed_error_m"]),
+        "track_error_m": _median(last["track_error_m"]),
     }
 
 
@@ -451,20 +450,38 @@ def _first_error(rows: Table, error: np.ndarray) -> float:
     return _quantile(error[first], 0.5)
 
 
+def with_home(ues: Table) -> np.ndarray:
+    """Indices of the UEs that have a home."""
+    return np.asarray(ues["ue"][np.isfinite(ues["home_x_m"])])
+
+
+def _homes(rows: Table, homes: np.ndarray, near_m: float) -> dict[str, Any]:
+    """How near home and work an attack comes, over the UEs that have a home and that it was after.
+
+    All rows of a UE in a round say the same: they are of all its models together.
+    """
+    rows = {k: v[np.isin(rows["ue"], homes)] for k, v in rows.items()}
+    last = _last(rows, np.zeros(len(rows["ue"])))
+    found: dict[str, Any] = {}
+    for name in ("home_m", "work_m", "home_named_m", "work_named_m"):
+        away = np.where(np.isnan(last[name]), np.inf, last[name])
+        found[name] = _quantile(away, 0.5)
+        if name.startswith("home"):
+            found[name.replace("_m", "_worst_m")] = _quantile(away, 0.0)
+    found["guess_home_m"] = _median(last["guess_home_m"])
+    for column, what in (("home_m", "within"), ("home_named_m", "named")):
+        found |= _reached(rows, column, near_m, f"home_{what}_{near_m:g}m")
+    return found
+
+
 def _reached(rows: Table, column: str, near_m: float, name: str) -> dict[str, Any]:
-    """First round within near_m (median over the UEs that have such a place), and for how many it comes."""
-    rounds = []
-    for ue in np.unique(rows["ue"]):
-        mine = rows["ue"] == ue
-        if np.isfinite(rows["guess_home_m"][mine]).any():  # the UE has a home
-            hit = np.flatnonzero(rows[column][mine] <= near_m)
-            rounds.append(rows["round"][mine][hit[0]] if len(hit) else np.inf)
-    if not rounds:
+    """First round within near_m of such a place (median over UEs), and for how many it comes."""
+    ues, of_row = np.unique(rows["ue"], return_inverse=True)
+    if not len(ues):
         return {f"{name}_round": None, f"{name}_probability": None}
-    return {
-        f"{name}_round": _quantile(np.array(rounds), 0.5),
-        f"{name}_probability": float(np.mean(np.isfinite(rounds))),
-    }
+    first = np.full(len(ues), np.inf)
+    np.minimum.at(first, of_row, np.where(rows[column] <= near_m, rows["round"], np.inf))
+    return {f"{name}_round": _quantile(first, 0.5), f"{name}_probability": float(np.mean(np.isfinite(first)))}
 
 
 def _effort(estimates: Table) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from netsim.clock import Clock
 from netsim.units import FloatArray, IntArray
 from scenarios.draw import DARK, GREY, Figure, Interval, Look, spread
+from scenarios.summary import with_home
 
 Table = dict[str, NDArray[Any]]
 Series = tuple[FloatArray, FloatArray]
@@ -71,12 +72,17 @@ class Run:
         from_trace = str(card.get("RSRP measurement")).startswith("read from the trace")
         return from_trace or (len(serving) > 0 and not any(serving))
 
+    def requested_s(self, number: FloatArray) -> FloatArray:
+        """When the server asked for the updates of rounds (n,), seconds: the same in every run of a study."""
+        return np.minimum(number * float(self.manifest["round_s"]), float(self.manifest["duration_s"]))
+
     def rows(self, table: str, column: str = "", value: str = "") -> Table:
-        """Rows of a table that have a time and a UE; those with `value` in a text column."""
+        """Rows of a table that have a time, a UE and a round; those with `value` in a text column."""
         columns = self.tables[table]
         keep = np.isfinite(columns["time_s"])
-        if "ue" in columns:
-            keep &= np.isfinite(columns["ue"])
+        for name in ("ue", "round"):
+            if name in columns:
+                keep &= np.isfinite(columns[name])
         if column:
             keep &= np.array([v == value for v in columns[column]], dtype=bool)
         return {k: v[keep] for k, v in columns.items()}
@@ -114,19 +120,27 @@ def _placed(station: Any) -> bool:
 
 @dataclass(frozen=True)
 class Tracks:
-    """Rows laid out in time: a column of the table becomes (n_time, n_track), NaN where there is no row."""
+    """Rows laid out in time: a column of the table becomes (n_time, n_track), NaN where there is no row.
+
+    time_s (n_time,) is that of each round's latest row, round its number.
+    """
 
     rows: Table
+    round: FloatArray
     time_s: FloatArray
     ue: FloatArray
     at: tuple[IntArray, IntArray]
 
     @classmethod
-    def of(cls, rows: Table) -> Tracks:
-        """One track per (UE, model)."""
-        time_s, i = np.unique(rows["time_s"], return_inverse=True)
-        keys, j = np.unique(rows["ue"] * 4096 + np.nan_to_num(rows["model"]), return_inverse=True)
-        return cls(rows, time_s, keys // 4096, (i, j))
+    def of(cls, rows: Table, each: Literal["model", "ue"] = "model") -> Tracks:
+        """One track per (UE, model); or per UE, for figures that are the same in all its models."""
+        number, i = np.unique(rows["round"], return_inverse=True)
+        time_s = np.full(len(number), -np.inf)
+        np.maximum.at(time_s, i, rows["time_s"])
+        keys, j = np.unique(
+            rows["ue"] * 4096 + (np.nan_to_num(rows["model"]) if each == "model" else 0), return_inverse=True
+        )
+        return cls(rows, number, time_s, keys // 4096, (i, j))
 
     def lay(self, values: FloatArray) -> FloatArray:
         """Values of the rows as (n_time, n_track)."""
@@ -205,6 +219,21 @@ def attack_tracks(run: Run, own: Iterable[Look]) -> list[tuple[Look, Tracks]]:
     """Rows of each attack laid out in time; an attack without rows is left out."""
     found = [(look, run.rows("leakage", "attack", look.name)) for look in own]
     return [(look, Tracks.of(rows)) for look, rows in found if len(rows["ue"])]
+
+
+def home_tracks(run: Run, own: Iterable[Look]) -> list[tuple[Look, Tracks]]:
+    """The same with one track a UE, of those that have a home."""
+    homes, found = with_home(run.tables["ues"]), []
+    for look, tracks in attack_tracks(run, own):
+        mine = np.isin(tracks.rows["ue"], homes)
+        if mine.any():
+            found.append((look, Tracks.of({k: v[mine] for k, v in tracks.rows.items()}, "ue")))
+    return found
+
+
+def unfound(distance_m: FloatArray) -> FloatArray:
+    """Distances (n_time, n_ue) in which a UE of which nothing has been said yet is infinitely far."""
+    return np.asarray(np.where(np.isnan(distance_m), np.inf, distance_m))
 
 
 def over_ues(run: Run) -> str:

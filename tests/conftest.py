@@ -27,7 +27,7 @@ TINY = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny():
     """A study of two rounds that runs in a fraction of a second: call it with changes by dotted path."""
     import copy

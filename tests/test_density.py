@@ -234,16 +234,56 @@ class TestLearner:
             }
 
     def test_bandwidth_by_neighbours_is_the_rule_of_the_paper(self):
-        from fl.types import DatasetStatistics
-
         want = {1000: 1.002, 5000: 0.449, 10_000: 0.315}  # k = 200
         for n, h in want.items():
             x = places_a(n, 5)
-            mean, std = x.mean(axis=0)[None], x.std(axis=0)[None]
             learner = Density(neighbours=200)
-            assert learner.wants_dataset_statistics
-            model = learner.init(Public(BOX_A, 1, DatasetStatistics(mean, std, x)), rng())
+            assert learner.wants_asked_places and not learner.wants_dataset_statistics
+            model = learner.init(Public(BOX_A, 1, asked_m=x), rng())
             assert model.constants["bandwidth_m"] == pytest.approx([h], rel=0.06)
+
+    def test_neighbours_are_counted_among_the_places_asked_about(self, tmp_path):
+        """Of 60 people with 50 fixes each, half are asked in the first round: their last places, and no other row."""
+        from netsim.world import build_world
+        from scenarios.runner import set_up
+
+        rng, lines = np.random.default_rng(4), ["time_s,user,x_m,y_m"]
+        places = rng.uniform(0, 1000, (60, 50, 2))
+        lines += [f"{t},u{u:02d},{x:.3f},{y:.3f}" for u in range(60) for t, (x, y) in enumerate(places[u])]
+        (tmp_path / "t.csv").write_text("\n".join(lines))
+        mobility = {"kind": "replay", "trace": str(tmp_path / "t.csv"), "users": "id", "outlier_sigmas": None}
+        study = load(
+            "density/midtown", {
+                "world.ues.mobility": mobility, "learning.every_s": 30, "learning.participation": 0.5,
+                "learning.learner.bandwidth_m": None, "learning.learner.neighbours": 7, "learning.learner.grid": [8, 8],
+                "vary": None,
+            },
+        )  # fmt: skip
+        streams = Streams(study.seed)
+        world = build_world(study.world, streams, study.learning.every_s)
+        setup = set_up(study, world, streams, tmp_path / "r")
+        asked = setup.public.asked_m
+        assert asked.shape == (30, 2)
+        play_world, taken = build_world(study.world, streams, study.learning.every_s), []
+        play_world.env.run(until=30.0)
+        seen = play_world.observations()
+        for ue in np.unique(seen.ue):
+            taken.append(seen.position_m[seen.ue == ue][np.argmax(seen.time_s[seen.ue == ue])])
+        assert {tuple(a) for a in asked} <= {tuple(t) for t in taken}
+        apart = np.sort(np.linalg.norm(asked[:, None] - asked, axis=-1), axis=1)[:, 7]  # 0 is each place itself
+        found = study.learning.learner.init(setup.public, streams.at("learner.init")).constants["bandwidth_m"][0]
+        assert apart.min() <= found <= apart.max()
+        lot = streams.at("learner.init").uniform("neighbours", np.arange(30))
+        assert found == pytest.approx(apart[np.argsort(lot, kind="stable")[:3]].mean(), rel=1e-12)
+
+    def test_more_neighbours_than_places_are_refused(self):
+        for n, refused in ((5, True), (6, False)):
+            learner, public = Density(neighbours=5), Public(BOX_A, 1, asked_m=places_a(n, 0))
+            if refused:
+                with pytest.raises(BadInput, match="neighbours: 5 of other places, but the first round asks about 5"):
+                    learner.init(public, rng())
+            else:
+                assert learner.init(public, rng()).constants["bandwidth_m"] > 0
 
     def test_nobody_answering_leaves_the_map_as_it_was(self):
         learner = Density(features=1, bandwidth_m=H, grid=(5, 5))

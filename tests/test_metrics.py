@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl import leakage
+from fl.gaps import _by_stretches, _point_by_point
 from fl.leakage import Leakage, Now
-from fl.metrics import density_peaks, nearest_m, sliced_w1, sorted_projections
+from fl.metrics import density_peaks, guesses_nearest_m, nearest_m, sliced_w1, sorted_projections, within
 from fl.types import Estimates, Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
@@ -83,6 +84,23 @@ class TestSlicedWasserstein:
         u = (np.arange(len(a) * len(b)) + 0.5) / (len(a) * len(b))
         naive = np.mean(np.abs(a[(u * len(a)).astype(int)] - b[(u * len(b)).astype(int)]))
         assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
+
+    @pytest.mark.parametrize("n, m", [(8, 1), (100, 1), (97, 12), (1000, 7), (64, 8), (333, 41)])
+    def test_few_against_many_is_the_same_integral(self, n, m):
+        """Sets so small that stretches are summed, with ties and points beyond either end."""
+        rng = np.random.default_rng(n + m)
+        a = np.sort(np.round(rng.normal(size=n), 1))
+        for b in (np.sort(np.round(rng.normal(size=m), 1)), np.full(m, -9.0), np.full(m, 9.0), np.full(m, a[n // 2])):
+            u = (np.arange(n * m) + 0.5) / (n * m)
+            naive = np.mean(np.abs(a[(u * n).astype(int)] - b[(u * m).astype(int)]))
+            assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
+            assert _by_stretches(a[None], b[None, None]) == pytest.approx(_point_by_point(a[None], b[None, None]))
+
+    @pytest.mark.parametrize("at", [0.1, 123.456, -777.7])
+    def test_one_place_repeated_has_no_negative_distance(self, at):
+        same = np.full((1, 1000), at)
+        for m in (1, 3, 77):
+            assert 0 <= sliced_w1(same, same[:, :m]) < 1e-9
 
 
 class TestNearest:
@@ -174,7 +192,7 @@ def play(rounds, how=HOW, selected=None):
     for number, (points, estimates) in enumerate(rounds, start=1):
         local = points if isinstance(points, Local) else measured(points)
         mean = local.mean_x() if selected is None else selected
-        now = Now(number, 10.0 * number, local, mean, estimates, AREA, PLACES)
+        now = Now(number, local, mean, estimates, AREA, PLACES)
         state, rows = leakage.observe(how, state, now, RNG)
         history.append(rows)
     return state, history
@@ -295,7 +313,7 @@ class TestLeakageByHand:
         assert np.isnan([error["b", 0, 0], error["b", 2, 0]]).all()
 
     def test_unknown_home_gives_no_figure(self):
-        now = Now(1, 1.0, measured([[0, 0]]), np.zeros((1, 2)), {"a": centroid_at(1, 1)}, AREA, Places.unknown(1))
+        now = Now(1, measured([[0, 0]]), np.zeros((1, 2)), {"a": centroid_at(1, 1)}, AREA, Places.unknown(1))
         row = leakage.observe(HOW, {}, now, RNG)[1][0]
         assert np.isnan([row["home_m"], row["work_m"], row["home_named_m"], row["guess_home_m"]]).all()
 
@@ -303,40 +321,138 @@ class TestLeakageByHand:
         state, _ = play(self.rounds[:2])
         track = state["0.0"]
         kept = {k: np.copy(v) for k, v in track.items() if k != "attacks"}
-        memory = {k: np.copy(v) for k, v in track["attacks"]["a"].items()}
-        now = Now(3, 1.0, measured([[5, 5]]), np.zeros((1, 2)), {"a": centroid_at(1, 1)}, AREA, PLACES)
+        memory = {k: np.copy(v) for k, v in track["attacks"]["a"].items() if k != "band"}
+        band = dict(track["attacks"]["a"]["band"])
+        now = Now(3, measured([[5, 5]]), np.zeros((1, 2)), {"a": centroid_at(1, 1)}, AREA, PLACES)
         again = [leakage.observe(HOW, state, now, RNG)[1] for _ in range(2)]
         np.testing.assert_equal(again[0], again[1])
         for k, v in kept.items():
             np.testing.assert_array_equal(track[k], v)
         for k, v in memory.items():
             np.testing.assert_array_equal(track["attacks"]["a"][k], v)
+        assert track["attacks"]["a"]["band"] == band
+
+    def test_home_belongs_to_the_ue_whatever_the_model(self):
+        """One estimate near home, in one of two models: both rows of the UE say so, in every later round too."""
+        two = Local(
+            np.array([0, 0, 1]), np.array([0, 3, 0]), np.array([0, 1, 2, 3]),
+            np.array([[0.0, 0.0], [500.0, 0.0], [900.0, 900.0]]), np.zeros(3), np.zeros(3),
+        )  # fmt: skip
+        first = said(
+            (0, 0, "centroid", 1000, 100, 1.0), (0, 3, "centroid", 100, 104, 1.0), (1, 0, "centroid", 100, 600, 1.0)
+        )
+        second = said((0, 0, "centroid", 1000, 200, 1.0), (1, 0, "centroid", 100, 700, 1.0))
+        _, history = play([(two, {"a": first}), (two, {"a": second})])
+        for rows in history:
+            found = {(r["ue"], r["model"]): r["home_m"] for r in rows}
+            assert found == pytest.approx({(0, 0): 4.0, (0, 3): 4.0, (1, 0): 500.0})
+        guess = {(r["ue"], r["model"]): r["guess_home_m"] for r in history[1]}
+        of = {n: guesses_nearest_m(PLACES.home_m[0], AREA, n) for n in (2, 3)}
+        assert guess == pytest.approx({(0, 0): of[3], (0, 3): of[3], (1, 0): of[2]})
 
 
 class TestGuesses:
-    def test_band_holds_the_mean_and_later_rounds_extend_earlier_guesses(self):
+    def test_band_holds_the_mean_and_guesses_of_home_come_nearer(self):
         rows = [r[0] for r in play([([[500, 500]], {"a": centroid_at(1, 1)})] * 6)[1]]
         for row in rows:
             assert row["guess_sw1_low_m"] <= row["guess_sw1_m"] <= row["guess_sw1_high_m"]
         home = [r["guess_home_m"] for r in rows]
-        assert all(b <= a for a, b in pairwise(home))  # a growing set only comes nearer
+        assert all(b < a for a, b in pairwise(home))
 
     def test_the_band_is_drawn_anew_when_rounds_have_grown_by_a_twentieth(self):
         rows = [r[0] for r in play([([[500, 500]], {"a": centroid_at(1, 1)})] * 60)[1]]
-        home = np.array([r["guess_home_m"] for r in rows])
-        drawn = np.flatnonzero(np.diff(home, prepend=np.nan) != 0) + 1
+        guess = np.array([r["guess_sw1_m"] for r in rows])
+        drawn = np.flatnonzero(np.diff(guess, prepend=np.nan) != 0) + 1
         assert set(range(1, 21)) >= set(drawn[drawn <= 20]) and len(drawn[drawn > 40]) <= 9
         assert 41 not in drawn or 42 not in drawn
 
+    def test_quantiles_of_one_guess_against_one_point(self):
+        """SW1 of two points is 2 / pi times their distance, and the share of the area within r of a point is known."""
+        how = Leakage(directions=180, guess_draws=4000)
+        row = play([([[1000, 750]], {"a": centroid_at(1, 1)})], how)[1][0][0]
+        radius_m = np.linspace(0, 1250, 200_001)
+        share = within(np.array([1000.0, 750.0]), radius_m, AREA)
+        for name, q in (("low", 0.05), ("high", 0.95)):
+            quantile = 2 / np.pi * radius_m[np.searchsorted(share, q)]
+            assert row[f"guess_sw1_{name}_m"] == pytest.approx(quantile, rel=0.05)
+        mean = 2 / np.pi * guesses_nearest_m(np.array([1000.0, 750.0]), AREA, 1)
+        assert row["guess_sw1_m"] == pytest.approx(mean, rel=0.02)
+
+    def test_band_is_the_quantiles_of_the_draws_themselves(self):
+        points, how = cloud(300) % [2000, 1500], Leakage(directions=12)
+        row = play([(points, {"a": centroid_at(1, 1)})] * 3, how)[1][-1][0]
+        unit = RNG.uniform("guess", np.zeros(how.guess_draws, dtype=int), (3, 2), item=np.arange(how.guess_draws))
+        every = np.tile(points, (3, 1))
+        w1 = np.sort([sw1(every, AREA.sample(u), 12) for u in unit])
+        assert len(w1) == 300
+        assert row["guess_sw1_m"] == pytest.approx(w1.mean(), rel=1e-9)
+        # between the 15th and the 16th smallest of 300, and as far from the other end
+        assert w1[14] < row["guess_sw1_low_m"] < w1[15] and w1[284] < row["guess_sw1_high_m"] < w1[285]
+
+    def test_default_draws_settle_the_band(self):
+        """Two independent bands of eleven guesses hardly differ, and one of twenty draws does."""
+        points, spread = cloud(400, 3) % [2000, 1500], {}
+        for draws in (20, Leakage().guess_draws):
+            lows = [_band(points, 11, draws, seed)["guess_sw1_low_m"] for seed in range(12)]
+            spread[draws] = np.std(lows) / np.mean(lows)
+        assert spread[Leakage().guess_draws] < 0.05 < spread[20]
+
+    def test_many_guesses_take_fewer_draws_to_the_same_error(self):
+        points = cloud(200, 3) % [2000, 1500]
+        means = {n: [_band(points, n, 300, seed)["guess_sw1_m"] for seed in range(8)] for n in (20, 400)}
+        assert np.std(means[400]) < 2 * np.std(means[20])
+
+    def test_guesses_speak_as_often_as_the_attack(self):
+        """Centroids for the distance of clouds; centroids and places, also those outside, for home."""
+        talks = said((0, 0, "centroid", 1, 1, 1.0), *((0, 0, "place", x, 9, 0.2) for x in (5, 6, 7, -50)))
+        silent = said()
+        rounds = [([[500, 500]], {"a": talks, "b": centroid_at(3, 3), "c": silent})] * 2
+        rows = {r["attack"]: r for r in play(rounds)[1][-1]}
+        for name, n in (("a", 10), ("b", 2)):
+            assert rows[name]["guess_home_m"] == pytest.approx(guesses_nearest_m(PLACES.home_m[0], AREA, n))
+        band = ("guess_sw1_m", "guess_sw1_low_m", "guess_sw1_high_m")
+        assert [rows["a"][k] for k in band] == [rows["b"][k] for k in band]  # two centroids each
+        assert np.isnan([rows["c"][k] for k in (*band, "guess_home_m")]).all()
+        once = {r["attack"]: r for r in play([rounds[0], ([[500, 500]], {"b": centroid_at(3, 3), "a": silent})])[1][-1]}
+        assert once["a"]["guess_sw1_m"] != once["b"]["guess_sw1_m"] == rows["b"]["guess_sw1_m"]  # one against two
+
     @pytest.mark.parametrize("rounds, mean_m", [(11, 257), (75, 101)])
     def test_nearest_of_n_uniform_guesses(self, rounds, mean_m):
-        """Published reference for home at (1650, 700) on 2000 x 1500 m, here over 400 attackers."""
-        how = Leakage(directions=4, guess_draws=400)
-        places = Places(np.array([[1650.0, 700.0]]), np.array([[420.0, 760.0]]))
-        track = {"centroids": np.zeros((rounds, 2)), "points": np.zeros((1, 2)), "guess": {"rounds": 0}}
-        now = Now(1, 1.0, measured([[0, 0]]), np.zeros((1, 2)), {}, AREA, places)
-        found = leakage._references(how, track, now, 0, 0, RNG)["guess_home"]
-        assert found == pytest.approx(mean_m, rel=0.12)
+        """Published reference for home at (1650, 700) on 2000 x 1500 m."""
+        assert guesses_nearest_m(np.array([1650.0, 700.0]), AREA, rounds) == pytest.approx(mean_m, rel=0.03)
+
+    @pytest.mark.parametrize("place", [(1650.0, 700.0), (0.0, 0.0), (1000.0, 1500.0), (2100.0, -50.0)])
+    @pytest.mark.parametrize("count", [1, 5, 60])
+    def test_nearest_guess_is_the_mean_of_many_draws(self, place, count):
+        guess = AREA.sample(np.random.default_rng(count).uniform(size=(8000, count, 2)))
+        nearest = np.linalg.norm(guess - np.array(place), axis=-1).min(axis=1)
+        error = nearest.std() / np.sqrt(len(nearest))
+        assert abs(guesses_nearest_m(np.array(place), AREA, count) - nearest.mean()) < 4 * error
+
+    def test_nearest_guess_in_closed_form(self):
+        """One guess from the middle of a square: (sqrt 2 + ln(1 + sqrt 2)) / 6 sides; of very many 1 / (2 sqrt n)."""
+        square, middle = Area(0.0, 0.0, 10.0, 10.0), np.array([5.0, 5.0])
+        mean = 10 * (np.sqrt(2) + np.log(1 + np.sqrt(2))) / 6
+        assert guesses_nearest_m(middle, square, 1) == pytest.approx(mean, rel=1e-5)
+        assert guesses_nearest_m(middle, square, 10**6) == pytest.approx(10 / (2 * 10**3), rel=1e-3)
+        assert np.isnan(guesses_nearest_m(middle, square, 0)) and np.isnan(
+            guesses_nearest_m(middle * np.nan, square, 3)
+        )
+
+    @pytest.mark.parametrize("place", [(3.0, 8.0), (0.0, 0.0), (-2.0, 5.0), (14.0, 12.0)])
+    def test_share_of_the_area_within_a_radius(self, place):
+        area, radius_m = Area(0.0, 0.0, 10.0, 9.0), np.linspace(0, 20, 41)
+        x, y = np.meshgrid((np.arange(1000) + 0.5) / 100, (np.arange(900) + 0.5) / 100)
+        away = np.hypot(x - place[0], y - place[1]).ravel()
+        counted = [np.mean(away <= r) for r in radius_m]
+        np.testing.assert_allclose(within(np.array(place), radius_m, area), counted, atol=2e-3)
+
+
+def _band(points, count, draws, seed):
+    """Leakage's band of so many guesses about some points."""
+    track = {"points": points, "centroids": points[:1]}
+    common = leakage._Common(Leakage(directions=12, guess_draws=draws), track, 0, AREA, Streams(seed).at("leakage"))
+    return common.band({"rounds": 0, "spoken": 0}, count)
 
 
 class TestThinning:

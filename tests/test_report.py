@@ -426,11 +426,13 @@ def test_quantiles_leave_out_the_unknown_and_count_the_infinite():
 def test_what_lasts_is_carried_forward_and_tracks_keep_their_column():
     np.testing.assert_array_equal(carried(np.array([[np.nan], [5.0], [np.nan], [7.0]]))[:, 0], [np.nan, 5, 5, 7])
     rows = {
-        "time_s": np.array([1.0, 1.0, 2.0]), "ue": np.array([4.0, 0.0, 4.0]), "model": np.zeros(3),
-        "v": np.array([1.0, 2.0, 3.0]),
+        "round": np.array([1.0, 1.0, 2.0]), "time_s": np.array([1.0, 1.2, 2.0]), "ue": np.array([4.0, 0.0, 4.0]),
+        "model": np.zeros(3), "v": np.array([1.0, 2.0, 3.0]),
     }  # fmt: skip
     tracks = Tracks.of(rows)
     np.testing.assert_array_equal(tracks.ue, [0, 4])
+    np.testing.assert_array_equal(tracks.round, [1, 2])
+    np.testing.assert_array_equal(tracks.time_s, [1.2, 2.0])
     np.testing.assert_array_equal(tracks.so_far("v"), [[2.0, 1.0], [2.0, 3.0]])
 
 

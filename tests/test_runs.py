@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import tables
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
@@ -27,20 +26,20 @@ NOISY = {
 }
 
 
-def test_same_study_same_bytes_other_seed_other_bytes(tiny, tmp_path):
+def test_same_study_same_bytes_other_seed_other_bytes(tiny, tmp_path, table_bytes):
     run(tiny(NOISY), tmp_path / "a")
     run(tiny(NOISY), tmp_path / "b")
     run(tiny({**NOISY, "seed": 4}), tmp_path / "c")
-    a, b, c = (tables(tmp_path / x) for x in "abc")
+    a, b, c = (table_bytes(tmp_path / x) for x in "abc")
     assert a == b
     different = {name for name in a if a[name] != c[name]}
     assert different >= {"rounds.csv", "updates.csv", "estimates.csv", "leakage.csv", "links.csv", "summary.json"}
 
 
-def test_another_defense_leaves_movement_and_radio_alone(tiny, tmp_path):
+def test_another_defense_leaves_movement_and_radio_alone(tiny, tmp_path, table_bytes):
     run(tiny(NOISY), tmp_path / "noisy")
     run(tiny({**NOISY, "learning.defenses": []}), tmp_path / "bare")
-    noisy, bare = tables(tmp_path / "noisy"), tables(tmp_path / "bare")
+    noisy, bare = table_bytes(tmp_path / "noisy"), table_bytes(tmp_path / "bare")
     assert noisy["links.csv"] == bare["links.csv"]
     assert noisy["estimates.csv"] != bare["estimates.csv"]
 
@@ -75,7 +74,7 @@ def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, mobility, tiny, t
     again = []
     run(study, tmp_path / "cut", lambda p: again.append(p.round))
     assert again[0] > stop_after and again[0] <= seen[-1] + 1
-    assert tables(tmp_path / "cut") == tables(tmp_path / "whole")
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
     assert not (tmp_path / "cut" / "checkpoint.npz").exists()
 
 
@@ -110,7 +109,7 @@ def test_a_checkpoint_of_another_study_is_not_taken(tiny, tmp_path):
     run(tiny({"seed": 9}), tmp_path / "x", lambda p: rounds.append(p.round), replace=True)
     assert rounds == [1, 2]
     run(tiny({"seed": 9}), tmp_path / "y")
-    assert tables(tmp_path / "x") == tables(tmp_path / "y")
+    assert table_bytes(tmp_path / "x") == table_bytes(tmp_path / "y")
 
 
 def test_a_damaged_checkpoint_is_refused_in_one_line(tiny, tmp_path):
@@ -128,14 +127,14 @@ def test_a_folder_with_something_else_is_left_alone(tiny, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["letters.txt"]
 
 
-def test_threads_do_not_change_a_byte(tmp_path):
+def test_threads_do_not_change_a_byte(tmp_path, table_bytes):
     code = "import sys; from scenarios.cli import main; sys.exit(main(sys.argv[1:]))"
     short = ["--set", "world.duration_s=345600", "--set", "learning.every_s=86400", "--quiet"]
     for threads in ("1", "2"):
         env = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         command = [sys.executable, "-c", code, "run", "campus", "--out", str(tmp_path / threads), *short]
         subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True)
-    assert tables(tmp_path / "1") == tables(tmp_path / "2")
+    assert table_bytes(tmp_path / "1") == table_bytes(tmp_path / "2")
 
 
 def test_the_resolved_study_repeats_the_run(tiny, tmp_path):
@@ -213,16 +212,16 @@ def test_linear_algebra_gets_its_threads_back(tiny, tmp_path):
     assert run_module.CHECKPOINT_EVERY_S > 0
 
 
-def test_a_finished_run_of_another_study_stays_unless_asked(tiny, tmp_path):
+def test_a_finished_run_of_another_study_stays_unless_asked(tiny, tmp_path, table_bytes):
     folder = tmp_path / "r"
     run(tiny(), folder)
-    before = tables(folder)
+    before = table_bytes(folder)
     run(tiny(), folder)  # the same again is welcome
     with pytest.raises(BadInput, match=r"another study.*--replace"):
         run(tiny({"seed": 9}), folder)
-    assert tables(folder) == before
+    assert table_bytes(folder) == before
     run(tiny({"seed": 9}), folder, replace=True)
-    assert tables(folder) != before
+    assert table_bytes(folder) != before
 
 
 @pytest.mark.parametrize(
@@ -252,7 +251,7 @@ def test_a_run_that_lost_a_table_does_not_go_on(tiny, tmp_path):
         assert len(error.value.lines) == 1
     run(tiny(), folder, replace=True)
     run(tiny(), tmp_path / "whole")
-    assert tables(folder) == tables(tmp_path / "whole")
+    assert table_bytes(folder) == table_bytes(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("text", [b"garbage", b"", b"PK\x03\x04 not a checkpoint", b"\x93NUMPY\x01\x00"])

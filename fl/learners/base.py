@@ -28,6 +28,11 @@ class Learner(Part):
         return 1.0
 
     @property
+    def wants_asked_places(self) -> bool:
+        """Whether it needs `public.asked_m`, which a deployment could not publish without leaking."""
+        return False
+
+    @property
     def wants_dataset_statistics(self) -> bool:
         """Whether it needs `public.dataset`, which a deployment could not publish without leaking."""
         return False

@@ -17,7 +17,7 @@ from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
-_SAMPLE = 10  # the bandwidth is a mean over a random tenth of the places, as in the paper
+_SAMPLE = 10  # the bandwidth is a mean over a random tenth of the asked places, as in the paper
 
 
 class Density(SurfaceLearner):
@@ -49,8 +49,8 @@ class Density(SurfaceLearner):
     bandwidth_m: float | tuple[float, ...] | None = None
     """bandwidth of the kernel (h), or several in one request; none: by the neighbours"""
     neighbours: int | None = Field(default=None, ge=1, le=100_000)
-    """bandwidth as the mean distance to the k-th nearest place, over a random tenth of all places, which are
-    published for it (k); none: bandwidth_m"""
+    """bandwidth as the mean distance to the k-th nearest of the places that the first round asks about, over a random
+    tenth of them; they are published for it (k); none: bandwidth_m"""
     grid: tuple[int, ...] = Field(default=(100, 100), min_length=1, max_length=2)
     """grid points from west to east, and from south to north; a single number: along a line through the middle"""
     area_m: tuple[float, float, float, float] | None = None
@@ -94,12 +94,12 @@ class Density(SurfaceLearner):
         return self.bandwidth_m if isinstance(self.bandwidth_m, tuple) else (self.bandwidth_m,)
 
     @property
-    def wants_dataset_statistics(self) -> bool:
+    def wants_asked_places(self) -> bool:
         return self.neighbours is not None
 
     @property
     def discloses(self) -> str:
-        return "how near all true positions are to each other (neighbours)" if self.neighbours is not None else ""
+        return "how near the true positions are to each other (neighbours)" if self.neighbours is not None else ""
 
     def init(self, public: Public, rng: Rng) -> Model:
         area = public.area if self.area_m is None else Area(*self.area_m)
@@ -124,9 +124,14 @@ class Density(SurfaceLearner):
         """The bandwidths asked for (H,)."""
         if self.neighbours is None:
             return np.array(self._given, dtype=np.float64)
-        if public.dataset is None or public.dataset.position_m is None:
-            raise ValueError("neighbours: needs the dataset's places")
-        return np.array([nearest_mean_m(self._flat(public.dataset.position_m), self.neighbours, rng)])
+        if public.asked_m is None:
+            raise ValueError("neighbours: needs the places that are asked about")
+        if self.neighbours >= len(public.asked_m):
+            raise BadInput(
+                f"learning.learner.neighbours: {self.neighbours} of other places, but the first round asks about "
+                f"{len(public.asked_m):,} places; take fewer than there are, or give bandwidth_m"
+            )
+        return np.array([nearest_mean_m(self._flat(public.asked_m), self.neighbours, rng)])
 
     def _flat(self, position_m: FloatArray, y_m: float = 0.0) -> FloatArray:
         """Positions as the grid sees them: on a line, everybody stands on it."""
@@ -216,11 +221,11 @@ def rank_correlation(a: FloatArray, b: FloatArray) -> float:
 
 
 def nearest_mean_m(position_m: FloatArray, k: int, rng: Rng) -> float:
-    """Mean distance to the k-th nearest other place, over a random tenth of the places (n, 2)."""
+    """Mean distance to the k-th nearest other place, over a random tenth of the places (n, 2); k < n."""
     from scipy.spatial import cKDTree
 
     n = len(position_m)
     lot = rng.uniform("neighbours", np.arange(n))
     some = position_m[np.argsort(lot, kind="stable")[: max(n // _SAMPLE, 1)]]
-    distance, _ = cKDTree(position_m).query(some, k=[min(k, n - 1) + 1])  # the nearest of all is the place itself
+    distance, _ = cKDTree(position_m).query(some, k=[k + 1])  # the nearest of all is the place itself
     return max(float(distance.mean()), 1e-3)

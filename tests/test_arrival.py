@@ -1,0 +1,135 @@
+"""When things happen: records carry the time of arrival, and the windows of data do not move."""
+
+import csv
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from scenarios.runner import run
+
+SLOW = {
+    "world.ues.compute_s_per_sample": 0.3,  # so that everybody comes at a time of its own
+    "world.ues.mobility": {"kind": "random-waypoint", "pause_s": [0, 100]},
+    "learning.data": {"kind": "measured", "cell": "all", "hold_out": 0.2},
+}
+RADIO = {**SLOW, "world.radio.uplink": {"kind": "noma", "norm_bound": 1.0, "deadline_s": 3.2}}
+EAR = {"learning.threat": {"sees": "rows", "viewpoint": "eavesdropper", "at_m": [50, 50]}}
+
+
+def rows(folder, table):
+    with (folder / f"{table}.csv").open(newline="") as file:
+        found = list(csv.DictReader(file))
+    return found
+
+
+def column(found, name):
+    return np.array([float(row[name] or "nan") for row in found])
+
+
+@pytest.fixture
+def played(tiny, tmp_path):
+    def go(changes, name="r"):
+        run(tiny(changes), tmp_path / name)
+        return tmp_path / name
+
+    return go
+
+
+@pytest.mark.parametrize("changes", [SLOW, RADIO, {**RADIO, **EAR}], ids=["ideal", "noma", "eavesdropper"])
+def test_time_stamps_follow_the_turns(played, changes):
+    folder = played(changes)
+    rounds, links, updates = (rows(folder, t) for t in ("rounds", "links", "updates"))
+    assert column(rounds, "requested_s").tolist() == [60, 120]
+    assert (column(links, "time_s") == 60 * column(links, "round")).all()
+    turn = {(r["round"], r["ue"]): float(r["delay_s"] or "inf") for r in links}
+    heard = {(r["round"], r["ue"]): r["decoded"] == "1" for r in links}
+    for row in updates:
+        of = row["round"], row["ue"]
+        want = 60 * int(row["round"]) + turn[of]
+        said = float(row["time_s"] or "inf")
+        assert said == pytest.approx(want, rel=1e-8)  # records have nine digits
+        assert (row["decoded"] == "1") == heard[of]
+    late = column(links, "late").any()
+    for row in rounds:
+        asked = float(row["requested_s"])
+        came = [asked + turn[of] for of in turn if of[0] == row["round"] and heard[of]]
+        assert float(row["time_s"]) == pytest.approx(max(came, default=asked), rel=1e-8)
+        assert asked < float(row["time_s"])
+        if changes is RADIO:
+            assert float(row["time_s"]) <= asked + 3.2
+    assert late == ("deadline_s" in changes.get("world.radio.uplink", {}))
+    merged = dict(zip([r["round"] for r in rounds], column(rounds, "time_s"), strict=True))
+    for table in ("figures", "spends"):
+        assert all(float(r["time_s"]) == merged[r["round"]] for r in rows(folder, table))
+    for table in ("estimates", "leakage"):
+        found = rows(folder, table)
+        assert found
+        if "learning.threat" not in changes:
+            assert all(float(r["time_s"]) == merged[r["round"]] for r in found)
+
+
+def test_an_eavesdropper_waits_for_nobody_else(played):
+    """She attacks when the last device that she decoded has ended, late ones included, the server when it merges."""
+    folder = played({**RADIO, **EAR})
+    heard = rows(folder, "overheard")
+    for row in rows(folder, "leakage"):
+        mine = [r for r in heard if r["round"] == row["round"] and r["decoded"] == "1"]
+        ends = [float(r["time_s"]) for r in mine]
+        assert float(row["time_s"]) == pytest.approx(min(max(ends), 60 * (int(row["round"]) + 1)), rel=1e-8)
+    merged = {r["round"]: float(r["time_s"]) for r in rows(folder, "rounds")}
+    assert any(float(r["time_s"]) > merged[r["round"]] for r in rows(folder, "leakage"))
+
+
+def test_windows_of_data_stay_where_they_are(played):
+    """Slow devices change when updates come, not which measurements they are made of, nor what they say."""
+    slow, quick = played(SLOW, "slow"), played({k: v for k, v in SLOW.items() if "compute" not in k}, "quick")
+    for table in ("updates", "leakage", "rounds", "estimates"):
+        a, b = rows(slow, table), rows(quick, table)
+        same = [c for c in a[0] if c not in ("time_s", "delay_s")]
+        assert [[r[c] for c in same] for r in a] == [[r[c] for c in same] for r in b]
+    assert (column(rows(quick, "rounds"), "time_s") == [60, 120]).all()
+    assert (column(rows(slow, "rounds"), "time_s") > [60, 120]).all()
+
+
+def test_the_phases_of_a_round_follow_each_other(played):
+    """The second phase is asked for when the first is merged."""
+    pytest.importorskip("numba")
+    changes = {
+        "world.ues.compute_s_per_sample": 0.01,
+        "world.ues.measure": "all",
+        "learning.data": {"kind": "links", "hold_out_ues": 1},
+        "learning.learner": {"kind": "radio-map", "cell_m": 20},
+        "learning.attacks": [],
+    }
+    folder = played(changes)
+    updates = rows(folder, "updates")
+    phases = list(dict.fromkeys(r["phase"] for r in updates))
+    assert len(phases) == 2
+    for number in ("1", "2"):
+        first, second = (
+            [float(r["time_s"]) for r in updates if r["round"] == number and r["phase"] == p] for p in phases
+        )
+        assert max(first) < min(second)
+        merged = next(float(r["time_s"]) for r in rows(folder, "rounds") if r["round"] == number)
+        assert merged == max(second)
+
+
+@dataclass
+class _Stop:
+    """Ctrl-C after a round."""
+
+    after: int
+
+    def __call__(self, now):
+        if now.round == self.after:
+            raise KeyboardInterrupt
+
+
+def test_interrupted_and_resumed_gives_the_same_bytes(tiny, table_bytes, tmp_path):
+    study = tiny({**RADIO, "learning.every_s": 20})
+    run(study, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut", watch=_Stop(3))
+    run(study, tmp_path / "cut")
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")

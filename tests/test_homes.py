@@ -1,0 +1,153 @@
+"""How near home attacks come: one definition, over UEs, in summary, terminal, page and comparison."""
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scenarios.compare import member
+from scenarios.compare_page import _useless_words
+from scenarios.draw import looks
+from scenarios.figures import home
+from scenarios.headline import headline
+from scenarios.loaded import load
+from scenarios.run_page import single
+from scenarios.runner import run
+from scenarios.summary import _homes
+
+NEAR = 3.0
+COMMUTERS = {
+    "world.duration_s": 259200, "world.tick_s": 600, "world.ues.measure_every_s": None, "world.ues.count": 5,
+    "world.ues.mobility": {"kind": "commuter"}, "world.city.width_m": 1200, "world.city.height_m": 900,
+    "world.base_stations": [
+        {"name": "a", "at_m": [100, 100]}, {"name": "b", "at_m": [1000, 200]}, {"name": "c", "at_m": [600, 800]}
+    ],
+    "learning.every_s": 21600, "learning.data": {"kind": "measured", "cell": "all"},
+    "learning.learner.activation": "relu", "learning.leakage": {"near_m": NEAR, "guess_draws": 20},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tiny, tmp_path_factory):
+    """Five commuters in three cells, attacked for three days."""
+    out = tmp_path_factory.mktemp("homes") / "r"
+    run(tiny(COMMUTERS), out)
+    return out
+
+
+def read(folder, table):
+    with (folder / f"{table}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def nearest_by_hand(folder):
+    """Distance from each UE's home to the nearest estimate inside the area, from estimates.csv alone."""
+    x0, y0, x1, y1 = json.loads((folder / "manifest.json").read_text())["area_m"]
+    homes = {r["ue"]: (float(r["home_x_m"]), float(r["home_y_m"])) for r in read(folder, "ues")}
+    away = {ue: [np.inf] for ue in homes}
+    for r in read(folder, "estimates"):
+        if r["x_m"] and x0 <= float(r["x_m"]) <= x1 and y0 <= float(r["y_m"]) <= y1:
+            x, y = homes[r["ue"]]
+            away[r["ue"]].append(np.hypot(float(r["x_m"]) - x, float(r["y_m"]) - y))
+    return np.array([min(v) for v in away.values()])
+
+
+def test_several_rows_a_ue(folder):
+    """Or nothing here would tell UEs from rows."""
+    cells = {}
+    for r in read(folder, "leakage"):
+        cells.setdefault(r["ue"], set()).add(r["model"])
+    assert max(map(len, cells.values())) > 1 and len(set(map(len, cells.values()))) > 1
+
+
+def test_summary_is_over_ues(folder):
+    found, away = json.loads((folder / "summary.json").read_text()), nearest_by_hand(folder)
+    assert np.isfinite(away).all() and 0 < (away <= NEAR).sum() < len(away)
+    assert found["attack.closed-form.home_m"] == pytest.approx(np.median(away), rel=1e-6)
+    assert found["attack.closed-form.home_worst_m"] == pytest.approx(away.min(), rel=1e-6)
+    assert found["attack.closed-form.home_within_3m_probability"] == np.mean(away <= NEAR)
+    near_half = found["attack.closed-form.home_within_3m_round"] is not None
+    assert near_half == (np.median(away) <= NEAR)
+
+
+def test_every_row_of_a_ue_says_the_same(folder):
+    said = {}
+    for r in read(folder, "leakage"):
+        said.setdefault((r["round"], r["ue"]), set()).add(tuple(r[k] for k in ("home_m", "home_named_m", "work_m")))
+    assert all(len(v) == 1 for v in said.values())
+    last = {r["ue"]: float(r["home_m"]) for r in read(folder, "leakage")}
+    np.testing.assert_allclose(sorted(last.values()), np.sort(nearest_by_hand(folder)), rtol=1e-6)
+
+
+def test_terminal_page_and_comparison_say_what_the_summary_says(folder):
+    loaded, found = load(folder), json.loads((folder / "summary.json").read_text())
+    away = nearest_by_hand(folder)
+    drawn = [t for t in home(loaded, looks(loaded.attacks)).figure["data"] if t.get("name")]
+    lines = {t["name"]: t["y"] for t in drawn if t["yaxis"] == "y"}
+    shares = {t["name"]: t["y"] for t in drawn if t["yaxis"] == "y2"}
+    assert shares["closed-form: nearest estimate"][-1] == pytest.approx(100 * np.mean(away <= NEAR))
+    assert lines["closed-form: nearest estimate"][-1] == pytest.approx(np.median(away), rel=1e-5)
+    assert lines["closed-form: nearest estimate, the UE exposed most"][-1] == pytest.approx(away.min(), rel=1e-5)
+    times, trend = member("x", loaded).trends["closed-form", "home_m"]
+    assert trend[-1] == pytest.approx(found["attack.closed-form.home_m"], rel=1e-6)
+    assert (times % 21600 == 0).all()  # requests, which seeds share
+    share = int((away <= NEAR).sum())
+    terminal = "\n".join(headline(found))
+    assert f"comes within 3 m of home for {20 * share} % of UEs" in terminal
+    assert f"{away.min():.3g} m (the UE exposed most)" in terminal
+    page = single(loaded)
+    assert f"it comes within 3 m of home for {share} of 5 UEs" in page
+
+
+def table(**columns):
+    return {k: np.array(v, dtype=float) for k, v in columns.items()}
+
+
+def test_a_ue_with_many_cells_counts_once():
+    """Nine rows of a UE far from home, and one of each of two others near it: the median UE is near."""
+    far, near = [5000.0] * 9, [4.0, 6.0]
+    rows = table(
+        ue=[0] * 9 + [1, 2], model=[*range(9), 0, 0], round=[1] * 11, home_m=far + near, work_m=far + near,
+        home_named_m=far + near, work_named_m=far + near, guess_home_m=[50.0] * 11,
+    )  # fmt: skip
+    found = _homes(rows, np.array([0, 1, 2]), 100.0)
+    assert found["home_m"] == 6.0 and found["home_worst_m"] == 4.0 and found["home_named_worst_m"] == 4.0
+    assert found["home_within_100m_probability"] == pytest.approx(2 / 3) and found["home_within_100m_round"] == 1
+
+
+def test_a_ue_of_which_nothing_was_said_is_infinitely_far_and_one_without_home_does_not_count():
+    nan = np.nan
+    rows = table(
+        ue=[0, 1, 2, 3], model=[0] * 4, round=[1] * 4, home_m=[3.0, nan, nan, nan], work_m=[nan] * 4,
+        home_named_m=[nan] * 4, work_named_m=[nan] * 4, guess_home_m=[9.0, nan, nan, nan],
+    )  # fmt: skip
+    found = _homes(rows, np.array([0, 1, 2]), 100.0)  # UE 3 has no home
+    assert np.isnan(found["home_m"]) and found["home_worst_m"] == 3.0
+    assert found["home_within_100m_probability"] == pytest.approx(1 / 3)
+    assert np.isnan(found["home_within_100m_round"]) and found["guess_home_m"] == 9.0
+    assert _homes(rows, np.zeros(0), 100.0)["home_within_100m_probability"] is None
+
+
+USELESS = "low leakage proves nothing here, high leakage is still real"
+
+
+@pytest.mark.parametrize(
+    ("worth", "says"),
+    [
+        ({"utility.rmse_db": 21.2}, f"NOT useful, the model has not learnt the map: {USELESS}"),
+        ({"utility.rmse_db": None}, f"NOT useful, the model is not finite: {USELESS}"),
+        ({"utility.rank_correlation": 0.1}, f"NOT useful: {USELESS}"),
+    ],
+)
+def test_a_useless_model_excuses_no_leak(folder, worth, says):
+    """Terminal, page and comparison call the model useless, and none says that what it gave away means little."""
+    loaded = load(folder)
+    summary = {**loaded.summary, "utility.constant_rmse_db": 7.7, "utility.useful": False, **worth}
+    assert says in "\n".join(headline(summary))
+    changed = replace(loaded, summary=summary)
+    pages = [single(changed), " ".join(_useless_words([member("x", changed)]))]
+    for text in (*pages, "\n".join(headline(summary))):
+        assert "NOT useful" in text and USELESS in text and "mean little" not in text
+    assert USELESS not in "\n".join(headline({**summary, "utility.rmse_db": 7.0, "utility.useful": True}))
