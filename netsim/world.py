@@ -28,14 +28,13 @@ from netsim.radio.shadowing import OfStation
 from netsim.radio.uplink import Cohort
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
-from netsim.stations import BaseStation, Origin, Site, default_layout
+from netsim.stations import MOST_STATIONS, BaseStation, Origin, Site, default_layout
 from netsim.traces.trace import Trace
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
 _FARTHEST_OUTSIDE_M = 100e3  # an antenna outside of the area
 _MOST_OUTSIDE = 0.1  # of UEs that start outside of the area without a warning
 _SMALLEST_SIDE_M = 10.0  # of an area in which places differ
-MAX_CELLS = 4096  # so that a UE and a cell make one stable id
 
 
 def _nowhere(at_m: tuple[float, float], height_m: float) -> Budget:
@@ -192,7 +191,7 @@ class World:
         if self.noise_db > 0:
             moment = np.round(fixes.time_s[row] * 1e3).astype(np.int64)
             rng = self.ground.streams.at("radio.measurement")
-            value = value + self.noise_db * rng.normal("noise", fixes.ue[row] * MAX_CELLS + cell, item=moment)
+            value = value + self.noise_db * rng.normal("noise", fixes.ue[row] * MOST_STATIONS + cell, item=moment)
         value = np.clip(value, *RSRP_RANGE_DBM)
         if self.quantised:
             value = np.floor(value)  # RSRP_n says: at least n - 141 dBm and less than n - 140 dBm
