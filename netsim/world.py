@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
-from math import ceil, floor, inf
+from math import floor, inf
 from typing import Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from netsim.geometry import Area
 from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.mobility.replay import Replay
+from netsim.multiples import first_multiple, last_multiple
 from netsim.observe import Fixes, Observations
 from netsim.radio.budget import RSRP_RANGE_DBM, Budget
 from netsim.radio.fading import Fading, NoFading
@@ -163,12 +164,12 @@ class World:
 
     def _next_sample(self, t_s: float) -> float:
         every = self.measure_every_s or self.tick_s
-        return (floor(t_s / every + 1e-9) + 1) * every
+        return (last_multiple(t_s, every) + 1) * every
 
     def _sample(self, position_m: FloatArray, t0_s: float, t1_s: float) -> Fixes:
         """Fixes at the multiples of measure_every_s in [t0, t1), while everybody is where they were at t0."""
         every = self.measure_every_s or self.tick_s
-        first, end = ceil(t0_s / every - 1e-9), ceil(t1_s / every - 1e-9)
+        first, end = first_multiple(t0_s, every), first_multiple(t1_s, every)
         if first >= end:
             return Fixes.none()
         times = np.arange(first, end) * every
