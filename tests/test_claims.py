@@ -421,9 +421,12 @@ MAE = "figure.learner.mae_links_db.last"
 
 
 def bundled_verdict(name, key, **figures):
-    """The verdict on a bundled claim of runs with these figures, label by label."""
+    """The verdict on a bundled claim of runs with these figures, label by label and seed by seed."""
     (one,) = [c for c in read_claims(bundled_claims()) if c.id == name]
-    of = {label: [{key: v, "utility.useful": True} for v in values] for label, values in figures.items()}
+    of = {
+        label: {seed: {key: v, "utility.useful": True} for seed, v in enumerate(values)}
+        for label, values in figures.items()
+    }
     return judge(one, of).verdict
 
 
