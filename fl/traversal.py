@@ -73,10 +73,7 @@ def incidence(grid: Grid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
         k = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + lowest[row]
         t.append((k - start[row]) / way[row])
         link.append(row)
-    every_t, every_link = np.concatenate(t), np.concatenate(link)
-    # link + t is exact to 1e-11 of a link for a hundred thousand links: nearer crossings touch anyway
-    order = np.argsort(every_link + np.clip(every_t, 0.0, 1.0 - 1e-12), kind="stable")
-    every_t, every_link = every_t[order], every_link[order]
+    every_link, every_t = _in_order(np.concatenate(link), np.concatenate(t))
     length = every_t[1:] - every_t[:-1]
     real: BoolArray = (every_link[1:] == every_link[:-1]) & (length > _TOUCH)
     row, middle = every_link[:-1][real], ((every_t[1:] + every_t[:-1]) / 2)[real]
@@ -87,6 +84,14 @@ def incidence(grid: Grid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     row = row[inside]
     first = np.searchsorted(row, np.arange(n + 1))
     return Incidence(first, cell[inside], (a_m[row, 2] + middle[inside] * way_m[row, 2]))
+
+
+def _in_order(link: IntArray, t: FloatArray) -> tuple[IntArray, FloatArray]:
+    """Both (k,), by link and then by t. Complex numbers sort by real part, then imaginary part, without rounding."""
+    both = np.empty(len(t), dtype=np.complex128)
+    both.real, both.imag = link, t
+    both.sort(kind="stable")  # merges the runs that are in order already, many times faster than np.lexsort
+    return both.real.astype(np.int64), both.imag
 
 
 _known: OrderedDict[bytes, Incidence] = OrderedDict()

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import floor, inf
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
 from netsim.mobility.base import Ground, Mobility, State
+from netsim.multiples import last_multiple
 from netsim.observe import Fixes
 from netsim.radio.budget import Budget
 from netsim.radio.links import Links
@@ -26,7 +27,7 @@ _MOST_PAIRS = 8192  # of a block: beyond, a longer one saves nothing
 
 def tick_after(time_s: float, tick_s: float) -> float:
     """The next multiple of tick_s after time_s, as the clock of events reaches it."""
-    return time_s + ((floor(time_s / tick_s) + 1) * tick_s - time_s)
+    return time_s + ((last_multiple(time_s, tick_s) + 1) * tick_s - time_s)
 
 
 class _Step(NamedTuple):

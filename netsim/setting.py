@@ -19,7 +19,7 @@ from netsim.radio.path_loss import LogDistance
 from netsim.radio.shadowing import NoShadowing
 from netsim.radio.sight import Always, Sight
 from netsim.radio.uplink import Ideal, Uplink
-from netsim.stations import LAYOUTS, BaseStation, Layout
+from netsim.stations import LAYOUTS, MOST_STATIONS, BaseStation, Layout
 
 
 class Ues(Part):
@@ -138,6 +138,8 @@ class WorldSetting(Part):
             heights_m = np.array([b.height_m for b in self.listed_stations])
             law.check(self.radio.carrier_hz, self.ues.height_m, heights_m)
         names = [b.name for b in self.listed_stations]
+        if len(names) > MOST_STATIONS:
+            raise ValueError(f"base_stations: {len(names)} are listed, at most {MOST_STATIONS} are possible")
         if twice := {n for n in names if names.count(n) > 1}:
             raise ValueError(f"base_stations: the name {sorted(twice)[0]!r} stands twice")
         return self

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache
-from math import ceil, floor, inf
+from math import floor, inf
 from typing import Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from netsim.geometry import Area
 from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.mobility.replay import Replay
+from netsim.multiples import first_multiple, last_multiple
 from netsim.observe import Fixes, Observations
 from netsim.radio.budget import RSRP_RANGE_DBM, Budget
 from netsim.radio.fading import Fading, NoFading
@@ -28,14 +29,13 @@ from netsim.radio.shadowing import OfStation
 from netsim.radio.uplink import Cohort
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
-from netsim.stations import BaseStation, Origin, Site, default_layout
+from netsim.stations import MOST_STATIONS, BaseStation, Origin, Site, default_layout
 from netsim.traces.trace import Trace
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
 _FARTHEST_OUTSIDE_M = 100e3  # an antenna outside of the area
 _MOST_OUTSIDE = 0.1  # of UEs that start outside of the area without a warning
 _SMALLEST_SIDE_M = 10.0  # of an area in which places differ
-MAX_CELLS = 4096  # so that a UE and a cell make one stable id
 
 
 def _nowhere(at_m: tuple[float, float], height_m: float) -> Budget:
@@ -164,12 +164,12 @@ class World:
 
     def _next_sample(self, t_s: float) -> float:
         every = self.measure_every_s or self.tick_s
-        return (floor(t_s / every + 1e-9) + 1) * every
+        return (last_multiple(t_s, every) + 1) * every
 
     def _sample(self, position_m: FloatArray, t0_s: float, t1_s: float) -> Fixes:
         """Fixes at the multiples of measure_every_s in [t0, t1), while everybody is where they were at t0."""
         every = self.measure_every_s or self.tick_s
-        first, end = ceil(t0_s / every - 1e-9), ceil(t1_s / every - 1e-9)
+        first, end = first_multiple(t0_s, every), first_multiple(t1_s, every)
         if first >= end:
             return Fixes.none()
         times = np.arange(first, end) * every
@@ -192,7 +192,7 @@ class World:
         if self.noise_db > 0:
             moment = np.round(fixes.time_s[row] * 1e3).astype(np.int64)
             rng = self.ground.streams.at("radio.measurement")
-            value = value + self.noise_db * rng.normal("noise", fixes.ue[row] * MAX_CELLS + cell, item=moment)
+            value = value + self.noise_db * rng.normal("noise", fixes.ue[row] * MOST_STATIONS + cell, item=moment)
         value = np.clip(value, *RSRP_RANGE_DBM)
         if self.quantised:
             value = np.floor(value)  # RSRP_n says: at least n - 141 dBm and less than n - 140 dBm

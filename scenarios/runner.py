@@ -28,6 +28,7 @@ from netsim.errors import BadInput
 from netsim.observe import Observations
 from netsim.record import Recorder, write_json, write_text
 from netsim.rng import Streams
+from netsim.stations import MOST_STATIONS
 from netsim.units import IntArray
 from netsim.world import World, build_world, check_near
 from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepare, read_json, read_table
@@ -250,6 +251,11 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
         raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name: {near}?")
     counts = None if seen is None else np.bincount(seen.cell, minlength=len(world.cells))
     models = learning.data.models(world.cells, counts)
+    if len(models) > MOST_STATIONS:
+        raise BadInput(
+            f"learning.data.cell: {len(models)} cells make as many models, at most {MOST_STATIONS} are possible; name "
+            "one cell, say busiest, or take a smaller area"
+        )
     model_of_cell = learning.data.model_of_cell(world.cells, models)
     dataset = None
     if seen is not None and learning.learner.wants_dataset_statistics:

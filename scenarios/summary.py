@@ -373,13 +373,15 @@ def _evenly(n: int, most: int) -> np.ndarray:
 def _heard(updates: Table, leakage: Table) -> Table:
     """The updates of rounds, UEs and models of which an attack said something."""
     said = leakage["heard"] == 1
-    theirs, every = (_keys(leakage)[said], _keys(updates))
+    theirs, every = (row_numbers(leakage)[said], row_numbers(updates))
     return {k: v[np.isin(every, theirs)] for k, v in updates.items()}
 
 
-def _keys(table: Table) -> np.ndarray:
+def row_numbers(table: Table) -> np.ndarray:
     """Round, UE and model of each row as one number."""
-    return np.asarray((table["round"].astype(np.int64) * 10_000_000 + table["ue"]) * 4096 + table["model"])
+    round_, ue, model = (table[name].astype(np.int64) for name in ("round", "ue", "model"))
+    # whole numbers below 2^63: a million rounds, 2^31 UEs and 4,096 models; as floats they would be rounded
+    return np.asarray((round_ * 2**31 + ue) * 4096 + model)
 
 
 def _baselines(leakage: Table, label: str) -> dict[str, Any]:

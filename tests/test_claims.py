@@ -414,3 +414,33 @@ def test_a_table_stays_aligned_and_on_its_lines(tmp_path):
     text = judgements_text([judge(one, {"a\nb": {seed: {KEY: 1.0, "utility.useful": True} for seed in (0, 1)}})])
     assert "a\\nb: 1" in text
     assert len(text.splitlines()) == 4
+
+
+LEAK = "attack.nu-{}.centroid_error_m.rms_inside"
+MAE = "figure.learner.mae_links_db.last"
+
+
+def bundled_verdict(name, key, **figures):
+    """The verdict on a bundled claim of runs with these figures, label by label and seed by seed."""
+    (one,) = [c for c in read_claims(bundled_claims()) if c.id == name]
+    of = {
+        label: {seed: {key: v, "utility.useful": True} for seed, v in enumerate(values)}
+        for label, values in figures.items()
+    }
+    return judge(one, of).verdict
+
+
+@pytest.mark.parametrize(("nu", "printed"), [("1", 7.25), ("2", 6.9), ("5", 8.26), ("10", 8.61), ("inf", 9.0)])
+def test_a_leak_of_other_metres_than_printed_is_not_the_printed_one(nu, printed):
+    for away_m, verdict in ((0.4, HOLDS), (-0.4, HOLDS), (0.6, FAILS), (-0.6, FAILS), (-1.5, FAILS), (2.0, FAILS)):
+        found = [printed + away_m - 0.05, printed + away_m, printed + away_m + 0.05]
+        assert bundled_verdict(f"map-leak-nu-{nu}", LEAK.format(nu), **{"as written": found}) == verdict
+
+
+def test_what_noise_costs_a_map_is_judged_against_the_map_without_noise():
+    def verdict(none, noisy):
+        return bundled_verdict("map-mae-noise", MAE, none=none, **{"aligned, mu 50": noisy})
+
+    assert verdict([3.81, 3.80, 3.82], [4.25, 4.24, 4.26]) == HOLDS
+    assert verdict([2.9, 3.0, 3.1], [4.20, 4.25, 4.30]) == FAILS  # the printed error, and more than a decibel worse
+    assert verdict([5.0, 5.1, 5.2], [5.1, 5.2, 5.3]) == HOLDS  # another error, and the printed cost

@@ -86,6 +86,34 @@ class TestTraversal:
             assert [m for m, _ in mine] == [m for m, _ in slow]
             np.testing.assert_allclose([z for _, z in mine], [z for _, z in slow], atol=1e-6)
 
+    def test_links_of_any_number_keep_all_their_cells(self):
+        """Beyond the powers of two at which a number and a fraction no longer fit into one float."""
+        rng = np.random.default_rng(5)
+        n = 2**16 + 20
+        a, b = links_of(n, rng)
+        b[:, :2] = a[:, :2] + rng.uniform(-4, 4, (n, 2))  # short, so that ends matter
+        found = incidence(GRID, a, b)
+        for power in (12, 13, 14, 15, 16):
+            for j in range(2**power - 20, 2**power + 20):
+                some = slice(found.first[j], found.first[j + 1])
+                mine = sorted(zip(found.cell[some], found.z_m[some], strict=True))
+                slow = slow_incidence(GRID, a[j], b[j])
+                assert [m for m, _ in mine] == [m for m, _ in slow]
+                np.testing.assert_allclose([z for _, z in mine], [z for _, z in slow], atol=1e-6)
+
+    def test_a_link_has_the_same_cells_whatever_its_number(self):
+        """Of a link upside down too, to 1e-9 m."""
+        a, b = links_of(50, np.random.default_rng(6))
+        alone = incidence(GRID, a, b)
+        many = incidence(GRID, np.tile(a, (400, 1)), np.tile(b, (400, 1)))
+        assert (np.diff(many.first) == np.tile(np.diff(alone.first), 400)).all()
+        assert (many.cell == np.tile(alone.cell, 400)).all() and (many.z_m == np.tile(alone.z_m, 400)).all()
+        back = incidence(GRID, b, a)
+        for j in range(50):
+            of = [slice(i.first[j], i.first[j + 1]) for i in (alone, back)]
+            assert alone.cell[of[0]].tolist() == back.cell[of[1]][::-1].tolist()
+            np.testing.assert_allclose(alone.z_m[of[0]], back.z_m[of[1]][::-1], rtol=1e-9)
+
     def test_sums_over_links_without_crossings_are_zero(self):
         a = np.array([[40.0, 40.0, 1.0], [1.0, 1.0, 1.0], [40.0, 40.0, 1.0]])
         b = np.array([[50.0, 40.0, 1.0], [29.0, 1.0, 1.0], [50.0, 40.0, 1.0]])

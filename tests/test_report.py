@@ -20,7 +20,7 @@ from scenarios.keys import split_key
 from scenarios.report import report
 from scenarios.runner import run
 from scenarios.study import load
-from scenarios.summary import KEYS
+from scenarios.summary import KEYS, row_numbers
 from scenarios.tracks import Tracks, carried, quantile
 
 EVIL = "<script>alert(1)</script>"
@@ -446,3 +446,10 @@ def test_every_key_of_a_summary_is_explained():
     assert (kind, name, what) == ("attack", "dlg", "home_within_250m_round")
     assert "250 m of home" in says
     assert split_key("attack.unheard") == ("", "", "attack.unheard", "")
+
+
+def test_rounds_ues_and_models_make_different_numbers():
+    """The last round, UE and model that a run may have, beside their neighbours."""
+    of = np.array([(r, u, m) for r in (999_998, 999_999) for u in (9_999_999, 10_000_000) for m in (4094, 4095)], float)
+    table = dict(zip(("round", "ue", "model"), of.T, strict=True))
+    assert len(np.unique(row_numbers(table))) == len(of)

@@ -57,7 +57,7 @@ def test_adding_a_ue_leaves_the_others_where_they_were(tiny, tmp_path):
 
 @pytest.mark.parametrize("stop_after", [1, 3])
 @pytest.mark.parametrize("mobility", ["random-waypoint", "commuter", "replay"])
-def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, mobility, tiny, tmp_path, monkeypatch):
+def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, mobility, tiny, tmp_path, monkeypatch, table_bytes):
     study = tiny({**NOISY, **_moving(mobility, tmp_path)})
     run(study, tmp_path / "whole")
     seen = []
@@ -97,7 +97,7 @@ def _moving(mobility, folder):
     }
 
 
-def test_a_checkpoint_of_another_study_is_not_taken(tiny, tmp_path):
+def test_a_checkpoint_of_another_study_is_not_taken(tiny, tmp_path, table_bytes):
     def stop(progress):
         raise KeyboardInterrupt
 
@@ -237,7 +237,7 @@ def test_what_would_never_end_is_refused_before_anything_is_written(changes, wor
     assert not (tmp_path / "r").exists()
 
 
-def test_a_run_that_lost_a_table_does_not_go_on(tiny, tmp_path):
+def test_a_run_that_lost_a_table_does_not_go_on(tiny, tmp_path, table_bytes):
     def stop(progress):
         raise KeyboardInterrupt
 

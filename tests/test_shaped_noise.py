@@ -293,6 +293,40 @@ class TestAttacks:
         silent, _ = Likelihood().run(replace(view(0 * sent), learner=Known(cell_m=10.0)), FACTS, {}, rng)
         assert set(silent.status) == {"no gradient"}
 
+    def test_the_most_likely_place_is_that_of_the_slow_likelihood(self):
+        """Devices in the east touch more cells: what they leave silent speaks against them, by log(1 + P / noise)."""
+        from scipy.stats import norm
+
+        rng = np.random.default_rng(2)
+        place = rng.uniform(30, 270, (24, 2))
+
+        class Known(RadioMap):
+            def expected_square(self, model, place_m):
+                away = np.linalg.norm(GRID.centre_m[None] - place_m[:, None], axis=2)
+                return np.exp(-away / (4 + place_m[:, :1] / 6))
+
+        learner = Known(cell_m=10.0)
+        sent = np.sqrt(learner.expected_square(None, place)) * rng.normal(size=(24, N * N))
+        sent += np.sqrt(0.05) * rng.normal(size=sent.shape)
+        attack = Likelihood(block_cells=5, step_m=20.0)
+        found, _ = attack.run(replace(view(sent), learner=learner), FACTS, {}, Streams(0).at("a"))
+        square, noise = attack.square_and_noise(sent, GRID)
+        tried = np.array([(x, y) for y in range(10, 300, 20) for x in range(10, 300, 20)], dtype=float)
+        quiet = 0
+        for i in range(24):
+            chance, alone = [], []
+            for pattern in learner.expected_square(None, tried):
+                variance = noise[i] + 1e-12 + pattern / pattern.max()
+                chance.append(norm.logpdf(np.sqrt(square[i]), scale=np.sqrt(variance)).sum())
+                alone.append((-square[i] / variance / 2).sum())  # without the logarithm of the variance
+            best_m = tried[np.argmax(chance)]
+            near = np.linalg.norm(GRID.centre_m - best_m, axis=1) <= 20.0
+            strongest_m = weighted_centroid(attack.size(sent[[i]], GRID) * near, GRID.centre_m, np.inf)[0]
+            want_m = strongest_m if np.isfinite(strongest_m).all() else best_m
+            np.testing.assert_allclose(found.position_m[i], want_m, rtol=1e-9)
+            quiet += np.argmax(chance) != np.argmax(alone)
+        assert quiet > 12  # so the logarithm decides
+
     def test_who_takes_the_ramp_off_finds_devices_that_noise_led_astray(self):
         g, place = peaked(30)
         made, data, facts = cohort(np.sqrt(g), place)

@@ -14,9 +14,10 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.handover import Handover
 from netsim.rng import Streams
-from netsim.stations import CellFile, Hexagonal, Origin, Site, Uniform, default_layout
+from netsim.stations import MOST_STATIONS, CellFile, Hexagonal, Origin, Site, Uniform, default_layout
 from netsim.traces.files import read_table
 from netsim.world import build_world
+from scenarios.runner import run
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HEADER = ["radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", "samples"]
@@ -45,6 +46,15 @@ class TestHexagonal:
     def test_too_many_are_refused(self):
         with pytest.raises(BadInput, match="inter_site_m"):
             Hexagonal(inter_site_m=1).stations(AREA, None)
+
+    def test_a_world_has_as_many_cells_as_make_stable_ids(self):
+        """A UE and a cell are one number, ue * 4096 + cell; one cell more would be another UE's first."""
+        assert MOST_STATIONS == 4096
+        wide = Area(0.0, 0.0, 6300.0, 6000.0)
+        n = len(Hexagonal(inter_site_m=105).stations(wide, None))
+        assert 3500 < n <= MOST_STATIONS
+        with pytest.raises(BadInput, match=r"inter_site_m: 90 m makes \d+ cells, at most 4096 are possible"):
+            Hexagonal(inter_site_m=90).stations(wide, None)
 
     def test_one_site_at_least_and_about_thirty_by_default(self):
         assert len(Hexagonal(inter_site_m=1e5).stations(AREA, None)) == 1
@@ -186,11 +196,46 @@ class TestCellFile:
                 with pytest.raises(BadInput, match="not a regular file"):
                     read_table(path)
 
+    def test_more_cells_than_ids_are_refused(self, tmp_path):
+        rows = [["LTE", 262, 1, 77, k, 0, 11.58, 48.14, 500, 9] for k in range(MOST_STATIONS + 1)]
+        area = Area(-1000.0, -1000.0, 1000.0, 1000.0)
+        with pytest.raises(BadInput, match=r"4097 of its 4097 cells lie within .* \(1 to 4096 are usable\)"):
+            self.write(tmp_path / "cells.csv", rows).stations(area, Origin(48.14, 11.58))
+        assert len(self.write(tmp_path / "fewer.csv", rows[1:]).stations(area, Origin(48.14, 11.58))) == MOST_STATIONS
+
     def test_without_an_origin_or_a_file(self, tmp_path):
         with pytest.raises(BadInput, match="origin"):
             self.write(tmp_path / "cells.csv", []).stations(AREA, None)
         with pytest.raises(BadInput, match=r"nowhere\.csv"):
             CellFile(file="nowhere.csv").stations(AREA, Origin(0.0, 0.0))
+
+
+def test_a_list_has_no_more_than_ids(tiny):
+    listed = [{"name": f"b{k}", "at_m": [k % 400, 1]} for k in range(MOST_STATIONS + 1)]
+    with pytest.raises(BadInput, match="base_stations: 4097 are listed, at most 4096 are possible"):
+        tiny({"world.base_stations": listed})
+
+
+def test_a_trace_has_any_number_of_cells_and_a_run_no_more_models_than_ids(tiny, tmp_path):
+    """Every row of the file is of a cell of its own."""
+    lines = ["time_s,user,lat,lon,rsrp_dbm,cell"]
+    lines += [
+        f"{1_699_920_000 + k * 0.02:.2f},u{k % 3},{48 + k % 7 * 1e-4},{11 + k % 5 * 1e-4},-80,c{k}" for k in range(4097)
+    ]
+    (tmp_path / "trace.csv").write_text("\n".join(lines) + "\n")
+    replay = {"trace": str(tmp_path / "trace.csv"), "cell": "all", "users": "id", "timezone": "UTC"}
+    changes = {
+        "world.city": {"kind": "open-field"},
+        "world.base_stations": [],
+        "world.ues": {"mobility": {"kind": "replay", **replay}},
+    }
+    with pytest.raises(BadInput, match=r"learning\.data\.cell: 4097 cells make as many models, at most 4096") as error:
+        run(tiny({**changes, "learning.data": {"kind": "measured", "cell": "all"}}), tmp_path / "all")
+    assert len(error.value.lines) == 1 and not (tmp_path / "all" / "rounds.csv").exists()
+    one = run(
+        tiny({**changes, "learning.data": {"kind": "measured", "cell": "c4096", "hold_out": 0}}), tmp_path / "one"
+    )
+    assert one["samples.count"] == 1
 
 
 class TestHandover:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from netsim.multiples import last_multiple
 from netsim.part import Part
 from netsim.radio.uplink import ComplexArray
 from netsim.rng import Rng
@@ -61,7 +62,7 @@ class _Block(Fading):
 
     def block_index(self, round_: int, time_s: float) -> int:
         if isinstance(self.block, float):
-            return int(time_s // self.block)
+            return last_multiple(time_s, self.block)
         return round_ if self.block == "round" else 0
 
     def _scattered(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:

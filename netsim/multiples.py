@@ -1,0 +1,24 @@
+"""Multiples of a time step, counted although products and quotients of floating point are rounded.
+
+43 ticks of 0.1 s end at 4.3 s, and 4.3 / 0.1 is a little less than 43. A quotient counts as whole when it lies within
+1e-9, or eight roundings, of a whole number: a fixed share alone is lost in the quotient from 2^24 on.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor
+
+_LEAST = 1e-9
+_SHARE = 2.0**-50
+
+
+def last_multiple(time_s: float, every_s: float) -> int:
+    """The largest k with k every_s <= time_s."""
+    count = time_s / every_s
+    return floor(count + max(_LEAST, _SHARE * count))
+
+
+def first_multiple(time_s: float, every_s: float) -> int:
+    """The smallest k with k every_s >= time_s."""
+    count = time_s / every_s
+    return ceil(count - max(_LEAST, _SHARE * count))
