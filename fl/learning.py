@@ -18,6 +18,7 @@ from fl.data import DATA
 from fl.data.base import Data
 from fl.data.measured import Measured
 from fl.defenses import DEFENSES
+from fl.defenses.adaptive_clip import AdaptiveClip
 from fl.defenses.base import Defense
 from fl.defenses.clip import Clip
 from fl.leakage import Leakage
@@ -76,6 +77,24 @@ class Learning(Part):
     """whether records that were learnt from can be told from others"""
     leakage: Leakage = Leakage()
     """how leakage is measured"""
+
+    @property
+    def hides_who_came(self) -> bool:
+        """Whether noise at the server hides who was in a round: then a window without data is a round like any other.
+
+        A round that is played only because of one user's data would show that user. Weights are fixed (central noise
+        needs that), so nothing else of the round hangs on whether anybody came.
+        """
+        return any("central noise" in d.offers for d in self.defenses)
+
+    @property
+    def on_device(self) -> list[Defense]:
+        """Defenses that draw noise on the update before it leaves the device: they promise to hold against the server.
+
+        An adaptive clip draws its noise at the server, on a count.
+        """
+        drawn = (d for d in self.defenses if "spend" in d.offers and "central noise" not in d.offers)
+        return [d for d in drawn if not isinstance(d, AdaptiveClip)]
 
     @model_validator(mode="after")
     def _refused_unless_it_fits(self) -> Self:

@@ -151,7 +151,8 @@ def first_asked(world: World, learning: Learning, model_of_cell: IntArray, strea
 
 
 def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any]]:
-    """One round: steps a to m. A round in which nobody measured leaves no row and only counts.
+    """One round: steps a to m. A round in which nobody measured leaves no row and only counts, unless noise at the
+    server hides who came: then it is played like any other, with noise that is drawn and booked.
 
     A round that would exceed the budget leaves nothing: what it learnt is forgotten before anybody sees it.
     """
@@ -168,7 +169,7 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
 
     # a  take: the window's observations become local data
     taken, parts["data"] = learning.data.take(world.observations(), setup.model_of_cell, parts["data"], rng("data"))
-    if len(taken.measured.ue) == 0:
+    if not taken.due or (len(taken.measured.ue) == 0 and not learning.hides_who_came):
         return replace(carry, round=number, parts=parts), {}
     # b  ask: the server some of those that have data, and every UE its own policy
     asked = _asked(taken.train.nonempty(), learning, rng("participation"))

@@ -115,13 +115,18 @@ def parser() -> argparse.ArgumentParser:
     claims.add_argument("--quiet", action="store_true", help="no progress")
 
     epsilon = commands.add_parser("epsilon", help="what noise costs in epsilon, or how much noise an epsilon takes")
-    epsilon.add_argument("--noise-multiplier", type=float, nargs="+", metavar="Z", help="noise deviation / clip bound")
+    epsilon.add_argument("--noise-multiplier", type=float, nargs="+", metavar="Z", help="std of noise / sensitivity")
     epsilon.add_argument("--target-epsilon", type=float, metavar="E", help="find the smallest noise multiplier instead")
     epsilon.add_argument("--rounds", type=int, nargs="+", required=True, metavar="T")
     epsilon.add_argument("--delta", type=float, required=True, metavar="D")
     epsilon.add_argument(
         "--q", type=float, default=1.0, metavar="Q",
         help="probability of taking part, by a secret coin of each user (default: 1; not for silence by channel)",
+    )  # fmt: skip
+
+    epsilon.add_argument(
+        "--draws", type=int, default=1, metavar="N",
+        help="noise draws of a round that a user is in, on one coin: models x phases (default: 1)",
     )  # fmt: skip
 
     commands.add_parser("schema", help="print the JSON schema of scenario files, for editors")
@@ -218,7 +223,7 @@ def _command_line() -> str:
 def _play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Namespace, title: str) -> dict[str, Any]:
     """Load, run with progress, print what a person reads first."""
     from netsim.card import card_lines
-    from scenarios.folder import MANIFEST, read_json
+    from scenarios.folder import MANIFEST, read_json, read_table
     from scenarios.headline import headline
     from scenarios.progress import Meter
     from scenarios.runner import run
@@ -238,7 +243,7 @@ def _play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Name
         print(f"  warning: {warning}")
     for line in card_lines(read_json(out / MANIFEST)["channel_card"]):
         print(f"  {line}")
-    for line in headline(summary):
+    for line in headline(summary, read_table(out, "privacy")):
         print(f"  {line}")
     return summary
 
@@ -446,7 +451,7 @@ def _claims(args: argparse.Namespace) -> None:
 def _epsilon(args: argparse.Namespace) -> None:
     from scenarios.epsilon import epsilon_text
 
-    print(epsilon_text(args.noise_multiplier, args.target_epsilon, args.rounds, args.delta, args.q))
+    print(epsilon_text(args.noise_multiplier, args.target_epsilon, args.rounds, args.delta, args.q, args.draws))
 
 
 def _schema(args: argparse.Namespace) -> None:

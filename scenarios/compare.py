@@ -200,7 +200,9 @@ def _gain(painter: _Painter, x_axis: Figure) -> Panel:
     if right:
         cells.append(Cell("accuracy (%)", right, "Held-out images classified right"))
     if spent:
-        cells.append(Cell("epsilon", spent, "Largest epsilon of any UE so far"))
+        cells.append(
+            Cell("epsilon", spent, "Largest epsilon of any UE so far (unit, relation and delta: on each run's page)")
+        )
     caption = (
         "On held-out samples: medians over seeds, bands their quartiles. A model that does not beat a constant has "
         "learnt nothing" + ("." if spent else "; no run drew noise, so no epsilon was spent.")

@@ -9,21 +9,31 @@ from fl.privacy.compose import NO_DIGITS, Composition, Draws, compose, least_mul
 from netsim.errors import BadInput
 
 MOST_ROUNDS = 1_000_000_000
+MOST_DRAWS = 1_000_000
 LEAST_DELTA = 1e-300
 MEANINGFUL = 20.0
 
 
 def epsilon_text(
-    multipliers: Sequence[float] | None, target: float | None, rounds: Sequence[int], delta: float, q: float
+    multipliers: Sequence[float] | None,
+    target: float | None,
+    rounds: Sequence[int],
+    delta: float,
+    q: float,
+    draws: int = 1,
 ) -> str:
-    """What is printed. Raises BadInput for what cannot be asked."""
-    _check(multipliers, target, rounds, delta, q)
+    """What is printed. Raises BadInput for what cannot be asked.
+
+    A round of so many draws, all of which hang on one coin, is one Gaussian of 1 / z^2 times their number.
+    """
+    _check(multipliers, target, rounds, delta, q, draws)
     if target is not None:
-        asked = [(_least(target, n, delta, q), n) for n in rounds]
+        asked = [(_least(target, n, delta, q, draws), n) for n in rounds]
     else:
         asked = [(z, n) for z in multipliers or () for n in rounds]
-    found = [compose(Draws.of([(z, q, n)]), delta) for z, n in asked]
+    found = [compose(Draws.of([(z / math.sqrt(draws), q, n)]), delta) for z, n in asked]
     who = "everybody in every round" if q == 1 else f"each user in a round with probability {q:g}"
+    who += f", {draws} draws of noise in a round on one coin" if draws > 1 else ""
     lines = []
     if target is not None:
         lines.append(f"smallest noise multiplier for epsilon {target:g}")
@@ -34,7 +44,12 @@ def epsilon_text(
 
 
 def _check(
-    multipliers: Sequence[float] | None, target: float | None, rounds: Sequence[int], delta: float, q: float
+    multipliers: Sequence[float] | None,
+    target: float | None,
+    rounds: Sequence[int],
+    delta: float,
+    q: float,
+    draws: int,
 ) -> None:
     if (multipliers is None) == (target is None):
         raise BadInput("epsilon: give either --noise-multiplier or --target-epsilon, and not both")
@@ -42,6 +57,8 @@ def _check(
         raise BadInput(f"--delta {delta:g}: must lie above 0 and below 1 (and not below {LEAST_DELTA:g})")
     if not 0 < q <= 1:
         raise BadInput(f"--q {q:g}: must lie above 0 and at most at 1")
+    if not 1 <= draws <= MOST_DRAWS:
+        raise BadInput(f"--draws {str(draws)[:20]}: must lie between 1 and {MOST_DRAWS}")
     for n in rounds:
         if not 1 <= n <= MOST_ROUNDS:
             raise BadInput(f"--rounds {str(n)[:20]}: must lie between 1 and {MOST_ROUNDS}")
@@ -52,11 +69,11 @@ def _check(
         raise BadInput(f"--target-epsilon {target:g}: must be positive and finite; no noise reaches 0 or less")
 
 
-def _least(target: float, rounds: int, delta: float, q: float) -> float:
+def _least(target: float, rounds: int, delta: float, q: float, draws: int) -> float:
     """The smallest multiplier, rounded up to the digits that are known."""
     where = f"--target-epsilon {target:g} with {rounds} rounds at delta {delta:g} and q {q:g}"
     try:
-        z = least_multiplier(target, delta, rounds, q)
+        z = least_multiplier(target, delta, rounds, q) * math.sqrt(draws)
     except ValueError as error:
         raise BadInput(f"{where}: {error}") from None
     if z == 0:
@@ -85,9 +102,11 @@ def _words(found: Sequence[Composition]) -> list[str]:
     return [
         *words,
         f"State {best}: all of these are upper bounds on the same loss.",
-        "Noise multiplier: deviation of the noise / the most that one user can change the sum (the clip bound).",
-        "Unit: all data of one user; neighbours: that user there or not (add-remove). When one user is replaced by",
-        "another the sum changes twice as much: halve the multiplier, and take q = 1.",
+        "Noise multiplier: std of the noise / sensitivity, the most that one neighbour can move what it hides: the",
+        "clip norm where a user is there or not (add-remove), twice that where its data are replaced (replace).",
+        "Unit: all data of one user. With q = 1 the figures hold under either relation; q < 1 counts under add-remove",
+        "only: under replace take q = 1. Who sends to several models, or in several phases of a round, is in as many",
+        "draws on one coin: say --draws, since as many rounds of their own would promise too much.",
         "Fixed beforehand: noise and rounds. q < 1 only for secret random sampling; who is silent because of its",
         "channel or its place counts with q = 1.",
     ]

@@ -214,5 +214,6 @@ def epsilon(run: Run) -> Panel:
             deltas.append(f"{look.name} {rows['delta'][0]:g} ({rows['unit'][0]}, {rows['relation'][0]})")
     if not traces:
         return Panel(key, title, "Noise was drawn, but no finite epsilon was spent: it guarantees nothing.")
-    caption = f"All rounds composed exactly; smaller is more private. Delta: {'; '.join(deltas)}."
+    how = "All rounds composed, by RDP where users are sampled and else exactly; smaller is more private."
+    caption = f"{how} Delta: {'; '.join(deltas)}."
     return Panel(key, title, caption, mosaic([Cell("epsilon", traces, log=wide(np.concatenate(seen)))], DATES, 300))

@@ -6,6 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from fl.defenses.budgeted import PRINTED
 from scenarios.classifiers import accuracy_words, classifies
 
 USELESS = "low leakage proves nothing here, high leakage is still real"
@@ -13,8 +16,11 @@ USELESS = "low leakage proves nothing here, high leakage is still real"
 _ROUNDING_M = 1e-9  # shorter lengths are rounding errors
 
 
-def headline(summary: Mapping[str, Any]) -> list[str]:
-    """Utility, then one line an attack, then privacy spent; `-` where there is no figure."""
+def headline(summary: Mapping[str, Any], account: Mapping[str, np.ndarray] | None = None) -> list[str]:
+    """Utility, then one line an attack, then privacy spent; `-` where there is no figure.
+
+    account is the table `privacy`; None where nobody drew noise.
+    """
     get = summary.get
     ues, samples = get("ues.count"), "samples" if classifies(summary) else "measurements"
     lines = [
@@ -71,7 +77,8 @@ def headline(summary: Mapping[str, Any]) -> list[str]:
         )
     if get("rounds.stopped_by_budget"):
         lines.append("stopped: the next round would have exceeded the privacy budget (learning.stop_at)")
-    return lines + [line for key in summary if (line := _account(summary, key))]
+    lines += [line for key in summary if (line := _account(summary, key))]
+    return lines + ([] if account is None else spent_words(account, classifies(summary)))
 
 
 def _refusals(summary: Mapping[str, Any]) -> list[str]:
@@ -93,7 +100,7 @@ def _refusals(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _account(summary: Mapping[str, Any], key: str) -> str:
-    """What a key says of membership or of privacy spent; empty for another."""
+    """What a key says of membership or of moved locations; empty for another."""
     get, name = summary.get, key.split(".")[1] if "." in key else ""
     if key == f"membership.{name}.auc":
         low, high, rate = (get(f"membership.{name}.{what}") for what in ("auc_low", "auc_high", "tpr_percent"))
@@ -103,12 +110,34 @@ def _account(summary: Mapping[str, Any], key: str) -> str:
         )
     if key == f"privacy.{name}.epsilon_per_m_max":
         return f"privacy: {name} spent epsilon {_text(get(key))} per metre (all locations of a UE summed)"
-    if key == f"privacy.{name}.epsilon_max":
-        return (
-            f"privacy: {name} spent epsilon {_epsilon(get(key))} at delta {get(f'privacy.{name}.delta'):g} (largest of "
-            "any UE, all rounds composed)"
-        )
     return ""
+
+
+def spent_words(account: Mapping[str, np.ndarray], images: bool) -> list[str]:
+    """One line an account of the table `privacy`, with all that its epsilon stands on: unit, relation, delta, sum.
+
+    images: whether a record is an image.
+    """
+    units = {
+        "user": "all data of one UE",
+        "record": f"one {'image' if images else 'measurement'} of a UE",
+        PRINTED: "as the source claims it, no guarantee",
+    }
+    columns = [account[k].tolist() for k in ("mechanism", "unit", "relation", "delta")]
+    who = list(zip(*columns, strict=True))
+    lines = []
+    for each in dict.fromkeys(who):
+        rows = np.flatnonzero([w == each for w in who])
+        epsilon = np.nan_to_num(account["epsilon"][rows], nan=np.inf)  # an empty cell is no finite epsilon
+        worst = rows[int(np.argmax(epsilon))]
+        mechanism, unit, relation, delta = each
+        whose = "every UE alike" if account["ue"][worst] < 0 else f"largest of {len(rows)} UEs"
+        said = f"unit {unit}: {units[unit]}; {relation}; " if unit in units else f"unit {unit}; {relation}; "
+        lines.append(
+            f"privacy: {mechanism} spent epsilon {_epsilon(epsilon.max())} at delta {delta:g} ({said}"
+            f"{account['accountant'][worst]} over {int(account['draws'][worst])} draws of noise; {whose})"
+        )
+    return lines
 
 
 def _worth(summary: Mapping[str, Any]) -> str:

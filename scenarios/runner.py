@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fl import leakage, report_rows
+from fl.caveats import caveats
 from fl.grid import CELLS
 from fl.learners.base import SurfaceLearner
 from fl.privacy.final import final_account
@@ -26,6 +27,7 @@ from netsim.card import channel_card
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.observe import Observations
+from netsim.radio.shared_band import SharedBand
 from netsim.record import Recorder, write_json, write_text
 from netsim.rng import Streams
 from netsim.stations import MOST_STATIONS
@@ -454,7 +456,7 @@ def _disclosed(study: Study) -> list[str]:
     return [
         *(told if aggregation.discloses else []),
         *(published if learner.discloses and counted else []),
-        *(f"{d.label}: {d.caveat}" for d in learning.defenses if d.caveat),
+        *caveats(learning, isinstance(study.world.radio.uplink, SharedBand)),
     ]
 
 

@@ -148,7 +148,8 @@ KEYS: dict[str, str] = {
     "privacy.NAME.naive_max": "the same added up round by round",
     "privacy.NAME.zcdp_max": "the same by zCDP",
     "privacy.NAME.rdp_max": "the same by RDP",
-    "privacy.NAME.with_channel_max": "the same if the channel's noise counted; null without any",
+    "privacy.NAME.with_channel_max": "the same if the channel's noise counted; null without any, or where it is "
+    "infinite",
     "privacy.NAME.epsilon_per_m_max": "largest epsilon per metre of a UE's moved locations, all rounds summed",
 }
 """key -> what it says; NAME stands for an attack, a mechanism or a step of curation."""
@@ -514,12 +515,28 @@ def _privacy(account: Table) -> dict[str, Any]:
         mine = {k: v[account["mechanism"] == name] for k, v in account.items()}
         for key in ("epsilon", "naive", "zcdp", "rdp"):  # an empty cell is no finite epsilon
             mine[key] = np.nan_to_num(mine[key], nan=np.inf)
+        mine["with_channel"] = _believed(mine)
         worst = int(np.argmax(mine["epsilon"]))
         accountants = ("epsilon", "naive", "zcdp", "rdp", "with_channel")
         said = {f"{key}_max": _quantile(mine[key][~np.isnan(mine[key])], 1.0) for key in accountants}
         said["delta"] = float(mine["delta"][worst])
         found |= {f"privacy.{name}.{key}": value for key, value in said.items()}
     return found
+
+
+def _believed(rows: Table) -> np.ndarray:
+    """Epsilon with the channel of each row (n,) of one mechanism; NaN in all where no channel adds any noise.
+
+    In an account that has the figure an empty cell is an infinite one; in one that has none the channel changes
+    nothing, and it is the epsilon.
+    """
+    found = rows["with_channel"]
+    if not np.isfinite(found).any():
+        return found
+    who = list(zip(*(rows[k].tolist() for k in ("unit", "relation", "delta")), strict=True))
+    counted = {w for w, value in zip(who, found, strict=True) if np.isfinite(value)}
+    own = np.where([w in counted for w in who], np.inf, rows["epsilon"])
+    return np.where(np.isfinite(found), found, own)
 
 
 def _moved(spends: Table) -> dict[str, Any]:

@@ -15,10 +15,13 @@ from fl.privacy.final import EVERYBODY, final_account
 from fl.privacy.gaussian import epsilon_of
 from fl.round import _asked
 from fl.types import Local, Spend
+from netsim.record import cell_text
 from netsim.rng import Streams
 from scenarios.cli import main
+from scenarios.folder import read_table
 from scenarios.runner import run
 from scenarios.study import load
+from scenarios.summary import _privacy
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 SMALL = {
@@ -40,13 +43,15 @@ def said(state, mechanism="noise"):
     return next(s for s in ledger.statements(state) if s.mechanism == mechanism)
 
 
-def columns(spends):
-    """The table `spends` of some spends."""
+def columns(spends, rounds=None):
+    """The table `spends` of some spends, a round each unless it is said."""
+    rounds = range(1, len(spends) + 1) if rounds is None else rounds
     rows = [
-        {"mechanism": s.mechanism, "ue": u, "std": s.std[i], "sensitivity": s.sensitivity[i], "unit": s.unit,
+        {"round": r,
+         "mechanism": s.mechanism, "ue": u, "std": s.std[i], "sensitivity": s.sensitivity[i], "unit": s.unit,
          "sampling_rate": s.sampling_rate, "relation": s.relation, "delta": s.delta,
          "channel_std": 0.0 if s.channel_std is None else s.channel_std[i]}
-        for s in spends for i, u in enumerate(s.ue)
+        for r, s in zip(rounds, spends, strict=True) for i, u in enumerate(s.ue)
     ]  # fmt: skip
     return {k: np.array([r[k] for r in rows], dtype=object if isinstance(rows[0][k], str) else float) for k in rows[0]}
 
@@ -112,6 +117,116 @@ class TestLedger:
         assert (time.perf_counter() - began) / 1000 < 5e-3
 
 
+def hockey_stick(p, q, epsilon, cell):
+    """delta at epsilon of densities on a grid: the larger of the two directions."""
+    return max((np.maximum(a - np.exp(epsilon) * b, 0).sum() * cell) for a, b in ((p, q), (q, p)))
+
+
+def convolved(z, q, rounds, delta):
+    """Epsilon of so many rounds on a coin, by losses on a grid of our own and their characteristic function."""
+    x = np.linspace(-16 * z, 16 * z, 1_600_001)
+    without = np.exp(-(x**2) / (2 * z * z)) / (z * np.sqrt(2 * np.pi)) * (x[1] - x[0])
+    with_ = (1 - q) * without + q * np.exp(-((x - 1) ** 2) / (2 * z * z)) / (z * np.sqrt(2 * np.pi)) * (x[1] - x[0])
+    found, n, width = [], 2**18, 2.5e-4
+    for p, loss in ((with_, np.log(with_ / without)), (without, np.log(without / with_))):
+        at = np.rint(loss / width).astype(int) % n
+        spectrum = np.fft.rfft(np.bincount(at, weights=p, minlength=n)) ** rounds
+        total = np.fft.irfft(spectrum, n)
+        losses = (np.arange(n) - n * (np.arange(n) >= n // 2)) * width
+        low, high = 0.0, 30.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            above = losses > middle
+            over = (total[above] * -np.expm1(middle - losses[above])).sum() > delta
+            low, high = (middle, high) if over else (low, middle)
+        found.append(high)
+    return max(found)
+
+
+class TestOneCoin:
+    """A user that is asked sends to all models in all phases: the coin is tossed once a round, not once a draw."""
+
+    @pytest.mark.parametrize("draws", [1, 2])
+    @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0])
+    def test_draws_of_a_round_are_one_gaussian_before_the_coin(self, draws, epsilon):
+        """The hockey stick of the joint density in as many dimensions, against that of one with mu^2 summed."""
+        q, z = 0.3, 1.25
+        x = np.arange(-9, 10, 0.02)
+        one = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+        moved = np.exp(-((x - 1 / z) ** 2) / 2) / np.sqrt(2 * np.pi)
+        joint, shifted = (one, moved) if draws == 1 else (np.outer(one, one), np.outer(moved, moved))
+        exact = hockey_stick((1 - q) * joint + q * shifted, joint, epsilon, 0.02**draws)
+        line = np.arange(-12, 14, 1e-3)
+        without, with_ = (np.exp(-((line - m) ** 2) / 2) / np.sqrt(2 * np.pi) for m in (0.0, np.sqrt(draws) / z))
+        single = hockey_stick((1 - q) * without + q * with_, without, epsilon, 1e-3)
+        assert exact == pytest.approx(single, rel=2e-3) and exact > 0
+
+    @pytest.mark.parametrize("models, epsilon", [(1, 1.315), (3, 3.216), (16, 18.48)])
+    def test_models_of_31_rounds(self, models, epsilon):
+        """q = 0.1, z = 2, delta 1e-5; a sampled round for each draw would have said 2.25 for 3 models."""
+        rounds = [spend(ue=(-1,) * models, z=2.0, q=0.1)] * 31
+        (row,) = final_account(columns(rounds))
+        assert row["accountant"] == "PLD" and row["epsilon"] == pytest.approx(epsilon, rel=1e-3)
+        assert row["draws"] == 31 * models
+        assert row["epsilon"] == pytest.approx(convolved(2 / np.sqrt(models), 0.1, 31, 1e-5), rel=2e-3)
+        state = ledger.empty(2)
+        for each in rounds:
+            state = ledger.book(state, [each])
+        assert said(state).epsilon[0] == pytest.approx(row["rdp"], rel=1e-6) and row["rdp"] > row["epsilon"]
+
+    def test_dp_accounting_agrees(self):
+        from dp_accounting import ComposedDpEvent, GaussianDpEvent, PoissonSampledDpEvent
+        from dp_accounting.rdp import RdpAccountant
+
+        draws = [GaussianDpEvent(2.0), GaussianDpEvent(3.0), GaussianDpEvent(2.0)]
+        theirs = RdpAccountant(rdp.ORDERS).compose(PoissonSampledDpEvent(0.1, ComposedDpEvent(draws)), 31)
+        state = ledger.empty(1)
+        for _ in range(31):
+            state = ledger.book(state, [spend(z=z, q=0.1) for z in (2.0, 3.0, 2.0)])
+        assert said(state).epsilon[0] == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-9)
+
+    def test_models_phases_and_mechanisms_of_a_round_share_it(self):
+        """2 models x 2 phases x 2 mechanisms are 8 draws on one coin; each mechanism by itself has 4."""
+        state, every, at = ledger.empty(1), [], []
+        for r in range(1, 21):
+            drawn = [spend(ue=(-1, -1), z=4.0, q=0.2, mechanism=m) for m in ("a", "b") for _ in ("heights", "losses")]
+            state, every, at = ledger.book(state, drawn), every + drawn, at + [r] * 4
+        for mechanism, draws in (("a", 4), ("b", 4), (ledger.ALL, 8)):
+            by_hand = rdp.epsilon_of(20 * rdp.renyi(4 / np.sqrt(draws), 0.2), 1e-5)
+            assert said(state, mechanism).epsilon[0] == pytest.approx(by_hand, rel=1e-12)
+            row = next(r for r in final_account(columns(every, at)) if r["mechanism"] == mechanism)
+            assert row["rdp"] == pytest.approx(by_hand, rel=1e-6) and row["draws"] == 20 * draws
+
+    def test_a_budget_counts_all_draws_of_a_coin(self):
+        def lasted(mechanisms):
+            state, n = ledger.empty(1), 0
+            while not ledger.exceeds(state, 3.0, None):
+                state, n = ledger.book(state, [spend(z=4.0, q=0.2, mechanism=m) for m in mechanisms]), n + 1
+            return n - 1
+
+        for mechanisms in ("aaaa", "aabb"):
+            n = lasted(mechanisms)
+            cost = rdp.renyi(2.0, 0.2)
+            assert rdp.epsilon_of(n * cost, 1e-5) <= 3.0 < rdp.epsilon_of((n + 1) * cost, 1e-5)
+
+    def test_a_draw_that_counts_on_no_coin_stands_beside(self):
+        """Noise on a count that everybody pays in full, beside a sampled draw: added at each order, which is safe."""
+        state = ledger.book(ledger.empty(1), [spend(z=2.0, q=0.1), spend(z=5.0, mechanism="count")])
+        by_hand = rdp.epsilon_of(rdp.renyi(2.0, 0.1) + rdp.full(1 / 25), 1e-5)
+        assert said(state, ledger.ALL).epsilon[0] == pytest.approx(by_hand, rel=1e-12)
+
+    def test_a_round_has_one_rate(self):
+        with pytest.raises(ValueError, match="one rate a round"):
+            ledger.book(ledger.empty(1), [spend(q=0.1), spend(q=0.2)])
+
+    def test_rounding_of_norms_that_move_makes_no_new_kind(self):
+        """Std and sensitivity that follow a clip norm, as a table of nine digits holds them: still PLD."""
+        z = [float(f"{2.0 * c:.9g}") / float(f"{c:.9g}") for c in np.geomspace(0.1, 7.0, 60)]
+        (row,) = final_account(columns([spend(z=v, q=0.1) for v in z]))
+        assert len(set(z)) > 16 and row["accountant"] == "PLD"
+        assert row["epsilon"] == pytest.approx(compose(Draws.of([(2.0, 0.1, 60)]), 1e-5).best.epsilon, rel=1e-3)
+
+
 class TestFinalAccount:
     def test_every_accountant_beside_the_best(self):
         row = final_account(columns([spend(delta=1e-7)] * 100))[0]
@@ -138,6 +253,52 @@ class TestFinalAccount:
     def test_the_channel_if_it_is_believed(self):
         row = final_account(columns([spend(z=3.0, channel=4.0)] * 2))[0]
         assert row["with_channel"] == pytest.approx(epsilon_of(1e-5, np.sqrt(2) / 5), rel=1e-9)
+
+    def test_whose_channel_never_counted_is_not_left_out(self):
+        """A UE whose channel adds nothing has its epsilon there, in an account in which another's does count."""
+        rows = final_account(columns([spend(ue=(0, 1), z=1.0), spend(ue=(1,), z=1.0, channel=7.0)]))
+        assert rows[0]["with_channel"] == rows[0]["epsilon"] == pytest.approx(epsilon_of(1e-5, 1.0), rel=1e-9)
+        assert rows[1]["with_channel"] == pytest.approx(epsilon_of(1e-5, np.sqrt(1 + 1 / 50)), rel=1e-9)
+        quiet = final_account(columns([spend(ue=(0, 1), channel=0.0)]))
+        assert all(np.isnan(r["with_channel"]) for r in quiet)
+
+    def test_the_largest_with_the_channel_is_over_all_ues(self, tmp_path):
+        """That of a UE without a channel too, in an account of its own too; null where it is infinite."""
+
+        def largest(*spends):
+            rows = final_account(columns(list(spends)))
+            names = rows[0].keys()
+            (tmp_path / "privacy.csv").write_text(
+                "\n".join([",".join(names), *(",".join(cell_text(r[k]) for k in names) for r in rows)]) + "\n"
+            )
+            return _privacy(read_table(tmp_path, "privacy"))["privacy.noise.with_channel_max"]
+
+        never, some = spend(ue=(0,), z=0.5), spend(ue=(1,), z=1.0, channel=7.0)
+        assert largest(never, some) == pytest.approx(epsilon_of(1e-5, 2.0), rel=1e-6)
+        assert largest(never, spend(ue=(1,), z=1.0, channel=7.0, delta=1e-6)) == pytest.approx(
+            epsilon_of(1e-5, 2.0), rel=1e-6
+        )
+        assert np.isnan(largest(spend(ue=(0,), z=0.0), some))  # no finite one: null, and never that of the others
+        assert np.isnan(largest(never, spend(ue=(1,))))
+
+    @pytest.mark.parametrize("first", [True, False])
+    def test_what_one_row_of_many_says_counts(self, first):
+        """One draw on a coin is enough for no figure with the channel, one with channel noise for one, one UE's own
+        draw for a row a UE: whichever comes first."""
+
+        def rows(*two):
+            return final_account(columns(list(two) if first else list(two)[::-1]))
+
+        (row,) = rows(spend(q=0.5, channel=1.0), spend(channel=1.0))
+        assert np.isnan(row["with_channel"])
+        (row,) = rows(spend(channel=1.0), spend())
+        assert row["with_channel"] == pytest.approx(epsilon_of(1e-5, np.sqrt(1.5)), rel=1e-9)
+        found = rows(spend(), spend(ue=(2,)))
+        assert [(r["ue"], r["draws"]) for r in found] == [(2, 2)]
+
+    def test_a_coin_that_counts_nothing_leaves_the_channel_its_figure(self):
+        (row,) = final_account(columns([spend(q=0.5, relation="replace", channel=1.0)]))
+        assert row["with_channel"] == pytest.approx(epsilon_of(1e-5, np.sqrt(0.5)), rel=1e-9)
 
     def test_moved_locations_are_another_account(self):
         table = columns([spend()])

@@ -117,11 +117,11 @@ class TestCentralGaussian:
             at = facts(round_, weight)
             merged, state, (spend,) = part.finish(total, K, at, state, rng(round_))
             found.append(merged - total)
-        expected = z * c * (weight if noise_on == "sum" else 1.0)
+        expected = z * factor * c * (weight if noise_on == "sum" else 1.0)
         noise = np.array(found)
         assert noise.std() == pytest.approx(expected, rel=0.02)
         assert abs(noise.mean()) < 4 * expected / np.sqrt(noise.size)
-        assert spend.std[0] == pytest.approx(z * c * (1.0 if noise_on == "sum" else share * K), rel=1e-12)
+        assert spend.std[0] == pytest.approx(z * factor * c * (1.0 if noise_on == "sum" else share * K), rel=1e-12)
         assert spend.sensitivity.tolist() == [factor * c]
         assert (spend.ue[0], spend.unit, spend.relation, spend.delta) == (-1, "user", relation, 1e-7)
         assert state["signal_to_noise"] == pytest.approx(np.linalg.norm(total) / np.linalg.norm(noise[-1]), rel=1e-9)

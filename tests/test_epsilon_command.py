@@ -80,6 +80,23 @@ def test_target_sampled(capsys):
     assert float(row(back)[-1]) == pld
 
 
+@pytest.mark.parametrize("draws, epsilon", [("1", 1.315), ("3", 3.216)])
+def test_draws_on_one_coin_are_one_gaussian(capsys, draws, epsilon):
+    """Three models a round: z / sqrt(3) at q = 0.1, and not three rounds of z each (2.25)."""
+    words = "--rounds", "31", "--delta", "1e-5", "--q", "0.1", "--draws", draws
+    out = ask(capsys, "--noise-multiplier", "2", *words)
+    assert float(row(out)[-1]) == pytest.approx(epsilon, abs=2e-3)
+    assert ("draws of noise in a round on one coin" in out) == (draws != "1")
+    back = ask(capsys, "--target-epsilon", row(out)[-1], *words)
+    assert float(row(back)[0]) == pytest.approx(2.0, rel=1e-3)
+
+
+def test_draws_without_a_coin_are_as_many_rounds(capsys):
+    one = ask(capsys, "--noise-multiplier", "5", "--rounds", "20", "--delta", "1e-5", "--draws", "3")
+    two = ask(capsys, "--noise-multiplier", "5", "--rounds", "60", "--delta", "1e-5")
+    assert row(one)[3:] == row(two)[3:]
+
+
 GOOD = {"--noise-multiplier": "1", "--rounds": "100", "--delta": "1e-5"}
 TARGET = {"--target-epsilon": "1", "--rounds": "100", "--delta": "1e-5"}
 BAD = [
@@ -87,6 +104,8 @@ BAD = [
     ({**GOOD, "--delta": "1"}, "--delta"),
     ({**GOOD, "--delta": "-1"}, "--delta"),
     ({**GOOD, "--delta": "nan"}, "--delta"),
+    ({**GOOD, "--draws": "0"}, "--draws"),
+    ({**GOOD, "--draws": "9" * 30}, "--draws"),
     ({**GOOD, "--noise-multiplier": "0"}, "--noise-multiplier"),
     ({**GOOD, "--noise-multiplier": "-2"}, "--noise-multiplier"),
     ({**GOOD, "--noise-multiplier": "inf"}, "--noise-multiplier"),

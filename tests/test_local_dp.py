@@ -116,10 +116,23 @@ class TestGaussian:
         assert said.epsilon[0] > 20
         assert delta_of(said.epsilon[0], 20 / math.sqrt(2 * math.log(1.25e5))) == pytest.approx(1e-5, rel=1e-6)
 
+    @pytest.mark.parametrize("relation, sensitivity", [("replace", 6.0), ("add-remove", 3.0)])
+    def test_a_noise_multiplier_scales_by_the_sensitivity(self, relation, sensitivity):
+        """So it means the same loss under either relation: mu = 1 / z."""
+        noise, (spend,) = protect(Clip(norm=3.0, relation=relation), Gaussian(noise_multiplier=0.5))
+        assert spend.std.tolist() == [0.5 * sensitivity] * 3 and noise.std() == pytest.approx(
+            0.5 * sensitivity, rel=0.03
+        )
+        (said,) = ledger.statements(ledger.book(ledger.empty(3), [spend]))
+        np.testing.assert_allclose(said.epsilon, epsilon_of(1e-5, 2.0), rtol=1e-12)
+
     @pytest.mark.parametrize("relation", ["replace", "add-remove"])
-    def test_a_noise_multiplier_scales_by_the_norm(self, relation):
-        _, (spend,) = protect(Clip(norm=3.0, relation=relation), Gaussian(noise_multiplier=0.5))
-        assert spend.std.tolist() == [1.5] * 3
+    def test_the_multiplier_that_an_epsilon_needs_gives_that_epsilon(self, relation):
+        """What `netsim epsilon --target-epsilon` says may be written into a scenario as it stands."""
+        part = Gaussian(noise_multiplier=multiplier_of(4.0, 1e-5))
+        _, spends = protect(Clip(norm=3.0, relation=relation), part)
+        (said,) = ledger.statements(ledger.book(ledger.empty(3), spends))
+        np.testing.assert_allclose(said.epsilon, 4.0, rtol=1e-9)
 
     @pytest.mark.parametrize(
         "keys, says",

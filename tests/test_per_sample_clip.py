@@ -128,7 +128,7 @@ class TestLearner:
         made = self.local(data)
         _, _, (spend,) = Gaussian(noise_multiplier=2.0).protect(made, data, Facts(1, 0.0, PUBLIC), {}, RNG)
         assert spend.unit == "record" and spend.relation == "replace"
-        np.testing.assert_allclose(spend.sensitivity / spend.std, 1.0)  # 2 / z
+        np.testing.assert_allclose(spend.sensitivity / spend.std, 0.5)  # 1 / z
 
     @pytest.mark.parametrize(
         "other", [{"local_epochs": 2}, {"batch_size": 4}, {"features": "dataset"}, {"sample_clip": None}]

@@ -237,8 +237,8 @@ class TestClip:
 
 class TestGaussian:
     def test_empirical_deviation(self):
-        bounded = updates_of(np.zeros((40, 5000)), Bound(2.0))
-        found, spends = protect(Gaussian(noise_multiplier=1.5), bounded)
+        bounded = updates_of(np.zeros((40, 5000)), Bound(2.0))  # one moves by 4 when its data are replaced
+        found, spends = protect(Gaussian(noise_multiplier=0.75), bounded)
         assert found.values.std() == pytest.approx(3.0, rel=0.02)
         assert found.values.mean() == pytest.approx(0, abs=5 * 3 / math.sqrt(200_000))
         assert spends[0].std.tolist() == [3.0] * 40
@@ -257,11 +257,11 @@ class TestGaussian:
     def test_spend_states_the_sensitivity(self, relation, factor):
         clipped, _ = protect(Clip(norm=3.0, relation=relation), updates_of(np.ones((2, 5))))
         _, (cost,) = protect(Gaussian(noise_multiplier=0.5, delta=1e-6, name="mine"), clipped)
-        assert cost.sensitivity.tolist() == [3.0 * factor] * 2 and cost.std.tolist() == [1.5] * 2
+        assert cost.sensitivity.tolist() == [3.0 * factor] * 2 and cost.std.tolist() == [1.5 * factor] * 2
         assert (cost.mechanism, cost.unit, cost.relation, cost.delta) == ("mine", "user", relation, 1e-6)
         assert cost.ue.tolist() == [0, 1]
         state = ledger.book(ledger.empty(2), [cost])
-        expected = epsilon_of(1e-6, factor / 0.5)
+        expected = epsilon_of(1e-6, 1 / 0.5)
         np.testing.assert_allclose(ledger.statements(state)[0].epsilon, expected, rtol=1e-12)
 
     def test_noise_ends_the_bound(self):
@@ -309,7 +309,7 @@ class TestChain:
 
 
 def test_a_run_books_every_round(tmp_path):
-    """5 days, noise of twice the clip norm under replacement: mu = 1 for every round taken part in."""
+    """5 days, noise as large as the sensitivity under replacement: mu = 1 for every round taken part in."""
     days = 5
     study = load(
         "campus",
@@ -318,7 +318,7 @@ def test_a_run_books_every_round(tmp_path):
             "learning.every_s": 86_400,
             "learning.learner.hidden": [8],
             "learning.attacks": [{"kind": "closed-form"}],
-            "learning.defenses": [{**CLIP, "norm": 0.1}, {**NOISE, "noise_multiplier": 2.0}],
+            "learning.defenses": [{**CLIP, "norm": 0.1}, {**NOISE, "noise_multiplier": 1.0}],
         },
     )
     summary = run(study, tmp_path / "run")
@@ -329,6 +329,7 @@ def test_a_run_books_every_round(tmp_path):
     np.testing.assert_allclose(spends["epsilon"], expected, rtol=1e-8)
     assert summary["privacy.gaussian.epsilon_max"] == pytest.approx(expected[-1], rel=1e-8)
     assert (spends["std"] == 0.2).all() and (spends["sensitivity"] == 0.2).all()
+    assert (spends["noise_multiplier"] == study.learning.defenses[1].noise_multiplier).all()
     assert (updates["norm"] > 0.1).all()  # it was clipped ...
     d = study.learning.learner.net.n_parameters
     assert updates["sent_norm"] == pytest.approx(np.full(played, 0.2 * math.sqrt(d)), rel=0.5)  # ... and drowned

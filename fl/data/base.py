@@ -22,13 +22,15 @@ HELD_OUT_PLACES = "held-out places"
 class Taken:
     """The data of a round: everything measured (what privacy is about), the training part, the rest.
 
-    fresh is the part of `train` that no earlier round had; None: all of it.
+    fresh is the part of `train` that no earlier round had; None: all of it. due: whether there is a round to play,
+    which hangs on the study alone and not on what anybody measured.
     """
 
     measured: Local
     train: Local
     held_out: HeldOut
     fresh: Local | None = None
+    due: bool = True
 
 
 class Data(Part):

@@ -68,7 +68,7 @@ class Segments(Data):
         later = {**_with(state, observed, model_of_cell[observed.cell]), "rounds": rounds + 1}
         if rounds + 1 < self.campaign_rounds:
             none = _rows({k: v[:0] for k, v in later.items() if k != "rounds"})
-            return Taken(none, none, _held(none, np.zeros(0, dtype=np.bool_))), later
+            return Taken(none, none, _held(none, np.zeros(0, dtype=np.bool_)), due=False), later
         if self.cell == STRONGEST:
             best = _strongest(later)
             later |= {k: later[k][best] for k in _COLUMNS}

@@ -16,26 +16,29 @@ from netsim.units import FloatArray
 class CentralGaussian(Defense):
     r"""Adds N(0, std^2) to each number of the merged update: what is published is private, what the server sees is not.
 
-    With norm bound c (a `clip` before it), fixed weight w = 1 / (q K) (aggregation `uniform`) and noise multiplier z::
+    With norm bound c (a `clip` before it), sensitivity s = c (add-remove) or 2 c (replace), fixed weight w = 1 / (q K)
+    (aggregation `uniform`) and noise multiplier z::
 
-        noise_on: sum       merged = w (sum_k u_k + N(0, (z c)^2))    std on the merge  z c / (q K)
-        noise_on: average   merged = w sum_k u_k + N(0, (z c)^2)      std on the merge  z c
+        noise_on: sum       merged = w (sum_k u_k + N(0, (z s)^2))    std on the merge  z s / (q K)
+        noise_on: average   merged = w sum_k u_k + N(0, (z s)^2)      std on the merge  z s
 
-    `average` is how Haliloglu et al. print their Algorithm 2; only `sum` trains at the multipliers that they report.
-    One UE moves the sum by c (add-remove) or 2 c (replace), and the spend is booked for all UEs at once with the noise
-    as it is on the sum: z c, or z c q K for `average`, which is the far stronger noise. Epsilon depends on z, q and the
-    rounds, never on c. Every model gets noise in every round, also one that nobody sent to.
+    `average` is how Haliloglu et al. print their Algorithm 2 (s = c); only `sum` trains at the multipliers that they
+    report. One UE moves the sum by s, and the spend is booked for all UEs at once with the noise as it is on the sum:
+    z s, or z s q K for `average`, which is the far stronger noise. Epsilon depends on z, q and the rounds, never on c.
+    Every model gets noise in every round, also one that nobody sent to, and also in a window in which nobody measured:
+    whether anybody did is hidden like the rest.
 
     A step after it that may move two updates further apart is refused. Where the server asks UEs by a coin for each
-    (`sampling: poisson`), and with add-remove, the ledger counts on that secret. The table `figures` has
+    (`sampling: poisson`), and with add-remove, the ledger counts on that secret: one coin a round, for all models,
+    phases and mechanisms together. The table `figures` has
     `signal_to_noise`: norm of the merged update over norm of the noise drawn.
     """
 
     kind: Literal["central-gaussian"] = "central-gaussian"
     noise_multiplier: float = Field(gt=0, le=1e9)
-    """standard deviation of the noise in units of the clip norm (z)"""
+    """standard deviation of the noise in units of the sensitivity (z)"""
     noise_on: Literal["sum", "average"] = "sum"
-    """what has noise of z c: the sum of the updates, or their average (as printed in the paper)"""
+    """what has noise of z s: the sum of the updates, or their average (as printed in the paper)"""
     delta: float = Field(default=1e-7, gt=0, lt=1)
     """at which epsilon is stated"""
 
@@ -67,7 +70,7 @@ class CentralGaussian(Defense):
         if facts.weight is None:
             raise ValueError("central-gaussian: the aggregation has no fixed weight")
         bound = Bound(**state["bound"])
-        std = self.noise_multiplier * bound.norm * (facts.weight if self.noise_on == "sum" else 1.0)
+        std = self.noise_multiplier * bound.sensitivity * (facts.weight if self.noise_on == "sum" else 1.0)
         models = np.arange(len(total))
         noise = std * rng.normal("noise", models, (total.shape[1],))
         spend = Spend(

@@ -19,7 +19,7 @@ class Gaussian(Defense):
     The bound is read from the chain (a `clip` before it); the sensitivity is 2 norm under replacement of the user's
     data and norm under adding or removing it. Exactly one of two keys says how much noise::
 
-        noise_multiplier   std = noise_multiplier * norm
+        noise_multiplier   std = noise_multiplier * sensitivity
         epsilon            std = m(epsilon, delta) * sensitivity: one update is (epsilon, delta)-DP
 
     where m is the smallest that suffices (`analytic`) or sqrt(2 ln(1.25 / delta)) / epsilon (`classic`), proven for
@@ -35,7 +35,7 @@ class Gaussian(Defense):
 
     kind: Literal["gaussian"] = "gaussian"
     noise_multiplier: float | None = Field(default=None, gt=0, le=1e9)
-    """standard deviation of the noise in units of the clip norm"""
+    """standard deviation of the noise in units of the sensitivity (z)"""
     epsilon: float | None = Field(default=None, gt=0, le=1e9)
     """what one update may cost at `delta`, in place of noise_multiplier"""
     calibration: Literal["analytic", "classic"] = "analytic"
@@ -74,7 +74,7 @@ class Gaussian(Defense):
     def std(self, bound: Bound) -> float:
         """Standard deviation of the noise on each number of an update within the bound."""
         if self.noise_multiplier is not None:
-            return self.noise_multiplier * bound.norm
+            return self.noise_multiplier * bound.sensitivity
         if self.epsilon is None:
             raise ValueError("gaussian: neither noise_multiplier nor epsilon")
         law = classic_multiplier_of if self.calibration == "classic" else multiplier_of

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fl.privacy.compose import Composition, Draws, compose
+from fl.privacy.compose import ADD_REMOVE, Composition, Draws, compose
 from fl.privacy.ledger import ALL, LOCATION
+from netsim.units import FloatArray
 
 EVERYBODY = -1
 _WHO = ("mechanism", "unit", "relation", "delta")
@@ -21,7 +22,7 @@ def final_account(spends: Mapping[str, Sequence[Any] | np.ndarray]) -> list[dict
     Noise that hides everybody makes one row, ue = -1, unless some UE spends more in the same account. `all` adds up the
     mechanisms of one unit and relation, at the smallest of their deltas. Every row has the epsilon of naive, zCDP and
     RDP composition and the best known one, with the accountant that says it, and `with_channel`, the exact epsilon if
-    the noise of the channel counts too (NaN where users are sampled, or where no channel adds any).
+    the noise of the channel counts too (NaN in an account where users are sampled, or where no channel adds any).
     """
     column = {k: np.asarray(v) for k, v in spends.items()}
     ours = np.flatnonzero(column["unit"] != LOCATION) if len(column["unit"]) else np.zeros(0, np.int64)
@@ -45,15 +46,15 @@ def _rows(
     """The rows of one account, a UE each."""
     mechanism, unit, relation, delta = who
     ue = column["ue"][rows].astype(np.int64)
+    believed = _channel_counts(column, rows, str(relation))
     found = []
     for each in np.unique(ue[ue >= 0]) if np.any(ue >= 0) else [EVERYBODY]:
         mine = rows[(ue == each) | (ue == EVERYBODY)]
-        std, sensitivity, q = (column[k][mine].astype(np.float64) for k in ("std", "sensitivity", "sampling_rate"))
-        draws = Draws.of(zip(std / sensitivity, q, np.ones(len(mine)), strict=True))
-        key = b"".join((draws.z.tobytes(), draws.q.tobytes(), draws.count.tobytes(), repr((relation, delta)).encode()))
-        if key not in known:
-            known[key] = compose(draws, float(delta), str(relation))
-        said = known[key]
+        said = _composed(_draws(column, mine, str(relation)), float(delta), str(relation), known)
+        with_channel = math.nan
+        if believed:
+            counted = _draws(column, mine, str(relation), column["channel_std"])
+            with_channel = _composed(counted, float(delta), str(relation), known).best.epsilon
         found.append(
             {
                 "mechanism": mechanism,
@@ -67,17 +68,50 @@ def _rows(
                 "rdp": said.rdp.epsilon,
                 "epsilon": said.best.epsilon,
                 "accountant": said.best.accountant,
-                "with_channel": _with_channel(column, mine, float(delta), str(relation)),
+                "with_channel": with_channel,
             }
         )
     return found
 
 
-def _with_channel(column: Mapping[str, np.ndarray], mine: np.ndarray, delta: float, relation: str) -> float:
-    """Epsilon of the drawn noise and the channel's together, everybody in every round."""
-    noise = column["channel_std"][mine].astype(np.float64)
-    if np.any(column["sampling_rate"][mine].astype(np.float64) < 1) or not np.any(noise > 0):
-        return math.nan
-    total = np.hypot(column["std"][mine].astype(np.float64), np.nan_to_num(noise))
-    z = total / column["sensitivity"][mine].astype(np.float64)
-    return compose(Draws.of((float(value), 1.0, 1.0) for value in z), delta, relation).best.epsilon
+def _composed(draws: Draws, delta: float, relation: str, known: dict[bytes, Composition]) -> Composition:
+    """All figures of some draws, found once for all UEs that paid alike."""
+    key = b"".join((draws.z.tobytes(), draws.q.tobytes(), draws.count.tobytes(), repr((relation, delta)).encode()))
+    if key not in known:
+        known[key] = compose(draws, delta, relation)
+    return known[key]
+
+
+def _draws(column: Mapping[str, np.ndarray], mine: np.ndarray, relation: str, more: np.ndarray | None = None) -> Draws:
+    """What one UE's rows compose to; `more` is noise beside the drawn one.
+
+    Those of a round that hang on the same coin are one Gaussian before the coin amplifies it: their 1 / z^2 add up.
+    """
+    std, sensitivity, q = (column[k][mine].astype(np.float64) for k in ("std", "sensitivity", "sampling_rate"))
+    if more is not None:
+        std = np.hypot(std, np.nan_to_num(more[mine].astype(np.float64)))
+    z = std / sensitivity
+    coin = (q < 1) & (relation == ADD_REMOVE)
+    tossed = np.stack([column["round"][mine][coin].astype(np.float64), q[coin]])
+    rounds, which = np.unique(tossed, axis=1, return_inverse=True)
+    with np.errstate(divide="ignore", over="ignore"):
+        together = 1 / np.sqrt(np.bincount(which.reshape(-1), weights=z[coin] ** -2.0, minlength=rounds.shape[1]))
+    pairs = [*zip(z[~coin], q[~coin], strict=True), *zip(_down(together), rounds[1], strict=True)]
+    return Draws.of((z_, q_, 1.0) for z_, q_ in pairs)
+
+
+def _down(z: FloatArray) -> FloatArray:
+    """Multipliers (n,) cut to nine significant digits: what differs by rounding alone is one kind of round."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unit = 10.0 ** (np.floor(np.log10(z)) - 8)
+        cut = np.floor(z / unit * (1 + 1e-12)) * unit
+    return np.where(np.isfinite(cut) & (unit > 0), cut, z)
+
+
+def _channel_counts(column: Mapping[str, np.ndarray], rows: np.ndarray, relation: str) -> bool:
+    """Whether an account has a figure with the channel's noise: some UE's draw met some, and no coin is counted on.
+
+    Then every UE of the account has one; that of a UE whose channel never added any is its epsilon.
+    """
+    noise, q = (column[k][rows].astype(np.float64) for k in ("channel_std", "sampling_rate"))
+    return bool(np.any(noise > 0)) and not (relation == ADD_REMOVE and bool(np.any(q < 1)))

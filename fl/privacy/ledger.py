@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,33 +46,53 @@ def account(spend: AnySpend) -> Account:
 
 def empty(n_ue: int) -> State:
     """Nobody has spent anything."""
-    return {"n_ue": n_ue, "total": {}, "with_channel": {}, "sampled": {}}
+    return {"n_ue": n_ue, "total": {}, "with_channel": {}, "sampled": {}, "together": {}}
 
 
 def book(state: State, spends: list[AnySpend]) -> State:
-    """The ledger after these spends.
+    """The ledger after a round: `spends` are all of its draws.
 
     Per account and UE: `total` adds up (sensitivity / std)^2 of all Gaussian draws, or epsilon per metre of all moved
-    locations; `with_channel` the same with the channel's noise; `sampled` (n_orders,) the Renyi costs of draws that a
-    random part of the users takes part in, which everybody pays alike. Raises ValueError for a sampled draw of some.
+    locations; `with_channel` the same with the channel's noise. Draws that a random part of the users takes part in are
+    paid by everybody alike, and a round has one coin for each user, whatever it then sends to: to all its models, in
+    all phases, through all mechanisms. So their mu^2 = sum (sensitivity / std)^2 adds up first, and the coin amplifies
+    that one Gaussian: `sampled` (n_orders,) are its Renyi costs by account, `together` those of all accounts of one
+    unit and relation. Raises ValueError for a sampled draw of some users only, and for two rates in one round.
     """
     total, channel = _copied(state["total"]), _copied(state["with_channel"])
-    sampled = _copied(state["sampled"])
+    on_coin: dict[str, list[Spend]] = {}
     for spend in spends:
         key = "|".join(map(str, account(spend)))
         for sums in (total, channel):
             sums.setdefault(key, np.zeros(state["n_ue"]))
         if isinstance(spend, Spend) and spend.sampling_rate < 1 and spend.relation == ADD_REMOVE:
-            if np.any(spend.ue >= 0):
-                raise ValueError(f"{spend.mechanism}: only noise that hides everybody can count on sampling")
-            cost = sum(rdp.renyi(float(z), spend.sampling_rate) for z in spend.std / spend.sensitivity)
-            sampled[key] = sampled.get(key, 0.0) + cost
+            on_coin.setdefault(key, []).append(spend)
             continue
         everybody = spend.ue < 0
         for sums, cost in ((total, _cost(spend, with_channel=False)), (channel, _cost(spend, with_channel=True))):
             np.add.at(sums[key], spend.ue[~everybody], cost[~everybody])
             sums[key] += cost[everybody].sum()
-    return {**state, "total": total, "with_channel": channel, "sampled": sampled}
+    by_group: dict[str, list[Spend]] = {}
+    for key, drawn in on_coin.items():
+        by_group.setdefault(_group(key), []).extend(drawn)
+    return {
+        **state, "total": total, "with_channel": channel,
+        "sampled": _amplified(state["sampled"], on_coin), "together": _amplified(state["together"], by_group),
+    }  # fmt: skip
+
+
+def _amplified(costs: State, on_coin: dict[str, list[Spend]]) -> State:
+    """The Renyi costs with those of one round added: the draws of a key are one Gaussian, on one coin."""
+    found = _copied(costs)
+    for key, drawn in on_coin.items():
+        rates = {spend.sampling_rate for spend in drawn}
+        if len(rates) > 1 or any(np.any(spend.ue >= 0) for spend in drawn):
+            raise ValueError(
+                f"{drawn[0].mechanism}: only noise that hides everybody, at one rate a round, can count on sampling"
+            )
+        mu2 = float(sum(_cost(spend, with_channel=False).sum() for spend in drawn))
+        found[key] = found.get(key, 0.0) + rdp.renyi(1 / math.sqrt(mu2) if mu2 > 0 else math.inf, rates.pop())
+    return found
 
 
 def _copied(sums: State) -> State:
@@ -97,11 +118,12 @@ def statements(state: State) -> list[Statement]:
     found, groups = [], _groups(state)
     for key in state["total"]:
         mechanism, unit, relation, delta = key.split("|")
-        found.append(_statement(state, mechanism, unit, relation, float(delta), [key]))
+        found.append(_statement(state, mechanism, unit, relation, float(delta), [key], state["sampled"].get(key)))
     for (unit, relation), keys in groups.items():
         if len(keys) > 1 and unit != LOCATION:
             delta = min(float(key.split("|")[3]) for key in keys)
-            found.append(_statement(state, ALL, unit, relation, delta, keys))
+            coin = state["together"].get(_group(keys[0]))
+            found.append(_statement(state, ALL, unit, relation, delta, keys, coin))
     return found
 
 
@@ -116,15 +138,19 @@ def exceeds(state: State, epsilon: float, delta: float | None) -> bool:
             continue
         at = min(float(key.split("|")[3]) for key in keys) if delta is None else delta
         worst = sum(state["total"][key] for key in keys).max(initial=0.0)
-        sampled = [state["sampled"][key] for key in keys if key in state["sampled"]]
-        if sampled:
-            cost = rdp.full(float(worst)) + sum(sampled)
-            over = float(rdp.epsilon_of(cost, at)) > epsilon
+        sampled = state["together"].get(_group(keys[0]))
+        if sampled is not None:
+            over = float(rdp.epsilon_of(rdp.full(float(worst)) + sampled, at)) > epsilon
         else:
             over = not GaussianFilter(epsilon, at).admits(0.0, float(worst))
         if over:
             return True
     return False
+
+
+def _group(key: str) -> str:
+    """unit|relation of an account's key."""
+    return "|".join(key.split("|")[1:3])
 
 
 def _groups(state: State) -> dict[tuple[str, str], list[str]]:
@@ -136,13 +162,14 @@ def _groups(state: State) -> dict[tuple[str, str], list[str]]:
     return groups
 
 
-def _statement(state: State, mechanism: str, unit: str, relation: str, delta: float, keys: list[str]) -> Statement:
+def _statement(
+    state: State, mechanism: str, unit: str, relation: str, delta: float, keys: list[str], sampled: FloatArray | None
+) -> Statement:
     total, channel = (sum(state[which][key] for key in keys) for which in ("total", "with_channel"))
     if unit == LOCATION:
         return Statement(mechanism, unit, relation, delta, total, channel)
-    sampled = [state["sampled"][key] for key in keys if key in state["sampled"]]
-    renyi = sum(sampled) if sampled else None
-    return Statement(mechanism, unit, relation, delta, _epsilons(total, delta, renyi), _epsilons(channel, delta, renyi))
+    epsilon, believed = (_epsilons(mu2, delta, sampled) for mu2 in (total, channel))
+    return Statement(mechanism, unit, relation, delta, epsilon, believed)
 
 
 def _epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatArray:

@@ -1,0 +1,50 @@
+"""What no epsilon of a study covers, in words that stand beside its figures in every run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fl.defenses.adaptive_clip import AdaptiveClip
+from fl.learning import Learning
+
+
+def caveats(learning: Learning, shared_band: bool) -> list[str]:
+    """One line each, headed by the part that it is about.
+
+    shared_band: whether UEs share a radio in which one that sends can make the updates of others late, lost or noisier.
+    """
+    parts = [f"{d.label}: {d.caveat}" for d in learning.defenses if d.caveat]
+    return [*parts, *_clip_bits(learning), *_who_sends(learning), *_losses(learning, shared_band)]
+
+
+def _clip_bits(learning: Learning) -> Iterator[str]:
+    """An adaptive clip hides its bits from readers of the model; noise on the device promises more than that."""
+    for i, clip in enumerate(learning.defenses):
+        later = [d.label for d in learning.on_device if d in learning.defenses[i + 1 :]]
+        if isinstance(clip, AdaptiveClip) and later:
+            yield (
+                f"{clip.label}: every device tells the server in clear whether its update was below the norm; against "
+                f"the server the epsilon of {', '.join(later)} does not cover that bit"
+            )
+
+
+def _who_sends(learning: Learning) -> Iterator[str]:
+    """Noise on the numbers of an update hides none of the facts around it."""
+    central = any("central noise" in d.offers for d in learning.defenses)
+    alone = [d.label for d in learning.defenses if "spend" in d.offers and not central]
+    names = alone or [d.label for d in learning.on_device]
+    if names:
+        yield (
+            f"{', '.join(names)}: noise covers the numbers sent; which windows are played, who sends to which model "
+            "and how many samples weigh in are public, and no epsilon here covers them"
+        )
+
+
+def _losses(learning: Learning, shared_band: bool) -> Iterator[str]:
+    """One row moves the sum by its clip norm only as long as it moves nobody else's in or out of it."""
+    for d in learning.defenses:
+        if shared_band and "central noise" in d.offers:
+            yield (
+                f"{d.label}: on a shared band whose updates are lost can hang on who else sends; epsilon takes the "
+                "losses as given"
+            )

@@ -1,0 +1,185 @@
+"""What a whole run books and admits: one coin for all draws of a round, windows without data, and its caveats."""
+
+import numpy as np
+import pytest
+
+from fl.privacy import rdp
+from fl.privacy.compose import Draws, compose
+from fl.privacy.gaussian import epsilon_of
+from scenarios.folder import MANIFEST, read_json, read_table
+from scenarios.headline import headline
+from scenarios.runner import run
+from scenarios.study import load
+
+CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
+NOISE = {"kind": "central-gaussian", "noise_multiplier": 4.0, "delta": 1e-5}
+CENTRAL = {
+    "learning.defenses": [CLIP, NOISE], "learning.aggregation": {"kind": "uniform", "clients": 4},
+    "learning.attacks": [],
+}  # fmt: skip
+SAMPLED = {
+    "learning.every_s": 20, "learning.participation": 0.25, "learning.sampling": "poisson",
+    "learning.aggregation": {"kind": "uniform", "clients": 4, "participation": 0.25},
+}  # fmt: skip
+SELDOM = {"learning.every_s": 20, "world.ues.measure_every_s": 45}  # windows 2, 4 and 6 of 6 are empty
+MAP = {
+    "world.ues.measure": "all", "learning.data": {"kind": "links"},
+    "learning.learner": {"kind": "radio-map", "cell_m": 25},
+}  # fmt: skip
+
+
+def seen(folder, table):
+    return read_table(folder, table)
+
+
+class TestOneCoin:
+    @pytest.mark.parametrize(
+        "more, draws",
+        [
+            ({}, 2),  # two models
+            (MAP, 2),  # two phases of one model
+            ({"learning.defenses": [CLIP, NOISE, NOISE | {"name": "again"}]}, 4),  # two mechanisms on two models
+            ({"learning.threat": {"sees": "sum"}}, 2),
+            ({"world.radio.uplink": {"kind": "oma", "decoding": "error-free", "deadline_s": 1e-6}}, 2),  # all is lost
+            (SELDOM, 2),  # in windows without data too
+            (MAP | SELDOM | {"learning.data": {"kind": "links", "keeps": "round"}}, 2),
+        ],
+        ids=["models", "phases", "mechanisms", "sum", "lost", "empty windows", "empty windows of two phases"],
+    )
+    def test_all_draws_of_a_round_hang_on_it(self, more, draws, tiny, tmp_path):
+        """z = 4 and n draws a round for six rounds at q = 1/4: six sampled rounds of z / sqrt(n)."""
+        found = run(tiny(CENTRAL | SAMPLED | more), tmp_path / "r")
+        assert found["rounds.played"] == 6 and found["rounds.empty"] == 0
+        spends, account = seen(tmp_path / "r", "spends"), seen(tmp_path / "r", "privacy")
+        assert np.bincount(spends["round"].astype(int))[1:].tolist() == [draws] * 6
+        assert (spends["sampling_rate"] == 0.25).all() and (spends["noise_multiplier"] == 4.0).all()
+        row = {k: v[-1] for k, v in account.items()}  # of all mechanisms, where there are several
+        expected = compose(Draws.of([(4 / np.sqrt(draws), 0.25, 6)]), 1e-5)
+        assert row["accountant"] == "PLD" and row["draws"] == 6 * draws
+        assert row["epsilon"] == pytest.approx(expected.best.epsilon, rel=1e-6)
+        rounds = seen(tmp_path / "r", "rounds")["epsilon_max"]
+        by_hand = [rdp.epsilon_of(n * rdp.renyi(4 / np.sqrt(draws), 0.25), 1e-5) for n in range(1, 7)]
+        np.testing.assert_allclose(rounds, by_hand, rtol=1e-6)
+        as_many = compose(Draws.of([(4.0, 0.25, 6 * draws)]), 1e-5).best.epsilon
+        assert row["epsilon"] > 1.05 * as_many  # a sampled round for each draw promised more than holds
+
+    def test_a_budget_ends_learning_by_it(self, tiny, tmp_path):
+        cost = rdp.renyi(4 / np.sqrt(2), 0.25)
+        budget = float(rdp.epsilon_of(3.5 * cost, 1e-5))
+        assert rdp.epsilon_of(7 * rdp.renyi(4.0, 0.25), 1e-5) < budget  # by a round for each draw three and a half last
+        found = run(tiny(CENTRAL | SAMPLED | {"learning.stop_at": {"epsilon": budget}}), tmp_path / "r")
+        assert found["rounds.played"] == 3 and found["rounds.stopped_by_budget"] is True
+
+
+class TestWindowsWithoutData:
+    def spent(self, study, out):
+        run(study, out)
+        table = seen(out, "spends")
+        return table["round"].tolist(), table["epsilon"].tolist()
+
+    @pytest.mark.parametrize("more", [{}, MAP | {"learning.data": {"kind": "links", "keeps": "round"}}])
+    def test_what_is_spent_does_not_follow_the_data(self, more, tiny, tmp_path):
+        """Measuring in every window, in every other, or never costs the same and leaves the same rounds."""
+        every = {"learning.every_s": 20}
+        paid = [
+            self.spent(tiny(CENTRAL | more | every | {"world.ues.measure_every_s": often}), tmp_path / str(often))
+            for often in (5, 45, 100_000)
+        ]
+        assert paid[0] == paid[1] == paid[2] and set(paid[0][0]) == {1, 2, 3, 4, 5, 6}
+        assert paid[0][1][-1] == pytest.approx(epsilon_of(1e-5, np.sqrt(12) / 4), rel=1e-6)
+
+    def test_the_model_moves_by_noise_in_them(self, tiny, tmp_path):
+        run(tiny(CENTRAL | SELDOM), tmp_path / "r")
+        updates, figures = seen(tmp_path / "r", "updates"), seen(tmp_path / "r", "figures")
+        assert set(updates["round"]) == {1, 3, 5}
+        ratio = {r: v for r, v, n in zip(figures["round"], figures["value"], figures["name"], strict=True)
+                 if n == "signal_to_noise"}  # fmt: skip
+        assert [ratio[r] for r in (2, 4, 6)] == [0.0] * 3 and all(ratio[r] > 0 for r in (1, 3, 5))
+
+    def test_an_adaptive_clip_pays_in_them_too(self, tiny, tmp_path):
+        chain = [{"kind": "adaptive-clip", "relation": "add-remove"}, NOISE]
+        rounds, _ = self.spent(tiny(CENTRAL | SELDOM | {"learning.defenses": chain}), tmp_path / "r")
+        assert rounds == sorted([1, 2, 3, 4, 5, 6] * 3)
+
+    def test_noise_on_devices_leaves_them_out(self, tiny, tmp_path):
+        """Who sends is public there, and the run says so."""
+        chain = [CLIP, {"kind": "gaussian", "noise_multiplier": 4.0}]
+        found = run(tiny(SELDOM | {"learning.defenses": chain}), tmp_path / "r")
+        assert found["rounds.played"] == 3 and found["rounds.empty"] == 3
+
+    def test_a_campaign_that_goes_on_is_known_to_all(self, tmp_path):
+        """Its length stands in the study: no round is played in it, whoever measures."""
+        short = {
+            "world.duration_s": 200, "world.ues.count": 4, "learning.aggregation.clients": 4,
+            "learning.data.campaign_rounds": 5, "learning.rounds": 2, "learning.defenses": [CLIP, NOISE],
+        }  # fmt: skip
+        found = run(load("rsrp-dp/budget", short), tmp_path / "r")
+        assert found["rounds.played"] == 2 and found["rounds.empty"] == 4
+
+
+class TestCaveats:
+    def said(self, study, out):
+        run(study, out)
+        return read_json(out / MANIFEST)["warnings"]
+
+    def test_an_adaptive_clip_tells_the_server_its_bits(self, tiny, tmp_path):
+        """Before noise on the device, which promises to hold against the server; noise at the server promises less."""
+        adaptive = {"kind": "adaptive-clip", "name": "follow"}
+        local = {"kind": "gaussian", "noise_multiplier": 1.0}
+        for chain, told in (
+            ([adaptive, local], True),
+            ([adaptive, {**CLIP, "norm": 0.1}, {**local, "name": "mine"}], True),
+            ([adaptive | {"relation": "add-remove"}, NOISE], False),
+            ([CLIP, local], False),
+        ):
+            name = chain[-1].get("name", chain[-1]["kind"])
+            warnings = self.said(
+                tiny(CENTRAL | {"learning.defenses": chain}), tmp_path / str(len(list(tmp_path.iterdir())))
+            )
+            found = [w for w in warnings if w.startswith("follow: every device tells the server in clear")]
+            assert len(found) == told and all(f"the epsilon of {name} does not cover that bit" in w for w in found)
+
+    def test_noise_on_devices_hides_numbers_alone(self, tiny, tmp_path):
+        chain = [CLIP, {"kind": "gaussian", "noise_multiplier": 4.0}]
+        (said,) = self.said(tiny({"learning.defenses": chain}), tmp_path / "r")
+        assert said.startswith("gaussian: noise covers the numbers sent; which windows are played, who sends")
+        assert self.said(tiny(CENTRAL), tmp_path / "c") == []
+        assert self.said(tiny({"learning.defenses": [CLIP]}), tmp_path / "n") == []
+
+    def test_losses_on_a_shared_band_are_taken_as_given(self, tiny, tmp_path):
+        (said,) = self.said(tiny(CENTRAL | {"world.radio.uplink": {"kind": "noma"}}), tmp_path / "r")
+        assert said.startswith("central-gaussian: on a shared band whose updates are lost can hang on who else sends")
+
+    def test_they_stand_on_the_page_and_in_the_terminal(self, tmp_path, capsys):
+        from scenarios.cli import main
+
+        chain = "learning.defenses=[{kind: adaptive-clip}, {kind: gaussian, noise_multiplier: 1}]"
+        short = ["--set", "world.duration_s=172800", "--set", "learning.attacks=[]"]
+        assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", "--set", chain, *short]) == 0
+        assert "warning: adaptive-clip: every device tells the server in clear" in capsys.readouterr().out
+        assert "every device tells the server in clear" in (tmp_path / "r" / "report.html").read_text()
+
+
+class TestTerminal:
+    def lines(self, study, out):
+        summary = run(study, out)
+        return [x for x in headline(summary, seen(out, "privacy")) if x.startswith("privacy:")]
+
+    def test_an_epsilon_stands_with_its_unit_relation_delta_and_sum(self, tiny, tmp_path):
+        (said,) = self.lines(tiny(CENTRAL | SAMPLED), tmp_path / "r")
+        assert "delta 1e-05 (unit user: all data of one UE; add-remove; PLD over 12 draws" in said
+        assert said.endswith("every UE alike)")
+
+    def test_of_one_record_and_of_who_spent_most(self, tiny, tmp_path):
+        learner = {"kind": "rsrp-net", "hidden": [4], "sample_clip": 1.0, "batch_size": "all", "local_epochs": 1}
+        noise = [{"kind": "gaussian", "noise_multiplier": 9.0}]
+        (said,) = self.lines(
+            tiny({"learning.learner": learner, "learning.defenses": noise, "learning.attacks": []}), tmp_path / "r"
+        )
+        assert "(unit record: one measurement of a UE; replace; exact over" in said and "largest of 4 UEs)" in said
+
+    def test_each_unit_and_relation_by_itself(self, tiny, tmp_path):
+        chain = [{"kind": "adaptive-clip"}, NOISE]
+        found = self.lines(tiny(CENTRAL | {"learning.defenses": chain}), tmp_path / "r")
+        assert [x.split()[1] for x in found] == ["central-gaussian", "adaptive-clip", "all"]
+        assert all("; replace; " in x for x in found)
