@@ -27,11 +27,13 @@ K, D, N = 15, 40, 2.0
 PUBLIC = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
 
 
-def channel(std, n):
+def channel(std, n, interference=0.0):
+    """Thermal noise of std (n,), and besides it what other UEs' signals leave: interference (n,)."""
     one, yes = np.ones(n), np.ones(n, bool)
+    thermal = np.broadcast_to(np.asarray(std, float), n).copy()
     return Channel(
-        power_w=one, sinr=one, noise_std=np.broadcast_to(np.asarray(std, float), n).copy(), rate_bps=one, airtime_s=one,
-        delay_s=one, energy_j=one, decoded=yes, late=~yes,
+        power_w=one, sinr=one, noise_std=np.hypot(thermal, interference), thermal_std=thermal, rate_bps=one,
+        airtime_s=one, delay_s=one, energy_j=one, decoded=yes, late=~yes,
     )  # fmt: skip
 
 
@@ -43,13 +45,13 @@ def clipped(ue=range(K), seed=0, samples=96, size=1.0):
     return Clip(norm=N).protect(made, local, Facts(1, 0.0, PUBLIC), {}, None)[0], local
 
 
-def play(part, rounds, ue=range(K), std=0.0, learn=True, state=None):
+def play(part, rounds, ue=range(K), std=0.0, learn=True, state=None, interference=0.0):
     """Epsilon of each device and round (rounds, K), all spends, and the last state."""
     state, every, spends = part.start(K) if state is None else state, [], []
     inner = part.noise if isinstance(part, NoiseSwitch) else part
     for t in range(1, rounds + 1):
         updates, local = clipped(ue, seed=t)
-        facts = Facts(t, 0.0, PUBLIC, channel=channel(std, len(updates.ue)))
+        facts = Facts(t, 0.0, PUBLIC, channel=channel(std, len(updates.ue), interference))
         rng = Streams(7).at("defense.x", t)
         before = state["noise"] if isinstance(part, NoiseSwitch) else state
         asked, _ = inner.noise(updates, facts, before, rng)
