@@ -59,8 +59,9 @@ def judge(
     """L and T_th of a power vector (K,).
 
     channel_std (T, K) at 1 W, or (1, K) where it is the same in all rounds; std, weight (T, K); cost_w (K,);
-    artificial (T + 1,); round_weight (T,). For top-up T_th is the last round in which any UE draws noise. ValueError for
-    powers of another shape, or that are not finite and above 0: nothing here looks at bounds by itself.
+    artificial (T + 1,); round_weight (T,). For top-up T_th is the last round in which any UE draws noise.
+
+    ValueError for powers of another shape, or that are not finite and above 0: compiled code would read past the end.
     """
     rounds, n = std.shape
     if len(power_w) != n:

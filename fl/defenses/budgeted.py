@@ -88,7 +88,9 @@ class Budgeted(Defense):
     def claim_caveat(self) -> str:
         """What a sensitivity that is only claimed is not."""
         if self.sensitivity in ("mean-clip", "paper"):
-            return f"sensitivity {self.sensitivity} is the source's claim, no guarantee; true is the account in unit user"
+            return (
+                f"sensitivity {self.sensitivity} is the source's claim, no guarantee; true is the account in unit user"
+            )
         return ""
 
     @property
