@@ -46,8 +46,7 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
         from scenarios.runner import run
 
         if say is not None:
-            rounds = alone.learning.rounds or int(np.ceil(alone.world.duration_s / alone.learning.every_s))
-            say(f"netsim: playing the reference run, {rounds} rounds, once; it is kept in {path.parent}")
+            say(f"netsim: playing all rounds of the reference run, this once; it is kept in {path.parent}")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="run-") as folder:  # one of each process that asks
             run(alone, folder, command="reference")

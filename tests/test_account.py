@@ -215,7 +215,7 @@ class TestCentral:
         assert part.contracts and "central noise" in part.offers
 
     def test_the_channel_adds_to_the_noise_on_the_sum(self, tmp_path):
-        """Variance of the receiver's noise over all decoded rows; without interference that is all that decoding adds."""
+        """Variance of the receiver's noise over all decoded rows: all that decoding adds without interference."""
         noise = [CLIP, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
         study = load("rsrp-dp/live", {
             "learning.defenses": noise, "learning.rounds": 2, "world.radio.uplink.decoding": "noisy",
