@@ -8,6 +8,7 @@ with 1. All of these laws read public numbers only.
 from __future__ import annotations
 
 from math import erfc, exp, log, pi, sqrt
+from statistics import NormalDist
 
 import numpy as np
 
@@ -47,13 +48,15 @@ def invariant_bands(bands: int, multiple: int) -> int:
     return bands // multiple
 
 
-def shortest_interval_s(bandwidth_m: float, speed_m_s: float, share: float) -> float:
+def shortest_interval_s(bandwidth_m: float, speed_m_s: float, share: float, dimensions: int = 2) -> float:
     r"""Time in which somebody at that speed passes the wavelength of a `share` of all waves.
 
-    P(2 pi h / |xi| < s) = exp(-(2 pi h / s)^2 / 2) = share, solved for s, over the speed. Snapshots that are farther
-    apart leave that share of displacements known modulo a wavelength only.
+    P(2 pi h / |xi| < s) = share, solved for s, over the speed: |xi| exceeds r with probability exp(-r^2 / 2) in the
+    plane and erfc(r / sqrt(2)) on a line. Snapshots that are farther apart leave that share of displacements known
+    modulo a wavelength only.
     """
-    return 2 * pi * bandwidth_m / sqrt(2 * log(1 / share)) / speed_m_s
+    exceeded = sqrt(2 * log(1 / share)) if dimensions == 2 else -NormalDist().inv_cdf(share / 2)
+    return 2 * pi * bandwidth_m / exceeded / speed_m_s
 
 
 def same_answers(at_m: FloatArray, omega: FloatArray, turns: IntArray, across_m: FloatArray) -> FloatArray:

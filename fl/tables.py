@@ -169,7 +169,7 @@ TABLES: dict[str, dict[str, str]] = {
         "sensitivity": "how far one neighbour can move the payload (L2)",
         "noise_multiplier": "std / sensitivity, as in the settings",
         "sampling_rate": "probability of taking part, by a coin of one's own, that the ledger counts on",
-        "channel_std": "noise that the radio adds to the same numbers; not part of the epsilon below",
+        "channel_std": "the receiver's thermal noise on the same numbers; not part of the epsilon below",
         "points": "locations that were moved, where the mechanism moves locations",
         "epsilon_per_m": "what each of them costs a metre",
         "unit": "whose data a neighbour may change: user or record; location: each of a user's places",

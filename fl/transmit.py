@@ -35,7 +35,8 @@ def overheard(uplink: Uplink, cohort: Cohort, payload: Payload, sent: Channel) -
 
     cohort: the same UEs with their links to that antenna alone. It cancels like a base station, hears all cells at
     once, and decodes what the base station's rate (`sent`) allows: with error-free decoding only UEs whose rate there
-    is at least the one they send at; with noisy decoding everybody, the worse the noisier.
+    is at least the one they send at; with noisy decoding everybody, the worse the noisier. What it cannot cancel
+    disturbs it as it disturbs a base station: an eavesdropper that decodes all cells jointly would hear more.
     """
     if not isinstance(uplink, SharedBand):
         raise TypeError(f"{uplink.kind_name()}: nothing is on the air")

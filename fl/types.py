@@ -294,8 +294,9 @@ class Spend:
     ue (n,) whose data it hides (-1: all of them, at the server), model (n,), std (n,) per coordinate,
     sensitivity (n,) of what the noise was added to. mu = sensitivity / std is the exact Gaussian-DP parameter.
     sampling_rate is the probability with which each user took part by a secret coin of its own: 1 for whoever took part
-    because of where it was, what it measured, or what its channel allowed. channel_std (n,) is the noise that the radio
-    adds to the same numbers, which the ledger states beside the drawn noise and never adds to it; None: it adds none.
+    because of where it was, what it measured, or what its channel allowed. channel_std (n,) is the receiver's thermal
+    noise on the same numbers, which the ledger states beside the drawn noise and never adds to it; None: there is none.
+    Other UEs' signals are no part of it: somebody who decodes them subtracts them.
     """
 
     mechanism: str

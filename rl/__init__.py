@@ -1,1 +1,11 @@
-"""Reinforcement learning of uplink power stands on this floor, above `fl` and below `scenarios`."""
+"""Reinforcement learning of uplink power stands on this floor, above `fl` and below `scenarios`.
+
+Importing it registers two Gymnasium environments. What makes them is named, and imported when one is made.
+"""
+
+import gymnasium
+
+ALLOCATION, ONLINE = "netsim/PowerAllocation-v0", "netsim/OnlinePower-v0"
+
+gymnasium.register(ALLOCATION, entry_point="scenarios.environments:allocation")
+gymnasium.register(ONLINE, entry_point="scenarios.environments:online")

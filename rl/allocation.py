@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 
 from rl.problem import STEPS, Outcome, Problem, Seen
 
@@ -35,7 +36,7 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
         asks for the former, `options={"draw": i}` for a channel.
 
     Episode end
-        Truncated after 20 steps; nothing ever terminates it.
+        Truncated after 20 steps; nothing ever terminates it. A step before a reset or after the end is refused.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 5}  # noqa: RUF012
@@ -51,6 +52,7 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
         self.observation_space = spaces.Box(-1.0, 1.0, (self.problem.n_seen,), np.float32)
         self.last: Outcome = self.problem.start
         self.steps = self.episodes = self.draw = 0
+        self.over = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Seen, dict[str, Any]]:
         super().reset(seed=seed)
@@ -67,13 +69,16 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
         self.problem = self.problems[self.draw]
         first = self.episodes == 0 or asked.get("power") == "average"
         self.last = self.problem.start if first else self.problem.act(action)
-        self.steps, self.episodes = 0, self.episodes + 1
+        self.steps, self.episodes, self.over = 0, self.episodes + 1, False
         return self.problem.seen(self.last), self._info()
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+        if self.over:
+            raise ResetNeeded("step: no episode is going on; reset the environment first")
         self.last = self.problem.act(action)
         self.steps += 1
-        return self.problem.seen(self.last), self.problem.reward(self.last), False, self.steps >= STEPS, self._info()
+        self.over = self.steps >= STEPS
+        return self.problem.seen(self.last), self.problem.reward(self.last), False, self.over, self._info()
 
     def render(self) -> Any:
         """City, links and powers as an RGB array."""
@@ -98,6 +103,7 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
         """Continue from a memory; returns the observation that its reset returned."""
         self.np_random.bit_generator.state = memory["generator"]
         self.episodes, self.draw, self.steps = int(memory["episodes"]), int(memory["draw"]), 0
+        self.over = False
         self.problem = self.problems[self.draw]
         self.last = self.problem.tried(np.array(memory["power_w"], dtype=np.float64))
         return self.problem.seen(self.last)

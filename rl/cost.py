@@ -62,6 +62,7 @@ def _noise(
     row = updates["ue"].astype(np.int64)
     weight = updates["weight"].astype(np.float64)
     channel_var, required_var, drawn_var = np.zeros(n), np.zeros(n), np.zeros(n)
+    # the model suffers all of the decoder's noise, interference included: thermal noise alone is for privacy
     channel_var[links["ue"].astype(np.int64)] = links["noise_std"].astype(np.float64) ** 2
     for defense in learning.defenses:
         standing = defense.standing(carry.parts[f"defense.{defense.label}"])

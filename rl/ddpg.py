@@ -68,7 +68,7 @@ class Training:
     """A training that has begun: takes steps, and can be written down between episodes."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], agent: Agent, steps: int, seed: int, board: str | None) -> None:
-        self.env, self.seed, self.steps = env, seed, steps
+        self.env, self.seed, self.steps, self.board = env, seed, steps, board
         vec = DummyVecEnv([lambda: env])
         vec.seed(seed)
         space = env.action_space
@@ -113,10 +113,16 @@ class Training:
         self.model.learn(
             self.steps - self.done,
             callback=_Watch(between, stepped),
-            log_interval=self.steps + 1,  # it has nothing to print of its own
+            log_interval=self.steps + 1 if self.board is None else 1,  # episodes; it prints nothing of its own
             reset_num_timesteps=self.done == 0,
-            tb_log_name="ddpg",
+            tb_log_name=f"seed-{self.seed}",
         )
+
+    def note(self, name: str, value: float) -> None:
+        """One number of the training as it stands now, for whoever reads the board; nothing without one."""
+        if self.board is not None and hasattr(self.model, "_logger"):  # there is none before the first step
+            self.model.logger.record(name, value)
+            self.model.logger.dump(self.done)
 
     def memory(self) -> Tree:
         """Everything that the rest of the training depends on; between two episodes only."""
@@ -176,13 +182,18 @@ class _Watch(BaseCallback):
     def __init__(self, between: Callable[[bool], None], stepped: Callable[[Tree, float], None]) -> None:
         super().__init__()
         self.between, self.stepped, self.ended = between, stepped, True
+        self.rewards: list[float] = []
 
     def _on_rollout_start(self) -> None:
         self.between(self.ended)
 
     def _on_step(self) -> bool:
-        self.ended = bool(self.locals["dones"][0])
-        self.stepped(self.locals["infos"][0], float(self.locals["rewards"][0]))
+        self.ended, reward = bool(self.locals["dones"][0]), float(self.locals["rewards"][0])
+        self.stepped(self.locals["infos"][0], reward)
+        self.rewards.append(reward)
+        if self.ended:
+            self.logger.record("episode/reward_mean", float(np.mean(self.rewards)))
+            self.rewards.clear()
         return True
 
 

@@ -18,9 +18,11 @@ def project(power_w: FloatArray, low: float, high: float, least: float, most: fl
     """The nearest vector (K,) with low <= x_k <= high and least <= sum_k x_k <= most.
 
     It is clip(x + s, low, high) for one shift s, found among the corners low - x_k and high - x_k, between which the
-    total is a straight line.
+    total is a straight line. ValueError for powers that are not finite.
     """
     n = len(power_w)
+    if not np.isfinite(power_w).all():
+        raise ValueError("power_w must be finite")
     inside: FloatArray = np.minimum(np.maximum(power_w, low), high)
     total = inside.sum()
     want = min(max(total, least), most)
@@ -58,8 +60,15 @@ def judge(
 
     channel_std (T, K) at 1 W, or (1, K) where it is the same in all rounds; std, weight (T, K); cost_w (K,);
     artificial (T + 1,); round_weight (T,). For top-up T_th is the last round in which any UE draws noise.
+
+    ValueError for powers of another shape, or that are not finite and above 0: compiled code would read past the end.
     """
     rounds, n = std.shape
+    if len(power_w) != n:
+        raise ValueError("power_w must have one power for each UE")
+    for k in range(n):
+        if not 0.0 < power_w[k] < np.inf:
+            raise ValueError("power_w must be finite and above 0")
     root = 1.0 / np.sqrt(power_w)
     value = 0.0
     for k in range(n):

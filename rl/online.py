@@ -10,6 +10,7 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 
 from fl.power_plan import Limits
 from fl.round import Carry, Setup, play
@@ -20,7 +21,7 @@ from netsim.units import FloatArray
 from netsim.world import World
 from rl.cost import Costs, costs
 from rl.power import Decided, kept, start_w
-from rl.problem import Seen, log_power
+from rl.problem import Seen, checked_action, log_power
 from rl.settings import Online
 from rl.situation import seen_online, seen_online_size
 
@@ -90,7 +91,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
 
     Episode end
         Truncated when the world or the planned rounds end; terminated when a privacy budget (`learning.stop_at`) ends
-        learning.
+        learning. A step before a reset or after the end is refused.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 5}  # noqa: RUF012
@@ -102,6 +103,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         self.observation_space = spaces.Box(-1.0, 1.0, (seen_online_size(n_ue),), np.float32)
         self.world_seed = self.steps = self.t_th = 0
         self.world: World | None = None
+        self.over = True
 
     notes: Notes
     carry: Carry
@@ -118,9 +120,9 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         return self._begin(int(asked.get("world", drawn))), {"world": self.world_seed}
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
-        if self.world is None:
-            raise ValueError("step: reset the environment first")
-        wanted = log_power(np.asarray(action, dtype=np.float64), self.task.limits)
+        if self.world is None or self.over:
+            raise ResetNeeded("step: no episode is going on; reset the environment first")
+        wanted = log_power(checked_action(action, self.n_ue), self.task.limits)
         parts = {**self.carry.parts, "power": {**self.carry.parts["power"], "wanted": wanted}}
         before = self.carry
         self.carry, figures = play(self.world, self.setup, replace(before, parts=parts))
@@ -131,7 +133,8 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
             self.t_th = self.carry.played
         stopped = self.carry.stopped
         over = not stopped and (self.world.env.now >= self.world.duration_s or self.carry.played >= self.rounds)
-        if not (stopped or over):
+        self.over = stopped or over
+        if not self.over:
             self._advance()
         self.now = self._situation()
         return self._seen(), -found.total, stopped, over, self._info(found)
@@ -158,7 +161,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
     def _begin(self, world_seed: int) -> Seen:
         """A world of a seed, at its first deadline."""
         stage = self.stage(world_seed)
-        self.world_seed, self.steps, self.t_th = world_seed, 0, 0
+        self.world_seed, self.steps, self.t_th, self.over = world_seed, 0, 0, False
         self.notes = Notes()
         self.world, self.carry = stage.world, stage.carry
         self.setup = replace(stage.setup, power=Held(limits=self.task.limits), recorder=self.notes)

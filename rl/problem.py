@@ -36,6 +36,20 @@ def log_power(action: FloatArray, limits: Limits) -> FloatArray:
     return np.asarray(limits.each_min_w * (limits.each_max_w / limits.each_min_w) ** ((inside + 1.0) / 2.0))
 
 
+def checked_action(action: FloatArray | Seen, n_ue: int) -> FloatArray:
+    """The action as real numbers (n_ue,). ValueError for another shape, or for numbers that are not finite."""
+    try:
+        found = np.asarray(action, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"action: not numbers; give {n_ue} of them, from -1 to 1") from None
+    if found.shape != (n_ue,):
+        raise ValueError(f"action: shape {found.shape}; give one number from -1 to 1 for each UE, shape ({n_ue},)")
+    if not np.isfinite(found).all():
+        which = int(np.argmin(np.isfinite(found)))
+        raise ValueError(f"action: number {which} is {found[which]}; give finite numbers from -1 to 1")
+    return found
+
+
 def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     """The action in [-1, 1] that asks for these powers."""
     span = np.log(limits.each_max_w / limits.each_min_w)
@@ -82,7 +96,7 @@ class Problem:
     def act(self, action: FloatArray | Seen) -> Outcome:
         """What an action leads to."""
         limits = self.limits
-        wanted = log_power(np.asarray(action, dtype=np.float64), limits)
+        wanted = log_power(checked_action(action, self.n_ue), limits)
         return self.tried(
             kernel.project(wanted, limits.each_min_w, limits.each_max_w, limits.total_min_w, limits.total_max_w)
         )

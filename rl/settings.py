@@ -103,8 +103,10 @@ class Allocation(Task):
     """when the channel's noise is enough: for the sum over UEs, for each device, or artificial noise tops it up"""
     draws: int = Field(default=1, ge=1, le=100_000)
     """channels to train on; 1: the scenario's own"""
+    judged_on: int = Field(default=16, ge=1, le=10_000)
+    """channels by which the best policy is chosen while training; it is not trained on them"""
     held_out: int = Field(default=16, ge=1, le=10_000)
-    """channels to be judged on, which training never sees; with one draw it is judged on that"""
+    """channels on which it is compared at the end; neither trained nor chosen on them. With one draw all is that one"""
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
     example: ClassVar[dict[str, Any]] = {"kind": "allocation"}

@@ -63,6 +63,7 @@ def train(
         mean = float(np.mean(course.recent)) if course.recent else float("nan")
         course.curve.append(Point(training.done, score, mean, course.best_reward))
         course.recent = []
+        training.note("judged/cost", score)
         tell(course.curve[-1], last)
 
     def between(fresh: bool) -> None:

@@ -11,7 +11,8 @@ from netsim.units import FloatArray
 from netsim.world import build_world
 from scenarios.study import Study
 
-HELD_OUT = "held-out"
+TRAINED, CHOSEN, HELD_OUT = "train", "judged", "held-out"
+"""What channels are drawn for: to train on, to choose the best policy by, to report."""
 _FAR = 2**40  # so that no scenario's own seed is drawn
 
 

@@ -1,18 +1,16 @@
-"""Gymnasium environments of scenarios, registered when this module is imported.
-
-`gymnasium.make("scenarios.environments:netsim/PowerAllocation-v0", scenario=..., cache=...)` imports it by itself.
-"""
+"""Gymnasium environments of scenarios: what `gymnasium.make` calls for the names that `import rl` registers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import gymnasium
-
 from netsim.errors import BadInput
 from netsim.rng import Streams
+from rl import ALLOCATION, ONLINE
 from rl.settings import Allocation, Online, Task, Train
 from scenarios.study import Study, load
 
@@ -23,12 +21,7 @@ if TYPE_CHECKING:
     from rl.problem import Problem
 
 Wanted = TypeVar("Wanted", bound=Task)
-ALLOCATION, ONLINE = "netsim/PowerAllocation-v0", "netsim/OnlinePower-v0"
 DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
-
-
-gymnasium.register(ALLOCATION, entry_point="scenarios.environments:allocation")
-gymnasium.register(ONLINE, entry_point="scenarios.environments:online")
 
 
 def allocation(
@@ -36,11 +29,14 @@ def allocation(
     cache: str | Path | None = None,
     render_mode: str | None = None,
 ) -> PowerAllocation:
-    """The study's problem for a scenario; its reference run is made once and kept in `cache`."""
+    """The study's problem for a scenario; its reference run is made once and kept in `cache`.
+
+    The first time takes as long as a run of the scenario, and says so on stderr.
+    """
     from rl.allocation import PowerAllocation
 
     study = scenario if isinstance(scenario, Study) else load(scenario)
-    return PowerAllocation(problems(study, cache)[0], render_mode, lambda: _scene(study))
+    return PowerAllocation(problems(study, cache, _say).trained_on, render_mode, lambda: _scene(study))
 
 
 def online(
@@ -66,15 +62,26 @@ def task_of(study: Study, kind: type[Wanted]) -> Wanted:
     return train.task
 
 
-def problems(study: Study, cache: str | Path | None = None) -> tuple[Sequence[Problem], Sequence[Problem]]:
-    """Those to train on, and those to be judged on. With one draw both are the study's own."""
+@dataclass(frozen=True)
+class Problems:
+    """The problems of a study: those to train on, those by which the best policy is chosen on the way, and those that
+    are reported. Drawn channels are in one of the three only; with one draw all three are the study's own.
+    """
+
+    trained_on: Sequence[Problem]
+    chosen_on: Sequence[Problem]
+    held_out: Sequence[Problem]
+
+
+def problems(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problems:
+    """The problems of a study. say : gets a line before a reference run is made."""
     from fl.bound import Objective
     from rl.problem import Problem
-    from scenarios.channels import HELD_OUT, channel_draws
+    from scenarios.channels import CHOSEN, HELD_OUT, TRAINED, channel_draws
     from scenarios.trajectory import cache_folder, reference
 
     task = task_of(study, Allocation)
-    found = reference(study, cache_folder() if cache is None else Path(cache))
+    found = reference(study, cache_folder() if cache is None else Path(cache), say)
     try:
         task.limits.check(found.std.shape[1])
         task.bound.factor(found.weight)
@@ -82,14 +89,20 @@ def problems(study: Study, cache: str | Path | None = None) -> tuple[Sequence[Pr
         raise BadInput(f"train.task: {error}") from None
     own = Problem(Objective(found, task.bound, task.criterion), task.limits, task.observe)
     if task.draws == 1:
-        return [own], [own]
+        return Problems([own], [own], [own])
     if not found.still:
         raise BadInput(
             "train.task.draws: other channels can be drawn where the channel is the same in all rounds only; set "
             "draws: 1, or let UEs stand still with fading block: run"
         )
-    drawn, held = channel_draws(study, task.draws, "train"), channel_draws(study, task.held_out, HELD_OUT)
-    return [own.with_gain(g) for g in drawn], [own.with_gain(g) for g in held]
+    sets = ((task.draws, TRAINED), (task.judged_on, CHOSEN), (task.held_out, HELD_OUT))
+    return Problems(*([own.with_gain(g) for g in channel_draws(study, n, purpose)] for n, purpose in sets))
+
+
+def _say(line: str) -> None:
+    """To whoever waits for an environment: stderr, where no result goes."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def n_ues(study: Study) -> int:

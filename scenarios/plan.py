@@ -66,7 +66,11 @@ class Found:
 
 
 def check_plannable(uplink: Uplink) -> None:
-    """Raise ValueError for an uplink whose noise does not fall with each UE's own power alone."""
+    """Raise ValueError for an uplink whose noise does not fall with each UE's own power alone.
+
+    Without interference what the model suffers and what may count as privacy are the same noise, so one trajectory
+    serves both parts of the bound.
+    """
     if not isinstance(uplink, SharedBand) or uplink.interference != "none" or uplink.decoding != "noisy":
         raise ValueError(
             "world.radio.uplink: the bound takes noise that falls with each UE's own power; set kind: noma with "

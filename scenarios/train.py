@@ -158,7 +158,8 @@ def _allocation(study: Study, cache: Path | None) -> _Game:
     from rl.allocation import PowerAllocation
     from rl.policy import Card, Policy
 
-    drawn, held = problems(study, cache)
+    sets = problems(study, cache)
+    drawn = sets.trained_on
 
     def policy(study: Study, layers: Layers, seed: int, steps: int) -> Policy:
         how = study.train or Train()
@@ -175,9 +176,9 @@ def _allocation(study: Study, cache: Path | None) -> _Game:
     def judged(course: Course, steps: int, seed: int) -> list[Judged]:
         visited = float(np.exp(-course.best_reward / 5.0))
         layers = _best(course)
-        return allocation_judged(held, layers, visited, steps, Streams(seed).at("references"))
+        return allocation_judged(sets.held_out, layers, visited, steps, Streams(seed).at("references"))
 
-    return _Game(PowerAllocation(drawn), lambda layers: allocation_score(held, layers), policy, judged)
+    return _Game(PowerAllocation(drawn), lambda layers: allocation_score(sets.chosen_on, layers), policy, judged)
 
 
 def problems_own(study: Study, cache: Path | None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -28,8 +29,10 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netsim"
 
 
-def reference(study: Study, cache: Path) -> Trajectory:
+def reference(study: Study, cache: Path, say: Callable[[str], None] | None = None) -> Trajectory:
     """The trajectory of a study, from a run that is made once: `cache` keeps it under a hash of the study's text.
+
+    say : gets a line before that run, which takes as long as any.
 
     Raises
     ------
@@ -42,6 +45,8 @@ def reference(study: Study, cache: Path) -> Trajectory:
     if not path.exists():
         from scenarios.runner import run
 
+        if say is not None:
+            say(f"netsim: playing all rounds of the reference run, this once; it is kept in {path.parent}")
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="run-") as folder:  # one of each process that asks
             run(alone, folder, command="reference")

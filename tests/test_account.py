@@ -376,11 +376,11 @@ class TestCentral:
         assert part.contracts and "central noise" in part.offers
 
     def test_the_channel_adds_to_the_noise_on_the_sum(self, tmp_path):
-        """Variance of the decoder's noise over all decoded rows."""
+        """Variance of the receiver's noise over all decoded rows: all that decoding adds without interference."""
         noise = [CLIP, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
         study = load("rsrp-dp/live", {
             "learning.defenses": noise, "learning.rounds": 2, "world.radio.uplink.decoding": "noisy",
-            "learning.attacks": [],
+            "world.radio.uplink.interference": "none", "learning.attacks": [],
         })  # fmt: skip
         run(study, tmp_path / "r")
         with (tmp_path / "r" / "links.csv").open() as f:

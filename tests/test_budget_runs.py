@@ -97,3 +97,26 @@ def test_a_device_that_disappears_for_ten_rounds(tmp_path):
     assert rounds[0] == {*range(1, 21)} and rounds[2] == {*range(1, 5), *range(15, 21)}
     assert np.isfinite(read_table(tmp_path / "r", "figures")["value"]).all()
     assert 0 <= summary["figure.lapa.budget_left.last"] < 12.0
+
+
+@pytest.mark.parametrize("noise_w", [1e-30, 1e-12])
+@pytest.mark.parametrize("kind", ["noma", "oma"])
+def test_a_loud_cell_disturbs_the_model_and_hides_nobody(kind, noise_w, tiny, tmp_path):
+    """The account with the channel is the same whether or not others are heard; the decoder's error is not."""
+    found = {}
+    for interference in ("none", "all"):
+        changes = {
+            "world.radio.uplink": {"kind": kind, "noise_w": noise_w, "interference": interference},
+            "learning.defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 1e-3}],
+        }
+        run(tiny(changes), tmp_path / interference)
+        found[interference] = [read_table(tmp_path / interference, t) for t in ("spends", "privacy", "links")]
+    calm, loud = found["none"], found["all"]
+    np.testing.assert_allclose(loud[0]["channel_std"], calm[0]["channel_std"], rtol=1e-9)
+    assert (loud[0]["channel_std"] > 0).all()
+    np.testing.assert_allclose(loud[1]["with_channel"], calm[1]["with_channel"], rtol=1e-9)
+    assert (loud[2]["noise_std"] > 10 * calm[2]["noise_std"]).any()
+    spends, links = calm[0], calm[2]
+    alone = {(t, u): std for t, u, std in zip(links["round"], links["ue"], links["noise_std"], strict=True)}
+    of_row = [alone[t, u] for t, u in zip(spends["round"], spends["ue"], strict=True)]
+    np.testing.assert_allclose(spends["channel_std"], of_row, rtol=1e-9)

@@ -10,7 +10,9 @@ from pydantic import ValidationError
 
 from fl.defenses.arb import Arb
 from fl.defenses.budgeted import PRINTED
+from fl.defenses.central_gaussian import CentralGaussian
 from fl.defenses.clip import Clip
+from fl.defenses.gaussian import Gaussian
 from fl.defenses.lapa import Lapa
 from fl.defenses.noise_switch import NoiseSwitch
 from fl.defenses.uniform_dp import UniformDp
@@ -27,11 +29,13 @@ K, D, N = 15, 40, 2.0
 PUBLIC = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
 
 
-def channel(std, n):
+def channel(std, n, interference=0.0):
+    """Thermal noise of std (n,), and besides it what other UEs' signals leave: interference (n,)."""
     one, yes = np.ones(n), np.ones(n, bool)
+    thermal = np.broadcast_to(np.asarray(std, float), n).copy()
     return Channel(
-        power_w=one, sinr=one, noise_std=np.broadcast_to(np.asarray(std, float), n).copy(), rate_bps=one, airtime_s=one,
-        delay_s=one, energy_j=one, decoded=yes, late=~yes,
+        power_w=one, sinr=one, noise_std=np.hypot(thermal, interference), thermal_std=thermal, rate_bps=one,
+        airtime_s=one, delay_s=one, energy_j=one, decoded=yes, late=~yes,
     )  # fmt: skip
 
 
@@ -43,13 +47,13 @@ def clipped(ue=range(K), seed=0, samples=96, size=1.0):
     return Clip(norm=N).protect(made, local, Facts(1, 0.0, PUBLIC), {}, None)[0], local
 
 
-def play(part, rounds, ue=range(K), std=0.0, learn=True, state=None):
+def play(part, rounds, ue=range(K), std=0.0, learn=True, state=None, interference=0.0):
     """Epsilon of each device and round (rounds, K), all spends, and the last state."""
     state, every, spends = part.start(K) if state is None else state, [], []
     inner = part.noise if isinstance(part, NoiseSwitch) else part
     for t in range(1, rounds + 1):
         updates, local = clipped(ue, seed=t)
-        facts = Facts(t, 0.0, PUBLIC, channel=channel(std, len(updates.ue)))
+        facts = Facts(t, 0.0, PUBLIC, channel=channel(std, len(updates.ue), interference))
         rng = Streams(7).at("defense.x", t)
         before = state["noise"] if isinstance(part, NoiseSwitch) else state
         asked, _ = inner.noise(updates, facts, before, rng)
@@ -257,6 +261,122 @@ class TestSwitch:
             NoiseSwitch(noise=self.inner, mode="top-up", until_round=3)
 
 
+class TestInterference:
+    """Other devices' signals disturb the sum; whoever decodes them subtracts them, so they hide nobody."""
+
+    inner = TestSwitch.inner
+    asked = TestSwitch.asked
+
+    @pytest.mark.parametrize("std", [0.0, 0.6])
+    def test_top_up_makes_up_for_what_thermal_noise_lacks(self, std):
+        part = NoiseSwitch(noise=self.inner)
+        _, (spends,), state = play(part, 1, std=std * self.asked, interference=5 * self.asked)
+        exact = part.noise.factor * 2 * N / 0.5
+        np.testing.assert_allclose(spends[0].std, math.sqrt(exact**2 - (std * self.asked) ** 2))
+        np.testing.assert_allclose(spends[0].channel_std, std * self.asked)
+        said = part.figures(state)
+        assert said["enough_percent"] == 0 and said["noise_channel_sum"] == pytest.approx(K * std * self.asked)
+
+    @pytest.mark.parametrize("criterion", ["aggregate", "per-device"])
+    def test_the_switch_waits_for_thermal_noise(self, criterion):
+        part = NoiseSwitch(noise=self.inner, mode="first-crossing", criterion=criterion)
+        _, _, state = play(part, 2, std=0.9 * self.asked, interference=5 * self.asked)
+        assert state["crossed"] is None
+        _, _, state = play(part, 2, std=1.1 * self.asked, interference=0.0)
+        assert state["crossed"] == 1
+
+    @pytest.mark.parametrize("noise", [inner, {"kind": "gaussian", "noise_multiplier": 2.0}])
+    def test_accounts_do_not_hang_on_who_else_sends(self, noise):
+        part = Gaussian(**noise) if noise["kind"] == "gaussian" else UniformDp(**noise)
+        said = []
+        for interference in (0.0, 50.0):
+            updates, local = clipped()
+            facts = Facts(1, 0.0, PUBLIC, channel=channel(3.0, K, interference))
+            _, _, spends = part.protect(updates, local, facts, part.start(K), Streams(7).at("defense.x", 1))
+            (statement,) = ledger.statements(ledger.book(ledger.empty(K), spends))
+            said.append((statement.epsilon, statement.with_channel))
+        np.testing.assert_array_equal(said[0], said[1])
+        assert (said[0][1] < said[0][0]).all()
+
+    def test_central_noise_counts_the_thermal_part_of_who_was_heard(self):
+        part, (updates, local) = CentralGaussian(noise_multiplier=1.0), clipped()
+        facts = Facts(1, 0.0, PUBLIC, channel=channel(3.0, K, interference=50.0), weight=1 / K)
+        _, state, _ = part.protect(updates, local, facts, {}, None)
+        _, _, (spend,) = part.finish(np.zeros((1, D)), K, facts, state, Streams(7).at("defense.x", 1))
+        assert spend.channel_std == pytest.approx(3.0 * math.sqrt(K))
+
+    @pytest.mark.parametrize("wrapped", [False, True])
+    def test_the_sum_suffers_both(self, wrapped):
+        """What `debias` takes off is all that disturbed the sum."""
+        noise = {"kind": "lapa", "epsilon_system_total": 75.0, "rounds": 10, "error": "debias"}
+        part = NoiseSwitch(noise=noise) if wrapped else Lapa(**noise)
+        _, spends, state = play(part, 1, std=3.0, interference=4.0)
+        inner = state["noise"] if wrapped else state
+        np.testing.assert_allclose(inner["drawn_var"], spends[0][0].std ** 2 + 5.0**2)
+
+
+class TestLapaReads:
+    """What LAPA keeps of the sums and rows that were published, against slow formulas."""
+
+    def received(self, ue, seed, decoded=None):
+        g = np.random.default_rng(seed)
+        updates = DenseUpdates(np.array(ue), np.zeros(len(ue), int), np.ones(len(ue)), g.normal(size=(len(ue), D)))
+        return Received(updates, np.ones(len(ue), bool) if decoded is None else np.array(decoded))
+
+    def test_angles_are_means_over_the_rounds_that_a_device_was_heard_in(self):
+        part = Lapa(epsilon_system_total=60.0)
+        state = {**part.start(4), "scale": 2.0, "drawn_var": np.zeros(4)}
+        heard: dict[int, list[float]] = {k: [] for k in range(4)}
+        facts = Facts(1, 0.0, PUBLIC)
+        for t, (ue, decoded) in enumerate(
+            [([0, 1, 2], [1, 1, 1]), ([0, 1, 2], [1, 0, 1]), ([1, 2], [1, 1]), ([0, 2], [1, 1])], 1
+        ):
+            got = self.received(ue, t, np.array(decoded, bool))
+            weights = np.array(decoded) / sum(decoded) * np.linspace(1, 2, len(ue))
+            state = part.remember(got, weights, facts, {**state, "drawn_var": np.zeros(len(ue))})
+            rows = got.updates.rows(slice(None))
+            total = weights @ rows
+            for row, k, yes in zip(rows, ue, decoded, strict=True):
+                if yes:
+                    cosine = row @ total / math.sqrt(row @ row) / math.sqrt(total @ total)
+                    heard[k].append(math.acos(cosine))
+        for k in range(3):
+            assert state["theta"][k] == pytest.approx(np.mean(heard[k]), rel=1e-12)
+        assert state["seen"].tolist() == [3, 2, 4, 0] == [len(heard[k]) for k in range(4)]
+        part_of = part.mapped(np.append(state["theta"][:3], state["theta"][:3].mean()))  # a stranger is average
+        epsilon, _ = part.share({**state, "history": []}, 10.0, 1, None)
+        np.testing.assert_allclose(epsilon, part_of / part_of.sum() * 10.0 * math.exp(-part.error_most))
+
+    def test_debias_takes_the_noise_of_both_sums_off(self):
+        """floor = q sum_k G_k^2 (sigma_k^2 + sigma_ch,k^2), in units of the clip norm."""
+        part = Lapa(epsilon_system_total=60.0, error="debias", gain_last=1.0, gain_mean=0.5, error_most=50.0)
+        state, sums, floors, scale = part.start(3), [], [], 4.0
+        for t in (1, 2):
+            got, weights = self.received([0, 1, 2], t), np.array([0.2, 0.3, 0.5])
+            variance = 0.01 * np.array([1.0, 2.0, 3.0]) * t
+            state = part.remember(got, weights, Facts(t, 0.0, PUBLIC), {**state, "scale": scale, "drawn_var": variance})
+            sums.append(weights @ got.updates.rows(slice(None)) / scale)
+            floors.append(sum(D * w**2 * v / scale**2 for w, v in zip(weights, variance, strict=True)))
+        np.testing.assert_allclose([h["floor"] for h in state["history"]], floors, rtol=1e-12)
+        away = math.sqrt(((sums[1] - sums[0]) ** 2).sum() - floors[0] - floors[1])
+        _, after = part.share(state, 10.0, 1, Streams(0).at("x", 1))
+        assert after["e"] == pytest.approx(1.5 * away, rel=1e-12)
+
+    def test_pure_noise_is_no_change_on_average(self):
+        """Sums that differ by their noise alone: |d|^2 less both floors has mean 0."""
+        part, g, gaps = Lapa(epsilon_system_total=60.0, error="debias"), np.random.default_rng(3), []
+        weights, std = np.array([0.2, 0.3, 0.5]), np.array([0.5, 1.0, 2.0])
+        for _ in range(400):
+            state = part.start(3)
+            for t in (1, 2):
+                rows = DenseUpdates(np.arange(3), np.zeros(3, int), np.ones(3), std[:, None] * g.normal(size=(3, D)))
+                got = Received(rows, np.ones(3, bool))
+                state = part.remember(got, weights, Facts(t, 0.0, PUBLIC), {**state, "scale": 2.0, "drawn_var": std**2})
+            a, b = state["history"]
+            gaps.append(((a["sum"] - b["sum"]) ** 2).sum() / (a["floor"] + b["floor"]))
+        assert np.mean(gaps) == pytest.approx(1.0, abs=0.05)
+
+
 class TestPromise:
     """What holds whatever the rounds show: fixed before the first of them."""
 
@@ -292,7 +412,32 @@ class TestPromise:
         assert "epsilon_promised" in Lapa(epsilon_system_total=1.0).caveat
         inner = {"kind": "arb", "epsilon_system_total": 1.0, "sensitivity": "mean-clip"}
         said = NoiseSwitch(noise=inner).caveat
-        assert all(word in said for word in ("better receiver", "no guarantee", "epsilon_promised"))
+        assert all(word in said for word in ("better receiver", "no guarantee", "with this receiver only"))
+
+    @pytest.mark.parametrize("mode", ["planned", "first-crossing"])
+    @pytest.mark.parametrize("kind", ["lapa", "arb", "uniform-dp"])
+    def test_a_switch_that_ends_artificial_noise_promises_nothing(self, kind, mode):
+        inner = {"kind": kind, "epsilon_system_total": 60.0, "rounds": 4}
+        part = NoiseSwitch(noise=inner, mode=mode, until_round=1 if mode == "planned" else None)
+        for rounds in (1, 4):
+            _, spends, state = play(part, rounds, std=1e6)
+            assert not [name for name in part.figures(state) if "promised" in name]
+        (said,) = ledger.statements(ledger.book(ledger.empty(K), [s for r in spends for s in r]))
+        assert np.isinf(said.epsilon).all()
+        assert "nothing is promised" in part.caveat and "guaranteed is" not in part.caveat
+
+    @pytest.mark.parametrize("kind", ["lapa", "arb", "uniform-dp"])
+    def test_a_top_up_promises_with_its_receiver_only(self, kind):
+        """With the receiver's noise no device passes it; without that noise the account does."""
+        inner = {"kind": kind, "epsilon_system_total": 60.0, "rounds": 6, "epsilon_cap": 2.0}
+        part = NoiseSwitch(noise=inner)
+        _, spends, state = play(part, 6, std=np.linspace(0.3, 3.0, K) * 30.0)
+        found = part.figures(state)
+        assert "epsilon_promised" not in found
+        (said,) = ledger.statements(ledger.book(ledger.empty(K), [s for r in spends for s in r]))
+        assert said.with_channel.max() <= found["epsilon_promised_with_channel"] * (1 + 1e-9)
+        assert said.epsilon.max() > found["epsilon_promised_with_channel"]
+        assert "guaranteed is" not in part.caveat
 
     def test_a_budget_too_small_to_train_stays_a_number(self):
         part = Lapa(epsilon_system_total=1e-9, rounds=5)

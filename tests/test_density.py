@@ -426,6 +426,13 @@ class TestLemmas:
         xi = np.linalg.norm(Streams(0).at("lemma").normal("omega", np.arange(100_000), (2,)), axis=1)
         assert (2 * np.pi * 200.0 / xi < 1.5 * seconds).mean() == pytest.approx(0.5, abs=0.01)
 
+    @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+    def test_rate_limit_lets_the_stated_share_pass_on_a_line(self, share):
+        seconds = shortest_interval_s(200.0, 1.5, share, dimensions=1)
+        xi = np.abs(Streams(0).at("lemma").normal("omega", np.arange(200_000)))
+        assert (2 * np.pi * 200.0 / xi < 1.5 * seconds).mean() == pytest.approx(share, abs=0.005)
+        assert math.erfc(2 * np.pi * 200.0 / (1.5 * seconds) / math.sqrt(2)) == pytest.approx(share, rel=1e-9)
+
 
 class TestPhase:
     def linked(self, step, n=2000, seed=0, **more):
@@ -609,6 +616,16 @@ class TestPolicies:
         late, _ = self.ask(policy, same, time_s=1.01 * wait)
         assert accepted.all() and not early.any() and late.all()
         assert same["said"]["refused_rate"] == 4.0
+
+    @pytest.mark.parametrize("dimensions", [1, 2])
+    def test_rate_limit_is_that_of_the_largest_bandwidth_and_of_its_dimensions(self, dimensions):
+        policy = Custom(gamma=None, multiples="any", speed_m_s=1.5)
+        several = {"bandwidth_m": np.array([50.0, 250.0, 150.0]), "dimensions": dimensions}
+        wait = shortest_interval_s(250.0, 1.5, 0.5, dimensions)
+        _, state = self.ask(policy, **several)
+        early, _ = self.ask(policy, state, time_s=0.99 * wait, **several)
+        late, _ = self.ask(policy, state, time_s=1.01 * wait, **several)
+        assert not early.any() and late.all()
 
     def test_off_answers_everything_and_says_how_many_bands(self):
         accepted, state = self.ask(Off(), features=math.inf, bandwidth_m=np.array([900.0]))

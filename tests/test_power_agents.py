@@ -1,7 +1,9 @@
 """Power that is learnt: the problem and its laws, both environments, trainings that go on, policies as plain data."""
 
+import csv
 import gc
 import json
+import math
 import os
 import pickle
 import struct
@@ -178,13 +180,73 @@ def test_the_picture_shows_power():
     assert (env.render() != low).any()
 
 
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        (np.zeros(5), r"shape \(5,\); give one number"), (np.zeros(7), r"shape \(7,\)"),
+        (np.zeros((1, 6)), r"shape \(1, 6\)"), (np.float32(0.5), r"shape \(\)"), (["loud"] * 6, "not numbers"),
+        (np.array([0, 0, np.nan, 0, 0, 0]), "number 2 is nan"), (np.array([np.inf] * 6), "number 0 is inf"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("criterion", ["aggregate", "device", "top-up"])
+def test_a_bad_action_is_refused_and_changes_nothing(action, said, criterion):
+    env = allocation([problem(criterion)])
+    env.reset(seed=0)
+    before, memory = env.last, env.memory()
+    with pytest.raises(ValueError, match=said):
+        env.step(action)
+    assert env.last is before and env.memory() == memory
+
+
+def test_actions_beyond_the_range_are_its_ends():
+    env = allocation()
+    env.reset(seed=0)
+    far, end = (env.step(np.full(6, a))[4]["power_w"] for a in (40.0, 1.0))
+    np.testing.assert_array_equal(far, end)
+
+
+@pytest.mark.parametrize("criterion", ["aggregate", "device", "top-up"])
+@pytest.mark.parametrize("moving", [False, True])
+def test_the_compiled_law_refuses_what_it_cannot_judge(criterion, moving):
+    p = problem(criterion, moving=moving)
+    assert p.tried(np.full(6, 0.1)).value > 0
+    for wrong in (np.full(5, 0.1), np.full(7, 0.1), np.zeros(0)):
+        with pytest.raises(ValueError, match="one power for each UE"):
+            p.tried(wrong)
+    for bad in (np.nan, np.inf, 0.0, -0.1):
+        with pytest.raises(ValueError, match="finite and above 0"):
+            p.tried(np.array([0.1, 0.1, bad, 0.1, 0.1, 0.1]))
+
+
+def test_the_compiled_projection_refuses_what_is_not_finite():
+    from rl.kernel import project
+
+    for bad in (np.nan, np.inf, -np.inf):
+        with pytest.raises(ValueError, match="finite"):
+            project(np.array([0.1, bad, 0.1]), 0.05, 0.2, 0.15, 0.5)
+
+
+def test_no_step_outside_of_an_episode():
+    from gymnasium.error import ResetNeeded
+
+    env = allocation()
+    with pytest.raises(ResetNeeded):
+        env.step(np.zeros(6, dtype=np.float32))
+    for _ in range(2):
+        env.reset(seed=0)
+        ends = [env.step(np.zeros(6, dtype=np.float32))[3] for _ in range(STEPS)]
+        assert ends == [False] * (STEPS - 1) + [True]
+        with pytest.raises(ResetNeeded):
+            env.step(np.zeros(6, dtype=np.float32))
+
+
 # -- training
 
 
 QUICK = Agent(random_steps=20, batch_size=16, hidden=(16,))
 
 
-def course(folder, steps=120, stop_at=None, seed=0):
+def course(folder, steps=120, stop_at=None, seed=0, board=None):
     """A training; stop_at: interrupted after so many steps and taken up again."""
     from rl import train as loop
     from rl.ddpg import Training
@@ -200,9 +262,49 @@ def course(folder, steps=120, stop_at=None, seed=0):
 
     old, loop.SAVE_EVERY_S = loop.SAVE_EVERY_S, 0.0
     try:
-        return loop.train(Training(allocation([p]), QUICK, steps, seed, None), judge, 30, folder / "c.npz", "t", tell)
+        return loop.train(Training(allocation([p]), QUICK, steps, seed, board), judge, 30, folder / "c.npz", "t", tell)
     finally:
         loop.SAVE_EVERY_S = old
+
+
+def test_a_board_is_told_of_every_episode_and_judgement(tmp_path, monkeypatch):
+    from stable_baselines3.common import logger, utils
+
+    boards = []
+
+    class Board(logger.KVWriter):
+        def __init__(self, folder):
+            self.folder, self.told = Path(folder), []
+            boards.append(self)
+
+        def write(self, key_values, key_excluded, step=0):
+            self.told += [(key, value, step) for key, value in key_values.items()]
+
+    monkeypatch.setattr(logger, "TensorBoardOutputFormat", Board)
+    monkeypatch.setattr(utils, "SummaryWriter", Board)  # otherwise the library says that it is not installed
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    found = course(tmp_path / "a", seed=3, board=str(tmp_path / "board"))
+    (board,) = boards
+    assert board.folder.name == "seed-3_1"
+    rewards = [(v, step) for key, v, step in board.told if key == "episode/reward_mean"]
+    assert [step for _, step in rewards] == list(range(STEPS, 121, STEPS))
+    judged = [(step, v) for key, v, step in board.told if key == "judged/cost"]
+    assert judged == [(p.step, p.score) for p in found.curve]
+    assert {"train/actor_loss", "train/critic_loss"} <= {key for key, _, _ in board.told}
+    means = {p.step: p.reward for p in found.curve}  # of the steps since the last judgement
+    assert np.mean([v for v, step in rewards if step <= 60]) == pytest.approx(np.mean([means[30], means[60]]), rel=1e-9)
+    alone = course(tmp_path / "b", seed=3)
+    np.testing.assert_array_equal(flat(alone.best.layers), flat(found.best.layers))  # looking changes nothing
+
+
+def test_event_files_can_be_read(tmp_path):
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    course(tmp_path, steps=40, board=str(tmp_path / "board"))
+    (folder,) = (tmp_path / "board").iterdir()
+    events = loader.EventAccumulator(str(folder)).Reload()
+    assert [e.step for e in events.Scalars("episode/reward_mean")] == [20, 40]
+    assert [e.step for e in events.Scalars("judged/cost")] == [0, 30, 40]
 
 
 def flat(layers):
@@ -500,6 +602,163 @@ def test_a_policy_that_does_not_fit_is_refused(tiny, tmp_path, changes, said):
         tiny(ONLINE | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}} | changes)
 
 
+def test_a_bad_action_is_refused_in_the_live_world(tiny):
+    env = online(tiny)
+    env.reset(options={"world": 1})
+    round_, now = env.carry.round, env.world.env.now
+    for action, said in (
+        (np.zeros(2), r"shape \(2,\)"),
+        (np.zeros(4), r"shape \(4,\)"),
+        ([0, np.nan, 0], "number 1 is nan"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            env.step(action)
+    assert (env.carry.round, env.world.env.now, env.steps) == (round_, now, 0)
+
+
+@pytest.mark.parametrize("changes", [{}, {"learning.stop_at": {"epsilon": 1e-6}}])
+def test_no_round_outside_of_an_episode(tiny, changes):
+    from gymnasium.error import ResetNeeded
+
+    env = online(tiny, changes)
+    with pytest.raises(ResetNeeded):
+        env.step(np.zeros(3, dtype=np.float32))
+    for _ in range(2):
+        played(env, 0.3)
+        with pytest.raises(ResetNeeded):
+            env.step(np.zeros(3, dtype=np.float32))
+
+
+# -- what a round costs
+
+
+class Asks:
+    """A budget: the noise that it asked for and what it drew of it."""
+
+    def __init__(self, label, required, drawn):
+        from fl.defenses.base import Standing
+
+        self.label, self.said = label, Standing(np.array(required), np.array(drawn), 0.5)
+
+    def standing(self, state):
+        return self.said
+
+
+class Learns:
+    """The part of a learning that costs are read from."""
+
+    def __init__(self, *defenses):
+        self.defenses = defenses
+
+
+class Played:
+    """The part of a carry that costs are read from."""
+
+    def __init__(self, played, defenses):
+        self.played, self.parts = played, {f"defense.{d.label}": {} for d in defenses}
+
+
+def cost_of(weights, budgets, played=3, of=10, rmse_db=6.0, scale=0.5, **step):
+    """The costs of a round with three UEs, of which 0 and 2 sent, and tables written by hand."""
+    from netsim.radio.power import Situation
+    from rl.cost import costs
+    from rl.settings import Online
+
+    task = Online(kind="online", reward={"noise": 0, **weights}, bound={"step_size": 0.02, **step})
+    tables = {
+        "updates": {"ue": np.array([0, 2]), "model": np.array([0, 0]), "weight": np.array([0.25, 0.75])},
+        "links": {"ue": np.array([0, 2]), "noise_std": np.array([0.3, 0.4]), "energy_j": np.array([0.002, 0.005])},
+        "leakage": {
+            "attack": np.array(["a", "a", "a", "a", "b"]), "error_m": np.array([10.0, 50.0, 51.0, 900.0, 3.0]),
+        },
+    }  # fmt: skip
+    nothing = np.zeros(3)
+    now = Situation(np.array([0, 2]), np.ones(3), scale, nothing, nothing, 1.0, 0.0)
+    figures = {"rmse_db": rmse_db, "scores": {"cross_entropy_nats": 1.25}}
+    return task, costs(task, Learns(*budgets), Played(played, budgets), figures, tables, now, of)
+
+
+class TestCosts:
+    budget = Asks("x", [0.5, 9.0, 0.6], [0.4, 9.0, 0.0])
+
+    def test_noise_is_the_logarithm_of_what_it_adds_over_what_was_asked(self):
+        """A^(T-1-t) ln(sum G^2 (drawn^2 + channel^2) / sum G^2 required^2), t from 0; who is away does not count."""
+        added = 0.25**2 * (0.4**2 + 0.3**2) + 0.75**2 * (0.0**2 + 0.4**2)
+        asked = 0.25**2 * 0.5**2 + 0.75**2 * 0.6**2
+        contraction = 1 + 1.0 * 10 * 0.02**2 * 1.2**2 * (0.25**2 + 0.75**2) - 2 * 0.02 * 1.0
+        for played, left in ((10, 0), (3, 7), (1, 9)):
+            _, found = cost_of({"noise": 2.0}, [self.budget], played)
+            assert found.noise == pytest.approx(contraction**left * math.log(added / asked), rel=1e-12)
+            assert found.total == pytest.approx(2.0 * found.noise, rel=1e-12) and found.artificial
+        assert found.noise < 0  # less than was asked for
+
+    def test_noise_of_several_budgets_adds_in_variance(self):
+        more = Asks("y", [0.3, 0.0, 0.2], [0.1, 0.0, 0.2])
+        added = 0.25**2 * (0.4**2 + 0.1**2 + 0.3**2) + 0.75**2 * (0.2**2 + 0.4**2)
+        asked = 0.25**2 * (0.5**2 + 0.3**2) + 0.75**2 * (0.6**2 + 0.2**2)
+        _, found = cost_of({"noise": 1.0}, [self.budget, more], 10)
+        assert found.noise == pytest.approx(math.log(added / asked), rel=1e-12)
+
+    def test_what_was_asked_costs_nothing(self):
+        exact = Asks("x", np.hypot([0.4, 0.0, 0.1], [0.3, 0.0, 0.4]), [0.4, 0.0, 0.1])
+        assert cost_of({"noise": 1.0}, [exact])[1].noise == pytest.approx(0.0, abs=1e-12)
+
+    def test_without_a_budget_noise_is_measured_by_the_scale(self):
+        added, asked = 0.25**2 * 0.3**2 + 0.75**2 * 0.4**2, (0.25**2 + 0.75**2) * 0.5**2
+        _, found = cost_of({"noise": 1.0}, [], 10)
+        assert found.noise == pytest.approx(math.log(added / asked), rel=1e-12) and not found.artificial
+
+    def test_each_weight_pays_for_its_own(self):
+        _, found = cost_of({"loss": 3.0}, [self.budget])
+        assert (found.loss, found.total) == (6.0, pytest.approx(18.0))
+        _, found = cost_of({"loss": 3.0}, [self.budget], rmse_db=float("nan"))
+        assert (found.loss, found.total) == (1.25, pytest.approx(3.75))
+        _, found = cost_of({"leakage": 4.0, "leakage_within_m": 50.0}, [self.budget])
+        assert found.leakage == pytest.approx((2 / 4 + 1 / 1) / 2) and found.total == pytest.approx(3.0)
+        _, found = cost_of({"energy_per_j": 1000.0}, [self.budget])
+        assert found.energy_j == pytest.approx(0.007) and found.total == pytest.approx(7.0)
+
+    def test_all_weights_together(self):
+        weights = {"noise": 1.5, "loss": 0.5, "leakage": 2.0, "energy_per_j": 10.0}
+        _, found = cost_of(weights, [self.budget])
+        by_hand = 1.5 * found.noise + 0.5 * found.loss + 2.0 * found.leakage + 10.0 * found.energy_j
+        assert found.total == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_the_reward_of_a_live_round_is_minus_its_weighted_costs(tiny):
+    weights = {"noise": 1.0, "loss": 0.5, "leakage": 2.0, "leakage_within_m": 300.0, "energy_per_j": 1000.0}
+    env = online(tiny, {"train": {"task": {**ONLINE["train"]["task"], "reward": weights}}})
+    env.reset(options={"world": 1})
+    over, seen = False, []
+    while not over:
+        _, reward, _, over, info = env.step(np.array([1.0, 0.0, -0.5]))
+        costs = [weights[k] * info[k] for k in ("noise", "loss", "leakage")]
+        assert reward == pytest.approx(-(sum(costs) + 1000.0 * info["energy_j"]), rel=1e-12)
+        seen.append([info[k] for k in ("noise", "loss", "leakage", "energy_j")])
+    assert len(seen) == 4 and all(np.any(np.array(seen) != 0, axis=0))
+
+
+@pytest.mark.parametrize(("limit", "of"), [(None, 4), (3, 3), (9, 4)])
+def test_progress_is_the_share_of_rounds_that_are_over(tiny, limit, of):
+    env = online(tiny, {"learning.rounds": limit})
+    env.reset(options={"world": 1})
+    found, over = [env.now.progress], False
+    while not over:
+        _, _, _, over, _ = env.step(np.zeros(3))
+        found.append(env.now.progress)
+    np.testing.assert_allclose(found, np.arange(of + 1) / of)
+
+
+def test_progress_counts_a_last_round_that_is_cut_short(tiny):
+    """250 s in rounds of 60 s are five."""
+    env = online(tiny, {"world.duration_s": 250})
+    env.reset(options={"world": 1})
+    env.step(np.zeros(3))
+    assert env.now.progress == pytest.approx(1 / 5)
+    seen = env._seen()
+    assert seen[-1] == pytest.approx(2 / 5 - 1)
+
+
 # -- by name, and from the command line
 
 
@@ -516,7 +775,7 @@ def make_allocation(cache):
     from scenarios import load
 
     study = load("power/paper", SHORT)
-    return gymnasium.make("scenarios.environments:netsim/PowerAllocation-v0", scenario=study, cache=cache)
+    return gymnasium.make("rl:netsim/PowerAllocation-v0", scenario=study, cache=cache)
 
 
 def test_environments_are_made_by_name_and_share_a_cache(tmp_path):
@@ -531,6 +790,65 @@ def test_environments_are_made_by_name_and_share_a_cache(tmp_path):
     again = make_allocation(tmp_path)
     np.testing.assert_array_equal(again.reset(seed=0)[0], seen)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "order", ["import rl, gymnasium", "import gymnasium, rl", "from scenarios import load; import gymnasium, rl"]
+)
+def test_importing_the_floor_registers_both_and_nothing_dear(order, tmp_path):
+    code = (
+        f"{order}\nimport sys\nassert not {{'torch', 'stable_baselines3', 'numba', 'scipy'}} & set(sys.modules)\n"
+        "assert 'load' in dir() or 'scenarios' not in sys.modules\n"
+        "print([gymnasium.spec(f'netsim/{n}-v0').entry_point for n in ('PowerAllocation', 'OnlinePower')])\n"
+        "env = gymnasium.make('netsim/OnlinePower-v0')\n"
+        "print(env.reset(seed=0)[0].shape)"
+    )
+    root = Path(__file__).parent.parent
+    env = {**os.environ, "PYTHONPATH": str(root), "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=env, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "['scenarios.environments:allocation', 'scenarios.environments:online']",
+        "(42,)",
+    ]
+
+
+def test_the_first_make_says_what_takes_so_long(tmp_path, capsys):
+    make_allocation(tmp_path)
+    first, again = capsys.readouterr(), (make_allocation(tmp_path), capsys.readouterr())[1]
+    assert first.out == again.out == again.err == ""
+    assert first.err.count("\n") == 1 and "reference run, this once" in first.err and str(tmp_path) in first.err
+
+
+def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
+    from scenarios import load
+    from scenarios.environments import problems
+    from scenarios.train import train
+
+    shares = {
+        "train.task.draws": 3,
+        "train.task.judged_on": 2,
+        "train.task.held_out": 4,
+        "train.task.observe": "channel",
+    }
+    study = load("power/paper", SHORT | shares)
+    sets = problems(study, tmp_path / "cache")
+    of = [
+        [p.objective.trajectory.gain[0].tobytes() for p in s] for s in (sets.trained_on, sets.chosen_on, sets.held_out)
+    ]
+    assert [len(x) for x in of] == [3, 2, 4] and len({g for x in of for g in x}) == 9
+    (summary,) = train(study, [0], tmp_path / "t", lambda seen: None, tmp_path / "cache")
+    policy = load_policy(tmp_path / "t")
+
+    def score(problems):
+        return np.mean([p.rollout(policy.act)[-1].value / p.start.value for p in problems])
+
+    with (tmp_path / "t" / "curve.csv").open() as file:
+        curve = [float(row["score"]) for row in csv.DictReader(file)]
+    assert min(curve) == pytest.approx(score(sets.chosen_on), rel=1e-6)
+    assert summary["policy.ddpg.cost"] == pytest.approx(score(sets.held_out), rel=1e-6) and summary["cases"] == 4
 
 
 def test_environments_live_in_processes_of_their_own(tmp_path):

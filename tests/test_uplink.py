@@ -147,6 +147,40 @@ def test_noise_on_the_update_is_rho_over_root_sinr():
         Noma(noise_w=1e-13).plan(c, payload(bound=None))
 
 
+@given(seed=st.integers(0, 10_000), n=st.integers(1, 8), antennas=st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_thermal_noise_is_the_part_that_no_other_ue_makes(seed, n, antennas):
+    """1 / SINR = 1 / SNR + 1 / SIR; the first part hangs on one's own signal alone, whoever else sends."""
+    g = np.random.default_rng(seed)
+    fading = (g.normal(size=(n, 2, antennas)) + 1j * g.normal(size=(n, 2, antennas))) / np.sqrt(2)
+    serving = g.integers(-1, 2, n)
+    c = cohort(g.exponential(size=(n, 2)), g.uniform(0.1, 1, n), serving=serving, fading=fading)
+    has, own = serving >= 0, np.maximum(serving, 0)
+    strength = (c.gain[:, :, None] * abs(fading) ** 2).sum(axis=2)[np.arange(n), own]
+    thermal = np.where(has, np.sqrt(2.0**2 / 400 * 0.3 / (c.power_w * strength)), 0.0)
+    for interference in ("none", "intra", "all"):
+        uplink = Noma(interference=interference, sic_residual=0.2, noise_w=0.3)
+        found = uplink.plan(c, payload(q=400, bound=2.0))
+        np.testing.assert_allclose(found.thermal_std, thermal, rtol=1e-9)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            alone = slow_sinr(c, 1e-300, 0.2, interference, uplink.sinr(c, 0.3)[1])
+            others = np.where(alone > 1e200, 0.0, 2.0**2 / 400 / alone)
+        np.testing.assert_allclose(found.noise_std[has] ** 2, (thermal**2 + others)[has], rtol=1e-9)
+    exact = Noma(decoding="error-free", noise_w=0.3).plan(c, payload(bound=None))
+    assert not exact.thermal_std.any()
+
+
+def test_thermal_noise_of_a_share_of_the_band():
+    """Two UEs of a cell hear half of the band's noise each; a third, of another cell, disturbs the model alone."""
+    c = cohort([[4.0, 1.0], [1.0, 2.0], [0.5, 3.0]], 0.5, serving=[0, 0, 1])
+    loud, calm = (Oma(noise_w=0.2, interference=i).plan(c, payload(q=100, bound=1.0)) for i in ("all", "none"))
+    np.testing.assert_allclose(calm.thermal_std, 0.1 / np.sqrt([2.0 / 0.1, 0.5 / 0.1, 1.5 / 0.2]))
+    np.testing.assert_array_equal(loud.thermal_std, calm.thermal_std)
+    np.testing.assert_array_equal(calm.noise_std, calm.thermal_std)
+    assert (loud.noise_std > loud.thermal_std).all()
+    assert not Ideal().plan(c, payload()).thermal_std.any()
+
+
 def test_rate_airtime_and_energy():
     c = cohort([[3.0]], 0.5, rows=[2])
     channel = Noma(interference="none", noise_w=0.5, bandwidth_hz=1e6, norm_bound=1.0).plan(c, payload(bits=1e6))

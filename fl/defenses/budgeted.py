@@ -15,7 +15,8 @@ its own, which a device never passes because no round takes more than an even sh
 
     epsilon_k[t] <= c sqrt((mu^2 - sum_(s<t) (epsilon_k[s] / c)^2) / (T - t + 1))
 
-The figure `epsilon_promised` is that epsilon, at the sensitivity that the noise is set for.
+The figure `epsilon_promised` is that epsilon, at the sensitivity that the noise is set for. It holds where all noise
+that is asked for is drawn; `noise-switch`, which draws less, states it in another way or not at all.
 """
 
 from __future__ import annotations
@@ -80,14 +81,17 @@ class Budgeted(Defense):
     @property
     def caveat(self) -> str:  # type: ignore[override]
         """What its epsilon is not."""
-        said = []
+        adaptive = "noise follows earlier rounds; guaranteed is the figure epsilon_promised, not what a run spent"
+        return "; ".join(filter(None, (self.claim_caveat, adaptive if self.adaptive else "")))
+
+    @property
+    def claim_caveat(self) -> str:
+        """What a sensitivity that is only claimed is not."""
         if self.sensitivity in ("mean-clip", "paper"):
-            said.append(
+            return (
                 f"sensitivity {self.sensitivity} is the source's claim, no guarantee; true is the account in unit user"
             )
-        if self.adaptive:
-            said.append("noise follows earlier rounds; guaranteed is the figure epsilon_promised, not what a run spent")
-        return "; ".join(said)
+        return ""
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -188,9 +192,9 @@ class Budgeted(Defense):
         self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
     ) -> tuple[Updates, State, list[Spend]]:
         found, state = self.noise(updates, facts, state, rng)
-        radio = np.zeros(len(found.std)) if facts.channel is None else facts.channel.noise_std
-        protected, spends = self.add(updates, found, found.std, radio, rng, self.label)
-        state["drawn_var"] = np.where(found.silent, 0.0, found.std**2) + radio**2
+        thermal, decoder = radio_std(facts, len(found.std))
+        protected, spends = self.add(updates, found, found.std, thermal, rng, self.label)
+        state["drawn_var"] = np.where(found.silent, 0.0, found.std**2) + decoder**2
         return protected, state, spends
 
     def add(
@@ -198,7 +202,7 @@ class Budgeted(Defense):
     ) -> tuple[Updates, list[Spend]]:
         """Draw noise of std (n,) and book it: truly, and as printed where the source claims a smaller sensitivity.
 
-        radio (n,) is the channel's noise that `with_channel` may count.
+        radio (n,) is the thermal noise of the receiver that `with_channel` may count.
         """
         bound = updates.bound
         if bound is None:
@@ -247,6 +251,16 @@ class Budgeted(Defense):
     def first_share(self) -> float:
         """Epsilon of a device in the first round, in units of budget / (rounds devices)."""
         return 1.0
+
+
+def radio_std(facts: Facts, n: int) -> tuple[FloatArray, FloatArray]:
+    """What the radio adds to each number of the rows (n,): what may count as privacy, and what stays on the update.
+
+    The first is thermal noise alone; the second, which the merge suffers, also has other UEs' signals.
+    """
+    if facts.channel is None:
+        return np.zeros(n), np.zeros(n)
+    return facts.channel.thermal_std, facts.channel.noise_std
 
 
 def merged(received: Received, weights: FloatArray, n_model: int, scale: float) -> FloatArray:

@@ -94,10 +94,10 @@ class CentralGaussian(Defense):
 
 
 def _channel_variance(updates: Updates, facts: Facts) -> FloatArray:
-    """Variance (n_model,) that the radio adds to each number of the sum of the decoded updates."""
+    """Variance (n_model,) of the receiver's thermal noise on each number of the sum of the decoded updates."""
     n = facts.public.n_model
     if facts.channel is None:
         return np.zeros(n)
     heard = facts.channel.decoded
-    noise_var = facts.channel.noise_std[heard] ** 2
+    noise_var = facts.channel.thermal_std[heard] ** 2
     return np.bincount(updates.model[heard], weights=noise_var, minlength=n).astype(np.float64)

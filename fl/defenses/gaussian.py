@@ -98,6 +98,6 @@ class Gaussian(Defense):
             unit=bound.unit,
             relation=bound.relation,
             delta=self.delta,
-            channel_std=None if facts.channel is None else facts.channel.noise_std,
+            channel_std=None if facts.channel is None else facts.channel.thermal_std,
         )
         return updates.plus(std * noise), state, [spend]

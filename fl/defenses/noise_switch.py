@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from fl.defenses.arb import Arb
 from fl.defenses.base import Defense, Standing
-from fl.defenses.budgeted import Budgeted, newest
+from fl.defenses.budgeted import Budgeted, newest, radio_std
 from fl.defenses.lapa import Lapa
 from fl.defenses.uniform_dp import UniformDp
 from fl.types import Facts, Local, Received, Spend, State, Updates
@@ -23,7 +23,8 @@ BUDGETED = OneOf("budgeted", Lapa, Arb, UniformDp)
 class NoiseSwitch(Defense):
     r"""Draws the noise that a budget asks for only as long, or as far, as the channel does not bring it.
 
-    With sigma_k what `noise` asks for and sigma_ch,k what the uplink leaves on each number of the update::
+    With sigma_k what `noise` asks for and sigma_ch,k the receiver's thermal noise on each number of the update (other
+    UEs' signals hide nobody: whoever decodes them subtracts them)::
 
         planned          artificial noise in rounds up to `until_round` (T_th), none afterwards; a study's `plan` may
                          find that round
@@ -37,6 +38,10 @@ class NoiseSwitch(Defense):
     `with_channel` counts the channel's noise only where it takes the place of artificial noise, device by device: it
     holds for the receiver of the scenario, and against nobody with a better one. The uplink must decode noisily (`noma`
     or `oma` with decoding: noisy). The figure `switch_round` is the last round in which anybody drew noise (T_th).
+
+    Nothing is promised beforehand with `planned` and `first-crossing`: what `noise` would promise ends where its noise
+    ends. With `top-up` thermal and artificial noise together are never less than what was asked for, so the total that
+    was fixed before the first round holds with this receiver: figure `epsilon_promised_with_channel`.
     """
 
     kind: Literal["noise-switch"] = "noise-switch"
@@ -58,9 +63,13 @@ class NoiseSwitch(Defense):
 
     @property
     def caveat(self) -> str:  # type: ignore[override]
-        """Whom the channel's noise does not hold against."""
+        """Whom the channel's noise does not hold against, and what is promised."""
         said = "with_channel counts the channel's noise, which holds against nobody with a better receiver"
-        return "; ".join(filter(None, (said, self.noise.caveat)))
+        if self.mode == "top-up":
+            total = "epsilon_promised_with_channel holds with this receiver only; without its noise nothing is promised"
+        else:
+            total = "nothing is promised once artificial noise ends"
+        return "; ".join(filter(None, (said, total, self.noise.claim_caveat)))
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -85,7 +94,7 @@ class NoiseSwitch(Defense):
         self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
     ) -> tuple[Updates, State, list[Spend]]:
         asked, inner = self.noise.noise(updates, facts, state["noise"], rng)
-        channel = np.zeros(len(asked.std)) if facts.channel is None else facts.channel.noise_std
+        channel, decoder = radio_std(facts, len(asked.std))
         played, crossed = state["played"] + 1, state["crossed"]
         enough = self._enough(channel, asked.std) and len(asked.std) > 0
         if crossed is None and self.mode == "first-crossing" and enough:
@@ -99,7 +108,7 @@ class NoiseSwitch(Defense):
         counted = np.where(drawn < asked.std, channel, 0.0)
         protected, spends = self.noise.add(updates, asked, drawn, counted, rng, self.label)
         inner["drawn"] = newest(inner["drawn"], updates.ue, drawn)
-        inner["drawn_var"] = np.where(asked.silent, 0.0, drawn**2) + channel**2
+        inner["drawn_var"] = np.where(asked.silent, 0.0, drawn**2) + decoder**2
         said = {
             "artificial_percent": float(100 * np.mean(drawn > 0)) if len(drawn) else 0.0,
             "enough_percent": float(100 * np.mean(channel >= asked.std)) if len(drawn) else 0.0,
@@ -117,7 +126,11 @@ class NoiseSwitch(Defense):
         return {**state, "noise": self.noise.observe(received, weights, facts, state["noise"])}
 
     def figures(self, state: State) -> dict[str, float]:
-        return self.noise.figures(state["noise"]) | dict(state.get("said", {}))
+        found = self.noise.figures(state["noise"]) | dict(state.get("said", {}))
+        promised = found.pop("epsilon_promised", None)
+        if self.mode == "top-up" and promised is not None:
+            found["epsilon_promised_with_channel"] = promised
+        return found
 
     def _enough(self, channel: FloatArray, asked: FloatArray) -> bool:
         """The criterion."""

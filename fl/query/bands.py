@@ -29,8 +29,8 @@ class Custom(Query):
         family     if an h is not a whole multiple k of the base bandwidth with k = 1, 5, 9, ... (Lemma 4)
         area       if it is not the agreed one, by which l is meant
         rate       if less time has passed since the device's last answer than somebody at `speed_m_s` needs to pass the
-                   wavelength of `passed` of all waves: snapshots that are linked give displacements away, modulo a
-                   wavelength
+                   wavelength of `passed` of all waves, in the plane or on a line as is asked: snapshots that are
+                   linked give displacements away, modulo a wavelength
 
     All of it is computed from the request, the time and public numbers. No position and no motion enters, so a refusal
     says nothing about them. The table `figures` has, for part `query`, how many UEs refused for each reason, and the
@@ -46,7 +46,7 @@ class Custom(Query):
     bands: int = Field(default=3, ge=2, le=1000)
     """bands that shall cross the area (j)"""
     gamma: float | None = Field(default=0.1, gt=0, le=100)
-    """how sure of it (Lemma 3): with probability exp(-gamma / 2) at least; none: any bandwidth"""
+    """how sure of it (Lemma 3): probability exp(-gamma / 2) in the plane, less on a line; none: any bandwidth"""
     multiples: Literal["4n+1", "any"] | tuple[int, ...] = "4n+1"
     """allowed multiples of the base bandwidth: the family of Lemma 4, a list of whole numbers, or any"""
     base_bandwidth_m: float | None = Field(default=None, gt=0, le=1e9)
@@ -110,12 +110,15 @@ class Custom(Query):
         """Who answered too short a time ago (n,)."""
         if self.speed_m_s is None:
             return np.zeros(len(ue), dtype=np.bool_)
-        least_s = shortest_interval_s(float(request.bandwidth_m.max()), self.speed_m_s, self.passed)
+        widest_m = float(request.bandwidth_m.max())
+        least_s = shortest_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
         return np.asarray(time_s - last_s[ue] < least_s * (1 - 1e-12))
 
 
 class Strict(Query):
-    """At most 3 features, 3 bands with probability 0.95, bandwidths of the family (4n + 1) h0, the agreed area.
+    """At most 3 features, 3 bands, bandwidths of the family (4n + 1) h0, the agreed area.
+
+    The bands have probability 0.95 in the plane, and on a line erfc(sqrt(0.05)) = 0.75: more waves are long there.
 
     As `custom` with its defaults. It refuses the bandwidths of every experiment that was published with it.
     """

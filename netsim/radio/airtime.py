@@ -13,12 +13,13 @@ _LEAST_SINR = 1e-30  # so that the noise of an update that is not heard stays fi
 
 
 class Turn(NamedTuple):
-    """One entry a UE (n,): airtime_s, delay_s, energy_j, noise_std, decoded, late (see `Channel`)."""
+    """One entry a UE (n,): airtime_s, delay_s, energy_j, noise_std, thermal_std, decoded, late (see `Channel`)."""
 
     airtime_s: FloatArray
     delay_s: FloatArray
     energy_j: FloatArray
     noise_std: FloatArray
+    thermal_std: FloatArray
     decoded: BoolArray
     late: BoolArray
 
@@ -26,6 +27,7 @@ class Turn(NamedTuple):
 @njit(cache=True)
 def judge(
     sinr: FloatArray,
+    snr: FloatArray,
     rate_bps: FloatArray,
     downlink_bps: FloatArray,
     rows: IntArray,
@@ -41,10 +43,11 @@ def judge(
     """The turn of every UE: downlink, training, wait for its group, and `rows` updates of n_bits on the air.
 
     Heard are UEs of at least `least_sinr`, or the best one when nobody is; each number of an update carries noise of
-    rho / sqrt(sinr); what takes longer than deadline_s is late.
+    rho / sqrt(sinr), of which rho / sqrt(snr) is thermal; what takes longer than deadline_s is late.
     """
     n = len(sinr)
     airtime_s, delay_s, energy_j, noise_std = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    thermal_std = np.zeros(n)
     decoded, late = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     best = 0.0
     for u in range(n):
@@ -59,7 +62,9 @@ def judge(
         if airtime_s[u] < np.inf:
             energy_j[u] += power_w[u] * airtime_s[u]
         noise_std[u] = rho / np.sqrt(max(sinr[u], _LEAST_SINR))
+        if snr[u] > 0:
+            thermal_std[u] = rho / np.sqrt(max(snr[u], _LEAST_SINR))
         heard = sinr[u] > 0 and sinr[u] >= least and airtime_s[u] < np.inf
         late[u] = heard and delay_s[u] > deadline_s
         decoded[u] = heard and not late[u]
-    return Turn(airtime_s, delay_s, energy_j, noise_std, decoded, late)
+    return Turn(airtime_s, delay_s, energy_j, noise_std, thermal_std, decoded, late)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.radio.shared_band import SharedBand
+from netsim.radio.shared_band import SharedBand, own_signal_w
 from netsim.radio.uplink import Channel, Cohort, Payload
 from netsim.units import FloatArray, IntArray
 
@@ -37,9 +37,11 @@ class Noma(SharedBand):
     example: ClassVar[dict[str, Any]] = {"kind": "noma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        sinr, turn = self.sinr(cohort, self.band_noise_w())
+        noise = self.band_noise_w()
+        sinr, turn = self.sinr(cohort, noise)
         rate = self.bandwidth_hz * self.efficiency(sinr)
-        return self.outcome(cohort, payload, sinr, rate, self._waits(cohort, payload, rate, turn))
+        waits = self._waits(cohort, payload, rate, turn)
+        return self.outcome(cohort, payload, sinr, own_signal_w(cohort) / noise, rate, waits)
 
     def sinr(self, cohort: Cohort, noise_w: float) -> tuple[FloatArray, IntArray]:
         """SINR (n,) of every UE, 0 without a cell, and its turn (n,) in the cell."""
@@ -51,8 +53,7 @@ class Noma(SharedBand):
             received_w = cohort.power_w[:, None] * cohort.strength
             sinr, turn = one_antenna(received_w, cohort.serving, group, noise_w, self.sic_residual, others)
             if self.interference == "none" and n:
-                signal = received_w[np.arange(n), cohort.serving]
-                sinr = np.where((cohort.serving >= 0) & np.isfinite(signal), signal / noise_w, 0.0)
+                sinr = own_signal_w(cohort) / noise_w
             return sinr, turn
         h = np.sqrt(cohort.gain)[:, :, None] * cohort.fading
         sinr, turn = many_antennas(cohort.power_w, h, cohort.serving, group, noise_w, self.sic_residual, others)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from netsim.radio.shared_band import SharedBand
+from netsim.radio.shared_band import SharedBand, own_signal_w
 from netsim.radio.uplink import Channel, Cohort, Payload
 
 
@@ -26,16 +26,16 @@ class Oma(SharedBand):
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         n, own = np.arange(len(cohort.ue)), np.maximum(cohort.serving, 0)
         has = cohort.serving >= 0
-        strength = cohort.strength[n, own]
         n_bs = cohort.gain.shape[1]
         sharing = np.maximum(np.bincount(cohort.serving[has], minlength=n_bs), 1)[own]
-        noise = self.band_noise_w() / sharing
+        signal = own_signal_w(cohort)
+        thermal = noise = self.band_noise_w() / sharing
         if self.interference == "all":
             antennas = 1 if cohort.fading is None else cohort.fading.shape[2]
             arrives = cohort.power_w[:, None] * cohort.strength / antennas * has[:, None]
             away = np.arange(n_bs) != cohort.serving[:, None]
             noise = noise + (arrives * away).sum(axis=0)[own] / sharing
-        sinr = np.where(has, cohort.power_w * strength / noise, 0.0)
+        sinr = signal / noise
         sinr = np.where(np.isfinite(sinr), sinr, 0.0)
         rate = self.bandwidth_hz / sharing * self.efficiency(sinr)
-        return self.outcome(cohort, payload, sinr, rate, np.zeros(len(n)))
+        return self.outcome(cohort, payload, sinr, signal / thermal, rate, np.zeros(len(n)))

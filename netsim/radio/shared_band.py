@@ -6,7 +6,11 @@ update carries independent noise of
 
     sigma_ch = rho / sqrt(gamma) = C / sqrt(q gamma)        [LAPA, Eqs. 4-5; normalisation resolved]
 
-(two reals travel on one complex symbol, and taking real parts halves signal and noise alike).
+(two reals travel on one complex symbol, and taking real parts halves signal and noise alike). Of that noise
+
+    sigma_thermal = rho / sqrt(snr),    snr = x ||h||^2 / N
+
+is the receiver's own; the rest is other UEs' signals, which somebody who decodes them subtracts.
 """
 
 from __future__ import annotations
@@ -55,9 +59,15 @@ class SharedBand(Uplink):
         return self.noise_w if self.noise_w is not None else noise_w(self.bandwidth_hz, self.noise_figure_db)
 
     def outcome(
-        self, cohort: Cohort, payload: Payload, sinr: FloatArray, rate_bps: FloatArray, wait_s: FloatArray
+        self,
+        cohort: Cohort,
+        payload: Payload,
+        sinr: FloatArray,
+        snr: FloatArray,
+        rate_bps: FloatArray,
+        wait_s: FloatArray,
     ) -> Channel:
-        """Delays, energy, noise and who is heard, from SINR and rate (n,) and the wait for one's turn (n,).
+        """Delays, energy, noise and who is heard, from SINR, SNR and rate (n,) and the wait for one's turn (n,).
 
         The downlink broadcasts as many bits over the same width of band.
         """
@@ -65,6 +75,7 @@ class SharedBand(Uplink):
 
         turn = judge(
             sinr,
+            snr,
             rate_bps,
             self.bandwidth_hz * self.efficiency(cohort.downlink_sinr),
             cohort.rows,
@@ -82,6 +93,7 @@ class SharedBand(Uplink):
             sinr=sinr,
             rate_bps=rate_bps,
             noise_std=turn.noise_std,
+            thermal_std=turn.thermal_std,
             airtime_s=turn.airtime_s,
             delay_s=turn.delay_s,
             energy_j=turn.energy_j,
@@ -95,10 +107,7 @@ class SharedBand(Uplink):
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station without interference; 0 without one."""
-        if not cohort.gain.shape[1]:
-            return np.zeros(len(cohort.serving))
-        own = cohort.strength[np.arange(len(cohort.serving)), np.maximum(cohort.serving, 0)]
-        return np.where((cohort.serving >= 0) & np.isfinite(own), own, 0.0) / self.band_noise_w()
+        return own_signal_w(cohort.at_power(np.ones(len(cohort.serving)))) / self.band_noise_w()
 
     def rho(self, payload: Payload) -> float:
         """Scale of the numbers sent; 0 where channel noise does not stay on them."""
@@ -108,3 +117,12 @@ class SharedBand(Uplink):
         if bound is None:
             raise ValueError("noisy decoding needs the bound of the payload's norm")
         return float(bound / sqrt(payload.n_numbers))
+
+
+def own_signal_w(cohort: Cohort) -> FloatArray:
+    """Power (n,) of each UE at its own base station after combining its antennas; 0 without one."""
+    n = len(cohort.serving)
+    if not cohort.gain.shape[1]:
+        return np.zeros(n)
+    signal = cohort.power_w * cohort.strength[np.arange(n), np.maximum(cohort.serving, 0)]
+    return np.where((cohort.serving >= 0) & np.isfinite(signal), signal, 0.0)

@@ -69,15 +69,20 @@ class Channel:
     """The uplink of one round, one entry a transmitting UE (or row, see `rows`).
 
     power_w; sinr (linear); rate_bps; noise_std (standard deviation added to each number of the update after
-    decoding, in the update's own unit); airtime_s; delay_s from the server's request to the last bit;
-    energy_j of transmission and training; decoded: heard well enough, and in time; late: heard, but after the
-    deadline.
+    decoding, in the update's own unit); thermal_std, the part of it that is the receiver's thermal noise; airtime_s;
+    delay_s from the server's request to the last bit; energy_j of transmission and training; decoded: heard well
+    enough, and in time; late: heard, but after the deadline.
+
+    noise_std is what a model that is learnt from the update suffers. Only thermal_std may be counted as privacy: a
+    receiver that decodes the others' signals subtracts them, so they hide nobody. It is 0 for a UE without a base
+    station, which has no receiver whose noise could be counted.
     """
 
     power_w: FloatArray
     sinr: FloatArray
     rate_bps: FloatArray
     noise_std: FloatArray
+    thermal_std: FloatArray
     airtime_s: FloatArray
     delay_s: FloatArray
     energy_j: FloatArray
@@ -119,4 +124,6 @@ class Ideal(Uplink):
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         n, zero = len(cohort.ue), np.zeros(len(cohort.ue))
         endless, never = np.full(n, np.inf), np.zeros(n, dtype=bool)
-        return Channel(cohort.power_w, endless, endless, zero, zero, cohort.compute_s, cohort.compute_j, ~never, never)
+        return Channel(
+            cohort.power_w, endless, endless, zero, zero, zero, cohort.compute_s, cohort.compute_j, ~never, never
+        )
