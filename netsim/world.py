@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
 from math import ceil, floor, inf
@@ -24,11 +24,10 @@ from netsim.radio.budget import RSRP_RANGE_DBM, Budget
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Handover
 from netsim.radio.links import Links
-from netsim.radio.shadowing import OfStation
 from netsim.radio.uplink import Cohort
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
-from netsim.stations import BaseStation, Origin, Site, default_layout
+from netsim.stations import BaseStation, Origin, Site, default_layout, sites
 from netsim.traces.trace import Trace
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
@@ -369,12 +368,13 @@ def _budget_at(
 ) -> Budget:
     """The budget of one antenna elsewhere; a law is used below the heights that it was published for.
 
-    At the very place of a base station it has that one's shadowing, for obstacles are the same.
+    At the very place of a base station it has the shadowing and the sight of that site, for obstacles are the same.
     """
     antenna = BaseStation(name="elsewhere", at_m=at_m, height_m=height_m, power_dbm=0.0)
-    found = _laws(setting, (antenna,), area, buildings, streams, ".elsewhere")
-    same = next((k for k, b in enumerate(world.stations) if b.at_m == at_m), None)
-    return found if same is None else replace(found, shadow=OfStation(world.budget.shadow, same))
+    site = sites((*world.stations, antenna))
+    known = bool((site[:-1] == site[-1]).any())
+    drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
+    return _laws(setting, (antenna,), drawn, area, buildings, streams, name)
 
 
 def _budget(
@@ -382,18 +382,19 @@ def _budget(
 ) -> Budget:
     height_m = np.array([b.height_m for b in stations])
     setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, height_m)
-    return _laws(setting, stations, area, buildings, streams, "")
+    return _laws(setting, stations, sites(stations), area, buildings, streams, "")
 
 
 def _laws(
     setting: WorldSetting,
     stations: tuple[BaseStation, ...],
+    site: IntArray,
     area: Area,
     buildings: Buildings,
     streams: Streams,
     name: str,
 ) -> Budget:
-    """The laws of place of these antennas, drawn from streams of that name."""
+    """The laws of place of these antennas, drawn for their sites (n_bs,) from streams of that name."""
     radio = setting.radio
     values: FloatArray = np.array(
         [(*b.at_m, b.height_m, b.power_dbm, np.nan if b.azimuth_deg is None else b.azimuth_deg) for b in stations]
@@ -405,7 +406,8 @@ def _laws(
         phones = np.column_stack([position_m, np.full(len(position_m), setting.ues.height_m)])
         return buildings.line_of_sight(phones, antennas_m)
 
-    sight = radio.line_of_sight.law(area, len(stations), radio.path_loss, geometry, streams.at(f"radio.sight{name}"))
+    shadowing = radio.shadowing.under(radio.path_loss)
+    sight = radio.line_of_sight.law(area, site, radio.path_loss, geometry, streams.at(f"radio.sight{name}"))
     return Budget(
         at_m=at_m,
         height_m=height_m,
@@ -415,8 +417,9 @@ def _laws(
         carrier_hz=radio.carrier_hz,
         path_loss=radio.path_loss,
         sight=sight,
-        shadow=radio.shadowing.field(area, len(stations), streams.at(f"radio.shadowing{name}")),
-        nlos_factor=radio.shadowing.nlos_factor,
+        shadow=shadowing.field(area, site, streams.at(f"radio.shadowing{name}")),
+        nlos_factor=shadowing.nlos_factor,
+        far_factor=radio.shadowing.far_factor(radio.path_loss),
     )
 
 
