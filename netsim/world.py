@@ -123,11 +123,11 @@ class World:
             before = self.state["position_m"]
             self.state, fixes = self._ahead.advance(self.state, t0, until)
             self.moves += 1
-            self._attach(until)
             if self.measure_every_s is not None:
                 fixes = self._sample(before, t0, until)
             if len(fixes):
                 self._buffer.append(self._measure(fixes))
+            self._attach(until)
             t0 = until
         self.moved_s = t1
 
@@ -198,16 +198,19 @@ class World:
         return Observations(fixes.ue[row], fixes.time_s[row], fixes.position_m[row], cell, value)
 
     def _serving_at(self, fixes: Fixes, rsrp_dbm: FloatArray) -> IntArray:
-        """The cell that each fix measures: the attached one where handover is modelled and known, else the best."""
-        best = np.argmax(rsrp_dbm, axis=1)
-        if self.handover is None or self.mobility.has_own_fixes:
-            return np.asarray(best)
-        attached = self.attached["serving"][fixes.ue]
-        return np.asarray(np.where(attached >= 0, attached, best))
+        """The cell that each fix measures: the strongest, or the attached one where handover is modelled.
+
+        A UE that has no cell yet attaches at its first fix.
+        """
+        if self.handover is None:
+            return np.asarray(np.argmax(rsrp_dbm, axis=1))
+        ue, first = np.unique(fixes.ue, return_index=True)
+        self.attached = self.handover.attach(self.attached, ue, rsrp_dbm[first])
+        return np.asarray(self.attached["serving"][fixes.ue])
 
     def _attach(self, time_s: float) -> None:
         """Look at the serving cells once, where handover is modelled."""
-        if self.handover is None:
+        if self.handover is None or not self.stations:
             return
         rsrp = self.budget.rsrp_dbm(self.state["position_m"])
         before = self.attached["serving"]
@@ -319,7 +322,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         measure=setting.ues.measure,
         quantised=setting.radio.rsrp_report == "quantised",
         handover=setting.radio.handover,
-        attached=Handover.start(len(names)),
+        attached={} if setting.radio.handover is None else Handover.start(len(names), len(stations)),
         compute_s_per_sample=setting.ues.compute_s_per_sample,
         compute_j_per_sample=setting.ues.compute_j_per_sample,
         buildings=buildings,

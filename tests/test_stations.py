@@ -101,7 +101,7 @@ class TestCellFile:
 class TestHandover:
     def run(self, rsrp_over_time, step_s=0.1, **fields):
         """Serving cell and handovers of one UE as its RSRP changes."""
-        rule, state = Handover(**fields), Handover.start(1)
+        rule, state = Handover(**fields), Handover.start(1, len(rsrp_over_time[0]))
         serving, moves = [], []
         for k, values in enumerate(rsrp_over_time):
             state, moved = rule.step(state, np.array([values]), k * step_s)
@@ -120,6 +120,68 @@ class TestHandover:
         broken = [[-80, -90], [-80, -70], [-80, -90], [-80, -70], [-80, -70]]
         serving, _ = self.run(broken, hysteresis_db=3, time_to_trigger_s=0.15)
         assert serving == [0, 0, 0, 0, 0]
+
+    def test_every_neighbour_has_a_time_of_its_own(self):
+        # two neighbours are the strongest in turn; both have been better than the serving cell all the time
+        turns = [[-80, -70, -71], [-80, -71, -70]] * 3
+        serving, moves = self.run([[-80, -90, -90], *turns], hysteresis_db=3, time_to_trigger_s=0.25)
+        assert serving == [0, 0, 0, 0, 2, 2, 2] and sum(moves) == 1  # at 0.4 s, to the strongest then
+        # a neighbour whose time is not up yet is not taken, however strong
+        late = [[-80, -70, -90]] * 3 + [[-80, -70, -60]] * 3
+        serving, _ = self.run([[-80, -90, -90], *late], hysteresis_db=3, time_to_trigger_s=0.25)
+        assert serving == [0, 0, 0, 0, 1, 1, 1]  # beside cell 1 the time of cell 2 begins again, at 0.5 s
+
+    def test_the_rule_is_that_of_a_slow_one(self):
+        rng = np.random.default_rng(6)
+        rsrp = -90 + np.cumsum(rng.normal(0, 1.5, (400, 12, 4)), axis=0)
+        rsrp[rng.uniform(size=(400, 12)) < 0.02] = np.nan
+        rule, state = Handover(hysteresis_db=2.0, time_to_trigger_s=0.35), Handover.start(12, 4)
+        cell, clock, count = [-1] * 12, [{} for _ in range(12)], 0
+        for k, values in enumerate(rsrp):
+            state, moved = rule.step(state, values, 0.1 * k)
+            for ue, heard in enumerate(values):
+                if np.isnan(heard).any():
+                    cell[ue], clock[ue] = -1, {}
+                elif cell[ue] < 0:
+                    cell[ue], clock[ue] = int(np.argmax(heard)), {}
+                else:
+                    entered = [b for b in range(4) if heard[b] > heard[cell[ue]] + 2.0]
+                    clock[ue] = {b: clock[ue].get(b, 0.1 * k) for b in entered}
+                    due = [b for b in entered if 0.1 * k - clock[ue][b] >= 0.35]
+                    assert moved[ue] == bool(due)
+                    if due:
+                        cell[ue], clock[ue], count = max(due, key=lambda b: heard[b]), {}, count + 1
+            assert state["serving"].tolist() == cell
+        assert count > 30
+
+    @pytest.mark.parametrize("own_fixes", [True, False])
+    def test_a_ue_measures_its_serving_cell_until_it_is_handed_over(self, own_fixes, tiny, tmp_path):
+        from netsim.world import build_world
+
+        trace = tmp_path / "t.csv"
+        x = 200.0 + 190.0 * np.sin(np.arange(1200) / 40.0)
+        trace.write_text("time_s,user,x_m,y_m\n" + "".join(f"{t},a,{v:.2f},150\n" for t, v in enumerate(x)))
+        replay = {
+            "world.ues": {"mobility": {"kind": "replay", "trace": str(trace), "outlier_sigmas": None}},
+            "world.duration_s": 1300,
+        }
+        waypoints = {"world.ues.count": 8, "world.duration_s": 1300}
+
+        def cells(hysteresis_db):
+            change = {"world.radio.handover": {"hysteresis_db": hysteresis_db, "time_to_trigger_s": 0}}
+            world = build_world(tiny(change | (replay if own_fixes else waypoints)).world, Streams(1), 60.0)
+            world.env.run(until=1290.0)
+            seen, moves = world.observations(), world.drain_handovers()
+            for ue in range(len(world.ues)):
+                mine = seen.select(seen.ue == ue)
+                when = [0.0, *(h.time_s for h in moves if h.ue == ue), np.inf]
+                served = [int(mine.cell[0]), *(h.target for h in moves if h.ue == ue)]
+                own = np.array(served)[np.searchsorted(when, mine.time_s, side="right") - 1]
+                np.testing.assert_array_equal(mine.cell, own)
+            return len(moves)
+
+        assert cells(30.0) < cells(1.0)
+        assert cells(1.0) > 0
 
     def test_attaching_and_leaving_are_no_handovers(self):
         gone = [np.nan, np.nan]

@@ -44,11 +44,15 @@ class Budget:
 
     def _distances(self, position_m: FloatArray) -> Pairs:
         """The geometry of all links without looking."""
-        dx = position_m[:, 0, None] - self.at_m[:, 0]
-        dy = position_m[:, 1, None] - self.at_m[:, 1]
-        flat2 = dx * dx + dy * dy
+        square = position_m[:, 0, None] - self.at_m[:, 0]
+        north = position_m[:, 1, None] - self.at_m[:, 1]
+        square *= square  # in place: new arrays of this size are what a tick spends its time on
+        north *= north
+        square += north
+        flat = np.sqrt(square, out=north)
         rise = self.height_m - self.ue_height_m
-        return Pairs(np.sqrt(flat2), np.sqrt(flat2 + rise * rise), self.ue_height_m, self.height_m)
+        square += rise * rise
+        return Pairs(flat, np.sqrt(square, out=square), self.ue_height_m, self.height_m)
 
     @cached_property
     def _sectors(self) -> bool:
@@ -56,10 +60,13 @@ class Budget:
 
     def gain_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
         """Power gain of all links (n, n_bs) in dB: antenna, path loss and shadowing; no small-scale fading."""
-        shadow = self.shadow(position_m)
+        shadow, loss = self.shadow(position_m), self.path_loss.loss_db(pairs, self.carrier_hz)
         if self._varies and pairs.los is not None:
-            shadow = shadow * self._deviation(pairs, pairs.los)
-        gain = shadow - self.path_loss.loss_db(pairs, self.carrier_hz)
+            gain = self._deviation(pairs, pairs.los)
+            gain *= shadow
+            gain -= loss
+        else:
+            gain = shadow - loss
         if self._sectors:
             offset = position_m[:, None, :] - self.at_m[None]
             gain = gain + sector_gain_db(offset, self.height_m - self.ue_height_m, self.azimuth_deg)
