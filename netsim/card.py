@@ -19,8 +19,13 @@ NOT_MODELLED = (
 """What no part of this program models yet, whatever the scenario says."""
 
 
-def channel_card(setting: WorldSetting, stations: tuple[BaseStation, ...], replayed: bool) -> dict[str, str]:
-    """Aspect -> how it is modelled, or `not modelled`. `replayed`: RSRP comes from a trace."""
+def channel_card(
+    setting: WorldSetting, stations: tuple[BaseStation, ...], replayed: bool, presence: str | None = None
+) -> dict[str, str]:
+    """Aspect -> how it is modelled, or `not modelled`.
+
+    replayed: RSRP comes from a trace; presence: when a replayed UE is absent.
+    """
     radio = setting.radio
     measured = "read from the trace, not modelled"
     law = f"{'of uplinks only: ' if replayed else ''}{{}}" if stations else "not modelled"
@@ -43,6 +48,8 @@ def channel_card(setting: WorldSetting, stations: tuple[BaseStation, ...], repla
         }
     else:
         found |= {"noise": "not modelled", "uplink interference": "not modelled", "delay and energy": "training only"}
+    if presence is not None:
+        found["presence"] = presence
     return found | {"not modelled": ", ".join(NOT_MODELLED)}
 
 
@@ -52,6 +59,7 @@ def card_lines(card: dict[str, str]) -> list[str]:
     return [
         f"radio: {card['carrier']}, base stations {card['base stations']}; uplink {card['uplink']}",
         "       " + "; ".join(f"{k} {card[k]}" for k in short),
+        *([f"       presence: {card['presence']}"] if "presence" in card else []),
         f"       not modelled: {card['not modelled']}",
     ]
 

@@ -25,6 +25,7 @@ from netsim import __version__
 from netsim.card import channel_card
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
+from netsim.mobility.replay import Replay
 from netsim.observe import Observations
 from netsim.record import Recorder, write_json, write_text
 from netsim.rng import Streams
@@ -412,7 +413,9 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
         "command": command,
         "cells": list(world.cells),
         "models": list(setup.models),
-        "channel_card": channel_card(study.world, world.stations, trace is not None and trace.rsrp_dbm is not None),
+        "channel_card": channel_card(
+            study.world, world.stations, trace is not None and trace.rsrp_dbm is not None, _presence(world)
+        ),
         "first_day": str(world.clock.first_day),
         "round_s": study.learning.every_s,
         "duration_s": world.duration_s,
@@ -429,6 +432,13 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
         "warnings": [*world.warnings, *_disclosed(study)],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }
+
+
+def _presence(world: World) -> str | None:
+    """When a replayed UE is absent."""
+    if world.trace is None or not isinstance(world.mobility, Replay):
+        return None
+    return world.mobility.presence(world.trace).words()
 
 
 def _disclosed(study: Study) -> list[str]:
