@@ -229,7 +229,8 @@ def _phase(
     )
     payload = payload_of(learning, parts, made.n_parameters)
     # who has not come when the next round begins is too late, whatever the uplink's own deadline
-    channel = setup.uplink.plan(cohort.at_power(power_w), payload).within(learning.every_s).rows(of_row)
+    sending = replace(cohort.at_power(power_w), limit_s=learning.every_s)
+    channel = setup.uplink.plan(sending, payload).within(learning.every_s).rows(of_row)
     facts = replace(facts, channel=channel)
     # g  protect: the devices' half
     for defense in learning.defenses:
