@@ -64,7 +64,7 @@ class Replay(Mobility):
     gap_s: float = Field(default=600.0, gt=0)
     """a pause longer than this between two rows ends a trip: nothing is interpolated across it"""
     absent_after_s: float | None = Field(default=None, gt=0)
-    """a UE is absent when its last fix is older than this; none: 1.5 times the interval of the trace, which a run tells"""
+    """a UE is absent when its last fix is older than this; none: 1.5 intervals of the trace, as its card tells"""
 
     has_own_fixes: ClassVar[bool] = True
     rebuilt: ClassVar[frozenset[str]] = frozenset(

@@ -54,7 +54,7 @@ class Handover(Part):
         better = rsrp > own[:, None] + self.hysteresis_db
         since = np.where(better, np.minimum(state["since_s"], time_s), np.inf)
         ready = time_s - since >= self.time_to_trigger_s
-        moved = ready.any(axis=1)
+        moved = np.asarray(ready.any(axis=1))
         target = np.argmax(np.where(ready, rsrp, -np.inf), axis=1)
         best = np.argmax(rsrp, axis=1)
         serving = np.where(moved, target, np.where(serving < 0, best, serving))

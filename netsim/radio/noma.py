@@ -56,7 +56,8 @@ class Noma(SharedBand):
                 sinr = np.where((cohort.serving >= 0) & np.isfinite(signal), signal / noise_w, 0.0)
             return sinr, turn
         h = np.sqrt(cohort.gain)[:, :, None] * cohort.fading
-        return many_antennas(cohort.power_w, h, cohort.serving, group, noise_w, self.sic_residual, others, least)
+        sinr, turn = many_antennas(cohort.power_w, h, cohort.serving, group, noise_w, self.sic_residual, others, least)
+        return sinr, turn
 
     def _waits(
         self, cohort: Cohort, payload: Payload, sinr: FloatArray, rate: FloatArray, turn: IntArray
@@ -66,7 +67,7 @@ class Noma(SharedBand):
             return np.zeros(len(turn))
         from netsim.radio.airtime import waits  # compiled: the import is dear
 
-        return waits(
+        wait_s: FloatArray = waits(
             sinr,
             rate,
             self.bandwidth_hz * self.efficiency(cohort.downlink_sinr),
@@ -78,3 +79,4 @@ class Noma(SharedBand):
             min(cohort.limit_s, np.inf if self.deadline_s is None else self.deadline_s),
             self.least_sinr(),
         )
+        return wait_s

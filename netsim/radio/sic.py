@@ -71,7 +71,7 @@ def one_antenna(
         if serving[u] >= 0:
             signal[u] = received_w[u, serving[u]]
     order, turn, first = turns(signal, serving, n_bs, group_size)
-    disturbance, so_far, kept = np.zeros(n), np.empty(n_bs), np.empty(n_bs)
+    disturbance, so_far = np.zeros(n), np.empty(n_bs)
     for t in range(len(first) - 1):
         group = order[first[t] : first[t + 1]]
         if others:
@@ -87,15 +87,7 @@ def one_antenna(
             disturbance[u] += so_far[serving[u]]
             so_far[serving[u]] += signal[u]
         if residual > 0 or least > 0:
-            so_far[:] = 0.0
-            kept[:] = 0.0
-            for u in group:
-                b = serving[u]
-                disturbance[u] += residual * so_far[b] + kept[b]
-                if _sinr(signal[u], disturbance[u], 1.0, noise_w) >= least:
-                    so_far[b] += signal[u]
-                else:
-                    kept[b] += signal[u]
+            _left_of_powers(group, serving, signal, noise_w, residual, least, disturbance)
     return _ratio(signal, disturbance, np.ones(n), noise_w), turn
 
 
@@ -119,8 +111,7 @@ def many_antennas(
             strength[u] = np.sum(own[u].real ** 2 + own[u].imag ** 2)
     order, turn, first = turns(power_w * strength, serving, n_bs, group_size)
     disturbance = np.zeros(n)
-    so_far, kept = np.empty((2, n_bs, n_antennas, n_antennas), np.complex128)
-    some_kept = np.empty(n_bs, np.bool_)
+    so_far = np.empty((n_bs, n_antennas, n_antennas), np.complex128)
     for t in range(len(first) - 1):
         group = order[first[t] : first[t + 1]]
         if others:
@@ -136,21 +127,60 @@ def many_antennas(
             disturbance[u] += _quadratic(own[u], so_far[serving[u]])
             _add(so_far[serving[u]], power_w[u], own[u])
         if residual > 0 or least > 0:
-            so_far[:] = 0.0
-            kept[:] = 0.0
-            some_kept[:] = False
-            for u in group:
-                b = serving[u]
-                if residual > 0:
-                    disturbance[u] += residual * _quadratic(own[u], so_far[b])
-                if some_kept[b]:
-                    disturbance[u] += _quadratic(own[u], kept[b])
-                if _sinr(power_w[u] * strength[u] ** 2, disturbance[u], strength[u], noise_w) >= least:
-                    _add(so_far[b], power_w[u], own[u])
-                else:
-                    _add(kept[b], power_w[u], own[u])
-                    some_kept[b] = True
+            _left_of_vectors(group, serving, power_w, own, strength, noise_w, residual, least, so_far, disturbance)
     return _ratio(power_w * strength**2, disturbance, strength, noise_w), turn
+
+
+@njit(cache=True)
+def _left_of_powers(
+    group: IntArray,
+    serving: IntArray,
+    signal: FloatArray,
+    noise_w: float,
+    residual: float,
+    least: float,
+    disturbance: FloatArray,
+) -> None:
+    """Add to `disturbance` (n,) what those decoded earlier leave in a group, which is in order of decoding."""
+    n_bs = serving.max() + 1
+    cancelled, kept = np.zeros(n_bs), np.zeros(n_bs)
+    for u in group:
+        b = serving[u]
+        disturbance[u] += residual * cancelled[b] + kept[b]
+        if _sinr(signal[u], disturbance[u], 1.0, noise_w) >= least:
+            cancelled[b] += signal[u]
+        else:
+            kept[b] += signal[u]
+
+
+@njit(cache=True)
+def _left_of_vectors(
+    group: IntArray,
+    serving: IntArray,
+    power_w: FloatArray,
+    own: ComplexArray,
+    strength: FloatArray,
+    noise_w: float,
+    residual: float,
+    least: float,
+    cancelled: ComplexArray,
+    disturbance: FloatArray,
+) -> None:
+    """The same from amplitudes own (n, antennas) and their squares strength (n,); `cancelled` is room to work in."""
+    cancelled[:] = 0.0
+    kept = np.zeros_like(cancelled) if least > 0 else cancelled
+    some_kept = np.zeros(len(cancelled), np.bool_)
+    for u in group:
+        b = serving[u]
+        if residual > 0:
+            disturbance[u] += residual * _quadratic(own[u], cancelled[b])
+        if some_kept[b]:
+            disturbance[u] += _quadratic(own[u], kept[b])
+        if _sinr(power_w[u] * strength[u] ** 2, disturbance[u], strength[u], noise_w) >= least:
+            _add(cancelled[b], power_w[u], own[u])
+        else:
+            _add(kept[b], power_w[u], own[u])
+            some_kept[b] = True
 
 
 @njit(cache=True)
