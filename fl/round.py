@@ -255,7 +255,8 @@ def _phase(
     payload = payload_of(learning, parts, made.n_parameters)
     # who has not come when the next round begins is too late, whatever the uplink's own deadline
     left_s = learning.every_s - (asked_s - facts.time_s)
-    channel = setup.uplink.plan(cohort.at_power(power_w), payload).within(left_s).rows(of_row)
+    sending = replace(cohort.at_power(power_w), limit_s=left_s)
+    channel = setup.uplink.plan(sending, payload).within(left_s).rows(of_row)
     facts = replace(facts, channel=channel)
     # g  protect: the devices' half
     for defense in learning.defenses:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -16,8 +16,8 @@ from netsim.radio.base import PathLoss, Shadowing
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Handover
 from netsim.radio.path_loss import LogDistance
-from netsim.radio.shadowing import NoShadowing
-from netsim.radio.sight import Always, Sight
+from netsim.radio.shadowing import Correlated, NoShadowing
+from netsim.radio.sight import Always, ByProbability, Sight
 from netsim.radio.uplink import Ideal, Uplink
 from netsim.stations import LAYOUTS, MOST_STATIONS, BaseStation, Layout
 
@@ -56,6 +56,22 @@ class Ues(Part):
         return self
 
 
+def _usual_sight(given: dict[str, Any]) -> Sight:
+    """The law's own probability of sight where it has one: that is how such a law was published."""
+    law = given.get("path_loss")
+    if isinstance(law, PathLoss) and "probability of sight" in law.offers:
+        return ByProbability(decorrelation_m=law.sight_decorrelation_m)
+    return Always()
+
+
+def _usual_shadowing(given: dict[str, Any]) -> Shadowing:
+    """Shadowing with the deviations of the law where it was published with some."""
+    law = given.get("path_loss")
+    if isinstance(law, PathLoss) and law.std_db is not None:
+        return Correlated(decorrelation_m=law.decorrelation_m)
+    return NoShadowing()
+
+
 class Radio(Part):
     """How signals travel."""
 
@@ -63,10 +79,10 @@ class Radio(Part):
     """carrier frequency"""
     path_loss: Annotated[PathLoss, PATH_LOSSES] = LogDistance()
     """mean loss over distance"""
-    line_of_sight: Annotated[Sight, SIGHTS] = Always()
-    """which links see each other"""
-    shadowing: Annotated[Shadowing, SHADOWINGS] = NoShadowing()
-    """loss by obstacles around that mean"""
+    line_of_sight: Annotated[Sight, SIGHTS] = Field(default_factory=_usual_sight)
+    """which links see each other; without a word the law's own probability (uma, umi, rma), always for others"""
+    shadowing: Annotated[Shadowing, SHADOWINGS] = Field(default_factory=_usual_shadowing)
+    """loss by obstacles around that mean; without a word that of the law (uma, umi, rma), none for others"""
     fading: Annotated[Fading, FADINGS] = NoFading()
     """small-scale fading and antennas of the uplink"""
     measurement_noise_db: float = Field(default=0.0, ge=0, le=30)

@@ -17,6 +17,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Coordinates, OneOf, Part
 from netsim.rng import Rng, Streams
+from netsim.units import IntArray
 
 MOST_STATIONS = 4096
 """of a world, and models of a run: a UE and one of them make the stable id ue * 4096 + station"""
@@ -221,6 +222,18 @@ class Uniform(Layout):
 
 
 LAYOUTS = OneOf("layout", Hexagonal, CellFile, Uniform)
+
+
+def sites(stations: tuple[BaseStation, ...]) -> IntArray:
+    """The site (n_bs,) of each base station, numbered as they first appear: antennas at one place share a mast.
+
+    What stands between a site and a UE is the same for all its sectors [TR 38.901, Section 7.5, Step 4].
+    """
+    at_m = np.array([b.at_m for b in stations], dtype=np.float64).reshape(-1, 2) + 0.0  # -0 is 0
+    _, first, place = np.unique(at_m, axis=0, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[place.reshape(-1)]
 
 
 def default_layout(area: Area) -> Hexagonal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cache
 from math import floor, inf
@@ -25,11 +25,10 @@ from netsim.radio.budget import RSRP_RANGE_DBM, Budget
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Handover
 from netsim.radio.links import Links
-from netsim.radio.shadowing import OfStation
 from netsim.radio.uplink import Cohort
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
-from netsim.stations import MOST_STATIONS, BaseStation, Origin, Site, default_layout
+from netsim.stations import MOST_STATIONS, BaseStation, Origin, Site, default_layout, sites
 from netsim.traces.trace import Trace
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
@@ -124,11 +123,11 @@ class World:
             before = self.state["position_m"]
             self.state, fixes = self._ahead.advance(self.state, t0, until)
             self.moves += 1
-            self._attach(until)
             if self.measure_every_s is not None:
                 fixes = self._sample(before, t0, until)
             if len(fixes):
                 self._buffer.append(self._measure(fixes))
+            self._attach(until)
             t0 = until
         self.moved_s = t1
 
@@ -199,16 +198,19 @@ class World:
         return Observations(fixes.ue[row], fixes.time_s[row], fixes.position_m[row], cell, value)
 
     def _serving_at(self, fixes: Fixes, rsrp_dbm: FloatArray) -> IntArray:
-        """The cell that each fix measures: the attached one where handover is modelled and known, else the best."""
-        best = np.argmax(rsrp_dbm, axis=1)
-        if self.handover is None or self.mobility.has_own_fixes:
-            return np.asarray(best)
-        attached = self.attached["serving"][fixes.ue]
-        return np.asarray(np.where(attached >= 0, attached, best))
+        """The cell that each fix measures: the strongest, or the attached one where handover is modelled.
+
+        A UE that has no cell yet attaches at its first fix.
+        """
+        if self.handover is None:
+            return np.asarray(np.argmax(rsrp_dbm, axis=1))
+        ue, first = np.unique(fixes.ue, return_index=True)
+        self.attached = self.handover.attach(self.attached, ue, rsrp_dbm[first])
+        return np.asarray(self.attached["serving"][fixes.ue])
 
     def _attach(self, time_s: float) -> None:
         """Look at the serving cells once, where handover is modelled."""
-        if self.handover is None:
+        if self.handover is None or not self.stations:
             return
         rsrp = self.budget.rsrp_dbm(self.state["position_m"])
         before = self.attached["serving"]
@@ -323,7 +325,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         measure=setting.ues.measure,
         quantised=setting.radio.rsrp_report == "quantised",
         handover=setting.radio.handover,
-        attached=Handover.start(len(names)),
+        attached={} if setting.radio.handover is None else Handover.start(len(names), len(stations)),
         compute_s_per_sample=setting.ues.compute_s_per_sample,
         compute_j_per_sample=setting.ues.compute_j_per_sample,
         buildings=buildings,
@@ -372,12 +374,13 @@ def _budget_at(
 ) -> Budget:
     """The budget of one antenna elsewhere; a law is used below the heights that it was published for.
 
-    At the very place of a base station it has that one's shadowing, for obstacles are the same.
+    At the very place of a base station it has the shadowing and the sight of that site, for obstacles are the same.
     """
     antenna = BaseStation(name="elsewhere", at_m=at_m, height_m=height_m, power_dbm=0.0)
-    found = _laws(setting, (antenna,), area, buildings, streams, ".elsewhere")
-    same = next((k for k, b in enumerate(world.stations) if b.at_m == at_m), None)
-    return found if same is None else replace(found, shadow=OfStation(world.budget.shadow, same))
+    site = sites((*world.stations, antenna))
+    known = bool((site[:-1] == site[-1]).any())
+    drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
+    return _laws(setting, (antenna,), drawn, area, buildings, streams, name)
 
 
 def _budget(
@@ -385,18 +388,19 @@ def _budget(
 ) -> Budget:
     height_m = np.array([b.height_m for b in stations])
     setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, height_m)
-    return _laws(setting, stations, area, buildings, streams, "")
+    return _laws(setting, stations, sites(stations), area, buildings, streams, "")
 
 
 def _laws(
     setting: WorldSetting,
     stations: tuple[BaseStation, ...],
+    site: IntArray,
     area: Area,
     buildings: Buildings,
     streams: Streams,
     name: str,
 ) -> Budget:
-    """The laws of place of these antennas, drawn from streams of that name."""
+    """The laws of place of these antennas, drawn for their sites (n_bs,) from streams of that name."""
     radio = setting.radio
     values: FloatArray = np.array(
         [(*b.at_m, b.height_m, b.power_dbm, np.nan if b.azimuth_deg is None else b.azimuth_deg) for b in stations]
@@ -408,7 +412,8 @@ def _laws(
         phones = np.column_stack([position_m, np.full(len(position_m), setting.ues.height_m)])
         return buildings.line_of_sight(phones, antennas_m)
 
-    sight = radio.line_of_sight.law(area, len(stations), radio.path_loss, geometry, streams.at(f"radio.sight{name}"))
+    shadowing = radio.shadowing.under(radio.path_loss)
+    sight = radio.line_of_sight.law(area, site, radio.path_loss, geometry, streams.at(f"radio.sight{name}"))
     return Budget(
         at_m=at_m,
         height_m=height_m,
@@ -418,8 +423,9 @@ def _laws(
         carrier_hz=radio.carrier_hz,
         path_loss=radio.path_loss,
         sight=sight,
-        shadow=radio.shadowing.field(area, len(stations), streams.at(f"radio.shadowing{name}")),
-        nlos_factor=radio.shadowing.nlos_factor,
+        shadow=shadowing.field(area, site, streams.at(f"radio.shadowing{name}")),
+        nlos_factor=shadowing.nlos_factor,
+        far_factor=radio.shadowing.far_factor(radio.path_loss),
     )
 
 

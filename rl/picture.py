@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +19,12 @@ _GROUND, _HOUSE, _STATION, _WEAK, _STRONG = (244, 245, 247), (200, 203, 208), (3
 
 @dataclass(frozen=True)
 class Scene:
-    """Where things are: area (x_min, y_min, x_max, y_max) in metres, footprints, base stations (n_bs, 2), UEs (K, 2)
-    and the base station that serves each, -1 for none.
+    """Where things are: area (x_min, y_min, x_max, y_max) in metres, rings of each building (its walls, then those of
+    courtyards), base stations (n_bs, 2), UEs (K, 2) and the base station that serves each, -1 for none.
     """
 
     area_m: tuple[float, float, float, float]
-    footprints_m: tuple[FloatArray, ...]
+    footprints_m: tuple[tuple[FloatArray, ...], ...]
     station_m: FloatArray
     ue_m: FloatArray
     serving: IntArray
@@ -34,7 +35,7 @@ def scene_of(world: World) -> Scene:
     area = world.area
     return Scene(
         (area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m),
-        tuple(np.asarray(f.exterior.coords) for f in world.buildings.footprint),
+        world.buildings.rings(),
         np.array([b.at_m for b in world.stations]).reshape(-1, 2),
         world.position_m(),
         world.serving(world.links()),
@@ -46,8 +47,8 @@ def picture(scene: Scene, power_w: FloatArray, limits: Limits) -> Image:
     found = np.empty((MAP + BARS, MAP, 3), dtype=np.uint8)
     found[:] = _GROUND
     chart = found[:MAP]
-    for outline in scene.footprints_m:
-        chart[_inside(_pixels(scene, outline))] = _HOUSE
+    for rings in scene.footprints_m:
+        chart[_inside([_pixels(scene, ring) for ring in rings])] = _HOUSE
     span = np.log(limits.each_max_w / limits.each_min_w)
     level = np.clip(np.log(power_w / limits.each_min_w) / span if span > 0 else np.ones(len(power_w)), 0.0, 1.0)
     color = (np.outer(1 - level, _WEAK) + np.outer(level, _STRONG)).astype(np.uint8)  # (K, 3)
@@ -71,13 +72,14 @@ def _pixels(scene: Scene, at_m: FloatArray) -> FloatArray:
     return np.column_stack([MAP - 1 - (at_m[:, 1] - y0) * size, (at_m[:, 0] - x0) * size])
 
 
-def _inside(corner: FloatArray) -> BoolArray:
-    """Pixels of the map inside a polygon (n, 2), by the even-odd rule."""
+def _inside(rings: Sequence[FloatArray]) -> BoolArray:
+    """Pixels of the map inside a polygon with holes, rings of corners (n, 2), by the even-odd rule."""
     row, column = np.mgrid[0:MAP, 0:MAP].astype(np.float64)
     found = np.zeros((MAP, MAP), dtype=np.bool_)
-    for (r0, c0), (r1, c1) in zip(corner, np.roll(corner, 1, axis=0), strict=True):
-        if r0 != r1:
-            found ^= ((r0 > row) != (r1 > row)) & (column < (c1 - c0) * (row - r0) / (r1 - r0) + c0)
+    for corner in rings:
+        for (r0, c0), (r1, c1) in zip(corner, np.roll(corner, 1, axis=0), strict=True):
+            if r0 != r1:
+                found ^= ((r0 > row) != (r1 > row)) & (column < (c1 - c0) * (row - r0) / (r1 - r0) + c0)
     return found
 
 

@@ -87,10 +87,13 @@ def _ground(path: Path) -> dict[str, NDArray[Any]]:
         return {}
     dimensions = {"footprint_m": 2, "footprint_ptr": 1, "building_height_m": 1, "station_m": 2}
     links = {"distance_m": 2, "rsrp_dbm": 2, "los": 2}
-    found = _arrays(path, dimensions, links)
+    found = _arrays(path, dimensions, {**links, "footprint_building": 1})
     ptr = found["footprint_ptr"] = found["footprint_ptr"].astype(np.int64)
     n, n_bs = len(found["building_height_m"]), len(found["station_m"])
-    good = len(ptr) == n + 1 and ptr[0] == 0 and ptr[-1] == len(found["footprint_m"]) and (np.diff(ptr) >= 0).all()
+    # an older run drew one ring a building
+    owner = found["footprint_building"] = found.get("footprint_building", np.arange(n)).astype(np.int64)
+    good = len(ptr) == len(owner) + 1 and ptr[0] == 0 and ptr[-1] == len(found["footprint_m"])
+    good &= bool((np.diff(ptr) >= 0).all() and ((owner >= 0) & (owner < n)).all())
     good &= all(found[name].shape[1] == 2 for name in ("footprint_m", "station_m"))
     shapes = {found[name].shape for name in links if name in found}
     if not good or (shapes and (len(shapes) > 1 or shapes.pop()[1] != n_bs or not set(links) <= set(found))):

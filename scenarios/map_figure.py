@@ -137,15 +137,23 @@ def _sites(run: Run) -> tuple[dict[Place, list[str]], int]:
 
 
 def _buildings(run: Run) -> list[Figure]:
-    """Footprints, a few shades of grey: the darker, the taller. Beyond a limit only the widest are drawn."""
+    """Footprints, a few shades of grey: the darker, the taller. Beyond a limit only the widest are drawn.
+
+    Walls run one way and courtyards the other, so that what is filled is between them.
+    """
     ptr, corners = run.ground.get("footprint_ptr", np.zeros(1, dtype=int)), run.ground.get("footprint_m")
     height = run.ground.get("building_height_m", np.zeros(0))
     if corners is None or not len(height):
         return []
+    owner = run.ground["footprint_building"]
     shapes = [corners[a:b] for a, b in pairwise(ptr.tolist())]
-    width = np.array([np.ptp(s, axis=0).max() if len(s) else 0.0 for s in shapes])
+    width, count = np.zeros(len(height)), np.zeros(len(height), dtype=int)
+    np.maximum.at(width, owner, [np.ptp(s, axis=0).max() if len(s) else 0.0 for s in shapes])
+    np.add.at(count, owner, np.diff(ptr))
     order = np.argsort(-width, kind="stable")
-    kept = np.sort(order[np.cumsum(np.diff(ptr)[order]) <= MOST_CORNERS])
+    drawn = np.zeros(len(height), dtype=bool)
+    drawn[order[np.cumsum(count[order]) <= MOST_CORNERS]] = True
+    kept = np.flatnonzero(drawn[owner])
     low, high = float(np.nanmin(height)), float(np.nanmax(height))
     shade = np.zeros(len(height), dtype=int)
     if high > low:
@@ -157,7 +165,9 @@ def _buildings(run: Run) -> list[Figure]:
         if high > low
         else f"{figure_text(low)} m high"
     )
-    found = [_outlines([shapes[k] for k in kept if shade[k] == level], color) for level, color in enumerate(SHADES)]
+    found = [
+        _outlines([shapes[k] for k in kept if shade[owner[k]] == level], color) for level, color in enumerate(SHADES)
+    ]
     found = [trace for trace in found if trace["x"]]
     return [
         {**trace, "name": f"buildings, {tall}", "showlegend": k == len(found) // 2} for k, trace in enumerate(found)

@@ -91,7 +91,9 @@ def default_of(model: type[BaseModel], data: Any, place: Place) -> dict[str, Any
         if slot is not None:
             base = slot.parts.get(str(data.get("kind")) if isinstance(data, dict) else "")
         field = getattr(base, "model_fields", {}).get(str(name))
-        default = None if field is None else field.get_default(call_default_factory=True)
+        default = (
+            None if field is None else field.get_default(call_default_factory=True, validated_data=_beside(base, data))
+        )
         expected = _inside(base, name)
         held = (isinstance(data, dict) and name in data) or (isinstance(data, list) and isinstance(name, int))
         data = data[name] if held else None
@@ -99,6 +101,18 @@ def default_of(model: type[BaseModel], data: Any, place: Place) -> dict[str, Any
         return {}
     said: dict[str, Any] = json.loads(default.model_dump_json(exclude_defaults=True))
     return {"kind": default.kind_name()} | said
+
+
+def _beside(model: Any, data: Any) -> dict[str, Any]:
+    """The parts that a mapping names by their kind, with nothing else of them: what a default may depend on."""
+    found = {}
+    for name, field in getattr(model, "model_fields", {}).items():
+        value = data.get(name) if isinstance(data, dict) else None
+        slot = slot_of(unwrap(field_type(field))[1])
+        part = slot.parts.get(str(value.get("kind"))) if slot is not None and isinstance(value, dict) else None
+        if part is not None:
+            found[name] = part.model_construct()
+    return found
 
 
 def build(model: type[Model], document: Document) -> Model:
@@ -121,6 +135,8 @@ def explain(error: ValidationError, document: Document, model: type[BaseModel]) 
     """
     found = []
     for details in error.errors(include_url=False):
+        if details["type"] == "default_factory_not_called":
+            continue  # a default that follows from a value of which pydantic has already complained
         spot = Spot(expected=model)
         for name in details["loc"]:
             spot = spot.step(name)

@@ -26,6 +26,7 @@ from netsim import __version__
 from netsim.card import channel_card
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
+from netsim.mobility.replay import Replay
 from netsim.observe import Observations
 from netsim.radio.shared_band import SharedBand
 from netsim.record import Recorder, write_json, write_text
@@ -397,15 +398,18 @@ def _points(folder: Path, carry: Carry) -> None:
 def write_map(folder: Path, world: World) -> None:
     """map.npz: buildings, base stations, and the radio at a sample of outdoor places: what the report draws.
 
-    footprint_m (k, 2) outlines with footprint_ptr (n + 1,), building_height_m (n,); station_m (n_bs, 2);
+    footprint_m (k, 2) rings of walls, anticlockwise, and of courtyards, clockwise, with footprint_ptr (r + 1,) and
+    footprint_building (r,), the building of each; building_height_m (n,); station_m (n_bs, 2);
     place_m (m, 2), and for each place and base station distance_m, rsrp_dbm, los (m, n_bs).
     """
     rng, owner = world.ground.streams.at("report.map"), np.arange(MAP_PLACES)
     place = world.buildings.outdoor(world.area, rng, "place", owner)
-    shapes = [np.asarray(f.exterior.coords) for f in world.buildings.footprint]
+    rings = world.buildings.rings()
+    shapes = [ring for own in rings for ring in own]
     found: dict[str, np.ndarray] = {
         "footprint_m": np.concatenate(shapes) if shapes else np.zeros((0, 2)),
         "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
+        "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
         "building_height_m": world.buildings.height_m,
         "station_m": np.array([b.at_m for b in world.stations]).reshape(-1, 2),
         "place_m": place,
@@ -426,7 +430,9 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
         "command": command,
         "cells": list(world.cells),
         "models": list(setup.models),
-        "channel_card": channel_card(study.world, world.stations, trace is not None and trace.rsrp_dbm is not None),
+        "channel_card": channel_card(
+            study.world, world.stations, trace is not None and trace.rsrp_dbm is not None, _presence(world)
+        ),
         "first_day": str(world.clock.first_day),
         "clock_changes": [list(change) for change in world.clock.changes],
         "round_s": study.learning.every_s,
@@ -444,6 +450,13 @@ def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[st
         "warnings": [*world.warnings, *_disclosed(study)],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }
+
+
+def _presence(world: World) -> str | None:
+    """When a replayed UE is absent."""
+    if world.trace is None or not isinstance(world.mobility, Replay):
+        return None
+    return world.mobility.presence(world.trace).words()
 
 
 def _disclosed(study: Study) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import shapely
 
 from fl.bound import Convergence, Objective, Trajectory
 from fl.power_plan import Limits
@@ -924,3 +925,19 @@ def test_fractional_power_keeps_the_total():
         assert power.sum() <= 0.8 + 1e-9 and power.sum() > 0.79
     found = references(p, 200, Streams(0).at("r"))
     assert found["optimum"].value <= min(v.value for v in found.values()) + 1e-15
+
+
+def test_the_picture_leaves_courtyards_open():
+    from netsim.city.buildings import Buildings
+    from rl.picture import MAP, Scene, picture
+
+    house = shapely.Polygon(shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior])
+    inner = shapely.box(48, 48, 52, 52)  # a house in the courtyard
+    rings = Buildings(np.array([house, inner], dtype=object), np.array([9.0, 5.0])).rings()
+    nobody = (np.zeros((0, 2)), np.zeros(0, dtype=int))
+    scene = Scene((0.0, 0.0, 100.0, 100.0), rings, np.zeros((0, 2)), *nobody)
+    limits = Limits(each_min_w=0.1, each_max_w=1.0, total_min_w=0.0, total_max_w=9.0)
+    chart = picture(scene, np.zeros(0), limits)[:MAP]
+    grey = (chart == (200, 203, 208)).all(axis=-1)
+    assert grey.mean() == pytest.approx(0.96 + 0.0016, abs=0.01)
+    assert grey[MAP // 2, MAP // 2] and grey[MAP // 5, MAP // 2] and not grey[MAP // 2, int(0.44 * MAP)]

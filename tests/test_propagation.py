@@ -196,7 +196,7 @@ class TestSight:
         geometry = Pairs(d, np.hypot(d, 8.5), 1.5, np.full(9, 10.0))
         shares = []
         for seed in range(6):
-            law = ByProbability().law(AREA, 9, UrbanMicro(), None, Streams(seed).at("sight"))
+            law = ByProbability().law(AREA, np.arange(9), UrbanMicro(), None, Streams(seed).at("sight"))
             seen = law(geometry, at)
             np.testing.assert_array_equal(seen, law(geometry, at))
             shares.append(seen.mean())
@@ -205,13 +205,13 @@ class TestSight:
 
     def test_always_and_never(self):
         for sight, value in ((Always(), True), (Never(), False)):
-            law = sight.law(AREA, 2, UrbanMicro(), None, Streams(0).at("sight"))
+            law = sight.law(AREA, np.arange(2), UrbanMicro(), None, Streams(0).at("sight"))
             assert (law(pairs([10.0, 20.0]), np.zeros((1, 2))) == value).all()
             assert not law(pairs([np.nan, np.nan]), np.full((1, 2), np.nan)).any()
 
     def test_too_fine_a_field_is_blamed_on_its_own_key(self):
         with pytest.raises(BadInput, match=r"decorrelation_m: 0\.1 m needs"):
-            ByProbability(decorrelation_m=0.1).law(AREA, 2, UrbanMicro(), None, Streams(0).at("sight"))
+            ByProbability(decorrelation_m=0.1).law(AREA, np.arange(2), UrbanMicro(), None, Streams(0).at("sight"))
 
     def test_nobody_looks_past_buildings_for_a_law_that_does_not_ask(self):
         looks = []
@@ -221,7 +221,7 @@ class TestSight:
             return np.zeros(geometry.distance_2d_m.shape, dtype=bool)
 
         def budget(law, factor=1.0):
-            shadow = Correlated().field(AREA, 1, Streams(0).at("shadow"))
+            shadow = Correlated().field(AREA, np.arange(1), Streams(0).at("shadow"))
             one = np.array([25.0])
             return Budget(np.zeros((1, 2)), one, one, np.array([np.nan]), 1.5, 2e9, law, sight, shadow, factor)
 
@@ -237,13 +237,13 @@ class TestSight:
 
 class TestShadowing:
     def test_iid_has_its_deviation_and_repeats_at_a_place(self):
-        law = Independent(std_db=4.0).field(AREA, 3, Streams(1).at("shadow"))
+        law = Independent(std_db=4.0).field(AREA, np.arange(3), Streams(1).at("shadow"))
         at = np.random.default_rng(0).uniform(0, 2000, (20_000, 2))
         values = law(at)
         assert values.std() == pytest.approx(4.0, rel=0.02) and abs(values.mean()) < 0.05
         np.testing.assert_array_equal(values[:50], law(at[:50]))
-        bs = np.arange(50) % 3
-        np.testing.assert_array_equal(law(at[:50], bs), values[np.arange(50), bs])
+        shared = Independent(std_db=4.0).field(AREA, np.array([2, 0, 2]), Streams(1).at("shadow"))
+        np.testing.assert_array_equal(shared(at[:50]), values[:50][:, [2, 0, 2]])
         near = law(at + 0.01)
         assert abs(np.corrcoef(values.ravel(), near.ravel())[0, 1]) < 0.02
         assert np.isnan(law(np.array([[np.nan, 1.0]]))).all()

@@ -29,7 +29,7 @@ def somewhere(n, seed=0):
 @pytest.fixture(scope="module")
 def forty():
     """40 fields of 6 dB and 50 m on the default grid."""
-    return Correlated().field(AREA, 40, RNG)
+    return Correlated().field(AREA, np.arange(40), RNG)
 
 
 class TestLogDistance:
@@ -61,7 +61,7 @@ class TestCorrelated:
 
     def test_every_position_has_the_same_variance(self):
         """On, between and in the middle of grid points; 3,000 small fields, so 1.3 % of noise each."""
-        law = Correlated(grid_m=25.0).field(Area(0.0, 0.0, 25.0, 25.0), 3000, RNG)
+        law = Correlated(grid_m=25.0).field(Area(0.0, 0.0, 25.0, 25.0), np.arange(3000), RNG)
         at_m = np.array([[0.0, 0.0], [12.5, 0.0], [12.5, 12.5], [5.0, 20.0]])
         np.testing.assert_allclose(law(at_m).std(axis=1), 6.0, rtol=0.04)
 
@@ -73,7 +73,7 @@ class TestCorrelated:
         angle = np.random.default_rng(1).uniform(0, 2 * np.pi, 8000)
         way = np.stack([np.cos(angle), np.sin(angle)], axis=1)
         for seed in range(3):
-            law = Correlated(grid_m=grid_m).field(AREA, 40, Streams(seed).at("shadowing"))
+            law = Correlated(grid_m=grid_m).field(AREA, np.arange(40), Streams(seed).at("shadowing"))
             here_db = law(a_m)
             rho = rho + np.array([(here_db * law(a_m + lag * way)).mean() for lag in lag_m]) / 36.0 / 3
         assert np.interp(-np.exp(-1), -rho, lag_m) == pytest.approx(50.0, rel=0.05)
@@ -92,19 +92,23 @@ class TestCorrelated:
 
     def test_same_place_same_value(self, forty):
         at_m = somewhere(100)
-        again = Correlated().field(AREA, 40, RNG)
+        again = Correlated().field(AREA, np.arange(40), RNG)
         assert np.array_equal(forty(at_m), forty(at_m.copy()))
         assert np.array_equal(forty(at_m), again(at_m))
-        assert not np.array_equal(forty(at_m), Correlated().field(AREA, 40, Streams(8).at("shadowing"))(at_m))
+        assert not np.array_equal(
+            forty(at_m), Correlated().field(AREA, np.arange(40), Streams(8).at("shadowing"))(at_m)
+        )
 
     def test_adding_a_base_station_changes_no_other(self, forty):
         at_m = somewhere(100)
-        assert np.array_equal(Correlated().field(AREA, 3, RNG)(at_m), forty(at_m)[:, :3])
+        assert np.array_equal(Correlated().field(AREA, np.arange(3), RNG)(at_m), forty(at_m)[:, :3])
 
-    def test_matched_pairs_are_the_entries_of_all_pairs(self, forty):
-        at_m, bs = somewhere(500), np.random.default_rng(3).integers(0, 40, 500)
-        np.testing.assert_allclose(forty(at_m, bs), forty(at_m)[np.arange(500), bs], rtol=1e-12)
-        assert forty(at_m[:0]).shape == (0, 40)
+    def test_base_stations_of_one_site_share_it(self, forty):
+        at_m, site = somewhere(500), np.array([3, 3, 0, 17, 3])
+        shared = Correlated().field(AREA, site, RNG)
+        np.testing.assert_array_equal(shared(at_m), forty(at_m)[:, site])
+        assert shared.value_db.shape[2] == 3
+        assert shared(at_m[:0]).shape == (0, 5)
 
     def test_continuous(self, forty):
         line_m = np.stack([np.linspace(0, 300, 30_001), np.full(30_001, 777.7)], axis=1)
@@ -120,14 +124,13 @@ class TestCorrelated:
         with pytest.raises(ValidationError, match="cannot resolve"):
             Correlated(grid_m=30.0)
         with pytest.raises(BadInput, match="larger grid_m"):
-            Correlated(grid_m=0.01).field(AREA, 1, RNG)
+            Correlated(grid_m=0.01).field(AREA, np.arange(1), RNG)
 
 
 def test_no_shadowing_is_zero():
-    law = NoShadowing().field(AREA, 3, RNG)
+    law = NoShadowing().field(AREA, np.arange(3), RNG)
     assert not law(somewhere(5)).any()
     assert law(somewhere(5)).shape == (5, 3)
-    assert law(somewhere(5), np.zeros(5, np.int64)).shape == (5,)
 
 
 @pytest.mark.parametrize("part", [LogDistance(), Correlated(), NoShadowing()], ids=lambda p: p.kind)

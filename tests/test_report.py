@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -15,6 +16,7 @@ import pytest
 from fl.tables import TABLES
 from netsim.errors import BadInput
 from netsim.record import Recorder, write_json
+from netsim.rng import Streams
 from scenarios.folder import TEXT_COLUMNS
 from scenarios.keys import split_key
 from scenarios.report import report
@@ -453,3 +455,34 @@ def test_rounds_ues_and_models_make_different_numbers():
     of = np.array([(r, u, m) for r in (999_998, 999_999) for u in (9_999_999, 10_000_000) for m in (4094, 4095)], float)
     table = dict(zip(("round", "ue", "model"), of.T, strict=True))
     assert len(np.unique(row_numbers(table))) == len(of)
+
+
+def test_the_map_leaves_courtyards_open(tmp_path, tiny):
+    import shapely
+
+    from netsim.city.buildings import Buildings
+    from netsim.world import build_world
+    from scenarios.loaded import _ground as loaded
+    from scenarios.map_figure import _buildings
+    from scenarios.runner import write_map
+
+    world = build_world(tiny().world, Streams(0), 60.0)
+    house = shapely.Polygon(shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior])
+    low = shapely.box(150, 0, 160, 10)
+    world.buildings = Buildings(np.array([house, low], dtype=object), np.array([9.0, 5.0]))
+    write_map(tmp_path, world)
+    ground = loaded(tmp_path / "map.npz")
+    assert ground["footprint_building"].tolist() == [0, 0, 1]
+    drawn = {}
+    for trace in _buildings(SimpleNamespace(ground=ground)):
+        x, y = (np.array([np.nan if v is None else v for v in trace[k]]) for k in "xy")
+        pieces = np.split(np.column_stack([x, y]), np.flatnonzero(np.isnan(x)) + 1)
+        rings = [p[np.isfinite(p[:, 0])] for p in pieces]
+        drawn[trace["fillcolor"]] = [0.5 * np.sum(p[:-1, 0] * p[1:, 1] - p[1:, 0] * p[:-1, 1]) for p in rings if len(p)]
+    # a ring that runs the other way is a hole of what is filled
+    assert sorted(drawn.values(), key=len) == [[pytest.approx(100.0)], [pytest.approx(1e4), pytest.approx(-400.0)]]
+    older = dict(np.load(tmp_path / "map.npz"))
+    del older["footprint_building"]
+    older |= {"footprint_m": older["footprint_m"][[0, 1, 2, 3, 4, 10, 11, 12, 13, 14]], "footprint_ptr": [0, 5, 10]}
+    np.savez(tmp_path / "map.npz", **older)
+    assert loaded(tmp_path / "map.npz")["footprint_building"].tolist() == [0, 1]

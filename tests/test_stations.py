@@ -14,7 +14,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.handover import Handover
 from netsim.rng import Streams
-from netsim.stations import MOST_STATIONS, CellFile, Hexagonal, Origin, Site, Uniform, default_layout
+from netsim.stations import MOST_STATIONS, BaseStation, CellFile, Hexagonal, Origin, Site, Uniform, default_layout
 from netsim.traces.files import read_table
 from netsim.world import build_world
 from scenarios.runner import run
@@ -241,7 +241,7 @@ def test_a_trace_has_any_number_of_cells_and_a_run_no_more_models_than_ids(tiny,
 class TestHandover:
     def run(self, rsrp_over_time, step_s=0.1, **fields):
         """Serving cell and handovers of one UE as its RSRP changes."""
-        rule, state = Handover(**fields), Handover.start(1)
+        rule, state = Handover(**fields), Handover.start(1, len(rsrp_over_time[0]))
         serving, moves = [], []
         for k, values in enumerate(rsrp_over_time):
             state, moved = rule.step(state, np.array([values]), k * step_s)
@@ -260,6 +260,68 @@ class TestHandover:
         broken = [[-80, -90], [-80, -70], [-80, -90], [-80, -70], [-80, -70]]
         serving, _ = self.run(broken, hysteresis_db=3, time_to_trigger_s=0.15)
         assert serving == [0, 0, 0, 0, 0]
+
+    def test_every_neighbour_has_a_time_of_its_own(self):
+        # two neighbours are the strongest in turn; both have been better than the serving cell all the time
+        turns = [[-80, -70, -71], [-80, -71, -70]] * 3
+        serving, moves = self.run([[-80, -90, -90], *turns], hysteresis_db=3, time_to_trigger_s=0.25)
+        assert serving == [0, 0, 0, 0, 2, 2, 2] and sum(moves) == 1  # at 0.4 s, to the strongest then
+        # a neighbour whose time is not up yet is not taken, however strong
+        late = [[-80, -70, -90]] * 3 + [[-80, -70, -60]] * 3
+        serving, _ = self.run([[-80, -90, -90], *late], hysteresis_db=3, time_to_trigger_s=0.25)
+        assert serving == [0, 0, 0, 0, 1, 1, 1]  # beside cell 1 the time of cell 2 begins again, at 0.5 s
+
+    def test_the_rule_is_that_of_a_slow_one(self):
+        rng = np.random.default_rng(6)
+        rsrp = -90 + np.cumsum(rng.normal(0, 1.5, (400, 12, 4)), axis=0)
+        rsrp[rng.uniform(size=(400, 12)) < 0.02] = np.nan
+        rule, state = Handover(hysteresis_db=2.0, time_to_trigger_s=0.35), Handover.start(12, 4)
+        cell, clock, count = [-1] * 12, [{} for _ in range(12)], 0
+        for k, values in enumerate(rsrp):
+            state, moved = rule.step(state, values, 0.1 * k)
+            for ue, heard in enumerate(values):
+                if np.isnan(heard).any():
+                    cell[ue], clock[ue] = -1, {}
+                elif cell[ue] < 0:
+                    cell[ue], clock[ue] = int(np.argmax(heard)), {}
+                else:
+                    entered = [b for b in range(4) if heard[b] > heard[cell[ue]] + 2.0]
+                    clock[ue] = {b: clock[ue].get(b, 0.1 * k) for b in entered}
+                    due = [b for b in entered if 0.1 * k - clock[ue][b] >= 0.35]
+                    assert moved[ue] == bool(due)
+                    if due:
+                        cell[ue], clock[ue], count = max(due, key=lambda b: heard[b]), {}, count + 1
+            assert state["serving"].tolist() == cell
+        assert count > 30
+
+    @pytest.mark.parametrize("own_fixes", [True, False])
+    def test_a_ue_measures_its_serving_cell_until_it_is_handed_over(self, own_fixes, tiny, tmp_path):
+        from netsim.world import build_world
+
+        trace = tmp_path / "t.csv"
+        x = 200.0 + 190.0 * np.sin(np.arange(1200) / 40.0)
+        trace.write_text("time_s,user,x_m,y_m\n" + "".join(f"{t},a,{v:.2f},150\n" for t, v in enumerate(x)))
+        replay = {
+            "world.ues": {"mobility": {"kind": "replay", "trace": str(trace), "outlier_sigmas": None}},
+            "world.duration_s": 1300,
+        }
+        waypoints = {"world.ues.count": 8, "world.duration_s": 1300}
+
+        def cells(hysteresis_db):
+            change = {"world.radio.handover": {"hysteresis_db": hysteresis_db, "time_to_trigger_s": 0}}
+            world = build_world(tiny(change | (replay if own_fixes else waypoints)).world, Streams(1), 60.0)
+            world.env.run(until=1290.0)
+            seen, moves = world.observations(), world.drain_handovers()
+            for ue in range(len(world.ues)):
+                mine = seen.select(seen.ue == ue)
+                when = [0.0, *(h.time_s for h in moves if h.ue == ue), np.inf]
+                served = [int(mine.cell[0]), *(h.target for h in moves if h.ue == ue)]
+                own = np.array(served)[np.searchsorted(when, mine.time_s, side="right") - 1]
+                np.testing.assert_array_equal(mine.cell, own)
+            return len(moves)
+
+        assert cells(30.0) < cells(1.0)
+        assert cells(1.0) > 0
 
     def test_attaching_and_leaving_are_no_handovers(self):
         gone = [np.nan, np.nan]
@@ -386,3 +448,154 @@ def test_a_world_warns_of_what_its_files_left_out(tiny, tmp_path):
     warnings = build_world(study.world, Streams(1), study.learning.every_s).warnings
     assert any("1 rows are left out: 1 without a position" in text for text in warnings)
     assert any("1 of its shapes are left out: 1 Point" in text for text in warnings)
+
+
+# --- sectors of one mast ------------------------------------------------------------------------------------
+
+
+def sectored(stations, **radio):
+    """A world of these base stations with UMa by the book."""
+    import json
+
+    from netsim.setting import WorldSetting
+    from netsim.world import build_world
+
+    document = {
+        "duration_s": 60.0,
+        "city": {"kind": "open-field", "width_m": 800.0, "height_m": 800.0},
+        "base_stations": stations,
+        "ues": {"count": 2, "mobility": {"kind": "static"}, "measure_every_s": 10.0},
+        "radio": {"path_loss": {"kind": "uma"}, **radio},
+    }
+    return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(4), 60.0)
+
+
+LISTED = [
+    {"name": "alone", "at_m": [100.0, 650.0]},
+    {"name": "north-east", "at_m": [400.0, 400.0], "azimuth_deg": 30},
+    {"name": "south-east", "at_m": [400.0, 400.0], "azimuth_deg": 150},
+    {"name": "west", "at_m": [400.0, 400.0], "azimuth_deg": 270},
+]
+
+
+@pytest.mark.parametrize("shadowing", ["correlated", "iid"])
+def test_sectors_of_a_mast_share_shadowing_and_sight(shadowing):
+    world = sectored(LISTED, shadowing={"kind": shadowing})
+    at = np.random.default_rng(0).uniform(0, 800, (2000, 2))
+    links, shadow = world.budget.links(0.0, at), world.budget.shadow(at)
+    for other in (2, 3):
+        np.testing.assert_array_equal(links.los[:, 1], links.los[:, other])
+        np.testing.assert_array_equal(shadow[:, 1], shadow[:, other])
+    assert 0.1 < links.los[:, 1].mean() < 0.9  # sight is drawn
+    assert abs(np.corrcoef(shadow[:, 0], shadow[:, 1])[0, 1]) < 0.3
+    # between two sectors, 90 degrees from north, both antennas have the same gain: the powers are one
+    between = np.column_stack([np.linspace(410, 790, 50), np.full(50, 400.0)])
+    found = world.budget.rsrp_dbm(between)
+    np.testing.assert_allclose(found[:, 1], found[:, 2], atol=1e-9)
+    # a sector's shadowing is that of the mast with one antenna
+    bare = [LISTED[0], {k: v for k, v in LISTED[1].items() if k != "azimuth_deg"}]
+    np.testing.assert_array_equal(shadow[:, :2], sectored(bare, shadowing={"kind": shadowing}).budget.shadow(at))
+
+
+def test_a_site_is_a_place_whoever_made_its_cells(tmp_path):
+    from netsim.stations import sites
+
+    three = Hexagonal(inter_site_m=300, sectors=3).stations(AREA, None)
+    np.testing.assert_array_equal(sites(three), np.repeat(np.arange(len(three) // 3), 3))
+    rows = [["LTE", 262, 1, 77, k, 0, lon, 48.14, 500, 9] for k, lon in enumerate((11.58, 11.585, 11.58, 11.58))]
+    layout = TestCellFile().write(tmp_path / "cells.csv", rows)
+    found = layout.stations(Area(-1000.0, -1000.0, 1000.0, 1000.0), Origin(48.14, 11.58))
+    np.testing.assert_array_equal(sites(found), [0, 1, 0, 0])
+    zero = [BaseStation(name=n, at_m=at) for n, at in (("a", (0.0, 5.0)), ("b", (-0.0, 5.0)), ("c", (0.0, -5.0)))]
+    np.testing.assert_array_equal(sites(tuple(zero)), [0, 0, 1])
+    assert sites(()).shape == (0,)
+
+
+def test_an_antenna_at_a_mast_has_its_shadowing_and_sight():
+    world = sectored(LISTED)
+    at = np.random.default_rng(1).uniform(0, 800, (500, 2))
+    spy, own = world.antenna_at((400.0, 400.0), 10.0), world.budget
+    np.testing.assert_array_equal(spy.shadow(at)[:, 0], own.shadow(at)[:, 3])
+    np.testing.assert_array_equal(spy.pairs(at).los[:, 0], own.pairs(at).los[:, 3])
+    beside = world.antenna_at((401.0, 400.0), 10.0)
+    assert (beside.pairs(at).los[:, 0] != own.pairs(at).los[:, 3]).any()
+
+
+# --- what a law of 3GPP means without further words ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("law", "carrier_hz", "height_m", "los_db", "nlos_db"),
+    [("uma", 2.6e9, 25.0, 4.0, 6.0), ("umi", 2.6e9, 10.0, 4.0, 7.82), ("rma", 2.6e9, 35.0, 4.0, 8.0)],
+)
+def test_a_3gpp_law_brings_its_probability_of_sight_and_its_deviations(law, carrier_hz, height_m, los_db, nlos_db):
+    stations = [{"name": f"b{k}", "at_m": [400.0 + k, 400.0], "height_m": height_m} for k in range(40)]
+    world = sectored(stations, path_loss={"kind": law}, carrier_hz=carrier_hz)
+    at = np.random.default_rng(0).uniform(0, 800, (3000, 2))
+    pairs = world.budget.pairs(at)
+    expected = world.budget.path_loss.los_probability(pairs).mean()
+    assert 0.05 < expected < 0.95
+    assert pairs.los.mean() == pytest.approx(expected, abs=0.03)
+    obstacle_db = world.budget.gain_db(at, pairs) + world.budget.path_loss.loss_db(pairs, carrier_hz)
+    assert obstacle_db[pairs.los].std() == pytest.approx(los_db, rel=0.06)
+    assert obstacle_db[~pairs.los].std() == pytest.approx(nlos_db, rel=0.06)
+
+
+def test_rma_spreads_more_beyond_its_breakpoint():
+    # 2 pi 10 m 1.5 m 0.8 GHz / c = 251 m
+    stations = [{"name": f"b{k}", "at_m": [400.0 + k, 400.0], "height_m": 10.0} for k in range(40)]
+    radio = {"path_loss": {"kind": "rma"}, "carrier_hz": 0.8e9}
+    at = np.random.default_rng(0).uniform(0, 800, (3000, 2))
+    for shadowing, far_db in ((None, 6.0), ({"kind": "correlated", "std_db": 4.0, "nlos_std_db": 8.0}, 4.0)):
+        budget = sectored(stations, **radio, **({} if shadowing is None else {"shadowing": shadowing})).budget
+        pairs = budget.pairs(at)
+        obstacle_db = budget.gain_db(at, pairs) + budget.path_loss.loss_db(pairs, 0.8e9)
+        far = pairs.distance_2d_m > 2 * np.pi * 10.0 * 1.5 * 0.8e9 / 3e8
+        assert obstacle_db[pairs.los & far].std() == pytest.approx(far_db, rel=0.06)
+        assert obstacle_db[pairs.los & ~far].std() == pytest.approx(4.0, rel=0.06)
+        assert obstacle_db[~pairs.los].std() == pytest.approx(8.0, rel=0.06)
+
+
+def test_what_is_stated_holds_beside_a_3gpp_law():
+    at = np.random.default_rng(0).uniform(0, 800, (500, 2))
+    stated = {"kind": "correlated", "std_db": 4.0, "nlos_std_db": 6.0, "decorrelation_m": 37.0}
+    same = sectored(LISTED, shadowing=stated).budget.rsrp_dbm(at)
+    np.testing.assert_array_equal(sectored(LISTED).budget.rsrp_dbm(at), same)  # UMa without further words
+    seen = sectored(LISTED, line_of_sight={"kind": "always"}, shadowing={"kind": "none"}).budget
+    assert seen.pairs(at).los.all() and not seen.shadow(at).any()
+    one = sectored(LISTED, shadowing={"kind": "correlated", "std_db": 5.0}).budget
+    assert one.nlos_factor == 1.0 and one.far_factor == 1.0
+
+
+def test_other_laws_stay_in_sight_and_without_shadowing(tiny):
+    from netsim.setting import Radio
+
+    for kind in ("log-distance", "free-space", "power-law", "los-nlos"):
+        radio = Radio.model_validate({"path_loss": {"kind": kind}})
+        assert radio.line_of_sight.kind == "always" and radio.shadowing.kind == "none"
+    given = Radio.model_validate({"path_loss": {"kind": "uma"}, "line_of_sight": {"kind": "geometry"}})
+    assert given.line_of_sight.kind == "geometry"
+    with pytest.raises(BadInput) as error:  # one mistake, one line
+        tiny({"world.radio.path_loss": {"kind": "umo"}})
+    assert len(error.value.lines) == 1 and "uma" in error.value.lines[0]
+    nearer = tiny({"world.radio": {"path_loss": {"kind": "uma"}}, "world.radio.line_of_sight.decorrelation_m": 20})
+    assert (nearer.world.radio.line_of_sight.kind, nearer.world.radio.line_of_sight.decorrelation_m) == (
+        "probability",
+        20,
+    )
+
+
+def test_the_card_tells_the_deviations_that_hold(tiny):
+    def card(radio):
+        world = tiny({"world.radio": radio}).world
+        return channel_card(world, world.listed_stations, replayed=False)
+
+    uma = card({"path_loss": {"kind": "uma"}})
+    assert uma["line of sight"] == "probability of uma"
+    words = "correlated (4 dB in sight, 6 dB without as uma publishes, decorrelation_m 37.0)"
+    assert uma["shadowing"] == words
+    rma = card({"path_loss": {"kind": "rma"}, "shadowing": {"kind": "iid"}})["shadowing"]
+    assert rma == "iid (4 dB in sight, 6 dB beyond the breakpoint, 8 dB without as rma publishes)"
+    assert card({"shadowing": {"kind": "correlated"}})["shadowing"] == "correlated (6 dB)"
+    stated = {"kind": "iid", "std_db": 3, "nlos_std_db": 5}
+    assert card({"shadowing": stated})["shadowing"] == "iid (3 dB in sight, 5 dB without)"

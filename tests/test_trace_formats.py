@@ -725,7 +725,7 @@ def test_a_replay_is_absent_at_night(tmp_path):
     assert np.diff(trace.time_s).tolist() == [10.0] * 6 + [36_000 - 60] + [10.0] * 6
     assert "resampled: 14 rows, every 10 s of 2 trips" in trace.notes
     state, t0 = part.start_from(trace, np.arange(1)), 8 * 3600.0
-    for t, present in ((30, True), (60, True), (179, True), (181, False), (30_000, False), (36_001, True)):
+    for t, present in ((30, True), (60, True), (75, True), (76, False), (30_000, False), (36_001, True)):
         state, _ = part.advance(state, t0, 8 * 3600.0 + t, None)
         assert np.isfinite(state["position_m"]).all() == present, t
     longer = part.model_copy(update={"absent_after_s": 900.0})

@@ -675,3 +675,74 @@ def test_inspection_proposes_what_to_leave_out_and_what_it_would_change(tmp_path
     shown = told.split("drops them: ")[1].splitlines()[0].replace(",", "").replace(" m", "").split(" becomes ")
     for text, area in zip(shown, (kept.area, dropped.area), strict=True):
         np.testing.assert_allclose([float(v) for v in text.split(" x ")], area.side_m, rtol=0.05, atol=1.0)
+
+
+# --- who is there -------------------------------------------------------------------------------------------
+
+
+def cars(tmp_path, step_s, n=60, steps=400):
+    """A SUMO trace: car k drives from step 3 k on for 20 to 79 steps. Path, and first and last step (n,)."""
+    first = 3 * np.arange(n)
+    last = first + 20 + np.random.default_rng(0).integers(0, 60, n)
+    lines = []
+    for t in range(steps):
+        there = np.flatnonzero((first <= t) & (t <= last))
+        rows = "".join(f'<vehicle id="c{k}" x="{10 * (t - first[k])}.0" y="{k}.0" speed="10"/>' for k in there)
+        lines.append(f'<timestep time="{t * step_s:.2f}">{rows}</timestep>')
+    path = tmp_path / "fcd.xml"
+    path.write_text("<fcd-export>" + "\n".join(lines) + "</fcd-export>")
+    return path, first, last
+
+
+@pytest.mark.parametrize("step_s", [0.1, 1.0, 12.0, 1200.0])
+def test_a_car_that_left_is_absent(step_s, tmp_path):
+    path, first, last = cars(tmp_path, step_s)
+    part = Replay(trace=str(path), users="id", outlier_sigmas=None)
+    trace = part.load(86400.0)
+    assert part.presence(trace).absent_after_s == pytest.approx(1.5 * step_s)
+    number = np.array([int(name[1:]) for name in trace.users])
+    state = part.start(np.arange(len(trace.users)), GROUND)
+    for step in (1, 50, 51, 120, 200, 390):
+        state, _ = part.advance(state, 0.0, (step - 0.2) * step_s, GROUND)
+        there = np.isfinite(state["position_m"]).all(axis=1)
+        driving = (first <= step - 1) & (step - 1 <= last)
+        np.testing.assert_array_equal(there, driving[number])
+    stated = part.model_copy(update={"absent_after_s": 5 * step_s})
+    state, _ = stated.advance(stated.start(np.arange(len(trace.users)), GROUND), 0.0, 119.8 * step_s, GROUND)
+    late = (first <= 119) & (last >= 120 - 5)
+    np.testing.assert_array_equal(np.isfinite(state["position_m"]).all(axis=1), late[number])
+
+
+def intervals(tmp_path, times, **fields):
+    rows = "".join(f"{t},a,{k % 50},0\n" for k, t in enumerate(times))
+    part = Replay(trace=str(write(tmp_path, f"time_s,user,x_m,y_m\n{rows}")), outlier_sigmas=None, **fields)
+    return part.presence(part.load(86400.0))
+
+
+def test_people_with_holes_in_their_traces_stay_there(tmp_path):
+    # a cab: a row every 60 s or so, now and then one after three minutes, two hours off
+    rng = np.random.default_rng(2)
+    shift = np.cumsum(np.where(rng.uniform(size=1000) < 0.05, 180.0, rng.uniform(30, 61, 1000)))
+    found = intervals(tmp_path, [*shift, *(shift + shift[-1] + 7200)])
+    assert found.absent_after_s == pytest.approx(270.0) and "every 180 s" in found.why
+    # a phone: every 5 s, with silences of minutes that make up much of its time
+    phone = np.cumsum(np.where(np.arange(2000) % 100 == 0, 500.0, 5.0))
+    found = intervals(tmp_path, phone)
+    assert found.absent_after_s == 600.0 and "a pause that ends a trip" in found.why
+    assert intervals(tmp_path, phone, gap_s=100.0).absent_after_s == 7.5
+    # one row an hour: a trip is not over after ten minutes
+    assert intervals(tmp_path, np.arange(100) * 3600.0).absent_after_s == 5400.0
+    assert intervals(tmp_path, [0.0]).words() == (
+        "a UE is absent 600 s after its last fix (gap_s, for no user has rows at two times)"
+    )
+    assert intervals(tmp_path, phone, absent_after_s=42.0).words() == (
+        "a UE is absent 42 s after its last fix (absent_after_s)"
+    )
+
+
+def test_a_run_tells_when_a_ue_is_absent(tmp_path, capsys):
+    from scenarios.cli import main
+
+    main(["run", "replays/sumo", "--out", str(tmp_path / "r"), "--quiet", "--set", "world.duration_s=240"])
+    said = capsys.readouterr().out
+    assert "presence: a UE is absent 18 s after its last fix (99 % of the trips' time is sampled every 12 s" in said

@@ -40,14 +40,18 @@ def sinr_of(uplink, c, noise=1.0):
     return uplink.sinr(c, noise)[0]
 
 
-def slow_sinr(c, noise, residual, interference, turns):
-    """The formula of the docstring, UE by UE."""
+def slow_sinr(c, noise, residual, interference, turns, least=0.0):
+    """The formula of the docstring, UE by UE, from the strongest to the weakest; below `least` nothing is cancelled."""
     n, found = len(c.ue), np.zeros(len(c.ue))
 
     def h(k, b):
         return np.sqrt(c.gain[k, b]) * c.fading[k, b]
 
-    for k in range(n):
+    def arrives(k):
+        own = h(k, max(c.serving[k], 0))
+        return c.power_w[k] * np.vdot(own, own).real
+
+    for k in sorted(range(n), key=arrives, reverse=True):
         b = c.serving[k]
         if b < 0:
             continue
@@ -65,7 +69,7 @@ def slow_sinr(c, noise, residual, interference, turns):
             if interference == "none":
                 continue
             earlier = c.power_w[j] * np.vdot(other, other).real > mine
-            disturb += cross * (residual if earlier else 1.0)
+            disturb += cross * (residual if earlier and found[j] >= least else 1.0)
         found[k] = c.power_w[k] * np.vdot(own, own).real ** 2 / (disturb + np.vdot(own, own).real * noise)
     return found
 
@@ -103,19 +107,94 @@ def test_without_interference_only_noise_counts():
 
 @given(seed=st.integers(0, 10_000), antennas=st.sampled_from([1, 2, 4]), group=st.sampled_from([None, 1, 2, 3]))
 @settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("max_ser", [None, 0.3])
 @pytest.mark.parametrize("interference", ["none", "intra", "all"])
-def test_the_fast_form_equals_the_formula(interference, seed, antennas, group):
+def test_the_fast_form_equals_the_formula(interference, max_ser, seed, antennas, group):
     rng = np.random.default_rng(seed)
     n, n_bs = int(rng.integers(1, 14)), int(rng.integers(1, 4))
     fading = (rng.normal(size=(n, n_bs, antennas)) + 1j * rng.normal(size=(n, n_bs, antennas))) / np.sqrt(2)
     c = cohort(
         10 ** rng.uniform(-3, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n), fading
     )  # fmt: skip
-    uplink = Noma(interference=interference, sic_residual=0.2, group_size=group, norm_bound=1.0)
+    residual = float(rng.choice([0.0, 0.2]))
+    uplink = Noma(
+        interference=interference, sic_residual=residual, group_size=group, norm_bound=1.0, max_ser=max_ser
+    )  # fmt: skip
     turns = uplink.sinr(c, 1.0)[1]
-    np.testing.assert_allclose(
-        sinr_of(uplink, c, 0.3), slow_sinr(c, 0.3, 0.2, interference, turns), rtol=1e-9, atol=1e-15
-    )
+    expected = slow_sinr(c, 0.3, residual, interference, turns, uplink.least_sinr())
+    np.testing.assert_allclose(sinr_of(uplink, c, 0.3), expected, rtol=1e-9, atol=1e-15)
+
+
+def test_who_is_not_decoded_is_not_cancelled():
+    # 5 against 4.5 + 0.1 and noise 1: below the threshold, so that 4.5 and 0.1 meet the 5 as well
+    c = cohort([[5.0], [4.5], [0.1]], 1.0)
+    for fading in (None, np.ones((3, 1, 2), dtype=complex)):
+        # two equal antennas: twice the signal, and all are disturbed alike
+        gain = c.gain if fading is None else c.gain / 2
+        uplink = Noma(interference="intra", norm_bound=1.0, noise_w=1.0, max_ser=0.2)  # qpsk, Q = 1 - sqrt(0.8)
+        assert uplink.least_sinr() == pytest.approx(1.5636, abs=1e-4)
+        channel = uplink.plan(replace(c, gain=gain, fading=fading), payload())
+        np.testing.assert_allclose(channel.sinr, [5 / 5.6, 4.5 / 6.1, 0.1 / 10.5])
+        np.testing.assert_array_equal(channel.decoded, [True, False, False])  # nobody passes: the best one
+        # 20 is heard and cancelled, 5 is heard and cancelled, 1 is not
+        strong = replace(c, gain=np.array([[20.0], [5.0], [1.0]]) * gain[0] / 5.0, fading=fading)
+        channel = uplink.plan(strong, payload())
+        np.testing.assert_allclose(channel.sinr, [20 / 7, 5 / 2, 1.0])
+        np.testing.assert_array_equal(channel.decoded, [True, True, False])
+    every = Noma(interference="intra", norm_bound=1.0, noise_w=1.0)
+    np.testing.assert_allclose(sinr_of(every, c), [5 / 5.6, 4.5 / 1.1, 0.1])
+
+
+def slow_waits(uplink, c, p, channel, turns, limit_s):
+    """Group after group: who can still be in time makes the next ones wait."""
+    least = min(uplink.least_sinr(), channel.sinr.max(initial=0.0))
+    down = p.n_bits * c.rows / (uplink.bandwidth_hz * uplink.efficiency(c.downlink_sinr))
+    found = np.zeros(len(c.ue))
+    for b in set(c.serving.tolist()) - {-1}:
+        begins = 0.0
+        for t in range(turns.max() + 1):
+            mine = np.flatnonzero((c.serving == b) & (turns == t))
+            found[mine] = begins
+            ends = down[mine] + c.compute_s[mine] + begins + channel.airtime_s[mine]
+            good = (channel.sinr[mine] > 0) & (channel.sinr[mine] >= least) & (ends <= limit_s)
+            begins += channel.airtime_s[mine][good].max(initial=0.0)
+    return found
+
+
+@given(seed=st.integers(0, 10_000), group=st.integers(1, 3), max_ser=st.sampled_from([None, 0.1]))
+@settings(max_examples=60, deadline=None)
+def test_nobody_waits_for_whom_never_finishes(seed, group, max_ser):
+    rng = np.random.default_rng(seed)
+    n, n_bs = int(rng.integers(1, 14)), int(rng.integers(1, 4))
+    c = cohort(10 ** rng.uniform(-4, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n))
+    c = replace(c, fading=None, compute_s=rng.uniform(0, 1, n), downlink_sinr=10 ** rng.uniform(-2, 2, n), limit_s=9.0)
+    c.power_w[rng.uniform(size=n) < 0.1] = 0.0
+    fields = {"sic_residual": 0.1, "group_size": group, "norm_bound": 1.0, "noise_w": 0.1, "bandwidth_hz": 1e6}
+    for deadline_s, limit_s in ((None, 9.0), (4.0, 4.0)):
+        uplink = Noma(deadline_s=deadline_s, max_ser=max_ser, **fields)
+        channel = uplink.plan(c, payload())
+        turns = uplink.sinr(c, 0.1)[1]
+        wait = slow_waits(uplink, c, payload(), channel, turns, limit_s)
+        down = 1e6 / (1e6 * uplink.efficiency(c.downlink_sinr))
+        with np.errstate(invalid="ignore"):
+            heard = np.isfinite(channel.airtime_s)
+            np.testing.assert_allclose(
+                channel.delay_s[heard], (down + c.compute_s + wait + channel.airtime_s)[heard], rtol=1e-12
+            )
+
+
+def test_a_group_waits_for_no_slow_coach():
+    # one at a time: the second needs 1,000 s, and the third may send when the first has ended
+    c = cohort([[3.0], [1.0], [0.5]], [1.0, 1e-3, 1e-3])
+    c = replace(c, gain=np.array([[3.0], [7e-4], [6.9e-4]]), power_w=np.ones(3), fading=None)
+    fields = {"group_size": 1, "norm_bound": 1.0, "noise_w": 1.0, "bandwidth_hz": 1e6}
+    free = Noma(**fields).plan(c, payload())
+    assert free.airtime_s[1] > 900.0
+    np.testing.assert_allclose(free.delay_s[2] - free.airtime_s[2] - 0.125, free.airtime_s[:2].sum())
+    hurried = Noma(deadline_s=60.0, **fields).plan(c, payload())
+    ends = Noma(**fields).plan(replace(c, limit_s=60.0), payload())
+    for found in (hurried, ends):
+        np.testing.assert_allclose(found.delay_s[2] - found.airtime_s[2] - 0.125, found.airtime_s[0])
 
 
 def test_no_fading_is_one_antenna_of_ones():

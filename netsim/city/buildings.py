@@ -43,6 +43,15 @@ class Buildings:
     def __len__(self) -> int:
         return len(self.height_m)
 
+    def rings(self) -> tuple[tuple[FloatArray, ...], ...]:
+        """Outlines of each building (k, 2): its walls anticlockwise, then those of its courtyards clockwise."""
+        from shapely.geometry.polygon import orient
+
+        return tuple(
+            tuple(np.asarray(ring.coords) for ring in (shape.exterior, *shape.interiors))
+            for shape in map(orient, self.footprint)
+        )
+
     def inside(self, position_m: FloatArray) -> BoolArray:
         """Which points (n, 2) are indoors; (n,)."""
         indoors = np.zeros(len(position_m), dtype=np.bool_)

@@ -15,6 +15,7 @@ from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.observe import Fixes
 from netsim.traces.files import Format
 from netsim.traces.home_work import home_and_work
+from netsim.traces.presence import Presence, presence
 from netsim.traces.read import read_trace
 from netsim.traces.select import Users
 from netsim.traces.trace import Trace
@@ -64,11 +65,11 @@ class Replay(Mobility):
     gap_s: float = Field(default=600.0, gt=0)
     """a pause longer than this between two rows ends a trip: nothing is interpolated across it"""
     absent_after_s: float | None = Field(default=None, gt=0)
-    """a UE is absent when its last fix is older than this; none: gap_s"""
+    """a UE is absent when its last fix is older than this; none: 1.5 intervals of the trace, as its card tells"""
 
     has_own_fixes: ClassVar[bool] = True
     rebuilt: ClassVar[frozenset[str]] = frozenset(
-        {"ue", "row_ue", "row_time_s", "row_position_m", "row_cell", "row_rsrp_dbm"}
+        {"ue", "absent_after_s", "row_ue", "row_time_s", "row_position_m", "row_cell", "row_rsrp_dbm"}
     )
     reference: ClassVar[str] = "recorded, not modelled"
     example: ClassVar[dict[str, Any]] = {"kind": "replay", "trace": "trace.csv"}
@@ -80,8 +81,13 @@ class Replay(Mobility):
         """
         return _load(self, _version(Path(self.trace)), round_s)
 
-    @staticmethod
-    def start_from(trace: Trace, ue: IntArray) -> State:
+    def presence(self, trace: Trace) -> Presence:
+        """After what time without a fix a UE is absent, and why."""
+        if self.absent_after_s is not None:
+            return Presence(self.absent_after_s, "absent_after_s")
+        return presence(trace, self.gap_s)
+
+    def start_from(self, trace: Trace, ue: IntArray) -> State:
         """Before the first row. Rows are kept in order of time, `row_ue` being a place in `ue` (n_ue,).
 
         Raises `BadInput` if there are more UEs than users.
@@ -92,6 +98,7 @@ class Replay(Mobility):
         rows = rows[np.argsort(trace.time_s[rows], kind="stable")]
         return {
             "ue": np.asarray(ue, dtype=np.int64),
+            "absent_after_s": self.presence(trace).absent_after_s,
             "position_m": np.full((len(ue), 2), np.nan),
             "row_ue": trace.user[rows],
             "row_time_s": trace.time_s[rows],
@@ -111,7 +118,7 @@ class Replay(Mobility):
         time_s = state["row_time_s"]
         first, end = np.searchsorted(time_s, (t0_s, t1_s))
         last_row = _last_rows(state, int(end))
-        freshest_s = self.gap_s if self.absent_after_s is None else self.absent_after_s
+        freshest_s = state["absent_after_s"] if self.absent_after_s is None else self.absent_after_s
         stale = (last_row < 0) | (t1_s - time_s[last_row] > freshest_s)
         position_m = np.where(stale[:, None], np.nan, state["row_position_m"][last_row])
         row_ue = state["row_ue"][first:end]

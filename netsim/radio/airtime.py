@@ -68,3 +68,46 @@ def judge(
         late[u] = heard and delay_s[u] > deadline_s
         decoded[u] = heard and not late[u]
     return Turn(airtime_s, delay_s, energy_j, noise_std, thermal_std, decoded, late)
+
+
+@njit(cache=True)
+def waits(
+    sinr: FloatArray,
+    rate_bps: FloatArray,
+    downlink_bps: FloatArray,
+    rows: IntArray,
+    compute_s: FloatArray,
+    serving: IntArray,
+    turn: IntArray,
+    n_bits: float,
+    limit_s: float,
+    least_sinr: float,
+) -> FloatArray:
+    """Time (n,) until the turn of a UE's group: the longest airtime of every earlier group of its cell (see `judge`).
+
+    A base station does not wait for UEs that it does not hear, or whose own turn ends after limit_s.
+    """
+    n = len(sinr)
+    wait_s = np.zeros(n)
+    best = 0.0
+    for u in range(n):
+        best = max(best, sinr[u])
+    least = min(least_sinr, best)
+    n_bs = 0
+    for u in range(n):
+        n_bs = max(n_bs, serving[u] + 1)
+    begins_s, longest_s, current = np.zeros(n_bs), np.zeros(n_bs), np.zeros(n_bs, np.int64)
+    for u in np.argsort(turn, kind="mergesort"):
+        b = serving[u]
+        if b < 0:
+            continue
+        if turn[u] > current[b]:
+            begins_s[b] += longest_s[b]
+            longest_s[b], current[b] = 0.0, turn[u]
+        wait_s[u] = begins_s[b]
+        if sinr[u] > 0 and sinr[u] >= least and rate_bps[u] > 0 and downlink_bps[u] > 0:
+            bits = n_bits * rows[u]
+            airtime_s = bits / rate_bps[u]
+            if bits / downlink_bps[u] + compute_s[u] + wait_s[u] + airtime_s <= limit_s:
+                longest_s[b] = max(longest_s[b], airtime_s)
+    return wait_s

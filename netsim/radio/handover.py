@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.part import Part
-from netsim.units import BoolArray, FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 State = dict[str, Any]
 
@@ -16,10 +16,11 @@ State = dict[str, Any]
 class Handover(Part):
     """A UE changes cell when another has been stronger by a margin for some time (event A3).
 
-    RSRP_neighbour > RSRP_serving + hysteresis_db throughout time_to_trigger_s. It is looked at once a tick, so a
-    shorter time to trigger than a tick means at the next tick. A UE that appears, or whose cell is not heard any
-    more, attaches to the strongest at once.
-    Source: 3GPP TS 38.331, Section 5.5.4.4, without layer-3 filtering and offsets.
+    RSRP_neighbour > RSRP_serving + hysteresis_db throughout time_to_trigger_s, each neighbour with a time of its own:
+    which of them is the strongest in between does not matter. Of those for which the time is up the strongest is
+    taken. It is looked at once a tick, so a shorter time to trigger than a tick means at the next tick. A UE that
+    appears, or whose cell is not heard any more, attaches to the strongest at once.
+    Source: 3GPP TS 38.331, Sections 5.5.4.1 and 5.5.4.4, without layer-3 filtering and offsets.
     """
 
     hysteresis_db: float = Field(default=3.0, ge=0, le=30)
@@ -28,10 +29,17 @@ class Handover(Part):
     """how long it must be so"""
 
     @staticmethod
-    def start(n_ue: int) -> State:
-        """Nobody is attached."""
-        none = np.full(n_ue, -1, dtype=np.int64)
-        return {"serving": none, "candidate": none, "since_s": np.zeros(n_ue)}
+    def start(n_ue: int, n_bs: int) -> State:
+        """Nobody is attached. since_s (n_ue, n_bs): from when on each cell has been stronger; infinite: it is not."""
+        return {"serving": np.full(n_ue, -1, dtype=np.int64), "since_s": np.full((n_ue, n_bs), np.inf)}
+
+    @staticmethod
+    def attach(state: State, ue: IntArray, rsrp_dbm: FloatArray) -> State:
+        """The next state when those of the UEs (n,) that have no cell take the strongest of rsrp_dbm (n, n_bs)."""
+        new = state["serving"][ue] < 0
+        serving = state["serving"].copy()
+        serving[ue[new]] = np.argmax(rsrp_dbm[new], axis=1)
+        return {**state, "serving": serving}
 
     def step(self, state: State, rsrp_dbm: FloatArray, time_s: float) -> tuple[State, BoolArray]:
         """The next state from RSRP (n_ue, n_bs) now, and who was handed over (n_ue,).
@@ -40,15 +48,15 @@ class Handover(Part):
         """
         present = np.asarray(np.isfinite(rsrp_dbm).all(axis=1))
         rsrp = np.where(present[:, None], rsrp_dbm, -np.inf)
-        n = np.arange(len(rsrp))
-        best = np.argmax(rsrp, axis=1)
-        serving, candidate, since = state["serving"], state["candidate"], state["since_s"]
+        serving = state["serving"]
         attached = present & (serving >= 0)
-        better = attached & (best != serving)
-        better &= rsrp[n, best] > np.where(attached, rsrp[n, np.maximum(serving, 0)], 0.0) + self.hysteresis_db
-        same = better & (candidate == best)
-        since = np.where(same, since, time_s)
-        candidate = np.where(better, best, -1)
-        moved = better & (time_s - since >= self.time_to_trigger_s)
-        serving = np.where(present, np.where(moved | (serving < 0), best, serving), -1)
-        return {"serving": serving, "candidate": np.where(moved, -1, candidate), "since_s": since}, moved
+        own = np.where(attached, rsrp[np.arange(len(rsrp)), np.maximum(serving, 0)], np.inf)
+        better = rsrp > own[:, None] + self.hysteresis_db
+        since = np.where(better, np.minimum(state["since_s"], time_s), np.inf)
+        ready = time_s - since >= self.time_to_trigger_s
+        moved = np.asarray(ready.any(axis=1))
+        target = np.argmax(np.where(ready, rsrp, -np.inf), axis=1)
+        best = np.argmax(rsrp, axis=1)
+        serving = np.where(moved, target, np.where(serving < 0, best, serving))
+        since[moved] = np.inf  # beside the new cell everybody's time begins again
+        return {"serving": np.where(present, serving, -1), "since_s": since}, moved

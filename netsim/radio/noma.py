@@ -23,8 +23,9 @@ class Noma(SharedBand):
 
     with r = `sic_residual` (0 cancels wholly, 1 not at all). `interference: none` leaves only N (the literature's
     perfect SIC), `intra` leaves out other cells. For r = 0, one antenna and one cell the sum of log2(1 + gamma)
-    is log2(1 + sum x g / N). A cell with more UEs than `group_size` serves groups one after the other, in order of
-    received power; UEs of the same turn in other cells interfere.
+    is log2(1 + sum x g / N). What was not decoded cannot be cancelled: r is 1 for a UE whose symbol error rate is above
+    `max_ser`. A cell with more UEs than `group_size` serves groups one after the other, in order of received power; UEs
+    of the same turn in other cells interfere. A group waits for those of the groups before it who are heard in time.
     """
 
     kind: Literal["noma"] = "noma"
@@ -40,7 +41,7 @@ class Noma(SharedBand):
         noise = self.band_noise_w()
         sinr, turn = self.sinr(cohort, noise)
         rate = self.bandwidth_hz * self.efficiency(sinr)
-        waits = self._waits(cohort, payload, rate, turn)
+        waits = self._waits(cohort, payload, sinr, rate, turn)
         return self.outcome(cohort, payload, sinr, own_signal_w(cohort) / noise, rate, waits)
 
     def sinr(self, cohort: Cohort, noise_w: float) -> tuple[FloatArray, IntArray]:
@@ -48,24 +49,35 @@ class Noma(SharedBand):
         from netsim.radio.sic import many_antennas, one_antenna  # compiled: the import is dear
 
         n = len(cohort.ue)
-        group, others = self.group_size or max(n, 1), self.interference == "all"
+        group, others, least = self.group_size or max(n, 1), self.interference == "all", self.least_sinr()
         if cohort.fading is None or cohort.fading.shape[2] == 1 or self.interference == "none":
             received_w = cohort.power_w[:, None] * cohort.strength
-            sinr, turn = one_antenna(received_w, cohort.serving, group, noise_w, self.sic_residual, others)
+            sinr, turn = one_antenna(received_w, cohort.serving, group, noise_w, self.sic_residual, others, least)
             if self.interference == "none" and n:
                 sinr = own_signal_w(cohort) / noise_w
             return sinr, turn
         h = np.sqrt(cohort.gain)[:, :, None] * cohort.fading
-        sinr, turn = many_antennas(cohort.power_w, h, cohort.serving, group, noise_w, self.sic_residual, others)
+        sinr, turn = many_antennas(cohort.power_w, h, cohort.serving, group, noise_w, self.sic_residual, others, least)
         return sinr, turn
 
-    def _waits(self, cohort: Cohort, payload: Payload, rate: FloatArray, turn: IntArray) -> FloatArray:
-        """Time until a UE's group may send: the longest airtime of every earlier group of its cell."""
+    def _waits(
+        self, cohort: Cohort, payload: Payload, sinr: FloatArray, rate: FloatArray, turn: IntArray
+    ) -> FloatArray:
+        """Time (n,) until a UE's group may send."""
         if self.group_size is None:
             return np.zeros(len(turn))
-        with np.errstate(divide="ignore"):
-            air = np.where(rate > 0, payload.n_bits * cohort.rows / rate, 0.0)
-        longest = np.zeros((int(cohort.serving.max(initial=0)) + 2, int(turn.max(initial=0)) + 1))
-        np.maximum.at(longest, (cohort.serving, turn), air)
-        before = np.cumsum(longest, axis=1) - longest
-        return np.asarray(before[cohort.serving, turn])
+        from netsim.radio.airtime import waits  # compiled: the import is dear
+
+        wait_s: FloatArray = waits(
+            sinr,
+            rate,
+            self.bandwidth_hz * self.efficiency(cohort.downlink_sinr),
+            cohort.rows,
+            cohort.compute_s,
+            cohort.serving,
+            turn,
+            payload.n_bits,
+            min(cohort.limit_s, np.inf if self.deadline_s is None else self.deadline_s),
+            self.least_sinr(),
+        )
+        return wait_s

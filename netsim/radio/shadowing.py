@@ -1,4 +1,4 @@
-"""Shadowing: a random law of place, drawn once per base station."""
+"""Shadowing: a random law of place, drawn once for every site of base stations."""
 
 from __future__ import annotations
 
@@ -12,33 +12,21 @@ from pydantic import Field, model_validator
 
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.radio.base import ShadowField, Shadowing
+from netsim.radio.base import PathLoss, ShadowField, Shadowing
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 _WRAP = 8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
 _MOST_VALUES = 2.5e8  # 1 GB of float32
-
-
-@dataclass(frozen=True)
-class OfStation:
-    """The shadowing of one base station of a field, as a field of one: for another antenna at its place."""
-
-    field: ShadowField
-    station: int
-
-    def __call__(self, position_m: FloatArray, bs: IntArray | None = None) -> FloatArray:
-        value = self.field(position_m, np.full(len(position_m), self.station))
-        return value[:, None] if bs is None else value
+_USUAL_STD_DB = 6.0  # where neither the scenario nor the path loss law has one
 
 
 @dataclass(frozen=True)
 class _NoField:
     n_bs: int
 
-    def __call__(self, position_m: FloatArray, bs: IntArray | None = None) -> FloatArray:
-        shape = (len(position_m), self.n_bs) if bs is None else (len(position_m),)
-        return np.zeros(shape)
+    def __call__(self, position_m: FloatArray) -> FloatArray:
+        return np.zeros((len(position_m), self.n_bs))
 
 
 class NoShadowing(Shadowing):
@@ -49,67 +37,93 @@ class NoShadowing(Shadowing):
 
     kind: Literal["none"] = "none"
 
-    def field(self, area: Area, n_bs: int, rng: Rng) -> ShadowField:
+    def field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField:
         """Zero."""
-        return _NoField(n_bs)
+        return _NoField(len(site))
 
 
-def _nlos_factor(std_db: float, nlos_std_db: float | None) -> float:
-    """What the field is scaled with where there is no line of sight. Raises ValueError when that cannot be."""
-    if nlos_std_db is None:
-        return 1.0
-    if std_db == 0:
-        raise ValueError("nlos_std_db: needs a std_db above 0, whose field it scales")
-    return nlos_std_db / std_db
+class Gaussian(Shadowing):
+    """Shadowing of mean 0 dB whose deviations are stated, or else those that the path loss law was published with."""
+
+    std_db: float | None = Field(default=None, ge=0, le=100)
+    """standard deviation, dB; none: what the path loss law was published with (uma, umi, rma), 6 dB for others"""
+    nlos_std_db: float | None = Field(default=None, gt=0, le=100)
+    """standard deviation without line of sight, dB; none: the same as a stated std_db, else the law's"""
+
+    @model_validator(mode="after")
+    def _scalable(self) -> Self:
+        if self.std_db == 0 and self.nlos_std_db is not None:
+            raise ValueError("nlos_std_db: needs a std_db above 0, whose field it scales")
+        return self
+
+    def under(self, law: PathLoss) -> Self:
+        if self.std_db is not None or law.std_db is None:
+            return self
+        los_db, nlos_db = law.std_db
+        return self.model_copy(update={"std_db": los_db, "nlos_std_db": self.nlos_std_db or nlos_db})
+
+    def far_factor(self, law: PathLoss) -> float:
+        if self.std_db is not None or law.std_db is None or law.far_std_db is None:
+            return 1.0
+        return law.far_std_db / law.std_db[0]
+
+    @property
+    def deviation_db(self) -> float:
+        """In line of sight: of the field that is drawn."""
+        return _USUAL_STD_DB if self.std_db is None else self.std_db
+
+    @property
+    def nlos_factor(self) -> float:
+        return 1.0 if self.nlos_std_db is None else self.nlos_std_db / self.deviation_db
 
 
 @dataclass(frozen=True)
 class GridField:
     """Bilinear interpolation on a grid, scaled so that the variance is the same at every position.
 
-    value_db (ny, nx, n_bs) is float32 (1e-6 dB of 10 dB); its corner is at low_m (2,); `covariance` (4, 4) is
+    value_db (ny, nx, n_site) is float32 (1e-6 dB of 10 dB); its corner is at low_m (2,); `covariance` (4, 4) is
     that of the corners of a cell, with 1 on the diagonal. Positions off the grid take the value at its edge.
+    column (n_bs,) is the site of each base station; None where each has one of its own.
     """
 
     value_db: npt.NDArray[np.float32]
     low_m: FloatArray
     step_m: float
     covariance: FloatArray
+    column: IntArray | None = None
 
-    def __call__(self, position_m: FloatArray, bs: IntArray | None = None) -> FloatArray:
-        """Shadowing in dB: (n, n_bs), or (n,) for base station bs (n,)."""
-        ny, nx, n_bs = self.value_db.shape
+    def __call__(self, position_m: FloatArray) -> FloatArray:
+        """Shadowing in dB (n, n_bs)."""
+        ny, nx, n_site = self.value_db.shape
         top = np.array([nx - 1.0, ny - 1.0])
         at = (position_m - self.low_m) / self.step_m
         at = np.minimum(np.maximum(at, 0.0), top)  # (n, 2) in cells; NaN stays NaN
         cell = np.fmin(at, top - 1.0).astype(np.int64)  # a NaN takes any cell: its weights are NaN
         weight = _normalised(at - cell, self.covariance).astype(np.float32)  # (4, n)
         corner = cell[:, 1] * nx + cell[:, 0] + np.array([[0], [1], [nx], [nx + 1]])  # (4, n), as _CORNERS
-        rows = self.value_db.reshape(ny * nx, n_bs)
-        if bs is None:
-            return np.asarray(np.einsum("kn,knb->nb", weight, rows.take(corner, axis=0)), dtype=np.float64)
-        return np.asarray(np.einsum("kn,kn->n", weight, rows[corner, bs]), dtype=np.float64)
+        rows = self.value_db.reshape(ny * nx, n_site)
+        found = np.asarray(np.einsum("kn,knb->nb", weight, rows.take(corner, axis=0)), dtype=np.float64)
+        return found if self.column is None else found.take(self.column, axis=1)
 
 
 @dataclass(frozen=True)
 class _Memoryless:
     std_db: float
-    n_bs: int
+    site: IntArray
     rng: Rng
 
-    def __call__(self, position_m: FloatArray, bs: IntArray | None = None) -> FloatArray:
+    def __call__(self, position_m: FloatArray) -> FloatArray:
         known = np.asarray(np.isfinite(position_m).all(axis=1))
         mm = np.round(np.where(known[:, None], position_m, 0.0) * 1e3).astype(np.int64)
         place = mm[:, 0] * 2_654_435_761 + mm[:, 1]
-        if bs is None:
-            owner, item = np.tile(np.arange(self.n_bs), len(place)), np.repeat(place, self.n_bs)
-            value = self.rng.normal("iid", owner, item=item).reshape(len(place), self.n_bs)
-            return np.where(known[:, None], self.std_db * value, np.nan)
-        return np.where(known, self.std_db * self.rng.normal("iid", bs, item=place), np.nan)
+        n_bs = len(self.site)
+        owner, item = np.tile(self.site, len(place)), np.repeat(place, n_bs)
+        value = self.rng.normal("iid", owner, item=item).reshape(len(place), n_bs)
+        return np.where(known[:, None], self.std_db * value, np.nan)
 
 
-class Independent(Shadowing):
-    """Another Gaussian value at every place: N(0, std^2) per millimetre and base station, without memory.
+class Independent(Gaussian):
+    """Another Gaussian value at every place: N(0, std^2) per millimetre and site, without memory.
 
     The very same millimetre gives the same value again; the next one is independent of it.
     """
@@ -118,26 +132,13 @@ class Independent(Shadowing):
     example: ClassVar[dict[str, Any]] = {"kind": "iid"}
 
     kind: Literal["iid"] = "iid"
-    std_db: float = Field(default=6.0, ge=0, le=100)
-    """standard deviation, dB"""
-    nlos_std_db: float | None = Field(default=None, gt=0, le=100)
-    """standard deviation without line of sight, dB; none: the same"""
 
-    @model_validator(mode="after")
-    def _scalable(self) -> Self:
-        _nlos_factor(self.std_db, self.nlos_std_db)
-        return self
-
-    @property
-    def nlos_factor(self) -> float:
-        return _nlos_factor(self.std_db, self.nlos_std_db)
-
-    def field(self, area: Area, n_bs: int, rng: Rng) -> ShadowField:
-        return _Memoryless(self.std_db, n_bs, rng)
+    def field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField:
+        return _Memoryless(self.deviation_db, site, rng)
 
 
-class Correlated(Shadowing):
-    r"""A Gaussian field per base station, independent of the others, with exponential correlation::
+class Correlated(Gaussian):
+    r"""A Gaussian field per site of base stations, independent of the others, with exponential correlation::
 
         E[s(x) s(y)] = std^2 exp(-|x - y| / decorrelation)
 
@@ -164,18 +165,13 @@ class Correlated(Shadowing):
     example: ClassVar[dict[str, Any]] = {"kind": "correlated"}
 
     kind: Literal["correlated"] = "correlated"
-    std_db: float = Field(default=6.0, ge=0, le=100)
-    """standard deviation, dB"""
     decorrelation_m: float = Field(default=50.0, gt=0)
     """distance at which the correlation is 1/e, m"""
-    nlos_std_db: float | None = Field(default=None, gt=0, le=100)
-    """standard deviation without line of sight, dB; none: the same"""
     grid_m: float | None = Field(default=None, gt=0)
     """grid spacing, m; none: a tenth of decorrelation_m"""
 
     @model_validator(mode="after")
     def _check_grid(self) -> Self:
-        _nlos_factor(self.std_db, self.nlos_std_db)
         if self.grid_m is not None and self.grid_m > self.decorrelation_m / 2:
             raise ValueError(
                 f"grid_m: {self.grid_m:g} m cannot resolve decorrelation_m: {self.decorrelation_m:g} m; "
@@ -183,33 +179,32 @@ class Correlated(Shadowing):
             )
         return self
 
-    @property
-    def nlos_factor(self) -> float:
-        return _nlos_factor(self.std_db, self.nlos_std_db)
-
-    def field(self, area: Area, n_bs: int, rng: Rng) -> GridField:
-        """Draw n_bs fields; that of base station b depends on (seed, b) and the area only."""
+    def field(self, area: Area, site: IntArray, rng: Rng) -> GridField:
+        """Draw one field a site; that of site s depends on (seed, s) and the area only."""
         from scipy.fft import irfft2, next_fast_len, rfft2
 
         step_m = self.grid_m or self.decorrelation_m / 10
         shape = np.ceil((area.side_m[::-1] + 2 * self.decorrelation_m) / step_m).astype(int) + 1
         ny, nx = (int(n) for n in shape)
-        if ny * nx * n_bs > _MOST_VALUES:
+        sites, column = np.unique(site, return_inverse=True)
+        if ny * nx * len(sites) > _MOST_VALUES:
             raise BadInput(
-                f"world.radio.shadowing: a grid of {step_m:g} m makes {n_bs} grids of {nx} x {ny} values, above "
+                f"world.radio.shadowing: a grid of {step_m:g} m makes {len(sites)} grids of {nx} x {ny} values, above "
                 f"{_MOST_VALUES:g} in all; give a larger grid_m or decorrelation_m, or a smaller area"
             )
         grid_decorrelation_m = _shortened(self.decorrelation_m, step_m)
         wrap = _WRAP * grid_decorrelation_m / step_m
         torus = [next_fast_len(int(n - 1 + wrap) + 1, real=True) for n in (ny, nx)]
         amplitude = np.sqrt(_spectrum(torus, step_m / grid_decorrelation_m))
-        value_db = np.empty((ny, nx, n_bs), dtype=np.float32)
-        for b in range(n_bs):  # one at a time: a torus of doubles is large
-            white = rng.normal("field", [b], (torus[0], torus[1]))[0]
+        value_db = np.empty((ny, nx, len(sites)), dtype=np.float32)
+        for k, owner in enumerate(sites.tolist()):  # one at a time: a torus of doubles is large
+            white = rng.normal("field", [owner], (torus[0], torus[1]))[0]
             whole = irfft2(rfft2(white) * amplitude, s=torus)
-            value_db[:, :, b] = self.std_db * whole[:ny, :nx]
+            value_db[:, :, k] = self.deviation_db * whole[:ny, :nx]
         low_m = area.low_m - self.decorrelation_m
-        return GridField(value_db, low_m, step_m, _corner_covariance(step_m / grid_decorrelation_m))
+        covariance = _corner_covariance(step_m / grid_decorrelation_m)
+        own = np.array_equal(column, np.arange(len(sites)))  # nobody shares: there is nothing to repeat
+        return GridField(value_db, low_m, step_m, covariance, None if own else column)
 
 
 _CORNERS = ((0, 0), (1, 0), (0, 1), (1, 1))  # of a cell: right, up

@@ -44,7 +44,7 @@ class SharedBand(Uplink):
     deadline_s: float | None = Field(default=None, gt=0, le=1e9)
     """longest turn from the server's request to the last bit; later updates are lost; none: the round itself"""
     max_ser: float | None = Field(default=None, gt=0, lt=0.75)
-    """largest symbol error rate of a UE that is selected; none: all are"""
+    """largest symbol error rate of a UE that is selected, and cancelled for others; none: all are"""
     modulation: Literal["bpsk", "qpsk", "16qam"] = "qpsk"
     """of that symbol error rate"""
     max_bps_per_hz: float = Field(default=8.0, gt=0, le=20)
@@ -57,6 +57,10 @@ class SharedBand(Uplink):
     def band_noise_w(self) -> float:
         """Noise power in the whole band."""
         return self.noise_w if self.noise_w is not None else noise_w(self.bandwidth_hz, self.noise_figure_db)
+
+    def least_sinr(self) -> float:
+        """SINR below which a UE's symbol error rate is above max_ser; 0 without such a limit."""
+        return 0.0 if self.max_ser is None else threshold(self.max_ser, self.modulation)
 
     def outcome(
         self,
@@ -85,7 +89,7 @@ class SharedBand(Uplink):
             cohort.power_w,
             payload.n_bits,
             np.inf if self.deadline_s is None else self.deadline_s,
-            0.0 if self.max_ser is None else threshold(self.max_ser, self.modulation),
+            self.least_sinr(),
             self.rho(payload),
         )
         return Channel(

@@ -3,6 +3,9 @@ r"""Successive cancellation, compiled: who is decoded after whom, and what distu
     gamma_k = x_k ||h_k||^4 / ( sum_later x_j |h_k^H h_j|^2 + r sum_earlier x_j |h_k^H h_j|^2
                                 + sum_other-cells x_j |h_k^H h_jb|^2 + ||h_k||^2 N )
 
+A UE that is decoded too badly (gamma_k < least) is not cancelled: r is 1 for it. Since gamma_k counts those before k,
+this is found out in order of decoding.
+
 Every loop runs over UEs in order of decoding and keeps running sums per base station, so the cost grows with
 n * n_bs for one antenna and n * n_bs * antennas^2 for several (interference is then a quadratic form in a sum of
 h h^H). Sums run from the weakest up: a small one is never the difference of large ones.
@@ -50,11 +53,17 @@ def turns(received_w: FloatArray, serving: IntArray, n_bs: int, group_size: int)
 
 @njit(cache=True)
 def one_antenna(
-    received_w: FloatArray, serving: IntArray, group_size: int, noise_w: float, residual: float, others: bool
+    received_w: FloatArray,
+    serving: IntArray,
+    group_size: int,
+    noise_w: float,
+    residual: float,
+    others: bool,
+    least: float,
 ) -> tuple[FloatArray, IntArray]:
     """SINR (n,), 0 without a cell, and turn (n,), from received powers (n, n_bs) at every base station.
 
-    `others`: UEs of other cells that send in the same turn disturb, too.
+    `others`: UEs of other cells that send in the same turn disturb, too. UEs below the SINR `least` are not cancelled.
     """
     n, n_bs = received_w.shape
     signal = np.zeros(n)
@@ -77,11 +86,8 @@ def one_antenna(
         for u in group[::-1]:
             disturbance[u] += so_far[serving[u]]
             so_far[serving[u]] += signal[u]
-        if residual > 0:
-            so_far[:] = 0.0
-            for u in group:
-                disturbance[u] += residual * so_far[serving[u]]
-                so_far[serving[u]] += signal[u]
+        if residual > 0 or least > 0:
+            _left_of_powers(group, serving, signal, noise_w, residual, least, disturbance)
     return _ratio(signal, disturbance, np.ones(n), noise_w), turn
 
 
@@ -94,6 +100,7 @@ def many_antennas(
     noise_w: float,
     residual: float,
     others: bool,
+    least: float,
 ) -> tuple[FloatArray, IntArray]:
     """The same after maximum-ratio combining, from amplitudes h (n, n_bs, antennas) of path and fading."""
     n, n_bs, n_antennas = h.shape
@@ -119,12 +126,61 @@ def many_antennas(
         for u in group[::-1]:
             disturbance[u] += _quadratic(own[u], so_far[serving[u]])
             _add(so_far[serving[u]], power_w[u], own[u])
-        if residual > 0:
-            so_far[:] = 0.0
-            for u in group:
-                disturbance[u] += residual * _quadratic(own[u], so_far[serving[u]])
-                _add(so_far[serving[u]], power_w[u], own[u])
+        if residual > 0 or least > 0:
+            _left_of_vectors(group, serving, power_w, own, strength, noise_w, residual, least, so_far, disturbance)
     return _ratio(power_w * strength**2, disturbance, strength, noise_w), turn
+
+
+@njit(cache=True)
+def _left_of_powers(
+    group: IntArray,
+    serving: IntArray,
+    signal: FloatArray,
+    noise_w: float,
+    residual: float,
+    least: float,
+    disturbance: FloatArray,
+) -> None:
+    """Add to `disturbance` (n,) what those decoded earlier leave in a group, which is in order of decoding."""
+    n_bs = serving.max() + 1
+    cancelled, kept = np.zeros(n_bs), np.zeros(n_bs)
+    for u in group:
+        b = serving[u]
+        disturbance[u] += residual * cancelled[b] + kept[b]
+        if _sinr(signal[u], disturbance[u], 1.0, noise_w) >= least:
+            cancelled[b] += signal[u]
+        else:
+            kept[b] += signal[u]
+
+
+@njit(cache=True)
+def _left_of_vectors(
+    group: IntArray,
+    serving: IntArray,
+    power_w: FloatArray,
+    own: ComplexArray,
+    strength: FloatArray,
+    noise_w: float,
+    residual: float,
+    least: float,
+    cancelled: ComplexArray,
+    disturbance: FloatArray,
+) -> None:
+    """The same from amplitudes own (n, antennas) and their squares strength (n,); `cancelled` is room to work in."""
+    cancelled[:] = 0.0
+    kept = np.zeros_like(cancelled) if least > 0 else cancelled
+    some_kept = np.zeros(len(cancelled), np.bool_)
+    for u in group:
+        b = serving[u]
+        if residual > 0:
+            disturbance[u] += residual * _quadratic(own[u], cancelled[b])
+        if some_kept[b]:
+            disturbance[u] += _quadratic(own[u], kept[b])
+        if _sinr(power_w[u] * strength[u] ** 2, disturbance[u], strength[u], noise_w) >= least:
+            _add(cancelled[b], power_w[u], own[u])
+        else:
+            _add(kept[b], power_w[u], own[u])
+            some_kept[b] = True
 
 
 @njit(cache=True)
@@ -132,10 +188,17 @@ def _ratio(signal: FloatArray, disturbance: FloatArray, strength: FloatArray, no
     """signal / (disturbance + strength noise) (n,), 0 where there is no signal."""
     sinr = np.zeros(len(signal))
     for u in range(len(signal)):
-        if signal[u] > 0:
-            value = signal[u] / (disturbance[u] + strength[u] * noise_w)
-            sinr[u] = value if np.isfinite(value) else 0.0
+        sinr[u] = _sinr(signal[u], disturbance[u], strength[u], noise_w)
     return sinr
+
+
+@njit(cache=True)
+def _sinr(signal: float, disturbance: float, strength: float, noise_w: float) -> float:
+    """signal / (disturbance + strength noise), 0 where there is no signal."""
+    if not signal > 0:
+        return 0.0
+    value = signal / (disturbance + strength * noise_w)
+    return value if np.isfinite(value) else 0.0
 
 
 @njit(cache=True)

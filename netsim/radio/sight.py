@@ -15,7 +15,7 @@ from netsim.part import Part
 from netsim.radio.base import Pairs, PathLoss
 from netsim.radio.shadowing import Correlated
 from netsim.rng import Rng
-from netsim.units import BoolArray, FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 SightLaw = Callable[[Pairs, FloatArray], BoolArray]
 """(pairs, position_m (n, 2)) -> line of sight (n, n_bs)."""
@@ -30,8 +30,8 @@ class Sight(Part):
     needs_of_law: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
-    def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        """The law of one city, drawn once."""
+    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+        """The law of one city, drawn once; site (n_bs,) numbers the places of the base stations."""
 
 
 class Always(Sight):
@@ -41,7 +41,7 @@ class Always(Sight):
     reference: ClassVar[str] = "open field"
     example: ClassVar[dict[str, Any]] = {"kind": "always"}
 
-    def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         return lambda pairs, position_m: np.isfinite(pairs.distance_2d_m)  # an absent UE sees nobody
 
 
@@ -52,7 +52,7 @@ class Never(Sight):
     reference: ClassVar[str] = "worst case"
     example: ClassVar[dict[str, Any]] = {"kind": "never"}
 
-    def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         return lambda pairs, position_m: np.zeros(pairs.distance_2d_m.shape, dtype=bool)
 
 
@@ -64,16 +64,16 @@ class ByGeometry(Sight):
     example: ClassVar[dict[str, Any]] = {"kind": "geometry"}
     needs: ClassVar[dict[str, str]] = {"buildings": "without any, every link is in sight: take kind always"}
 
-    def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         return lambda pairs, position_m: geometry(position_m)
 
 
 class ByProbability(Sight):
     """Line of sight with the path loss law's own probability, the same at the same place on every day.
 
-    A link at distance d is in sight where U(place, base station) < P_LOS(d), with U uniform and spatially
-    correlated: the normal distribution function of a Gaussian field with exponential correlation, at the nearest
-    node of a grid of a tenth of the decorrelation distance.
+    A link at distance d is in sight where U(place, site) < P_LOS(d), with U uniform and spatially correlated: the
+    normal distribution function of a Gaussian field with exponential correlation, at the nearest node of a grid of a
+    tenth of the decorrelation distance. Sectors of one site share U.
     """
 
     kind: Literal["probability"] = "probability"
@@ -83,24 +83,27 @@ class ByProbability(Sight):
     example: ClassVar[dict[str, Any]] = {"kind": "probability"}
     needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
 
-    def law(self, area: Area, n_bs: int, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
+    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         try:
-            field = Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m).field(area, n_bs, rng)
+            field = Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m).field(area, site, rng)
         except BadInput:  # it names the key of shadowing
             raise BadInput(
                 f"world.radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for "
-                f"{n_bs} base stations in this area; give a larger one, or a smaller area"
+                f"{len(site)} base stations in this area; give a larger one, or a smaller area"
             ) from None
 
         from scipy.special import ndtr
 
-        ny, nx, _ = field.value_db.shape
-        uniform = ndtr(field.value_db).reshape(ny * nx, n_bs)
+        ny, nx, n_site = field.value_db.shape
+        uniform = ndtr(field.value_db).reshape(ny * nx, n_site)
         top = np.array([nx - 1.0, ny - 1.0])
 
         def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
             at = (position_m - field.low_m) / field.step_m + 0.5
             node = np.fmax(np.fmin(at, top), 0.0).astype(np.int64)  # an absent UE has no probability of sight
-            return np.asarray(uniform.take(node[:, 1] * nx + node[:, 0], axis=0) < path_loss.los_probability(pairs))
+            drawn = uniform.take(node[:, 1] * nx + node[:, 0], axis=0)
+            if field.column is not None:
+                drawn = drawn.take(field.column, axis=1)
+            return np.asarray(drawn < path_loss.los_probability(pairs))
 
         return law

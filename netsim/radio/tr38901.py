@@ -1,4 +1,4 @@
-r"""3GPP TR 38.901 V17.0.0: path loss (Table 7.4.1-1) and line-of-sight probability (Table 7.4.2-1).
+r"""3GPP TR 38.901 V17.0.0: path loss and deviations (Table 7.4.1-1), line-of-sight probability (Table 7.4.2-1).
 
 Distances in m, carrier f_c in GHz inside the formulas. The tables hold from d_2D = 10 m; nearer links take the
 loss at 10 m. NLOS is max(PL_LOS, PL'_NLOS). Beyond the largest tabulated distance the formulas are extrapolated.
@@ -16,7 +16,7 @@ from pydantic import Field
 
 from netsim.errors import BadInput
 from netsim.radio.base import Pairs, PathLoss
-from netsim.units import FloatArray
+from netsim.units import BoolArray, FloatArray
 
 _LIGHT_M_S = 3.0e8  # [TR 38.901, Table 7.4.1-1, Note 1] c as the breakpoints have it
 _DECADES = 1.0 / np.log(10.0)
@@ -120,6 +120,8 @@ class UrbanMacro(_Scenario):
     reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
     example: ClassVar[dict[str, Any]] = {"kind": "uma"}
     bs_heights_m: ClassVar[tuple[float, float]] = (20.0, 30.0)
+    std_db: ClassVar[tuple[float, float] | None] = (4.0, 6.0)  # [Table 7.4.1-1]
+    decorrelation_m: ClassVar[float] = 37.0  # [Table 7.5-6]
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
         return _two_slopes(28.0, 22.0, 9.0, decades, pairs, carrier_hz)
@@ -144,6 +146,8 @@ class UrbanMicro(_Scenario):
     reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
     example: ClassVar[dict[str, Any]] = {"kind": "umi"}
     bs_heights_m: ClassVar[tuple[float, float]] = (5.0, 20.0)
+    std_db: ClassVar[tuple[float, float] | None] = (4.0, 7.82)  # [Table 7.4.1-1]
+    decorrelation_m: ClassVar[float] = 10.0  # [Table 7.5-6]
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
         return _two_slopes(32.4, 21.0, 9.5, decades, pairs, carrier_hz)
@@ -169,13 +173,25 @@ class RuralMacro(_Scenario):
     carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 30.0)
     ue_heights_m: ClassVar[tuple[float, float]] = (1.0, 10.0)
     bs_heights_m: ClassVar[tuple[float, float]] = (10.0, 150.0)
+    std_db: ClassVar[tuple[float, float] | None] = (4.0, 8.0)  # [Table 7.4.1-1]
+    far_std_db: ClassVar[float | None] = 6.0  # [Table 7.4.1-1] beyond the breakpoint
+    decorrelation_m: ClassVar[float] = 37.0  # [Table 7.5-6]
+    sight_decorrelation_m: ClassVar[float] = 60.0  # [Table 7.6.3.1-2]
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        breakpoint_m = 2.0 * np.pi * pairs.bs_height_m * pairs.ue_height_m * carrier_hz / _LIGHT_M_S
+        breakpoint_m = self._breakpoint_m(pairs, carrier_hz)
         near = self._near(distance, decades, carrier_hz / 1e9)
         edge = np.maximum(breakpoint_m, MIN_2D_M)
         far = self._near(edge, np.log10(edge), carrier_hz / 1e9) + 40.0 * (decades - np.log10(edge))
         return np.asarray(np.where(pairs.distance_2d_m <= breakpoint_m, near, far))
+
+    def is_far(self, pairs: Pairs, carrier_hz: float) -> BoolArray:
+        return np.asarray(pairs.distance_2d_m > self._breakpoint_m(pairs, carrier_hz))
+
+    @staticmethod
+    def _breakpoint_m(pairs: Pairs, carrier_hz: float) -> FloatArray:
+        """d_BP (n_bs,) = 2 pi h_BS h_UT f / c."""
+        return np.asarray(2.0 * np.pi * pairs.bs_height_m * pairs.ue_height_m * carrier_hz / _LIGHT_M_S)
 
     def _near(self, distance: FloatArray, decades: FloatArray, carrier_ghz: float) -> FloatArray:
         h = self.building_height_m

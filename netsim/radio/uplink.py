@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
+from math import inf
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -36,7 +37,8 @@ class Cohort:
     shadowing and antennas, linear; fading (n, n_bs, antennas) small-scale amplitude of unit mean power
     an antenna, None for one antenna without fading;
     power_w (n,); rows (n,) how many rows of the round each sends; downlink_sinr (n,) of its cell, linear;
-    compute_s, compute_j (n,) local training before it can send.
+    compute_s, compute_j (n,) local training before it can send; limit_s when the next round begins: nobody waits for
+    what comes later.
     """
 
     ue: IntArray
@@ -48,12 +50,13 @@ class Cohort:
     downlink_sinr: FloatArray
     compute_s: FloatArray
     compute_j: FloatArray
+    limit_s: float = inf
 
     def at_power(self, power_w: FloatArray) -> Cohort:
         """The same UEs with other powers (n,)."""
         return Cohort(
             self.ue, self.serving, self.gain, self.fading, power_w, self.rows,
-            self.downlink_sinr, self.compute_s, self.compute_j,
+            self.downlink_sinr, self.compute_s, self.compute_j, self.limit_s,
         )  # fmt: skip
 
     @property
