@@ -122,9 +122,9 @@ class TestCellFile:
         [
             ("header.csv", PLAIN.encode()),
             ("262.csv", PLAIN.partition("\n")[2].encode()),
-            ("262.csv.gz", gzip.compress(PLAIN.partition("\n")[2].encode())),
-            ("header.csv.gz", gzip.compress(PLAIN.encode())),
-            ("packed.csv", gzip.compress(PLAIN.encode())),
+            ("262.csv.gz", gzip.compress(PLAIN.partition("\n")[2].encode(), mtime=0)),
+            ("header.csv.gz", gzip.compress(PLAIN.encode(), mtime=0)),
+            ("packed.csv", gzip.compress(PLAIN.encode(), mtime=0)),
             ("upper.csv", PLAIN.partition("\n")[0].upper().encode() + PLAIN[PLAIN.index("\n") :].encode()),
             ("api.csv", API.encode()),
             ("api.upper.csv", API.upper().encode()),
@@ -170,7 +170,7 @@ class TestCellFile:
         ("raw", "words"),
         [
             (b"\0" * 99, "NUL byte"),
-            (gzip.compress(b"radio,mcc")[:-9], "cut short"),
+            (gzip.compress(b"radio,mcc", mtime=0)[:-9], "cut short"),
             (b'{"count": 1, "cells": [{"lat": 1}]}', "no column 'radio'"),
             (b"LTE,262,1,77,1,0,11.58,48.14\nLTE,262,1,77,2,0,x,48.14\n", "lon 'x'"),
             (b"LTE,262,1,77,1,0,inf,48.14\n", "lon 'inf'"),
