@@ -59,6 +59,10 @@ class Trajectory:
             values = getattr(self, name)
             if not (np.isfinite(values) & (values >= 0)).all():
                 raise ValueError(f"trajectory: {name} must be finite and not negative")
+        if not 0 < self.scale < np.inf:
+            raise ValueError(f"trajectory: scale must be finite and above 0, got {self.scale}")
+        if self.power_w is not None and (np.shape(self.power_w) != shape[1:] or not np.isfinite(self.power_w).all()):
+            raise ValueError("trajectory: power_w must be finite, one number for each UE")
         if ((self.weight > 0) & (self.gain == 0)).any():
             raise ValueError("trajectory: a UE that counts in the merge has no gain; give its SNR at 1 W")
 

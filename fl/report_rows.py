@@ -15,6 +15,7 @@ from fl.reference import Reference
 from fl.tables import TABLES
 from fl.types import AnySpend, Curated, Estimates, Facts, HeldOut, Local, MetricSpend, Model, Updates
 from netsim.record import Recorder
+from netsim.safe import replacing
 from netsim.units import FloatArray, db_from_ratio
 from netsim.world import World
 
@@ -99,7 +100,8 @@ def _keep_grid(
     }
     maps = {name: value.reshape(shape) for name, value in found.items()}
     frame = np.array([area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m])
-    np.savez(folder / "grid.npz", place_m=local.mean_x()[0], area_m=frame, **maps)
+    with replacing(folder / "grid.npz") as file:
+        np.savez(file, place_m=local.mean_x()[0], area_m=frame, **maps)
 
 
 def _round(

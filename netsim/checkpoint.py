@@ -1,19 +1,24 @@
-"""Checkpoints: trees of dictionaries, lists, arrays and plain values as one .npz, never pickled."""
+"""Checkpoints: trees of dictionaries, lists, arrays and plain values as one .npz, never pickled, with their digest."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
+from netsim.safe import OURS_MOST_BYTES, opened, replacing, size_text
 
 _ARRAY = "__array__"
 
 
 def save_tree(path: Path, tree: Any) -> None:
     """Write a tree whole or not at all. Leaves: arrays, numbers, text, booleans, None."""
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, NDArray[Any]] = {}
 
     def strip(node: Any) -> Any:
         if isinstance(node, np.ndarray):
@@ -25,26 +30,21 @@ def save_tree(path: Path, tree: Any) -> None:
             return [strip(v) for v in node]
         return node.item() if isinstance(node, np.generic) else node
 
-    text = json.dumps(strip(tree))
-    part = path.with_name(path.name + ".part")
-    with part.open("wb") as f:
-        np.savez(f, tree=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)  # type: ignore[arg-type]
-    part.replace(path)
+    arrays["tree"] = np.frombuffer(json.dumps(strip(tree)).encode(), dtype=np.uint8)
+    with replacing(path) as file:
+        np.savez(file, digest=_digest(arrays), **arrays)  # type: ignore[arg-type]
 
 
 def load_tree(path: Path) -> Any:
     """The tree that `save_tree` wrote; floats come back to the bit. Raises ValueError if it is damaged."""
-    import zipfile
-    import zlib
-
+    damaged = ValueError(f"{path}: not a checkpoint, or a damaged one")
     try:
-        with zipfile.ZipFile(path) as archive:  # numpy would take other things for arrays, and advise to unpickle them
-            names = [Path(name).stem for name in archive.namelist()]
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in names}
-        tree = json.loads(bytes(arrays.pop("tree")).decode())
-    except (OSError, KeyError, EOFError, ValueError, zipfile.BadZipFile, zlib.error):
-        raise ValueError(f"{path}: not a checkpoint, or a damaged one") from None
+        arrays = read_arrays(path)
+    except ValueError:
+        raise damaged from None
+    digest, text = arrays.pop("digest", None), arrays.get("tree")
+    if digest is None or text is None or not np.array_equal(digest, _digest(arrays)):
+        raise damaged
 
     def fill(node: Any) -> Any:
         if isinstance(node, dict):
@@ -53,4 +53,36 @@ def load_tree(path: Path) -> Any:
             return {k: fill(v) for k, v in node.items()}
         return [fill(v) for v in node] if isinstance(node, list) else node
 
-    return fill(tree)
+    try:
+        return fill(json.loads(text.tobytes().decode()))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise damaged from None
+
+
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of an .npz in a folder of ours. Raises ValueError: the file, and why it cannot be read."""
+    import zipfile
+
+    try:
+        with opened(path, OURS_MOST_BYTES, own=True) as file:
+            with zipfile.ZipFile(file) as archive:  # numpy would take other things for arrays
+                if sum(info.file_size for info in archive.infolist()) > OURS_MOST_BYTES:
+                    raise ValueError(f"unpacks to more than {size_text(OURS_MOST_BYTES)}")
+                names = [Path(name).stem for name in archive.namelist()]
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as stored:
+                return {name: stored[name] for name in names}
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from None
+    except Exception as error:  # what damaged bytes make of zipfile, zlib and numpy has no common type
+        raise ValueError(f"{path}: damaged ({' '.join(str(error).split())[:120]})") from None
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
+    """SHA-256 (32,) of names, types, shapes and numbers."""
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found.update(f"{name} {array.dtype.str} {arrays[name].shape} ".encode())
+        found.update(array.data if array.size else b"")
+    return np.frombuffer(found.digest(), dtype=np.uint8)

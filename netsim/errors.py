@@ -10,3 +10,7 @@ class BadInput(ValueError):
     def __init__(self, *lines: str) -> None:
         super().__init__("\n".join(lines))
         self.lines = lines
+
+
+class Interrupted(Exception):
+    """A command was ended from outside before it was done; the same command goes on. The line says what happened."""

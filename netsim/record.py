@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from netsim.safe import OURS_MOST_BYTES, opened, replacing, writable
 
 Schemas = Mapping[str, Mapping[str, str]]
 """table -> column -> what it says, with its unit."""
@@ -38,48 +42,97 @@ def column_text(values: Sequence[Any] | np.ndarray) -> list[str]:
     return [cell_text(v) for v in values]
 
 
+@dataclass
+class _Written:
+    """What a table holds by now: its bytes, and SHA-256 over them, grown with every row."""
+
+    size: int
+    digest: Any
+
+
 @dataclass(frozen=True)
 class Recorder:
     """Writes rows of known tables into a folder."""
 
     folder: Path
     schemas: Schemas
+    written: dict[str, _Written] = field(default_factory=dict, repr=False, compare=False)
 
     def open(self) -> None:
         """Create every table with its header."""
         for table, columns in self.schemas.items():
-            with self._path(table).open("w", newline="", encoding="utf-8") as f:
-                csv.writer(f, lineterminator="\n").writerow(columns)
+            header = _lines([columns])
+            with replacing(self._path(table)) as f:
+                f.write(header)
+            self.written[table] = _Written(len(header), hashlib.sha256(header))
 
     def write(self, table: str, rows: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
         """Append rows given as columns; every column of the table must be there, and no other."""
         columns = list(self.schemas[table])
         if set(rows) != set(columns):
             raise KeyError(f"{table}: columns {sorted(set(rows) ^ set(columns))} missing or unknown")
-        lines = zip(*(column_text(rows[c]) for c in columns), strict=True)
-        with self._path(table).open("a", newline="", encoding="utf-8") as f:
-            csv.writer(f, lineterminator="\n").writerows(lines)
+        lines = _lines(zip(*(column_text(rows[c]) for c in columns), strict=True))
+        with os.fdopen(writable(self._path(table)), "ab") as f:
+            f.write(lines)
+        self.written[table].size += len(lines)
+        self.written[table].digest.update(lines)
 
     def row(self, table: str, **values: Any) -> None:
         """Append one row."""
         self.write(table, {k: [v] for k, v in values.items()})
 
-    def sizes(self) -> dict[str, int]:
-        """Bytes of every table: where a resumed run cuts them."""
-        return {table: self._path(table).stat().st_size for table in self.schemas}
+    def marks(self) -> dict[str, list[Any]]:
+        """Bytes of every table and SHA-256 over them: where a resumed run cuts them, and what it must find."""
+        return {table: [of.size, of.digest.hexdigest()] for table, of in self.written.items()}
 
-    def shorter(self, sizes: Mapping[str, int]) -> str:
-        """The first table that is not there, or ends before its size; empty if there is none."""
-        there = {table: self._path(table).stat().st_size for table in sizes if self._path(table).exists()}
-        return next((self._path(table).name for table, size in sizes.items() if there.get(table, -1) < size), "")
+    def resume(self, marks: Any) -> None:
+        """Go on after `marks`, if every table begins with what was written until then; nothing is changed yet.
 
-    def cut(self, sizes: Mapping[str, int]) -> None:
-        """Forget whatever was written after `sizes`."""
-        for table, size in sizes.items():
-            os.truncate(self._path(table), size)
+        Raises ValueError that names the table, or says that these are no marks of our tables.
+        """
+        if not isinstance(marks, dict) or set(marks) != set(self.schemas):
+            raise ValueError(f"{self.folder}: the checkpoint is damaged, or not of these tables")
+        for table in self.schemas:
+            path = self._path(table)
+            try:
+                size, digest = marks[table]
+                found = _digest(path, size)
+            except (OSError, TypeError, ValueError):
+                found = None
+            if found is None:
+                raise ValueError(f"{path}: is missing or shorter than when the run was interrupted")
+            if found.hexdigest() != digest:
+                raise ValueError(f"{path}: is not what the interrupted run wrote")
+            self.written[table] = _Written(size, found)
+
+    def cut(self) -> None:
+        """Forget whatever was written after the marks that the run goes on from."""
+        for table, of in self.written.items():
+            fd = writable(self._path(table))
+            try:
+                os.ftruncate(fd, of.size)
+            finally:
+                os.close(fd)
 
     def _path(self, table: str) -> Path:
         return self.folder / f"{table}.csv"
+
+
+def _lines(rows: Iterable[Iterable[str]]) -> bytes:
+    """Rows of a CSV as they are written."""
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _digest(path: Path, size: int) -> Any:
+    """SHA-256 over the first `size` bytes of a file; None where there are fewer."""
+    found, left = hashlib.sha256(), int(size)
+    with opened(path, OURS_MOST_BYTES, own=True) as file:
+        while left > 0 and (block := file.read(min(left, 2**20))):
+            found.update(block)
+            left -= len(block)
+    return None if left else found
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -90,9 +143,8 @@ def write_json(path: Path, value: Any) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    with replacing(path) as file:
+        file.write(text.encode())
 
 
 def _plain(value: Any) -> Any:

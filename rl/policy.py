@@ -20,13 +20,14 @@ from fl.power_plan import Limits
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.record import write_text
+from netsim.safe import content, replacing
 from netsim.units import FloatArray
 from rl.problem import Observe, Problem, Seen, seen_size
 from rl.situation import seen_online_size
 
 CARD, WEIGHTS = "policy.json", "policy.safetensors"
 FORMAT = 1
-_MOST_BYTES = 256_000_000
+_MOST_BYTES, _MOST_CARD_BYTES = 256_000_000, 1_000_000
 Single = npt.NDArray[np.float32]
 Layers = tuple[tuple[Single, Single], ...]
 
@@ -112,7 +113,7 @@ def forward(layers: Layers, seen: Seen) -> FloatArray:
 
 def save_policy(policy: Policy, folder: Path) -> None:
     """Write a policy into a folder, weights first, so that a card never stands without them."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     folder.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, np.ndarray] = {}
@@ -126,9 +127,8 @@ def save_policy(policy: Policy, folder: Path) -> None:
             "reference.gain": np.ascontiguousarray(t.gain),
         }
         tensors["reference.scale"] = np.array([t.scale])
-    part = folder / (WEIGHTS + ".part")
-    save_file({k: np.ascontiguousarray(v) for k, v in tensors.items()}, part)
-    part.replace(folder / WEIGHTS)
+    with replacing(folder / WEIGHTS) as file:
+        file.write(save({k: np.ascontiguousarray(v) for k, v in tensors.items()}))
     write_text(folder / CARD, policy.card.model_dump_json(indent=1) + "\n")
 
 
@@ -162,12 +162,12 @@ def load_policy(folder: Path) -> Policy:
 
 def _card(path: Path) -> Card:
     try:
-        text = path.read_bytes()[:1_000_000]
+        text = content(path, _MOST_CARD_BYTES)
         return Card.model_validate_json(text, strict=True)
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; give the folder that `netsim train` wrote a policy into") from None
     except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(x) for x in first["loc"]) or "card"
@@ -180,12 +180,12 @@ def _tensors(path: Path) -> dict[str, np.ndarray]:
     from safetensors.numpy import load
 
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise BadInput(f"{path}: {path.stat().st_size:,} bytes; a policy has at most {_MOST_BYTES:,}")
-        found = load(path.read_bytes())
+        found = load(content(path, _MOST_BYTES))
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; a policy is a card and its weights") from None
-    except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(
             f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again"
         ) from None

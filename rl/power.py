@@ -11,6 +11,7 @@ from pydantic import Field
 
 from netsim.radio.power import Power, Situation, State
 from netsim.rng import Rng
+from netsim.safe import what_is
 from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class Ddpg(Decided):
     def learnt(self) -> Policy:
         """The policy of the folder; BadInput where there is none."""
         files = tuple(self.policy / name for name in ("policy.json", "policy.safetensors"))
-        stamps = tuple(f.stat().st_mtime_ns if f.is_file() else 0 for f in files)
+        stamps = tuple(f.stat().st_mtime_ns if what_is(f) == "file" else 0 for f in files)
         return _read(self.policy, stamps)
 
     def told(self, situation: Situation, state: State) -> State:

@@ -12,6 +12,7 @@ import numpy as np
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
+from netsim.safe import what_is
 from rl.ddpg import Best, Training, Tree
 from rl.policy import Layers
 
@@ -100,18 +101,27 @@ def _tree(training: Training, course: Course, text: str) -> Tree:
 
 def _open(training: Training, checkpoint: Path, text: str) -> Course:
     """The course so far, and the training set to where it was; a new one where nothing was written."""
-    if not checkpoint.exists():
+    if not what_is(checkpoint):
         return Course()
     try:
         tree: Any = load_tree(checkpoint)
         if not isinstance(tree, dict) or tree.get("text") != text:
             return Course()
+        if not _finite([tree["training"], tree["best"]]):
+            raise ValueError("holds numbers that are not finite")
         training.resume(tree["training"])
         best = tree["best"]
         kept = None
         if best is not None:
             kept = Best(tuple((w, b) for w, b in best["layers"]), best["score"], best["steps"])
         return Course([Point(**p) for p in tree["curve"]], kept, tree["best_reward"], list(tree["recent"]))
-    except (ValueError, KeyError, TypeError, RuntimeError) as error:
-        said = " ".join(str(error).split())[:120]
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        said = " ".join(str(error).removeprefix(f"{checkpoint}: ").split())[:120]
         raise BadInput(f"{checkpoint}: cannot be gone on with ({said}); delete it to start again") from None
+
+
+def _finite(tree: Any) -> bool:
+    """Whether all arrays of a tree hold finite numbers."""
+    if isinstance(tree, dict | list):
+        return all(_finite(x) for x in (tree.values() if isinstance(tree, dict) else tree))
+    return not isinstance(tree, np.ndarray) or tree.dtype.kind != "f" or bool(np.isfinite(tree).all())

@@ -23,6 +23,7 @@ from pydantic import Field, model_validator
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.record import write_text
+from netsim.safe import what_is
 from scenarios.document import one_line, read
 from scenarios.folder import MANIFEST, SUMMARY, admit_several, read_json
 from scenarios.keys import cell_text, over_seeds
@@ -132,7 +133,7 @@ def _placed(claim: Claim, folder: Path) -> Claim:
 def _unknown(scenario: str, folder: Path) -> str:
     """Why nobody can play it; empty if it is bundled, or a file."""
     names, file = bundled(), folder / scenario
-    if scenario in names or (file.suffix in (".yaml", ".yml") and file.is_file()):
+    if scenario in names or (file.suffix in (".yaml", ".yml") and what_is(file) == "file"):
         return ""
     if file.suffix in (".yaml", ".yml"):
         return f"there is no scenario file {file}; a path counts from the folder of this file"
@@ -156,12 +157,12 @@ def unplayable(claims: Iterable[Claim]) -> list[str]:
 
 def labelled(folder: Path) -> Labelled:
     """Summaries of the finished runs in the folder of a run or of a sweep."""
-    if not folder.is_dir():
+    if what_is(folder) != "folder":
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
-    alone = (folder / MANIFEST).exists() and not (folder / RUNS).exists()
+    alone = bool(what_is(folder / MANIFEST)) and not what_is(folder / RUNS)
     found: dict[str, dict[int, Mapping[str, Any]]] = {}
     for label, path in [("", folder)] if alone else listed(folder):
-        if (path / SUMMARY).exists():
+        if what_is(path / SUMMARY):
             found.setdefault(label, {})[_seed(path / MANIFEST)] = _summary(path / SUMMARY)
     return found
 
@@ -202,7 +203,7 @@ def scenario_of(run: str, claims: Sequence[Claim]) -> tuple[str, Path]:
     if equals and name in wanted:
         _check_title(Path(rest), name, f"--run {run}: ")
         return name, Path(rest)
-    if equals and not Path(run).exists():
+    if equals and not what_is(run):
         raise BadInput(one_line(f"--run {run}: no claim is about {name!r}{nearest(name, wanted)}{_listed(wanted)}"))
     title = _title(Path(run), f"--run {run}: ")
     for scenario in wanted:
@@ -227,9 +228,9 @@ def _title_of(scenario: str) -> Any:
 
 def _title(folder: Path, where: str) -> Any:
     """The title that the runs in a folder carry."""
-    if not folder.is_dir():
+    if what_is(folder) != "folder":
         raise BadInput(one_line(f"{where}no such folder; give the folder of a run or of a sweep"))
-    first = folder if (folder / MANIFEST).exists() else listed(folder)[0][1]
+    first = folder if what_is(folder / MANIFEST) else listed(folder)[0][1]
     return read_json(first / MANIFEST).get("title")
 
 
@@ -269,7 +270,7 @@ def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Callabl
     folder = out / place_of(name)
     study = load(name)
     if study.vary is not None:
-        if (folder / RUNS).exists():
+        if what_is(folder / RUNS):
             _check_title(folder, name)
 
         def done(k: int, n: int, point: Point, _: Mapping[str, Any]) -> None:
@@ -277,7 +278,7 @@ def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Callabl
 
         sweep(name, study, folder, jobs, {}, done, only=labels)
         return folder
-    if (folder / MANIFEST).exists() and (folder / SUMMARY).exists():
+    if what_is(folder / MANIFEST) and what_is(folder / SUMMARY):
         _check_title(folder, name)
         return folder
     from scenarios.runner import run

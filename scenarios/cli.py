@@ -6,7 +6,6 @@ import argparse
 import importlib.util
 import os
 import shlex
-import signal
 import sys
 import tempfile
 import traceback
@@ -14,7 +13,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from netsim import __version__
-from netsim.errors import BadInput
+from netsim.errors import BadInput, Interrupted
+from scenarios import signals
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -158,8 +158,8 @@ def _run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code and never lets a traceback through."""
     args = parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what batch systems send: leave as with Ctrl-C
     try:
+        signals.listen()
         _COMMANDS[args.command](args)
         sys.stdout.flush()
     except BadInput as error:
@@ -167,7 +167,11 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"netsim: {line}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
+        signals.ignore()
         print("netsim: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        return INTERRUPTED
+    except Interrupted as error:
+        print(f"netsim: {error}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -261,9 +265,9 @@ def _run(args: argparse.Namespace) -> None:
 
 
 def _replay(args: argparse.Namespace) -> None:
-    from scenarios.folder import admit, admit_several
+    from scenarios.folder import PAGE, admit, admit_several
     from scenarios.replay import replay_overrides, trace_lines
-    from scenarios.report import PAGE, report
+    from scenarios.report import report
     from scenarios.resolved import study_yaml
     from scenarios.study import load
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.errors import BadInput
 from netsim.record import write_text
+from netsim.safe import what_is
 from scenarios.compare import Member, comparison_panels, labels_of, member
 from scenarios.density_page import (
     TRADE_OFF,
@@ -50,7 +51,7 @@ _MAIN = (  # the keys that a comparison shows, without those of one attack or me
 def comparison(folder: Path) -> str:
     """The page of a folder with several runs; of a sweep with curves it writes exchange.csv beside it."""
     every = listed(folder)
-    done = [(label, path) for label, path in every if (path / SUMMARY).exists()]
+    done = [(label, path) for label, path in every if what_is(path / SUMMARY)]
     if not done:
         raise BadInput(one_line(f"{folder}: none of its {len(every)} runs is finished; start them again"))
     found = trials(folder)  # of a sweep whose variants stand on curves

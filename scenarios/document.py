@@ -7,6 +7,7 @@ object and no alias can be expanded. What is refused is refused at the first suc
 
 from __future__ import annotations
 
+import errno
 import math
 import re
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
 from netsim.errors import BadInput
+from netsim.safe import content, what_is
 
 Place = tuple[str | int, ...]
 """Where a value stands: the keys and indices that lead to it from the top."""
@@ -93,22 +95,21 @@ def read(path: str | Path) -> Document:
     """
     name = one_line(str(path))
     try:
-        with Path(path).open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        what = f"cannot be read ({getattr(error, 'strerror', None) or error}); check the file"
+        found = content(path, MAX_BYTES)
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise BadInput(f"{name}:1: {_TOO_LONG}") from None
+        what = f"cannot be read ({error.strerror or error}); check the file"
         if isinstance(error, FileNotFoundError):
             what = "no such file; check the path"
-        if isinstance(error, IsADirectoryError):
+        if what_is(path) == "folder":
             what = "this is a directory; name a YAML file in it"
         raise BadInput(one_line(f"{name}: {what}")) from None
-    if len(content) > MAX_BYTES:
-        raise BadInput(f"{name}:1: {_TOO_LONG}")
     try:
-        text = content.decode("utf-8-sig")
+        text = found.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        what = f"byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        line = found.count(b"\n", 0, error.start) + 1
+        what = f"byte 0x{found[error.start]:02x} is not UTF-8; save the file as UTF-8"
         raise BadInput(f"{name}:{line}: text: {what}") from None
     return read_text(text, name)
 
@@ -256,6 +257,8 @@ class _Builder:
         tag = _tag(event)
         quoted = not (tag or event.implicit[0])
         value = event.value if quoted or tag in ("str", "!") else self._plain(event, place)
+        if isinstance(value, str) and "\0" in value:
+            raise self._bad(event, place, "text holds a NUL (\\0), which no name of a file can; remove it")
         if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
             raise self._bad(event, place, "text holds half a character (\\ud800 to \\udfff); remove it")
         return value

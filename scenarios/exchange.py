@@ -17,9 +17,10 @@ import numpy as np
 
 from netsim.errors import BadInput
 from netsim.record import cell_text
+from netsim.safe import what_is
 from scenarios.document import one_line
 from scenarios.draw import figure_text
-from scenarios.folder import SUMMARY, read_json
+from scenarios.folder import SUMMARY, read_json, text_of
 from scenarios.headline import attacks
 from scenarios.loaded import RUNS, listed
 from scenarios.page import table
@@ -144,16 +145,16 @@ def trials(folder: Path) -> list[Trial]:
     return [
         Trial(label, curve, strength, read_json(path / SUMMARY))
         for (label, path), (curve, strength) in runs
-        if (path / SUMMARY).exists()
+        if what_is(path / SUMMARY)
     ]
 
 
 def _places(path: Path) -> list[tuple[str, float]]:
     """Curve and strength of each row of runs.csv."""
-    if not path.exists():
+    if not what_is(path):
         return []
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with text_of(path) as file:
             return [_place(path, row.get("curve") or "", row.get("strength") or "") for row in csv.DictReader(file)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadInput(one_line(f"{path}: not a table of runs ({error!r}); start the sweep again")) from None

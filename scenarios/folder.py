@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-from collections.abc import Collection, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
+from fl.tables import TABLES
 from netsim.errors import BadInput
+from netsim.safe import OURS_MOST_BYTES, PART, content, opened, what_is
+from scenarios.marker import MARKER, Mark, check_files, marked
 
 TEXT_COLUMNS = {
     "attack",
@@ -32,42 +34,71 @@ TEXT_COLUMNS = {
     "sees",
 }
 MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"
-LOCK = ".writing"
+POINTS, MAP, GRID, SURFACES = "points.npz", "map.npz", "grid.npz", "surfaces.npz"
+PLAN, PAGE = "plan.json", "report.html"
+RESULTS = (SUMMARY, CHECKPOINT, MANIFEST, PLAN, POINTS, MAP, GRID, SURFACES, PAGE, *(f"{name}.csv" for name in TABLES))
+"""the files of a run besides its study; without the first, which is written last, it is not finished"""
 
-
-def prepare(folder: Path, study: str, replace: bool) -> None:
-    """Create a run folder, if it may be written (see `admit`)."""
-    admit(folder, study, replace)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{folder}: cannot be created ({error.strerror}); give --out another place") from None
+_MOST_JSON_BYTES = 2**28
 
 
 def admit(folder: Path, study: str, replace: bool) -> None:
     """Refuse a folder that a run of this study (its text) may not have; nothing is written.
 
-    An earlier run of the same study is welcome. The run of another study, finished or not, is only replaced when asked;
-    anything else is left alone.
+    An earlier run of the same study is welcome, and so is one that was stopped before it wrote down its study. The run
+    of another study, finished or not, is only replaced when asked; anything else is left alone.
     """
-    if any(name != LOCK for name in inside(folder)) and not _is_run(folder):
-        raise BadInput(f"{folder}: exists and holds something that is not a run; give --out an empty or new folder")
-    if not replace and _is_run(folder) and _text(folder / STUDY) != study:
-        state = "finished" if (folder / SUMMARY).exists() else "unfinished"
+    if not ours(folder, "run", _is_run):
+        return
+    check_files(folder, lambda name: name.removesuffix(PART) in (STUDY, *RESULTS))
+    begun = what_is(folder / STUDY) or what_is(folder / MANIFEST)
+    if begun and not replace and not is_text(folder / STUDY, study):
+        state = "finished" if what_is(folder / SUMMARY) else "unfinished"
         raise BadInput(
             f"{folder}: holds the {state} run of another study, seed or program version; add --replace, "
             "or give --out another folder"
         )
 
 
+def clear(folder: Path) -> None:
+    """Forget the results of a run, and what was never written whole; its study stays until another one is written."""
+    for name in (*RESULTS, *(name + PART for name in (STUDY, *RESULTS))):
+        (folder / name).unlink(missing_ok=True)
+
+
+def ours(folder: Path, what: Mark, known: Callable[[Path], bool]) -> bool:
+    """Whether a folder is ours (`what` its marker says, or `known`: it holds what only we write); False: it is empty.
+
+    Raises BadInput for a folder that holds something else.
+    """
+    names, mark = [name for name in inside(folder) if name != MARKER], marked(folder)
+    if mark not in ("", what):
+        raise BadInput(f"{folder}: holds a {mark}, not a {what}; give --out an empty or new folder")
+    if mark or known(folder):
+        return True
+    if names:
+        raise BadInput(f"{folder}: exists and holds something that is not a {what}; give --out an empty or new folder")
+    return False
+
+
 def admit_several(folder: Path, names: Collection[str], what: str) -> None:
     """Refuse a folder for several runs that holds anything but these names; `what` it should be."""
-    foreign = sorted(set(inside(folder)) - set(names))
+    foreign = sorted(set(inside(folder)) - set(names) - {name + PART for name in names})
     if foreign:
         raise BadInput(
             f"{folder}: exists and holds {foreign[0]!r}, which does not belong to {what}; give --out an empty or new "
             "folder"
         )
+
+
+def no_links(out: Path, inner: Iterable[str]) -> None:
+    """Refuse a folder of ours in which a folder on the way to one of `inner` is a link: it leads elsewhere."""
+    for place in inner:
+        path = out
+        for name in Path(place).parts:
+            path /= name
+            if path.is_symlink():
+                raise BadInput(f"{path}: is a symbolic link, and runs belong into folders; remove it")
 
 
 def inside(folder: Path) -> list[str]:
@@ -82,11 +113,13 @@ def inside(folder: Path) -> list[str]:
         raise BadInput(f"{folder}: cannot be read ({error.strerror}); give --out another place") from None
 
 
-def _text(path: Path) -> str:
+def is_text(path: Path, text: str) -> bool:
+    """Whether a file of ours holds exactly this text."""
+    expected = text.encode()
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        return ""
+        return content(path, len(expected), own=True) == expected
+    except OSError:
+        return False
 
 
 def _is_run(folder: Path) -> bool:
@@ -98,32 +131,14 @@ def _is_run(folder: Path) -> bool:
     return {"schema", "seed", "versions", "models"} <= set(manifest)
 
 
-@contextmanager
-def locked(folder: Path) -> Generator[None, None, None]:
-    """Only one process writes a run folder; the lock of a process that is gone is taken over."""
-    lock = folder / LOCK
-    try:
-        owner = int(lock.read_text())
-        os.kill(owner, 0)
-    except (OSError, ValueError):
-        owner = os.getpid()  # nobody's, or of a process that is gone
-    if owner != os.getpid():
-        raise BadInput(f"{folder}: process {owner} is writing this run; wait for it, or give --out another folder")
-    lock.write_text(str(os.getpid()))
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object of a run folder."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(content(path, _MOST_JSON_BYTES, own=True))
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; is {path.parent} the folder of a finished run?") from None
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path}: cannot be read ({error})") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if not isinstance(value, dict):
         raise BadInput(f"{path}: not a JSON object")
     return value
@@ -133,12 +148,18 @@ def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
     """A record table as columns: text as it is, everything else float64 with NaN for empty cells."""
     path = folder / f"{table}.csv"
     try:
-        with path.open(newline="", encoding="utf-8") as f:
+        with text_of(path) as f:
             header, *lines = list(csv.reader(f))
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path}: cannot be read ({error}); is {folder} a run folder?") from None
+        said = getattr(error, "strerror", None) or error
+        raise BadInput(f"{path}: cannot be read ({said}); is {folder} a run folder?") from None
     columns = list(zip(*lines, strict=True)) if lines else [()] * len(header)
     return {name: _column(path, name, values) for name, values in zip(header, columns, strict=True)}
+
+
+def text_of(path: Path) -> TextIO:
+    """A table of ours for reading. Raises OSError."""
+    return TextIOWrapper(opened(path, OURS_MOST_BYTES, own=True), encoding="utf-8", newline="")
 
 
 def _column(path: Path, name: str, values: Any) -> np.ndarray:

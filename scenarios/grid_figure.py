@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from netsim.units import FloatArray
 from scenarios.draw import Figure, Panel, axis, base_layout, plain
 
-GRID = "grid.npz"
 ARRAYS = {"roof_m": 2, "height_m": 2, "made": 2, "sent": 2, "place_m": 1, "area_m": 1}
-"""what it holds, with dimensions: cells from south to north, each row from west to east"""
+"""what grid.npz holds, with dimensions: cells from south to north, each row from west to east"""
 
 Grid = Mapping[str, NDArray[np.float64]]
 _DECADES = 4.0  # of a gradient that are told apart

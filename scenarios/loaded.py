@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import zipfile
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -13,15 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.tables import TABLES
+from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
+from netsim.safe import what_is
 from netsim.units import FloatArray
 from scenarios.document import one_line, read
-from scenarios.folder import MANIFEST, STUDY, SUMMARY, read_json, read_table
-from scenarios.grid_figure import ARRAYS, GRID
+from scenarios.folder import GRID, MANIFEST, MAP, POINTS, STUDY, SUMMARY, read_json, read_table, text_of
+from scenarios.grid_figure import ARRAYS
+from scenarios.marker import marked
 from scenarios.surfaces import read_surfaces
 from scenarios.tracks import Run, Table, clock_of
 
-RUNS, SWEEP, POINTS, MAP = "runs.csv", "sweep.json", "points.npz", "map.npz"
+RUNS, SWEEP = "runs.csv", "sweep.json"
 
 _MANIFEST = {"title": str, "first_day": str, "duration_s": int | float, "area_m": list}  # what a page is built on
 
@@ -35,7 +37,7 @@ def load(folder: Path) -> Run:
         raise BadInput(one_line(f"{folder / SUMMARY}: {wrong[0]} is not a figure; run the study again"))
     tables = {name: _table(folder, name) for name in TABLES}
     points_m, ground = _points_m(folder / POINTS), _ground(folder / MAP)
-    grid = _arrays(folder / GRID, ARRAYS) if (folder / GRID).exists() else {}
+    grid = _arrays(folder / GRID, ARRAYS) if what_is(folder / GRID) else {}
     run = Run(manifest, summary, read(folder / STUDY).data, tables, points_m, ground, read_surfaces(folder), grid)
     times = [t for table in tables.values() if "time_s" in table for t in table["time_s"] if np.isfinite(t)]
     try:
@@ -83,7 +85,7 @@ def _points_m(path: Path) -> FloatArray:
 
 def _ground(path: Path) -> dict[str, NDArray[Any]]:
     """What map.npz holds, each part of the shape that figures rely on; nothing where an older run wrote none."""
-    if not path.exists():
+    if not what_is(path):
         return {}
     dimensions = {"footprint_m": 2, "footprint_ptr": 1, "building_height_m": 1, "station_m": 2}
     links = {"distance_m": 2, "rsrp_dbm": 2, "los": 2}
@@ -104,24 +106,22 @@ def _ground(path: Path) -> dict[str, NDArray[Any]]:
 def _arrays(path: Path, needed: Mapping[str, int], more: Mapping[str, int] | None = None) -> dict[str, NDArray[Any]]:
     """Arrays of an npz file by name, with their number of dimensions; `more` may be missing."""
     try:
-        # opened here: numpy leaves a damaged file open
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            names = {**needed, **{k: n for k, n in (more or {}).items() if k in arrays}}
-            found = {name: np.asarray(arrays[name], dtype=np.float64) for name in names}
+        arrays = read_arrays(path)
+        names = {**needed, **{k: n for k, n in (more or {}).items() if k in arrays}}
+        found = {name: np.asarray(arrays[name], dtype=np.float64) for name in names}
         wrong = [name for name, n in names.items() if found[name].ndim != n]
         if wrong:
             raise ValueError(f"{wrong[0]} has the wrong shape")
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        what = f"cannot be read ({getattr(error, 'strerror', None) or error}); run the study again"
-        raise BadInput(one_line(f"{path}: {what}")) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(one_line(f"{path}: cannot be read ({error}); run the study again")) from None
     return found
 
 
 def listed(folder: Path) -> list[tuple[str, Path]]:
     """Label and folder of each run of a sweep, or else of each run that lies directly in the folder."""
-    if (folder / RUNS).exists():
+    if what_is(folder / RUNS):
         return _sweep(folder)
-    if (folder / SWEEP).exists():
+    if what_is(folder / SWEEP) or marked(folder) == "sweep":
         raise BadInput(one_line(f"{folder}: this sweep is not finished; start it again and it goes on"))
     found = [(p.name, p) for p in sorted(folder.iterdir()) if (p / MANIFEST).exists()]
     if not found:
@@ -133,7 +133,7 @@ def listed(folder: Path) -> list[tuple[str, Path]]:
 def _sweep(folder: Path) -> list[tuple[str, Path]]:
     path = folder / RUNS
     try:
-        with path.open(newline="", encoding="utf-8") as f:
+        with text_of(path) as f:
             found = [(str(row["label"] or "as written"), folder / row["folder"]) for row in csv.DictReader(f)]
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(one_line(f"{path}: not a table of runs ({error!r}); start the sweep again")) from None

@@ -28,8 +28,6 @@ from netsim.units import FloatArray, w_from_dbm
 if TYPE_CHECKING:
     from scenarios.study import Study
 
-PLAN = "plan.json"
-
 
 class Plan(Part):
     """How powers are found, on the bound of a reference run."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
+from netsim.safe import what_is
 from netsim.stations import default_layout
 from scenarios.study import Study
 
@@ -26,7 +27,7 @@ def replay_overrides(
     crs: str | None = None,
 ) -> dict[str, Any]:
     """Scenario values, by dotted path, from the options of the command line."""
-    if not Path(trace).exists():
+    if not what_is(trace):
         raise BadInput(f"{trace}: no such file; give the path of a trace")
     at = "world.ues.mobility"
     found: dict[str, Any] = {f"{at}.kind": "replay", f"{at}.trace": str(Path(trace).resolve())}

@@ -9,14 +9,13 @@ from pathlib import Path
 
 from netsim.errors import BadInput
 from netsim.record import write_text
+from netsim.safe import what_is
 from scenarios.compare_page import comparison
 from scenarios.document import one_line
-from scenarios.folder import MANIFEST
+from scenarios.folder import MANIFEST, PAGE
 from scenarios.loaded import RUNS, load
 from scenarios.run_page import single
 from scenarios.train_page import train_page, trainings
-
-PAGE = "report.html"
 
 
 def report(folder: Path) -> Path:
@@ -27,10 +26,10 @@ def report(folder: Path) -> Path:
     BadInput : one line: not such a folder, or a file in it is damaged.
     """
     folder = Path(folder)
-    if not folder.is_dir():
+    if what_is(folder) != "folder":
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
     trained = trainings(folder)
-    several = (folder / RUNS).exists() or not (folder / MANIFEST).exists()
+    several = bool(what_is(folder / RUNS)) or not what_is(folder / MANIFEST)
     text = train_page(trained) if trained else comparison(folder) if several else single(load(folder))
     try:
         write_text(folder / PAGE, text)

@@ -31,11 +31,25 @@ from netsim.observe import Observations
 from netsim.radio.shared_band import SharedBand
 from netsim.record import Recorder, write_json, write_text
 from netsim.rng import Streams
+from netsim.safe import replacing, what_is
 from netsim.stations import MOST_STATIONS
 from netsim.units import IntArray
 from netsim.world import World, build_world, check_near
-from scenarios.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, locked, prepare, read_json, read_table
-from scenarios.plan import PLAN, planned
+from scenarios.folder import (
+    CHECKPOINT,
+    MANIFEST,
+    MAP,
+    PLAN,
+    POINTS,
+    STUDY,
+    SUMMARY,
+    admit,
+    clear,
+    read_json,
+    read_table,
+)
+from scenarios.marker import held
+from scenarios.plan import planned
 from scenarios.replay import hold_out_notes
 from scenarios.resolved import study_yaml
 from scenarios.study import SCHEMA_VERSION, Study
@@ -86,10 +100,12 @@ def run(
         world = build_world(found.study.world, streams, study.learning.every_s)
         setup = set_up(found.study, world, streams, folder)
         first = begin(setup, len(world.ues))  # before anything is written: data may be refused
-        prepare(folder, study_yaml(study), replace)
-        with locked(folder):
-            tree = _unfinished(setup.recorder, study_yaml(study), replace)
-            (folder / PLAN).unlink(missing_ok=True)
+        text = study_yaml(study)
+        with held(folder, "run", lambda: admit(folder, text, replace)):
+            tree = _unfinished(setup.recorder, text, replace)
+            if tree is None:
+                clear(folder)
+            write_text(folder / STUDY, text)
             if found.said:
                 write_json(folder / PLAN, found.said)
             _run(study, world, setup, first, tree, watch, command, began)
@@ -102,7 +118,6 @@ def _run(
     """Everything that writes into the folder; `tree`: the checkpoint to go on from, or None."""
     folder, text = setup.recorder.folder, study_yaml(study)
     carry, empty = _open(setup, world, first, tree)
-    write_text(folder / STUDY, text)
     manifest = _manifest(study, world, setup, command)
     write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
     keeper = _Keeper(folder, world, setup, watch, empty, text)
@@ -179,7 +194,7 @@ class _Keeper:
             "world": self.world.memory(),
             "carry": {f.name: getattr(carry, f.name) for f in fields(carry)}
             | {"model": vars(carry.model), "held_out": vars(carry.held_out)},
-            "sizes": self.setup.recorder.sizes(),
+            "tables": self.setup.recorder.marks(),
             "empty": self.empty,
         }
 
@@ -190,14 +205,13 @@ def _unfinished(recorder: Recorder, text: str, replace: bool) -> Any:
     Raises BadInput for one that cannot be used, which `replace` forgets.
     """
     path = recorder.folder / CHECKPOINT
-    if not path.exists():
+    if not what_is(path):
         return None
     try:
         tree = load_tree(path)
-        if tree.get("study") != text or tree.get("program") != __version__:
+        if not isinstance(tree, dict) or tree.get("study") != text or tree.get("program") != __version__:
             return None
-        if lost := recorder.shorter(tree["sizes"]):
-            raise ValueError(f"{recorder.folder}: {lost} is missing or shorter than when the run was interrupted")
+        recorder.resume(tree.get("tables"))
     except ValueError as error:
         if replace:
             return None
@@ -208,8 +222,6 @@ def _unfinished(recorder: Recorder, text: str, replace: bool) -> Any:
 def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, int]:
     """The first carry for a new run, or the one to go on from; tables created, or cut back to it."""
     if tree is None:
-        (setup.recorder.folder / CHECKPOINT).unlink(missing_ok=True)
-        (setup.recorder.folder / SUMMARY).unlink(missing_ok=True)
         setup.recorder.open()
         home, work = world.places.home_m, world.places.work_m
         setup.recorder.write(
@@ -221,11 +233,19 @@ def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, i
             },
         )  # fmt: skip
         return first, 0
-    setup.recorder.cut(tree["sizes"])
-    world.resume(tree["world"], tree["time_s"])
-    carry = tree["carry"]
-    carry |= {"model": Model(**carry["model"]), "held_out": HeldOut(**carry["held_out"])}
-    return Carry(**carry), int(tree["empty"])
+    try:
+        world.resume(tree["world"], tree["time_s"])
+        carry = tree["carry"]
+        carry |= {"model": Model(**carry["model"]), "held_out": HeldOut(**carry["held_out"])}
+        resumed, empty = Carry(**carry), int(tree["empty"])
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        path, said = setup.recorder.folder / CHECKPOINT, " ".join(str(error).split())[:120]
+        raise BadInput(f"{path}: cannot be gone on with ({said}); delete it to start again") from None
+    try:
+        setup.recorder.cut()
+    except OSError as error:
+        raise BadInput(f"{error.filename}: {error.strerror}, and the run goes on") from None
+    return resumed, empty
 
 
 def set_up(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
@@ -392,7 +412,8 @@ def _points(folder: Path, carry: Carry) -> None:
     tracks = {k: v["points"] for k, v in carry.leakage.items()}
     ue = np.concatenate([np.full(len(p), int(k.split(".")[0])) for k, p in tracks.items()] or [np.zeros(0)])
     points = np.concatenate(list(tracks.values()) or [np.zeros((0, 2))])
-    np.savez_compressed(folder / "points.npz", ue=ue.astype(np.int64), position_m=points)
+    with replacing(folder / POINTS) as file:
+        np.savez_compressed(file, ue=ue.astype(np.int64), position_m=points)
 
 
 def write_map(folder: Path, world: World) -> None:
@@ -417,7 +438,8 @@ def write_map(folder: Path, world: World) -> None:
     if world.stations:
         links = world.budget.links(0.0, place)
         found |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
-    np.savez_compressed(folder / "map.npz", **found)  # type: ignore[arg-type]
+    with replacing(folder / MAP) as file:
+        np.savez_compressed(file, **found)  # type: ignore[arg-type]
 
 
 def _manifest(study: Study, world: World, setup: Setup, command: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.radio.power import Full, Power
 from netsim.radio.shared_band import SharedBand
+from netsim.safe import what_is
 from netsim.setting import WorldSetting
 from rl.power import Ddpg
 from rl.settings import Train
@@ -200,7 +201,7 @@ def bundled() -> dict[str, Path]:
 def find(source: str | Path) -> Path:
     """The file of a scenario given by path or bundled name."""
     path, names = Path(source), bundled()
-    if path.suffix in (".yaml", ".yml") or path.is_file():
+    if path.suffix in (".yaml", ".yml") or what_is(path) == "file":
         return path
     if str(source) in names:
         return names[str(source)]

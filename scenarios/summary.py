@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fl.learners.density import Density
-from scenarios.folder import MANIFEST, read_json, read_table
-from scenarios.plan import PLAN
+from netsim.safe import what_is
+from scenarios.folder import MANIFEST, PLAN, read_json, read_table
 from scenarios.study import Study
 
 Table = dict[str, np.ndarray]
@@ -270,7 +270,7 @@ def _users(pairs: Table) -> dict[str, Any]:
 
 def _planned(path: Path) -> dict[str, Any]:
     """What the study's plan found, if it has one."""
-    said = read_json(path) if path.exists() else {}
+    said = read_json(path) if what_is(path) else {}
     return {f"plan.{key}": value for key, value in said.items() if not isinstance(value, str | list)}
 
 

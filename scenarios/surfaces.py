@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,14 @@ from numpy.typing import NDArray
 from fl.learners.base import SurfaceLearner
 from fl.round import Carry, Setup
 from fl.types import Local
+from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
+from netsim.safe import replacing, what_is
 from netsim.units import FloatArray
 from netsim.world import World
 from scenarios.document import one_line
+from scenarios.folder import SURFACES
 
-SURFACES = "surfaces.npz"
 MAPS = ("estimate", "exact", "law", "answer")
 
 Surfaces = dict[str, NDArray[Any]]
@@ -41,7 +42,8 @@ def write_surfaces(folder: Path, setup: Setup, carry: Carry, world: World) -> No
         found["law"] = law.reshape(grid.shape[:2])
     if not setup.learning.curation:  # which would have changed what the UE answered about
         found |= _answer(setup, carry, learner)
-    np.savez_compressed(folder / SURFACES, **found)  # type: ignore[arg-type]
+    with replacing(folder / SURFACES) as file:
+        np.savez_compressed(file, **found)  # type: ignore[arg-type]
 
 
 def _answer(setup: Setup, carry: Carry, learner: SurfaceLearner) -> dict[str, FloatArray]:
@@ -58,15 +60,13 @@ def _answer(setup: Setup, carry: Carry, learner: SurfaceLearner) -> dict[str, Fl
 def read_surfaces(folder: Path) -> Surfaces:
     """What was written, checked; nothing where nothing was."""
     path = folder / SURFACES
-    if not path.exists():
+    if not what_is(path):
         return {}
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            found = {name: np.asarray(arrays[name], dtype=np.float64) for name in arrays}
+        found = {name: np.asarray(array, dtype=np.float64) for name, array in read_arrays(path).items()}
         shape = (len(found["x_m"]), len(found["y_m"]))
         if any(found[name].shape != shape for name in MAPS if name in found):
             raise ValueError("its maps do not fit the grid")
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        what = f"cannot be read ({getattr(error, 'strerror', None) or error}); run the study again"
-        raise BadInput(one_line(f"{path}: {what}")) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(one_line(f"{path}: cannot be read ({error}); run the study again")) from None
     return found

@@ -9,6 +9,7 @@ import re
 import signal
 from collections.abc import Callable, Collection
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from io import StringIO
 from itertools import product
@@ -16,13 +17,16 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, Interrupted
 from netsim.record import cell_text, write_json, write_text
+from netsim.safe import PART, what_is
 from scenarios.document import Place, one_line
-from scenarios.folder import MANIFEST, STUDY, SUMMARY, admit, inside, read_json
+from scenarios.folder import MANIFEST, STUDY, SUMMARY, admit, is_text, no_links, ours, read_json
 from scenarios.listing import flow
 from scenarios.loaded import RUNS, SWEEP
+from scenarios.marker import check_files, held
 from scenarios.resolved import study_yaml
+from scenarios.signals import hearing, work_for_parent
 from scenarios.study import Study, Variant, load
 
 _LONGEST_NAME = 200  # bytes; file systems take 255
@@ -101,13 +105,28 @@ def sweep(
     """
     todo = checked_points(source, study, overrides, only)
     studies = [load(source, p.overrides) for p in todo]
-    _admit(out, study, replace)
-    for point, one in zip(todo, studies, strict=True):
-        admit(out / point.folder, study_yaml(one), replace)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{out}: cannot be created ({error.strerror}); give --out another place") from None
+
+    def admitted() -> None:
+        _admit(out, study, replace)
+        no_links(out, [p.folder for p in todo])
+        for point, one in zip(todo, studies, strict=True):
+            admit(out / point.folder, study_yaml(one), replace)
+
+    with held(out, "sweep", admitted):
+        return _all(source, study, out, todo, studies, jobs, tell, replace)
+
+
+def _all(
+    source: str | Path,
+    study: Study,
+    out: Path,
+    todo: list[Point],
+    studies: list[Study],
+    jobs: int,
+    tell: Callable[[int, int, Point, dict[str, Any]], None],
+    replace: bool,
+) -> Path:
+    """The runs that are not there yet, and the table of all."""
     write_json(out / SWEEP, {"kind": "sweep", "title": study.title})
     summaries: dict[int, dict[str, Any]] = {}
     open_: list[int] = []
@@ -126,11 +145,10 @@ def sweep(
 
 def _admit(out: Path, study: Study, replace: bool) -> None:
     """Refuse a folder that is not a sweep's, or, unless asked to replace it, the sweep of another study."""
-    if not inside(out):
+    if not ours(out, "sweep", lambda of: bool(what_is(of / RUNS) or what_is(of / SWEEP))):
         return
-    if not (out / RUNS).exists() and not (out / SWEEP).exists():
-        raise BadInput(f"{out}: exists and holds something that is not a sweep; give --out a new folder")
-    title = read_json(out / SWEEP).get("title", study.title) if (out / SWEEP).exists() else study.title
+    check_files(out, lambda name: name.endswith((".csv", ".json", ".html", PART)))
+    title = read_json(out / SWEEP).get("title", study.title) if what_is(out / SWEEP) else study.title
     if title != study.title and not replace:
         raise BadInput(
             one_line(f"{out}: holds the sweep of another study ({title}); add --replace, or give --out another folder")
@@ -143,13 +161,16 @@ def _play(source: str | Path, out: Path, todo: list[Point], open_: list[int], jo
         for i in open_:
             yield i, _one(str(source), todo[i].overrides, str(out / todo[i].folder), replace)
         return
-    pool = ProcessPoolExecutor(min(jobs, len(open_)), mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(min(jobs, len(open_)), mp_context=get_context("spawn"), initializer=work_for_parent)
     try:
         futures: dict[Future[dict[str, Any]], int] = {
-            pool.submit(_one, str(source), todo[i].overrides, str(out / todo[i].folder), replace): i for i in open_
+            pool.submit(_worked, str(source), todo[i].overrides, str(out / todo[i].folder), replace): i for i in open_
         }
         for future in as_completed(futures):
             yield futures[future], future.result()
+    except BrokenProcessPool:
+        what = "one of its processes was killed (was there too little memory for --jobs of this number?)"
+        raise Interrupted(f"{out}: {what}; what is finished stays, the same command goes on") from None
     except KeyboardInterrupt:  # a signal to us alone must reach the runs, which keep a checkpoint
         for child in active_children():
             if child.pid is not None:
@@ -157,6 +178,12 @@ def _play(source: str | Path, out: Path, todo: list[Point], open_: list[int], jo
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _worked(source: str, overrides: dict[str, Any], folder: str, replace: bool) -> dict[str, Any]:
+    """One run in a worker, which hears signals only while it plays."""
+    with hearing():
+        return _one(source, overrides, folder, replace)
 
 
 def _one(source: str, overrides: dict[str, Any], folder: str, replace: bool) -> dict[str, Any]:
@@ -169,10 +196,9 @@ def _one(source: str, overrides: dict[str, Any], folder: str, replace: bool) -> 
 def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
     """The summary of a finished run of exactly this study, or None."""
     try:
-        same = (folder / STUDY).read_text(encoding="utf-8") == study_yaml(study)
-        if same and read_json(folder / MANIFEST).get("finished"):
+        if is_text(folder / STUDY, study_yaml(study)) and read_json(folder / MANIFEST).get("finished"):
             return read_json(folder / SUMMARY)
-    except (OSError, BadInput):
+    except BadInput:
         pass
     return None
 

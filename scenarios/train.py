@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,10 @@ from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import cell_text, write_json, write_text
 from netsim.rng import Streams
+from netsim.safe import PART, what_is
 from rl.settings import AGENT, OPTIMUM, VISITED, Allocation, Online, Train
 from scenarios.environments import Stages, n_ues, problems
-from scenarios.folder import STUDY, SUMMARY, locked, read_json
+from scenarios.folder import PAGE, STUDY, SUMMARY, is_text, ours, read_json
 from scenarios.judging import (
     Judged,
     allocation_judged,
@@ -30,6 +32,7 @@ from scenarios.judging import (
     unlearnt,
     worlds,
 )
+from scenarios.marker import check_files, held
 from scenarios.resolved import study_yaml
 from scenarios.study import Study
 
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 
 TRAINING, CURVE, JUDGED, CHECKPOINT = "training.json", "curve.csv", "judged.csv", "checkpoint.npz"
 KIND = "training"
+_FILES = (STUDY, SUMMARY, TRAINING, CURVE, JUDGED, CHECKPOINT, PAGE, "policy.json", "policy.safetensors")
 _SEED_OF_TEXT = "# seed of the training: "
 
 
@@ -61,8 +65,8 @@ def train(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Train once for each seed; one seed into `out`, several into `out/seed-N`. Returns the summaries.
 
-    A finished training of the same study is not made again, an unfinished one goes on where it was. The finished
-    training of another study stays, and is refused, unless `replace`.
+    A finished training of the same study is not made again, an unfinished one goes on where it was. The training of
+    another study stays, and is refused, unless `replace`.
     """
     from scenarios.runner import one_thread
 
@@ -70,43 +74,42 @@ def train(
     folders = [out] if len(seeds) == 1 else [out / f"seed-{seed}" for seed in seeds]
     texts = [f"{_SEED_OF_TEXT}{seed}\n{study_yaml(asked)}" for seed in seeds]
     for folder, text in zip(folders, texts, strict=True):
-        _prepare(folder, text, replace)
+        _admit(folder, text, replace)
     found = []
     with one_thread():
         for seed, folder, text in zip(seeds, folders, texts, strict=True):
             if not _finished(folder, text):
-                with locked(folder):
+                with held(folder, "training", partial(_admit, folder, text, replace)):
                     _one(asked, seed, folder, text, watch, cache, board)
             found.append(read_json(folder / SUMMARY))
     return found
 
 
-def _prepare(folder: Path, text: str, replace: bool) -> None:
-    """A folder that may be written."""
+def _admit(folder: Path, text: str, replace: bool) -> None:
+    """Refuse a folder that this training may not have; nothing is written."""
+    if not ours(folder, "training", lambda of: bool(what_is(of / TRAINING))):
+        return
+    check_files(folder, lambda name: name.removesuffix(PART) in _FILES)
+    state = "finished" if what_is(folder / SUMMARY) else "unfinished" if what_is(folder / CHECKPOINT) else ""
+    if state and not replace and not _same(folder, text):
+        raise BadInput(
+            f"{folder}: holds the {state} training of another study, seed or program version; add --replace, or "
+            "give --out another folder"
+        )
+
+
+def _same(folder: Path, text: str) -> bool:
+    """Whether exactly this is trained here, by this version of the program."""
     try:
-        if folder.is_file():
-            raise BadInput(f"{folder}: is a file; give --out another name")
-        ours = (folder / TRAINING).exists()
-        if folder.is_dir() and any(folder.iterdir()) and not ours:
-            raise BadInput(f"{folder}: exists and holds something that is not a training; give --out a new folder")
-        if ours and (folder / SUMMARY).exists() and not replace and not _finished(folder, text):
-            raise BadInput(
-                f"{folder}: holds the finished training of another study, seed or program version; add --replace, or "
-                "give --out another folder"
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{folder}: cannot be created ({error.strerror}); give --out another place") from None
+        return is_text(folder / STUDY, text) and read_json(folder / TRAINING).get("program") == __version__
+    except BadInput:
+        return False
 
 
 def _finished(folder: Path, text: str) -> bool:
-    """Whether exactly this was trained here."""
-    try:
-        same = (folder / STUDY).read_text(encoding="utf-8") == text
-        manifest = read_json(folder / TRAINING)
-        return same and bool(manifest.get("finished")) and manifest.get("program") == __version__
-    except (OSError, BadInput):
-        return False
+    """Whether exactly this was trained here, to its end."""
+    whole = _same(folder, text) and what_is(folder / SUMMARY)
+    return bool(whole) and bool(read_json(folder / TRAINING).get("finished"))
 
 
 def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: Path | None, board: str | None) -> None:
@@ -121,7 +124,10 @@ def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: 
         "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": seed,
         "steps": how.steps, "program": __version__, "python": platform.python_version(), "finished": False,
     }  # fmt: skip
-    (folder / SUMMARY).unlink(missing_ok=True)
+    if not is_text(folder / STUDY, text):  # another one was here
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    for name in (SUMMARY, *(name + PART for name in _FILES)):
+        (folder / name).unlink(missing_ok=True)
     write_text(folder / STUDY, text)
     write_json(folder / TRAINING, manifest)
     game = _online(study, how.task) if isinstance(how.task, Online) else _allocation(study, cache)

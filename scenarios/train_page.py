@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import BadInput
+from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.settings import AGENT, OPTIMUM, VISITED
 from scenarios.document import one_line
 from scenarios.draw import GREY, Cell, Figure, Look, Panel, figure_text, line, looks, mosaic
-from scenarios.folder import SUMMARY, read_json
+from scenarios.folder import SUMMARY, read_json, text_of
 from scenarios.page import facts, headings, page, paragraphs, section, table
 
 TRAINING, CURVE, JUDGED, KIND = "training.json", "curve.csv", "judged.csv", "training"
@@ -41,7 +42,7 @@ class Training:
 
 def trainings(folder: Path) -> list[Training]:
     """Those of a folder: its own, or one in each folder inside; none where nothing was trained."""
-    found = [folder] if (folder / TRAINING).exists() else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
+    found = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
     return [_read(p) for p in found]
 
 
@@ -51,7 +52,7 @@ def _read(folder: Path) -> Training:
         raise BadInput(one_line(f"{folder}: this training is not finished; start it again and it goes on"))
     try:
         curve = _columns(folder / CURVE, ("step", "score", "reward", "best_reward"))
-        with (folder / JUDGED).open(newline="", encoding="utf-8") as f:
+        with text_of(folder / JUDGED) as f:
             rows = list(csv.DictReader(f))
         judged = [{"policy": r["policy"], **{k: float(r[k] or "nan") for k in ("case", *_FIGURES)}} for r in rows]
         if not judged:
@@ -62,7 +63,7 @@ def _read(folder: Path) -> Training:
 
 
 def _columns(path: Path, names: tuple[str, ...]) -> dict[str, FloatArray]:
-    with path.open(newline="", encoding="utf-8") as f:
+    with text_of(path) as f:
         rows = list(csv.DictReader(f))
     return {name: np.array([float(r[name] or "nan") for r in rows]) for name in names}
 

@@ -14,14 +14,16 @@ import numpy as np
 from fl.bound import Trajectory
 from fl.defenses.budgeted import PRINTED
 from netsim import __version__
+from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
+from netsim.safe import what_is
 from netsim.units import FloatArray, ratio_from_db
 from scenarios.folder import read_table
 from scenarios.plan import check_plannable
 from scenarios.resolved import study_yaml
 from scenarios.study import Study
 
-_FILE = "trajectory.npz"
+_FILE, _FORMAT = "trajectory.npz", 2
 
 
 def cache_folder() -> Path:
@@ -40,17 +42,23 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
     """
     alone = study.model_copy(update={"vary": None, "train": None})
     _checked(alone)
-    name = hashlib.sha256(f"{__version__}\n{study_yaml(alone)}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(f"{__version__} {_FORMAT}\n{study_yaml(alone)}".encode()).hexdigest()[:16]
     path = Path(cache) / name / _FILE
-    if not path.exists():
+    if not what_is(path):
         from scenarios.runner import run
 
         if say is not None:
             say(f"netsim: playing all rounds of the reference run, this once; it is kept in {path.parent}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix="run-") as folder:  # one of each process that asks
-            run(alone, folder, command="reference")
-            _write(path, trajectory_of(alone, Path(folder)))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix="run-") as place:  # of each process that asks
+                folder = Path(place)
+                run(alone, folder / "run", command="reference")
+                found = trajectory_of(alone, folder / "run")
+                save_tree(folder / _FILE, {f.name: getattr(found, f.name) for f in fields(found)})
+                (folder / _FILE).replace(path)
+        except OSError as error:
+            raise BadInput(f"{path.parent}: reference runs cannot be kept there ({error.strerror})") from None
     return _read(path)
 
 
@@ -97,17 +105,9 @@ def _checked(study: Study) -> None:
         raise BadInput(str(error)) from None
 
 
-def _write(path: Path, found: Trajectory) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with part.open("wb") as file:
-        np.savez(file, **{f.name: getattr(found, f.name) for f in fields(found)})
-    part.replace(path)
-
-
 def _read(path: Path) -> Trajectory:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            std, weight, gain, power_w = (stored[name] for name in ("std", "weight", "gain", "power_w"))
-            return Trajectory(std, weight, gain, float(stored["scale"]), power_w)
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise BadInput(f"{path}: not a trajectory ({error}); delete it, and the run is made again") from None
+        return Trajectory(**load_tree(path))
+    except (TypeError, ValueError) as error:
+        said = str(error).removeprefix(f"{path}: ")
+        raise BadInput(f"{path}: not a trajectory ({said}); delete it, and the run is made again") from None

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import json
-import os
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.cli import main
+from scenarios.marker import held
 
 ROOT = Path(__file__).parent.parent
 SHORT = ["--set", "world.duration_s=259200", "--set", "learning.every_s=86400", "--set", "learning.learner.hidden=[8]"]
@@ -260,13 +260,11 @@ def test_bad_scenario(name, command, tmp_path, capsys):
 
 def test_a_run_that_is_being_written_is_left_alone(tmp_path, capsys):
     (tmp_path / "r").mkdir()
-    (tmp_path / "r" / ".writing").write_text(str(os.getppid()))
-    assert main(["run", "campus", "--out", str(tmp_path / "r"), *SHORT]) == 2
-    assert str(os.getppid()) in capsys.readouterr().err
-    assert [p.name for p in (tmp_path / "r").iterdir()] == [".writing"]
-    (tmp_path / "r" / ".writing").write_text("999999999")  # of a process that is gone
+    with held(tmp_path / "r", "run", lambda: None):
+        assert main(["run", "campus", "--out", str(tmp_path / "r"), *SHORT]) == 2
+        assert "another process is writing this run" in capsys.readouterr().err
+        assert [p.name for p in (tmp_path / "r").iterdir()] == [".netsim"]
     assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT]) == 0
-    assert not (tmp_path / "r" / ".writing").exists()
 
 
 def test_somebody_elses_manifest_is_not_a_run(tmp_path, capsys):
@@ -313,7 +311,7 @@ def test_terminating_a_run_leaves_a_checkpoint(tmp_path):
     process.stderr.read()
     assert process.wait(60) == 130
     process.stderr.close()
-    assert (tmp_path / "r" / "checkpoint.npz").exists() and not (tmp_path / "r" / ".writing").exists()
+    assert (tmp_path / "r" / "checkpoint.npz").exists()
 
 
 BAD_LINES = [

@@ -246,7 +246,7 @@ def test_a_run_that_lost_a_table_does_not_go_on(tiny, tmp_path, table_bytes):
         with pytest.raises(KeyboardInterrupt):
             run(tiny(), folder, stop, replace=True)
         spoil(folder / "rounds.csv")
-        with pytest.raises(BadInput, match=r"rounds.csv is missing or shorter.*--replace") as error:
+        with pytest.raises(BadInput, match=r"rounds.csv: is missing or shorter.*--replace") as error:
             run(tiny(), folder)
         assert len(error.value.lines) == 1
     run(tiny(), folder, replace=True)

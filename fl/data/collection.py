@@ -11,6 +11,7 @@ import numpy as np
 from fl.data.idx import Bytes, read_idx
 from fl.types import ImageFormat
 from netsim.errors import BadInput
+from netsim.safe import what_is
 from netsim.units import IntArray
 
 _NAMES = {
@@ -61,7 +62,7 @@ def _digits() -> Collection:
 
 def _of_folder(folder: Path) -> Collection:
     """MNIST, Fashion-MNIST, or files like theirs: train-* are learnt from, t10k-* held out."""
-    if not folder.is_dir():
+    if what_is(folder) != "folder":
         raise BadInput(f"learning.data.folder: {folder}: no such folder; give the one that holds the IDX files")
     (train, label), (held, held_label) = (_pair(folder, name) for name in ("train", "t10k"))
     if train.shape[1:] != held.shape[1:]:
@@ -98,6 +99,6 @@ def _file(folder: Path, name: str, what: str) -> Path:
     for middle in _NAMES[what]:
         for end in ("", ".gz"):
             path = folder / f"{name}{middle}{end}"
-            if path.is_file():
+            if what_is(path) == "file":
                 return path
     raise BadInput(f"learning.data.folder: {folder} holds no {name}{_NAMES[what][0]} or {name}{_NAMES[what][0]}.gz")

@@ -9,11 +9,13 @@ from __future__ import annotations
 import gzip
 import zlib
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from netsim.errors import BadInput
+from netsim.safe import opened
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -30,7 +32,7 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
     """
     head = 4 * (1 + dimensions)
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        with opened(path, _MOST_BYTES + head) as raw, _unpacked(raw, path.suffix == ".gz") as file:
             first = file.read(head)
             words = np.frombuffer(first[: len(first) // 4 * 4], dtype=">u4")
             if len(words) and words[0] != _UNSIGNED_BYTES + dimensions:
@@ -52,3 +54,7 @@ def read_idx(path: Path, dimensions: int) -> Bytes:
         what = "is cut short" if len(body) < size else "has bytes left over"
         raise BadInput(f"{path}: {what}, {size:,} bytes expected after the header; fetch the file again")
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
+
+
+def _unpacked(raw: BinaryIO, packed: bool) -> BinaryIO:
+    return cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw

@@ -83,7 +83,7 @@ class Footprints(City):
         try:
             stat = Path(self.file).stat()
             version = (stat.st_mtime_ns, stat.st_size)
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a NUL in the name
             version = (0, 0)  # reading it will say what is wrong
         key = f"{self.model_dump_json()} {version}"
         if _latest.get("city", ("", None))[0] != key:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from netsim.city.heights import HIGHEST_M, LEVEL_M, Height, height_of
 from netsim.errors import BadInput
+from netsim.safe import content, what_is
 from netsim.units import FloatArray, IntArray
 
 _LARGEST_FILE_MB = 50
@@ -251,18 +252,14 @@ def _short(value: Any) -> str:
 
 def _text(file: str) -> str:
     """What stands in a file that is not too large."""
-    path = Path(file)
-    if path.is_dir():
-        raise BadInput(f"{file}: is a folder; give the path of a GeoJSON file")
-    if not path.is_file():
+    if not what_is(file):
         raise BadInput(f"{file}: no such file; give the path of a GeoJSON file")
     try:
-        size_mb = path.stat().st_size / 1e6
-        if size_mb > _LARGEST_FILE_MB:
-            raise BadInput(f"{file}: {size_mb:.0f} MB are more than {_LARGEST_FILE_MB} MB; cut a part of the city out")
-        return path.read_text(encoding="utf-8-sig")
+        return content(file, _LARGEST_FILE_MB * 10**6).decode("utf-8-sig")
     except OSError as error:
-        raise BadInput(f"{file}: {error.strerror}; make the file readable") from None
+        if error.errno == errno.EFBIG:
+            raise BadInput(f"{file}: has more than {_LARGEST_FILE_MB} MB; cut a part of the city out") from None
+        raise BadInput(f"{file}: {error.strerror or error}; give the path of a GeoJSON file") from None
     except UnicodeDecodeError as error:
         raise BadInput(f"{file}: not JSON in UTF-8 ({error.reason}); give a GeoJSON file") from None
 

@@ -172,7 +172,7 @@ def _version(path: Path) -> tuple[int, int]:
     """Tells whether a file, or a file of a folder, has changed."""
     try:
         stats = [p.stat() for p in (path, *(path.rglob("*") if path.is_dir() else ()))]
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL in the name
         return 0, 0  # reading it will say what is wrong
     return max(stat.st_mtime_ns for stat in stats), sum(stat.st_size for stat in stats)
 

@@ -6,7 +6,6 @@ What reaches a reader is bounded: a gzip file may unpack to 4 GiB, a line may be
 from __future__ import annotations
 
 import gzip
-import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +13,12 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from netsim.errors import BadInput
+from netsim.safe import opened, size_text
 
 CHUNK_BYTES = 2**20
 MOST_UNPACKED_BYTES = 4 * 2**30  # 1e8 rows of a CSV; beyond it a small file is more likely a bomb
 MOST_LINE_BYTES = 2**20
+MOST_FILE_BYTES = 64 * 2**30  # as it lies there; no memory holds the rows of a larger one
 _GZIP = b"\x1f\x8b"
 
 
@@ -36,11 +37,11 @@ class Source:
     def chunks(self) -> Iterator[bytes]:
         """The unpacked file in pieces. Raises `BadInput` with one line."""
         line, total, packed = 1, 0, self._packed()
-        with self._opened(packed) as file:
+        with opened(self.path, MOST_FILE_BYTES) as raw, _unpacked(raw, packed) as file:
             while chunk := self._read(file):
                 total += len(chunk)
                 if packed and total > MOST_UNPACKED_BYTES:
-                    problem = f"unpacks to more than {_size(MOST_UNPACKED_BYTES)}, the most that is read"
+                    problem = f"unpacks to more than {size_text(MOST_UNPACKED_BYTES)}, the most that is read"
                     raise BadInput(f"{self.path}: line {line}: {problem}; unpack it if you trust it, and split it")
                 nul = chunk.find(b"\0")
                 if nul >= 0:
@@ -60,7 +61,8 @@ class Source:
                 line += whole.count(b"\n") + 1
             if len(rest) > MOST_LINE_BYTES:
                 raise BadInput(
-                    f"{self.path}: line {line}: longer than {_size(MOST_LINE_BYTES)}; give a {self.wanted} file of rows"
+                    f"{self.path}: line {line}: longer than {size_text(MOST_LINE_BYTES)}; give a {self.wanted} file of "
+                    "rows"
                 )
         if rest:
             yield line, self._decoded(rest, line)
@@ -71,9 +73,7 @@ class Source:
 
     def _packed(self) -> bool:
         try:
-            if not stat.S_ISREG(Path(self.path).stat().st_mode):  # a pipe or a device may never end
-                raise BadInput(f"{self.path}: cannot be read (not a regular file); check the path")
-            with Path(self.path).open("rb") as file:
+            with opened(self.path, MOST_FILE_BYTES) as file:
                 first = file.read(4)
         except OSError as error:
             raise BadInput(f"{self.path}: cannot be read ({error.strerror or error}); check the path") from error
@@ -82,9 +82,6 @@ class Source:
         if self.path.endswith(".gz") and not first.startswith(_GZIP):
             raise BadInput(f"{self.path}: named .gz but not gzip (begins with {first!r}); rename or compress it")
         return first.startswith(_GZIP)
-
-    def _opened(self, packed: bool) -> BinaryIO:
-        return cast(BinaryIO, gzip.open(self.path, "rb")) if packed else Path(self.path).open("rb")
 
     def _read(self, file: BinaryIO) -> bytes:
         try:
@@ -105,6 +102,10 @@ class Source:
             raise BadInput(f"{self.path}: line {where}: byte {byte} is not UTF-8; save the file as UTF-8") from error
 
 
+def _unpacked(raw: BinaryIO, packed: bool) -> BinaryIO:
+    return cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if packed else raw
+
+
 def _one_newline(chunks: Iterator[bytes]) -> Iterator[bytes]:
     r"""The same bytes with \n for \r\n and for \r; a pair may straddle two chunks."""
     held = b""
@@ -114,7 +115,3 @@ def _one_newline(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield chunk[: len(chunk) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if held:
         yield b"\n"
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 2**30:g} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:g} MiB"

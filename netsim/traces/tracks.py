@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from netsim.errors import BadInput
+from netsim.safe import what_is
 from netsim.traces.crs import in_degrees
 from netsim.traces.source import Source
 from netsim.traces.table import Table, moves
@@ -43,9 +44,9 @@ LAT, LON = Field(0, "lat", -90.0, 90.0), Field(1, "lon", -180.0, 180.0)
 
 def files_in(path: str, pattern: str) -> list[str]:
     """The file, or all files of a folder and below that fit the pattern, in order of name."""
-    if not Path(path).is_dir():
+    if what_is(path) != "folder":
         return [path]
-    found = [str(p) for p in sorted(Path(path).rglob(pattern)) if p.is_file()]
+    found = [str(p) for p in sorted(Path(path).rglob(pattern)) if what_is(p) == "file"]
     if not found:
         raise BadInput(f"{path}: the folder holds no file {pattern}; give another folder, or the file itself")
     return found

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from netsim.errors import BadInput
+from netsim.safe import what_is
 from netsim.traces.source import Source
 from netsim.traces.values import shown
 
@@ -33,7 +34,7 @@ _FOLDERS = {"plt": "*.plt*", "cabspotting": "new_*.txt*", "gpx": "*.gpx*"}
 
 def detect(path: str) -> str:
     """The name of the format. Raises `BadInput` with one line that lists the formats."""
-    if Path(path).is_dir():
+    if what_is(path) == "folder":
         fits = [name for name, pattern in _FOLDERS.items() if next(Path(path).rglob(pattern), None) is not None]
         return fits[0] if fits else _unknown(path, "cannot be read (a folder without .plt, new_*.txt or .gpx files)")
     head = Source(path).head()

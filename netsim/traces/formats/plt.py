@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from netsim.safe import what_is
 from netsim.traces.source import Source
 from netsim.traces.table import Table
 from netsim.traces.tracks import LAT, LON, Field, Track, files_in, joined, placed, read_fields, stem
@@ -35,4 +36,4 @@ def _user(path: str, file: str) -> str:
     folder = Path(file).resolve().parent
     if folder.name.lower() == "trajectory":
         return folder.parent.name
-    return folder.name if Path(path).is_dir() else stem(file)
+    return folder.name if what_is(path) == "folder" else stem(file)

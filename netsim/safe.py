@@ -1,0 +1,123 @@
+"""Files opened safely: regular files only, no more bytes than fit the purpose, and no links among our own files.
+
+A file that a person names may be reached through links. It is refused where it is a device, a pipe or a socket, which
+may never end, and where it is larger than its purpose needs. The files of a folder of results (`own`) are ours: a link
+among them leads out of the folder, so none is followed, and nothing is written into a file that has a second name.
+
+Whatever is wrong is an OSError whose `strerror` says it in a few words; callers name the file, the place and a remedy.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+PART = ".part"
+"""ends the name of a file that is not whole yet"""
+OURS_MOST_BYTES = 4 * 2**30
+"""of a table or an archive of arrays that we wrote"""
+
+Kind = Literal["", "file", "folder", "other"]
+
+
+def what_is(path: str | Path) -> Kind:
+    """What stands at a path, seen through links; empty where there is nothing, or where no file can be."""
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return ""
+    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+
+def opened(path: str | Path, most_bytes: int, own: bool = False) -> BinaryIO:
+    """A regular file for reading. Raises OSError for anything else, and for one of more bytes."""
+    fd = _descriptor(path, os.O_RDONLY, own)
+    size = os.fstat(fd).st_size
+    if size > most_bytes:
+        os.close(fd)
+        raise _too_large(path, most_bytes)
+    return os.fdopen(fd, "rb")
+
+
+def content(path: str | Path, most_bytes: int, own: bool = False) -> bytes:
+    """All bytes of a regular file. Raises OSError for anything else, and for more bytes."""
+    with opened(path, most_bytes, own) as file:
+        found = file.read(most_bytes + 1)
+    if len(found) > most_bytes:  # it grew, or says nothing of its size
+        raise _too_large(path, most_bytes)
+    return found
+
+
+def writable(path: Path, create: bool = False) -> int:
+    """Descriptor of a file of ours, for reading and appending. It has no second name."""
+    fd = _descriptor(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), own=True)
+    if os.fstat(fd).st_nlink > 1:
+        os.close(fd)
+        raise OSError(errno.EMLINK, "has a second name, a hard link; remove it", str(path))
+    return fd
+
+
+@contextmanager
+def replacing(path: Path) -> Generator[BinaryIO, None, None]:
+    """A new file that takes its place when it is whole; until then the old one stays."""
+    check_own(path)
+    part = path.with_name(path.name + PART)
+    check_own(part)
+    part.unlink(missing_ok=True)
+    fd = _descriptor(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own=True)
+    with os.fdopen(fd, "wb") as file:
+        yield file
+    part.replace(path)
+
+
+def check_own(path: Path) -> None:
+    """Raise OSError where something stands that is no regular file: a link, a folder, a device."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, _said(mode), str(path))
+
+
+def _descriptor(path: str | Path, flags: int, own: bool) -> int:
+    """An open regular file; O_NONBLOCK: a pipe does not keep us waiting."""
+    flags |= os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (os.O_NOFOLLOW if own else 0)
+    try:
+        mode = Path(path).lstat().st_mode if own else Path(path).stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG  # opening it says the rest
+    except ValueError as error:
+        raise OSError(errno.EINVAL, f"no name of a file: {error}", str(path)) from None
+    if not stat.S_ISREG(mode):  # looked at first: opening a device may do something
+        raise OSError(errno.EINVAL, _said(mode), str(path))
+    fd = os.open(path, flags, 0o666)
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, _said(mode), str(path))
+    return fd
+
+
+def _said(mode: int) -> str:
+    """What stands there instead of a regular file."""
+    if stat.S_ISLNK(mode):
+        return "is a symbolic link, and only regular files belong here; remove it"
+    if stat.S_ISDIR(mode):
+        return "is a folder"
+    return "is no regular file but a device, a pipe or a socket"
+
+
+def _too_large(path: str | Path, most_bytes: int) -> OSError:
+    return OSError(errno.EFBIG, f"is larger than {size_text(most_bytes)}, the most that is read", str(path))
+
+
+def size_text(n_bytes: int) -> str:
+    """`4 GiB`, `50 MiB`, `200 KiB`."""
+    unit, name = next(((2**k, n) for k, n in ((30, "GiB"), (20, "MiB"), (10, "KiB")) if n_bytes >= 2**k), (1, "bytes"))
+    return f"{n_bytes / unit:g} {name}"

@@ -1,0 +1,71 @@
+"""Signals that end a command, and workers that end with the process that they work for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+
+CALM_S = 1.0  # signals that follow within it mean the same: a terminal and a parent send one each
+_ENDING = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and what batch systems send
+
+
+class _Ears:
+    """What this process heard. `open`: a signal raises KeyboardInterrupt at once."""
+
+    open = True
+    last_s = -CALM_S
+    told = False
+
+
+def listen() -> None:
+    """From now on SIGINT and SIGTERM raise KeyboardInterrupt, several within a second only once."""
+    for number in _ENDING:
+        signal.signal(number, _heard)
+
+
+def ignore() -> None:
+    """From now on nothing interrupts: the command is leaving."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _heard(number: int, frame: FrameType | None) -> None:
+    calm = time.monotonic() - _Ears.last_s < CALM_S
+    _Ears.told = True
+    if _Ears.open and not calm:
+        _Ears.last_s = time.monotonic()
+        raise KeyboardInterrupt
+
+
+def work_for_parent() -> None:
+    """In a worker: end when the parent is gone, and between two pieces of work only note a signal."""
+    _Ears.open = False
+    signal.signal(signal.SIGINT, _heard)  # SIGTERM ends a worker at once: so a broken pool clears up
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+@contextmanager
+def hearing() -> Generator[None, None, None]:
+    """In a worker: signals interrupt what is done within; after one no work is begun."""
+    if _Ears.told:
+        raise KeyboardInterrupt
+    _Ears.open = True
+    try:
+        yield
+    finally:
+        _Ears.open = False
+
+
+def _end_with_parent() -> None:
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
+
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)  # as a kill: folders are whole at every moment, and the system lets go of locks

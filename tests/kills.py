@@ -1,0 +1,172 @@
+"""Plays a run, a sweep or a training that is killed again and again; it must end in the bytes of one that is not.
+
+    python tests/kills.py steps KIND FOLDER FIRST LAST EVERY
+    python tests/kills.py moments KIND FOLDER HOW_MANY
+
+`steps`: killed before each of these steps on the file system; the same command is then played to its end, with and
+without --replace. `moments`: killed at random moments until so many kills are done, taken up after each. Every play is
+a fork of this process, which has everything imported. Prints how many steps there are, or kills there were.
+"""
+
+import copy
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
+import torch
+from conftest import TINY
+
+import rl.train as loop
+import scenarios.runner as runner
+import scenarios.train as training
+from scenarios.document import read_text
+from scenarios.messages import build
+from scenarios.study import Study, load
+from scenarios.sweep import sweep
+
+STEPS = {"open", "os.rename", "os.remove", "os.mkdir", "os.truncate", "fcntl.flock"}
+SHORT = copy.deepcopy(TINY)
+SHORT["world"] |= {"duration_s": 60, "ues": SHORT["world"]["ues"] | {"count": 1}}
+
+
+def play(kind, folder, replace=False):
+    if kind == "run":
+        runner.run(build(Study, read_text(json.dumps(SHORT), "short")), folder, replace=replace)
+    elif kind == "sweep":
+        text = folder.parent / "sweep.yaml"
+        sweep(text, load(text), folder, 1, {}, lambda *said: None, replace)
+    else:
+        study = load("power/pedestrians", {"train.steps": 60, "train.judge_every": 20})
+        training.train(study, [0], folder, lambda seen: None, replace=replace)
+
+
+def small_game(study, task):
+    """A training that takes a second: two problems of a bound, judged by a roll-out."""
+    from test_power_agents import policy, problem
+
+    from rl.allocation import PowerAllocation
+    from rl.policy import forward
+    from rl.settings import AGENT
+
+    p = problem()
+
+    def score(layers):
+        return float(p.rollout(lambda seen: forward(layers, seen))[-1].value / p.start.value)
+
+    def judged(course, steps, seed):
+        cost = {AGENT: course.best.score, "average": 1.0}
+        return [training.Judged(name, case, c + case, 3) for case in (0, 1) for name, c in cost.items()]
+
+    return training._Game(PowerAllocation([p]), score, lambda *about: policy("online"), judged)
+
+
+def tables(folder):
+    return {p.name: p.read_bytes() for p in sorted(folder.glob("*.csv"))} | {"": (folder / "summary.json").read_bytes()}
+
+
+def results(kind, folder):
+    if kind == "run":
+        return tables(folder)
+    if kind == "sweep":
+        return {str(p): tables(folder / p) for p in ("as-written/seed-1", "as-written/seed-2")}
+    return {name: (folder / name).read_bytes() for name in ("curve.csv", "judged.csv", "summary.json")}
+
+
+def forked(kind, folder, replace=False, kill_at=None, after_s=None):
+    """Play in a fork; its exit status, and the number of its steps in the folder."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(theirs)
+        if after_s is not None:
+            time.sleep(after_s)
+            os.kill(child, signal.SIGKILL)
+        with os.fdopen(ours) as told:
+            lines = told.read().split()
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(lines[-1]) if lines else 0
+    taken, status = 0, 1
+
+    def step(event, args):
+        nonlocal taken
+        if event not in STEPS:
+            return
+        if isinstance(args[0], int):  # a descriptor
+            where = str(Path(f"/proc/self/fd/{args[0]}").readlink())
+        else:
+            where = os.fsdecode(args[0])
+        if not where.startswith(str(folder)) or (event == "open" and not args[2] & (os.O_WRONLY | os.O_RDWR)):
+            return
+        if event == "os.remove" and not os.path.lexists(where):
+            return  # which changes nothing
+        taken += 1
+        if taken == kill_at:
+            os._exit(137)
+
+    sys.addaudithook(step)
+    try:
+        play(kind, folder, replace)
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    os.write(theirs, f"{taken}".encode())
+    os._exit(status)
+
+
+def kill_steps(kind, root, expected, steps, first, last, every):
+    folder = root / "killed"
+    for k in range(first, min(last, steps) + 1, every):
+        for replace in (False, True):
+            assert forked(kind, folder, kill_at=k)[0] == 137, k
+            left = sorted(str(p.relative_to(folder)) for p in folder.rglob("*")) if folder.exists() else []
+            assert forked(kind, folder, replace)[0] == 0, (k, replace, left)
+            assert results(kind, folder) == expected, (k, replace, left)
+            shutil.rmtree(folder)
+    print(steps)
+
+
+def kill_moments(kind, root, expected, takes_s, how_many):
+    draw, kills, folder = random.Random(7), 0, root / "killed"
+    while kills < how_many:
+        status, _ = forked(kind, folder, after_s=draw.uniform(0.1, 1.1) * takes_s)
+        kills += status != 0
+        assert status in (0, -signal.SIGKILL), status
+        if status == 0:
+            assert results(kind, folder) == expected
+            shutil.rmtree(folder)
+    assert forked(kind, folder)[0] == 0
+    assert results(kind, folder) == expected
+    print(kills)
+
+
+def main():
+    how, kind, root = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    torch.set_num_threads(1)
+    np.seterr(all="ignore")
+    runner.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
+    training._online = small_game
+    if how == "moments":
+        SHORT["world"]["duration_s"] = 480
+    (root / "sweep.yaml").write_text(json.dumps(SHORT | {"vary": {"seed": [1, 2]}}))
+    play(kind, root / "whole")  # here, so that every fork finds the libraries loaded
+    began = time.perf_counter()
+    status, steps = forked(kind, root / "again")
+    takes_s, expected = time.perf_counter() - began, results(kind, root / "whole")
+    assert status == 0 and results(kind, root / "again") == expected
+    if how == "steps":
+        kill_steps(kind, root, expected, steps, *(int(x) for x in sys.argv[4:]))
+    else:
+        kill_moments(kind, root, expected, takes_s, int(sys.argv[4]))
+
+
+if __name__ == "__main__":
+    main()

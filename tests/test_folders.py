@@ -1,0 +1,431 @@
+"""Folders of results: marked, locked, free of links, taken up after any kill, and refused when damaged."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput, Interrupted
+from netsim.record import Recorder
+from scenarios import marker
+from scenarios.cli import main
+from scenarios.marker import MARKER, held, marked
+from scenarios.runner import run
+
+ROOT = Path(__file__).parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+free = lambda: None  # noqa: E731 - whoever asks may have the folder
+
+
+def interrupted(study, folder):
+    """A run with a checkpoint after its first round."""
+
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(study, folder, stop, replace=True)
+    return folder
+
+
+def small_sweep(folder):
+    """The command for a sweep of two seeds."""
+    text = (ROOT / "scenarios" / "campus.yaml").read_text()
+    (folder / "s.yaml").write_text(f"{text}vary: {{seed: [1, 2]}}\n")
+    return ["sweep", str(folder / "s.yaml"), "--set", "world.duration_s=172800", "--set", "learning.every_s=86400"]
+
+
+def refused(study, folder, words):
+    with pytest.raises(BadInput, match=words) as error:
+        run(study, folder)
+    assert len(error.value.lines) == 1
+
+
+# -- kills
+
+
+def killed(tmp_path, *arguments):
+    command = [sys.executable, str(ROOT / "tests" / "kills.py"), *arguments[:2], str(tmp_path), *arguments[2:]]
+    done = subprocess.run(command, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return int(done.stdout.split()[-1])
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "last", "every"), [("run", 2, 50, 3), ("sweep", 3, 33, 5), ("training", 4, 16, 4)]
+)
+def test_a_kill_in_the_first_instants_locks_nobody_out(kind, first, last, every, tmp_path):
+    assert killed(tmp_path, "steps", kind, *map(str, (first, last, every))) > last
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["run", "sweep", "training"])
+def test_a_kill_at_any_step_ends_in_the_same_bytes(kind, tmp_path):
+    assert killed(tmp_path, "steps", kind, "1", "100000", "1") > 10
+
+
+@pytest.mark.parametrize("kind", ["run", "training"])
+def test_kills_at_random_moments_end_in_the_same_bytes(kind, tmp_path):
+    assert killed(tmp_path, "moments", kind, "5") == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["run", "sweep", "training"])
+def test_many_kills_at_random_moments_end_in_the_same_bytes(kind, tmp_path):
+    assert killed(tmp_path, "moments", kind, "100") == 100
+
+
+def test_a_page_that_was_never_whole_keeps_nobody_out(tmp_path):
+    from scenarios.folder import PAGE, admit_several
+
+    (tmp_path / "report.html.part").write_text("<ht")
+    admit_several(tmp_path, [PAGE], "a replay")
+    (tmp_path / "other.part").write_text("")
+    with pytest.raises(BadInput, match="does not belong"):
+        admit_several(tmp_path, [PAGE], "a replay")
+
+
+def test_nothing_of_another_study_stays_behind_when_it_is_replaced(tiny, tmp_path):
+    run(tiny(), tmp_path / "r")
+    (tmp_path / "r" / "surfaces.npz").write_bytes(b"of another study")
+    run(tiny({"seed": 9}), tmp_path / "r", replace=True)
+    assert not (tmp_path / "r" / "surfaces.npz").exists()
+
+
+# -- the marker and its lock
+
+
+def test_a_marker_says_what_a_folder_is(tiny, tmp_path):
+    with held(tmp_path / "r", "run", free):
+        assert marked(tmp_path / "r") == "run"
+    run(tiny(), tmp_path / "r")  # with nothing but its marker
+    assert marked(tmp_path / "r") == "run"
+    with held(tmp_path / "t", "training", free):
+        pass
+    refused(tiny(), tmp_path / "t", "holds a training, not a run")
+    (tmp_path / "r" / MARKER).write_text("something else")
+    refused(tiny(), tmp_path / "r", "no marker of netsim")
+
+
+def test_a_folder_copied_without_its_marker_is_still_a_run(tiny, tmp_path):
+    run(tiny(), tmp_path / "r")
+    (tmp_path / "r" / MARKER).unlink()
+    run(tiny(), tmp_path / "r")
+
+
+def test_never_two_hold_a_folder(tmp_path, monkeypatch):
+    """Eight at once, again and again: one has it, the others are refused."""
+    monkeypatch.setattr(marker, "PATIENCE_S", 0.0)
+    inside, most, had = [], [], []
+    start = threading.Barrier(8)
+
+    def try_it():
+        for _ in range(40):
+            start.wait()
+            try:
+                with held(tmp_path / "r", "run", free):
+                    inside.append(1)
+                    most.append(len(inside))
+                    time.sleep(0.0005)
+                    inside.pop()
+                    had.append(1)
+            except BadInput:
+                pass
+
+    threads = [threading.Thread(target=try_it) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert max(most) == 1 and len(had) >= 40
+
+
+def test_a_lock_ends_with_its_owner(tmp_path):
+    code = (
+        "import sys, time\nfrom pathlib import Path\nfrom scenarios.marker import held\n"
+        "with held(Path(sys.argv[1]), 'run', lambda: None):\n    print('held', flush=True)\n    time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "r")]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout.readline() == "held\n"
+        with pytest.raises(BadInput, match="another process is writing this run"), held(tmp_path / "r", "run", free):
+            pass
+        owner.kill()
+    with held(tmp_path / "r", "run", free):
+        pass
+
+
+# -- workers
+
+
+WORKERS = """
+import os, sys, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from scenarios.signals import work_for_parent
+
+if __name__ == "__main__":
+    pool = ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=work_for_parent)
+    asked = [pool.submit(os.getpid) for _ in range(20)]
+    pids = {future.result() for future in asked}
+    print(*pids, flush=True)
+    for _ in pids:
+        pool.submit(time.sleep, 60)
+    time.sleep(60)
+"""
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes by /proc")
+def test_workers_end_with_their_parent(tmp_path):
+    (tmp_path / "workers.py").write_text(WORKERS)
+    with subprocess.Popen(
+        [sys.executable, str(tmp_path / "workers.py")], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        assert pids and all(map(alive, pids))
+        parent.kill()
+    until = time.monotonic() + 10
+    while any(map(alive, pids)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(map(alive, pids))
+
+
+class Broken:
+    """A pool whose workers are killed, as by a system without memory."""
+
+    def __init__(self, *args, **more):
+        pass
+
+    def submit(self, *args):
+        found = Future()
+        found.set_exception(BrokenProcessPool("killed"))
+        return found
+
+    def shutdown(self, **how):
+        pass
+
+
+def test_a_sweep_whose_worker_was_killed_goes_on(tmp_path, monkeypatch, capsys):
+    from scenarios import sweep
+
+    command = [*small_sweep(tmp_path), "--out", str(tmp_path / "out"), "--jobs", "2", "--quiet"]
+    monkeypatch.setattr(sweep, "ProcessPoolExecutor", Broken)
+    assert main(command) == 130
+    said = capsys.readouterr().err
+    assert "was killed" in said and "the same command goes on" in said and said.count("\n") == 1
+    assert issubclass(Interrupted, Exception) and not issubclass(Interrupted, BadInput)
+    assert main([*command[:-2], "1", "--quiet"]) == 0
+    assert not multiprocessing.active_children()
+
+
+def test_two_signals_within_four_milliseconds(tmp_path):
+    command = [sys.executable, "-m", "scenarios.cli", "run", "town", "--out", str(tmp_path / "r")]
+    with subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
+        next(line for line in process.stderr if "round" in line)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.004)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert "Traceback" not in said and said.count("interrupted") == 1
+    assert (tmp_path / "r" / "checkpoint.npz").exists()
+
+
+# -- links and other things that are no regular files
+
+
+NAMES = ["rounds.csv", "map.npz", "checkpoint.npz", "study.yaml", "summary.json", "manifest.json.part", MARKER]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_written_or_read_through_a_link(name, tiny, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    run(tiny(), tmp_path / "r")
+    (tmp_path / "r" / name).unlink(missing_ok=True)
+    (tmp_path / "r" / name).symlink_to(victim)
+    refused(tiny(), tmp_path / "r", "symbolic link")
+    with pytest.raises(BadInput):
+        run(tiny(), tmp_path / "r", replace=True)
+    assert victim.read_text() == "precious"
+
+
+def test_a_pipe_or_a_folder_in_place_of_a_file_is_refused(tiny, tmp_path):
+    for make, words in ((os.mkfifo, "no regular file"), (os.mkdir, "is a folder")):
+        folder = tmp_path / words.replace(" ", "-")
+        run(tiny(), folder)
+        (folder / "updates.csv").unlink()
+        make(folder / "updates.csv")
+        refused(tiny(), folder, words)
+        assert main(["report", str(folder)]) == 2
+
+
+def test_a_table_with_a_second_name_is_not_gone_on_with(tiny, tmp_path):
+    folder = interrupted(tiny(), tmp_path / "r")
+    os.link(folder / "rounds.csv", tmp_path / "backup.csv")
+    before = (tmp_path / "backup.csv").read_bytes()
+    refused(tiny(), folder, r"rounds\.csv: has a second name")
+    assert (tmp_path / "backup.csv").read_bytes() == before
+
+
+def test_the_folders_of_a_sweep_are_no_links(tmp_path, capsys):
+    (tmp_path / "elsewhere").mkdir()
+    with held(tmp_path / "out", "sweep", free):
+        (tmp_path / "out" / "as-written").symlink_to(tmp_path / "elsewhere")
+    command = [*small_sweep(tmp_path), "--out", str(tmp_path / "out"), "--jobs", "1", "--quiet"]
+    assert main(command) == 2
+    assert "as-written: is a symbolic link" in capsys.readouterr().err
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+# -- damage
+
+
+def test_a_checkpoint_touches_no_file_of_another_name(tiny, tmp_path):
+    (tmp_path / "victim.csv").write_text("precious")
+    folder = interrupted(tiny(), tmp_path / "r")
+    tree = load_tree(folder / "checkpoint.npz")
+    tree["tables"]["../victim"] = [0, tree["tables"]["rounds"][1]]
+    save_tree(folder / "checkpoint.npz", tree)
+    refused(tiny(), folder, "not of these tables")
+    assert (tmp_path / "victim.csv").read_text() == "precious"
+
+
+@pytest.mark.parametrize("marks", [None, [], {"rounds": [0, ""]}])
+def test_marks_that_are_none_are_refused(marks, tmp_path):
+    recorder = Recorder(tmp_path, {"rounds": {"round": ""}})
+    recorder.open()
+    with pytest.raises(ValueError, match=r"tables|not what"):
+        recorder.resume(marks)
+
+
+def test_one_changed_digit_of_a_table_is_noticed(tiny, tmp_path, table_bytes):
+    folder = interrupted(tiny(), tmp_path / "r")
+    whole = (folder / "updates.csv").read_bytes()
+    at = next(i for i in range(len(whole) - 1, 0, -1) if chr(whole[i]).isdigit())
+    changed = b"1" if whole[at : at + 1] != b"1" else b"2"
+    (folder / "updates.csv").write_bytes(whole[:at] + changed + whole[at + 1 :])
+    refused(tiny(), folder, r"updates\.csv: is not what the interrupted run wrote.*--replace")
+    run(tiny(), folder, replace=True)
+    run(tiny(), tmp_path / "whole")
+    assert table_bytes(folder) == table_bytes(tmp_path / "whole")
+
+
+def test_changed_numbers_of_a_checkpoint_are_noticed(tmp_path):
+    """Also where the archive itself is sound: written again by numpy."""
+    save_tree(tmp_path / "c.npz", {"weights": np.ones(4), "done": 3})
+    with np.load(tmp_path / "c.npz") as stored:
+        arrays = dict(stored)
+    for changed in (np.array([1.0, np.nan, 1.0, 1.0]), np.ones((2, 2)), np.ones(4, dtype=np.float32)):
+        np.savez(tmp_path / "c.npz", **(arrays | {"a0": changed}))
+        with pytest.raises(ValueError, match="a damaged one"):
+            load_tree(tmp_path / "c.npz")
+    np.savez(tmp_path / "c.npz", **arrays)
+    assert load_tree(tmp_path / "c.npz")["done"] == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_damaged_byte_of_a_checkpoint_is_a_value_error(seed, tmp_path):
+    """Refused, or the same tree where the byte says nothing (a date of the archive)."""
+    path, tree = tmp_path / "c.npz", {"x": np.arange(5.0), "text": "abc"}
+    save_tree(path, tree)
+    whole, draw = path.read_bytes(), np.random.default_rng(seed)
+    for at in draw.integers(0, len(whole), 60):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ int(draw.integers(1, 256))]) + whole[at + 1 :])
+        try:
+            found = load_tree(path)
+        except ValueError as error:
+            assert "damaged" in str(error)
+        else:
+            assert found["text"] == "abc" and (found["x"] == tree["x"]).all()
+
+
+def test_a_checkpoint_without_its_parts_is_one_line(tiny, tmp_path):
+    folder = interrupted(tiny(), tmp_path / "r")
+    tree = load_tree(folder / "checkpoint.npz")
+    del tree["carry"]["model"]
+    save_tree(folder / "checkpoint.npz", tree)
+    refused(tiny(), folder, "delete it to start again")
+
+
+def test_a_training_does_not_go_on_from_what_is_not_finite(tmp_path):
+    from test_power_agents import course
+
+    with pytest.raises(KeyboardInterrupt):
+        course(tmp_path, stop_at=60)
+    tree = load_tree(tmp_path / "c.npz")
+    name, weights = next(iter(tree["training"]["networks"]["actor"].items()))
+    tree["training"]["networks"]["actor"][name] = weights * np.nan
+    save_tree(tmp_path / "c.npz", tree)
+    with pytest.raises(BadInput, match=r"not finite.*delete it to start again"):
+        course(tmp_path)
+
+
+@pytest.mark.parametrize("scale", [0.0, np.nan, np.inf, -1.0])
+def test_a_kept_trajectory_without_a_scale_is_refused(scale, tmp_path):
+    from scenarios.trajectory import _read
+
+    ones = np.ones((3, 2))
+    tree = {"std": ones, "weight": ones, "gain": ones, "scale": 0.5, "power_w": np.ones(2)}
+    save_tree(tmp_path / "t.npz", tree)
+    assert _read(tmp_path / "t.npz").scale == 0.5
+    save_tree(tmp_path / "t.npz", tree | {"scale": scale})
+    with pytest.raises(BadInput, match=r"scale must be finite and above 0.*delete it"):
+        _read(tmp_path / "t.npz")
+    with np.load(tmp_path / "t.npz") as stored:
+        arrays = dict(stored)
+    np.savez(tmp_path / "t.npz", **(arrays | {"a0": 2 * ones}))
+    with pytest.raises(BadInput, match=r"a damaged one.*delete it"):
+        _read(tmp_path / "t.npz")
+
+
+def test_every_byte_of_a_table_is_hashed_once(tmp_path, monkeypatch):
+    """So the cost does not grow with the square of rounds, however many checkpoints there are."""
+    import hashlib
+
+    from netsim import record
+
+    hashed, sha256 = [], hashlib.sha256
+
+    class Counting:
+        def __init__(self, text=b""):
+            self.of = sha256()
+            self.update(text)
+
+        def update(self, text):
+            hashed.append(len(text))
+            self.of.update(text)
+
+        def hexdigest(self):
+            return self.of.hexdigest()
+
+    monkeypatch.setattr(record.hashlib, "sha256", Counting)
+    recorder = Recorder(tmp_path, {"rounds": {"round": "", "figure": ""}})
+    recorder.open()
+    for k in range(200):
+        recorder.row("rounds", round=k, figure=0.5)
+        marks = recorder.marks()
+    size = (tmp_path / "rounds.csv").stat().st_size
+    assert marks["rounds"][0] == size == sum(hashed)
+    recorder.row("rounds", round=200, figure=0.5)
+    again = Recorder(tmp_path, recorder.schemas)
+    again.resume(marks)
+    again.cut()
+    assert (tmp_path / "rounds.csv").stat().st_size == size and again.marks() == marks

@@ -1,0 +1,107 @@
+"""Files from a person: devices, pipes, sizes and impossible names are one line and exit code 2, at once."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from netsim import safe
+from netsim.safe import content, opened, replacing, size_text, what_is, writable
+from scenarios.cli import main
+
+LONG = "n" * 300
+
+
+def test_only_regular_files_are_read(tmp_path):
+    (tmp_path / "f").write_bytes(b"abc")
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    os.mkfifo(tmp_path / "pipe")
+    assert content(tmp_path / "f", 3) == b"abc" == content(tmp_path / "link", 3)
+    for path, words in (
+        (tmp_path / "pipe", "no regular file"), (Path("/dev/zero"), "no regular file"), (tmp_path, "is a folder"),
+        (tmp_path / "none", "No such file"), (tmp_path / LONG, "name too long"), ("a\0b", "no name of a file"),
+    ):  # fmt: skip
+        with pytest.raises(OSError) as error:
+            opened(path, 10)
+        assert words in error.value.strerror
+    with pytest.raises(OSError, match="symbolic link"):
+        opened(tmp_path / "link", 10, own=True)
+
+
+def test_no_more_is_read_than_asked_for(tmp_path):
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(10**12)
+    with pytest.raises(OSError, match="larger than 1 MiB, the most that is read"):
+        content(tmp_path / "sparse", 2**20)
+    endless = Path("/proc/self/environ")  # of no size, and not empty
+    if endless.exists() and endless.read_bytes():
+        with pytest.raises(OSError, match="larger than 1 bytes"):
+            content(endless, 1)
+    assert [size_text(n) for n in (200, 2**10, 50 * 2**20, 4 * 2**30)] == ["200 bytes", "1 KiB", "50 MiB", "4 GiB"]
+
+
+def test_a_file_is_replaced_when_it_is_whole_and_not_before(tmp_path):
+    path = tmp_path / "f"
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError), replacing(path) as file:
+        file.write(b"half")
+        raise RuntimeError
+    assert path.read_bytes() == b"old"
+    with replacing(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"new" and [p.name for p in tmp_path.iterdir()] == ["f"]
+    (tmp_path / "link").symlink_to(path)
+    (tmp_path / "g.part").symlink_to(path)
+    for name in ("link", "g"):
+        with pytest.raises(OSError, match="symbolic link"), replacing(tmp_path / name):
+            pass
+    os.link(path, tmp_path / "second")
+    with pytest.raises(OSError, match="second name"):
+        writable(path)
+    assert path.read_bytes() == b"new"
+
+
+def test_what_stands_at_a_path(tmp_path):
+    assert what_is(tmp_path) == "folder" and what_is("/dev/null") == "other"
+    assert what_is(tmp_path / LONG) == what_is("a\0b") == what_is(tmp_path / "none") == ""
+    assert safe.PART == ".part"
+
+
+CELLS = ["--set", "world.base_stations={kind: cell-file, file: %s, origin_lat: 0, origin_lon: 0}"]
+CITY = ["--set", "world.city={kind: footprints, file: %s}"]
+POLICY = ["--set", "power={kind: ddpg, policy: %s}"]
+IMAGES = ["--set", "learning.data.folder=%s"]
+PLACES = {
+    "scenario": ["run", "%s"], "validated": ["validate", "%s.yaml"], "trace": ["inspect", "%s"],
+    "replay": ["replay", "%s"], "cells": ["run", "town", *CELLS], "city": ["run", "town", *CITY],
+    "policy": ["run", "town", *POLICY], "report": ["report", "%s"], "claims": ["claims", "--file", "%s"],
+    "judged": ["claims", "--run", "town=%s"], "stations": ["replay", "TRACE", "--base-stations", "%s"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_no_file_is_one_line(place, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    trace = Path(__file__).parent.parent / "scenarios" / "examples" / "commuter.csv.gz"
+    for given in ("/dev/zero", str(tmp_path / "pipe"), str(tmp_path / LONG), str(tmp_path)):
+        line = [word.replace("%s", given).replace("TRACE", str(trace)) for word in PLACES[place]]
+        line += ["--out", str(tmp_path / "out")] if line[0] in ("run", "replay") else []
+        assert main(line) == 2, line
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1 and "Traceback" not in said, said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("place", ["cells", "city", "policy"])
+def test_a_nul_in_a_name_is_one_line(place, tmp_path, capsys):
+    line = [word.replace("%s", '"a\\0b"') for word in PLACES[place]]
+    assert main([*line, "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1, said
+
+
+def test_an_impossible_name_for_results_is_one_line(tmp_path, capsys):
+    for out in (tmp_path / LONG, tmp_path / "a" / LONG, Path("/dev/null"), Path("/proc/none")):
+        assert main(["run", "town", "--out", str(out)]) == 2, out
+        assert capsys.readouterr().err.count("\n") == 1
