@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import BadInput
+from netsim.record import unguarded
 
 TEXT_COLUMNS = {
     "attack",
@@ -143,7 +144,7 @@ def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
 
 def _column(path: Path, name: str, values: Any) -> np.ndarray:
     if name in TEXT_COLUMNS:
-        return np.array(values, dtype=object)
+        return np.array([unguarded(v) for v in values], dtype=object)
     try:
         return np.array([float(v or "nan") for v in values], dtype=np.float64)
     except ValueError as error:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fl.tables import TABLES
 from netsim.errors import BadInput
+from netsim.record import unguarded
 from netsim.units import FloatArray
 from scenarios.document import one_line, read
 from scenarios.folder import MANIFEST, STUDY, SUMMARY, read_json, read_table
@@ -131,7 +132,7 @@ def _sweep(folder: Path) -> list[tuple[str, Path]]:
     path = folder / RUNS
     try:
         with path.open(newline="", encoding="utf-8") as f:
-            found = [(str(row["label"] or "as written"), folder / row["folder"]) for row in csv.DictReader(f)]
+            found = [(unguarded(row["label"] or "as written"), folder / row["folder"]) for row in csv.DictReader(f)]
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(one_line(f"{path}: not a table of runs ({error!r}); start the sweep again")) from None
     if not found:
