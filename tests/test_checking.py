@@ -1,4 +1,4 @@
-"""`validate` refuses what `run` refuses, in the same words, and what files say steers neither terminal nor spreadsheet."""
+"""`validate` refuses what `run` refuses, in the same words; what files say steers no terminal and no spreadsheet."""
 
 import csv
 import json
