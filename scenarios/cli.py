@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import os
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -392,23 +393,23 @@ def _validate(args: argparse.Namespace) -> None:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from scenarios.listing import list_slot, list_slots
+    from scenarios.listing import list_slot, list_slots, list_titles
     from scenarios.messages import nearest
     from scenarios.slots import SLOTS
 
     if args.matrix:
         from scenarios.matrix import matrix_csv, matrix_text
 
-        say(matrix_csv() if args.csv else matrix_text())
+        say(matrix_csv() if args.csv else matrix_text(shutil.get_terminal_size((110, 24)).columns))
     elif args.records:
         from scenarios.records_page import records_page
 
         say(records_page(), end="")
     elif args.slot is None:
-        from scenarios.study import bundled
+        from scenarios.study import bundled, title_of
 
         say(list_slots(SLOTS))
-        say(f"\nbundled scenarios: {', '.join(bundled())}")
+        say(f"\nbundled scenarios:\n{list_titles({name: title_of(path) for name, path in bundled().items()})}")
     elif args.slot in SLOTS:
         say(list_slot(args.slot, SLOTS[args.slot]))
     else:

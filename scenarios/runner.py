@@ -176,9 +176,13 @@ class _Keeper:
         if self.watch is not None:
             now = float(self.world.env.now)
             last = carry.round >= self.rounds or carry.played == self.most or carry.stopped
-            self.watch(Progress(carry.round, self.rounds, now, self.world.clock.text(now), figures, last))
+            self.watch(Progress(carry.round, self._last(carry), now, self.world.clock.text(now), figures, last))
         if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
             self.save()
+
+    def _last(self, carry: Carry) -> int:
+        """The last round, if those that are still to be played follow one another and the world lasts."""
+        return self.rounds if self.most is None else min(self.rounds, carry.round + max(self.most - carry.played, 0))
 
     def save(self) -> None:
         """Write the state after the last whole round, if there was one."""

@@ -227,6 +227,12 @@ def bundled() -> dict[str, Path]:
     return {name: path for name, path in found.items() if name != "claims"}  # which is no scenario
 
 
+def title_of(path: Path) -> str:
+    """The title of a scenario file, without reading the rest of it."""
+    found = re.search(r"^title:.*(?:\n[ \t]+.*)*", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return "" if found is None else str(read_text(found[0], str(path)).data["title"])
+
+
 def find(source: str | Path) -> Path:
     """The file of a scenario given by path or bundled name."""
     path, names = Path(source), bundled()
