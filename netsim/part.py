@@ -3,17 +3,23 @@
 A slot is a tagged union of parts, written as ``Annotated[Base, OneOf(Base, A, B)]``. The union is the
 registry: adding a part is one file plus one name in one union. A package outside this one adds parts with an
 entry point in the group ``netsim.<slot>`` (for example ``netsim.defense``), which the union reads once.
+
+Schemas are built when a part is first checked, never while a module is imported: a plug-in may therefore import any
+module of this package, and one that cannot be used is refused in one line where a study is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
+from inspect import isabstract
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
+
+from netsim.errors import BadInput
 
 _Metres = Annotated[float, Field(ge=-1e9, le=1e9)]
 Coordinates = tuple[_Metres, _Metres]
@@ -37,6 +43,7 @@ class Part(BaseModel):
         allow_inf_nan=False,
         use_attribute_docstrings=True,
         ser_json_inf_nan="null",
+        defer_build=True,
     )
 
     reference: ClassVar[str] = ""
@@ -74,27 +81,73 @@ class OneOf:
 
     @property
     def parts(self) -> dict[str, type[Part]]:
-        """Kind -> part, ours first, then those that other packages bring."""
+        """Kind -> part, ours first, then those that other packages bring; BadInput for one that cannot be used."""
         found = {part.kind_name(): part for part in self._parts}
-        for kind, part in plugins(self.slot).items():
+        for kind, (part, entry) in plugins(self.slot).items():
             if kind in found:
-                raise TypeError(f"entry point group netsim.{self.slot}: kind {kind!r} is taken")
+                raise _unusable(entry, self.slot, f"its kind {kind!r} is taken; give it another")
             found[kind] = part
         return found
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         generate: Callable[[Any], CoreSchema] = handler.generate_schema
-        choices = {kind: generate(part) for kind, part in self.parts.items()}
+        brought = plugins(self.slot)
+        choices = {}
+        for kind, part in self.parts.items():
+            choices[kind] = _checked(source, *brought[kind], self.slot, generate) if kind in brought else generate(part)
         return core_schema.tagged_union_schema(choices, discriminator="kind")
 
 
+def _checked(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], CoreSchema]) -> Any:
+    """The schema of a plug-in; BadInput where it is no part of the slot, or where its fields cannot be checked."""
+    if isinstance(base, type) and not issubclass(part, base):
+        raise _unusable(entry, slot, f"it is no {base.__name__}; derive it from {base.__module__}.{base.__name__}")
+    if isabstract(part):
+        raise _unusable(entry, slot, f"it lacks {', '.join(sorted(part.__abstractmethods__))}")
+    try:
+        return generate(part)
+    except BadInput:
+        raise
+    except Exception as error:
+        raise _unusable(entry, slot, f"its fields cannot be checked ({_said(error)})") from None
+
+
 @cache
-def plugins(slot: str) -> dict[str, type[Part]]:
-    """Parts that installed packages declare under the entry point group ``netsim.<slot>``."""
-    found: dict[str, type[Part]] = {}
+def plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
+    """Parts that installed packages declare under the entry point group ``netsim.<slot>``, and where, by kind.
+
+    Raises
+    ------
+    BadInput : one line: a plug-in that cannot be imported, or that is no part.
+    """
+    found: dict[str, tuple[type[Part], EntryPoint]] = {}
     for entry in entry_points(group=f"netsim.{slot}"):
-        part = entry.load()
-        if not (isinstance(part, type) and issubclass(part, Part) and "kind" in part.model_fields):
-            raise TypeError(f"entry point {entry.value} of netsim.{slot} is not a part with a `kind`")
-        found[part.kind_name()] = part
+        try:
+            part = entry.load()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a module does when it is imported, SystemExit too
+            raise _unusable(entry, slot, f"it cannot be imported ({_said(error)})") from None
+        if not (isinstance(part, type) and issubclass(part, Part) and _has_kind(part)):
+            raise _unusable(entry, slot, "it is not a part with a `kind` of its own")
+        if part.kind_name() in found:
+            raise _unusable(entry, slot, f"its kind {part.kind_name()!r} is taken; give it another")
+        found[part.kind_name()] = part, entry
     return found
+
+
+def _has_kind(part: type[Part]) -> bool:
+    """Whether a part says which word of YAML it stands for."""
+    field = part.model_fields.get("kind")
+    return field is not None and isinstance(field.default, str)
+
+
+def _unusable(entry: EntryPoint, slot: str, why: str) -> BadInput:
+    package = entry.dist.name if entry.dist is not None else "a package"
+    return BadInput(f"plug-in {entry.value} of {package} (netsim.{slot}): {why}; mend {package}, or uninstall it")
+
+
+def _said(error: BaseException) -> str:
+    """Type and first line of an exception."""
+    text = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

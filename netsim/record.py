@@ -17,19 +17,43 @@ import numpy as np
 
 from netsim.safe import OURS_MOST_BYTES, opened, replacing, writable
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
+
 Schemas = Mapping[str, Mapping[str, str]]
 """table -> column -> what it says, with its unit."""
 
 
 def cell_text(value: Any) -> str:
-    """One CSV cell: 9 significant digits, empty for what is not finite, 0/1 for booleans."""
+    """One CSV cell: 9 significant digits, empty for what is not finite, 0/1 for booleans; text as `guarded` has it."""
     if value is None:
         return ""
     if isinstance(value, bool | np.bool_):
         return "1" if value else "0"
     if isinstance(value, float | np.floating):
         return f"{value:.9g}" if math.isfinite(value) else ""
-    return str(value)
+    return guarded(str(value))
+
+
+def guarded(text: str) -> str:
+    """Text for a CSV cell: what a spreadsheet would take for a formula gets a ' before it; numbers stay."""
+    return f"'{text}" if _is_formula(text) else text
+
+
+def unguarded(cell: str) -> str:
+    """The text of a guarded cell."""
+    return cell[1:] if cell[:1] == "'" and _is_formula(cell) else cell
+
+
+def _is_formula(text: str) -> bool:
+    """Whether text starts, but for ', like a formula, and is no number."""
+    if text[:1] not in _FORMULA:
+        return False
+    bare = text.lstrip("'")
+    try:
+        float(bare)
+    except ValueError:
+        return bare[:1] in _FORMULA
+    return False
 
 
 def column_text(values: Sequence[Any] | np.ndarray) -> list[str]:

@@ -110,7 +110,7 @@ class WorldSetting(Part):
     """the cells: a list or a layout; none for a replayed trace that brings measurements"""
     ues: Ues
     """who moves and measures"""
-    radio: Radio = Radio()
+    radio: Radio = Field(default_factory=Radio)
     """how signals travel"""
 
     @property

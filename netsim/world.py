@@ -387,7 +387,10 @@ def _budget(
     setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area, buildings: Buildings, streams: Streams
 ) -> Budget:
     height_m = np.array([b.height_m for b in stations])
-    setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, height_m)
+    try:
+        setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, height_m)
+    except ValueError as error:
+        raise BadInput(f"world.{error}") from None
     return _laws(setting, stations, sites(stations), area, buildings, streams, "")
 
 

@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 
 from netsim.errors import BadInput
 from netsim.part import Part
-from netsim.record import write_text
+from netsim.record import guarded, write_text
 from netsim.safe import what_is
 from scenarios.document import one_line, read
 from scenarios.folder import MANIFEST, SUMMARY, admit_several, read_json
@@ -458,5 +458,6 @@ def claims_csv(found: Iterable[Judgement]) -> str:
     for j in found:
         c = j.claim
         value = "" if c.value is None else c.printed
-        writer.writerow([c.id, c.paper, c.where, c.says, c.scenario, c.rule.key, value, j.ours, j.verdict, j.reason])
+        cells = [c.id, c.paper, c.where, c.says, c.scenario, c.rule.key, value, j.ours, j.verdict, j.reason]
+        writer.writerow([guarded(cell) for cell in cells])
     return text.getvalue()

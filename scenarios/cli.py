@@ -6,9 +6,11 @@ import argparse
 import importlib.util
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,11 +21,33 @@ from scenarios import signals
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
+MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
+
+
+def say(text: str, end: str = "\n", errors: bool = False) -> None:
+    """Print lines; what files say is shown without the codes by which it could steer a terminal."""
+    from scenarios.document import one_line
+
+    lines = "\n".join(one_line(line) for line in text.split("\n"))
+    print(lines, end=end, file=sys.stderr if errors else sys.stdout, flush=errors)
+
+
+def _complain(lines: Sequence[str], who: str = "netsim") -> None:
+    """Complaints, each on a line of a length that can be read: whole at both ends, where place and remedy stand."""
+    for line in lines[:MOST_LINES]:
+        cut = len(line) > LONGEST
+        said = f"{line[: LONGEST - 300]} [... {len(line) - LONGEST:,} characters ...] {line[-300:]}" if cut else line
+        say(" ".join(f"{who}: {said}".splitlines()), errors=True)
+    if len(lines) > MOST_LINES:
+        say(f"{who}: and {len(lines) - MOST_LINES:,} more", errors=True)
+
+
 class _Parser(argparse.ArgumentParser):
     """Errors on one line, exit code 2."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        _complain([f"{message} (see {self.prog} --help)"], self.prog)
+        self.exit(BAD_INPUT)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -80,8 +104,11 @@ def parser() -> argparse.ArgumentParser:
     train.add_argument("--replace", action="store_true", help="replace the finished training of another study in DIR")
     train.add_argument("--quiet", action="store_true", help="no progress")
 
-    validate = commands.add_parser("validate", help="check a scenario without running it")
+    validate = commands.add_parser("validate", help="check a scenario and the files it names, without running it")
     validate.add_argument("scenario")
+    validate.add_argument(
+        "--all", action="store_true", help="go through all that a run does before its first round, for every run"
+    )
     _sets(validate)
 
     listing = commands.add_parser("list", help="list slots, parts, their parameters; or what fits together")
@@ -163,15 +190,14 @@ def main(arguments: list[str] | None = None) -> int:
         _COMMANDS[args.command](args)
         sys.stdout.flush()
     except BadInput as error:
-        for line in error.lines:
-            print(f"netsim: {line}", file=sys.stderr)
+        _complain(error.lines)
         return BAD_INPUT
     except KeyboardInterrupt:
         signals.ignore()
-        print("netsim: interrupted; the same command goes on where it stopped", file=sys.stderr)
+        say("netsim: interrupted; the same command goes on where it stopped", errors=True)
         return INTERRUPTED
     except Interrupted as error:
-        print(f"netsim: {error}", file=sys.stderr)
+        say(f"netsim: {error}", errors=True)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of our output left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -180,10 +206,7 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
             log.write(traceback.format_exc())
         text = " ".join(str(error).split())[:200]
-        print(
-            f"netsim: unexpected failure ({type(error).__name__}: {text}); details in {log.name}",
-            file=sys.stderr,
-        )
+        say(f"netsim: unexpected failure ({type(error).__name__}: {text}); details in {log.name}", errors=True)
         return FAILED
     return DONE
 
@@ -231,24 +254,23 @@ def _play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Name
     from scenarios.headline import headline
     from scenarios.progress import Meter
     from scenarios.runner import run
-    from scenarios.study import load
+    from scenarios.study import Scenario
 
-    study = load(source, overrides)
+    scenario = Scenario(source)
+    study = scenario.study(overrides)
     meter = Meter(title, args.quiet)
     try:
-        summary = run(study, out, meter, _command_line(), args.replace)
-    except BadInput as error:  # what only shows when the world is built names its key, and we the file
-        built = ("world.", "learning.")
-        raise BadInput(*(f"{source}: {x}" if x.startswith(built) else x for x in error.lines)) from None
+        with scenario.placed(overrides):
+            summary = run(study, out, meter, _command_line(), args.replace)
     finally:
         meter.end()
-    print(f"{title} (seed {study.seed}): {study.title}")
+    say(f"{title} (seed {study.seed}): {study.title}")
     for warning in read_json(out / MANIFEST)["warnings"]:
-        print(f"  warning: {warning}")
+        say(f"  warning: {warning}")
     for line in card_lines(read_json(out / MANIFEST)["channel_card"]):
-        print(f"  {line}")
+        say(f"  {line}")
     for line in headline(summary, read_table(out, "privacy")):
-        print(f"  {line}")
+        say(f"  {line}")
     return summary
 
 
@@ -261,7 +283,7 @@ def _run(args: argparse.Namespace) -> None:
     seed = load(args.scenario, overrides).seed
     out = _out(args, Path("runs") / name / str(seed))
     _play(args.scenario, overrides, out, args, name)
-    print(f"  records in {out}, page in {report(out)}")
+    say(f"  records in {out}, page in {report(out)}")
 
 
 def _replay(args: argparse.Namespace) -> None:
@@ -284,7 +306,7 @@ def _replay(args: argparse.Namespace) -> None:
     )
     overrides |= _overrides(args)
     for line in trace_lines(load(args.scenario, overrides)):
-        print(f"  {line}")
+        say(f"  {line}")
     parts = [Path(args.trace).name.split(".")[0], args.cell, args.round]
     out = _out(args, Path("runs") / "replay" / "-".join(p for p in parts if p))
     ways = {f"features-{way}": {**overrides, "learning.learner.features": way} for way in ("dataset", "public")}
@@ -294,7 +316,7 @@ def _replay(args: argparse.Namespace) -> None:
     for name, way in ways.items():
         _play(args.scenario, way, out / name, args, name.replace("-", " "))
         report(out / name)
-    print(f"  records in {out}, page in {report(out)}")
+    say(f"  records in {out}, page in {report(out)}")
 
 
 def _sweep(args: argparse.Namespace) -> None:
@@ -316,14 +338,10 @@ def _sweep(args: argparse.Namespace) -> None:
             errors = [f"{k.split('.')[1]} {v:.0f} m" for k, v in summary.items() if _is_error(k) and v is not None]
             right = summary.get("utility.accuracy_percent")
             errors += [] if right is None else [f"accuracy {right:.1f} %"]
-            print(
-                f"{done}/{of} {point.label}, seed {point.seed}: {', '.join(errors)}",
-                file=sys.stderr,
-                flush=True,
-            )
+            say(f"{done}/{of} {point.label}, seed {point.seed}: {', '.join(errors)}", errors=True)
 
     table = sweep(args.scenario, study, out, args.jobs, overrides, tell, args.replace)
-    print(f"  all runs in {table}, page in {report(out)}")
+    say(f"  all runs in {table}, page in {report(out)}")
 
 
 def _train(args: argparse.Namespace) -> None:
@@ -348,16 +366,14 @@ def _train(args: argparse.Namespace) -> None:
     def tell(now: Seen) -> None:
         if not args.quiet:
             p = now.point
-            print(
-                f"{name}, seed {now.seed}: step {p.step}/{now.steps}, cost {p.score:.4g}", file=sys.stderr, flush=True
-            )
+            say(f"{name}, seed {now.seed}: step {p.step}/{now.steps}, cost {p.score:.4g}", errors=True)
 
     cache = None if args.cache is None else Path(args.cache)
     train(study, args.seed, out, tell, cache, args.tensorboard, args.replace)
-    print(f"{name}: {study.title}")
+    say(f"{name}: {study.title}")
     for line in train_lines(out):
-        print(f"  {line}")
-    print(f"  policy and figures in {out}, page in {report(out)}")
+        say(f"  {line}")
+    say(f"  policy and figures in {out}, page in {report(out)}")
 
 
 def _is_error(key: str) -> bool:
@@ -365,35 +381,41 @@ def _is_error(key: str) -> bool:
 
 
 def _validate(args: argparse.Namespace) -> None:
-    from scenarios.study import load
-    from scenarios.sweep import checked_points
+    from scenarios.runner import check
+    from scenarios.study import Scenario
+    from scenarios.sweep import check_prepared, checked_points
 
     overrides = _overrides(args)
-    study = load(args.scenario, overrides)
-    runs = len(checked_points(args.scenario, study, overrides)) if study.vary is not None else 1
-    print(f"{args.scenario}: valid ({study.title})" + (f"; a sweep of it has {runs} runs" if runs > 1 else ""))
+    scenario = Scenario(args.scenario)
+    study = scenario.study(overrides)
+    points = checked_points(args.scenario, study, overrides) if study.vary is not None else []
+    with scenario.placed(overrides):
+        check(study, args.all)
+    check_prepared(args.scenario, points, args.all)
+    more = f"; a sweep of it has {len(points):,} runs" if len(points) > 1 else ""
+    say(f"{args.scenario}: valid ({study.title}){more}")
 
 
 def _list(args: argparse.Namespace) -> None:
-    from scenarios.listing import list_slot, list_slots
+    from scenarios.listing import list_slot, list_slots, list_titles
     from scenarios.messages import nearest
     from scenarios.slots import SLOTS
 
     if args.matrix:
         from scenarios.matrix import matrix_csv, matrix_text
 
-        print(matrix_csv() if args.csv else matrix_text())
+        say(matrix_csv() if args.csv else matrix_text(shutil.get_terminal_size((110, 24)).columns))
     elif args.records:
         from scenarios.records_page import records_page
 
-        print(records_page(), end="")
+        say(records_page(), end="")
     elif args.slot is None:
-        from scenarios.study import bundled
+        from scenarios.study import bundled, title_of
 
-        print(list_slots(SLOTS))
-        print(f"\nbundled scenarios: {', '.join(bundled())}")
+        say(list_slots(SLOTS))
+        say(f"\nbundled scenarios:\n{list_titles({name: title_of(path) for name, path in bundled().items()})}")
     elif args.slot in SLOTS:
-        print(list_slot(args.slot, SLOTS[args.slot]))
+        say(list_slot(args.slot, SLOTS[args.slot]))
     else:
         raise BadInput(f"list: no slot {args.slot!r}{nearest(args.slot, list(SLOTS))}; slots are: {', '.join(SLOTS)}")
 
@@ -402,16 +424,16 @@ def _inspect(args: argparse.Namespace) -> None:
     from netsim.traces.inspect import inspect_trace
 
     told = {"format": args.format, "crs": args.crs, "timezone": args.timezone}
-    print(inspect_trace(args.trace, _columns(args.columns), **{k: v for k, v in told.items() if v}))
+    say(inspect_trace(args.trace, _columns(args.columns), **{k: v for k, v in told.items() if v}))
 
 
 def _report(args: argparse.Namespace) -> None:
     from scenarios.exchange import exchange_lines
     from scenarios.report import report
 
-    print(f"page in {report(Path(args.folder))}")
+    say(f"page in {report(Path(args.folder))}")
     for line in exchange_lines(Path(args.folder)):
-        print(f"  {line}")
+        say(f"  {line}")
 
 
 def _claims(args: argparse.Namespace) -> None:
@@ -438,24 +460,24 @@ def _claims(args: argparse.Namespace) -> None:
         if not found:
             raise BadInput(f"--minutes {args.minutes:g}: no scenario of these claims is known to take so little")
     if not args.run and args.out is None:
-        print(claims_text(found))
+        say(claims_text(found))
         return
 
     def tell(text: str) -> None:
         if not args.quiet:
-            print(text, file=sys.stderr, flush=True)
+            say(text, errors=True)
 
     folders = folders_of(args.run, found)
     out = None if args.out is None else _out(args, Path())
     if out is not None:
         admit_out(out, read_claims(file))
-    print(judgements_text(judge_all(found, folders, out, args.jobs, tell)))
+    say(judgements_text(judge_all(found, folders, out, args.jobs, tell)))
 
 
 def _epsilon(args: argparse.Namespace) -> None:
     from scenarios.epsilon import epsilon_text
 
-    print(epsilon_text(args.noise_multiplier, args.target_epsilon, args.rounds, args.delta, args.q, args.draws))
+    say(epsilon_text(args.noise_multiplier, args.target_epsilon, args.rounds, args.delta, args.q, args.draws))
 
 
 def _schema(args: argparse.Namespace) -> None:
@@ -464,7 +486,7 @@ def _schema(args: argparse.Namespace) -> None:
     from scenarios.listing import json_schema
     from scenarios.study import Study
 
-    print(json.dumps(json_schema(Study), indent=1))
+    say(json.dumps(json_schema(Study), indent=1))
 
 
 _COMMANDS = {

@@ -26,6 +26,7 @@ from scenarios.draw import (
 )
 from scenarios.grid_figure import comparison_panel
 from scenarios.keys import over_seeds
+from scenarios.radio_figures import uplink_series
 from scenarios.tracks import (
     FLOOR,
     GUESS,
@@ -63,6 +64,7 @@ class Member:
     grid: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
+_NONE: Series = (np.zeros(0), np.zeros(0))
 _OF_TRACKS, _OF_UES = ("sw1_m", "floor_sw1_m", "guess_sw1_m"), ("home_m", "home_named_m", "guess_home_m")
 _CARRIED = _OF_TRACKS + _OF_UES
 _ENDLESS = ("error_m", "home_m", "home_named_m")  # which may be infinite
@@ -83,6 +85,7 @@ def member(label: str, run: Run) -> Member:
         trends["", name] = run.requested_s(rounds["round"]), rounds[name]
     right = series(run, ACCURACY)
     trends["", ACCURACY] = run.requested_s(right["round"]), right["value"]
+    trends |= {("", name): found for name, found in uplink_series(run).items()}
     return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends, run.grid)
 
 
@@ -105,7 +108,13 @@ def comparison_panels(members: Sequence[Member], attacks: Sequence[str], points:
     points = points and placed and len(labels) >= FEWEST_LABELS
     grids = {m.label: m.grid for m in reversed(members)}  # the first run of each label
     maps = comparison_panel({label: grids[label] for label in labels})
-    return [*leakage, _gain(painter, x_axis), *maps, *(_exchange(members, attacks) if points else [])]
+    return [
+        *leakage,
+        _gain(painter, x_axis),
+        *_uplink(painter, x_axis),
+        *maps,
+        *(_exchange(members, attacks) if points else []),
+    ]
 
 
 def _time_unit(members: Sequence[Member]) -> tuple[str, float]:
@@ -143,7 +152,7 @@ class _Painter:
 
     def _grid(self, members: Sequence[Member], attack: str, column: str) -> tuple[FloatArray, FloatArray]:
         """Times of any of the runs, and the figure (n_time, n_run)."""
-        series = [m.trends.get((attack, column), (np.zeros(0), np.zeros(0))) for m in members]
+        series = [m.trends.get((attack, column), _NONE) for m in members]
         time_s = np.unique(np.concatenate([t for t, _ in series]))
         grid = np.full((len(time_s), len(series)), np.nan)
         for j, (t, values) in enumerate(series):
@@ -210,6 +219,32 @@ def _gain(painter: _Painter, x_axis: Figure) -> Panel:
     return Panel("utility", title, caption, mosaic(cells, x_axis))
 
 
+def _uplink(painter: _Painter, x_axis: Figure) -> list[Panel]:
+    """What the uplink costs, where labels differ in their radio."""
+    if not _radios_differ(painter.members):
+        return []
+    what = (
+        ("heard_percent", "UEs (%)", "Updates heard in time", "%"),
+        ("sinr_db", "SINR (dB)", "Uplink SINR, median over UEs", "dB"),
+        ("delay_s", "turn (s)", "Delay of a turn, median over UEs", "s"),
+        ("energy_j", "energy (J)", "Energy of the round", "J"),
+    )
+    cells: list[Cell] = []
+    for column, y_title, title, unit in what:
+        traces = painter.curves("", column, unit, legend=not cells)
+        values = np.concatenate([np.zeros(0), *(m.trends.get(("", column), _NONE)[1] for m in painter.members)])
+        log = column in ("delay_s", "energy_j") and wide(values)
+        if traces:
+            cells.append(Cell(y_title, traces, title, log=log, percent=unit == "%"))
+    if not cells:
+        return []
+    caption = (
+        "Each UE's turn lasts from the server's request to its last bit; energy is that of all uplinks and of all "
+        "training of the round. Medians over seeds, bands their quartiles."
+    )
+    return [Panel("uplink", "What the radio costs: the uplink, label by label", caption, mosaic(cells, x_axis, 250))]
+
+
 # -- a point per label
 
 
@@ -241,12 +276,16 @@ def _exchange(members: Sequence[Member], attacks: Sequence[str]) -> list[Panel]:
 
 def _exchange_title(members: Sequence[Member]) -> str:
     """Whether it is the radio in which the labels differ."""
-    radios = [
-        [m.study.get("power"), part(m.study, "world").get("radio"), part(m.study, "world").get("base_stations")]
-        for m in members
-    ]
-    what = "What the radio changes" if any(r != radios[0] for r in radios) else "What the choice changes"
+    what = "What the radio changes" if _radios_differ(members) else "What the choice changes"
     return f"{what}: how far off the attacker is, and how good the map"
+
+
+def _radios_differ(members: Sequence[Member]) -> bool:
+    """Whether runs differ in powers, base stations or radio."""
+    radios = []
+    for world, power in ((part(m.study, "world"), m.study.get("power")) for m in members):
+        radios.append([power, world.get("radio"), world.get("base_stations"), part(world, "ues").get("max_power_dbm")])
+    return any(r != radios[0] for r in radios)
 
 
 def _point(look: Look, runs: Sequence[Mapping[str, Any]], key: str, legend: bool) -> list[Figure]:

@@ -29,7 +29,7 @@ from scenarios.headline import USELESS
 from scenarios.headline import attacks as attack_names
 from scenarios.keys import blocks, cell_text, over_seeds
 from scenarios.loaded import listed, load
-from scenarios.page import facts, headings, page, paragraphs, section, table
+from scenarios.page import facts, headings, keyed_table, page, paragraphs, section
 from scenarios.run_page import period
 
 MOST_COLUMNS = 16  # labels that a table has room for
@@ -161,7 +161,7 @@ def _comparison_tables(members: Sequence[Member]) -> list[str]:
     found = []
     for (kind, name), block in blocks(keys).items():
         rows = [
-            [what, *(cell_text(runs, key) for runs in labels.values()), says]
+            (what, says, [cell_text(runs, key) for runs in labels.values()])
             for key, what, says in block
             if what in _MAIN and not (key.startswith("uplink.") and not any(m.summary.get(key) for m in members))
         ]
@@ -169,5 +169,5 @@ def _comparison_tables(members: Sequence[Member]) -> list[str]:
             kind, f"Spent: {name}"
         )
         if rows:
-            found.append(table(f"{title}, median [quartiles] over seeds", ["key", *labels, "what it says"], rows))
+            found.append(keyed_table(f"{title}, median [quartiles] over seeds", list(labels), rows))
     return found

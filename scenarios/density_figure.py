@@ -18,6 +18,7 @@ from scenarios.draw import (
     Panel,
     axis,
     base_layout,
+    color_bar,
     line,
     looks,
     mosaic,
@@ -61,8 +62,13 @@ def pictures(shown: Sequence[tuple[str, Surfaces, str]]) -> Figure:
     for k, (title, surfaces, name) in enumerate(shown):
         row, column = divmod(k, columns)
         tail, top, left = str(k + 1) if k else "", 1.0 - row * (height + gap) / inner, column * 0.54
-        data += [{"xaxis": f"x{tail}", "yaxis": f"y{tail}", **trace} for trace in _map(surfaces, name)]
-        layout[f"xaxis{tail}"] = axis("metres east") | {"domain": [left, left + 0.46], "anchor": f"y{tail}"}
+        heat, *marks = _map(surfaces, name)
+        scale = color_bar(left + 0.41, top, height / inner) | {"tickformat": ".2~f"}
+        both = ({**heat, "colorbar": scale}, *marks)
+        data += [{"xaxis": f"x{tail}", "yaxis": f"y{tail}", **trace} for trace in both]
+        layout[f"xaxis{tail}"] = axis("metres east") | {
+            "domain": [left, left + 0.41], "anchor": f"y{tail}", "constrain": "domain",
+        }  # fmt: skip
         layout[f"yaxis{tail}"] = axis("metres north") | {
             "domain": [max(top - height / inner, 0.0), top], "anchor": f"x{tail}",
             "scaleanchor": f"x{tail}", "constrain": "domain",
@@ -82,7 +88,7 @@ def _map(surfaces: Surfaces, name: str) -> list[Figure]:
     found: list[Figure] = [
         {
             "type": "heatmap", "x": numbers(surfaces["x_m"][i]), "y": numbers(surfaces["y_m"][j]),
-            "z": [[round(float(v), 3) for v in row] for row in z / size], "colorscale": "Viridis", "showscale": False,
+            "z": [[round(float(v), 3) for v in row] for row in z / size], "colorscale": "Viridis",
             "hovertemplate": "%{x:,.0f} m, %{y:,.0f} m: %{z:.3r} of the highest<extra></extra>",
         }
     ]  # fmt: skip

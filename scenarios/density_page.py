@@ -123,7 +123,8 @@ def trade_off_csv(found: Sequence[Trial]) -> str:
     for p in measured(found, names[0] if names else ""):
         line_m = np.median([_number(s, "baseline.anywhere.error_m") for s in p.summaries])
         values = [p.utility[1], p.with_exact[1], p.score_m[1], p.guess_m[1], float(line_m)]
-        writer.writerow([p.label, p.curve, cell_text(p.strength), len(p.summaries), *map(cell_text, values)])
+        cells = [p.label, p.curve, p.strength, len(p.summaries), *values]
+        writer.writerow([cell_text(cell) for cell in cells])
     return out.getvalue()
 
 

@@ -11,6 +11,7 @@ import errno
 import math
 import re
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,10 @@ class Document:
     path: str
     data: Any
     lines: dict[Place, int]
+
+    def copy(self) -> Document:
+        """The same document, to be changed by itself."""
+        return Document(self.path, deepcopy(self.data), dict(self.lines))
 
     def override(self, place: Place, origin: Place | None = None) -> None:
         """From now on what stands at this place comes from `origin`, another place in the file; none: from outside."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -145,7 +146,9 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
         left, top = column * 0.54, 1.0 - row * (height + gap) / inner
         x_domain = [left, left + 0.46] if columns == 2 else [0.0, 1.0]
         y_domain = [max(top - height / inner, 0.0), top]
-        layout[f"xaxis{tail}"] = {**axis(), **x_axis, "domain": x_domain, "anchor": f"y{tail}"}
+        layout[f"xaxis{tail}"] = {
+            **axis(), **x_axis, **_one_moment(cell.traces, x_axis), "domain": x_domain, "anchor": f"y{tail}",
+        }  # fmt: skip
         y_axis: Figure = axis(cell.y_title) | (_log_axis(cell.traces) if cell.log else {"rangemode": "tozero"})
         if cell.percent:
             y_axis["range"] = [0, 103]
@@ -158,6 +161,16 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
     layout |= {"height": inner + head + foot, "margin": {"l": 70, "r": 25, "t": head, "b": foot}}
     layout["legend"]["y"] = 1 + above / inner
     return {"data": data, "layout": layout}
+
+
+def _one_moment(traces: Sequence[Figure], x_axis: Figure) -> Figure:
+    """Where all dates are one: an hour on either side and a tick there, not plotly's thousandths of a second."""
+    seen = {x for t in traces for x in t["x"] if x is not None}
+    if x_axis.get("type") != "date" or len(seen) != 1:
+        return {}
+    moment = str(seen.pop())
+    at, hour = datetime.fromisoformat(moment), timedelta(hours=1)
+    return {"range": [str(at - hour), str(at + hour)], "tickvals": [moment], "tickformat": "%Y-%m-%d %H:%M:%S"}
 
 
 def base_layout() -> Figure:
@@ -176,6 +189,14 @@ def axis(title: str = "") -> Figure:
     return {
         "title": {"text": title}, "gridcolor": "#e8e8e8", "linecolor": "#b0b0b0", "showline": True,
         "zeroline": False, "ticks": "outside", "tickcolor": "#b0b0b0", "automargin": True,
+    }  # fmt: skip
+
+
+def color_bar(x: float, top: float, height: float) -> Figure:
+    """The scale of one map of several, with its numbers, right of it; all as shares of the figure."""
+    return {
+        "x": round(x + 0.005, 4), "xanchor": "left", "y": round(top, 4), "yanchor": "top", "len": round(height, 4),
+        "thickness": 10, "outlinewidth": 0, "nticks": 5, "ypad": 0, "xpad": 4,
     }  # fmt: skip
 
 

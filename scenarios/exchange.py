@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.record import cell_text
+from netsim.record import cell_text, guarded, unguarded
 from netsim.safe import what_is
 from scenarios.document import one_line
 from scenarios.draw import figure_text
@@ -155,7 +155,8 @@ def _places(path: Path) -> list[tuple[str, float]]:
         return []
     try:
         with text_of(path) as file:
-            return [_place(path, row.get("curve") or "", row.get("strength") or "") for row in csv.DictReader(file)]
+            rows = csv.DictReader(file)
+            return [_place(path, unguarded(row.get("curve") or ""), row.get("strength") or "") for row in rows]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadInput(one_line(f"{path}: not a table of runs ({error!r}); start the sweep again")) from None
 
@@ -333,7 +334,7 @@ def exchange_csv(of: Sequence[Row]) -> str:
     for row in of:
         head = [row.attack, row.measure.key, cell_text(row.level), "useful" if row.gated else "all"]
         for name, one in row.matches.items():
-            writer.writerow([*head, name, cell_text(one.rmse_db), one.why, cell_text(name == row.lowest)])
+            writer.writerow([*head, guarded(name), cell_text(one.rmse_db), one.why, cell_text(name == row.lowest)])
     return text.getvalue()
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fl.tables import TABLES
 from netsim.errors import BadInput
+from netsim.record import unguarded
 from netsim.safe import OURS_MOST_BYTES, PART, content, opened, what_is
 from scenarios.marker import MARKER, Mark, check_files, marked
 
@@ -164,7 +165,7 @@ def text_of(path: Path) -> TextIO:
 
 def _column(path: Path, name: str, values: Any) -> np.ndarray:
     if name in TEXT_COLUMNS:
-        return np.array(values, dtype=object)
+        return np.array([unguarded(v) for v in values], dtype=object)
     try:
         return np.array([float(v or "nan") for v in values], dtype=np.float64)
     except ValueError as error:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.units import FloatArray
-from scenarios.draw import Figure, Panel, axis, base_layout, plain
+from scenarios.draw import Figure, Panel, axis, base_layout, color_bar, plain
 
 ARRAYS = {"roof_m": 2, "height_m": 2, "made": 2, "sent": 2, "place_m": 1, "area_m": 1}
 """what grid.npz holds, with dimensions: cells from south to north, each row from west to east"""
@@ -70,7 +70,8 @@ def _heatmap(
         "type": "heatmap", "z": [[float(f"{v:.3g}") for v in row] for row in value], "zmin": low, "zmax": high,
         "x0": west + (east - west) / nx / 2, "dx": (east - west) / nx,
         "y0": south + (north - south) / ny / 2, "dy": (north - south) / ny,
-        "colorscale": "Viridis", "showscale": False, "name": plain(title), "showlegend": False,
+        "colorscale": "Viridis", "name": plain(title), "showlegend": False,
+        "colorbar": {"title": {"text": unit, "font": {"size": 11}}, "tickfont": {"size": 11}},
         "hovertemplate": "%{x:.0f} m east, %{y:.0f} m north: %{z:.3~r} " + unit,
     }  # fmt: skip
     x, y = grid["place_m"]
@@ -93,13 +94,15 @@ def _mosaic(maps: Sequence[tuple[str, Figure, Figure]]) -> Figure:
         tail = str(k + 1) if k else ""
         width = 1.0 / columns
         top = 1.0 - row * (_SIDE + _GAP) / inner
-        x_domain = [column * width, column * width + 0.86 * width]
+        x_domain = [column * width, column * width + 0.78 * width]
         layout[f"xaxis{tail}"] = {**axis(), "domain": x_domain, "anchor": f"y{tail}", "constrain": "domain"}
         layout[f"yaxis{tail}"] = {
             **axis(), "domain": [max(top - _SIDE / inner, 0.0), top], "anchor": f"x{tail}",
             "scaleanchor": f"x{tail}", "constrain": "domain",
         }  # fmt: skip
-        data += [{"xaxis": f"x{tail}", "yaxis": f"y{tail}", **trace} for trace in (heat, cross)]
+        scale = color_bar(x_domain[1], top, _SIDE / inner) | heat["colorbar"]
+        both = ({**heat, "colorbar": scale}, cross)
+        data += [{"xaxis": f"x{tail}", "yaxis": f"y{tail}", **trace} for trace in both]
         layout["annotations"].append(
             {"text": f"<b>{plain(title)}</b>", "x": x_domain[0], "y": top, "xref": "paper", "yref": "paper",
              "yshift": 3, "xanchor": "left", "yanchor": "bottom", "showarrow": False}

@@ -149,6 +149,8 @@ def _worth(summary: Mapping[str, Any]) -> str:
 
 def _signals(summary: Mapping[str, Any]) -> str:
     """What a map of signals is worth."""
+    if all(summary.get(f"utility.{name}_db") is None for name in ("rmse", "constant_rmse")):
+        return f"utility: {_useful(summary)}"
     rmse, constant, raw = (
         _text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
     )

@@ -6,6 +6,7 @@ import json
 import re
 import textwrap
 import types
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -151,6 +152,12 @@ def list_slots(slots: dict[str, OneOf]) -> str:
     return "\n".join(_columns(name, ", ".join(slot.parts), left) for name, slot in slots.items())
 
 
+def list_titles(titles: Mapping[str, str]) -> str:
+    """One entry for each scenario: its name and what it shows."""
+    left = max(map(len, titles), default=0) + 4
+    return "\n".join(_columns(f"  {name}", title, left) for name, title in titles.items())
+
+
 def list_slot(slot: str, one_of: OneOf) -> str:
     """All parts of a slot: what each is, its parameters, the smallest example, and where it comes from."""
     parts = one_of.parts
@@ -158,7 +165,9 @@ def list_slot(slot: str, one_of: OneOf) -> str:
 
 
 def _part(kind: str, part: type[Part]) -> str:
-    doc = (part.__doc__ or "").strip().split("\n")[0]  # not inspect.getdoc, which inherits the base's words
+    doc = (part.__doc__ or "").strip().split("\n\n")[0]  # not inspect.getdoc, which inherits the base's words
+    doc = " ".join(doc.split())
+    doc = f"{doc[:-2]}." if doc.endswith("::") else doc  # the formula that follows is for readers of the code
     fields = {name: field for name, field in part.model_fields.items() if name != "kind"}
     rows = [(name, _parameter(name, field)) for name, field in fields.items()]
     extra = {"(example)": flow(part.example) if part.example else "", "(reference)": part.reference}

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fl.tables import TABLES
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
+from netsim.record import unguarded
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from scenarios.document import one_line, read
@@ -134,7 +135,7 @@ def _sweep(folder: Path) -> list[tuple[str, Path]]:
     path = folder / RUNS
     try:
         with text_of(path) as f:
-            found = [(str(row["label"] or "as written"), folder / row["folder"]) for row in csv.DictReader(f)]
+            found = [(unguarded(row["label"] or "as written"), folder / row["folder"]) for row in csv.DictReader(f)]
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(one_line(f"{path}: not a table of runs ({error!r}); start the sweep again")) from None
     if not found:

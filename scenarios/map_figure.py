@@ -25,6 +25,7 @@ from scenarios.draw import (
 from scenarios.tracks import Run, Table
 
 MOST_POINTS = 3000  # of a kind on the map
+FEW_ROUNDS = 10  # up to which each has its number on the colour bar
 MOST_CORNERS = 20_000  # of building outlines
 FAR = 0.5  # base stations farther outside than this share of the area's longer side are not drawn
 SHADES = ("#f0f0f0", "#e3e3e3", "#d6d6d6", "#c9c9c9", "#bcbcbc")
@@ -94,7 +95,7 @@ def _by_round(run: Run, look: Look, rows: Table, size: int) -> list[Figure]:
         {
             "type": "scatter", "mode": "markers", "name": plain(look.name),
             "x": numbers(r["x_m"]), "y": numbers(r["y_m"]),
-            "marker": {"symbol": look.symbol, "size": size, "color": numbers(r["round"]), "coloraxis": "coloraxis",
+            "marker": {"symbol": look.symbol, "size": size, "color": numbers(r["round"]), "colorscale": "Viridis",
                        "line": {"width": 2} if thin else {"width": 1.6, "color": look.color}},
             "text": [f"round {figure_text(n)}, {plain(names.get(u, u))}, {when}"
                      for n, u, when in zip(r["round"], r["ue"], run.dates(r["time_s"]), strict=True)],
@@ -210,11 +211,18 @@ def _map(traces: list[Figure], area_m: tuple[float, float, float, float], sites:
     west, east = min([west, *(x for x, _ in sites)]), max([east, *(x for x, _ in sites)])
     south, north = min([south, *(y for _, y in sites)]), max([north, *(y for _, y in sites)])
     ratio = (north - south + 2 * pad_m) / (east - west + 2 * pad_m)
-    bar = {"title": {"text": "round"}, "thickness": 14, "tickformat": "d", "outlinewidth": 0}
+    colored = [t["marker"] for t in traces if "colorscale" in t.get("marker", {})]
+    rounds = sorted({n for marker in colored for n in marker["color"] if n is not None})
+    for marker in colored:  # one range for all, written out: a shared axis makes plotly complain of every legend entry
+        marker |= {"cmin": rounds[0], "cmax": max(rounds[-1], rounds[0] + 1)}
+    bar: Figure = {"title": {"text": "round"}, "thickness": 14, "tickformat": "d", "outlinewidth": 0}
+    if 0 < len(rounds) <= FEW_ROUNDS:  # else plotly writes whole numbers several times
+        bar["tickvals"] = rounds
+    if len(rounds) > 1:
+        colored[0] |= {"showscale": True, "colorbar": bar}
     layout |= {
         "hovermode": "closest", "shapes": [frame], "height": int(np.clip(940 * ratio, 380, 860)) + 60 + head,
         "margin": {"l": 70, "r": 20, "t": head, "b": 60},
-        "coloraxis": {"colorscale": "Viridis", "colorbar": bar},
         "xaxis": {**axis("east (m)"), "range": [west - pad_m, east + pad_m], "constrain": "domain"},
         "yaxis": {**axis("north (m)"), "range": [south - pad_m, north + pad_m], "constrain": "domain",
                   "scaleanchor": "x"},

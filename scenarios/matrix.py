@@ -6,6 +6,7 @@ Asked of the very validator that refuses a scenario, so the answer cannot drift 
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator
 from itertools import permutations, product
 from typing import Any, get_args
@@ -19,6 +20,7 @@ from scenarios.slots import SLOTS
 
 Combination = dict[str, Any]
 LEGAL = "legal"
+_NARROWEST = 60
 
 
 def combinations() -> Iterator[tuple[Combination, str]]:
@@ -89,20 +91,24 @@ def _verdict(parts: dict[str, Any]) -> str:
     return LEGAL
 
 
-def matrix_text() -> str:
-    """The matrix for people: how many combinations are legal, and every reason with what it concerns."""
+def matrix_text(width: int = 110) -> str:
+    """The matrix for people, at most `width` wide: how many combinations are legal, and every reason with its cases."""
+    width = max(width, _NARROWEST)
     found = list(combinations())
     reasons: dict[str, list[Combination]] = {}
     for combination, reason in found:
         reasons.setdefault(reason, []).append(combination)
     legal = reasons.pop(LEGAL, [])
-    lines = [f"{len(legal)} of {len(found)} combinations are legal (one part a slot, up to two defenses in order)"]
-    lines += ["", *_crossing("attack", "threat", found), "", *_crossing("learner", "defenses", found), ""]
+    head = f"{len(legal)} of {len(found)} combinations are legal (one part a slot, up to two defenses in order)"
+    lines = textwrap.wrap(head, width)
+    lines += ["", *_crossing("attack", "threat", found, width), ""]
+    lines += [*_crossing("defenses", "learner", found, width), ""]
     lines += ["Refused, because:"]
     for reason, them in sorted(reasons.items(), key=lambda item: -len(item[1])):
         common = {k: v for k, v in them[0].items() if all(c[k] == v for c in them)}
         where = ", ".join(f"{k} {v}" for k, v in common.items()) or "several"
-        lines += [f"  {len(them):5d}  {reason}", f"         ({where})"]
+        first = textwrap.wrap(f"  {len(them):5d}  {reason}", width, subsequent_indent=" " * 9)
+        lines += [*first, *textwrap.wrap(f"({where})", width, initial_indent=" " * 9, subsequent_indent=" " * 10)]
     return "\n".join(lines)
 
 
@@ -120,15 +126,21 @@ def matrix_csv() -> str:
     return out.getvalue()
 
 
-def _crossing(down: str, across: str, found: list[tuple[Combination, str]]) -> list[str]:
-    """Which of two slots' words ever meet in a legal combination."""
-    rows, columns = dict.fromkeys(c[down] for c, _ in found), dict.fromkeys(c[across] for c, _ in found)
+def _crossing(down: str, across: str, found: list[tuple[Combination, str]], width: int) -> list[str]:
+    """Which of two slots' words ever meet in a legal combination; columns that do not fit follow below."""
+    rows, columns = dict.fromkeys(c[down] for c, _ in found), list(dict.fromkeys(c[across] for c, _ in found))
     meet = {(c[down], c[across]) for c, reason in found if reason == LEGAL}
     left = max(len(r) for r in (*rows, down))
-    lines = [f"{down} x {across}", "  " + " " * left + "".join(f"  {c}" for c in columns)]
-    for r in rows:
-        marks = "".join(f"  {'yes' if (r, c) in meet else '-':^{len(c)}}" for c in columns)
-        lines.append(f"  {r:<{left}}{marks}")
+    lines = [f"{down} x {across}"]
+    while columns:
+        room, some = width - left - 2, list[str]()
+        while columns and (not some or room >= len(columns[0]) + 2):
+            room -= len(columns[0]) + 2
+            some.append(columns.pop(0))
+        lines.append("  " + " " * left + "".join(f"  {c}" for c in some))
+        for r in rows:
+            marks = "".join(f"  {'yes' if (r, c) in meet else '-':^{len(c)}}" for c in some)
+            lines.append(f"  {r:<{left}}{marks}".rstrip())
     return lines
 
 

@@ -13,6 +13,8 @@ from plotly.offline import get_plotlyjs
 
 from scenarios.draw import Panel
 
+MOST_NAMES = 5  # columns of figures that a laptop has room for
+
 
 def section(panel: Panel) -> str:
     """A figure with its title above and how to read it below."""
@@ -60,6 +62,36 @@ def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str
     return (
         f'<section><h2>{html.escape(title)}</h2><div class="wide"><table><thead><tr>{top}</tr></thead>'
         f"<tbody>{body}</tbody></table></div></section>"
+    )
+
+
+def keyed_table(title: str, names: Sequence[str], rows: Iterable[tuple[str, str, Sequence[str]]]) -> str:
+    """Keys with what they say, and a column for each name; of many names a few at a time, so that all are seen."""
+    rows = list(rows)
+    pieces = -(-len(names) // MOST_NAMES) or 1
+    size = -(-len(names) // pieces)
+    found = [f"<h2>{html.escape(title)}</h2>"]
+    for first in range(0, max(len(names), 1), max(size, 1)):
+        there = slice(first, first + size)
+        top = "".join(f"<th>{html.escape(n)}</th>" for n in ["key", *names[there]])
+        body = "".join(
+            f"<tr><td><code>{html.escape(key)}</code><small>{html.escape(says)}</small></td>"
+            + "".join(f"<td>{_figure(cell)}</td>" for cell in cells[there])
+            + "</tr>"
+            for key, says, cells in rows
+        )
+        found.append(
+            f'<div class="wide"><table class="keyed"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+        )
+    return f"<section>{''.join(found)}</section>"
+
+
+def _figure(cell: str) -> str:
+    """A figure; its quartiles, where there are any, may stand below it but are not broken."""
+    value, bracket, rest = cell.partition(" [")
+    low_high, end, few = rest.partition("]")
+    return html.escape(value) + (
+        f" <span>[{html.escape(low_high)}]</span>{html.escape(few)}" if bracket and end else ""
     )
 
 
@@ -130,6 +162,23 @@ table.card th, table.card td { border-bottom: 1px solid #eee; color: #222; white
 table.card th { color: #666; white-space: nowrap; width: 1%; }
 table.card td { width: 49%; overflow-wrap: anywhere; }
 table.card .out { color: #9c3d00; border-bottom: 0; }
+table.keyed { margin-bottom: 14px; table-layout: fixed; min-width: 640px; }
+table.keyed th, table.keyed td { white-space: normal; min-width: 0; text-align: right; overflow-wrap: anywhere; }
+table.keyed th:last-child, table.keyed td:last-child { color: inherit; }
+table.keyed th:first-child, table.keyed td:first-child { text-align: left; width: 36%; }
+table.keyed span { white-space: nowrap; color: #666; }
+table.keyed small { display: block; font: 12px/1.35 system-ui, -apple-system, "Segoe UI", sans-serif; color: #666; }
+@media (max-width: 700px) {
+  main { padding: 12px 6px 32px; }
+  header, section { padding: 14px 12px; }
+  dl { grid-template-columns: 1fr; }
+  table.card, table.card tbody, table.card tr, table.card th, table.card td { display: block; width: auto; }
+  table.card th { white-space: normal; border-bottom: 0; padding-bottom: 0; }
+  table.card th, table.card td { overflow-wrap: break-word; }
+  table.keyed { min-width: 0; }
+  table.keyed span { white-space: normal; }
+  .drawn h2 { max-width: 100%; }
+}
 @media (max-width: 1150px) { .drawn .figure { margin-top: 0; } }
 @media print { header, section { break-inside: avoid; } }
 """

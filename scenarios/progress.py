@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TextIO
 
+from scenarios.document import one_line
 from scenarios.runner import Progress
 
 LOG_EVERY_S = 2.0
@@ -22,7 +23,7 @@ class Meter:
     def __call__(self, now: Progress) -> None:
         if self.quiet:
             return
-        text = f"{self.title}: {_line(now)}"
+        text = one_line(f"{self.title}: {_line(now)}")
         if self.live:
             self.stream.write(f"\r\033[K{text[:160]}")
             if now.last:

@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.units import BoolArray, FloatArray
 from scenarios.draw import DARK, Cell, Figure, Look, Panel, figure_text, line, mosaic, numbers
-from scenarios.tracks import DATES, Run, clock_of, median_line, part, quantile, wide
+from scenarios.tracks import DATES, Run, Series, clock_of, median_line, part, quantile, wide
 
 # Tol's colours, told apart by colour-blind people; none of them is the colour of an attack
 SEEN, HIDDEN = Look("line of sight", "#44AA99"), Look("no line of sight", "#882255", "diamond")
@@ -104,6 +104,30 @@ def _by_distance(cells: Sequence[Cell], distance_m: FloatArray, rsrp_dbm: FloatA
     span = float(np.ptp(rsrp_dbm)) or 1.0
     figure["layout"]["yaxis"]["range"] = numbers([rsrp_dbm.min() - 0.04 * span, rsrp_dbm.max() + 0.04 * span])
     return figure
+
+
+def uplink_series(run: Run) -> dict[str, Series]:
+    """What each round's uplinks came to: percent heard in time, median turn, median SINR, energy; empty when ideal."""
+    links, rounds = run.rows("links"), run.rows("rounds")
+    if not np.isfinite(links["sinr_db"]).any():
+        return {}
+    round_, at = np.unique(links["round"], return_inverse=True)
+    time_s = run.requested_s(round_)
+
+    def by_round(column: str) -> FloatArray:
+        """A column as (n_round, n_link), NaN where there are fewer."""
+        order = np.argsort(at, kind="stable")
+        count = np.bincount(at, minlength=len(time_s))
+        grid = np.full((len(time_s), int(count.max(initial=0))), np.nan)
+        grid[at[order], np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)] = links[column][order]
+        return grid
+
+    return {
+        "heard_percent": (time_s, 100.0 * _mean(by_round("decoded"))),
+        "sinr_db": (time_s, quantile(by_round("sinr_db"), 0.5)),
+        "delay_s": (time_s, quantile(by_round("delay_s"), 0.5)),
+        "energy_j": (run.requested_s(rounds["round"]), rounds["energy_j"]),
+    }
 
 
 def service(run: Run) -> Panel:

@@ -41,6 +41,8 @@ neither read nor written through, and a table with a second name (a hard link) i
 
 No CSV and no summary holds wall time: two runs of one study give the same bytes. Positions are metres in a local
 plane, x east and y north. A cell is empty (a value is `null`) where a figure does not exist or is not finite.
+Text that a spreadsheet would take for a formula (it starts with `=`, `+`, `-` or `@` and is no number) has a `'` before
+it.
 A sweep is a folder of run folders with `runs.csv`: folder, label, seed, the varied values, and every summary key; where
 variants have curves, also `curve` and `strength`, and `exchange.csv` has the error of the model of every curve at equal
 levels of privacy.

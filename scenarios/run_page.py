@@ -13,7 +13,7 @@ from scenarios.epsilon import MEANINGFUL
 from scenarios.figures import run_panels
 from scenarios.headline import USELESS, density_words, home_distance, home_reach
 from scenarios.keys import blocks, split_key, value_text
-from scenarios.page import card, facts, headings, page, paragraphs, section, table
+from scenarios.page import card, facts, headings, keyed_table, page, paragraphs, section, table
 from scenarios.summary import with_home
 from scenarios.tracks import Run, Tracks, clock_of, part
 
@@ -45,6 +45,8 @@ def _useful_words(summary: Mapping[str, Any]) -> str:
     rmse, constant, raw = (
         value_text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
     )
+    if summary.get("utility.rmse_db") is None and summary.get("utility.constant_rmse_db") is None:
+        return "What the model is worth was not measured: nothing was held out."
     if summary.get("utility.useful"):
         worse = (summary.get("utility.rmse_db") or 0) > (summary.get("utility.constant_rmse_db") or 0)
         what = "hardly useful, though not much worse than a constant" if worse else "useful"
@@ -244,9 +246,8 @@ def _summary_tables(run: Run) -> list[str]:
             for key, what, says in split[kind, name]:
                 rows.setdefault(what, (says, {}))[1][name] = value_text(run.summary[key])
         if rows:
-            head = ["key", *(n or "value" for n in names), "what it says"]
-            lines = [[w, *(v.get(n, "–") for n in names), s] for w, (s, v) in rows.items()]
-            found.append(table(title, head, lines))
+            lines = [(what, says, [v.get(n, "–") for n in names]) for what, (says, v) in rows.items()]
+            found.append(keyed_table(title, [n or "value" for n in names], lines))
     return [*found, *_figure_tables(run, split)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
@@ -96,10 +96,8 @@ def run(
     folder = Path(out)
     with one_thread():
         found = planned(study, cache_folder())
-        streams = Streams(study.seed)
-        world = build_world(found.study.world, streams, study.learning.every_s)
-        setup = set_up(found.study, world, streams, folder)
-        first = begin(setup, len(world.ues))  # before anything is written: data may be refused
+        world, setup = ready(found.study, folder)  # before anything is written: files may be refused,
+        first = begin(setup, len(world.ues))  # and data
         text = study_yaml(study)
         with held(folder, "run", lambda: admit(folder, text, replace)):
             tree = _unfinished(setup.recorder, text, replace)
@@ -110,6 +108,25 @@ def run(
                 write_json(folder / PLAN, found.said)
             _run(study, world, setup, first, tree, watch, command, began)
     return read_json(folder / SUMMARY)
+
+
+def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Setup]:
+    """The world of a study and its rounds: all files are read, and what cannot be played is refused."""
+    streams = Streams(study.seed)
+    world = build_world(study.world, streams, study.learning.every_s)
+    return world, set_up(study, world, streams, folder, rehearsed)
+
+
+def check(study: Study, thorough: bool = False) -> None:
+    """Refuse what `run` would refuse before its first round, by what it does itself; reference runs are left out.
+
+    Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
+    beforehand, and first models of anything but images.
+    """
+    with one_thread() if thorough else nullcontext():
+        world, setup = ready(study, Path(), thorough)
+        if thorough or setup.public.images is not None:
+            begin(setup, len(world.ues))
 
 
 def _run(
@@ -175,9 +192,13 @@ class _Keeper:
         if self.watch is not None:
             now = float(self.world.env.now)
             last = carry.round >= self.rounds or carry.played == self.most or carry.stopped
-            self.watch(Progress(carry.round, self.rounds, now, self.world.clock.text(now), figures, last))
+            self.watch(Progress(carry.round, self._last(carry), now, self.world.clock.text(now), figures, last))
         if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
             self.save()
+
+    def _last(self, carry: Carry) -> int:
+        """The last round, if those that are still to be played follow one another and the world lasts."""
+        return self.rounds if self.most is None else min(self.rounds, carry.round + max(self.most - carry.played, 0))
 
     def save(self) -> None:
         """Write the state after the last whole round, if there was one."""
@@ -248,8 +269,11 @@ def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, i
     return resumed, empty
 
 
-def set_up(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
-    """The rounds of a study in a world of its; their records go into the folder."""
+def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed: bool = True) -> Setup:
+    """The rounds of a study in a world of its; their records go into the folder.
+
+    Not rehearsed: for a check alone, without what is known only once all movement has been played.
+    """
     learning = study.learning
     if CELLS in learning.learner.offers:
         _above_roofs(world)
@@ -266,13 +290,16 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
     if learning.threat.at_m is not None:
         check_near(world.area, learning.threat.at_m, "learning.threat.at_m: the eavesdropper")
     seen = None
-    if learning.learner.wants_dataset_statistics or learning.data.wants_counts:
+    wanted = learning.learner.wants_dataset_statistics or learning.data.wants_counts
+    if wanted and rehearsed:
         seen = _rehearse(study, streams)
     target = learning.leakage.target
     if target not in ("all", "most-data", *world.ues):
         near = ", ".join(get_close_matches(target, world.ues, 1, 0.0))
         raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name: {near}?")
     counts = None if seen is None else np.bincount(seen.cell, minlength=len(world.cells))
+    if wanted and not rehearsed:
+        counts = np.ones(len(world.cells), dtype=np.int64)  # any cell will do to look at
     models = learning.data.models(world.cells, counts)
     if len(models) > MOST_STATIONS:
         raise BadInput(
@@ -284,14 +311,15 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path) -> Setup:
     if seen is not None and learning.learner.wants_dataset_statistics:
         dataset = _statistics(seen, model_of_cell, len(models))
     asked_m = None
-    if learning.learner.wants_asked_places:
+    if learning.learner.wants_asked_places and rehearsed:
         rehearsal = build_world(study.world, streams, learning.every_s)
         asked_m = first_asked(rehearsal, learning, model_of_cell, streams)
     public = Public(
         world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
         asked_m,
     )  # fmt: skip
-    _readable(study, public, streams, len(world.ues))
+    if rehearsed or not (wanted or learning.learner.wants_asked_places):
+        _readable(study, public, streams, len(world.ues))
     return Setup(
         learning=learning,
         power=study.power,

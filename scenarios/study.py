@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -27,6 +29,7 @@ from scenarios.plan import Plan, check_plannable
 from scenarios.powers import POWERS
 
 SCHEMA_VERSION = 1
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Variant(Part):
@@ -58,7 +61,7 @@ class Variant(Part):
 class Vary(Part):
     """What `netsim sweep` compares: every combination of variants, seeds and value lists."""
 
-    seed: tuple[int, ...] | None = Field(default=None, min_length=1)
+    seed: tuple[Seed, ...] | None = Field(default=None, min_length=1)
     """seeds; none: the scenario's own"""
     values: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(default_factory=dict)
     """dotted path: list of values, crossed with each other"""
@@ -69,14 +72,12 @@ class Vary(Part):
     def _once(self) -> Self:
         if not (self.seed or self.values or self.variants):
             raise ValueError("nothing varies: give seed, values or variants, or leave vary out")
-        seeds = self.seed or ()
-        for seed in seeds:
-            if seeds.count(seed) > 1:
-                raise ValueError(f"seed: {seed} stands {seeds.count(seed)} times")
-        labels = [v.label for v in self.variants or ()]
-        for label in labels:
-            if labels.count(label) > 1:
-                raise ValueError(f"variants: the label {label!r} stands {labels.count(label)} times")
+        for seed, times in Counter(self.seed or ()).items():
+            if times > 1:
+                raise ValueError(f"seed: {seed} stands {times} times")
+        for label, times in Counter(v.label for v in self.variants or ()).items():
+            if times > 1:
+                raise ValueError(f"variants: the label {label!r} stands {times} times")
         return self
 
 
@@ -87,7 +88,7 @@ class Study(Part):
     """what it shows, in a sentence"""
     paper: str | None = None
     """the publication whose setting this is"""
-    seed: int = Field(default=0, ge=0, lt=2**63)
+    seed: Seed = 0
     """all randomness comes from it"""
     world: WorldSetting
     """where we are"""
@@ -176,19 +177,48 @@ def load(
     origins : where in the file a value of `overrides` stands, for those that do not come from outside.
     Raises BadInput with one line per mistake.
     """
-    return build(Study, document_of(source, overrides, origins))
+    return Scenario(source).study(overrides, origins)
 
 
-def document_of(
-    source: str | Path, overrides: dict[str, Any] | None = None, origins: Mapping[str, Place] | None = None
-) -> Document:
-    """The scenario's text as data, overrides applied and file names made absolute."""
-    path = find(source)
-    document = read(path)
-    for key, value in (overrides or {}).items():
-        set_value(document, key, value, (origins or {}).get(key))
-    _absolute(document, path.parent)
-    return document
+class Scenario:
+    """The text of a scenario, read once, and the studies that it says with this or that value replaced."""
+
+    def __init__(self, source: str | Path) -> None:
+        self.folder = find(source).parent
+        self._text = read(find(source))
+
+    def document(
+        self, overrides: Mapping[str, Any] | None = None, origins: Mapping[str, Place] | None = None
+    ) -> Document:
+        """The text as data, overrides applied and file names made absolute."""
+        document = self._text.copy()
+        for key, value in (overrides or {}).items():
+            set_value(document, key, value, (origins or {}).get(key))
+        _absolute(document, self.folder)
+        return document
+
+    def study(self, overrides: Mapping[str, Any] | None = None, origins: Mapping[str, Place] | None = None) -> Study:
+        """The checked study; BadInput with one line per mistake."""
+        return build(Study, self.document(overrides, origins))
+
+    @contextmanager
+    def placed(
+        self, overrides: Mapping[str, Any] | None = None, origins: Mapping[str, Place] | None = None
+    ) -> Generator[None, None, None]:
+        """What only shows when a study is prepared names its key; here it gets the file and the line."""
+        try:
+            yield
+        except BadInput as error:
+            document = self.document(overrides, origins)
+            raise BadInput(*(_placed(line, document) for line in error.lines)) from None
+
+
+def _placed(line: str, document: Document) -> str:
+    """A complaint that starts with the path of a key, with where that stands before it; others stay."""
+    path, colon, rest = line.partition(": ")
+    if not colon or not _PATH.fullmatch(path) or path.split(".")[0] not in ("world", "learning", "power", "plan"):
+        return line
+    return f"{document.at(_place(path))}: {rest}"
 
 
 def bundled() -> dict[str, Path]:
@@ -196,6 +226,12 @@ def bundled() -> dict[str, Path]:
     root = Path(str(resources.files("scenarios")))
     found = {str(p.relative_to(root).with_suffix("")): p for p in sorted(root.rglob("*.yaml"))}
     return {name: path for name, path in found.items() if name != "claims"}  # which is no scenario
+
+
+def title_of(path: Path) -> str:
+    """The title of a scenario file, without reading the rest of it."""
+    found = re.search(r"^title:.*(?:\n[ \t]+.*)*", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return "" if found is None else str(read_text(found[0], str(path)).data["title"])
 
 
 def find(source: str | Path) -> Path:
@@ -225,26 +261,29 @@ def set_value(document: Document, path: str, value: Any, origin: Place | None = 
     where = f"--set {path}" if origin is None else document.at(origin)
     if not _PATH.fullmatch(path):
         raise BadInput(one_line(f"{where}: {path!r} is no path; write names with one dot between them, as a.b[0].c"))
-    place: list[str | int] = []
-    for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
-        place.append(int(index) if index else name)
+    place = _place(path)
     data = document.data
     for i, step in enumerate(place[:-1]):
         missing = isinstance(data, dict) and isinstance(step, str) and step not in data
         if missing and not isinstance(place[i + 1], int):
-            data[step] = default_of(Study, document.data, tuple(place[: i + 1]))
+            data[step] = default_of(Study, document.data, place[: i + 1])
         data = _inside(data, step, where)
     last = place[-1]
     key = isinstance(data, dict) and isinstance(last, str)
     index = isinstance(data, list) and isinstance(last, int) and last < len(data)
     if key or index:
         data[last] = value
-        document.override(tuple(place), origin)
+        document.override(place, origin)
     else:
         raise BadInput(f"{where}: there is nothing at {path!r} to replace")
 
 
 _PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
+
+
+def _place(path: str) -> Place:
+    """`a.b[0].c` -> ("a", "b", 0, "c")."""
+    return tuple(int(index) if index else name for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path))
 
 
 def _inside(data: Any, step: str | int, where: str) -> Any:
@@ -255,10 +294,11 @@ def _inside(data: Any, step: str | int, where: str) -> Any:
 
 
 def _absolute(document: Document, folder: Path) -> None:
-    """Paths of a trace, a city and images: environment variables filled in, relative to the scenario file."""
+    """Paths of files: environment variables filled in, relative to the scenario file, or where the command runs."""
     for *place, key in (
         ("world", "ues", "mobility", "trace"),
         ("world", "city", "file"),
+        ("world", "base_stations", "file"),
         ("learning", "data", "folder"),
         ("power", "policy"),
     ):
@@ -275,5 +315,5 @@ def _absolute(document: Document, folder: Path) -> None:
                     "folder that holds the file"
                 )
             text = text.replace(f"${{{name}}}", os.environ[name])
-        outside = key == "policy" and not document.line((*place, key))  # of a path on the command line
+        outside = not document.line((*place, key))  # a path on the command line
         data[key] = str(((Path.cwd() if outside else folder) / text).resolve())

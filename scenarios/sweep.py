@@ -7,18 +7,21 @@ import hashlib
 import os
 import re
 import signal
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import StringIO
 from itertools import product
+from math import prod
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import BadInput, Interrupted
-from netsim.record import cell_text, write_json, write_text
+from netsim.record import cell_text, guarded, write_json, write_text
 from netsim.safe import PART, what_is
 from scenarios.document import Place, one_line
 from scenarios.folder import MANIFEST, STUDY, SUMMARY, admit, is_text, no_links, ours, read_json
@@ -26,9 +29,11 @@ from scenarios.listing import flow
 from scenarios.loaded import RUNS, SWEEP
 from scenarios.marker import check_files, held
 from scenarios.resolved import study_yaml
+from scenarios.runner import check, run
 from scenarios.signals import hearing, work_for_parent
-from scenarios.study import Study, Variant, load
+from scenarios.study import Scenario, Study, Variant, load
 
+MOST_RUNS = 100_000
 _LONGEST_NAME = 200  # bytes; file systems take 255
 _AS_WRITTEN = Variant.model_construct(label="")
 
@@ -56,6 +61,9 @@ def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
     if vary is None:
         raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
     variants = list(enumerate(vary.variants or (_AS_WRITTEN,)))
+    runs = prod([len(variants), *map(len, vary.values.values()), len(vary.seed or (0,))])
+    if runs > MOST_RUNS:
+        raise BadInput(f"vary: {runs:,} combinations, at most {MOST_RUNS:,} are possible; take fewer values or seeds")
     values = list(product(*([(k, n, v) for n, v in enumerate(vs)] for k, vs in vary.values.items())))
     found = []
     for (i, variant), chosen, seed in product(variants, values, vary.seed or (study.seed,)):
@@ -68,24 +76,53 @@ def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
         origins |= {"seed": ("vary", "seed")} if vary.seed else {}
         curve = ", ".join([variant.mechanism, *parts]) if variant.mechanism else ""
         found.append(Point(name, seed, folder, changed, curve, variant.strength, origins))
-    folders = [p.folder for p in found]
+    folders = Counter(p.folder for p in found)
     for point in found:
-        if folders.count(point.folder) > 1:
+        if folders[point.folder] > 1:
             raise BadInput(f"vary: the label {point.label!r} is not unique as a folder name; rename a variant")
     return found
 
 
 def checked_points(
     source: str | Path, study: Study, overrides: dict[str, Any], only: Collection[str] = ()
-) -> list[Point]:
-    """The points (with `only`, of these labels), each of which is a study that can run; a mistake names its point."""
-    found = [p for p in points(study, overrides) if not only or p.label in only]
-    for point in found:
-        try:
-            load(source, point.overrides, point.origins)
-        except BadInput as error:
-            raise BadInput(*(f"vary, {point.label!r}: {line}" for line in error.lines)) from None
+) -> list[tuple[Point, Study]]:
+    """The points and their studies; a mistake names its point. Of a setting, seeds change nothing but the seed.
+
+    only : their labels; none: all of them.
+    """
+    scenario, settings, found = Scenario(source), dict[str, Study](), []
+    for point in points(study, overrides):
+        setting = point.folder.rpartition("/")[0]
+        if only and point.label not in only:
+            continue
+        if setting not in settings:
+            with _named(point):
+                settings[setting] = scenario.study(point.overrides, point.origins)
+        found.append((point, settings[setting].model_copy(update={"seed": point.seed})))
     return found
+
+
+def check_prepared(source: str | Path, todo: Sequence[tuple[Point, Study]], every: bool = False) -> None:
+    """Refuse what a run of one of the points would refuse before its first round: its files are read, its world built.
+
+    Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
+    """
+    scenario, seen = Scenario(source), set[str]()
+    for point, study in todo:
+        setting = point.folder if every else point.folder.rpartition("/")[0]
+        if setting not in seen:
+            seen.add(setting)
+            with _named(point), scenario.placed(point.overrides, point.origins):
+                check(study, every)
+
+
+@contextmanager
+def _named(point: Point) -> Generator[None, None, None]:
+    """A mistake names its point."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(*(f"vary, {point.label!r}: {line}" for line in error.lines)) from None
 
 
 def sweep(
@@ -103,34 +140,35 @@ def sweep(
     only : labels to play and to list; none: all of them. All points are checked before the first one runs. An
     interrupted sweep goes on when it is started again.
     """
-    todo = checked_points(source, study, overrides, only)
-    studies = [load(source, p.overrides) for p in todo]
+    every = checked_points(source, study, overrides, only)
 
     def admitted() -> None:
         _admit(out, study, replace)
-        no_links(out, [p.folder for p in todo])
-        for point, one in zip(todo, studies, strict=True):
+        no_links(out, [point.folder for point, _ in every])
+        for point, one in every:
             admit(out / point.folder, study_yaml(one), replace)
 
+    admitted()  # before files are read, and again under the lock
+    check_prepared(source, [(point, one) for point, one in every if _finished(out / point.folder, one) is None])
     with held(out, "sweep", admitted):
-        return _all(source, study, out, todo, studies, jobs, tell, replace)
+        return _all(source, study, out, every, jobs, tell, replace)
 
 
 def _all(
     source: str | Path,
     study: Study,
     out: Path,
-    todo: list[Point],
-    studies: list[Study],
+    every: Sequence[tuple[Point, Study]],
     jobs: int,
     tell: Callable[[int, int, Point, dict[str, Any]], None],
     replace: bool,
 ) -> Path:
     """The runs that are not there yet, and the table of all."""
+    todo = [point for point, _ in every]
     write_json(out / SWEEP, {"kind": "sweep", "title": study.title})
     summaries: dict[int, dict[str, Any]] = {}
     open_: list[int] = []
-    for i, (point, one) in enumerate(zip(todo, studies, strict=True)):
+    for i, (point, one) in enumerate(every):
         done = _finished(out / point.folder, one)
         if done is None:
             open_.append(i)
@@ -188,8 +226,6 @@ def _worked(source: str, overrides: dict[str, Any], folder: str, replace: bool) 
 
 def _one(source: str, overrides: dict[str, Any], folder: str, replace: bool) -> dict[str, Any]:
     """One run, in whichever process."""
-    from scenarios.runner import run
-
     return run(load(source, overrides), folder, command="netsim sweep", replace=replace)
 
 
@@ -212,16 +248,16 @@ def _table(out: Path, study: Study, todo: list[Point], summaries: dict[int, dict
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["folder", "label", "seed", *(["curve", "strength"] if curved else []), *varied, *keys])
     for i, point in enumerate(todo):
-        values = [flow(point.overrides[k]) if k in point.overrides else "" for k in varied]
+        values = [guarded(flow(point.overrides[k])) if k in point.overrides else "" for k in varied]
         figures = [cell_text(summaries[i].get(k)) for k in keys]
-        placed = [point.curve, cell_text(point.strength)] if curved else []
-        writer.writerow([point.folder, point.label, point.seed, *placed, *values, *figures])
+        placed = [guarded(point.curve), cell_text(point.strength)] if curved else []
+        writer.writerow([point.folder, guarded(point.label), point.seed, *placed, *values, *figures])
     write_text(out / RUNS, text.getvalue())
 
 
 def _slug(text: str) -> str:
     """A folder name: letters and digits of any script, and a few signs; of a long text the beginning and a digest."""
-    name = re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.") or "run"
+    name = re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.").lstrip("-.=+") or "run"
     if len(name.encode()) <= _LONGEST_NAME:
         return name
     return f"{name[:40]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -618,16 +618,16 @@ class TestFootprints:
 
 class TestStudy:
     def test_paths_are_relative_to_the_scenario(self, tmp_path, monkeypatch):
-        from scenarios.study import document_of
+        from scenarios.study import Scenario
 
         scenario = tmp_path / "mine.yaml"
         for file, expected in (("town.geojson", tmp_path), ("${TOWNS}/town.geojson", tmp_path / "towns")):
             monkeypatch.setenv("TOWNS", str(tmp_path / "towns"))
             scenario.write_text(json.dumps({"world": {"city": {"kind": "footprints", "file": file}}}))
-            assert document_of(scenario).data["world"]["city"]["file"] == str(expected / "town.geojson")
+            assert Scenario(scenario).document().data["world"]["city"]["file"] == str(expected / "town.geojson")
         monkeypatch.delenv("TOWNS")
         with pytest.raises(BadInput, match=r"mine\.yaml.*TOWNS is not set"):
-            document_of(scenario)
+            Scenario(scenario).document()
 
     @pytest.mark.parametrize(
         ("mobility", "town", "words"),

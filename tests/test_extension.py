@@ -1,45 +1,74 @@
-"""A new defense from outside the package: under 40 lines, then it has YAML, validation, listing and contracts."""
+"""Parts from outside: what docs/extending.md shows builds and runs, and a plug-in that fails is told in one line."""
 
+import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Annotated
 
-PLUGIN = '''
-"""Sign compression: only the direction of every number is sent."""
+import pytest
+from pydantic import TypeAdapter
+
+from fl.attacks import ATTACKS
+from fl.attacks.base import Attack
+from netsim.errors import BadInput
+from netsim.part import plugins
+
+ROOT = Path(__file__).parent.parent
+DOCS = (ROOT / "docs" / "extending.md").read_text()
+SHORT = ["--set", "world.duration_s=259200", "--set", "learning.every_s=86400"]
+SHORT += ["--set", "learning.learner.hidden=[8]"]
+
+BOTH = '''
+"""A network and an attack in one module."""
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-from pydantic import Field
+from fl.attacks.base import Attack
+from fl.attacks.closed_form import ClosedForm
+from fl.learning import Learning
+from fl.networks.base import Network
+from fl.networks.perceptron import Perceptron
+from scenarios import study
 
-from fl.defenses.base import Defense
+
+class MyNet(Perceptron):
+    """Mine."""
+
+    kind: Literal["my-net"] = "my-net"
+    example: ClassVar[dict[str, Any]] = {"kind": "my-net"}
 
 
-class Sign(Defense):
-    """Replaces every number of an update by step times its sign."""
+class MyAttack(ClosedForm):
+    """Mine."""
 
-    kind: Literal["sign"] = "sign"
-    step: float = Field(default=1e-3, gt=0)
-    """size of every number that is sent"""
-
-    reference: ClassVar[str] = "Bernstein et al., signSGD, 2018"
-    example: ClassVar[dict[str, Any]] = {"kind": "sign"}
-
-    def protect(self, updates, local, facts, state, rng):
-        rows = updates.rows(slice(None))
-        return updates.plus(self.step * np.sign(rows) - rows), state, []
+    kind: Literal["my-attack"] = "my-attack"
+    example: ClassVar[dict[str, Any]] = {"kind": "my-attack"}
 '''
-ENTRY = "[netsim.defense]\nsign = sign_defense:Sign\n"
-ROOT = Path(__file__).parent.parent
+BOTH_ENTRIES = "[netsim.attack]\nmy-attack = both:MyAttack\n[netsim.network]\nmy-net = both:MyNet\n"
 
 
-def install(folder):
-    assert len(PLUGIN.strip().splitlines()) < 40
-    (folder / "sign_defense.py").write_text(PLUGIN)
-    info = folder / "sign_defense-1.0.dist-info"
+def documented():
+    """File name -> text of every block of docs/extending.md whose introduction names a file."""
+    found = re.findall(r"`([\w.]+)`[^`]*:\n\n```(?:python|toml)\n(.*?)```", DOCS, flags=re.DOTALL)
+    assert len(found) == DOCS.count("```python") + DOCS.count("```toml")
+    return dict(found)
+
+
+def install(folder, module, text, entries):
+    """A module and its entry points, as an installer leaves them."""
+    (folder / f"{module}.py").write_text(text)
+    info = folder / f"{module}-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sign-defense\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(ENTRY)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entries)
+
+
+def install_sign(folder):
+    text = documented()["sign_defense.py"]
+    assert len(text.strip().splitlines()) < 40
+    install(folder, "sign_defense", text, "[netsim.defense]\nsign = sign_defense:Sign\n")
 
 
 def netsim(folder, *arguments):
@@ -50,21 +79,123 @@ def netsim(folder, *arguments):
 
 
 def test_a_stranger_adds_a_defense(tmp_path):
-    install(tmp_path)
+    install_sign(tmp_path)
     listed = netsim(tmp_path, "list", "defense")
     assert "sign" in listed.stdout and "size of every number that is sent" in listed.stdout, listed.stderr
-    short = ["--set", "world.duration_s=259200", "--set", "learning.every_s=86400"]
-    short += ["--set", "learning.learner.hidden=[8]"]
-    sign = ["--set", "learning.defenses=[{kind: sign, step: 0.01}]"]
-    ran = netsim(tmp_path, "run", "campus", "--out", "out", "--quiet", *short, *sign)
-    assert ran.returncode == 0, ran.stderr
-    assert "kind: sign" in (tmp_path / "out" / "study.yaml").read_text()
     wrong = netsim(tmp_path, "validate", "campus", "--set", "learning.defenses=[{kind: sign, step: -1}]")
     assert wrong.returncode == 2 and "must be > 0" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
 
 
+def test_what_the_manual_shows_builds_installs_and_runs(tmp_path):
+    missing = [name for name in ("pip", "setuptools") if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"{missing[0]} is not installed: nothing to build with")
+    package, target = tmp_path / "package", tmp_path / "target"
+    package.mkdir()
+    for name, text in documented().items():
+        (package / name).write_text(text)
+    for beside in ("data", "notes", "tests"):  # as folders of people look
+        (package / beside).mkdir()
+        (package / beside / "some.py").write_text("")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--no-index", "--no-deps"]
+    pip += ["--no-build-isolation", "--quiet", "--target", str(target), str(package)]
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    built = subprocess.run(pip, env=env, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert built.returncode == 0, built.stdout[-2000:] + built.stderr[-2000:]
+    sign = ["--set", "learning.defenses=[{kind: sign, step: 0.01}]"]
+    ran = netsim(target, "run", "campus", "--out", str(tmp_path / "out"), "--quiet", *SHORT, *sign)
+    assert ran.returncode == 0, ran.stderr
+    assert "kind: sign" in (tmp_path / "out" / "study.yaml").read_text()
+
+
+def test_one_module_may_hold_parts_of_several_slots(tmp_path):
+    """Whatever it imports of this package."""
+    install(tmp_path, "both", BOTH, BOTH_ENTRIES)
+    said = netsim(tmp_path, "validate", "campus")
+    assert said.returncode == 0, said.stderr
+    mine = ["--set", "learning.attacks=[{kind: my-attack}]"]
+    ran = netsim(tmp_path, "run", "campus", "--out", "out", "--quiet", *SHORT, *mine)
+    assert ran.returncode == 0, ran.stderr
+    assert "my-attack: centroid error" in ran.stdout
+    listed = netsim(tmp_path, "list")
+    assert "my-net" in listed.stdout and "my-attack" in listed.stdout
+
+
+def test_modules_are_imported_without_asking_for_a_plugin():
+    asked = (
+        "import netsim.part as part\n"
+        "def never(slot): raise AssertionError(slot)\n"
+        "part.plugins = never\n"
+        "import scenarios.study, scenarios.slots, scenarios.train, scenarios.runner, scenarios.claims\n"
+    )
+    command = [sys.executable, "-c", asked]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+HEAD = "from typing import Any, Literal\nfrom fl.attacks.closed_form import ClosedForm\n"
+GOOD = f'{HEAD}class Part(ClosedForm):\n    """A part."""\n    kind: Literal["broken"] = "broken"\n'
+BROKEN = {
+    "it leaves": ("raise SystemExit(3)", "it cannot be imported (SystemExit: 3)"),
+    "it leaves without a word": ("import sys; sys.exit()", "it cannot be imported (SystemExit)"),
+    "it fails": ("raise RuntimeError('first\\nsecond')", "it cannot be imported (RuntimeError: first)"),
+    "it is no Python": ("def", "it cannot be imported (SyntaxError: invalid syntax"),
+    "it needs what is not there": ("import nowhere_to_be_found", "No module named 'nowhere_to_be_found'"),
+    "it has no such name": ("", "module 'broken' has no attribute 'Part'"),
+    "it is no part": ("Part = 3", "it is not a part with a `kind` of its own"),
+    "it has no kind": ("from fl.attacks.base import Attack as Part", "it is not a part with a `kind` of its own"),
+    "it belongs elsewhere": (
+        GOOD.replace("fl.attacks.closed_form", "fl.defenses.clip").replace("ClosedForm", "Clip"),
+        "it is no Attack; derive it from fl.attacks.base.Attack",
+    ),
+    "its equation is missing": (
+        GOOD.replace("closed_form", "base").replace("ClosedForm", "Attack"),
+        "it lacks run",
+    ),
+    "its kind is taken": (GOOD.replace('"broken"', '"dlg"'), "its kind 'dlg' is taken; give it another"),
+    "its field has a type of no use": (
+        GOOD + "    other: 'Nowhere' = 1\n",
+        "its fields cannot be checked (PydanticUndefinedAnnotation: name 'Nowhere' is not defined)",
+    ),
+}
+
+
+@pytest.fixture
+def outside(tmp_path, monkeypatch):
+    """A folder for plug-ins that this process reads, until the test ends."""
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.cache_clear()
+    yield tmp_path
+    sys.modules.pop("broken", None)
+    plugins.cache_clear()
+
+
+@pytest.mark.parametrize(("text", "why"), BROKEN.values(), ids=BROKEN)
+def test_a_plugin_that_fails_is_told_in_one_line(outside, text, why):
+    install(outside, "broken", text, "[netsim.attack]\nbroken = broken:Part\n")
+    with pytest.raises(BadInput) as caught:
+        TypeAdapter(Annotated[Attack, ATTACKS]).validate_json('{"kind": "closed-form"}')
+    (line,) = caught.value.lines
+    assert line.startswith("plug-in broken:Part of broken (netsim.attack): ")
+    assert why in line and line.endswith("; mend broken, or uninstall it")
+
+
+def test_two_plugins_of_one_kind_are_refused(outside):
+    install(outside, "broken", GOOD, "[netsim.attack]\none = broken:Part\ntwo = broken:Part\n")
+    with pytest.raises(BadInput, match="its kind 'broken' is taken"):
+        plugins("attack")
+
+
+def test_a_plugin_that_leaves_python_leaves_the_command_with_its_own_code(tmp_path):
+    install(tmp_path, "broken", "raise SystemExit(0)", "[netsim.attack]\nbroken = broken:Part\n")
+    for command in (["validate", "campus"], ["list", "attack"]):
+        said = netsim(tmp_path, *command)
+        assert said.returncode == 2 and said.stdout == "" and len(said.stderr.splitlines()) == 1
+        assert said.stderr.startswith("netsim: plug-in broken:Part of broken (netsim.attack): it cannot be imported")
+
+
 def test_the_contract_tests_and_the_matrix_see_it(tmp_path):
-    install(tmp_path)
+    install_sign(tmp_path)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     chosen = ["tests/test_contract.py", "-k", "sign and (defense:sign or (none+sign+fedavg+closed-form and rows))"]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *chosen]

@@ -1,0 +1,149 @@
+"""What pages and terminals show: nothing is cut off, axes have figures that can be read, every scenario its title."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from conftest import TINY
+
+from netsim.part import OneOf
+from scenarios.cli import main
+from scenarios.draw import Cell, Look, line, mosaic
+from scenarios.grid_figure import run_panel
+from scenarios.headline import headline
+from scenarios.listing import list_slot
+from scenarios.page import MOST_NAMES, keyed_table
+from scenarios.report import report
+from scenarios.run_page import _useful_words
+from scenarios.runner import run
+from scenarios.slots import SLOTS
+from scenarios.study import bundled, load, title_of
+from scenarios.sweep import sweep
+from scenarios.tracks import DATES
+
+
+def figures(folder):
+    """Key -> figure of the page of a folder."""
+    text = report(folder).read_text()
+    return json.loads(re.search(r'id="drawn">(.*?)</script>', text, flags=re.DOTALL)[1])
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 16])
+def test_tables_of_many_labels_come_in_pieces_that_fit(n):
+    names = [f"label {i}" for i in range(n)]
+    html = keyed_table("Title", names, [("key", "what it says", [f"{i} [1, 2] (1 of 2)" for i in range(n)])])
+    heads = [re.findall("<th>(.*?)</th>", part) for part in re.findall("<thead>(.*?)</thead>", html)]
+    assert all(head[0] == "key" and 1 < len(head) <= MOST_NAMES + 1 for head in heads)
+    assert [name for head in heads for name in head[1:]] == names
+    cells = re.findall("<tbody>(.*?)</tbody>", html)
+    assert all(part.count("<small>what it says</small>") == 1 for part in cells)
+    assert [int(v) for part in cells for v in re.findall(r"<td>(\d+) <span>", part)] == list(range(n))
+    assert html.count("<span>[1, 2]</span> (1 of 2)") == n
+
+
+def test_a_single_moment_has_one_tick_within_hours():
+    one = mosaic([Cell("m", [line(Look("a", "#000000"), ["2026-01-05 00:01:00"], np.array([3.0]))])], DATES)
+    axis = one["layout"]["xaxis"]
+    assert axis["range"] == ["2026-01-04 23:01:00", "2026-01-05 01:01:00"]
+    assert axis["tickvals"] == ["2026-01-05 00:01:00"]
+    two = mosaic([Cell("m", [line(Look("a", "#000000"), ["2026-01-05", "2026-01-06"], np.ones(2))])], DATES)
+    assert "range" not in two["layout"]["xaxis"] and "tickvals" not in two["layout"]["xaxis"]
+
+
+def test_the_map_of_a_run_says_which_round_each_colour_is(tiny, tmp_path):
+    for rounds, shown in ((1, None), (2, [1.0, 2.0])):
+        run(tiny({"world.duration_s": 60 * rounds}), tmp_path / str(rounds))
+        drawn = figures(tmp_path / str(rounds))["map"]
+        markers = [t["marker"] for t in drawn["data"] if "colorscale" in t.get("marker", {})]
+        assert markers and {(m["cmin"], m["cmax"]) for m in markers} == {(1.0, 2.0)}
+        assert "coloraxis" not in json.dumps(drawn)  # a shared one makes plotly warn of every colour
+        bars = [m["colorbar"] for m in markers if m.get("showscale")]
+        assert [bar["tickvals"] for bar in bars] == ([] if shown is None else [shown])
+
+
+def test_maps_of_a_grid_have_scales_with_numbers():
+    plane = np.arange(12.0).reshape(3, 4)
+    grid = {"roof_m": plane, "height_m": plane, "made": plane, "sent": plane, "place_m": np.ones(2)}
+    (panel,) = run_panel(grid | {"area_m": np.array([0.0, 0.0, 40.0, 30.0])})
+    bars = [t["colorbar"] for t in panel.figure["data"] if t["type"] == "heatmap"]
+    assert len(bars) == 4 and not any(t.get("showscale") is False for t in panel.figure["data"])
+    assert len({(bar["x"], bar["y"]) for bar in bars}) == 4 and [bar["title"]["text"] for bar in bars][:2] == ["m", "m"]
+    axes = [panel.figure["layout"][f"xaxis{k or ''}"]["domain"] for k in ("", 2)]
+    assert axes[0][1] < bars[0]["x"] < axes[1][0]
+
+
+def test_what_was_not_measured_has_no_figure():
+    nothing = {"utility.rmse_db": None, "utility.constant_rmse_db": None, "utility.raw_upload_rmse_db": None}
+    summary = nothing | {"ues.count": 1, "rounds.played": 1, "rounds.empty": 0, "samples.count": 5}
+    assert "utility: not measured (nothing was held out)" in headline(summary)
+    assert _useful_words(nothing) == "What the model is worth was not measured: nothing was held out."
+
+
+def test_a_sweep_over_the_radio_draws_the_radio(tmp_path):
+    document = json.loads(json.dumps(TINY))
+    document["world"]["radio"]["uplink"] = {"kind": "noma", "sic_residual": 0.01}
+    document["learning"] |= {"attacks": [], "defenses": [{"kind": "clip", "norm": 1.0}]}
+    document["vary"] = {"values": {"world.ues.max_power_dbm": [23.0, -20.0]}}
+    path = tmp_path / "study.yaml"
+    path.write_text(json.dumps(document))
+    sweep(path, load(path), tmp_path / "radio", 1, {}, lambda *_: None)
+    drawn = figures(tmp_path / "radio")["uplink"]
+    titles = [a["text"] for a in drawn["layout"]["annotations"]]
+    assert any("SINR" in t for t in titles) and any("Energy" in t for t in titles)
+    sinr = [t["y"] for t in drawn["data"] if t["yaxis"] == "y2" and t.get("fill") is None]
+    links = [
+        [np.median(_column(table.parent, "sinr_db", k)) for k in (1, 2)]
+        for table in (tmp_path / "radio").rglob("links.csv")
+    ]
+    np.testing.assert_allclose(np.sort(sinr, axis=0), np.sort(links, axis=0), rtol=1e-4)
+    document["vary"] = {"values": {"learning.learner.step_size": [0.1, 0.2]}}
+    path.write_text(json.dumps(document))
+    sweep(path, load(path), tmp_path / "other", 1, {}, lambda *_: None)
+    assert "uplink" not in figures(tmp_path / "other")
+
+
+def _column(folder, name, round_):
+    rows = np.genfromtxt(folder / "links.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+    return rows[name][rows["round"] == round_]
+
+
+@pytest.mark.parametrize(("most", "said"), [(None, [(1, 4), (2, 4), (3, 4), (4, 4)]), (2, [(1, 2), (2, 2)])])
+def test_progress_counts_to_the_last_round_that_is_played(tiny, tmp_path, most, said):
+    seen = []
+    study = tiny({"world.duration_s": 240, "learning.rounds": most})
+    run(study, tmp_path / "out", lambda now: seen.append((now.round, now.rounds)))
+    assert seen == said
+
+
+def test_every_part_has_a_first_sentence_that_ends():
+    for slot, union in SLOTS.items():
+        for block in list_slot(slot, union).split("\n\n")[1:]:
+            assert "::" not in block.split("\n  ")[0], block
+    assert isinstance(SLOTS["mobility"], OneOf)
+
+
+def test_the_list_has_the_titles_of_all_bundled_scenarios(capsys):
+    assert main(["list"]) == 0
+    said = capsys.readouterr().out
+    assert all(len(row) <= 110 for row in said.splitlines())
+    lines = " ".join(said.split())
+    for name, path in bundled().items():
+        title = title_of(path)
+        assert title and f" {name} {title[:30]}" in lines
+    assert title_of(bundled()["campus"]) == load("campus").title
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_the_matrix_fits_the_terminal(capsys, monkeypatch, columns):
+    combination = {"learner": "rsrp-net", "defenses": "none", "attack": "closed-form", "threat": "server sees rows"}
+    threats = [f"{who} sees {what}" for who in ("server", "analyst", "eavesdropper") for what in ("rows", "sum")]
+    found = [(combination | {"threat": t, "defenses": f"a > {i}"}, "legal") for t in threats for i in range(30)]
+    found += [(combination | {"defenses": "b"}, "a reason " * 40)]
+    monkeypatch.setattr("scenarios.matrix.combinations", lambda: iter(found))
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["list", "--matrix"]) == 0
+    said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= columns
+    assert all(t in said for t in threats) and "a > 29" in said
+    assert " ".join(("a reason " * 40).split()) in " ".join(said.split())
