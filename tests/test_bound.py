@@ -277,7 +277,7 @@ def test_the_reference_of_a_study_is_what_its_run_recorded(tmp_path):
     study = load("lapa/aggregation", SHORT)
     found = reference(study, tmp_path)
     assert found.std.shape == (4, 15) and found.still
-    np.testing.assert_allclose(found.std, 0.05, rtol=1e-8)
+    np.testing.assert_allclose(found.std, 0.1 * 2 * 0.5, rtol=1e-8)  # of the sensitivity, twice the norm
     np.testing.assert_allclose(found.weight.sum(axis=1), 1, rtol=1e-7)
     assert found.scale == pytest.approx(0.5 / np.sqrt(2410), rel=1e-6)
     folders = list(tmp_path.iterdir())
