@@ -32,8 +32,8 @@ def facts(n_model, noise_std):
     std = np.asarray(noise_std, float)
     one, yes = np.ones(len(std)), np.ones(len(std), bool)
     channel = Channel(
-        power_w=one, sinr=one, noise_std=std, thermal_std=std, rate_bps=one, airtime_s=one, delay_s=one, energy_j=one, decoded=yes,
-        late=~yes,
+        power_w=one, sinr=one, noise_std=std, thermal_std=std, rate_bps=one, airtime_s=one, delay_s=one, energy_j=one,
+        decoded=yes, late=~yes,
     )  # fmt: skip
     return Facts(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), n_model), channel=channel)
 

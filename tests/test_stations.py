@@ -190,7 +190,7 @@ class TestCellFile:
     def test_what_never_ends_is_not_opened(self, tmp_path):
         os.mkfifo(tmp_path / "pipe")
         for path in ("/dev/zero", str(tmp_path / "pipe"), str(tmp_path)):
-            with pytest.raises(BadInput, match="is no regular file|is a folder"):
+            with pytest.raises(BadInput, match=r"is no regular file|is a folder"):
                 CellFile(file=path).stations(AREA, Origin(48.14, 11.58))
             if path != str(tmp_path):
                 with pytest.raises(BadInput, match="is no regular file"):
