@@ -130,10 +130,16 @@ def _round(
         "rmse_round_db": learning.learner.evaluate(carry.model, taken.held_out).get("rmse_db", float("nan")),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
-        "energy_j": float(sum(p.channel.energy_j.sum() for p in phases)),
+        "energy_j": float(sum(_energy_j(p) for p in phases)),
         "late": int(sum(p.channel.late.sum() for p in phases)),
         "delay_s": _longest(np.concatenate([p.channel.delay_s for p in phases])),
     }
+
+
+def _energy_j(phase: Phase) -> float:
+    """What all UEs of a phase spent: a UE's channel has its energy for all its rows, and stands at each of them."""
+    _, first = np.unique(phase.made.ue, return_index=True)
+    return float(phase.channel.energy_j[first].sum())
 
 
 def utility(learning: Learning, carry: Carry, held_out: HeldOut, world: World) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 TABLES: dict[str, dict[str, str]] = {
     "rounds": {
-        "round": "number of the round, from 1; empty rounds have a number but no row",
+        "round": "number of the round, from 1; a round without data has a row only where the server adds noise in it",
         "time_s": "when the server merged the last update that counts, and published; seconds from local midnight of "
         "the first day",
         "requested_s": "when it asked for updates: the end of the round's window of data, seconds",

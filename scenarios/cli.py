@@ -250,6 +250,7 @@ def _command_line() -> str:
 def _play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Namespace, title: str) -> dict[str, Any]:
     """Load, run with progress, print what a person reads first."""
     from netsim.card import card_lines
+    from scenarios.document import one_line
     from scenarios.folder import MANIFEST, read_json, read_table
     from scenarios.headline import headline
     from scenarios.progress import Meter
@@ -264,7 +265,7 @@ def _play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Name
             summary = run(study, out, meter, _command_line(), args.replace)
     finally:
         meter.end()
-    say(f"{title} (seed {study.seed}): {study.title}")
+    say(f"{title} (seed {study.seed}): {one_line(study.title)}")
     for warning in read_json(out / MANIFEST)["warnings"]:
         say(f"  warning: {warning}")
     for line in card_lines(read_json(out / MANIFEST)["channel_card"]):
@@ -345,6 +346,7 @@ def _sweep(args: argparse.Namespace) -> None:
 
 
 def _train(args: argparse.Namespace) -> None:
+    from scenarios.document import one_line
     from scenarios.report import report
     from scenarios.study import load
     from scenarios.train import Seen, train
@@ -370,7 +372,7 @@ def _train(args: argparse.Namespace) -> None:
 
     cache = None if args.cache is None else Path(args.cache)
     train(study, args.seed, out, tell, cache, args.tensorboard, args.replace)
-    say(f"{name}: {study.title}")
+    say(f"{name}: {one_line(study.title)}")
     for line in train_lines(out):
         say(f"  {line}")
     say(f"  policy and figures in {out}, page in {report(out)}")
@@ -381,6 +383,7 @@ def _is_error(key: str) -> bool:
 
 
 def _validate(args: argparse.Namespace) -> None:
+    from scenarios.document import one_line
     from scenarios.runner import check
     from scenarios.study import Scenario
     from scenarios.sweep import check_prepared, checked_points
@@ -393,7 +396,7 @@ def _validate(args: argparse.Namespace) -> None:
         check(study, args.all)
     check_prepared(args.scenario, points, args.all)
     more = f"; a sweep of it has {len(points):,} runs" if len(points) > 1 else ""
-    say(f"{args.scenario}: valid ({study.title}){more}")
+    say(f"{args.scenario}: valid ({one_line(study.title)}){more}")
 
 
 def _list(args: argparse.Namespace) -> None:

@@ -95,6 +95,10 @@ def _figure(cell: str) -> str:
     )
 
 
+GENERATOR = '<meta name="generator" content="netsim">'
+"""by this line a page is known to be ours"""
+
+
 def page(title: str, header: str, body: Iterable[str], panels: Iterable[Panel]) -> str:
     """The whole file, plotly included; the same input gives the same bytes."""
     drawn = {p.key: p.figure for p in panels if p.figure is not None}
@@ -103,6 +107,7 @@ def page(title: str, header: str, body: Iterable[str], panels: Iterable[Panel]) 
     return f"""<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+{GENERATOR}
 <title>{html.escape(title)}</title>
 <style>{_STYLE}</style>
 </head>

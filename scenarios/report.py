@@ -9,11 +9,12 @@ from pathlib import Path
 
 from netsim.errors import BadInput
 from netsim.record import write_text
-from netsim.safe import what_is
+from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.compare_page import comparison
 from scenarios.document import one_line
 from scenarios.folder import MANIFEST, PAGE
 from scenarios.loaded import RUNS, load
+from scenarios.page import GENERATOR
 from scenarios.run_page import single
 from scenarios.train_page import train_page, trainings
 
@@ -25,6 +26,8 @@ def report(folder: Path) -> Path:
     ------
     BadInput : one line: not such a folder, or a file in it is damaged.
     """
+    if not str(folder):
+        raise BadInput("report: the name of the folder is empty; give the folder of a run or of a sweep")
     folder = Path(folder)
     if what_is(folder) != "folder":
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
@@ -32,6 +35,9 @@ def report(folder: Path) -> Path:
     several = bool(what_is(folder / RUNS)) or not what_is(folder / MANIFEST)
     text = train_page(trained) if trained else comparison(folder) if several else single(load(folder))
     try:
+        old = content(folder / PAGE, OURS_MOST_BYTES, own=True) if what_is(folder / PAGE) == "file" else None
+        if old is not None and GENERATOR.encode() not in old:
+            raise BadInput(one_line(f"{folder / PAGE}: is not a page of ours; move it, and give the command again"))
         write_text(folder / PAGE, text)
     except OSError as error:
         raise BadInput(one_line(f"{folder / PAGE}: cannot be written ({error.strerror})")) from None

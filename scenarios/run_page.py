@@ -147,8 +147,8 @@ def _facts(run: Run) -> dict[str, str]:
         "seed": str(manifest.get("seed")),
         "command": str(manifest.get("command") or "not recorded"),
         "simulated span": period(manifest),
-        "rounds": f"{run.summary.get('rounds.played')} with measurements, {run.summary.get('rounds.empty')} "
-        f"without; one every {_span(manifest.get('round_s'))}",
+        "rounds": f"{run.summary.get('rounds.played')} played, {run.summary.get('rounds.empty')} without data; "
+        f"one every {_span(manifest.get('round_s'))}",
         "UEs": f"{run.summary.get('ues.count')}, mobility {part(world, 'ues', 'mobility').get('kind')}",
         "power": _words(study.get("power")),
         **({} if part(manifest, "channel_card") else _radio_facts(run)),

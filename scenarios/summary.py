@@ -24,8 +24,8 @@ _OF_PLACES = (  # keys that say nothing where samples have no place
 
 KEYS: dict[str, str] = {
     "ues.count": "UEs in the world",
-    "rounds.played": "rounds in which somebody measured",
-    "rounds.empty": "rounds in which nobody did",
+    "rounds.played": "rounds that were played: somebody had data, or the server adds noise in every round",
+    "rounds.empty": "rounds that were not played, for nobody had data",
     "rounds.stopped_by_budget": "whether learning ended because the next round would have exceeded learning.stop_at",
     "samples.count": "measurements of all played rounds; those of a survey that is learnt from for ever count once",
     "samples.selected": "samples learnt from",

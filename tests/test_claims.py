@@ -23,6 +23,7 @@ from scenarios.claims import (
     judge,
     judgements_text,
     labelled,
+    playing_minutes,
     read_claims,
     scenario_of,
     unplayable,
@@ -242,6 +243,14 @@ def test_bundled_claims_are_sound():
         assert says and (name or not one.rule.key.startswith("attack."))
         assert one.id in claims_text(claims)
     assert not any("claims" in name for name in bundled())  # it is no scenario
+
+
+def test_a_quarter_of_an_hour_affords_most_bundled_claims():
+    claims, minutes = read_claims(bundled_claims()), playing_minutes(bundled_claims())
+    assert {c.scenario for c in claims} == set(minutes)
+    few = affordable(claims, minutes, 15.0)
+    assert len(few) > len(claims) / 2 and sum(minutes[s] for s in {c.scenario for c in few}) <= 15
+    assert affordable(claims, minutes, float("inf")) == claims
 
 
 def test_bundled_claims_can_be_played(monkeypatch):

@@ -256,3 +256,18 @@ def test_an_eavesdropper_stands_near_the_area(at_m, words, tiny, tmp_path):
     with pytest.raises(BadInput, match=words):
         run(tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper", "at_m": at_m}}), tmp_path / "r")
     assert not (tmp_path / "r").exists()
+
+
+def test_a_round_spends_what_its_links_spend(tiny, tmp_path):
+    """A UE that sends to two models has one link, whose energy counts once."""
+    changes = {
+        "learning.data": {"kind": "measured", "cell": "all"},
+        "world.ues.measure": "all",
+        "world.radio.uplink": {"kind": "noma", "norm_bound": 1.0},
+    }
+    summary, tables = played(tiny(changes), tmp_path / "r")
+    assert len(tables("updates")["ue"]) > len(tables("links")["ue"])  # several models
+    round_, energy_j = tables("links")["round"], tables("links")["energy_j"]
+    spent = [energy_j[round_ == r].sum() for r in tables("rounds")["round"]]
+    np.testing.assert_allclose(tables("rounds")["energy_j"], spent, rtol=1e-6)
+    assert summary["uplink.energy_j"] == pytest.approx(tables("links")["energy_j"].sum(), rel=1e-6)

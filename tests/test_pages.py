@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from conftest import TINY
 
+from netsim.errors import BadInput
 from netsim.part import OneOf
 from scenarios.cli import main
 from scenarios.draw import Cell, Look, line, mosaic
@@ -147,3 +148,16 @@ def test_the_matrix_fits_the_terminal(capsys, monkeypatch, columns):
     assert max(map(len, said.splitlines())) <= columns
     assert all(t in said for t in threats) and "a > 29" in said
     assert " ".join(("a reason " * 40).split()) in " ".join(said.split())
+
+
+def test_a_page_of_somebody_else_is_not_replaced(tiny, tmp_path):
+    for name in "ab":
+        run(tiny(), tmp_path / "mine" / name)
+    page = tmp_path / "mine" / "report.html"
+    page.write_text("dear")
+    with pytest.raises(BadInput, match=r"report\.html: is not a page of ours"):
+        report(tmp_path / "mine")
+    assert page.read_text() == "dear"
+    page.unlink()
+    first = report(tmp_path / "mine").read_bytes()
+    assert report(tmp_path / "mine").read_bytes() == first
