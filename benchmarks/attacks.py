@@ -19,8 +19,8 @@ from benchmarks.world import Row, row
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dlg import Dlg
+from fl.attacks.threat import Threat
 from fl.learners.rsrp_net import RsrpNet
-from fl.threat import Threat
 from fl.types import Facts, Local, Public, Received
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams

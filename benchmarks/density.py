@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.world import Row, digits, row
+from fl.density.surfaces import kernel_density
 from fl.learners.density import Density
-from fl.surfaces import kernel_density
 from fl.types import Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams

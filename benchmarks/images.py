@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from benchmarks.world import Row, row
-from fl.bound import Convergence, Objective, Trajectory
 from fl.learners.image_net import ImageNet
-from fl.power_plan import Limits, plateaus
+from fl.power.bound import Convergence, Objective, Trajectory
+from fl.power.search import Limits, plateaus
 from fl.types import ImageFormat, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from pyproj import CRS, Transformer
 
+from netsim.build import build_world
 from netsim.rng import Streams
 from netsim.units import FloatArray
-from netsim.world import build_world
-from scenarios.study import load
+from scenarios.app.study.load import load
 
 EXAMPLES = Path(__file__).parent.parent / "scenarios" / "examples"
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)

@@ -14,10 +14,10 @@ from time import process_time
 import numpy as np
 
 from benchmarks.world import Row, exponent, peak_gb, row
-from fl.alignment import aligned, objective_m2
-from fl.grid import Grid
-from fl.obstacles import Links, height_gradient, standardised, theta_of
-from fl.traversal import incidence
+from fl.defenses.alignment import aligned, objective_m2
+from fl.radio_map.grid import Grid
+from fl.radio_map.obstacles import Links, height_gradient, standardised, theta_of
+from fl.radio_map.traversal import incidence
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray

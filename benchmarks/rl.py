@@ -15,10 +15,10 @@ import numpy as np
 
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, tick_ms
-from fl.bound import Convergence, Objective, Trajectory
-from fl.power_plan import Limits
-from rl.allocation import PowerAllocation
+from fl.power.bound import Convergence, Objective, Trajectory
+from fl.power.search import Limits
 from rl.ddpg import Training
+from rl.env_allocation import PowerAllocation
 from rl.problem import Problem
 from rl.settings import Agent
 

@@ -1,6 +1,6 @@
 """The world's chain of one tick, measured alone: time, growth with the number of links, peak memory.
 
-One tick of ours, through the calls that a round of learning makes (`fl/round.py`):
+One tick of ours, through the calls that a round of learning makes (`fl/round/round.py`):
 
 1. ``world.env.run(until=...)`` moves every UE along its random waypoints (no pauses: everybody moves every tick),
 2. ``world.links()`` measures all pairs: UMa path loss, line of sight by probability (spatially correlated),
@@ -29,11 +29,11 @@ from typing import Any
 
 import numpy as np
 
+from netsim.build import build_world
 from netsim.radio.noma import Noma
 from netsim.radio.uplink import Channel, Payload
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
-from netsim.world import build_world
 
 PATH_LOSS: dict[str, Any] = {"kind": "uma"}
 LINE_OF_SIGHT: dict[str, Any] = {"kind": "probability"}

@@ -12,6 +12,7 @@ from fl.aggregation.base import Aggregation
 from fl.aggregation.fedavg import FedAvg
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
+from fl.attacks.threat import Threat
 from fl.curation import CURATIONS
 from fl.curation.base import UNTOUCHED, Curation
 from fl.data import DATA
@@ -21,12 +22,11 @@ from fl.defenses import DEFENSES
 from fl.defenses.adaptive_clip import AdaptiveClip
 from fl.defenses.base import Defense
 from fl.defenses.clip import Clip
-from fl.leakage import Leakage
+from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS
 from fl.learners.base import Learner
 from fl.membership.audit import Membership
 from fl.query import QUERIES, Off, Query
-from fl.threat import Threat
 from netsim.part import Named, Part
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.multiples import last_multiple
-from netsim.observe import Fixes
-from netsim.radio.budget import Budget
+from netsim.observations import Fixes
+from netsim.radio.link_budget import Budget
 from netsim.radio.links import Links
 
 _MOST_TICKS = 64

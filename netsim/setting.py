@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from netsim.base_stations import LAYOUTS, MOST_STATIONS, BaseStation, Layout
 from netsim.city import CITIES, City
 from netsim.mobility import MOBILITIES, Mobility
 from netsim.part import Part
@@ -15,11 +16,10 @@ from netsim.radio import FADINGS, PATH_LOSSES, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.base import PathLoss, Shadowing
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Handover
+from netsim.radio.line_of_sight import Always, ByProbability, Sight
 from netsim.radio.path_loss import LogDistance
 from netsim.radio.shadowing import Correlated, NoShadowing
-from netsim.radio.sight import Always, ByProbability, Sight
 from netsim.radio.uplink import Ideal, Uplink
-from netsim.stations import LAYOUTS, MOST_STATIONS, BaseStation, Layout
 
 
 class Ues(Part):

@@ -4,37 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from datetime import date
-from functools import cache
-from math import floor, inf
+from math import inf
 from typing import Literal
 
 import numpy as np
 import simpy
 
+from netsim.base_stations import MOST_STATIONS, BaseStation
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
-from netsim.mobility.replay import Replay
 from netsim.multiples import first_multiple, last_multiple
-from netsim.observe import Fixes, Observations
-from netsim.radio.budget import RSRP_RANGE_DBM, Budget
+from netsim.observations import Fixes, Observations
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Handover
+from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget
 from netsim.radio.links import Links
 from netsim.radio.uplink import Cohort
-from netsim.rng import Streams
-from netsim.setting import WorldSetting
-from netsim.stations import MOST_STATIONS, BaseStation, Origin, Site, default_layout, sites
 from netsim.traces.trace import Trace
-from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
-
-_FARTHEST_OUTSIDE_M = 100e3  # an antenna outside of the area
-_MOST_OUTSIDE = 0.1  # of UEs that start outside of the area without a warning
-_SMALLEST_SIDE_M = 10.0  # of an area in which places differ
+from netsim.units import FloatArray, IntArray
 
 
 def _nowhere(at_m: tuple[float, float], height_m: float) -> Budget:
@@ -279,210 +269,3 @@ class World:
             compute_j=nothing,
         )
         return heard, links
-
-
-def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> World:
-    """A world at time 0, ready to run. Raises BadInput when a trace cannot be used as asked."""
-    mobility = setting.ues.mobility
-    trace = mobility.load(round_s) if isinstance(mobility, Replay) else None
-    area = setting.city.area(None if trace is None else trace.area)
-    duration_s = _duration_s(setting, trace)
-    clock = Clock(date.fromisoformat(setting.first_day)) if trace is None else trace.clock(duration_s)
-    buildings = setting.city.buildings(area, streams)
-    ground = Ground(area, clock, streams, buildings, setting.city.streets())
-    names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
-    stations = _stations(setting, area, trace, Site(buildings, streams.at("stations")))
-    if isinstance(mobility, Replay) and trace is not None:
-        state = mobility.start_from(trace, np.arange(len(names)))
-    else:
-        state = mobility.start(np.arange(len(names)), ground)
-    world = World(
-        env=simpy.Environment(),
-        ues=names,
-        cells=_cells(stations, trace),
-        stations=stations,
-        area=area,
-        clock=ground.clock,
-        duration_s=duration_s,
-        places=mobility.places(state, ground),
-        max_power_w=float(w_from_dbm(setting.ues.max_power_dbm)),
-        ground=ground,
-        mobility=mobility,
-        state=state,
-        budget=_budget(setting, stations, area, buildings, streams),
-        tick_s=setting.tick_s,
-        measure_every_s=setting.ues.measure_every_s,
-        noise_db=setting.radio.measurement_noise_db,
-        fading=setting.radio.fading,
-        warnings=(
-            *setting.city.notes(),
-            *(() if isinstance(setting.base_stations, tuple) else setting.base_stations.notes()),
-            *_tiny(area),
-            *_outside(area, state["position_m"]),
-            *_warnings(stations, buildings),
-            *_reach(setting, stations, area),
-        ),
-        measure=setting.ues.measure,
-        quantised=setting.radio.rsrp_report == "quantised",
-        handover=setting.radio.handover,
-        attached={} if setting.radio.handover is None else Handover.start(len(names), len(stations)),
-        compute_s_per_sample=setting.ues.compute_s_per_sample,
-        compute_j_per_sample=setting.ues.compute_j_per_sample,
-        buildings=buildings,
-        trace=trace,
-    )
-    world.antenna_at = cache(
-        lambda at_m, height_m: _budget_at(setting, at_m, height_m, area, buildings, streams, world)
-    )
-    world.env.process(world.live())
-    return world
-
-
-def _stations(setting: WorldSetting, area: Area, trace: Trace | None, site: Site) -> tuple[BaseStation, ...]:
-    """The base stations of a list or a layout."""
-    if isinstance(setting.base_stations, tuple):
-        silent = trace is not None and trace.rsrp_dbm is None
-        if silent and not setting.base_stations:
-            return default_layout(area).stations(area, None)
-        return setting.base_stations
-    origin = None if trace is None or not np.isfinite(trace.origin_lat) else Origin(trace.origin_lat, trace.origin_lon)
-    return setting.base_stations.stations(area, origin, site)
-
-
-def _cells(stations: tuple[BaseStation, ...], trace: Trace | None) -> tuple[str, ...]:
-    if trace is not None and trace.rsrp_dbm is not None:
-        return trace.cells or ("all",)
-    return tuple(b.name for b in stations)
-
-
-def _duration_s(setting: WorldSetting, trace: Trace | None) -> float:
-    if setting.duration_s is not None:
-        return setting.duration_s
-    if trace is None:
-        raise ValueError("a world without a trace needs a duration")
-    return float(floor(trace.time_s.max()) + 1)
-
-
-def _budget_at(
-    setting: WorldSetting,
-    at_m: tuple[float, float],
-    height_m: float,
-    area: Area,
-    buildings: Buildings,
-    streams: Streams,
-    world: World,
-) -> Budget:
-    """The budget of one antenna elsewhere; a law is used below the heights that it was published for.
-
-    At the very place of a base station it has the shadowing and the sight of that site, for obstacles are the same.
-    """
-    antenna = BaseStation(name="elsewhere", at_m=at_m, height_m=height_m, power_dbm=0.0)
-    site = sites((*world.stations, antenna))
-    known = bool((site[:-1] == site[-1]).any())
-    drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
-    return _laws(setting, (antenna,), drawn, area, buildings, streams, name)
-
-
-def _budget(
-    setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area, buildings: Buildings, streams: Streams
-) -> Budget:
-    height_m = np.array([b.height_m for b in stations])
-    try:
-        setting.radio.path_loss.check(setting.radio.carrier_hz, setting.ues.height_m, height_m)
-    except ValueError as error:
-        raise BadInput(f"world.{error}") from None
-    return _laws(setting, stations, sites(stations), area, buildings, streams, "")
-
-
-def _laws(
-    setting: WorldSetting,
-    stations: tuple[BaseStation, ...],
-    site: IntArray,
-    area: Area,
-    buildings: Buildings,
-    streams: Streams,
-    name: str,
-) -> Budget:
-    """The laws of place of these antennas, drawn for their sites (n_bs,) from streams of that name."""
-    radio = setting.radio
-    values: FloatArray = np.array(
-        [(*b.at_m, b.height_m, b.power_dbm, np.nan if b.azimuth_deg is None else b.azimuth_deg) for b in stations]
-    ).reshape(-1, 5)
-    at_m, height_m = values[:, :2], values[:, 2]
-    antennas_m = values[:, :3]
-
-    def geometry(position_m: FloatArray) -> BoolArray:
-        phones = np.column_stack([position_m, np.full(len(position_m), setting.ues.height_m)])
-        return buildings.line_of_sight(phones, antennas_m)
-
-    shadowing = radio.shadowing.under(radio.path_loss)
-    sight = radio.line_of_sight.law(area, site, radio.path_loss, geometry, streams.at(f"radio.sight{name}"))
-    return Budget(
-        at_m=at_m,
-        height_m=height_m,
-        power_dbm=values[:, 3],
-        azimuth_deg=values[:, 4],
-        ue_height_m=setting.ues.height_m,
-        carrier_hz=radio.carrier_hz,
-        path_loss=radio.path_loss,
-        sight=sight,
-        shadow=shadowing.field(area, site, streams.at(f"radio.shadowing{name}")),
-        nlos_factor=shadowing.nlos_factor,
-        far_factor=radio.shadowing.far_factor(radio.path_loss),
-    )
-
-
-def _reach(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area) -> tuple[str, ...]:
-    """Whether links are longer than the path loss law was published for; raises BadInput for a slip of the pen."""
-    if not stations:
-        return ()
-    away_m = area.farthest_m(np.array([b.at_m for b in stations]))
-    far = int(np.argmax(away_m))
-    check_near(area, stations[far].at_m, f"world.base_stations[{far}].at_m: {stations[far].name}")
-    law = setting.radio.path_loss
-    if away_m[far] <= law.longest_m:
-        return ()
-    return (
-        f"path loss {law.kind_name()} was published for links of up to {law.longest_m:g} m; those of "
-        f"{stations[far].name} reach {away_m[far]:.0f} m and are extrapolated",
-    )
-
-
-def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
-    """Raises BadInput where an antenna stands so far from the area that it must be a slip of the pen."""
-    away_m = float(area.farthest_m(np.array([at_m]))[0])
-    most_m = float(np.linalg.norm(area.side_m)) + _FARTHEST_OUTSIDE_M
-    if away_m > most_m:
-        raise BadInput(
-            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {most_m / 1e3:g} km make "
-            "sense; give metres in the plane of the area"
-        )
-
-
-def _tiny(area: Area) -> tuple[str, ...]:
-    """Whether there is room for places that differ."""
-    if area.side_m.min() >= _SMALLEST_SIDE_M:
-        return ()
-    width, height = (f"{side:.3g} m" for side in area.side_m)
-    return (f"the area is {width} x {height}: all places are nearly one, so maps and attacks say little",)
-
-
-def _outside(area: Area, position_m: FloatArray) -> tuple[str, ...]:
-    """Whether many UEs start where nothing is modelled; the tails of a law of places may."""
-    there = np.isfinite(position_m).all(axis=1)
-    share = float(np.mean(~area.contains(position_m[there]))) if there.any() else 0.0
-    if share <= _MOST_OUTSIDE:
-        return ()
-    return (f"{100 * share:.3g} % of the UEs start outside of the area; let ues.mobility place them inside",)
-
-
-def _warnings(stations: tuple[BaseStation, ...], buildings: Buildings) -> tuple[str, ...]:
-    """What a person should know of where base stations stand."""
-    if not stations:
-        return ()
-    roof_m = buildings.height_at(np.array([b.at_m for b in stations]))
-    return tuple(
-        f"base station {b.name} stands inside a building ({roof:g} m high, its antenna at {b.height_m:g} m)"
-        for b, roof in zip(stations, roof_m, strict=True)
-        if roof > b.height_m
-    )

@@ -7,5 +7,5 @@ import gymnasium
 
 ALLOCATION, ONLINE = "netsim/PowerAllocation-v0", "netsim/OnlinePower-v0"
 
-gymnasium.register(ALLOCATION, entry_point="scenarios.environments:allocation")
-gymnasium.register(ONLINE, entry_point="scenarios.environments:online")
+gymnasium.register(ALLOCATION, entry_point="scenarios.app.training.environments:allocation")
+gymnasium.register(ONLINE, entry_point="scenarios.app.training.environments:online")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fl.learning import Learning
-from fl.round import Carry
+from fl.round.state import Carry
 from netsim.radio.power import Situation
 from netsim.units import FloatArray
 from rl.settings import Online

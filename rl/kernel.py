@@ -1,6 +1,7 @@
 """One power vector judged in microseconds, compiled: what an agent asks for tens of thousands of times a second.
 
-The laws are those of `fl.bound` and `fl.power_plan`, which take thousands of vectors at once; a test compares them.
+The laws are those of `fl.power.bound` and `fl.power.search`, which take thousands of vectors at once; a test
+compares them.
 """
 
 from __future__ import annotations

@@ -15,15 +15,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, ValidationError, model_validator
 
-from fl.bound import Convergence, Criterion, Objective, Trajectory
-from fl.power_plan import Limits
+from fl.power.bound import Convergence, Criterion, Objective, Trajectory
+from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.record import write_text
 from netsim.safe import content, replacing
 from netsim.units import FloatArray
+from rl.observation import seen_online_size
 from rl.problem import Observe, Problem, Seen, seen_size
-from rl.situation import seen_online_size
 
 CARD, WEIGHTS = "policy.json", "policy.safetensors"
 FORMAT = 1

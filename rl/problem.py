@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from fl.bound import Objective, Trajectory
-from fl.power_plan import Limits, average
+from fl.power.bound import Objective, Trajectory
+from fl.power.search import Limits, average
 from netsim.units import FloatArray
 from rl import kernel
 

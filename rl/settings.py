@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from fl.bound import Convergence, Criterion
-from fl.power_plan import Limits
+from fl.power.bound import Convergence, Criterion
+from fl.power.search import Limits
 from netsim.part import OneOf, Part
 
 AGENT, VISITED, OPTIMUM = "ddpg", "ddpg, best visited", "optimum"

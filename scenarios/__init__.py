@@ -9,19 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scenarios.runner import run
-    from scenarios.study import load
+    from scenarios.app.run.runner import run
+    from scenarios.app.study.load import load
 
 __all__ = ["load", "run"]
 
 
 def __getattr__(name: str) -> Any:
     if name == "load":
-        from scenarios.study import load
+        from scenarios.app.study.load import load
 
         return load
     if name == "run":
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         return run
     raise AttributeError(f"module 'scenarios' has no attribute {name!r}")

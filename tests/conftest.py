@@ -33,9 +33,10 @@ def tiny():
     import copy
     import json
 
-    from scenarios.document import read_text
-    from scenarios.messages import build
-    from scenarios.study import Study, set_value
+    from scenarios.app.study.error_messages import build
+    from scenarios.app.study.load import set_value
+    from scenarios.app.study.study import Study
+    from scenarios.app.study.yaml_document import read_text
 
     def make(changes=None):
         document = read_text(json.dumps(copy.deepcopy(TINY)), "tiny")

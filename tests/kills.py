@@ -27,12 +27,14 @@ import torch
 from conftest import TINY
 
 import rl.train as loop
-import scenarios.runner as runner
-import scenarios.train as training
-from scenarios.document import read_text
-from scenarios.messages import build
-from scenarios.study import Study, load
-from scenarios.sweep import sweep
+import scenarios.app.run.runner as runner
+import scenarios.app.run.simulate as simulate
+import scenarios.app.training.train as training
+from scenarios.app.run.sweep import sweep
+from scenarios.app.study.error_messages import build
+from scenarios.app.study.load import load
+from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import read_text
 
 STEPS = {"open", "os.rename", "os.remove", "os.mkdir", "os.truncate", "fcntl.flock"}
 SHORT = copy.deepcopy(TINY)
@@ -54,7 +56,7 @@ def small_game(study, task):
     """A training that takes a second: two problems of a bound, judged by a roll-out."""
     from test_power_agents import policy, problem
 
-    from rl.allocation import PowerAllocation
+    from rl.env_allocation import PowerAllocation
     from rl.policy import forward
     from rl.settings import AGENT
 
@@ -152,7 +154,7 @@ def main():
     how, kind, root = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     torch.set_num_threads(1)
     np.seterr(all="ignore")
-    runner.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
+    simulate.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
     training._online = small_game
     if how == "moments":
         SHORT["world"]["duration_s"] = 480

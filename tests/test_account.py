@@ -13,15 +13,15 @@ from fl.privacy import ledger, rdp
 from fl.privacy.compose import Draws, compose
 from fl.privacy.final import EVERYBODY, final_account
 from fl.privacy.gaussian import epsilon_of
-from fl.round import _asked
+from fl.round.round import _asked
 from fl.types import Local, Spend
 from netsim.record import cell_text
 from netsim.rng import Streams
-from scenarios.cli import main
-from scenarios.folder import read_table
-from scenarios.runner import run
-from scenarios.study import load
-from scenarios.summary import _privacy
+from scenarios.app.cli.commands import main
+from scenarios.app.results.folder import read_table
+from scenarios.app.results.summary import _privacy
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 SMALL = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from scenarios.runner import run
+from scenarios.app.run.runner import run
 
 SLOW = {
     "world.ues.compute_s_per_sample": 0.3,  # so that everybody comes at a time of its own

@@ -8,13 +8,13 @@ import torch
 
 from fl.attacks.closed_form import ClosedForm, centroid, unit_cloud
 from fl.attacks.dlg import Dlg
+from fl.attacks.gradient_matching import cosine_objective
 from fl.attacks.link_rounds import LinkRounds, weighted_median
+from fl.attacks.minimise import adam, lbfgs
+from fl.attacks.threat import Threat
 from fl.learners.rsrp_net import RsrpNet
-from fl.matching import cosine_objective
-from fl.minimise import adam, lbfgs
-from fl.mlp import Mlp
-from fl.sgd import Training, train
-from fl.threat import Threat
+from fl.networks.mlp import Mlp
+from fl.networks.sgd_regression import Training, train
 from fl.types import DatasetStatistics, DenseUpdates, Facts, Local, Model, Public, Received
 from netsim.checkpoint import load_tree, save_tree
 from netsim.geometry import Area
@@ -346,7 +346,7 @@ class TestHostileUpdates:
     def test_one_source_of_many_targets_is_searched_once(self, part, monkeypatch):
         data = local_of([batch_of(i, 30) for i in range(20)])
         view, asked = view_of(RsrpNet(hidden=(8,)), data, "sum"), []
-        monkeypatch.setattr("fl.minimise.lbfgs", lambda f, x, n: asked.append(x.shape) or lbfgs(f, x, n))
+        monkeypatch.setattr("fl.attacks.minimise.lbfgs", lambda f, x, n: asked.append(x.shape) or lbfgs(f, x, n))
         found = attack(part, view)
         assert asked == [(1, 2, 2)] and found.ue.tolist() == list(range(20))
         assert np.ptp(found.position_m, axis=0).max() == 0 and np.isfinite(found.position_m).all()
@@ -482,7 +482,7 @@ class TestStarts:
         """Standardised starts (n, starts, 2 or 3)."""
         seen = []
         with monkeypatch.context() as patch:
-            patch.setattr("fl.minimise.lbfgs", lambda f, x, n: seen.append(x.numpy().copy()) or lbfgs(f, x, n))
+            patch.setattr("fl.attacks.minimise.lbfgs", lambda f, x, n: seen.append(x.numpy().copy()) or lbfgs(f, x, n))
             part.run(view, FACTS, state or {}, RNG)
         return np.concatenate(seen)
 

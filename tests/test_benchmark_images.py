@@ -6,7 +6,7 @@ import torch
 
 from benchmarks import __main__ as command
 from benchmarks import images
-from fl.bound import Convergence, Objective
+from fl.power.bound import Convergence, Objective
 
 TINY = images.Bench(3, 40, 10, 50, round_s=1e9, vectors_s=1e-12, plan_s=1e9)
 

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fl.bound import Convergence, Objective, Trajectory
-from fl.power_plan import Limits, average, evolution, full, judged, plateaus
+from fl.power.bound import Convergence, Objective, Trajectory
+from fl.power.search import Limits, average, evolution, full, judged, plateaus
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from scenarios.runner import run
-from scenarios.study import load
-from scenarios.trajectory import reference, trajectory_of
+from scenarios.app.run.reference_run import reference, trajectory_of
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 LIMITS = Limits()
 RNG = Streams(3).at("plan")

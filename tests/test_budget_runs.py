@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from scenarios.folder import read_table
-from scenarios.runner import run
-from scenarios.study import load
+from scenarios.app.results.folder import read_table
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 LAPA = {"kind": "lapa", "epsilon_system_total": 600.0, "rounds": 12, "sensitivity": "mean-clip"}
 CLIP = {"kind": "clip", "norm": 0.5}

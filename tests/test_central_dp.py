@@ -276,7 +276,7 @@ class TestAdaptiveClip:
             assert (clipped.norm().max(), s["norm"]) == pytest.approx((part.promise(state), s["norm"]))
 
     def test_a_run_clips_at_the_norm_of_its_round(self, tiny, tmp_path):
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         study = tiny(
             {

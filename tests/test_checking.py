@@ -8,15 +8,16 @@ import pytest
 from conftest import TINY
 
 from netsim.record import guarded, unguarded
-from scenarios import cli
-from scenarios.cli import main
-from scenarios.document import read_text
-from scenarios.messages import build
-from scenarios.report import report
-from scenarios.resolved import study_yaml
-from scenarios.runner import run
-from scenarios.study import Study, load
-from scenarios.sweep import checked_points, sweep
+from scenarios.app.cli import output
+from scenarios.app.cli.commands import main
+from scenarios.app.report.report import report
+from scenarios.app.run.runner import run
+from scenarios.app.run.sweep import checked_points, sweep
+from scenarios.app.study.dump import study_yaml
+from scenarios.app.study.error_messages import build
+from scenarios.app.study.load import load
+from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import read_text
 
 GOOD_CELLS = "radio,mcc,net,area,cell,unit,lon,lat\nLTE,1,1,1,1,0,0.001,0.001\n"
 CELLS = {"kind": "cell-file", "file": "cells.csv"}
@@ -116,7 +117,7 @@ def test_validate_and_sweep_build_the_world_of_every_setting_first(tmp_path, cap
 
 def test_all_goes_through_every_run(tmp_path, capsys, monkeypatch):
     seen = []
-    monkeypatch.setattr("scenarios.sweep.check", lambda study, thorough: seen.append((study.seed, thorough)))
+    monkeypatch.setattr("scenarios.app.run.sweep.check", lambda study, thorough: seen.append((study.seed, thorough)))
     path = written(tmp_path, vary={"seed": [4, 5, 6]})
     assert main(["validate", str(path)]) == 0
     assert main(["validate", str(path), "--all"]) == 0
@@ -165,8 +166,8 @@ def test_complaints_have_a_length_that_can_be_read(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         main(["validate", "campus", "--" + "y" * 30_000])
     for line in capsys.readouterr().err.splitlines():
-        assert len(line) < cli.LONGEST + 100 and "characters ...]" in line and line[-20:].isprintable()
-    cli._complain([f"mistake {i}" for i in range(4000)])
+        assert len(line) < output.LONGEST + 100 and "characters ...]" in line and line[-20:].isprintable()
+    output.complain([f"mistake {i}" for i in range(4000)])
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "netsim: mistake 0" and lines[-1] == "netsim: and 3,950 more" and len(lines) == 51
 

@@ -618,7 +618,7 @@ class TestFootprints:
 
 class TestStudy:
     def test_paths_are_relative_to_the_scenario(self, tmp_path, monkeypatch):
-        from scenarios.study import Scenario
+        from scenarios.app.study.load import Scenario
 
         scenario = tmp_path / "mine.yaml"
         for file, expected in (("town.geojson", tmp_path), ("${TOWNS}/town.geojson", tmp_path / "towns")):
@@ -647,7 +647,7 @@ class TestStudy:
 
     @pytest.mark.parametrize("mobility", ["random-waypoint", "gauss-markov", "manhattan", "static"])
     def test_a_world_has_its_buildings_and_streets(self, tiny, mobility):
-        from netsim.world import build_world
+        from netsim.build import build_world
 
         ues = {"count": 6, "mobility": {"kind": mobility}, "measure_every_s": 5}
         setting = tiny({"world.ues": ues, "world.city": Grid.example}).world

@@ -12,26 +12,13 @@ from scipy import stats
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.claims import (
-    FAILS,
-    HOLDS,
-    OPEN,
-    affordable,
-    bundled_claims,
-    claims_text,
-    folders_of,
-    judge,
-    judgements_text,
-    labelled,
-    playing_minutes,
-    read_claims,
-    scenario_of,
-    unplayable,
-)
-from scenarios.cli import main
-from scenarios.keys import split_key
-from scenarios.rules import RULES, median_interval
-from scenarios.study import bundled
+from scenarios.app.claims.claim import affordable, bundled_claims, playing_minutes, read_claims, unplayable
+from scenarios.app.claims.judge import FAILS, HOLDS, OPEN, folders_of, judge, labelled, scenario_of
+from scenarios.app.claims.rules import RULES, median_interval
+from scenarios.app.claims.text import claims_text, judgements_text
+from scenarios.app.cli.commands import main
+from scenarios.app.results.over_seeds import split_key
+from scenarios.app.study.load import bundled
 
 KEY = "attack.closed-form.centroid_error_m.median"
 
@@ -348,7 +335,7 @@ def test_the_command_judges_by_a_given_folder(folder, file, tmp_path, capsys):
 
 
 def test_a_folder_without_a_name_is_known_by_its_title(folder, tmp_path):
-    from scenarios.document import read
+    from scenarios.app.study.yaml_document import read
 
     claims = read_claims(claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", scenario="town")))
     with pytest.raises(BadInput, match=r"holds runs of 'A fake', and no claim is about.* about: campus, town"):
@@ -398,8 +385,8 @@ def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
     single = tmp_path / "single.yaml"
     single.write_text(text)
     known = {"mine": scenario, "single": single}
-    monkeypatch.setattr("scenarios.claims.bundled", lambda: known)
-    monkeypatch.setattr("scenarios.study.bundled", lambda: known)
+    monkeypatch.setattr("scenarios.app.claims.claim.bundled", lambda: known)
+    monkeypatch.setattr("scenarios.app.study.load.bundled", lambda: known)
     rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
     labels = {"labels": ["hidden=[4]", "hidden=[8]"]}
     file = claim_file(tmp_path, entry(rule | labels, scenario="mine"), entry(rule, id="two", scenario="single"))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.cli import main
-from scenarios.marker import held
+from scenarios.app.cli.commands import main
+from scenarios.app.results.marker import held
 
 ROOT = Path(__file__).parent.parent
 SHORT = ["--set", "world.duration_s=259200", "--set", "learning.every_s=86400", "--set", "learning.learner.hidden=[8]"]
@@ -39,7 +39,9 @@ def changed(row, column, value):
 
 def test_help_is_quick():
     began = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "scenarios.cli", "--help"], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "scenarios.app.cli.commands", "--help"], cwd=ROOT, check=True, capture_output=True
+    )
     assert time.perf_counter() - began < 0.5
 
 
@@ -71,7 +73,7 @@ def _of_density(key):
 def test_every_summary_key_and_column_is_documented(tmp_path, capsys):
     import re
 
-    from scenarios.summary import KEYS
+    from scenarios.app.results.summary_keys import KEYS
 
     noise = "learning.defenses=[{kind: clip}, {kind: gaussian, noise_multiplier: 1}]"
     moved = "learning.curation=[{kind: geo-indistinguishable, epsilon_per_m: 0.1}]"
@@ -149,7 +151,7 @@ def test_list(words, capsys):
 
 
 def test_schema_knows_every_kind(capsys):
-    from scenarios.slots import SLOTS
+    from scenarios.app.study.slots import SLOTS
 
     assert main(["schema"]) == 0
     text = capsys.readouterr().out
@@ -164,7 +166,7 @@ def test_interrupt_is_130(monkeypatch, capsys):
     def stop(args):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(sys.modules["scenarios.cli"]._COMMANDS, "validate", stop)
+    monkeypatch.setitem(sys.modules["scenarios.app.cli.commands"]._COMMANDS, "validate", stop)
     assert main(["validate", "campus"]) == 130
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -173,7 +175,7 @@ def test_an_unexpected_failure_is_1_with_a_log(monkeypatch, capsys):
     def fail(args):
         raise RuntimeError("the moon\nfell")
 
-    monkeypatch.setitem(sys.modules["scenarios.cli"]._COMMANDS, "validate", fail)
+    monkeypatch.setitem(sys.modules["scenarios.app.cli.commands"]._COMMANDS, "validate", fail)
     assert main(["validate", "campus"]) == 1
     line = capsys.readouterr().err
     assert line.count("\n") == 1 and "the moon fell" in line
@@ -302,7 +304,7 @@ def test_overflow_is_said_aloud(tmp_path, capsys):
 def test_terminating_a_run_leaves_a_checkpoint(tmp_path):
     import signal
 
-    command = [sys.executable, "-m", "scenarios.cli", "run", "town", "--out", str(tmp_path / "r")]
+    command = [sys.executable, "-m", "scenarios.app.cli.commands", "run", "town", "--out", str(tmp_path / "r")]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
         if "round" in line:
@@ -443,7 +445,7 @@ def test_a_path_with_an_empty_part_is_refused(path, capsys):
 
 
 def test_setting_a_value_inside_of_a_default_keeps_its_kind(tmp_path):
-    from scenarios.study import load
+    from scenarios.app.study.load import load
 
     plain = load("town")
     assert load("town", {"learning.aggregation.clients": 12, "learning.aggregation.kind": "uniform"})
@@ -457,8 +459,8 @@ def test_setting_a_value_inside_of_a_default_keeps_its_kind(tmp_path):
 
 
 def test_labels_of_any_script_make_folders_of_their_own(tmp_path):
-    from scenarios.study import load
-    from scenarios.sweep import points
+    from scenarios.app.run.sweep import points
+    from scenarios.app.study.load import load
 
     labels = ["größer", "größter", "日本", "中国", "a_b/../c"]
     variants = "".join(f"    - {{label: {label}, set: {{}}}}\n" for label in labels)

@@ -15,11 +15,11 @@ from netsim.traces.home_work import home_and_work
 from netsim.traces.inspect import inspect_trace
 from netsim.traces.read import read_trace
 from netsim.traces.trace import first_midnight, wall_clock
-from scenarios.cli import main
-from scenarios.replay import seconds
-from scenarios.runner import run
-from scenarios.study import load
-from scenarios.tracks import clock_of
+from scenarios.app.cli.commands import main
+from scenarios.app.cli.replay import seconds
+from scenarios.app.results.run import clock_of
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HEADER = "time_s,user,lat,lon,rsrp_dbm,cell"

@@ -9,8 +9,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from netsim.part import Named, Part
-from scenarios.matrix import LEGAL, combinations, threat
-from scenarios.slots import SLOTS
+from scenarios.app.study.compatibility import LEGAL, combinations, threat
+from scenarios.app.study.slots import SLOTS
 
 MEMBERS = [(slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()]
 IDS = [f"{slot}:{kind}" for slot, kind, _ in MEMBERS]
@@ -119,7 +119,7 @@ def test_every_three_parts_that_may_meet_run_two_rounds(combination, tiny, tmp_p
 
 
 def plays(combination, tiny, tmp_path):
-    from scenarios.runner import run
+    from scenarios.app.run.runner import run
 
     def example(slot, kind):
         return SLOTS[slot].parts[kind].example

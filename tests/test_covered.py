@@ -6,10 +6,10 @@ import pytest
 from fl.privacy import rdp
 from fl.privacy.compose import Draws, compose
 from fl.privacy.gaussian import epsilon_of
-from scenarios.folder import MANIFEST, read_json, read_table
-from scenarios.headline import headline
-from scenarios.runner import run
-from scenarios.study import load
+from scenarios.app.results.folder import MANIFEST, read_json, read_table
+from scenarios.app.results.summary_text import headline
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 NOISE = {"kind": "central-gaussian", "noise_multiplier": 4.0, "delta": 1e-5}
@@ -151,7 +151,7 @@ class TestCaveats:
         assert said.startswith("central-gaussian: on a shared band whose updates are lost can hang on who else sends")
 
     def test_they_stand_on_the_page_and_in_the_terminal(self, tmp_path, capsys):
-        from scenarios.cli import main
+        from scenarios.app.cli.commands import main
 
         chain = "learning.defenses=[{kind: adaptive-clip}, {kind: gaussian, noise_multiplier: 1}]"
         short = ["--set", "world.duration_s=172800", "--set", "learning.attacks=[]"]

@@ -333,8 +333,8 @@ def test_an_epsilon_of_places_does_not_follow_what_hangs_on_places(first, tiny):
 
 
 def test_published_statistics_of_the_data_are_told_beside_an_epsilon(tiny, tmp_path):
-    from scenarios.folder import read_json
-    from scenarios.runner import run
+    from scenarios.app.results.folder import read_json
+    from scenarios.app.run.runner import run
 
     noise = {"learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1.0}]}
     moved, dataset = {"learning.curation": [MOVED]}, {"learning.learner.features": "dataset"}

@@ -11,7 +11,7 @@ from fl.attacks.base import View
 from fl.attacks.density_peak import DensityPeak, local_maxima
 from fl.attacks.multi_query import MultiQuery
 from fl.attacks.phase import Phase, read_waves
-from fl.bands import (
+from fl.density.bands import (
     band_probability,
     in_family,
     invariant_bands,
@@ -19,14 +19,14 @@ from fl.bands import (
     same_answers,
     shortest_interval_s,
 )
+from fl.density.surfaces import kernel_density
 from fl.learners.density import Density, rank_correlation
 from fl.query import Custom, Off, Strict
-from fl.surfaces import kernel_density
 from fl.types import Facts, HeldOut, Local, Public, Request
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
-from scenarios.study import load
+from scenarios.app.study.load import load
 
 NINE = [(x, y) for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0)]
 BOX_A, BOX_B = Area(-3.0, -3.0, 3.0, 3.0), Area(-5.0, -5.0, 5.0, 5.0)
@@ -134,7 +134,7 @@ class TestSurfaces:
         learner = Density(features=2, bandwidth_m=H, grid=(9, 8))
         _, updates = made(learner, BOX_A, places_a(500, 2))
         whole = updates.weighted_sum(np.ones(500), 1)
-        monkeypatch.setattr("fl.surfaces.TERMS", 64)
+        monkeypatch.setattr("fl.density.surfaces.TERMS", 64)
         monkeypatch.setattr(type(updates), "rows", None)
         assert updates.weighted_sum(np.ones(500), 1) == pytest.approx(whole, abs=1e-11)
 
@@ -244,8 +244,8 @@ class TestLearner:
 
     def test_neighbours_are_counted_among_the_places_asked_about(self, tmp_path):
         """Of 60 people with 50 fixes each, half are asked in the first round: their last places, and no other row."""
-        from netsim.world import build_world
-        from scenarios.runner import set_up
+        from netsim.build import build_world
+        from scenarios.app.run.setup import set_up
 
         rng, lines = np.random.default_rng(4), ["time_s,user,x_m,y_m"]
         places = rng.uniform(0, 1000, (60, 50, 2))
@@ -634,7 +634,7 @@ class TestPolicies:
 
     def test_refusals_do_not_hang_on_where_anybody_is(self, tmp_path):
         """Swapped places and another walk: the very same refusals."""
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         refused = []
         for k, mobility in enumerate(
@@ -675,7 +675,7 @@ class TestRuns:
         return load("density/nine", base | {k.replace("__", "."): v for k, v in changes.items()})
 
     def test_the_records_hold_the_figures(self, tmp_path):
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         found = run(self.small(), tmp_path / "run")
         assert found["utility.rank_correlation"] > 0.3 and found["utility.useful"]
@@ -687,7 +687,7 @@ class TestRuns:
             assert len({row["ue"] for row in csv.DictReader(f)}) == 20
 
     def test_the_literal_score_is_an_option(self, tmp_path):
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         z, literal = (
             run(self.small(learning__leakage={"literal_score": flag}), tmp_path / str(flag)) for flag in (False, True)
@@ -696,8 +696,8 @@ class TestRuns:
         assert literal[key] < z[key] / 5
 
     def test_no_dense_matrix_unless_an_attack_asks_for_rows(self, tmp_path, monkeypatch):
-        from fl.surfaces import SurfaceUpdates
-        from scenarios.runner import run
+        from fl.density.surfaces import SurfaceUpdates
+        from scenarios.app.run.runner import run
 
         asked, rows = [], SurfaceUpdates.rows
         monkeypatch.setattr(
@@ -709,15 +709,15 @@ class TestRuns:
         assert sum(asked) == 1 + 20 + 1
 
     def test_everybody_refusing_is_a_round_without_answers(self, tmp_path):
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         found = run(self.small(learning__query={"kind": "strict"}), tmp_path / "run")
         assert found["updates.sent"] == 0 and found["utility.rank_correlation"] is None
         assert found["figure.query.refused_bandwidth.last"] == 300
 
     def test_a_policy_that_refuses_is_named_in_the_headline(self, tmp_path):
-        from scenarios.headline import headline
-        from scenarios.runner import run
+        from scenarios.app.results.summary_text import headline
+        from scenarios.app.run.runner import run
 
         none = run(self.small(learning__query={"kind": "strict"}, world__ues__count=40), tmp_path / "none")
         assert "WARNING: 40 of 40 UEs refused to answer in 1 of 1 rounds (bandwidth)" in headline(none)
@@ -734,21 +734,21 @@ class TestRuns:
         [([12, 9], None), ([2, 2], None), ([12, 9], [1000, 2000, 3000, 8000]), ([40], [-1000, 0, 4000, 4000])],
     )
     def test_a_constant_answer_leaves_what_the_baseline_says(self, grid, area_m, tmp_path):
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         learner = {"kind": "density", "features": 0, "bandwidth_m": 550, "grid": grid, "area_m": area_m}
         found = run(self.small(world__ues__count=50, learning__learner=learner), tmp_path / "run")
         assert found["attack.density-peak.place_error_m"] == pytest.approx(found["baseline.anywhere.error_m"], rel=1e-9)
 
     def test_a_grid_that_misses_the_world_is_refused(self, tmp_path):
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         with pytest.raises(BadInput, match=r"learner\.area_m: .* wholly outside of the area of the world"):
             run(self.small(learning__learner__area_m=[7000, 0, 9000, 6000]), tmp_path / "run")
 
     def test_ues_that_start_outside_are_warned_of(self, tmp_path):
-        from scenarios.folder import read_json
-        from scenarios.runner import run
+        from scenarios.app.results.folder import read_json
+        from scenarios.app.run.runner import run
 
         far = {"kind": "mixture", "components": [{"at_m": [50000, 3000], "std_m": [10, 10]}]}
         run(self.small(world__ues__mobility=far, world__ues__count=20), tmp_path / "far")
@@ -763,7 +763,7 @@ class TestRuns:
         assert self.small(learning__data=data | {"hold_out": 0.2})
 
     def test_linked_answers_give_the_walk_away_and_a_rate_limit_keeps_most_of_it(self, tmp_path):
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         small = {"world.ues.count": 40, "learning.threat.targets": 10, "vary": None}
         every = run(load("density/moving", small), tmp_path / "every")
@@ -777,7 +777,7 @@ class TestRuns:
         assert anew.get("attack.phase.walk_error_m", math.inf) > 10
 
     def test_more_surfaces_than_fit_are_refused_in_one_line(self, tmp_path):
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         study = load("density/nine", {"world.ues.count": 60_000, "learning.threat.targets": None, "vary": None})
         with pytest.raises(BadInput, match=r"learning\.threat\.targets: the surfaces of 60,000 UEs") as caught:
@@ -786,7 +786,7 @@ class TestRuns:
 
     @pytest.mark.parametrize("name", ["moving", "questions"])
     def test_an_interrupted_run_ends_in_the_same_bytes(self, name, tmp_path, table_bytes):
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 20.0}
         changes = {"world.ues.count": 30, "learning.learner.grid": [12, 12], "learning.threat.targets": 4}
@@ -803,7 +803,7 @@ class TestRuns:
         assert table_bytes(tmp_path / "whole") == table_bytes(tmp_path / "parts")
 
     def test_another_seed_is_another_run_and_the_same_one_the_same(self, tmp_path, table_bytes):
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         for k, seed in enumerate((3, 3, 4)):
             run(self.small(seed=seed), tmp_path / str(k))
@@ -821,7 +821,7 @@ class TestRuns:
     def test_mixture_is_drawn_from_its_law(self):
         study = load("density/nine")
         mobility = study.world.ues.mobility
-        from netsim.world import build_world
+        from netsim.build import build_world
 
         world = build_world(study.world, Streams(0), 60.0)
         x = world.position_m()

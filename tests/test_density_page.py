@@ -9,12 +9,12 @@ import plotly.graph_objects as go
 import pytest
 
 from netsim.errors import BadInput
-from scenarios.density_figure import gains, measured
-from scenarios.exchange import Trial
-from scenarios.report import report
-from scenarios.runner import run
-from scenarios.study import load
-from scenarios.sweep import sweep
+from scenarios.app.report.figures.density import gains, measured
+from scenarios.app.report.report import report
+from scenarios.app.results.tradeoff import Trial
+from scenarios.app.run.runner import run
+from scenarios.app.run.sweep import sweep
+from scenarios.app.study.load import load
 
 SMALL = {"world.ues.count": 150, "learning.learner.grid": [16, 14], "learning.threat.targets": 5}
 GEO = [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.001}]

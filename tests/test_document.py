@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from netsim.errors import BadInput
-from scenarios.document import MAX_BYTES, MAX_DEPTH, dotted, read, read_text
+from scenarios.app.study.yaml_document import MAX_BYTES, MAX_DEPTH, dotted, read, read_text
 
 BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [{', '.join(f'*{a}' for _ in range(9))}]\n" for a, b in
                                   zip("abcdefgh", "bcdefghi", strict=True))  # fmt: skip

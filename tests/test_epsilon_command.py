@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from fl.privacy.gaussian import epsilon_of
-from scenarios.cli import main
+from scenarios.app.cli.commands import main
 
 
 def ask(capsys, *words):
@@ -146,7 +146,7 @@ def cpu_s(*words):
     """Processor time of a command of its own, start-up included: other work on the machine does not count."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "scenarios.cli", "epsilon", *words],
+        [sys.executable, "-X", "importtime", "-m", "scenarios.app.cli.commands", "epsilon", *words],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

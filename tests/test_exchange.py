@@ -12,8 +12,10 @@ import pytest
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.cli import main
-from scenarios.exchange import (
+from scenarios.app.cli.commands import main
+from scenarios.app.report.figures.tradeoff import exchange_panels
+from scenarios.app.report.report import report
+from scenarios.app.results.tradeoff import (
     DISTANCE,
     EMD,
     Point,
@@ -26,10 +28,8 @@ from scenarios.exchange import (
     points,
     sentences,
 )
-from scenarios.exchange_figure import exchange_panels
-from scenarios.report import report
-from scenarios.runner import run
-from scenarios.sweep import sweep
+from scenarios.app.run.runner import run
+from scenarios.app.run.sweep import sweep
 
 A = "attack.closed-form"
 
@@ -235,7 +235,7 @@ def test_a_strength_needs_a_curve_and_a_curve_a_strength(tiny):
 
 
 def test_curve_and_strength_reach_the_table_of_runs(tmp_path):
-    from scenarios.study import load
+    from scenarios.app.study.load import load
 
     scenario = tmp_path / "s.yaml"
     variants = [

@@ -30,7 +30,7 @@ from fl.attacks.closed_form import ClosedForm
 from fl.learning import Learning
 from fl.networks.base import Network
 from fl.networks.perceptron import Perceptron
-from scenarios import study
+from scenarios.app.study import study
 
 
 class MyNet(Perceptron):
@@ -74,7 +74,7 @@ def install_sign(folder):
 def netsim(folder, *arguments):
     paths = os.pathsep.join([str(folder), str(ROOT)])
     env = {**os.environ, "PYTHONPATH": paths}
-    command = [sys.executable, "-m", "scenarios.cli", *arguments]
+    command = [sys.executable, "-m", "scenarios.app.cli.commands", *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, cwd=folder, check=False)
 
 
@@ -126,7 +126,8 @@ def test_modules_are_imported_without_asking_for_a_plugin():
         "import netsim.part as part\n"
         "def never(slot): raise AssertionError(slot)\n"
         "part.plugins = never\n"
-        "import scenarios.study, scenarios.slots, scenarios.train, scenarios.runner, scenarios.claims\n"
+        "import scenarios.app.study.study, scenarios.app.study.slots, scenarios.app.training.train\n"
+        "import scenarios.app.run.runner, scenarios.app.claims.claim\n"
     )
     command = [sys.executable, "-c", asked]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)

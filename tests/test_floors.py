@@ -19,25 +19,16 @@ def module(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path, top_only=False):
-    """Modules of our own and others' that a file imports at run time (TYPE_CHECKING blocks are left out)."""
-    tree = ast.parse(path.read_text())
+def imports(path):
+    """Modules that a file imports, anywhere in it: in functions and for type checkers too."""
     found = set()
-    nodes = list(tree.body) if top_only else list(ast.walk(tree))
-    skip = {n for node in ast.walk(tree) if _typing_only(node) for n in ast.walk(node)}
-    for node in nodes:
-        if node in skip:
-            continue
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
     return found
-
-
-def _typing_only(node):
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 @pytest.mark.parametrize("path", FILES, ids=module)
@@ -47,33 +38,71 @@ def test_imports_point_down(path):
     assert not above, f"{path} reaches up to {above}"
 
 
-def test_no_circles():
+def arrows():
+    """Module -> the modules that it imports; a name of a package counts as the package."""
     names = {module(p): p for p in FILES}
-    arrows = {name: {i for i in imports(path, top_only=True) if i in names} - {name} for name, path in names.items()}
+    found = {}
+    for name, path in names.items():
+        seen = {i for i in imports(path) if i in names} - {name}
+        found[name] = {i for i in seen if not any(other.startswith(i + ".") for other in seen)}
+    return found
+
+
+def circle(graph):
+    """A circle of a graph, empty if there is none."""
     done, path = set(), []
 
-    def visit(name):
-        assert name not in path, f"circle: {path[path.index(name) :]} -> {name}"
-        if name in done:
-            return
-        path.append(name)
-        for below in sorted(arrows[name]):
-            visit(below)
+    def visit(node):
+        if node in path:
+            return [*path[path.index(node) :], node]
+        if node in done:
+            return []
+        path.append(node)
+        found = next(filter(None, map(visit, sorted(graph.get(node, ())))), [])
         path.pop()
-        done.add(name)
+        done.add(node)
+        return found
 
-    for name in sorted(arrows):
-        visit(name)
+    return next(filter(None, map(visit, sorted(graph))), [])
+
+
+def test_no_circles_of_modules():
+    assert circle(arrows()) == []
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_no_circles_of_packages(depth):
+    """Packages to a depth of names; what a package holds and the package itself are one."""
+    packages = {module(p) for p in FILES if p.name == "__init__.py"}
+
+    def of(name):
+        parts = name.split(".")
+        return ".".join((parts if name in packages else parts[:-1])[:depth])
+
+    graph = {}
+    for name, below in arrows().items():
+        here = of(name)
+        apart = {of(b) for b in below if not of(b).startswith(here + ".") and not here.startswith(of(b) + ".")}
+        graph.setdefault(here, set()).update(apart - {here})
+    graph.pop("scenarios", None)  # it names load and run of the application, for people
+    assert circle(graph) == []
+
+
+def test_a_circle_is_found():
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
 
 
 def test_checking_a_scenario_imports_nothing_heavy():
-    code = "import sys, scenarios.cli as c; c.main(['validate', 'campus']); print(sorted(set(sys.modules) & set(%r)))"
+    code = (
+        "import sys, scenarios.app.cli.commands as c; c.main(['validate', 'campus']); "
+        "print(sorted(set(sys.modules) & set(%r)))"
+    )
     out = subprocess.run([sys.executable, "-c", code % (HEAVY,)], capture_output=True, text=True, cwd=ROOT, check=True)
     assert out.stdout.splitlines()[-1] == "[]"
 
 
 def test_help_imports_almost_nothing():
-    code = "import sys, scenarios.cli as c\ntry: c.main(['--help'])\nexcept SystemExit: pass\n"
+    code = "import sys, scenarios.app.cli.commands as c\ntry: c.main(['--help'])\nexcept SystemExit: pass\n"
     code += "print('numpy' in sys.modules, 'pydantic' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert out.stdout.splitlines()[-1] == "False False"

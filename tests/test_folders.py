@@ -17,10 +17,10 @@ import pytest
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput, Interrupted
 from netsim.record import Recorder
-from scenarios import marker
-from scenarios.cli import main
-from scenarios.marker import MARKER, held, marked
-from scenarios.runner import run
+from scenarios.app.cli.commands import main
+from scenarios.app.results import marker
+from scenarios.app.results.marker import MARKER, held, marked
+from scenarios.app.run.runner import run
 
 ROOT = Path(__file__).parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -86,7 +86,7 @@ def test_many_kills_at_random_moments_end_in_the_same_bytes(kind, tmp_path):
 
 
 def test_a_page_that_was_never_whole_keeps_nobody_out(tmp_path):
-    from scenarios.folder import PAGE, admit_several
+    from scenarios.app.results.folder import PAGE, admit_several
 
     (tmp_path / "report.html.part").write_text("<ht")
     admit_several(tmp_path, [PAGE], "a replay")
@@ -152,7 +152,7 @@ def test_never_two_hold_a_folder(tmp_path, monkeypatch):
 
 def test_a_lock_ends_with_its_owner(tmp_path):
     code = (
-        "import sys, time\nfrom pathlib import Path\nfrom scenarios.marker import held\n"
+        "import sys, time\nfrom pathlib import Path\nfrom scenarios.app.results.marker import held\n"
         "with held(Path(sys.argv[1]), 'run', lambda: None):\n    print('held', flush=True)\n    time.sleep(60)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "r")]
@@ -172,7 +172,7 @@ WORKERS = """
 import os, sys, time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from scenarios.signals import work_for_parent
+from scenarios.app.run.signals import work_for_parent
 
 if __name__ == "__main__":
     pool = ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=work_for_parent)
@@ -223,7 +223,7 @@ class Broken:
 
 
 def test_a_sweep_whose_worker_was_killed_goes_on(tmp_path, monkeypatch, capsys):
-    from scenarios import sweep
+    from scenarios.app.run import sweep
 
     command = [*small_sweep(tmp_path), "--out", str(tmp_path / "out"), "--jobs", "2", "--quiet"]
     monkeypatch.setattr(sweep, "ProcessPoolExecutor", Broken)
@@ -236,7 +236,7 @@ def test_a_sweep_whose_worker_was_killed_goes_on(tmp_path, monkeypatch, capsys):
 
 
 def test_two_signals_within_four_milliseconds(tmp_path):
-    command = [sys.executable, "-m", "scenarios.cli", "run", "town", "--out", str(tmp_path / "r")]
+    command = [sys.executable, "-m", "scenarios.app.cli.commands", "run", "town", "--out", str(tmp_path / "r")]
     with subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
         next(line for line in process.stderr if "round" in line)
         process.send_signal(signal.SIGINT)
@@ -380,7 +380,7 @@ def test_a_training_does_not_go_on_from_what_is_not_finite(tmp_path):
 
 @pytest.mark.parametrize("scale", [0.0, np.nan, np.inf, -1.0])
 def test_a_kept_trajectory_without_a_scale_is_refused(scale, tmp_path):
-    from scenarios.trajectory import _read
+    from scenarios.app.run.reference_run import _read
 
     ones = np.ones((3, 2))
     tree = {"std": ones, "weight": ones, "gain": ones, "scale": 0.5, "power_w": np.ones(2)}

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenarios.compare import member
-from scenarios.compare_page import _useless_words
-from scenarios.draw import looks
-from scenarios.figures import home
-from scenarios.headline import headline
-from scenarios.loaded import load
-from scenarios.run_page import single
-from scenarios.runner import run
-from scenarios.summary import _homes
+from scenarios.app.report.compare_page import _useless_words
+from scenarios.app.report.figures.compare import member
+from scenarios.app.report.figures.run import home
+from scenarios.app.report.plot import looks
+from scenarios.app.report.run_page import single
+from scenarios.app.results.read import load
+from scenarios.app.results.summary import _homes
+from scenarios.app.results.summary_text import headline
+from scenarios.app.run.runner import run
 
 NEAR = 3.0
 COMMUTERS = {

@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-from fl.classify import Steps, scored, train
 from fl.data.collection import collection
 from fl.data.idx import read_idx
 from fl.data.images import Images
@@ -23,16 +22,17 @@ from fl.learners.image_net import ImageNet
 from fl.networks.cnn import Cnn
 from fl.networks.perceptron import Perceptron
 from fl.networks.pooling import halved
+from fl.networks.sgd_classification import Steps, scored, train
 from fl.types import HeldOut, ImageFormat, Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.observe import Observations
+from netsim.observations import Observations
 from netsim.rng import Streams
-from scenarios.cli import main
-from scenarios.folder import read_table
-from scenarios.report import report
-from scenarios.runner import run
-from scenarios.summary import KEYS
+from scenarios.app.cli.commands import main
+from scenarios.app.report.report import report
+from scenarios.app.results.folder import read_table
+from scenarios.app.results.summary_keys import KEYS
+from scenarios.app.run.runner import run
 
 RNG = Streams(4).at("data")
 DIGITS = ImageFormat(8, 8, 10)
@@ -455,7 +455,7 @@ def test_a_device_that_disappears_is_missed_and_comes_back(tmp_path):
             }
         )
     )
-    from scenarios.study import load
+    from scenarios.app.study.load import load
 
     summary = run(load(study), tmp_path / "r")
     updates = read_table(tmp_path / "r", "updates")

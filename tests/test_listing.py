@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from netsim.part import OneOf, Part
-from scenarios.listing import WIDTH, flow, in_words, json_schema, list_slot, list_slots, unit
+from scenarios.app.study.describe import WIDTH, flow, in_words, json_schema, list_slot, list_slots, unit
 
 
 class Still(Part):

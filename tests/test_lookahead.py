@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from netsim.build import build_world
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
-from netsim.world import build_world
 
 MOBILITY = {
     "random-waypoint": {"kind": "random-waypoint", "pause_s": [0.0, 5.0], "speed_m_s": [5.0, 20.0]},

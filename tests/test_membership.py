@@ -17,9 +17,9 @@ from fl.membership.roc import auc, tpr_percent
 from fl.types import HeldOut, Local, Model, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
-from scenarios.cli import main
-from scenarios.runner import run
-from scenarios.study import load
+from scenarios.app.cli.commands import main
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 RNG = Streams(3).at("membership", 1)
 AREA = Area(0.0, 0.0, 1000.0, 800.0)

@@ -10,8 +10,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from netsim.errors import BadInput
 from netsim.part import Named, OneOf, Part
-from scenarios.document import read_text
-from scenarios.messages import build, explain, nearest
+from scenarios.app.study.error_messages import build, explain, nearest
+from scenarios.app.study.yaml_document import read_text
 
 
 class Still(Part):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fl import leakage
-from fl.gaps import _by_stretches, _point_by_point
-from fl.leakage import Leakage, Now
-from fl.metrics import density_peaks, guesses_nearest_m, nearest_m, sliced_w1, sorted_projections, within
+from fl.leakage import leakage
+from fl.leakage.distances import density_peaks, guesses_nearest_m, nearest_m, sliced_w1, sorted_projections, within
+from fl.leakage.leakage import Leakage, Now
+from fl.leakage.sliced import _by_stretches, _point_by_point
 from fl.types import Estimates, Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places

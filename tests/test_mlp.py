@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fl.mlp import Mlp
+from fl.networks.mlp import Mlp
 
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
 SHAPES = ((2, 1), (2, 3, 1), (3, 5, 4, 1), (2, 4, 3, 5, 1))

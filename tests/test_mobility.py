@@ -19,7 +19,7 @@ from netsim.mobility.gauss_markov import GaussMarkov, _walk
 from netsim.mobility.manhattan import Manhattan, _turned
 from netsim.mobility.random_waypoint import RandomWaypoint
 from netsim.mobility.static import Static
-from netsim.observe import Fixes
+from netsim.observations import Fixes
 from netsim.rng import Streams
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)

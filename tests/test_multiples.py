@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
+from netsim.build import build_world
 from netsim.lookahead import tick_after
 from netsim.multiples import first_multiple, last_multiple
 from netsim.radio.fading import Rayleigh
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
-from netsim.world import build_world
 
 STEPS = [0.001, 0.01, 0.1, 0.16, 0.3, 1 / 3, 0.6, 0.7, 1.0, 1.1, 60.0, 86_400.0]
 

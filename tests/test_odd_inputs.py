@@ -5,8 +5,8 @@ import pytest
 
 from netsim.errors import BadInput
 from scenarios import run
-from scenarios.folder import read_table
-from scenarios.headline import headline
+from scenarios.app.results.folder import read_table
+from scenarios.app.results.summary_text import headline
 
 CLUSTERED = [
     {"kind": "diverse-batch", "eps_m": 1.0},
@@ -93,7 +93,7 @@ def test_a_world_in_which_nobody_measures_says_so(tiny, tmp_path):
 
 
 def test_an_area_without_room_is_told(tiny, tmp_path):
-    from scenarios.folder import read_json
+    from scenarios.app.results.folder import read_json
 
     small = {"world.city": {"kind": "open-field", "width_m": 1, "height_m": 300}}
     for changes, told in ((small, True), ({}, False)):

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from fl.leakage.distances import exact_w1
 from fl.learners.rsrp_net import RsrpNet
-from fl.metrics import exact_w1
-from fl.transmit import overheard
+from fl.round.transmit import overheard
 from fl.types import Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -16,7 +16,7 @@ from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Rng
 from netsim.traces.select import chained
 from scenarios import run
-from scenarios.folder import read_table
+from scenarios.app.results.folder import read_table
 
 NOMA = {"world.radio.uplink": {"kind": "noma", "norm_bound": 1.0}}
 AREA = Area(0.0, 0.0, 1000.0, 800.0)
@@ -125,7 +125,7 @@ def test_theorem_1_bounds_the_closed_form(n):
 
 
 def test_first_layer_deltas_are_the_bias_gradients_of_single_samples():
-    from fl.sgd import first_layer_deltas
+    from fl.networks.sgd_regression import first_layer_deltas
 
     learner = RsrpNet(hidden=(5, 3), activation="tanh", step_size=0.5)
     model = learner.init(Public(AREA, 1), Rng(1, "init"))
@@ -233,8 +233,8 @@ def test_words_before_a_reason_are_grammatical():
 
 @pytest.mark.parametrize("kind", ["correlated", "iid", "none"])
 def test_an_eavesdropper_at_the_place_of_a_base_station_has_its_shadowing(kind, tiny):
+    from netsim.build import build_world
     from netsim.rng import Streams
-    from netsim.world import build_world
 
     world = build_world(tiny({"world.radio.shadowing": {"kind": kind}}).world, Streams(1), 60.0)
     place = np.random.default_rng(0).uniform(0, 300, (40, 2))
@@ -251,7 +251,7 @@ def test_an_eavesdropper_at_the_place_of_a_base_station_has_its_shadowing(kind, 
     [([1e300, 0], r"at_m\[0\]: must be >= -1e\+09"), ([1e8, 0], "eavesdropper stands 100000 km from the far corner")],
 )
 def test_an_eavesdropper_stands_near_the_area(at_m, words, tiny, tmp_path):
-    from scenarios.runner import run
+    from scenarios.app.run.runner import run
 
     with pytest.raises(BadInput, match=words):
         run(tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper", "at_m": at_m}}), tmp_path / "r")

@@ -9,19 +9,19 @@ from conftest import TINY
 
 from netsim.errors import BadInput
 from netsim.part import OneOf
-from scenarios.cli import main
-from scenarios.draw import Cell, Look, line, mosaic
-from scenarios.grid_figure import run_panel
-from scenarios.headline import headline
-from scenarios.listing import list_slot
-from scenarios.page import MOST_NAMES, keyed_table
-from scenarios.report import report
-from scenarios.run_page import _useful_words
-from scenarios.runner import run
-from scenarios.slots import SLOTS
-from scenarios.study import bundled, load, title_of
-from scenarios.sweep import sweep
-from scenarios.tracks import DATES
+from scenarios.app.cli.commands import main
+from scenarios.app.report.figures.radio_map import run_panel
+from scenarios.app.report.html import MOST_NAMES, keyed_table
+from scenarios.app.report.plot import Cell, Look, line, mosaic
+from scenarios.app.report.report import report
+from scenarios.app.report.run_page import _useful_words
+from scenarios.app.report.series import DATES
+from scenarios.app.results.summary_text import headline
+from scenarios.app.run.runner import run
+from scenarios.app.run.sweep import sweep
+from scenarios.app.study.describe import list_slot
+from scenarios.app.study.load import bundled, load, title_of
+from scenarios.app.study.slots import SLOTS
 
 
 def figures(folder):
@@ -141,7 +141,7 @@ def test_the_matrix_fits_the_terminal(capsys, monkeypatch, columns):
     threats = [f"{who} sees {what}" for who in ("server", "analyst", "eavesdropper") for what in ("rows", "sum")]
     found = [(combination | {"threat": t, "defenses": f"a > {i}"}, "legal") for t in threats for i in range(30)]
     found += [(combination | {"defenses": "b"}, "a reason " * 40)]
-    monkeypatch.setattr("scenarios.matrix.combinations", lambda: iter(found))
+    monkeypatch.setattr("scenarios.app.study.compatibility.combinations", lambda: iter(found))
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main(["list", "--matrix"]) == 0
     said = capsys.readouterr().out

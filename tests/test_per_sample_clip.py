@@ -7,8 +7,8 @@ import torch
 from fl.defenses.gaussian import Gaussian
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
-from fl.mlp import Mlp
-from fl.sgd import Training, train
+from fl.networks.mlp import Mlp
+from fl.networks.sgd_regression import Training, train
 from fl.types import Facts, HeldOut, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams

@@ -5,15 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from fl.bound import Convergence, Objective, Trajectory
+from fl.power.bound import Convergence, Objective, Trajectory
 from netsim.errors import BadInput
 from netsim.radio.power import Listed
 from netsim.rng import Streams
-from scenarios.folder import read_table
-from scenarios.plan import planned
-from scenarios.runner import run
-from scenarios.study import load
-from scenarios.trajectory import reference
+from scenarios.app.results.folder import read_table
+from scenarios.app.run.planning import planned
+from scenarios.app.run.reference_run import reference
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 SHORT = {"learning.rounds": 8, "learning.data.samples": 24, "vary": None}
 RNG = Streams(1).at("plan")

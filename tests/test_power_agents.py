@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 import shapely
 
-from fl.bound import Convergence, Objective, Trajectory
-from fl.power_plan import Limits
+from fl.power.bound import Convergence, Objective, Trajectory
+from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.policy import Card, Policy, forward, load_policy, save_policy
@@ -42,7 +42,7 @@ def problem(criterion="aggregate", observe="paper", moving=False, limits=LIMITS,
 
 
 def allocation(problems=None, **kw):
-    from rl.allocation import PowerAllocation
+    from rl.env_allocation import PowerAllocation
 
     return PowerAllocation(problems or [problem()], **kw)
 
@@ -170,7 +170,7 @@ def test_many_resets_neither_grow_nor_drift():
 
 def test_the_picture_shows_power():
     env = allocation(render_mode="rgb_array")
-    from rl.picture import Scene
+    from rl.render import Scene
 
     at = np.column_stack([np.linspace(10, 90, 6), np.full(6, 50.0)])
     env.scene = lambda: Scene((0, 0, 100, 100), (), np.array([[50.0, 80.0]]), at, np.zeros(6, dtype=int))
@@ -450,7 +450,7 @@ ONLINE = {
 
 
 def online(tiny, changes=None, **kw):
-    from scenarios.environments import online as make
+    from scenarios.app.training.environments import online as make
 
     return make(tiny(ONLINE | (changes or {})), **kw)
 
@@ -543,7 +543,7 @@ def test_an_episode_is_taken_up_from_its_memory(tiny):
 
 def test_an_absent_ue_is_zeros(tiny):
     from netsim.radio.power import Situation
-    from rl.situation import seen_online
+    from rl.observation import seen_online
 
     known = np.array([1.0, 0.0, 2.0])
     now = Situation(np.zeros(0, dtype=int), known, 0.1, np.full(3, 0.2), np.full(3, 0.1), 0.5, 0.25)
@@ -556,8 +556,8 @@ def test_an_absent_ue_is_zeros(tiny):
 
 
 def test_a_policy_runs_in_any_scenario_and_does_what_it_did_in_training(tiny, tmp_path):
-    from scenarios.folder import read_table
-    from scenarios.runner import run
+    from scenarios.app.results.folder import read_table
+    from scenarios.app.run.runner import run
 
     save_policy(policy("online", ues=3), tmp_path / "p")
     study = tiny(ONLINE | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}, "seed": 5})
@@ -575,8 +575,8 @@ def test_a_policy_runs_in_any_scenario_and_does_what_it_did_in_training(tiny, tm
 
 @pytest.mark.parametrize("observe", ["paper", "channel"])
 def test_a_policy_for_a_whole_training_stays_at_its_powers(tiny, tmp_path, observe):
-    from scenarios.folder import read_table
-    from scenarios.runner import run
+    from scenarios.app.results.folder import read_table
+    from scenarios.app.run.runner import run
 
     save_policy(policy(observe, ues=3), tmp_path / "p")
     still = {
@@ -811,7 +811,7 @@ def test_importing_the_floor_registers_both_and_nothing_dear(order, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "['scenarios.environments:allocation', 'scenarios.environments:online']",
+        "['scenarios.app.training.environments:allocation', 'scenarios.app.training.environments:online']",
         "(42,)",
     ]
 
@@ -825,8 +825,8 @@ def test_the_first_make_says_what_takes_so_long(tmp_path, capsys):
 
 def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
     from scenarios import load
-    from scenarios.environments import problems
-    from scenarios.train import train
+    from scenarios.app.training.environments import problems
+    from scenarios.app.training.train import train
 
     shares = {
         "train.task.draws": 3,
@@ -872,7 +872,12 @@ def command(*words, cwd):
     root = Path(__file__).parent.parent
     env = {**os.environ, "PYTHONPATH": str(root), "XDG_CACHE_HOME": str(cwd / "cache")}
     return subprocess.run(
-        [sys.executable, "-m", "scenarios.cli", *words], capture_output=True, text=True, cwd=cwd, env=env, check=False
+        [sys.executable, "-m", "scenarios.app.cli.commands", *words],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=env,
+        check=False,
     )
 
 
@@ -910,14 +915,14 @@ def test_bad_trainings_are_refused_in_one_line(tmp_path, words, said):
 
 
 def test_streams_of_worlds_differ_by_purpose(tiny):
-    from scenarios.judging import worlds
+    from scenarios.app.training.evaluate import worlds
 
     study = tiny(ONLINE)
     assert not set(worlds(study, "judged", 50)) & set(worlds(study, "held-out", 50))
 
 
 def test_fractional_power_keeps_the_total():
-    from rl.references import fractional, references
+    from rl.baselines import fractional, references
 
     p = problem(limits=Limits(total_max_w=0.8))
     for alpha in (0.0, 0.8, 1.0):
@@ -929,7 +934,7 @@ def test_fractional_power_keeps_the_total():
 
 def test_the_picture_leaves_courtyards_open():
     from netsim.city.buildings import Buildings
-    from rl.picture import MAP, Scene, picture
+    from rl.render import MAP, Scene, picture
 
     house = shapely.Polygon(shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior])
     inner = shapely.box(48, 48, 52, 52)  # a house in the courtyard

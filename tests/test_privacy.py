@@ -18,9 +18,9 @@ from fl.types import Bound, DenseUpdates, Facts, Local, Public, Spend
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
-from scenarios.folder import read_table
-from scenarios.runner import run
-from scenarios.study import load
+from scenarios.app.results.folder import read_table
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 RNG = Streams(8).at("defense.gaussian", 2)
 FACTS = Facts(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fl import obstacles
 from fl.data.links import LINKS, POSITIONS, STATIONS, Links
-from fl.grid import Grid
 from fl.learners.radio_map import RadioMap
-from fl.obstacles import (
+from fl.radio_map import obstacles
+from fl.radio_map.grid import Grid
+from fl.radio_map.obstacles import (
     gain_db,
     height_energy,
     height_gradient,
@@ -18,14 +18,14 @@ from fl.obstacles import (
     theta_gradient,
     theta_of,
 )
-from fl.traversal import incidence, known_incidence
+from fl.radio_map.traversal import incidence, known_incidence
 from fl.types import Antennas, HeldOut, Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.observe import Observations
+from netsim.observations import Observations
 from netsim.rng import Streams
-from scenarios.headline import headline
-from scenarios.runner import run
+from scenarios.app.results.summary_text import headline
+from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 30.0, 24.0)
 GRID = Grid.over(AREA, 3.0)
@@ -273,7 +273,7 @@ class TestLearner:
             run(tiny({"world.city": city, **MAP}), tmp_path / "b")
 
     def test_a_run_has_figures_a_warning_and_no_spend(self, tiny, tmp_path):
-        from scenarios.folder import read_json, read_table
+        from scenarios.app.results.folder import read_json, read_table
 
         noise = [{"kind": "clip", "phase": "heights"}, {"kind": "geometry-aligned", "mu": 2.0}]
         summary = run(tiny({**MAP, "learning.defenses": noise}), tmp_path / "a")
@@ -358,30 +358,30 @@ class TestLinks:
 
 class TestDescent:
     def test_equal_devices_are_not_dissimilar_and_opposite_ones_are(self):
-        from fl import descent
+        from fl.radio_map import descent_theory
 
         rows, weight = np.tile([[3.0, 4.0]], (4, 1)), np.full(4, 0.25)
-        assert descent.dissimilarity2(rows, weight) == pytest.approx(1.0)
-        assert descent.concentration(weight) == pytest.approx(0.25)
-        assert descent.dissimilarity2(np.array([[1.0], [-1.0]]), np.full(2, 0.5)) == float("inf")
+        assert descent_theory.dissimilarity2(rows, weight) == pytest.approx(1.0)
+        assert descent_theory.concentration(weight) == pytest.approx(0.25)
+        assert descent_theory.dissimilarity2(np.array([[1.0], [-1.0]]), np.full(2, 0.5)) == float("inf")
 
     def test_bounds_meet_where_the_lemma_says(self):
-        from fl import descent
+        from fl.radio_map import descent_theory
 
         smooth, b2, j, mu = 0.4, 3.0, 0.01, 7.0
-        eta = descent.largest_step(smooth, b2, mu, j)
-        assert descent.descent_rate(eta, smooth, b2, mu, j) == pytest.approx(0.0, abs=1e-15)
-        assert descent.largest_budget(eta, smooth, b2, j) == pytest.approx(mu)
-        half = descent.descent_rate(eta / 2, smooth, b2, mu, j)
+        eta = descent_theory.largest_step(smooth, b2, mu, j)
+        assert descent_theory.descent_rate(eta, smooth, b2, mu, j) == pytest.approx(0.0, abs=1e-15)
+        assert descent_theory.largest_budget(eta, smooth, b2, j) == pytest.approx(mu)
+        half = descent_theory.descent_rate(eta / 2, smooth, b2, mu, j)
         assert half == pytest.approx(eta / 8)  # its maximum over eta
-        assert np.isnan(descent.residual(1.0, 1.0, 1.0, -1.0))
-        assert descent.residual(eta, smooth, b2, half, clip=1e9) < 1e-8
+        assert np.isnan(descent_theory.residual(1.0, 1.0, 1.0, -1.0))
+        assert descent_theory.residual(eta, smooth, b2, half, clip=1e9) < 1e-8
 
     def test_smoothness_of_a_quadratic_is_its_curvature(self):
-        from fl import descent
+        from fl.radio_map import descent_theory
 
         h, d = np.array([1.0, 2.0]), np.array([0.3, -0.1])
-        assert descent.smoothness(5 * h, 5 * (h + d), d) == pytest.approx(5.0)
+        assert descent_theory.smoothness(5 * h, 5 * (h + d), d) == pytest.approx(5.0)
 
     def test_figures_of_theory(self):
         learner = RadioMap(cell_m=3.0, initial_height_m=8.0, theory=True, step_size_heights=1e-3)
@@ -392,31 +392,31 @@ class TestDescent:
 
 class TestDecay:
     def test_what_falls_off_is_monotone_and_what_rises_is_not(self):
-        from fl import decay
+        from fl.radio_map import gradient_decay
 
         grid = Grid.over(Area(0.0, 0.0, 300.0, 300.0), 3.0)
         place = np.array([[150.0, 150.0], [31.0, 200.0]])
         away = np.linalg.norm(grid.centre_m[None] - place[:, None], axis=2)
-        falls = decay.figures(np.exp(-away / 20), grid.centre_m, place)
+        falls = gradient_decay.figures(np.exp(-away / 20), grid.centre_m, place)
         assert falls["monotone_percent"] == 100.0 and falls["fall_48_m_db"] < falls["fall_12_m_db"] < 0
-        assert decay.figures(np.exp(away / 50), grid.centre_m, place)["monotone_percent"] == 0.0
-        assert np.isnan(decay.figures(0 * away, grid.centre_m, place)["monotone_percent"])
+        assert gradient_decay.figures(np.exp(away / 50), grid.centre_m, place)["monotone_percent"] == 0.0
+        assert np.isnan(gradient_decay.figures(0 * away, grid.centre_m, place)["monotone_percent"])
 
     def test_rings_average_their_cells(self):
-        from fl import decay
+        from fl.radio_map import gradient_decay
 
         grid = Grid.over(Area(0.0, 0.0, 30.0, 30.0), 1.0)
         place = np.array([[15.0, 15.0]])
-        mean = decay.rings(np.ones((1, 900)), grid.centre_m, place)
+        mean = gradient_decay.rings(np.ones((1, 900)), grid.centre_m, place)
         assert np.nanmax(np.abs(mean - 1.0)) < 1e-12 and np.isnan(mean[0, 5]).all()
 
 
 def test_maps_are_drawn_of_a_run_and_of_a_comparison(tiny, tmp_path):
     import csv
 
-    from scenarios.figures import run_panels
-    from scenarios.grid_figure import comparison_panel
-    from scenarios.loaded import load
+    from scenarios.app.report.figures.radio_map import comparison_panel
+    from scenarios.app.report.figures.run import run_panels
+    from scenarios.app.results.read import load
 
     run(tiny({**MAP, "learning.defenses": [{"kind": "uniform-noise", "mu": 9.0}]}), tmp_path / "a")
     loaded = load(tmp_path / "a")

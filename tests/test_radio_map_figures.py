@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from scenarios.runner import run
-from scenarios.study import load
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 pytestmark = pytest.mark.slow
 

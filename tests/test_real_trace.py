@@ -2,7 +2,7 @@
 
 import json
 
-from scenarios.cli import main
+from scenarios.app.cli.commands import main
 
 
 def test_santa_monica_cell(data_folder, tmp_path, capsys):

@@ -13,17 +13,18 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from fl.tables import TABLES
+from fl.round.tables import TABLES
 from netsim.errors import BadInput
 from netsim.record import Recorder, write_json
 from netsim.rng import Streams
-from scenarios.folder import TEXT_COLUMNS
-from scenarios.keys import split_key
-from scenarios.report import report
-from scenarios.runner import run
-from scenarios.study import load
-from scenarios.summary import KEYS, row_numbers
-from scenarios.tracks import Tracks, carried, quantile
+from scenarios.app.report.report import report
+from scenarios.app.report.series import Tracks
+from scenarios.app.results.folder import TEXT_COLUMNS
+from scenarios.app.results.over_seeds import split_key
+from scenarios.app.results.statistics import carried, quantile, row_numbers
+from scenarios.app.results.summary_keys import KEYS
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 EVIL = "<script>alert(1)</script>"
 SMALL = {
@@ -135,7 +136,10 @@ def test_same_folder_same_bytes(campus, many, tmp_path):
 
 
 def test_report_loads_no_learning_library(campus):
-    code = "import sys; from scenarios.report import report; report(sys.argv[1]); assert 'torch' not in sys.modules"
+    code = (
+        "import sys; from scenarios.app.report.report import report; report(sys.argv[1]); "
+        "assert 'torch' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code, campus], cwd=Path(__file__).parent.parent, check=True)
 
 
@@ -461,11 +465,11 @@ def test_rounds_ues_and_models_make_different_numbers():
 def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     import shapely
 
+    from netsim.build import build_world
     from netsim.city.buildings import Buildings
-    from netsim.world import build_world
-    from scenarios.loaded import _ground as loaded
-    from scenarios.map_figure import _buildings
-    from scenarios.runner import write_map
+    from scenarios.app.report.figures.map import _buildings
+    from scenarios.app.results.read import _ground as loaded
+    from scenarios.app.run.artifacts import write_map
 
     world = build_world(tiny().world, Streams(0), 60.0)
     house = shapely.Polygon(shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior])

@@ -11,8 +11,8 @@ import pytest
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
-from scenarios import runner as run_module
-from scenarios.runner import run
+from scenarios.app.run import simulate
+from scenarios.app.run.runner import run
 
 ROOT = Path(__file__).parent.parent
 NOISY = {
@@ -85,7 +85,7 @@ def _moving(mobility, folder):
     if mobility == "commuter":
         late = {"world.duration_s": 14 * 3600.0, "learning.every_s": 2.8 * 3600}
         return {**hours, **late, "world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
-    from scenarios.study import bundled
+    from scenarios.app.study.load import bundled
 
     trace = bundled()["replay"].parent / "examples" / "commuter.csv.gz"
     return {
@@ -128,7 +128,7 @@ def test_a_folder_with_something_else_is_left_alone(tiny, tmp_path):
 
 
 def test_threads_do_not_change_a_byte(tmp_path, table_bytes):
-    code = "import sys; from scenarios.cli import main; sys.exit(main(sys.argv[1:]))"
+    code = "import sys; from scenarios.app.cli.commands import main; sys.exit(main(sys.argv[1:]))"
     short = ["--set", "world.duration_s=345600", "--set", "learning.every_s=86400", "--quiet"]
     for threads in ("1", "2"):
         env = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
@@ -138,7 +138,7 @@ def test_threads_do_not_change_a_byte(tmp_path, table_bytes):
 
 
 def test_the_resolved_study_repeats_the_run(tiny, tmp_path):
-    from scenarios.study import load
+    from scenarios.app.study.load import load
 
     study = tiny(NOISY)
     run(study, tmp_path / "a")
@@ -146,8 +146,8 @@ def test_the_resolved_study_repeats_the_run(tiny, tmp_path):
 
 
 def test_resting_ues_cost_no_events(tiny):
+    from netsim.build import build_world
     from netsim.rng import Streams
-    from netsim.world import build_world
 
     still = tiny({"world.ues.mobility": {"kind": "static"}, "world.ues.count": 50, "world.duration_s": 86_400})
     world = build_world(still.world, Streams(0), 60.0)
@@ -162,8 +162,8 @@ def test_resting_ues_cost_no_events(tiny):
 
 
 def test_observations_do_not_depend_on_the_tick(tiny):
+    from netsim.build import build_world
     from netsim.rng import Streams
-    from netsim.world import build_world
 
     found = []
     for tick in (5, 10, 60):
@@ -209,7 +209,7 @@ def test_linear_algebra_gets_its_threads_back(tiny, tmp_path):
     before = torch.get_num_threads()
     run(tiny(), tmp_path / "r")
     assert torch.get_num_threads() == before
-    assert run_module.CHECKPOINT_EVERY_S > 0
+    assert simulate.CHECKPOINT_EVERY_S > 0
 
 
 def test_a_finished_run_of_another_study_stays_unless_asked(tiny, tmp_path, table_bytes):

@@ -7,7 +7,7 @@ import pytest
 
 from netsim import safe
 from netsim.safe import content, opened, replacing, size_text, what_is, writable
-from scenarios.cli import main
+from scenarios.app.cli.commands import main
 
 LONG = "n" * 300
 

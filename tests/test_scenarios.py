@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from scenarios.runner import run
-from scenarios.study import bundled, load
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import bundled, load
 
 
 def needs_data(name):
@@ -37,7 +37,7 @@ def test_bundled_scenario_runs_briefly(name, tmp_path):
 
 @pytest.mark.parametrize("name", bundled())
 def test_bundled_sweeps_are_legal_at_every_point(name):
-    from scenarios.sweep import points
+    from scenarios.app.run.sweep import points
 
     needs_data(name)
     study = load(name)

@@ -10,7 +10,7 @@ from fl.data.segments import Segments
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
-from netsim.observe import Observations
+from netsim.observations import Observations
 from netsim.rng import Streams
 from netsim.traces.read import read_trace
 
@@ -141,7 +141,7 @@ class TestTrace:
 
 
 def test_a_drive_cut_among_five_clients_is_learnt_from_in_every_round(tmp_path, tiny):
-    from scenarios.runner import run
+    from scenarios.app.run.runner import run
 
     path = trace_file(tmp_path, 100)
     study = tiny(

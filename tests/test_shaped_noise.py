@@ -5,7 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fl.alignment import (
+from fl.attacks.base import View
+from fl.attacks.likelihood import Likelihood
+from fl.attacks.ramp_aware import RampAware, fitted_plane
+from fl.attacks.weighted_centroid import WeightedCentroid, weighted_centroid
+from fl.defenses import EdgeNoise, GeometryAligned, UniformNoise
+from fl.defenses.alignment import (
     KAPPA_M2,
     aligned,
     at_edge,
@@ -14,15 +19,10 @@ from fl.alignment import (
     spatial_variance,
     squared_error_m2,
 )
-from fl.attacks.base import View
-from fl.attacks.likelihood import Likelihood
-from fl.attacks.ramp_aware import RampAware, fitted_plane
-from fl.attacks.weighted_centroid import WeightedCentroid, weighted_centroid
-from fl.defenses import EdgeNoise, GeometryAligned, UniformNoise
 from fl.defenses.clip import Clip
-from fl.grid import Grid
 from fl.learners.radio_map import RadioMap
 from fl.learning import Learning
+from fl.radio_map.grid import Grid
 from fl.types import DenseUpdates, Facts, Local, Model, Public
 from netsim.geometry import Area
 from netsim.rng import Streams

@@ -8,16 +8,16 @@ import os
 import numpy as np
 import pytest
 
-from netsim.card import channel_card
+from netsim.base_stations import MOST_STATIONS, BaseStation, CellFile, Hexagonal, Origin, Site, Uniform, default_layout
+from netsim.build import build_world
+from netsim.channel_card import channel_card
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.handover import Handover
 from netsim.rng import Streams
-from netsim.stations import MOST_STATIONS, BaseStation, CellFile, Hexagonal, Origin, Site, Uniform, default_layout
 from netsim.traces.files import read_table
-from netsim.world import build_world
-from scenarios.runner import run
+from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HEADER = ["radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", "samples"]
@@ -296,7 +296,7 @@ class TestHandover:
 
     @pytest.mark.parametrize("own_fixes", [True, False])
     def test_a_ue_measures_its_serving_cell_until_it_is_handed_over(self, own_fixes, tiny, tmp_path):
-        from netsim.world import build_world
+        from netsim.build import build_world
 
         trace = tmp_path / "t.csv"
         x = 200.0 + 190.0 * np.sin(np.arange(1200) / 40.0)
@@ -329,7 +329,7 @@ class TestHandover:
         assert serving == [-1, 0, -1, 1] and not any(moves)
 
     def test_a_run_logs_them(self, tiny, tmp_path):
-        from scenarios.runner import run
+        from scenarios.app.run.runner import run
 
         changes = {"world.radio.handover": {"hysteresis_db": 0.5, "time_to_trigger_s": 0}, "world.duration_s": 600}
         summary = run(tiny({**changes, "world.ues.count": 12}), tmp_path / "r")
@@ -358,8 +358,8 @@ def test_noisy_decoding_without_a_bound_is_refused(tiny):
 
 
 def test_quantised_reports_and_measuring_every_cell(tiny):
+    from netsim.build import build_world
     from netsim.rng import Streams
-    from netsim.world import build_world
 
     def seen(changes):
         world = build_world(tiny(changes).world, Streams(0), 60.0)
@@ -374,8 +374,8 @@ def test_quantised_reports_and_measuring_every_cell(tiny):
 
 
 def test_a_base_station_far_outside_is_refused_and_a_long_link_is_named(tiny):
+    from netsim.build import build_world
     from netsim.rng import Streams
-    from netsim.world import build_world
 
     def built(at_m, **radio):
         one = [{"name": "a", "at_m": at_m, "height_m": 25}]
@@ -423,7 +423,7 @@ class TestUniform:
 
 
 def test_a_trace_around_the_globe_gets_no_layout():
-    from netsim.stations import default_layout
+    from netsim.base_stations import default_layout
 
     assert default_layout(Area(0, 0, 2e6, 2e6)).inter_site_m > 3e5
     with pytest.raises(BadInput, match=r"span 12,000 km x 9,000 km.*area_deg"):
@@ -457,8 +457,8 @@ def sectored(stations, **radio):
     """A world of these base stations with UMa by the book."""
     import json
 
+    from netsim.build import build_world
     from netsim.setting import WorldSetting
-    from netsim.world import build_world
 
     document = {
         "duration_s": 60.0,
@@ -498,7 +498,7 @@ def test_sectors_of_a_mast_share_shadowing_and_sight(shadowing):
 
 
 def test_a_site_is_a_place_whoever_made_its_cells(tmp_path):
-    from netsim.stations import sites
+    from netsim.base_stations import sites
 
     three = Hexagonal(inter_site_m=300, sectors=3).stations(AREA, None)
     np.testing.assert_array_equal(sites(three), np.repeat(np.arange(len(three) // 3), 3))

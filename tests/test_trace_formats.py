@@ -803,7 +803,7 @@ def test_xml_in_an_unknown_encoding_is_refused_in_a_line(tmp_path, root, encodin
     path = tmp_path / "t.xml"
     path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><{root}><a b="caf\u00e9"/></{root}>', encoding="utf-8")
     assert "not XML in UTF-8" in line_of(lambda: read_table(path))
-    from scenarios.cli import main
+    from scenarios.app.cli.commands import main
 
     assert main(["inspect", str(path)]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 1

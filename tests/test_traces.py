@@ -14,7 +14,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
-from netsim.observe import Fixes
+from netsim.observations import Fixes
 from netsim.rng import Streams
 from netsim.traces.files import read_table
 from netsim.traces.home_work import home_and_work
@@ -741,7 +741,7 @@ def test_people_with_holes_in_their_traces_stay_there(tmp_path):
 
 
 def test_a_run_tells_when_a_ue_is_absent(tmp_path, capsys):
-    from scenarios.cli import main
+    from scenarios.app.cli.commands import main
 
     main(["run", "replays/sumo", "--out", str(tmp_path / "r"), "--quiet", "--set", "world.duration_s=240"])
     said = capsys.readouterr().out

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from fl import sgd
 from fl.learners.rsrp_net import RsrpNet
-from fl.mlp import Mlp
-from fl.sgd import Training, train
+from fl.networks import sgd_regression
+from fl.networks.mlp import Mlp
+from fl.networks.sgd_regression import Training, train
 from fl.types import HeldOut, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
-from scenarios.folder import read_table
-from scenarios.runner import run
-from scenarios.study import load
+from scenarios.app.results.folder import read_table
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
 RNG = Streams(2).at("learner.all", 5)
@@ -115,7 +115,7 @@ class TestAgainstAPlainLoop:
         index, count = np.arange(50)[None], np.array([50])
         data, rows = data_of([50]), np.array([0])
         orders = [
-            sgd._order(index, count, data, rows, epoch, Streams(2).at("learner.all", round_))[0]
+            sgd_regression._order(index, count, data, rows, epoch, Streams(2).at("learner.all", round_))[0]
             for epoch in (0, 1)
             for round_ in (1, 2)
         ]
@@ -145,10 +145,10 @@ class TestCohorts:
     def test_blocks_of_memory_change_nothing(self, how, monkeypatch):
         data = data_of(self.counts)
         whole = train(NET, weights(), data, how, RNG).values
-        assert len(sgd._blocks(NET, data, how)) == 1
-        for budget, blocks in ((1, 5), (2 * sgd._BLOCK_BYTES // 10**5, None)):
-            monkeypatch.setattr(sgd, "_BLOCK_BYTES", budget)
-            cut = sgd._blocks(NET, data, how)
+        assert len(sgd_regression._blocks(NET, data, how)) == 1
+        for budget, blocks in ((1, 5), (2 * sgd_regression._BLOCK_BYTES // 10**5, None)):
+            monkeypatch.setattr(sgd_regression, "_BLOCK_BYTES", budget)
+            cut = sgd_regression._blocks(NET, data, how)
             assert np.concatenate(cut).tolist() == list(range(5))
             assert blocks is None or len(cut) == blocks
             close(train(NET, weights(), data, how, RNG).values, whole)
@@ -184,13 +184,13 @@ class TestDropout:
     def test_masks_are_inverted(self):
         data, rows = data_of([1] * 500), np.arange(500)
         how = Training(1e-2, "all", 1, 0.25)
-        masks = sgd._masks(Mlp((2, 30, 20, 1), "relu"), how, data, rows, 0, 0, 4, RNG)
+        masks = sgd_regression._masks(Mlp((2, 30, 20, 1), "relu"), how, data, rows, 0, 0, 4, RNG)
         assert [m.shape for m in masks] == [(500, 4, 30), (500, 4, 20)]
         for mask in masks:
             mask = mask.numpy()
             assert np.unique(mask).tolist() == [0.0, pytest.approx(4 / 3)]
             assert mask.mean() == pytest.approx(1, abs=5 * np.sqrt(1 / 3 / mask.size))
-        assert sgd._masks(NET, FEDSGD, data, rows, 0, 0, 4, RNG) is None
+        assert sgd_regression._masks(NET, FEDSGD, data, rows, 0, 0, 4, RNG) is None
 
     def test_the_mean_update_of_the_output_bias_is_that_without_dropout(self):
         """F is linear in the masks of one hidden layer, so E dF/db = 2 eta mean(F - y) without dropout."""

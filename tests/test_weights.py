@@ -12,9 +12,9 @@ from fl.aggregation.wasserstein import Wasserstein
 from fl.types import DenseUpdates, Facts, ImageFormat, Local, Public, Received
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from scenarios.folder import read_table
-from scenarios.runner import run
-from scenarios.study import load
+from scenarios.app.results.folder import read_table
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 
 def facts(n_model=1, classes=10):

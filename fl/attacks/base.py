@@ -1,6 +1,6 @@
 """The attack slot: exactly the view that the threat grants goes in, estimates come out.
 
-The truth never enters here; it meets the estimates in `fl.metrics`.
+The truth never enters here; it meets the estimates in `fl.leakage.distances`.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class Dlg(Attack):
     over all parameters, from several starts at once; the smallest D wins. g is linear in the residual
     F(x') - y', so the cosine knows the label by its sign only: `frozen` takes the better of the two signs,
     D = 1 - |cos|, which is what freezing y' on either side of the prediction and keeping the smaller loss gives.
-    No sample's gradient is ever formed (outer-product form, see `fl.mlp`).
+    No sample's gradient is ever formed (outer-product form, see `fl.networks.mlp`).
 
     `start_at` says what the attacker knows before: `normal` draws starts from N(0, I) in standardised units, `grid`
     spreads them over the service area, `mean` draws them around the public mean position, `previous` around the last
@@ -90,8 +90,8 @@ class Dlg(Attack):
         """From starts (n, starts, 2 or 3): best z (n, 2), its loss (n,), effort (n,), (n,) and status words."""
         import torch
 
-        from fl.matching import cosine_objective
-        from fl.minimise import adam, lbfgs
+        from fl.attacks.gradient_matching import cosine_objective
+        from fl.attacks.minimise import adam, lbfgs
 
         n = len(view.update)
         usable = np.isfinite(view.update).all(axis=1) & (np.abs(view.update).max(axis=1, initial=0) > 0)

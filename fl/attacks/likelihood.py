@@ -10,8 +10,8 @@ from pydantic import Field
 from fl.attacks.base import View
 from fl.attacks.ramp_aware import RampAware
 from fl.attacks.weighted_centroid import weighted_centroid
-from fl.grid import Grid
 from fl.learners.base import GridLearner
+from fl.radio_map.grid import Grid
 from netsim.units import FloatArray
 
 _FLOOR = 1e-12  # of the largest square: what no pattern explains is no smaller

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.weighted_centroid import GridAttack
-from fl.grid import Grid
+from fl.radio_map.grid import Grid
 from netsim.units import FloatArray
 
 _FITS = 8  # of the plane, each on the blocks where the last one was above zero

@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View, latest, recall, track_of
-from fl.grid import CELLS, Grid
 from fl.learners.base import GridLearner
+from fl.radio_map.grid import CELLS, Grid
 from fl.types import Estimates, Facts, State
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from fl.types import HeldOut, ImageFormat, Local, State
-from netsim.observe import Observations
+from netsim.observations import Observations
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import IntArray

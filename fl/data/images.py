@@ -14,7 +14,7 @@ from fl.data.partition.base import Partition, deal
 from fl.data.partition.label_skew import LabelSkew
 from fl.types import HeldOut, ImageFormat, Local, State
 from netsim.errors import BadInput
-from netsim.observe import Observations
+from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 

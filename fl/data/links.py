@@ -12,7 +12,7 @@ from fl.data.base import HELD_OUT_PLACES, Data, Taken
 from fl.data.measured import rows_of, with_past
 from fl.types import HeldOut, State
 from netsim.errors import BadInput
-from netsim.observe import Observations
+from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from fl.data.base import HELD_OUT_PLACES, Data, Taken
 from fl.types import HeldOut, Local, State
 from netsim.errors import BadInput
-from netsim.observe import Observations
+from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.units import IntArray
 

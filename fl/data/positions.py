@@ -8,7 +8,7 @@ import numpy as np
 
 from fl.data.base import HELD_OUT_PLACES, Data, Taken
 from fl.types import HeldOut, Local, State
-from netsim.observe import Observations
+from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.units import IntArray
 

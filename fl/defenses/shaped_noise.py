@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.alignment import aligned, at_edge
+from fl.defenses.alignment import aligned, at_edge
 from fl.defenses.base import Defense
-from fl.grid import CELLS, HEIGHTS, Grid
+from fl.radio_map.grid import CELLS, HEIGHTS, Grid
 from fl.types import Facts, Local, Spend, State, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -83,7 +83,8 @@ class GeometryAligned(ShapedNoise):
     """Variance along a ramp that leads an attacker away from the device, so wide that it is not conspicuous.
 
     sigma_m^2 = max(0, r u.c_m + b - g_m): direction u and slope r maximise the attacker's squared error P less
-    rho times the spatial variance V; b spends the budget exactly (`fl.alignment`). The device knows its own place.
+    rho times the spatial variance V; b spends the budget exactly (`fl.defenses.alignment`). The device knows its own
+    place.
 
     Departs from the paper: V is divided by the squared mean and multiplied by 100 m^2, since it is smaller than P by
     eight orders of magnitude; and a table of directions and slopes, refined, stands for the nested ascent.

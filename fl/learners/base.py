@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fl.grid import Grid
+from fl.radio_map.grid import Grid
 from fl.types import HeldOut, Local, Model, Public, Request, Updates
 from netsim.part import Part
 from netsim.rng import Rng

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.data.base import HELD_OUT_PLACES
+from fl.density.surfaces import SurfaceUpdates, kernel_density
 from fl.learners.base import SurfaceLearner
-from fl.surfaces import SurfaceUpdates, kernel_density
 from fl.types import HeldOut, Local, Model, Public, Request, Updates
 from netsim.errors import BadInput
 from netsim.geometry import Area

@@ -80,7 +80,7 @@ class ImageNet(Learner):
         image = public.images
         if image is None:
             raise ValueError("image-net: nobody said what the images look like")
-        from fl.classify import device
+        from fl.networks.sgd_classification import device
 
         self.network.check(image)
         device(self.device)  # which may not be there
@@ -88,7 +88,7 @@ class ImageNet(Learner):
         return Model(self.network.start(public.n_model, image, rng), constants)
 
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        from fl.classify import Steps, train
+        from fl.networks.sgd_classification import Steps, train
 
         how = Steps(self.step_size, self.batch_share, self.local_epochs, self.sample_clip)
         made = train(self.network, _format(model), model.parameters, data, how, self.device, rng)
@@ -102,12 +102,12 @@ class ImageNet(Learner):
 
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
         """Cross-entropy of each record; batch normalisation takes its statistics from the records asked together."""
-        from fl.classify import scored
+        from fl.networks.sgd_classification import scored
 
         return scored(self.network, _format(model), model.parameters, model_of, x, y, self.device)[0]
 
     def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
-        from fl.classify import scored
+        from fl.networks.sgd_classification import scored
 
         if len(held_out) == 0:
             return dict.fromkeys(("accuracy_percent", "constant_accuracy_percent", "cross_entropy_nats"), float("nan"))

@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import Field, Strict, model_validator
 
 from fl.data.links import LINKS, POSITIONS, STATIONS
-from fl.grid import CELLS, HEIGHTS, Grid
 from fl.learners.base import GridLearner
+from fl.radio_map.grid import CELLS, HEIGHTS, Grid
 from fl.types import DenseUpdates, HeldOut, Local, Model, Public, Updates
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -18,7 +18,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from fl.obstacles import Links
+    from fl.radio_map.obstacles import Links
 
 Pair = Annotated[tuple[float, float], Strict(False)]
 PROPAGATION = "propagation"
@@ -28,7 +28,8 @@ _BLOCK = 20_000  # links predicted at once, to bound memory
 class RadioMap(GridLearner):
     r"""Learns the gain of any link from heights of virtual obstacles h (n_cell,) and a law of propagation theta (4,).
 
-    `fl.obstacles` has the law and its gradients. A round has two phases, each a step of FedSGD on the squared error::
+    `fl.radio_map.obstacles` has the law and its gradients. A round has two phases, each a step of FedSGD on the
+    squared error::
 
         heights       h     <- clamp(h - step_size_heights * merged dF/dh)          at (h, theta)
         propagation   theta <- theta - step_size_propagation * merged dF/dtheta     at (new h, theta)
@@ -40,7 +41,7 @@ class RadioMap(GridLearner):
     Figures: mae_links_db (the links of the round, under the model that the round started from), and on held-out links
     mae_new_links_db, mae_new_stations_db (new base stations, same UEs) and mae_new_positions_db (UEs that never train);
     rmse_db is over all of these, constant_rmse_db the deviation of their RSRP, which the best constant would have.
-    With `theory` also those of `fl.descent` and `fl.decay`.
+    With `theory` also those of `fl.radio_map.descent_theory` and `fl.radio_map.gradient_decay`.
 
     Departs from the paper: the sigmoid has a scale (`sigmoid_scale_m: 1` is the literal one), and heights may be
     negative, since over flat ground psi(0) = 1/2 would dim every link that ends near it.
@@ -94,7 +95,7 @@ class RadioMap(GridLearner):
                 "learning.learner: radio-map needs to know where base stations are; a trace that brings cells without "
                 "places cannot be learnt from"
             )
-        from fl.obstacles import theta_of
+        from fl.radio_map.obstacles import theta_of
 
         grid = Grid.over(public.area, self.cell_m)
         heights = np.full(len(grid), self.initial_height_m)
@@ -120,8 +121,8 @@ class RadioMap(GridLearner):
 
         A position outside of the area, as some curation makes, has a link that begins at the border.
         """
-        from fl.obstacles import Links, standardised
-        from fl.traversal import known_incidence
+        from fl.radio_map.obstacles import Links, standardised
+        from fl.radio_map.traversal import known_incidence
 
         grid, constants = self.grid(model), model.constants
         ue = np.column_stack([x, np.full(len(x), constants["ue_height_m"][0])])
@@ -139,15 +140,15 @@ class RadioMap(GridLearner):
 
     def gradients(self, model: Model, phase: str, data: Local) -> FloatArray:
         """dF_i/dh (n, n_cell) or dF_i/dtheta (n, 4) of every row."""
-        from fl.obstacles import height_gradient, theta_gradient
+        from fl.radio_map.obstacles import height_gradient, theta_gradient
 
         law = height_gradient if phase == HEIGHTS else theta_gradient
         return law(self._links_of(model, data), *self._split(model), self.sigmoid_scale_m, data.count)
 
     def expected_square(self, model: Model, place_m: FloatArray) -> FloatArray:
         """Every base station is measured, and errors of links are independent and of one size."""
-        from fl.obstacles import Links, height_energy, standardised
-        from fl.traversal import incidence
+        from fl.radio_map.obstacles import Links, height_energy, standardised
+        from fl.radio_map.traversal import incidence
 
         antenna, height_m = model.constants["antenna_m"], model.constants["ue_height_m"][0]
         n, found = len(antenna), np.empty((len(place_m), len(self.heights_m(model))))
@@ -180,7 +181,7 @@ class RadioMap(GridLearner):
 
     def errors_db(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray) -> FloatArray:
         """Predicted minus measured gain of links (N,), some at a time."""
-        from fl.obstacles import gain_db
+        from fl.radio_map.obstacles import gain_db
 
         found = np.zeros(len(x))
         for at in range(0, len(x), _BLOCK):
@@ -197,7 +198,7 @@ class RadioMap(GridLearner):
         return {"rmse_db": float(np.sqrt(_mean(error**2))), "constant_rmse_db": constant_db} | found
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
-        from fl.obstacles import gain_db
+        from fl.radio_map.obstacles import gain_db
 
         links = self._links_of(model, data)
         error = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
@@ -205,24 +206,24 @@ class RadioMap(GridLearner):
 
     def _theory(self, model: Model, data: Local) -> dict[str, float]:
         """Lemma 1 and Corollary 1 for a step without clip and noise from this model, and how gradients fall off."""
-        from fl import decay, descent
+        from fl.radio_map import descent_theory, gradient_decay
 
         rows, weight = self.gradients(model, HEIGHTS, data), data.count / data.count.sum()
-        mean, eta, j = weight @ rows, self.step_size_heights, descent.concentration(weight)
+        mean, eta, j = weight @ rows, self.step_size_heights, descent_theory.concentration(weight)
         ahead = self.step(model, HEIGHTS, mean[None])
         taken = self.heights_m(ahead) - self.heights_m(model)
-        b2 = descent.dissimilarity2(rows, weight)
-        smooth = descent.smoothness(mean, weight @ self.gradients(ahead, HEIGHTS, data), taken)
-        kappa = descent.descent_rate(eta, smooth, b2, 0.0, j)
+        b2 = descent_theory.dissimilarity2(rows, weight)
+        smooth = descent_theory.smoothness(mean, weight @ self.gradients(ahead, HEIGHTS, data), taken)
+        kappa = descent_theory.descent_rate(eta, smooth, b2, 0.0, j)
         return {
             "dissimilarity_b": float(np.sqrt(b2)),
             "smoothness_l": smooth,
             "kappa_h": kappa,
-            "largest_step": descent.largest_step(smooth, b2, 0.0, j),
-            "largest_mu": descent.largest_budget(eta, smooth, b2, j),
+            "largest_step": descent_theory.largest_step(smooth, b2, 0.0, j),
+            "largest_mu": descent_theory.largest_budget(eta, smooth, b2, j),
             "kappa_theta": self.step_size_propagation * (1.0 - smooth * self.step_size_propagation / 2.0),
-            "residual": descent.residual(eta, smooth, b2, kappa),
-        } | decay.figures(rows, self.grid(model).centre_m, data.mean_x())
+            "residual": descent_theory.residual(eta, smooth, b2, kappa),
+        } | gradient_decay.figures(rows, self.grid(model).centre_m, data.mean_x())
 
 
 def _normalised(rows: FloatArray) -> FloatArray:

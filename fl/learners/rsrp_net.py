@@ -15,7 +15,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from fl.mlp import Mlp
+    from fl.networks.mlp import Mlp
 
 
 class RsrpNet(FirstLayerLearner):
@@ -112,7 +112,7 @@ class RsrpNet(FirstLayerLearner):
     @property
     def net(self) -> Mlp:
         """The network's shape."""
-        from fl.mlp import Mlp
+        from fl.networks.mlp import Mlp
 
         return Mlp((2, *self.hidden, 1), self.activation)
 
@@ -146,7 +146,7 @@ class RsrpNet(FirstLayerLearner):
         return np.concatenate(rows, axis=1)
 
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        from fl.sgd import Training, train
+        from fl.networks.sgd_regression import Training, train
 
         how = Training(self.step_size, self.batch_size, self.local_epochs, self.dropout, self.sample_clip)
         x, y = self._standardise(model, data.model[data.row_of_sample], data.x, data.y)
@@ -175,7 +175,7 @@ class RsrpNet(FirstLayerLearner):
 
     def predict_dbm(self, model: Model, model_of: np.ndarray, position_m: FloatArray) -> FloatArray:
         """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
-        from fl.sgd import predict
+        from fl.networks.sgd_regression import predict
 
         z, _ = self._standardise(model, model_of, position_m, None)
         out = predict(self.net, model.parameters, model_of, z)
@@ -185,21 +185,21 @@ class RsrpNet(FirstLayerLearner):
         return out
 
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        from fl.sgd import predict
+        from fl.networks.sgd_regression import predict
 
         z, target = self._standardise(model, model_of, x, y)
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray((predict(self.net, model.parameters, model_of, z) - np.asarray(target)) ** 2)
 
     def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        from fl.sgd import sample_gradient_norms
+        from fl.networks.sgd_regression import sample_gradient_norms
 
         z, target = self._standardise(model, model_of, x, y)
         return sample_gradient_norms(self.net, model.parameters, model_of, z, np.asarray(target))
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
         """`step_stability` = step_size * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2."""
-        from fl.sgd import mean_squared_gradient
+        from fl.networks.sgd_regression import mean_squared_gradient
 
         rows = data.model[data.row_of_sample]
         z, _ = self._standardise(model, rows, data.x, None)
@@ -215,7 +215,7 @@ class RsrpNet(FirstLayerLearner):
         """
         if not self._one_step or self.dropout > 0 or self.sample_clip is not None:
             return np.full(len(data.ue), np.nan)
-        from fl.sgd import first_layer_deltas
+        from fl.networks.sgd_regression import first_layer_deltas
 
         rows = data.model[data.row_of_sample]
         z, y = self._standardise(model, rows, data.x, data.y)

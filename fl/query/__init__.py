@@ -1,7 +1,7 @@
 """Queries: which of the server's requests a UE answers."""
 
-from fl.query.bands import Custom, Strict
 from fl.query.base import Off, Query
+from fl.query.policies import Custom, Strict
 from netsim.part import OneOf
 
 __all__ = ["QUERIES", "Custom", "Off", "Query", "Strict"]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fl.bands import band_probability
+from fl.density.bands import band_probability
 from fl.types import Facts, Request, State
 from netsim.part import Part
 from netsim.units import BoolArray, IntArray

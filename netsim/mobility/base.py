@@ -12,7 +12,7 @@ import numpy as np
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.geometry import Area
-from netsim.observe import Fixes
+from netsim.observations import Fixes
 from netsim.part import Part
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray

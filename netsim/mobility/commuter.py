@@ -13,7 +13,7 @@ from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.mobility.diary import Day, dwell_fixes, walk_fixes, walked
 from netsim.mobility.places import Points, drawn_m, inside_m, listed_m
-from netsim.observe import Fixes
+from netsim.observations import Fixes
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.observe import Fixes
+from netsim.observations import Fixes
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 

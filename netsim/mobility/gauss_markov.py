@@ -11,7 +11,7 @@ from pydantic import Field
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, State
-from netsim.observe import Fixes
+from netsim.observations import Fixes
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import AfterValidator, Strict
 
 from netsim.mobility.base import Ground, Mobility, State
-from netsim.observe import Fixes
+from netsim.observations import Fixes
 from netsim.units import FloatArray, IntArray
 
 Range = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; the numbers stay strict

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.mobility.base import Ground, Mobility, State
-from netsim.observe import Fixes
+from netsim.observations import Fixes
 from netsim.part import Coordinates, Part
 from netsim.units import FloatArray, IntArray
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places, State
-from netsim.observe import Fixes
+from netsim.observations import Fixes
 from netsim.traces.files import Format
 from netsim.traces.home_work import home_and_work
 from netsim.traces.presence import Presence, presence

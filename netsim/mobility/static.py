@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.mobility.places import Points, listed_m
-from netsim.observe import Fixes
+from netsim.observations import Fixes
 from netsim.units import IntArray
 
 

@@ -2,12 +2,12 @@
 
 from netsim.part import OneOf
 from netsim.radio.fading import NoFading, Rayleigh, Rician
+from netsim.radio.line_of_sight import Always, ByGeometry, ByProbability, Never
 from netsim.radio.noma import Noma
 from netsim.radio.oma import Oma
 from netsim.radio.path_loss import FreeSpace, LogDistance, LosNlos, PowerLaw
 from netsim.radio.power import Average, Fixed, Fractional, Full, Listed
 from netsim.radio.shadowing import Correlated, Independent, NoShadowing
-from netsim.radio.sight import Always, ByGeometry, ByProbability, Never
 from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
 from netsim.radio.uplink import Ideal
 

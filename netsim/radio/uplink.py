@@ -1,7 +1,7 @@
 """The uplink slot: what a transmission meets on its way to the base station.
 
 An uplink plans; it does not touch the payload. What the channel does to an update (loss, noise) is applied
-where updates are known, in `fl.transmit`.
+where updates are known, in `fl.round.transmit`.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.traces import headers
 from netsim.traces.crs import in_degrees, in_metres
+from netsim.traces.csv_reader import Sheet, read_sheets
 from netsim.traces.order import first_backwards
 from netsim.traces.points import Points
-from netsim.traces.sheet import Sheet, read_sheets
 from netsim.traces.source import Source
 from netsim.traces.table import PLACELESS, Table
 from netsim.traces.values import (

@@ -1,0 +1,171 @@
+r"""The cosine between an update and the gradient of a guessed sample, and its slope in the guess.
+
+By hand, because autograd would keep a copy of every network for every guess. With activations a_l, deltas D_l and
+the direction u = (U_l, v_l) of a gradient (see `fl.networks.mlp`),
+
+    I = <dF/dw, u> = sum_l P_l . D_l,     P_l = a_{l-1} U_l + v_l,
+    N^2 = |dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1),     cos = I / N,
+
+    d cos / d D_l     = P_l / N       - (I / N^3) (|a_{l-1}|^2 + 1) D_l,
+    d cos / d a_{l-1} = D_l U_l^T / N - (I / N^3) |D_l|^2 a_{l-1},
+
+which two sweeps carry to the input: up through the recursion of the deltas (nothing to carry for relu, whose slope
+is flat), then down through the layers. Six products of every guess with a layer, two of them with the update.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fl.attacks.minimise import Objective
+from fl.networks.mlp import Mlp
+
+
+def cosine_objective(net: Mlp, weights: Tensor, update: Tensor, network: Tensor | None = None) -> Objective:
+    """1 - |cos(dF/dw(z'), u)| for guesses z' (m, 2), or 1 - cos(g, -u) for guesses (z', y') (m, 3).
+
+    weights (n_network, d): networks before the round; update (n, d): what devices sent; network (n,): of each update
+    (default: each its own row). A guess belongs to one update; guesses of one update stand together.
+    """
+    network = torch.arange(len(update)) if network is None else network
+    update = update / update.abs().amax(dim=1, keepdim=True)  # so that squares neither overflow nor vanish
+    direction = _layers(net, -update / update.norm(dim=1, keepdim=True))  # of the gradient
+    layers = _layers(net, weights)
+
+    def objective(problem: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        of_model, of_update = _runs(network[problem]), _runs(problem)
+        out, activations, slopes = _forward(net, layers, of_model, x[:, :2])
+        deltas, carried = _deltas(layers, of_model, slopes, out)
+        cosine, by_delta, by_activation = _cosine(direction, of_update, activations, deltas)
+        bent = _through_deltas(net, layers, of_model, activations, slopes, carried, by_delta)
+        slope = _through_layers(layers, of_model, slopes, bent, by_activation)
+        if x.shape[1] == 2:
+            return 1.0 - cosine.abs(), -torch.sign(cosine).unsqueeze(1) * slope
+        # g = 2 (F - y') dF/dw: only the sign of the residual reaches the cosine
+        sign = torch.sign(out - x[:, 2])
+        return 1.0 - cosine * sign, torch.cat([-sign.unsqueeze(1) * slope, torch.zeros_like(x[:, 2:])], dim=1)
+
+    return objective
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """One layer of several networks: weights (in, out) each, their transposes, and biases (n, out)."""
+
+    weight: tuple[Tensor, ...]
+    transposed: tuple[Tensor, ...]
+    bias: Tensor
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Stretches of guesses that share a network: of each the network and its length; index (m,) of every guess."""
+
+    network: list[int]
+    length: list[int]
+    index: Tensor
+
+
+def _layers(net: Mlp, flat: Tensor) -> list[_Layer]:
+    return [_Layer(w.unbind(0), w.transpose(1, 2).unbind(0), b.squeeze(1)) for w, b in net.unpack(flat)]
+
+
+def _runs(index: Tensor) -> _Runs:
+    network, length = torch.unique_consecutive(index, return_counts=True)
+    return _Runs(network.tolist(), length.tolist(), index)
+
+
+def _product(x: Tensor, matrices: tuple[Tensor, ...], runs: _Runs) -> Tensor:
+    """Every row of x (m, a) times the matrix (a, b) of its own network: (m, b)."""
+    out = x.new_empty(len(x), matrices[0].shape[1])
+    for k, part, to in zip(
+        runs.network, x.split_with_sizes(runs.length), out.split_with_sizes(runs.length), strict=True
+    ):
+        torch.mm(part, matrices[k], out=to)
+    return out
+
+
+def _forward(net: Mlp, layers: list[_Layer], runs: _Runs, z: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """F (m,), activations [z, a_1, ...] and slopes of the hidden layers."""
+    activations, slopes = [z], []
+    for layer in layers[:-1]:
+        after, slope = net.activate(_product(activations[-1], layer.weight, runs).add_(layer.bias[runs.index]))
+        activations.append(after)
+        slopes.append(slope)
+    out = _product(activations[-1], layers[-1].weight, runs) + layers[-1].bias[runs.index]
+    return out.squeeze(1), activations, slopes
+
+
+def _deltas(layers: list[_Layer], runs: _Runs, slopes: list[Tensor], out: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """D_1 ... D_L, and what reached each hidden layer before its slope: D_l = carried_l * slope_l."""
+    deltas, carried = [torch.ones_like(out).unsqueeze(1)], []
+    for layer, slope in zip(reversed(layers[1:]), reversed(slopes), strict=True):
+        carried.append(_product(deltas[-1], layer.transposed, runs))
+        deltas.append(carried[-1] * slope)
+    return deltas[::-1], carried[::-1]
+
+
+def _cosine(
+    direction: list[_Layer], runs: _Runs, activations: list[Tensor], deltas: list[Tensor]
+) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """The cosine (m,), and its derivatives in every delta and in every activation (the input first)."""
+    forth, back = [torch.empty_like(d) for d in deltas], [torch.empty_like(a) for a in activations]
+    for layer, a, d, p, q in zip(direction, activations, deltas, forth, back, strict=True):
+        parts = (t.split_with_sizes(runs.length) for t in (a, d, p, q))
+        for k, a_k, d_k, p_k, q_k in zip(runs.network, *parts, strict=True):
+            torch.mm(a_k, layer.weight[k], out=p_k)  # an update is read for both products while it is near:
+            torch.mm(d_k, layer.transposed[k], out=q_k)  # they wait for memory
+        p += layer.bias[runs.index]
+    inner = torch.cat([_dot(p, d) for p, d in zip(forth, deltas, strict=True)], dim=1).sum(1, keepdim=True)
+    delta2 = [_dot(d, d) for d in deltas]
+    active2 = [_dot(a, a) + 1.0 for a in activations]
+    norm2 = _dot(torch.cat(delta2, dim=1), torch.cat(active2, dim=1))
+    over = norm2.rsqrt()
+    cosine = inner * over
+    pull = cosine / norm2  # I / N^3
+    by_delta = [p.mul_(over).sub_(d * (pull * a2)) for p, d, a2 in zip(forth, deltas, active2, strict=True)]
+    by_activation = [q.mul_(over).sub_(a * (pull * d2)) for q, a, d2 in zip(back, activations, delta2, strict=True)]
+    return cosine.squeeze(1), by_delta, by_activation
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """Row by row: (m, 1)."""
+    return (a * b).sum(dim=1, keepdim=True)
+
+
+def _through_deltas(
+    net: Mlp,
+    layers: list[_Layer],
+    runs: _Runs,
+    activations: list[Tensor],
+    slopes: list[Tensor],
+    carried: list[Tensor],
+    by_delta: list[Tensor],
+) -> list[Tensor | None]:
+    """What the deltas' derivatives give to each hidden layer's sum before activation."""
+    found: list[Tensor | None] = []
+    above = by_delta[0]
+    for h, slope in enumerate(slopes):
+        bend = net.bend(activations[h + 1], slope)
+        if bend is None:
+            return [None] * len(slopes)
+        found.append(bend.mul_(above).mul_(carried[h]))
+        if h + 1 < len(slopes):
+            above = _product(above * slope, layers[h + 1].weight, runs).add_(by_delta[h + 1])
+    return found
+
+
+def _through_layers(
+    layers: list[_Layer], runs: _Runs, slopes: list[Tensor], bent: list[Tensor | None], by_activation: list[Tensor]
+) -> Tensor:
+    """The derivative in the input (m, 2)."""
+    at = by_activation[-1]
+    for h in reversed(range(len(slopes))):
+        before, bend = at * slopes[h], bent[h]
+        if bend is not None:
+            before += bend
+        at = _product(before, layers[h].transposed, runs).add_(by_activation[h])
+    return at

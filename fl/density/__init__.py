@@ -1,0 +1,1 @@
+"""Density by random features: surfaces on a grid, and the bands of a wave."""

@@ -1,0 +1,1 @@
+"""What estimates give away: distances between estimated and true places."""

@@ -1,0 +1,187 @@
+"""Local training of a cohort as one stacked computation: plain SGD on the mean squared error.
+
+Devices differ in how much data they hold; short ones are padded and masked, so every device takes exactly its
+own steps. Cohorts are cut into blocks that fit a fixed amount of memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fl.networks.mlp import Mlp
+from fl.types import DenseUpdates, Local
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+_BLOCK_BYTES = 192 * 2**20
+_SAMPLES = 16_384  # of one prediction block
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a device trains: step size, mini-batch (the word all: full batch), epochs, dropout.
+
+    sample_clip is the largest L2 norm of one sample's gradient in the mean of a batch; None leaves them as they are.
+    """
+
+    step_size: float
+    batch_size: int | Literal["all"]
+    local_epochs: int
+    dropout: float
+    sample_clip: float | None = None
+
+
+def train(net: Mlp, start: FloatArray, data: Local, how: Training, rng: Rng) -> DenseUpdates:
+    """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model, d).
+
+    data.x (N, p) are the network's inputs, data.y (N,) its targets. A row that overflows stays non-finite:
+    the round replaces and counts it.
+    """
+    values = np.empty((len(data.ue), net.n_parameters))
+    for rows in _blocks(net, data, how):
+        values[rows] = _train_block(net, start, data, rows, how, rng)
+    return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
+
+
+def _blocks(net: Mlp, data: Local, how: Training) -> list[IntArray]:
+    """Row indices in blocks whose stacked parameters and activations fit the memory budget."""
+    longest = int(data.count.max(initial=1))
+    batch = longest if how.batch_size == "all" else min(how.batch_size, longest)
+    per_row = 8 * (3 * net.n_parameters + 4 * batch * sum(net.sizes) + 4 * longest)
+    size = max(1, _BLOCK_BYTES // per_row)
+    return [np.arange(i, min(i + size, len(data.ue))) for i in range(0, len(data.ue), size)]
+
+
+def _pad(data: Local, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Sample index (k, L), and count (k,), of the rows; slots past the count point at sample 0 of the data."""
+    count = data.count[rows]
+    slot = np.arange(int(count.max(initial=1)))
+    index = data.ptr[rows][:, None] + slot
+    return np.where(slot < count[:, None], index, 0), count
+
+
+@torch.no_grad()
+def _train_block(net: Mlp, start: FloatArray, data: Local, rows: IntArray, how: Training, rng: Rng) -> FloatArray:
+    index, count = _pad(data, rows)
+    z, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
+    before = torch.from_numpy(start[data.model[rows]])
+    w = before.clone()
+    longest = index.shape[1]
+    batch = longest if how.batch_size == "all" else min(how.batch_size, longest)
+    for epoch in range(how.local_epochs):
+        # shuffled even where one batch holds all: a device's order must not hang on what others hold
+        order = index if how.batch_size == "all" else _order(index, count, data, rows, epoch, rng)
+        for first in range(0, longest, batch):
+            chosen = torch.from_numpy(order[:, first : first + batch])
+            slot = np.arange(first, min(first + batch, longest))
+            live = torch.from_numpy((slot < count[:, None]).astype(np.float64))
+            masks = _masks(net, how, data, rows, epoch, first, chosen.shape[1], rng)
+            own = torch.where(live.unsqueeze(-1) > 0, z[chosen], 0.0)  # a padded slot shows somebody else
+            w = w - how.step_size * _gradient(net, w, own, y[chosen], live, masks, how.sample_clip)
+    return (w - before).numpy()
+
+
+def _gradient(
+    net: Mlp, w: Tensor, z: Tensor, y: Tensor, live: Tensor, masks: list[Tensor] | None, clip: float | None
+) -> Tensor:
+    """Gradient rows (k, d) of the mean squared error over each row's live samples; 0 where there are none."""
+    out, activations, slopes = net.forward(w, z, masks)
+    n = live.sum(dim=1, keepdim=True).clamp(min=1.0)
+    residual = torch.where(live > 0, 2.0 * (out - y) / n, torch.zeros_like(out))
+    deltas = net.deltas(w, slopes, residual)
+    if clip is not None:
+        deltas = _clipped(net, activations, deltas, clip / n)
+    return net.gradient(activations, deltas)
+
+
+def _clipped(net: Mlp, activations: list[Tensor], deltas: list[Tensor], most: Tensor) -> list[Tensor]:
+    """Deltas (k, B, out) scaled so that no sample's gradient is longer than `most` (k, 1); no gradient is formed.
+
+    A sample whose gradient is not finite counts as 0, so the bound holds for whatever was measured.
+    """
+    size = net.squared_norm(activations, deltas).sqrt()  # (k, B)
+    # rounding of the norm, of the product and of the sum over a batch must not exceed the bound
+    limit = most * (1.0 - (net.n_parameters + size.shape[1] + 8) * np.finfo(np.float64).eps)
+    factor = torch.where(size > limit, limit / size, 1.0)
+    good = torch.isfinite(size).unsqueeze(-1)
+    return [torch.where(good, delta * factor.unsqueeze(-1), 0.0) for delta in deltas]
+
+
+def _order(index: IntArray, count: IntArray, data: Local, rows: IntArray, epoch: int, rng: Rng) -> IntArray:
+    """A fresh uniform order of each row's own samples, padding last."""
+    keys = rng.uniform(f"order{epoch}m", _owner(data, rows), (index.shape[1],))
+    keys[np.arange(index.shape[1]) >= count[:, None]] = 2.0
+    return np.take_along_axis(index, np.argsort(keys, axis=1, kind="stable"), axis=1)
+
+
+def _masks(
+    net: Mlp, how: Training, data: Local, rows: IntArray, epoch: int, first: int, batch: int, rng: Rng
+) -> list[Tensor] | None:
+    """Inverted dropout masks of the hidden layers (k, batch, units), or None."""
+    if how.dropout == 0:
+        return None
+    masks = []
+    for layer, units in enumerate(net.sizes[1:-1]):
+        unit = rng.uniform(f"dropout{epoch}.{first}.{layer}", _owner(data, rows), (batch, units))
+        masks.append(torch.from_numpy((unit >= how.dropout) / (1.0 - how.dropout)))
+    return masks
+
+
+def _owner(data: Local, rows: IntArray) -> IntArray:
+    """A stable id of (ue, model)."""
+    return data.ue[rows] * 4096 + data.model[rows]
+
+
+@torch.no_grad()
+def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> FloatArray:
+    """F (N,) of inputs z (N, p), sample i by network model_of[i]."""
+    out = np.empty(len(z))
+    for m in np.unique(model_of):
+        mine = np.flatnonzero(model_of == m)
+        w = torch.from_numpy(parameters[m : m + 1])
+        for i in range(0, len(mine), _SAMPLES):
+            block = mine[i : i + _SAMPLES]
+            out[block] = net.forward(w, torch.from_numpy(z[block])[None])[0][0].numpy()
+    return out
+
+
+def mean_squared_gradient(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> float:
+    """Mean over samples of |dF/dw|^2."""
+    return float(_slopes(net, parameters, model_of, z)[1].sum()) / max(len(z), 1)
+
+
+def sample_gradient_norms(
+    net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray
+) -> FloatArray:
+    """L2 norm (N,) of the gradient of each sample's squared error, 2 |F - y| |dF/dw|."""
+    out, squared = _slopes(net, parameters, model_of, z)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(2 * np.abs(out - y) * np.sqrt(squared))
+
+
+@torch.no_grad()
+def _slopes(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """F (N,) and |dF/dw|^2 (N,) of inputs z (N, p), sample i by network model_of[i]."""
+    value, squared = np.empty(len(z)), np.empty(len(z))
+    for m in np.unique(model_of):
+        mine = np.flatnonzero(model_of == m)
+        w = torch.from_numpy(parameters[m : m + 1])
+        for i in range(0, len(mine), _SAMPLES):
+            block = mine[i : i + _SAMPLES]
+            out, activations, slopes = net.forward(w, torch.from_numpy(z[block])[None])
+            deltas = net.deltas(w, slopes, torch.ones_like(out))
+            value[block], squared[block] = out[0].numpy(), net.squared_norm(activations, deltas)[0].numpy()
+    return value, squared
+
+
+@torch.no_grad()
+def first_layer_deltas(net: Mlp, parameters: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
+    """Gradient (n, hidden) of each sample's squared error in the biases of the first layer; parameters (d,)."""
+    w = torch.from_numpy(parameters)[None]
+    out, _, slopes = net.forward(w, torch.from_numpy(z)[None])
+    return np.asarray(net.deltas(w, slopes, 2.0 * (out - torch.from_numpy(y)[None]))[0][0].numpy())

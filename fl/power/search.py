@@ -1,0 +1,231 @@
+r"""Power vectors that make the bound small: one smooth problem for each possible switch, or differential evolution.
+
+L jumps where T_th changes and falls with power in between, so optima sit on the edges of plateaus. For a fixed T_th = j
+what is left is smooth in log power::
+
+    min sum_k cost_k / x_k    subject to    T_th(x) <= j,   x_min <= x_k <= x_max,   P_min <= sum_k x_k <= P_max
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fl.power.bound import Objective
+from netsim.part import Part
+from netsim.rng import Rng
+from netsim.units import FloatArray
+
+_MARGIN = 1e-9  # by which a plateau's edge is kept, so that rounding does not fall over it
+
+
+class Limits(Part):
+    """What power vectors may be: each UE's power, and that of all together, in watts."""
+
+    each_min_w: float = Field(default=0.05, gt=0)
+    """least power of a UE, 0.25 P0: without a floor a UE is starved to make noise for all"""
+    each_max_w: float = Field(default=0.2, gt=0)
+    """most power of a UE (P0)"""
+    total_min_w: float = Field(default=0.15, ge=0)
+    """least power of all together"""
+    total_max_w: float = Field(default=1.5, gt=0)
+    """most power of all together"""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        for low, high in (("each_min_w", "each_max_w"), ("total_min_w", "total_max_w")):
+            if getattr(self, low) > getattr(self, high):
+                raise ValueError(f"{low} {getattr(self, low):g} is above {high} {getattr(self, high):g}; exchange them")
+        return self
+
+    def check(self, k: int) -> None:
+        """Raise ValueError where no vector of k UEs keeps the limits."""
+        if k * self.each_min_w > self.total_max_w:
+            raise ValueError(
+                f"each_min_w: {k} UEs of {self.each_min_w:g} W exceed total_max_w {self.total_max_w:g}; take at most "
+                f"{self.total_max_w / k:.4g}"
+            )
+        if k * self.each_max_w < self.total_min_w:
+            raise ValueError(
+                f"each_max_w: {k} UEs of {self.each_max_w:g} W stay below total_min_w {self.total_min_w:g}; take at "
+                f"least {self.total_min_w / k:.4g}"
+            )
+
+    def equal(self, total_w: float, k: int) -> FloatArray:
+        """The same power for each of k UEs, of this total where the limits allow it (1, K)."""
+        return self.project(np.full((1, k), total_w / k))
+
+    def project(self, power_w: FloatArray) -> FloatArray:
+        """The nearest vectors within the limits (n, K), in Euclidean distance of power: exact.
+
+        The nearest vector of a given total is clip(x + s, x_min, x_max) for one shift s; its total grows with s piece
+        by piece, with corners where a UE meets a limit.
+        """
+        self.check(power_w.shape[1])
+        low, high = self.each_min_w, self.each_max_w
+        inside = np.clip(power_w, low, high)
+        total = inside.sum(axis=1)
+        wanted = np.clip(total, self.total_min_w, self.total_max_w)
+        off = np.flatnonzero(total != wanted)
+        if len(off):
+            x, want = power_w[off], wanted[off][:, None]
+            corner = np.sort(np.concatenate([low - x, high - x], axis=1), axis=1)  # (n, 2K) shifts
+            at_corner = np.clip(x[:, None, :] + corner[:, :, None], low, high).sum(axis=2)
+            right = np.clip((at_corner < want).sum(axis=1), 1, corner.shape[1] - 1)[:, None]
+            s0, s1 = np.take_along_axis(corner, right - 1, 1), np.take_along_axis(corner, right, 1)
+            t0, t1 = np.take_along_axis(at_corner, right - 1, 1), np.take_along_axis(at_corner, right, 1)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                along = np.where(t1 > t0, (want - t0) / (t1 - t0), 0.0)
+            inside[off] = np.clip(x + s0 + np.clip(along, 0.0, 1.0) * (s1 - s0), low, high)
+        return inside
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A power vector (K,), what L is there, after how many rounds artificial noise ends, and what finding it took."""
+
+    power_w: FloatArray
+    value: float
+    switch: int
+    evaluations: int
+
+
+def judged(objective: Objective, limits: Limits, power_w: FloatArray, evaluations: int) -> Plan:
+    """The best of power vectors (n, K), once they keep the limits."""
+    kept = limits.project(power_w)
+    values = objective(kept)
+    best = int(np.argmin(values))
+    return Plan(kept[best], float(values[best]), int(objective.switch(kept[best : best + 1])[0]), evaluations)
+
+
+def average(objective: Objective, limits: Limits) -> Plan:
+    """Equal split of the middle of the allowed total."""
+    k = objective.trajectory.std.shape[1]
+    return judged(objective, limits, limits.equal((limits.total_min_w + limits.total_max_w) / 2, k), 1)
+
+
+def full(objective: Objective, limits: Limits) -> Plan:
+    """Equal split of the largest total."""
+    return judged(objective, limits, limits.equal(limits.total_max_w, objective.trajectory.std.shape[1]), 1)
+
+
+def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int = 150, population: int = 8) -> Plan:
+    """Differential evolution over log power, every candidate projected onto the limits; population vectors a UE."""
+    from scipy.optimize import differential_evolution
+
+    k = objective.trajectory.std.shape[1]
+    limits.check(k)
+
+    looked = []
+
+    def values(log_power: FloatArray) -> FloatArray:  # (K, n)
+        looked.append(log_power.shape[1])
+        return objective(limits.project(np.exp(log_power.T)))
+
+    found = differential_evolution(
+        values, [(np.log(limits.each_min_w), np.log(limits.each_max_w))] * k, maxiter=generations, popsize=population,
+        init="sobol", tol=0.0, polish=False, vectorized=True, updating="deferred",
+        seed=int(rng.uniform("seed", 0)[0] * 2**32),
+    )  # fmt: skip
+    return judged(objective, limits, np.exp(found.x)[None], sum(looked))
+
+
+def plateaus(objective: Objective, limits: Limits) -> Plan:
+    """Each plateau's own problem by SLSQP from a few starts, and the best of all; those that cannot win are skipped."""
+    if objective.criterion == "top-up":
+        raise ValueError("plateaus: with top-up there is no switch and no plateau; take evolution")
+    k, spent = objective.trajectory.std.shape[1], 0
+    limits.check(k)
+    free, n = _solved(objective, limits, None, [limits.equal(limits.total_max_w, k)[0]])
+    found = [free]
+    best, spent = judged(objective, limits, free[None], 0), n
+    least = float((objective.cost_w / free).sum())  # no plateau has less channel noise than this
+    for j in range(int(objective.switch(free[None])[0])):
+        edge = _edge(objective, j)
+        if least + objective.artificial[j] >= best.value or edge is None:
+            continue
+        starts = [found[-1], np.full(k, limits.each_min_w), _shrunk(free, edge, limits)]
+        power, n = _solved(objective, limits, edge, starts)
+        found.append(power)
+        mine, spent = judged(objective, limits, power[None], 0), spent + n
+        best = mine if mine.value < best.value else best
+    return Plan(best.power_w, best.value, best.switch, spent)
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """T_th <= j: ceiling_w (K,) on each UE's power, or demand (m,) <= root @ noise (m, K) on all, root = x^(-1/2)."""
+
+    ceiling_w: FloatArray
+    noise: FloatArray
+    demand: FloatArray
+
+
+def _edge(objective: Objective, j: int) -> _Edge | None:
+    """What T_th <= j asks for; None where no power can meet it."""
+    t = objective.trajectory
+    std, noise = t.std[j:], t.channel_std[j:]
+    k = std.shape[1]
+    if objective.criterion == "device":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ceiling = np.where(std > 0, (noise / std) ** 2, np.inf).min(axis=0)
+        return _Edge(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), np.zeros(0)) if (ceiling > 0).all() else None
+    channel, which = np.unique(noise, axis=0, return_inverse=True)
+    demand = np.zeros(len(channel))
+    np.maximum.at(demand, which.ravel(), std.sum(axis=1))  # rounds of the same channel ask for the strictest of them
+    return _Edge(np.full(k, np.inf), channel, demand * (1.0 + _MARGIN))
+
+
+def _shrunk(power_w: FloatArray, edge: _Edge, limits: Limits) -> FloatArray:
+    """A vector scaled down until it meets the edge."""
+    if not len(edge.demand):
+        return np.clip(np.minimum(power_w, edge.ceiling_w), limits.each_min_w, limits.each_max_w)
+    meets = edge.noise @ power_w**-0.5
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.where(edge.demand > 0, (meets / edge.demand) ** 2, np.inf).min()
+    return np.clip(power_w * min(float(scale), 1.0), limits.each_min_w, limits.each_max_w)
+
+
+def _solved(
+    objective: Objective, limits: Limits, edge: _Edge | None, starts: list[FloatArray]
+) -> tuple[FloatArray, int]:
+    """The best power (K,) that SLSQP finds from the starts, in log power, and how many evaluations it took."""
+    from scipy.optimize import minimize
+
+    cost = objective.cost_w / max(float(objective.cost_w.sum()), 1e-300)
+    k = len(cost)
+    top = (
+        np.full(k, limits.each_max_w) if edge is None else np.clip(edge.ceiling_w, limits.each_min_w, limits.each_max_w)
+    )
+    bounds = [(np.log(limits.each_min_w), np.log(max(h, limits.each_min_w))) for h in top]
+
+    def value(y: FloatArray) -> tuple[float, FloatArray]:
+        terms = cost * np.exp(-y)
+        return float(terms.sum()), -terms
+
+    total_w = np.array([limits.total_min_w, limits.total_max_w])
+    rules: list[dict[str, Any]] = [
+        {"type": "ineq", "fun": lambda y: 1.0 - np.exp(y).sum() / total_w[1], "jac": lambda y: -np.exp(y) / total_w[1]},
+        {"type": "ineq", "fun": lambda y: np.exp(y).sum() - total_w[0], "jac": lambda y: np.exp(y)},
+    ]
+    if edge is not None and len(edge.demand):
+        scale = np.maximum(edge.demand, 1e-300)
+        noise = edge.noise / scale[:, None]
+        rules.append(
+            {
+                "type": "ineq",
+                "fun": lambda y: noise @ np.exp(-y / 2) - edge.demand / scale,
+                "jac": lambda y: -0.5 * noise * np.exp(-y / 2),
+            }
+        )
+    tried, spent = [], 0
+    for start in starts:
+        y = np.log(np.clip(start, limits.each_min_w, np.exp([b[1] for b in bounds])))
+        done = minimize(value, y, jac=True, method="SLSQP", bounds=bounds, constraints=rules, options={"maxiter": 200})
+        tried.append(np.exp(done.x))
+        spent += int(done.nfev)
+    kept = limits.project(np.array(tried))
+    return kept[int(np.argmin(objective(kept)))], spent

@@ -1,0 +1,142 @@
+"""Policies about waves: which questions about a grid a device answers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fl.density.bands import in_family, largest_bandwidth_m, shortest_interval_s
+from fl.query.base import Query, bands_said
+from fl.types import Facts, Request, State
+from netsim.geometry import Area
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_NEEDS = {"surfaces": "it judges questions about a grid (bandwidth, features, area), which this learner does not ask"}
+_REFUSED = ("features", "bandwidth", "family", "area")
+
+
+class Custom(Query):
+    r"""Every device refuses what would localise it, by rules that everybody knows beforehand.
+
+    A request for B features, bandwidths h and an area with largest square of side l is refused
+
+        features   if B > max_features (the exact kernel has no end of them)
+        bandwidth  if the largest h > sqrt(gamma) l / (2 pi bands), Lemma 3: that many bands then cross the square with
+                   probability 1 - C(gamma) at least. Asking for several bandwidths is as revealing as asking for the
+                   largest, so the rule is applied to that one.
+        family     if an h is not a whole multiple k of the base bandwidth with k = 1, 5, 9, ... (Lemma 4)
+        area       if it is not the agreed one, by which l is meant
+        rate       if less time has passed since the device's last answer than somebody at `speed_m_s` needs to pass the
+                   wavelength of `passed` of all waves, in the plane or on a line as is asked: snapshots that are
+                   linked give displacements away, modulo a wavelength
+
+    All of it is computed from the request, the time and public numbers. No position and no motion enters, so a refusal
+    says nothing about them. The table `figures` has, for part `query`, how many UEs refused for each reason, and the
+    probability that Lemma 3 gives `bands` bands at the largest bandwidth asked for.
+
+    Departs from the paper: 4n + 1 is not special, since any whole multiple k keeps every k-th band in place; the rate
+    limit is ours.
+    """
+
+    kind: Literal["custom"] = "custom"
+    max_features: int | None = Field(default=3, ge=0)
+    """features that a device answers with at most (B_max); none: as many as asked"""
+    bands: int = Field(default=3, ge=2, le=1000)
+    """bands that shall cross the area (j)"""
+    gamma: float | None = Field(default=0.1, gt=0, le=100)
+    """how sure of it (Lemma 3): probability exp(-gamma / 2) in the plane, less on a line; none: any bandwidth"""
+    multiples: Literal["4n+1", "any"] | tuple[int, ...] = "4n+1"
+    """allowed multiples of the base bandwidth: the family of Lemma 4, a list of whole numbers, or any"""
+    base_bandwidth_m: float | None = Field(default=None, gt=0, le=1e9)
+    """base of the multiples (h0); none: the smallest bandwidth of the first request that is answered"""
+    area_m: tuple[float, float, float, float] | None = None
+    """agreed area: x, y of the south-western and the north-eastern corner; none: the area of the world"""
+    speed_m_s: float | None = Field(default=None, gt=0, le=1e4)
+    """public speed of the rate limit; none: no rate limit"""
+    passed: float = Field(default=0.5, gt=0, lt=1)
+    """share of waves whose length is passed between two answers"""
+
+    reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4, Algorithm 3"
+    example: ClassVar[dict[str, Any]] = {"kind": "custom", "max_features": 8}
+    needs: ClassVar[dict[str, str]] = _NEEDS
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        a = self.area_m
+        if a is not None and not (a[0] < a[2] and a[1] < a[3]):
+            raise ValueError(f"area_m: {list(a)}: the first corner must lie south-west of the second")
+        if not self.multiples or (isinstance(self.multiples, tuple) and min(self.multiples) < 1):
+            raise ValueError(f"multiples: {list(self.multiples)} must be whole numbers from 1 on; or say 4n+1, or any")
+        return self
+
+    def start(self, n_ue: int) -> State:
+        """When each UE answered last: never. The base is 0 until it is known."""
+        return {"last_s": np.full(n_ue, -np.inf), "base_m": self.base_bandwidth_m or 0.0}
+
+    def accept(self, ue: IntArray, facts: Facts, state: State) -> tuple[BoolArray, State]:
+        request = facts.request
+        if request is None:
+            raise ValueError(f"{self.kind}: nothing is asked")
+        base_m = state["base_m"] or float(request.bandwidth_m.min())
+        wrong = self._wrong(request, base_m, facts.public.area)
+        early = self._early(ue, request, facts.time_s, state["last_s"])
+        accepted = ~early & (not any(wrong.values()))
+        last_s = state["last_s"].copy()
+        last_s[ue[accepted]] = facts.time_s
+        counts = {f"refused_{name}": float(len(ue) * wrong[name]) for name in _REFUSED} | {
+            "refused_rate": float(early.sum())
+        }
+        known = base_m if accepted.any() else state["base_m"]
+        return accepted, {"last_s": last_s, "base_m": known, "said": bands_said(request, self.bands) | counts}
+
+    def _wrong(self, request: Request, base_m: float, service: Area) -> dict[str, bool]:
+        """Which rules the request breaks, whoever is asked."""
+        agreed = service if self.area_m is None else Area(*self.area_m)
+        corners = np.array([*agreed.low_m, *agreed.high_m])
+        asked = np.array([*request.area.low_m, *request.area.high_m])
+        side_m = float(agreed.side_m[: request.dimensions].min())
+        most_m = np.inf if self.gamma is None else largest_bandwidth_m(side_m, self.bands, self.gamma)
+        allowed = self.multiples == "any" or bool(in_family(request.bandwidth_m, base_m, self.multiples).all())
+        return {
+            "features": self.max_features is not None and request.features > self.max_features,
+            "bandwidth": bool(request.bandwidth_m.max() > most_m * (1 + 1e-12)),
+            "family": not allowed,
+            "area": not np.allclose(asked, corners, rtol=0, atol=1e-6),
+        }
+
+    def _early(self, ue: IntArray, request: Request, time_s: float, last_s: FloatArray) -> BoolArray:
+        """Who answered too short a time ago (n,)."""
+        if self.speed_m_s is None:
+            return np.zeros(len(ue), dtype=np.bool_)
+        widest_m = float(request.bandwidth_m.max())
+        least_s = shortest_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
+        return np.asarray(time_s - last_s[ue] < least_s * (1 - 1e-12))
+
+
+class Strict(Query):
+    """At most 3 features, 3 bands, bandwidths of the family (4n + 1) h0, the agreed area.
+
+    The bands have probability 0.95 in the plane, and on a line erfc(sqrt(0.05)) = 0.75: more waves are long there.
+
+    As `custom` with its defaults. It refuses the bandwidths of every experiment that was published with it.
+    """
+
+    kind: Literal["strict"] = "strict"
+    base_bandwidth_m: float | None = Field(default=None, gt=0, le=1e9)
+    """base of the family (h0); none: the smallest bandwidth of the first request that is answered"""
+
+    reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4"
+    example: ClassVar[dict[str, Any]] = {"kind": "strict"}
+    needs: ClassVar[dict[str, str]] = _NEEDS
+
+    @property
+    def _rules(self) -> Custom:
+        return Custom(base_bandwidth_m=self.base_bandwidth_m)
+
+    def start(self, n_ue: int) -> State:
+        return self._rules.start(n_ue)
+
+    def accept(self, ue: IntArray, facts: Facts, state: State) -> tuple[BoolArray, State]:
+        return self._rules.accept(ue, facts, state)

@@ -1,0 +1,1 @@
+"""A round of learning: its state, its phases, its rows in the tables."""

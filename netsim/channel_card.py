@@ -1,0 +1,104 @@
+"""The channel card: what a run's radio models, how, and what it leaves out. Printed and recorded with every run."""
+
+from __future__ import annotations
+
+from netsim.base_stations import BaseStation
+from netsim.part import Part
+from netsim.radio.shadowing import Gaussian
+from netsim.radio.shared_band import SharedBand
+from netsim.setting import Radio, WorldSetting
+
+NOT_MODELLED = (
+    "Doppler and fading within a block",
+    "frequency selectivity",
+    "channel estimation errors",
+    "retransmissions and coding",
+    "scheduling and control channels",
+    "antenna correlation",
+)
+"""What no part of this program models yet, whatever the scenario says."""
+
+
+def channel_card(
+    setting: WorldSetting, stations: tuple[BaseStation, ...], replayed: bool, presence: str | None = None
+) -> dict[str, str]:
+    """Aspect -> how it is modelled, or `not modelled`.
+
+    replayed: RSRP comes from a trace; presence: when a replayed UE is absent.
+    """
+    radio = setting.radio
+    measured = "read from the trace, not modelled"
+    law = f"{'of uplinks only: ' if replayed else ''}{{}}" if stations else "not modelled"
+    found = {
+        "carrier": f"{radio.carrier_hz / 1e9:g} GHz",
+        "base stations": f"{len(stations)}" + (f", {_layout(setting)}" if stations else ""),
+        "RSRP measurement": measured if replayed else f"noise {radio.measurement_noise_db:g} dB, {radio.rsrp_report}",
+        "path loss": law.format(_words(radio.path_loss)),
+        "line of sight": law.format(_sight_words(radio)),
+        "shadowing": law.format(_shadowing_words(radio)),
+        "serving cell": "the strongest" if radio.handover is None else f"handover ({_fields(radio.handover)})",
+        "small-scale fading": _words(radio.fading),
+        "uplink": _words(radio.uplink),
+    }
+    if isinstance(radio.uplink, SharedBand):
+        found |= {
+            "noise": f"{radio.uplink.band_noise_w():.3g} W in {radio.uplink.bandwidth_hz / 1e6:g} MHz",
+            "training": f"{setting.ues.compute_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample",
+            "downlink": "broadcast at the rate of the downlink SINR at full load; its energy is not modelled",
+        }
+    else:
+        found |= {"noise": "not modelled", "uplink interference": "not modelled", "delay and energy": "training only"}
+    if presence is not None:
+        found["presence"] = presence
+    return found | {"not modelled": ", ".join(NOT_MODELLED)}
+
+
+def card_lines(card: dict[str, str]) -> list[str]:
+    """The card as a few lines for a terminal."""
+    short = ("RSRP measurement", "path loss", "line of sight", "shadowing", "small-scale fading")
+    return [
+        f"radio: {card['carrier']}, base stations {card['base stations']}; uplink {card['uplink']}",
+        "       " + "; ".join(f"{k} {card[k]}" for k in short),
+        *([f"       presence: {card['presence']}"] if "presence" in card else []),
+        f"       not modelled: {card['not modelled']}",
+    ]
+
+
+def _layout(setting: WorldSetting) -> str:
+    if setting.base_stations == ():
+        return "hexagonal, placed over the trace's area"
+    return "listed" if isinstance(setting.base_stations, tuple) else _words(setting.base_stations)
+
+
+def _sight_words(radio: Radio) -> str:
+    """Which law, and whose probability."""
+    words = _words(radio.line_of_sight)
+    return f"{words} of {radio.path_loss.kind_name()}" if radio.line_of_sight.needs_of_law else words
+
+
+def _shadowing_words(radio: Radio) -> str:
+    """Which law, and the deviations in dB that hold, whether they are stated or the path loss law's."""
+    part = radio.shadowing.under(radio.path_loss)
+    if not isinstance(part, Gaussian):
+        return _words(part)
+    los_db, far = part.deviation_db, radio.shadowing.far_factor(radio.path_loss)
+    said = [f"{los_db:g} dB"]
+    if far != 1.0:
+        said.append(f"{far * los_db:g} dB beyond the breakpoint")
+    if part.nlos_std_db is not None:
+        said = [f"{said[0]} in sight", *said[1:], f"{part.nlos_std_db:g} dB without"]
+    if part is not radio.shadowing:
+        said[-1] += f" as {radio.path_loss.kind_name()} publishes"
+    rest = _fields(part, {"kind", "std_db", "nlos_std_db"})
+    return f"{part.kind_name()} ({', '.join([*said, *([rest] if rest else [])])})"
+
+
+def _words(part: Part) -> str:
+    """`kind (field value, ...)` with only what differs from the defaults."""
+    fields = _fields(part)
+    return part.kind_name() + (f" ({fields})" if fields else "")
+
+
+def _fields(part: Part, without: set[str] | None = None) -> str:
+    values = part.model_dump(mode="json", exclude_defaults=True, exclude=without or {"kind"})
+    return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -1,0 +1,198 @@
+"""`netsim/OnlinePower-v0`: the live world, one federated round a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.error import ResetNeeded
+
+from fl.power.search import Limits
+from fl.round.power_context import situation
+from fl.round.round import play
+from fl.round.state import Carry, Setup
+from netsim.radio.power import Situation, State
+from netsim.record import Recorder, Schemas
+from netsim.units import FloatArray
+from netsim.world import World
+from rl.cost import Costs, costs
+from rl.ddpg_power import Decided, kept, start_w
+from rl.observation import seen_online, seen_online_size
+from rl.problem import Seen, checked_action, log_power
+from rl.settings import Online
+
+_WORLDS = 2**40
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A world at time 0 and the rounds that will be played in it."""
+
+    world: World
+    setup: Setup
+    carry: Carry
+
+
+class Held(Decided):
+    """Sends with what an agent has put into the state: `wanted` (K,), projected onto the limits for those that send."""
+
+    kind: Literal["held"] = "held"
+    limits: Limits
+
+    def told(self, situation: Situation, state: State) -> State:
+        power_w = kept(state["wanted"], situation.sends, self.limits)
+        return {**state, "power_w": power_w, "sends": situation.sends}
+
+
+@dataclass(frozen=True)
+class Notes(Recorder):
+    """Keeps the rows of a round in memory instead of writing them."""
+
+    folder: Path = Path()
+    schemas: Schemas = field(default_factory=dict)
+    rows: dict[str, list[Any]] = field(default_factory=dict)
+
+    def write(self, table: str, rows: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
+        self.rows.setdefault(table, []).append(rows)
+
+    def taken(self) -> dict[str, dict[str, np.ndarray]]:
+        """The tables since the last call, column by column."""
+        found = {
+            table: {name: np.concatenate([np.asarray(p[name]) for p in pieces]) for name in pieces[0]}
+            for table, pieces in self.rows.items()
+        }
+        self.rows.clear()
+        return found
+
+
+class OnlinePower(gymnasium.Env[Seen, Seen]):
+    """Power of K UEs in every round of a federated training that goes on while they move.
+
+    Description
+        One step is one round: the world moves to the deadline, the agent sees the links, chooses powers, and the round
+        is played with all that the scenario has: learner, defenses, uplink, attacks, ledger. SimPy is the only clock.
+
+    Action space
+        Box(-1, 1, (K,)): log-power between the least and the most of a UE; those that send are projected onto the
+        limits of the total. What is said about a UE that is away is ignored.
+
+    Observation space
+        Box(-1, 1, (5 K + 2,)), see `rl.observation.seen_online`.
+
+    Rewards
+        Minus the costs of the round, see `Reward`.
+
+    Starting state
+        A world of a seed that the environment draws; `options={"world": seed}` asks for one.
+
+    Episode end
+        Truncated when the world or the planned rounds end; terminated when a privacy budget (`learning.stop_at`) ends
+        learning. A step before a reset or after the end is refused.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 5}  # noqa: RUF012
+
+    def __init__(self, stage: Callable[[int], Stage], n_ue: int, task: Online, render_mode: str | None = None) -> None:
+        self.stage, self.n_ue, self.task, self.render_mode = stage, n_ue, task, render_mode
+        task.limits.check(n_ue)
+        self.action_space = spaces.Box(-1.0, 1.0, (n_ue,), np.float32)
+        self.observation_space = spaces.Box(-1.0, 1.0, (seen_online_size(n_ue),), np.float32)
+        self.world_seed = self.steps = self.t_th = 0
+        self.world: World | None = None
+        self.over = True
+
+    notes: Notes
+    carry: Carry
+    setup: Setup
+    rounds: int
+    now: Situation
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Seen, dict[str, Any]]:
+        super().reset(seed=seed)
+        asked = options or {}
+        if unknown := set(asked) - {"world"}:
+            raise ValueError(f"reset: no option {sorted(unknown)[0]!r}; there is world")
+        drawn = int(self.np_random.integers(_WORLDS))
+        return self._begin(int(asked.get("world", drawn))), {"world": self.world_seed}
+
+    def step(self, action: Seen) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
+        if self.world is None or self.over:
+            raise ResetNeeded("step: no episode is going on; reset the environment first")
+        wanted = log_power(checked_action(action, self.n_ue), self.task.limits)
+        parts = {**self.carry.parts, "power": {**self.carry.parts["power"], "wanted": wanted}}
+        before = self.carry
+        self.carry, figures = play(self.world, self.setup, replace(before, parts=parts))
+        tables = self.notes.taken()
+        found = costs(self.task, self.setup.learning, self.carry, figures, tables, self.now, self.rounds)
+        self.steps += 1
+        if found.artificial:
+            self.t_th = self.carry.played
+        stopped = self.carry.stopped
+        over = not stopped and (self.world.env.now >= self.world.duration_s or self.carry.played >= self.rounds)
+        self.over = stopped or over
+        if not self.over:
+            self._advance()
+        self.now = self._situation()
+        return self._seen(), -found.total, stopped, over, self._info(found)
+
+    def render(self) -> Any:
+        """City, links and powers as an RGB array."""
+        if self.render_mode != "rgb_array" or self.world is None:
+            return None
+        from rl.render import picture, scene_of
+
+        return picture(scene_of(self.world), self._power_w(), self.task.limits)
+
+    def memory(self) -> dict[str, Any]:
+        """What continues this environment elsewhere, after a reset and before the first step."""
+        if self.steps:
+            raise ValueError("an episode is kept at its beginning only")
+        return {"generator": self.np_random.bit_generator.state, "world": self.world_seed}
+
+    def resume(self, memory: dict[str, Any]) -> Seen:
+        """Continue from a memory; returns the observation that its reset returned."""
+        self.np_random.bit_generator.state = memory["generator"]
+        return self._begin(int(memory["world"]))
+
+    def _begin(self, world_seed: int) -> Seen:
+        """A world of a seed, at its first deadline."""
+        stage = self.stage(world_seed)
+        self.world_seed, self.steps, self.t_th, self.over = world_seed, 0, 0, False
+        self.notes = Notes()
+        self.world, self.carry = stage.world, stage.carry
+        self.setup = replace(stage.setup, power=Held(limits=self.task.limits), recorder=self.notes)
+        planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.every_s)
+        self.rounds = min(planned, self.setup.learning.rounds or planned)
+        self._advance()
+        self.now = self._situation()
+        return self._seen()
+
+    def _advance(self) -> None:
+        """To the next deadline."""
+        if self.world is None:
+            return
+        end_s = self.world.clock.end_s(self.carry.round + 1, self.setup.learning.every_s)
+        self.world.env.run(until=min(end_s, self.world.duration_s))
+
+    def _situation(self) -> Situation:
+        assert self.world is not None  # noqa: S101 - reset
+        numbers = int(self.carry.model.parameters.shape[1])
+        nobody = np.zeros(0, dtype=np.int64)
+        return situation(
+            self.world, self.setup.learning, self.setup.uplink, self.carry.parts, numbers, self.carry.round + 1, nobody
+        )
+
+    def _power_w(self) -> FloatArray:
+        """The last powers (K,)."""
+        return np.asarray(self.carry.parts["power"].get("power_w", start_w(self.task.limits, self.n_ue)))
+
+    def _seen(self) -> Seen:
+        return seen_online(self.now, self._power_w(), self.task.limits)
+
+    def _info(self, found: Costs) -> dict[str, Any]:
+        return {"t_th": self.t_th, "power_w": self._power_w().copy(), "world": self.world_seed, **found.parts()}

@@ -1,0 +1,45 @@
+"""A situation as numbers in [-1, 1], the same for training and for use."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from fl.power.search import Limits
+from netsim.radio.power import Situation
+from netsim.units import FloatArray, db_from_ratio
+
+_FULL_DB = 40.0  # a ratio of so many decibels is 1
+
+
+def seen_online_size(n_ue: int) -> int:
+    """Numbers of an observation for so many UEs."""
+    return 5 * n_ue + 2
+
+
+def seen_online(now: Situation, last_w: FloatArray, limits: Limits) -> npt.NDArray[np.float32]:
+    """The observation of a round, float32 in [-1, 1], (5 K + 2,).
+
+    Of each UE, five rows of K numbers: 1 if it is there; its SNR at the most power; the SNR at which channel noise
+    would be what budgets asked for in its last round; the SNR that the last power has on today's channel, where the
+    channel's noise stands now; 1 if artificial noise was drawn for it. The ratios are in decibels over 40, cut at 1; a
+    UE that is away, and what is not known before the first round, is 0. Then the share of the budget that is left and
+    of the rounds that are over, both from -1 to 1.
+    """
+    there = now.snr_per_w > 0
+    asked = there & (now.required_std > 0) & (now.scale > 0)
+    required = np.divide(now.scale, now.required_std, where=asked, out=np.ones(len(there))) ** 2
+    rows = (
+        there,
+        np.where(there, _level(now.snr_per_w * limits.each_max_w, there), 0.0),
+        np.where(asked, _level(required, asked), 0.0),
+        np.where(there, _level(now.snr_per_w * last_w, there), 0.0),
+        there & (now.drawn_std > 0),
+    )
+    of_all = [2.0 * now.budget_left - 1.0, 2.0 * now.progress - 1.0]
+    found: npt.NDArray[np.float32] = np.clip(np.concatenate([*rows, of_all]), -1.0, 1.0).astype(np.float32)
+    return found
+
+
+def _level(ratio: FloatArray, known: npt.NDArray[np.bool_]) -> FloatArray:
+    return np.asarray(db_from_ratio(np.where(known, ratio, 1.0)) / _FULL_DB)

@@ -1,0 +1,1 @@
+"""What publications claim, and what our runs say of it."""

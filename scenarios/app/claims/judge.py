@@ -1,0 +1,266 @@
+"""Our runs set against claims: folders are found or played, and each claim gets its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import BadInput
+from netsim.record import write_text
+from netsim.safe import what_is
+from scenarios.app.claims.claim import Claim, Judgement
+from scenarios.app.claims.rules import AtMost, Rule, Statement, settled
+from scenarios.app.claims.text import claims_csv
+from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, read_json
+from scenarios.app.results.over_seeds import cell_text, over_seeds
+from scenarios.app.results.read import RUNS, listed
+from scenarios.app.run.sweep import Point, sweep
+from scenarios.app.study.error_messages import nearest
+from scenarios.app.study.load import bundled, find, load
+from scenarios.app.study.yaml_document import one_line, read
+
+CLAIMS = "claims.csv"
+
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be judged"
+
+
+Labelled = Mapping[str, Mapping[int, Mapping[str, Any]]]
+"""label -> seed -> summary of its run; a run outside of a sweep has the label ''."""
+
+
+def labelled(folder: Path) -> Labelled:
+    """Summaries of the finished runs in the folder of a run or of a sweep."""
+    if what_is(folder) != "folder":
+        raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
+    alone = bool(what_is(folder / MANIFEST)) and not what_is(folder / RUNS)
+    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for label, path in [("", folder)] if alone else listed(folder):
+        if what_is(path / SUMMARY):
+            found.setdefault(label, {})[_seed(path / MANIFEST)] = _summary(path / SUMMARY)
+    return found
+
+
+def _seed(path: Path) -> int:
+    seed = read_json(path).get("seed")
+    if not isinstance(seed, int):
+        raise BadInput(one_line(f"{path}: seed is missing or damaged; run the study again"))
+    return seed
+
+
+def _summary(path: Path) -> Mapping[str, Any]:
+    summary = read_json(path)
+    wrong = [key for key, value in summary.items() if not isinstance(value, int | float | None)]
+    if wrong:
+        raise BadInput(one_line(f"{path}: {wrong[0]} is not a figure; run the study again"))
+    return summary
+
+
+def folders_of(runs: Sequence[str], claims: Sequence[Claim]) -> dict[str, Path]:
+    """Scenario -> folder, as several `[SCENARIO=]DIR` say."""
+    found: dict[str, Path] = {}
+    for run in runs:
+        name, folder = scenario_of(run, claims)
+        if name in found:
+            raise BadInput(one_line(f"--run {run}: {name} is already judged by {found[name]}; give one folder for it"))
+        found[name] = folder
+    return found
+
+
+def scenario_of(run: str, claims: Sequence[Claim]) -> tuple[str, Path]:
+    """Scenario and folder that `[SCENARIO=]DIR` means; without a name, by the title that its runs carry.
+
+    Raises BadInput where the folder holds no runs, or those of another scenario.
+    """
+    wanted = list(dict.fromkeys(c.scenario for c in claims))
+    name, equals, rest = run.partition("=")
+    if equals and name in wanted:
+        _check_title(Path(rest), name, f"--run {run}: ")
+        return name, Path(rest)
+    if equals and not what_is(run):
+        raise BadInput(one_line(f"--run {run}: no claim is about {name!r}{nearest(name, wanted)}{_listed(wanted)}"))
+    title = _title(Path(run), f"--run {run}: ")
+    for scenario in wanted:
+        if _title_of(scenario) == title:
+            return scenario, Path(run)
+    raise BadInput(
+        one_line(
+            f"--run {run}: holds runs of {title!r}, and no claim is about a scenario of that title{_listed(wanted)}"
+        )
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names, where they fit on a line."""
+    text = ", ".join(names)
+    return f"; they are about: {text}" if len(text) <= 400 else "; netsim claims lists them"
+
+
+def _title_of(scenario: str) -> Any:
+    return read(find(scenario)).data.get("title")
+
+
+def _title(folder: Path, where: str) -> Any:
+    """The title that the runs in a folder carry."""
+    if what_is(folder) != "folder":
+        raise BadInput(one_line(f"{where}no such folder; give the folder of a run or of a sweep"))
+    first = folder if what_is(folder / MANIFEST) else listed(folder)[0][1]
+    return read_json(first / MANIFEST).get("title")
+
+
+def _check_title(folder: Path, scenario: str, where: str = "") -> None:
+    """Refuse a folder whose runs are not of the scenario."""
+    title, wanted = _title(folder, where), _title_of(scenario)
+    if title != wanted:
+        raise BadInput(
+            one_line(
+                f"{where}{folder} holds runs of {title!r}, but {scenario} is {wanted!r}; give the folder of its runs"
+            )
+        )
+
+
+def place_of(scenario: str) -> str:
+    """Where `claims --out` keeps the runs of a scenario: its name, or that of its file."""
+    return scenario if scenario in bundled() else Path(scenario).stem
+
+
+def admit_out(out: Path, claims: Sequence[Claim]) -> None:
+    """Refuse a folder with what does not belong there, or in which two scenarios would have one place."""
+    places: dict[str, str] = {}
+    for scenario in dict.fromkeys(c.scenario for c in claims):
+        other = places.setdefault(place_of(scenario), scenario)
+        if other != scenario:
+            raise BadInput(
+                one_line(f"{out / place_of(scenario)}: both {other} and {scenario} would be played there; rename one")
+            )
+    admit_several(out, [CLAIMS, *(Path(place).parts[0] for place in places)], "these claims")
+
+
+def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Callable[[str], None]) -> Path:
+    """Run a scenario, or these labels of a sweep (none: all of them), into its folder in `out`, which is returned.
+
+    What is finished stays, the rest goes on.
+    """
+    folder = out / place_of(name)
+    study = load(name)
+    if study.vary is not None:
+        if what_is(folder / RUNS):
+            _check_title(folder, name)
+
+        def done(k: int, n: int, point: Point, _: Mapping[str, Any]) -> None:
+            tell(f"{name} {k}/{n}: {point.label}, seed {point.seed}")
+
+        sweep(name, study, folder, jobs, {}, done, only=labels)
+        return folder
+    if what_is(folder / MANIFEST) and what_is(folder / SUMMARY):
+        _check_title(folder, name)
+        return folder
+    from scenarios.app.run.runner import run
+
+    tell(f"{name}: one run")
+    run(study, folder, command="netsim claims")
+    return folder
+
+
+def labels_of(claims: Iterable[Claim], scenario: str) -> set[str]:
+    """The labels of a scenario that the rules of these claims look at; none where one of them looks at all."""
+    rules = [c.rule for c in claims if c.scenario == scenario]
+    return set().union(*(r.labels for r in rules)) if all(r.labels for r in rules) else set()
+
+
+def judge_all(
+    claims: Sequence[Claim], folders: Mapping[str, Path], out: Path | None, jobs: int, tell: Callable[[str], None]
+) -> list[Judgement]:
+    """Judge by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
+
+    A scenario that cannot be played leaves its claims open; claims.csv goes into `out`.
+    """
+    runs: dict[str, Labelled] = {}
+    why: dict[str, str] = {}
+    for name in dict.fromkeys(c.scenario for c in claims):
+        try:
+            if name in folders:
+                runs[name] = labelled(folders[name])
+            elif out is not None:
+                runs[name] = labelled(play(name, labels_of(claims, name), out, jobs, tell))
+        except BadInput as error:
+            if name in folders:
+                raise
+            why[name] = error.lines[0]
+    found = [judge(c, runs.get(c.scenario, {}), why.get(c.scenario, "")) for c in claims]
+    if out is not None:
+        _keep(out, claims_csv(found))
+    return found
+
+
+def _keep(out: Path, text: str) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_text(out / CLAIMS, text)
+    except OSError as error:
+        raise BadInput(one_line(f"{out / CLAIMS}: cannot be written ({error.strerror})")) from None
+
+
+def judge(claim: Claim, runs: Labelled, why_none: str = "") -> Judgement:
+    """The verdict; `why_none`: why there are no runs."""
+    rule = claim.rule
+    if not runs:
+        return Judgement(claim, OPEN, f"run missing: {why_none or claim.scenario}")
+    labels = rule.labels or tuple(runs)
+    missing = [label for label in labels if label not in runs]
+    if missing:
+        return Judgement(claim, OPEN, f"run missing: no label “{missing[0]}” in {claim.scenario}")
+    ours = "; ".join(
+        f"{label}: {text}" if label else text
+        for label in labels
+        if (text := cell_text([*runs[label].values()], rule.key))
+    )
+    unknown = [_silent(label, runs, rule.key) for label in labels]
+    if any(unknown):
+        return Judgement(claim, OPEN, next(filter(None, unknown)), ours)
+    seeds = sorted(set.intersection(*(set(runs[label]) for label in labels)))
+    if not seeds:
+        return Judgement(claim, OPEN, "no seed was played for every label", ours)
+    figures = np.array([[over_seeds([runs[label][seed]], rule.key)[1] for seed in seeds] for label in labels])
+    said = rule.statements(figures, claim.value if isinstance(claim.value, float) else np.nan)
+    if any(2 * np.isnan(s.values).sum() > len(seeds) for s in said):
+        return Judgement(claim, OPEN, "more than half of the estimates diverged on both sides", ours)
+    holds = settled(said)
+    if len(seeds) == 1:
+        return Judgement(claim, OPEN, f"one seed has no interval; alone it {HOLDS if holds else FAILS}", ours)
+    useless = [_useless(label, runs) for label in labels] if _hides(rule) else []
+    if any(useless):
+        alone = {True: HOLDS, False: FAILS, None: "is not settled"}[holds]
+        return Judgement(claim, OPEN, f"{next(filter(None, useless))}; ungated it {alone}", ours)
+    if holds is None:
+        return Judgement(claim, OPEN, f"seeds do not settle it: {_unsettled(said)}", ours)
+    return Judgement(claim, HOLDS if holds else FAILS, "", ours)
+
+
+def _unsettled(said: Sequence[Statement]) -> str:
+    """The first statement that the seeds leave open."""
+    return next(s.text() for s in said if s.settled() is None)
+
+
+def _hides(rule: Rule) -> bool:
+    """Whether the rule takes little leakage for privacy; that an error is small at most is real with any model."""
+    return rule.key.startswith("attack.") and not (isinstance(rule, AtMost) and "_m" in rule.key)
+
+
+def _silent(label: str, runs: Labelled, key: str) -> str:
+    """Why a label has no median: half of its runs or more lack the figure."""
+    lacking = sum(bool(np.isnan(over_seeds([run], key)[1])) for run in runs[label].values())
+    return f"{key} is null in {_of(lacking, label, runs)}" if 2 * lacking >= len(runs[label]) else ""
+
+
+def _useless(label: str, runs: Labelled) -> str:
+    """Why low leakage of a label proves nothing: half of its models or more are useless."""
+    useless = sum(not run.get("utility.useful") for run in runs[label].values())
+    return f"useless model in {_of(useless, label, runs)}" if 2 * useless >= len(runs[label]) else ""
+
+
+def _of(k: int, label: str, runs: Labelled) -> str:
+    return f"{k} of {len(runs[label])} runs" + (f" of “{label}”" if label else "")

@@ -1,0 +1,190 @@
+"""Rules that settle what a publication says by the figures of several seeds.
+
+A rule turns figures into statements of one form: the median over seeds of a quantity lies between two bounds. Each is
+settled by the distribution-free interval of that median (David and Nagaraja, Order Statistics, 3rd ed., Sec. 7.1). It
+assumes no normal distribution and takes infinities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import comb
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from netsim.part import OneOf, Part
+from netsim.units import FloatArray
+from scenarios.app.results.over_seeds import split_key
+from scenarios.app.results.summary_keys import KEYS
+from scenarios.app.study.error_messages import nearest
+
+CONFIDENCE = 0.95
+_ABOVE_ZERO = float(np.nextafter(0.0, 1.0))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """The median over seeds of `values` (n,) lies in [low, high]; NaN where a seed cannot say."""
+
+    values: FloatArray
+    low: float = -np.inf
+    high: float = np.inf
+
+    def settled(self) -> bool | None:
+        """Whether it is true: the interval of the median lies inside (True) or outside (False); None where neither."""
+        low, high, _ = median_interval(self.values)
+        if self.low <= low and high <= self.high:
+            return True
+        return False if high < self.low or low > self.high else None
+
+    def text(self) -> str:
+        """What the seeds say, for people."""
+        low, high, coverage = median_interval(self.values)
+        return (
+            f"median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval of {_known(self.values)} seeds)"
+        )
+
+
+def median_interval(values: FloatArray) -> tuple[float, float, float]:
+    """Lower end, upper end and coverage of the interval of a median, from order statistics.
+
+    With x_(1) <= ... <= x_(n) it is [x_(k), x_(n+1-k)], which covers the median with probability
+    1 - 2 P(Bin(n, 1/2) < k) at least; k is the largest with a coverage of 95 %. Fewer than six values do not reach it:
+    then it is their range, which covers 1 - 2^(1-n). NaN is left out; (NaN, NaN, 0) of nothing.
+    """
+    ordered = np.sort(values[~np.isnan(values)])
+    n = len(ordered)
+    if not n:
+        return np.nan, np.nan, 0.0
+    tail = 1 / 2**n  # P(Bin < k) for k = 1
+    k, outside = 1, tail
+    while 2 * (tail + comb(n, k) / 2**n) <= 1 - CONFIDENCE:
+        tail += comb(n, k) / 2**n
+        k, outside = k + 1, tail
+    return float(ordered[k - 1]), float(ordered[n - k]), max(1 - 2 * outside, 0.0)
+
+
+def _known(values: FloatArray) -> int:
+    return int((~np.isnan(values)).sum())
+
+
+class Rule(Part):
+    """How a key of the summary, over seeds, settles a claim."""
+
+    key: str
+    """key of the summary, as `netsim list --records` has it"""
+    labels: tuple[str, ...] = ()
+    """labels of the sweep; none: all of them, or the single run"""
+
+    @field_validator("key")
+    @classmethod
+    def _known_key(cls, key: str) -> str:
+        kind, name, _, says = split_key(key)
+        if not says or (kind and not name):
+            raise ValueError(f"no summary has a key {key[:60]!r}{nearest(key, list(KEYS)) or '; see docs/records.md'}")
+        return key
+
+    @field_validator("labels")
+    @classmethod
+    def _once(cls, labels: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := [label for label in labels if labels.count(label) > 1]:
+            raise ValueError(f"the label {twice[0]!r} stands {labels.count(twice[0])} times; name it once")
+        return labels
+
+    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
+        """What must be true of the figures (label, seed), seeds paired; `printed` is the publication's value."""
+        raise NotImplementedError
+
+
+class AtMost(Rule):
+    """No label's median is above the bound."""
+
+    kind: Literal["at-most"] = "at-most"
+    bound: float
+
+    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(row, high=self.bound) for row in figures]
+
+
+class AtLeast(Rule):
+    """No label's median is below the bound."""
+
+    kind: Literal["at-least"] = "at-least"
+    bound: float
+
+    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(row, low=self.bound) for row in figures]
+
+
+class Within(Rule):
+    """Every label's median is the printed value, give or take the tolerance."""
+
+    kind: Literal["within"] = "within"
+    tolerance: float = Field(ge=0)
+
+    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(row, printed - self.tolerance, printed + self.tolerance) for row in figures]
+
+
+class Order(Rule):
+    """Figures increase from label to label: differences of the same seed count."""
+
+    kind: Literal["order"] = "order"
+    labels: tuple[str, ...] = Field(min_length=2)
+
+    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(_less(b, a), low=_ABOVE_ZERO) for a, b in pairwise(figures)]
+
+
+class Ratio(Rule):
+    """The first label's figure is at least `bound` times the second's of the same seed."""
+
+    kind: Literal["ratio"] = "ratio"
+    labels: tuple[str, ...] = Field(min_length=2, max_length=2)
+    bound: float = Field(gt=0)
+
+    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(_less(figures[0], self.bound * figures[1]), low=0.0)]
+
+
+class Alike(Rule):
+    """Neither label's figure is more than `bound` times the other's of the same seed."""
+
+    kind: Literal["alike"] = "alike"
+    labels: tuple[str, ...] = Field(min_length=2, max_length=2)
+    bound: float = Field(gt=1)
+
+    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
+        a, b = figures
+        return [Statement(_less(self.bound * x, y), low=0.0) for x, y in ((a, b), (b, a))]
+
+
+class Diminishing(Rule):
+    """From the second label to the third there is at most `share` of the gain from the first to the second."""
+
+    kind: Literal["diminishing"] = "diminishing"
+    labels: tuple[str, ...] = Field(min_length=3, max_length=3)
+    share: float = Field(gt=0, lt=1)
+
+    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
+        first, later = _less(figures[1], figures[0]), _less(figures[2], figures[1])
+        return [Statement(first, low=_ABOVE_ZERO), Statement(_less(self.share * first, later), low=0.0)]
+
+
+def _less(a: FloatArray, b: FloatArray) -> FloatArray:
+    """a - b, NaN where both are infinite."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(a - b)
+
+
+def settled(statements: Sequence[Statement]) -> bool | None:
+    """Whether all are true: False if one is false, None if the seeds do not settle one."""
+    said = [s.settled() for s in statements]
+    return False if False in said else None if None in said else True
+
+
+RULES = OneOf("rule", AtMost, AtLeast, Within, Order, Ratio, Alike, Diminishing)

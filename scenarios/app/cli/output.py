@@ -1,0 +1,26 @@
+"""What the command prints: control characters are escaped, complaints are cut to a sensible length."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
+
+
+def say(text: str, end: str = "\n", errors: bool = False) -> None:
+    """Print lines; what files say is shown without the codes by which it could steer a terminal."""
+    from scenarios.app.study.yaml_document import one_line
+
+    lines = "\n".join(one_line(line) for line in text.split("\n"))
+    print(lines, end=end, file=sys.stderr if errors else sys.stdout, flush=errors)
+
+
+def complain(lines: Sequence[str], who: str = "netsim") -> None:
+    """Complaints, each on a line of a length that can be read: whole at both ends, where place and remedy stand."""
+    for line in lines[:MOST_LINES]:
+        cut = len(line) > LONGEST
+        said = f"{line[: LONGEST - 300]} [... {len(line) - LONGEST:,} characters ...] {line[-300:]}" if cut else line
+        say(" ".join(f"{who}: {said}".splitlines()), errors=True)
+    if len(lines) > MOST_LINES:
+        say(f"{who}: and {len(lines) - MOST_LINES:,} more", errors=True)

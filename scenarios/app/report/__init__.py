@@ -1,0 +1,1 @@
+"""Pages of results: a function of run folders, without simulation."""

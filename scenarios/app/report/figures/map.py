@@ -1,0 +1,231 @@
+"""The map of a run: buildings, base stations, where users were, and where the attacks say they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from netsim.units import FloatArray
+from scenarios.app.report.plot import (
+    BAR,
+    DARK,
+    GREY,
+    Figure,
+    Look,
+    Panel,
+    axis,
+    base_layout,
+    legend_rows,
+    numbers,
+    plain,
+)
+from scenarios.app.results.run import Run, Table
+from scenarios.app.results.statistics import figure_text
+
+MOST_POINTS = 3000  # of a kind on the map
+FEW_ROUNDS = 10  # up to which each has its number on the colour bar
+MOST_CORNERS = 20_000  # of building outlines
+FAR = 0.5  # base stations farther outside than this share of the area's longer side are not drawn
+SHADES = ("#f0f0f0", "#e3e3e3", "#d6d6d6", "#c9c9c9", "#bcbcbc")
+
+Place = tuple[float, float]
+
+
+def town(run: Run, own: Sequence[Look]) -> Panel:
+    """The map."""
+    key, title = "map", "The map: where users were, and where the attacks say they were"
+    west, south, east, north = run.manifest["area_m"]
+    every = -(-len(run.points_m) // MOST_POINTS) or 1
+    traces = [_dots("true points", run.points_m[::every])]
+    updates = run.rows("updates")
+    traces += _by_round(run, Look("true batch centroids", DARK, "cross-thin-open"), updates, 10)
+    outside = 0
+    for look in own:
+        rows = run.rows("estimates", "attack", look.name)
+        inside = (rows["x_m"] >= west) & (rows["x_m"] <= east) & (rows["y_m"] >= south) & (rows["y_m"] <= north)
+        outside += int((~inside & (rows["what"] == "centroid")).sum())
+        for what, size in (("centroid", 10), ("place", 6)):
+            mine = inside & (rows["what"] == what)
+            named = Look(f"{look.name}: {what}s", look.color, look.symbol)
+            traces += _by_round(run, named, {k: v[mine] for k, v in rows.items()}, size)
+    sites, far = _sites(run)
+    traces = [*_buildings(run), *traces, *_landmarks(run), *_masts(sites)]
+    if not any(t["x"] for t in traces):
+        return Panel(key, title, "There are no points, estimates or places to draw.")
+    caption = (
+        f"Fill colour tells the round, shape and outline the attack. Of each kind at most {MOST_POINTS:,} are drawn, "
+        "evenly thinned. Places are what an attack names besides the centroid of a batch. "
+        + _ground_words(run)
+        + (f"Outside the frame and not drawn: {outside:,} centroids." if outside else "The frame is the area.")
+        + (f" Too far outside to be drawn: {far:,} base stations." if far else "")
+    )
+    return Panel(key, title, caption, _map(traces, (west, south, east, north), list(sites)))
+
+
+def _ground_words(run: Run) -> str:
+    """What the map shows of the ground, or why it shows none."""
+    if not run.ground:
+        return "This older run recorded no buildings. "
+    if not len(run.ground["building_height_m"]):
+        return "There are no buildings. "
+    corners = len(run.ground["footprint_m"])
+    return "" if corners <= MOST_CORNERS else f"Of the buildings the widest, {MOST_CORNERS:,} corners, are drawn. "
+
+
+def _dots(name: str, position_m: FloatArray) -> Figure:
+    return {
+        "type": "scatter", "mode": "markers", "name": name, "hoverinfo": "skip",
+        "x": numbers(position_m[:, 0]), "y": numbers(position_m[:, 1]),
+        "marker": {"size": 3, "color": "#9a9a9a", "opacity": 0.55},
+    }  # fmt: skip
+
+
+def _by_round(run: Run, look: Look, rows: Table, size: int) -> list[Figure]:
+    """Markers that tell their round by colour."""
+    known = np.flatnonzero(np.isfinite(rows["x_m"]) & np.isfinite(rows["y_m"]))
+    known = known[:: -(-len(known) // MOST_POINTS) or 1]
+    if not len(known):
+        return []
+    names = dict(zip(run.tables["ues"]["ue"].tolist(), run.tables["ues"]["name"], strict=True))
+    r = {k: v[known] for k, v in rows.items()}
+    thin = look.symbol.endswith("thin-open")  # such a symbol is all outline: it takes the round's colour
+    return [
+        {
+            "type": "scatter", "mode": "markers", "name": plain(look.name),
+            "x": numbers(r["x_m"]), "y": numbers(r["y_m"]),
+            "marker": {"symbol": look.symbol, "size": size, "color": numbers(r["round"]), "colorscale": "Viridis",
+                       "line": {"width": 2} if thin else {"width": 1.6, "color": look.color}},
+            "text": [f"round {figure_text(n)}, {plain(names.get(u, u))}, {when}"
+                     for n, u, when in zip(r["round"], r["ue"], run.dates(r["time_s"]), strict=True)],
+            "hovertemplate": "%{text}<br>%{x:,.0f} m east, %{y:,.0f} m north",
+        }
+    ]  # fmt: skip
+
+
+def _landmarks(run: Run) -> list[Figure]:
+    """Homes and workplaces."""
+    ues = run.tables["ues"]
+    found: list[Figure] = []
+    for place, symbol in (("home", "star"), ("work", "hourglass")):
+        known = np.isfinite(ues[f"{place}_x_m"]) & np.isfinite(ues[f"{place}_y_m"])
+        x, y = ues[f"{place}_x_m"][known], ues[f"{place}_y_m"][known]
+        names = [f"{place} of {plain(n)}" for n in ues["name"][known]]
+        found.append(_pins(place, symbol, "#ffffff", (x, y), names, len(x) <= 3))
+    return found
+
+
+def _masts(sites: Mapping[Place, list[str]]) -> list[Figure]:
+    """Base stations: one pin a site, with the names of all its sectors."""
+    at_m = np.array(list(sites), dtype=float).reshape(-1, 2)
+    names = [f"base station {plain(', '.join(found))}" for found in sites.values()]
+    return [_pins("base station", "triangle-up", DARK, (at_m[:, 0], at_m[:, 1]), names, len(names) <= 3)]
+
+
+def _sites(run: Run) -> tuple[dict[Place, list[str]], int]:
+    """Names of the base stations at each place, and how many lie too far outside of the area to be drawn."""
+    west, south, east, north = run.manifest["area_m"]
+    reach_m = FAR * max(east - west, north - south)
+    found: dict[Place, list[str]] = {}
+    left_out = 0
+    for name, x, y in run.stations:
+        near = west - reach_m <= x <= east + reach_m and south - reach_m <= y <= north + reach_m
+        left_out += not near
+        if near:
+            found.setdefault((x, y), []).append(name)
+    return found, left_out
+
+
+def _buildings(run: Run) -> list[Figure]:
+    """Footprints, a few shades of grey: the darker, the taller. Beyond a limit only the widest are drawn.
+
+    Walls run one way and courtyards the other, so that what is filled is between them.
+    """
+    ptr, corners = run.ground.get("footprint_ptr", np.zeros(1, dtype=int)), run.ground.get("footprint_m")
+    height = run.ground.get("building_height_m", np.zeros(0))
+    if corners is None or not len(height):
+        return []
+    owner = run.ground["footprint_building"]
+    shapes = [corners[a:b] for a, b in pairwise(ptr.tolist())]
+    width, count = np.zeros(len(height)), np.zeros(len(height), dtype=int)
+    np.maximum.at(width, owner, [np.ptp(s, axis=0).max() if len(s) else 0.0 for s in shapes])
+    np.add.at(count, owner, np.diff(ptr))
+    order = np.argsort(-width, kind="stable")
+    drawn = np.zeros(len(height), dtype=bool)
+    drawn[order[np.cumsum(count[order]) <= MOST_CORNERS]] = True
+    kept = np.flatnonzero(drawn[owner])
+    low, high = float(np.nanmin(height)), float(np.nanmax(height))
+    shade = np.zeros(len(height), dtype=int)
+    if high > low:
+        shade = np.minimum(len(SHADES) * (np.nan_to_num(height, nan=low) - low) / (high - low), len(SHADES) - 1).astype(
+            int
+        )
+    tall = (
+        f"{figure_text(low)} to {figure_text(high)} m high, darker: taller"
+        if high > low
+        else f"{figure_text(low)} m high"
+    )
+    found = [
+        _outlines([shapes[k] for k in kept if shade[owner[k]] == level], color) for level, color in enumerate(SHADES)
+    ]
+    found = [trace for trace in found if trace["x"]]
+    return [
+        {**trace, "name": f"buildings, {tall}", "showlegend": k == len(found) // 2} for k, trace in enumerate(found)
+    ]
+
+
+def _outlines(shapes: Sequence[FloatArray], color: str) -> Figure:
+    """Filled outlines of one colour."""
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for shape in shapes:
+        xs += [*numbers(shape[:, 0]), None]
+        ys += [*numbers(shape[:, 1]), None]
+    return {
+        "type": "scatter", "mode": "lines", "x": xs, "y": ys, "fill": "toself", "fillcolor": color,
+        "line": {"width": 0.7, "color": "#a8a8a8"}, "hoverinfo": "skip", "legendgroup": "buildings",
+    }  # fmt: skip
+
+
+def _pins(
+    name: str, symbol: str, fill: str, at_m: tuple[FloatArray, FloatArray], texts: list[str], written: bool
+) -> Figure:
+    return {
+        "type": "scatter", "mode": "markers+text" if written else "markers", "name": name,
+        "x": numbers(at_m[0]), "y": numbers(at_m[1]), "hovertext": texts, "hoverinfo": "text",
+        "text": [name] * len(texts), "textposition": "top center", "textfont": {"weight": 700},
+        "showlegend": bool(texts),
+        "marker": {"symbol": symbol, "size": 14, "color": fill,
+                   "line": {"width": 1.6, "color": "#ffffff" if fill == DARK else DARK}},
+    }  # fmt: skip
+
+
+def _map(traces: list[Figure], area_m: tuple[float, float, float, float], sites: Sequence[Place]) -> Figure:
+    """Equal scales, the area's frame, and a bar that tells the rounds; wide enough for all base stations."""
+    west, south, east, north = area_m
+    pad_m = 0.03 * max(east - west, north - south, 1.0)
+    layout, head = base_layout(), BAR + 22 * legend_rows(traces, aligned=True) + 12
+    frame = {"type": "rect", "x0": west, "x1": east, "y0": south, "y1": north,
+             "line": {"color": GREY, "width": 1}}  # fmt: skip
+    west, east = min([west, *(x for x, _ in sites)]), max([east, *(x for x, _ in sites)])
+    south, north = min([south, *(y for _, y in sites)]), max([north, *(y for _, y in sites)])
+    ratio = (north - south + 2 * pad_m) / (east - west + 2 * pad_m)
+    colored = [t["marker"] for t in traces if "colorscale" in t.get("marker", {})]
+    rounds = sorted({n for marker in colored for n in marker["color"] if n is not None})
+    for marker in colored:  # one range for all, written out: a shared axis makes plotly complain of every legend entry
+        marker |= {"cmin": rounds[0], "cmax": max(rounds[-1], rounds[0] + 1)}
+    bar: Figure = {"title": {"text": "round"}, "thickness": 14, "tickformat": "d", "outlinewidth": 0}
+    if 0 < len(rounds) <= FEW_ROUNDS:  # else plotly writes whole numbers several times
+        bar["tickvals"] = rounds
+    if len(rounds) > 1:
+        colored[0] |= {"showscale": True, "colorbar": bar}
+    layout |= {
+        "hovermode": "closest", "shapes": [frame], "height": int(np.clip(940 * ratio, 380, 860)) + 60 + head,
+        "margin": {"l": 70, "r": 20, "t": head, "b": 60},
+        "xaxis": {**axis("east (m)"), "range": [west - pad_m, east + pad_m], "constrain": "domain"},
+        "yaxis": {**axis("north (m)"), "range": [south - pad_m, north + pad_m], "constrain": "domain",
+                  "scaleanchor": "x"},
+    }  # fmt: skip
+    layout["legend"]["y"] = 1.01
+    return {"data": traces, "layout": layout}

@@ -1,0 +1,108 @@
+"""Pictures of a radio map: where obstacles stand, what was learnt of them, and what one device's gradient shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.units import FloatArray
+from scenarios.app.report.plot import Figure, Panel, axis, base_layout, color_bar, plain
+
+Grid = Mapping[str, NDArray[np.float64]]
+_DECADES = 4.0  # of a gradient that are told apart
+_SIDE, _GAP = 300, 70  # pixels
+_COLUMNS = 3
+_MOST = 12  # maps of a comparison
+
+
+def run_panel(grid: Grid) -> list[Panel]:
+    """The four maps of a run; nothing where no grid was learnt."""
+    if not grid:
+        return []
+    top = max(float(grid["roof_m"].max(initial=0.0)), 1.0)
+    maps = [
+        _heatmap("true obstacles", grid["roof_m"], grid, 0.0, top, "m"),
+        _heatmap("learnt obstacles", grid["height_m"], grid, float(grid["height_m"].min()), top, "m"),
+        _magnitude("gradient as the device made it", grid["made"], grid),
+        _magnitude("gradient as it was sent", grid["sent"], grid),
+    ]
+    caption = (
+        "Heights in metres above ground. Gradients are of the first UE (white cross) in the last round: decades of its "
+        "size below the largest cell, four of them. What the server received is on the right or below."
+    )
+    return [Panel("grid", "The map of obstacles, and what a gradient shows of its device", caption, _mosaic(maps))]
+
+
+def comparison_panel(grids: Mapping[str, Grid]) -> list[Panel]:
+    """The gradient that was sent under each label, one run of each."""
+    some = {label: grid for label, grid in grids.items() if grid}
+    if not some:
+        return []
+    maps = [_magnitude(label, grid["sent"], grid) for label, grid in list(some.items())[:_MOST]]
+    more = f" {len(some) - _MOST} more labels are not drawn." if len(some) > _MOST else ""
+    caption = (
+        "The gradient of the first UE (white cross) as the server received it in the last round, the first run of each "
+        f"label: decades of its size below the largest cell.{more}"
+    )
+    return [Panel("grid", "What one device's gradient shows, label by label", caption, _mosaic(maps))]
+
+
+def _magnitude(title: str, value: FloatArray, grid: Grid) -> tuple[str, Figure, Figure]:
+    size = np.abs(value)
+    largest = float(size.max(initial=0.0))
+    share = np.divide(size, largest, out=np.zeros_like(size), where=largest > 0)
+    decades = np.log10(np.maximum(share, 10.0**-_DECADES))
+    return _heatmap(title, decades, grid, -_DECADES, 0.0, "decades")
+
+
+def _heatmap(
+    title: str, value: FloatArray, grid: Grid, low: float, high: float, unit: str
+) -> tuple[str, Figure, Figure]:
+    """Title, map, and the cross where the UE is."""
+    west, south, east, north = grid["area_m"]
+    ny, nx = value.shape
+    heat: Figure = {
+        "type": "heatmap", "z": [[float(f"{v:.3g}") for v in row] for row in value], "zmin": low, "zmax": high,
+        "x0": west + (east - west) / nx / 2, "dx": (east - west) / nx,
+        "y0": south + (north - south) / ny / 2, "dy": (north - south) / ny,
+        "colorscale": "Viridis", "name": plain(title), "showlegend": False,
+        "colorbar": {"title": {"text": unit, "font": {"size": 11}}, "tickfont": {"size": 11}},
+        "hovertemplate": "%{x:.0f} m east, %{y:.0f} m north: %{z:.3~r} " + unit,
+    }  # fmt: skip
+    x, y = grid["place_m"]
+    cross: Figure = {
+        "type": "scatter", "mode": "markers", "x": [float(x)], "y": [float(y)], "name": "UE", "showlegend": False,
+        "marker": {"symbol": "x", "size": 10, "color": "#ffffff", "line": {"color": "#000000", "width": 1}},
+        "hoverinfo": "name",
+    }  # fmt: skip
+    return title, heat, cross
+
+
+def _mosaic(maps: Sequence[tuple[str, Figure, Figure]]) -> Figure:
+    """Maps of equal size, three a row, each with a scale of its own range."""
+    columns = min(_COLUMNS, len(maps)) if len(maps) != 4 else 2
+    rows = -(-len(maps) // columns)
+    layout, data = base_layout(), list[Figure]()
+    inner = rows * _SIDE + (rows - 1) * _GAP
+    for k, (title, heat, cross) in enumerate(maps):
+        row, column = divmod(k, columns)
+        tail = str(k + 1) if k else ""
+        width = 1.0 / columns
+        top = 1.0 - row * (_SIDE + _GAP) / inner
+        x_domain = [column * width, column * width + 0.78 * width]
+        layout[f"xaxis{tail}"] = {**axis(), "domain": x_domain, "anchor": f"y{tail}", "constrain": "domain"}
+        layout[f"yaxis{tail}"] = {
+            **axis(), "domain": [max(top - _SIDE / inner, 0.0), top], "anchor": f"x{tail}",
+            "scaleanchor": f"x{tail}", "constrain": "domain",
+        }  # fmt: skip
+        scale = color_bar(x_domain[1], top, _SIDE / inner) | heat["colorbar"]
+        both = ({**heat, "colorbar": scale}, cross)
+        data += [{"xaxis": f"x{tail}", "yaxis": f"y{tail}", **trace} for trace in both]
+        layout["annotations"].append(
+            {"text": f"<b>{plain(title)}</b>", "x": x_domain[0], "y": top, "xref": "paper", "yref": "paper",
+             "yshift": 3, "xanchor": "left", "yanchor": "bottom", "showarrow": False}
+        )  # fmt: skip
+    layout |= {"height": inner + 120, "margin": {"l": 60, "r": 25, "t": 60, "b": 60}, "hovermode": "closest"}
+    return {"data": data, "layout": layout}

@@ -1,0 +1,202 @@
+"""The figure of `scenarios.app.results.tradeoff`: error of the map against privacy, a line for each curve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scenarios.app.report.html import table
+from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, looks, mosaic, numbers, plain
+from scenarios.app.report.series import wide
+from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.tradeoff import (
+    DISTANCE,
+    EMD,
+    SW1,
+    Measure,
+    Point,
+    Quartiles,
+    Row,
+    Trial,
+    attacks_of,
+    curves,
+    lower,
+    points,
+    quartiles,
+)
+
+HEADROOM = 1.25  # where a diverged label is drawn: this much above the largest figure
+_STARS = ("star", "hexagram", "star-diamond", "pentagon")  # labels without a curve
+
+
+def exchange_panels(found: Sequence[Trial]) -> list[Panel]:
+    """For each attack: privacy against the error of the model."""
+    names = attacks_of(found)
+    if not names:
+        return [Panel("exchange", "What privacy costs", "No run was attacked: there is no privacy to measure.")]
+    return [_panel(found, name, k) for k, name in enumerate(names)]
+
+
+def _panel(found: Sequence[Trial], attack: str, k: int) -> Panel:
+    key, title = f"exchange-{k}", f"What privacy costs: RMSE of the map against what {attack} finds"
+    named: set[str] = set()
+    cells = [c for m in (EMD, DISTANCE, SW1) if (c := _cell(found, points(found, attack, m), m, named)) is not None]
+    words = _left_out(found, attack)
+    if not cells:
+        return Panel(key, title, f"No label has both an error of its model and a figure of privacy. {words}".rstrip())
+    x = np.array([p.rmse_db[1] for p in points(found, attack, EMD)])
+    x_axis: Figure = {"title": {"text": "RMSE of the map (dB)"}, "hoverformat": ",.3~r"}
+    figure = mosaic(cells, x_axis | ({"type": "log"} if wide(x) else {}), 400)
+    figure["layout"]["hovermode"] = "closest"
+    caption = (
+        "Left is a better map, high is a user better hidden. A point is a label: the median over seeds, whiskers "
+        "their quartiles. Curves run through their strengths in order: dotted through every point, solid through "
+        "those whose models are of use. Stars are labels without a defense on a curve. "
+    )
+    return Panel(key, title, caption + words, figure)
+
+
+def _left_out(found: Sequence[Trial], attack: str) -> str:
+    """Labels with useless models, and labels that no axis can show."""
+    every = [(m, p) for m in (EMD, DISTANCE, SW1) for p in points(found, attack, m)]
+    weak = dict.fromkeys(
+        f"“{p.label}” ({p.runs - p.useful} of {p.runs} runs)" for _, p in every if p.useful < p.runs
+    )  # fmt: skip
+    unknown = dict.fromkeys(f"“{p.label}”" for _, p in every if not np.isfinite(p.rmse_db[1]))
+    silent = dict.fromkeys(f"“{p.label}” ({lower(m.what)})" for m, p in every if np.isnan(p.privacy[1]))
+    return " ".join(
+        f"{says}: {', '.join(names)}."
+        for says, names in (
+            ("Hollow where no more than half of the models are useful. Useless models", weak),
+            ("Not drawn, for want of a finite RMSE", unknown),
+            ("Not drawn, for want of an estimate", silent),
+        )
+        if names
+    )
+
+
+def _cell(found: Sequence[Trial], of: Sequence[Point], measure: Measure, named: set[str]) -> Cell | None:
+    """One measure of privacy against RMSE; `named`: the legend's entries so far, which this one adds to."""
+    shown = [p for p in of if p.drawable]
+    if not shown:
+        return None
+    guess = _median(found, measure.reference)
+    finite = np.array([v for v in (*(p.privacy[1] for p in shown), guess) if np.isfinite(v)])
+    top = HEADROOM * float(finite.max(initial=0.0)) or 1.0
+    bare, lines = [p for p in shown if not p.curve], curves(of)
+    stars = [Look(p.label, DARK, _STARS[i % len(_STARS)]) for i, p in enumerate(bare)]
+    traces = [t for look, p in zip(stars, bare, strict=True) for t in _markers(look, [p], measure, top)]
+    for look in looks(lines):
+        traces += [*_path(look, lines[look.name]), *_markers(look, lines[look.name], measure, top)]
+    traces += _references(found, shown, Look(measure.reference_says, GREY, dash="dot"), guess, top)
+    for trace in traces:
+        trace["showlegend"] = trace["name"] not in named
+        named.add(trace["name"])
+    title = measure.what + ("; at the top: diverged" if any(np.isinf(p.privacy[1]) for p in shown) else "")
+    return Cell(f"{lower(measure.what)} ({measure.unit})", traces, title, log=wide(finite) and bool((finite > 0).all()))
+
+
+def _path(look: Look, line: Sequence[Point]) -> list[Figure]:
+    """Solid through points that pass the gate, dotted through all; broken where a figure is missing."""
+    solid = [p for p in line if p.passes]
+    dotted = [("dot", 1.2, line)] if len(solid) < len(line) else []
+    return [
+        {
+            "type": "scatter", "mode": "lines", "name": plain(look.name), "legendgroup": plain(look.name),
+            "x": numbers([p.rmse_db[1] for p in of]), "y": numbers([p.privacy[1] for p in of]),
+            "line": {"color": look.color, "width": width, "dash": dash}, "hoverinfo": "skip",
+        }
+        for dash, width, of in [("solid", 2.0, solid), *dotted]
+        if len(of) > 1
+    ]  # fmt: skip
+
+
+def _markers(look: Look, line: Sequence[Point], measure: Measure, top: float) -> list[Figure]:
+    """Points with whiskers, hollow where the gate is not passed; those that diverged stand at the top and say so."""
+    shown = [p for p in line if p.drawable]
+    return [
+        {
+            "type": "scatter", "name": plain(look.name), "legendgroup": plain(look.name),
+            "x": numbers([p.rmse_db[1] for p in of]), "y": numbers([min(p.privacy[1], top) for p in of]),
+            "error_x": _whiskers(look, [p.rmse_db for p in of], np.inf), "text": [_hover(p, measure) for p in of],
+            "error_y": _whiskers(look, [p.privacy for p in of], top),
+            "marker": {"symbol": [look.symbol if p.passes else f"{look.symbol}-open" for p in of], "size": 10,
+                       "color": look.color},
+            "hovertemplate": "%{text}<extra></extra>", **more,
+        }
+        for of, more in (
+            ([p for p in shown if np.isfinite(p.privacy[1])], {"mode": "markers"}),
+            ([p for p in shown if np.isinf(p.privacy[1])], _SAID_DIVERGED),
+        )
+        if of
+    ]  # fmt: skip
+
+
+_SAID_DIVERGED: Figure = {
+    "mode": "markers+text", "texttemplate": "diverged", "textposition": "bottom center", "textfont": {"size": 10},
+}  # fmt: skip
+
+
+def _whiskers(look: Look, of: Sequence[Quartiles], most: float) -> Figure:
+    """From quartile to quartile, no further than `most`; one that is infinite is left out."""
+    reach = [(min(mid, most) - low, min(high, most) - min(mid, most)) for low, mid, high in of]
+    return {
+        "type": "data", "symmetric": False, "color": look.color, "thickness": 1, "width": 3,
+        "arrayminus": [v or 0.0 for v in numbers([low for low, _ in reach])],
+        "array": [v or 0.0 for v in numbers([high for _, high in reach])],
+    }  # fmt: skip
+
+
+def _hover(point: Point, measure: Measure) -> str:
+    return (
+        f"{plain(point.label)}<br>map {_interval(point.rmse_db)} dB<br>{lower(measure.what)} "
+        f"{_interval(point.privacy)} {measure.unit}<br>useful models: {point.useful} of {point.runs}"
+    )
+
+
+def _interval(of: Quartiles) -> str:
+    low, mid, high = map(figure_text, of)
+    return mid if low == high else f"{mid} [{low}, {high}]"
+
+
+def _references(found: Sequence[Trial], shown: Sequence[Point], look: Look, guess: float, top: float) -> list[Figure]:
+    """What the attacker gets without an attack, and the error of a constant: lines across the points' range."""
+    constant = _median(found, "utility.constant_rmse_db")
+    x = [v for v in (*(p.rmse_db[1] for p in shown), constant) if np.isfinite(v)]
+    y = [v for v in (*(p.privacy[1] for p in shown), guess) if np.isfinite(v)] or [top]
+    ends = (
+        (look, [min(x), max(x)], [guess, guess]),
+        (Look("a constant map", GREY, dash="longdash"), [constant, constant], [min(y), max(y)]),
+    )
+    return [
+        {
+            "type": "scatter", "mode": "lines", "name": one.name, "legendgroup": one.name, "x": numbers(x_ends),
+            "y": numbers(y_ends), "line": {"color": one.color, "width": 1.5, "dash": one.dash}, "hoverinfo": "name",
+        }
+        for one, x_ends, y_ends in ends
+        if np.isfinite([*x_ends, *y_ends]).all()
+    ]  # fmt: skip
+
+
+def _median(found: Sequence[Trial], key: str) -> float:
+    return quartiles(np.nan if t.summary.get(key) is None else float(t.summary[key]) for t in found)[1]
+
+
+def exchange_table(of: Sequence[Row]) -> str:
+    """The matched levels on the page: a row per level and gate, a column per curve."""
+    if not of:
+        return ""
+    names = list(of[0].matches)
+    lines = [
+        [
+            f"{row.attack}: {row.measure.what} {row.measure.text(row.level)}", "useful" if row.gated else "all",
+            *(row.matches[name].text for name in names), row.lowest or row.alone,
+        ]
+        for row in of
+    ]  # fmt: skip
+    return table(
+        "RMSE of each curve at matched privacy, linear between its medians",
+        ["at", "models", *names, "lowest RMSE"],
+        lines,
+    )

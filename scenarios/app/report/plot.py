@@ -1,0 +1,228 @@
+"""How figures look: axes, curves and colours in plotly's JSON.
+
+Nothing here knows what a run is. Every text that comes in is plain; it is escaped here.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from netsim.units import FloatArray, IntArray
+from scenarios.app.results.statistics import Interval, figure_text
+
+Figure = dict[str, Any]
+
+# Okabe and Ito's colours, told apart by colour-blind people too; their yellow is too pale on white.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
+DASHES = ("solid", "dot", "longdash", "dashdot")
+GREY, DARK = "#808080", "#222222"
+FEW = 60  # values up to which each is marked on its line
+BAR = 32  # pixels above the legend, where plotly's tool bar stands beside the title
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one attack or label is drawn, on every figure of a page."""
+
+    name: str
+    color: str
+    symbol: str = "circle"
+    dash: str = "solid"
+
+
+def looks(names: Iterable[str]) -> list[Look]:
+    """A look for each name; beyond six names the lines are broken, and symbols meet other colours."""
+    n = len(PALETTE)
+    return [
+        Look(name, PALETTE[i % n], SYMBOLS[(i + i // n) % n], DASHES[i // n % len(DASHES)])
+        for i, name in enumerate(names)
+    ]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A figure on the page, or the reason why there is none."""
+
+    key: str
+    title: str
+    caption: str
+    figure: Figure | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One pair of axes; `line_at` is a horizontal line, in metres; `percent`: from 0 to 100."""
+
+    y_title: str
+    traces: Sequence[Figure]
+    title: str = ""
+    log: bool = False
+    line_at: float | None = None
+    percent: bool = False
+
+
+def plain(text: Any) -> str:
+    """Text for plotly, which takes `<b>` and the like in names and hover for mark-up."""
+    return html.escape(str(text), quote=False)
+
+
+def numbers(values: Any) -> list[float | None]:
+    """Six significant digits; None for what is not finite."""
+    return [float(f"{v:.6g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
+
+
+def line(look: Look, x: Sequence[Any], y: FloatArray, name: str = "", **more: Any) -> Figure:
+    """A curve; NaN interrupts it."""
+    label = plain(name or look.name)
+    return {
+        "type": "scatter", "x": list(x), "y": numbers(y), "name": label, "legendgroup": label,
+        "mode": "lines+markers" if len(x) <= FEW else "lines",
+        "line": {"color": look.color, "width": 2, "dash": look.dash},
+        "marker": {"symbol": look.symbol, "size": 7},
+        "hovertemplate": "%{y:,.3~r}", **more,
+    }  # fmt: skip
+
+
+def band(look: Look, x: Sequence[Any], low: FloatArray, high: FloatArray, name: str = "", **more: Any) -> Figure:
+    """The area between two curves; where a bound is missing it is interrupted."""
+    xs: list[Any] = []
+    ys: list[float | None] = []
+    known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
+    for piece in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
+        there = [int(i) for i in piece]
+        back = there[::-1]
+        xs += [x[i] for i in there + back] + [None]
+        ys += numbers(low[there]) + numbers(high[back]) + [None]
+    red, green, blue = (int(look.color[i : i + 2], 16) for i in (1, 3, 5))
+    return {
+        "type": "scatter", "x": xs, "y": ys, "fill": "toself", "mode": "lines", "line": {"width": 0},
+        "fillcolor": f"rgba({red},{green},{blue},0.16)", "name": plain(name or look.name),
+        "legendgroup": plain(name or look.name), "hoverinfo": "skip", "showlegend": False, **more,
+    }  # fmt: skip
+
+
+def spread(
+    look: Look, x: Sequence[Any], values: Interval, n: IntArray, unit: str, most: float = np.inf, **more: Any
+) -> list[Figure]:
+    """A median, with its quartiles as band and in the hover text wherever n > 1 values stand behind it.
+
+    The band is cut off at `most`, so that one which reaches infinity can be seen.
+    """
+    low, mid, high = values
+    texts = [
+        f"{figure_text(m)} {unit}" + (f" [{figure_text(a)}, {figure_text(b)}] of {count}" if count > 1 else "")
+        for a, m, b, count in zip(low, mid, high, n, strict=True)
+    ]
+    middle = line(look, x, mid, text=texts, hovertemplate="%{text}", **more)
+    return [*([band(look, x, low, np.minimum(high, most))] if (n > 1).any() else []), middle]
+
+
+def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
+    """Cells side by side, two a row, under one legend; height: of one cell, pixels."""
+    columns, rows = min(2, len(cells)), (len(cells) + 1) // 2
+    named, layout = bool(cells[0].title), base_layout()
+    above = 28 if named else 6  # cell titles stand between legend and axes
+    head, foot, gap = BAR + 26 * legend_rows(t for cell in cells for t in cell.traces) + above, 60, 100
+    inner = height * rows + gap * (rows - 1)
+    data: list[Figure] = []
+    for k, cell in enumerate(cells):
+        row, column = divmod(k, columns)
+        tail = str(k + 1) if k else ""
+        left, top = column * 0.54, 1.0 - row * (height + gap) / inner
+        x_domain = [left, left + 0.46] if columns == 2 else [0.0, 1.0]
+        y_domain = [max(top - height / inner, 0.0), top]
+        layout[f"xaxis{tail}"] = {
+            **axis(), **x_axis, **_one_moment(cell.traces, x_axis), "domain": x_domain, "anchor": f"y{tail}",
+        }  # fmt: skip
+        y_axis: Figure = axis(cell.y_title) | (_log_axis(cell.traces) if cell.log else {"rangemode": "tozero"})
+        if cell.percent:
+            y_axis["range"] = [0, 103]
+        layout[f"yaxis{tail}"] = {**y_axis, "domain": y_domain, "anchor": f"x{tail}"}
+        data += [{"xaxis": f"x{tail}", "yaxis": f"y{tail}", **trace} for trace in cell.traces]
+        if cell.title:
+            layout["annotations"].append(_heading(cell.title, left, top))
+        if cell.line_at is not None:
+            layout["shapes"].append(_level(cell.line_at, tail))
+    layout |= {"height": inner + head + foot, "margin": {"l": 70, "r": 25, "t": head, "b": foot}}
+    layout["legend"]["y"] = 1 + above / inner
+    return {"data": data, "layout": layout}
+
+
+def _one_moment(traces: Sequence[Figure], x_axis: Figure) -> Figure:
+    """Where all dates are one: an hour on either side and a tick there, not plotly's thousandths of a second."""
+    seen = {x for t in traces for x in t["x"] if x is not None}
+    if x_axis.get("type") != "date" or len(seen) != 1:
+        return {}
+    moment = str(seen.pop())
+    at, hour = datetime.fromisoformat(moment), timedelta(hours=1)
+    return {"range": [str(at - hour), str(at + hour)], "tickvals": [moment], "tickformat": "%Y-%m-%d %H:%M:%S"}
+
+
+def base_layout() -> Figure:
+    """What all figures share."""
+    return {
+        "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 13, "color": DARK},
+        "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff", "hovermode": "x unified", "showlegend": True,
+        "hoverlabel": {"namelength": -1, "bgcolor": "rgba(255,255,255,0.93)"},
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "bottom"},
+        "annotations": [], "shapes": [],
+    }  # fmt: skip
+
+
+def axis(title: str = "") -> Figure:
+    """A quiet axis."""
+    return {
+        "title": {"text": title}, "gridcolor": "#e8e8e8", "linecolor": "#b0b0b0", "showline": True,
+        "zeroline": False, "ticks": "outside", "tickcolor": "#b0b0b0", "automargin": True,
+    }  # fmt: skip
+
+
+def color_bar(x: float, top: float, height: float) -> Figure:
+    """The scale of one map of several, with its numbers, right of it; all as shares of the figure."""
+    return {
+        "x": round(x + 0.005, 4), "xanchor": "left", "y": round(top, 4), "yanchor": "top", "len": round(height, 4),
+        "thickness": 10, "outlinewidth": 0, "nticks": 5, "ypad": 0, "xpad": 4,
+    }  # fmt: skip
+
+
+def _log_axis(traces: Sequence[Figure]) -> Figure:
+    """From tick to tick around the figures, so that even a narrow range shows where it lies."""
+    own = [y for t in traces if "yaxis" not in t for y in t["y"] if y is not None and y > 0]
+    low, high = min(own), max(own)
+    first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
+    steps = (1, 2, 5) if last - first <= 4 else (1,)
+    ticks = [float(f"{m}e{e}") for e in range(first, last + 1) for m in steps]
+    bottom, top = max(t for t in ticks if t <= low), min(t for t in ticks if t >= high)
+    return {
+        "type": "log", "tickvals": ticks, "ticktext": [f"{t:g}" if t < 1e6 else f"{t:.0e}" for t in ticks],
+        "range": [round(float(np.log10(bottom)) - 0.03, 4), round(float(np.log10(top)) + 0.08, 4)],
+    }  # fmt: skip
+
+
+def legend_rows(traces: Iterable[Figure], aligned: bool = False) -> int:
+    """How many lines the legend takes on a laptop; aligned: in columns, as plotly sets names without groups."""
+    widths = [7 * len(t["name"]) + 50 for t in traces if t.get("showlegend", True)]
+    total = len(widths) * max(widths, default=0) if aligned else sum(widths)
+    return 1 + total // 900
+
+
+def _heading(title: str, x: float, y: float) -> Figure:
+    return {
+        "text": f"<b>{plain(title)}</b>", "x": x, "y": y, "xref": "paper", "yref": "paper", "yshift": 3,
+        "xanchor": "left", "yanchor": "bottom", "showarrow": False,
+    }  # fmt: skip
+
+
+def _level(at_m: float, tail: str) -> Figure:
+    label = {"text": f"{at_m:g} m", "textposition": "start", "font": {"size": 11}}
+    return {
+        "type": "line", "xref": f"x{tail} domain", "yref": f"y{tail}", "x0": 0, "x1": 1, "y0": at_m, "y1": at_m,
+        "line": {"color": DARK, "width": 1, "dash": "dot"}, "label": label,
+    }  # fmt: skip

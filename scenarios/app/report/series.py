@@ -1,0 +1,123 @@
+"""What figures are drawn from: a run, and its rows laid out in time.
+
+Shapes: n_time rounds that have a row; n_track columns, each a (UE, model) pair or, in a comparison, a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from netsim.units import FloatArray, IntArray
+from scenarios.app.report.plot import DARK, GREY, Figure, Look, spread
+from scenarios.app.results.run import Run, Table
+from scenarios.app.results.statistics import carried, count, quartiles
+from scenarios.app.results.summary import with_home
+
+Series = tuple[FloatArray, FloatArray]
+"""Times and values (n_time,) each."""
+
+SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero
+WIDE_RANGE = 30.0  # ratio of largest to smallest beyond which an axis is logarithmic
+GUESS, FLOOR = Look("random guesses", GREY, dash="dot"), Look("perfect attacker", DARK, dash="dash")
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """Rows laid out in time: a column of the table becomes (n_time, n_track), NaN where there is no row.
+
+    time_s (n_time,) is that of each round's latest row, round its number.
+    """
+
+    rows: Table
+    round: FloatArray
+    time_s: FloatArray
+    ue: FloatArray
+    at: tuple[IntArray, IntArray]
+
+    @classmethod
+    def of(cls, rows: Table, each: Literal["model", "ue"] = "model") -> Tracks:
+        """One track per (UE, model); or per UE, for figures that are the same in all its models."""
+        number, i = np.unique(rows["round"], return_inverse=True)
+        time_s = np.full(len(number), -np.inf)
+        np.maximum.at(time_s, i, rows["time_s"])
+        keys, j = np.unique(
+            rows["ue"] * 4096 + (np.nan_to_num(rows["model"]) if each == "model" else 0), return_inverse=True
+        )
+        return cls(rows, number, time_s, keys // 4096, (i, j))
+
+    def lay(self, values: FloatArray) -> FloatArray:
+        """Values of the rows as (n_time, n_track)."""
+        grid = np.full((len(self.time_s), len(self.ue)), np.nan)
+        grid[self.at] = values
+        return grid
+
+    def so_far(self, name: str) -> FloatArray:
+        """A figure that lasts until the next one (n_time, n_track)."""
+        return carried(self.lay(self.rows[name]))
+
+    def error_m(self) -> FloatArray:
+        """Centroid errors (n_time, n_track); one that diverged counts as infinite."""
+        return self.lay(np.where(self.diverged, np.inf, self.rows["error_m"]))
+
+    @property
+    def diverged(self) -> Any:
+        """Whether the estimate of a row is outside the area or not finite."""
+        return (self.rows["heard"] == 1) & (self.rows["diverged"] == 1)
+
+
+def median_line(look: Look, x: Sequence[Any], grid: FloatArray, unit: str = "m", **more: Any) -> list[Figure]:
+    """Median and quartiles over tracks, or nothing where no median is known."""
+    values = quartiles(grid)
+    return spread(look, x, values, count(grid), unit, **more) if np.isfinite(values[1]).any() else []
+
+
+def drawable(error_m: FloatArray) -> FloatArray:
+    """Errors as a logarithmic axis can show them."""
+    return np.maximum(error_m, SMALLEST_M)
+
+
+def diagonal_m(manifest: Mapping[str, Any]) -> float:
+    """The longest distance inside the area."""
+    west, south, east, north = manifest["area_m"]
+    return float(np.hypot(east - west, north - south))
+
+
+DATES: Figure = {
+    "type": "date", "title": {"text": "simulated local time"}, "hoverformat": "%a %Y-%m-%d %H:%M",
+}  # fmt: skip
+
+
+def attack_tracks(run: Run, own: Iterable[Look]) -> list[tuple[Look, Tracks]]:
+    """Rows of each attack laid out in time; an attack without rows is left out."""
+    found = [(look, run.rows("leakage", "attack", look.name)) for look in own]
+    return [(look, Tracks.of(rows)) for look, rows in found if len(rows["ue"])]
+
+
+def home_tracks(run: Run, own: Iterable[Look]) -> list[tuple[Look, Tracks]]:
+    """The same with one track a UE, of those that have a home."""
+    homes, found = with_home(run.tables["ues"]), []
+    for look, tracks in attack_tracks(run, own):
+        mine = np.isin(tracks.rows["ue"], homes)
+        if mine.any():
+            found.append((look, Tracks.of({k: v[mine] for k, v in tracks.rows.items()}, "ue")))
+    return found
+
+
+def unfound(distance_m: FloatArray) -> FloatArray:
+    """Distances (n_time, n_ue) in which a UE of which nothing has been said yet is infinitely far."""
+    return np.asarray(np.where(np.isnan(distance_m), np.inf, distance_m))
+
+
+def over_ues(run: Run) -> str:
+    """What medians are taken over."""
+    return "Lines are medians over UEs, bands their quartiles. " if len(run.tables["ues"]["ue"]) > 1 else ""
+
+
+def wide(values: FloatArray) -> bool:
+    """Whether figures span so much that only a logarithmic axis shows them all."""
+    positive = values[np.isfinite(values) & (values > 0)]
+    return bool(len(positive)) and float(positive.max()) > WIDE_RANGE * float(positive.min())

@@ -1,0 +1,192 @@
+"""The page of a training: how the agent learnt, and how it stands beside powers that nobody learnt."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import BadInput
+from netsim.safe import what_is
+from netsim.units import FloatArray
+from rl.settings import AGENT, OPTIMUM, VISITED
+from scenarios.app.report.html import facts, headings, page, paragraphs, section, table
+from scenarios.app.report.plot import GREY, Cell, Figure, Look, Panel, line, looks, mosaic
+from scenarios.app.results.folder import SUMMARY, read_json, text_of
+from scenarios.app.results.statistics import figure_text
+from scenarios.app.study.yaml_document import one_line
+
+TRAINING, CURVE, JUDGED, KIND = "training.json", "curve.csv", "judged.csv", "training"
+_FIGURES = ("cost", "t_th", "noise", "loss", "leakage", "energy_j", "evaluations")
+_HEADS = {
+    "cost": "cost", "t_th": "T_th, rounds", "noise": "noise", "loss": "final loss", "leakage": "leakage",
+    "energy_j": "energy, J", "evaluations": "evaluations",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Training:
+    """The folder of a training, read back."""
+
+    manifest: dict[str, Any]
+    summary: dict[str, Any]
+    curve: dict[str, FloatArray]
+    judged: list[dict[str, Any]]
+
+    @property
+    def online(self) -> bool:
+        return bool(self.manifest.get("task") == "online")
+
+
+def trainings(folder: Path) -> list[Training]:
+    """Those of a folder: its own, or one in each folder inside; none where nothing was trained."""
+    found = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
+    return [_read(p) for p in found]
+
+
+def _read(folder: Path) -> Training:
+    manifest = read_json(folder / TRAINING)
+    if manifest.get("kind") != KIND or not manifest.get("finished"):
+        raise BadInput(one_line(f"{folder}: this training is not finished; start it again and it goes on"))
+    try:
+        curve = _columns(folder / CURVE, ("step", "score", "reward", "best_reward"))
+        with text_of(folder / JUDGED) as f:
+            rows = list(csv.DictReader(f))
+        judged = [{"policy": r["policy"], **{k: float(r[k] or "nan") for k in ("case", *_FIGURES)}} for r in rows]
+        if not judged:
+            raise ValueError("empty")
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise BadInput(one_line(f"{folder}: damaged ({error!r}); train again")) from None
+    return Training(manifest, read_json(folder / SUMMARY), curve, judged)
+
+
+def _columns(path: Path, names: tuple[str, ...]) -> dict[str, FloatArray]:
+    with text_of(path) as f:
+        rows = list(csv.DictReader(f))
+    return {name: np.array([float(r[name] or "nan") for r in rows]) for name in names}
+
+
+def train_lines(folder: Path) -> list[str]:
+    """What a person reads first after a training."""
+    return _findings(trainings(folder))
+
+
+def train_page(found: list[Training]) -> str:
+    """The page of one training, or of several that differ in their seed."""
+    first = found[0].manifest
+    seconds = sum(float(t.manifest.get("timing", {}).get("trained_s", 0.0)) for t in found) / len(found)
+    pairs = {
+        "task": str(first.get("task")), "steps": f"{first.get('steps'):,}",
+        "seeds": ", ".join(str(t.manifest.get("seed")) for t in found), "training, mean": f"{seconds:.0f} s",
+    }  # fmt: skip
+    title = str(first.get("title"))
+    header = headings(title, str(first.get("paper") or "")) + paragraphs(_findings(found), "says") + facts(pairs)
+    panels = [_curves(found)]
+    return page(title, header, [*map(section, panels), _table(found)], panels)
+
+
+def _means(found: list[Training]) -> dict[str, dict[str, FloatArray]]:
+    """Policy -> figure -> its mean over cases, one entry a training."""
+    names = list(dict.fromkeys(r["policy"] for t in found for r in t.judged))
+    return {
+        n: {f: np.array([np.mean([r[f] for r in t.judged if r["policy"] == n]) for t in found]) for f in _FIGURES}
+        for n in names
+    }
+
+
+def _gaps(found: list[Training], name: str, other: str) -> FloatArray:
+    """Cost of a policy over that of another minus 1, in percent: mean over cases, one entry a training."""
+    gaps = []
+    for t in found:
+        costs = {(r["policy"], r["case"]): r["cost"] for r in t.judged}
+        cases = [c for p, c in costs if p == name]
+        gaps.append(np.mean([100 * (costs[name, c] / costs[other, c] - 1) for c in cases if (other, c) in costs]))
+    return np.array(gaps)
+
+
+def _between(values: FloatArray) -> str:
+    """A mean, with its 95 % interval where there are several values."""
+    from scipy.stats import t
+
+    n = len(values)
+    if n < 2:
+        return figure_text(float(values.mean()))
+    half = float(t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
+    return f"{figure_text(float(values.mean()))} ± {figure_text(half)}"
+
+
+def _findings(found: list[Training]) -> list[str]:
+    names, lines = list(_means(found)), []
+    many = f", mean over {len(found)} seeds with a 95 % interval" if len(found) > 1 else ""
+    if OPTIMUM in names:
+        gap = _gaps(found, AGENT, OPTIMUM)
+        most = figure_text(float(gap.max()))
+        lines.append(f"The learnt policy is {_between(gap)} % above the best known optimum (largest {most}){many}.")
+        if VISITED in names:
+            seen = _gaps(found, VISITED, OPTIMUM)
+            lines.append(
+                f"The best power vector that training visited is {_between(seen)} % above it, "
+                f"random search with as many evaluations {_between(_gaps(found, 'random', OPTIMUM))} %."
+            )
+        lines.append(f"Against average power its bound changes by {_between(_gaps(found, AGENT, 'average'))} %.")
+    if found[0].online:
+        cases = int(found[0].summary["cases"])
+        for name in (n for n in names if n != AGENT):
+            pairs = [
+                (a["cost"], b["cost"]) for t in found for a in t.judged for b in t.judged
+                if a["policy"] == AGENT and b["policy"] == name and a["case"] == b["case"]
+            ]  # fmt: skip
+            cost = np.array([a - b for a, b in pairs])
+            lines.append(
+                f"In {cases} unseen worlds the agent's cost differs from that of {name} power by {_between(cost)} "
+                f"(paired, 95 % interval); it is lower in {int((cost < 0).sum())} of {len(cost)}."
+            )
+    return lines
+
+
+def _curves(found: list[Training]) -> Panel:
+    """Cost of the policy over the steps of its training, a line a seed."""
+    drawn: list[Figure] = []
+    for look, t in zip(looks(f"seed {t.manifest.get('seed')}" for t in found), found, strict=True):
+        drawn.append(line(look, t.curve["step"].tolist(), t.curve["score"]))
+    means = _means(found)
+    steps = [float(found[0].curve["step"].min()), float(found[0].curve["step"].max())]
+    if not found[0].online:
+        for name, dash in (("average", "dot"), ("random", "longdash"), (OPTIMUM, "dashdot")):
+            level = float(means[name]["cost"].mean())
+            drawn.append(line(Look(name, GREY, dash=dash), steps, np.array([level, level]), mode="lines"))
+    what = (
+        "Cost of an episode (minus the sum of its rewards) of the policy without exploration, in the worlds by which "
+        "the best one is chosen."
+        if found[0].online
+        else "Bound L of the power on which the policy settles without exploration, over that of average power."
+    )
+    return Panel("curve", "How it learnt", what, mosaic([Cell("cost", drawn)], {"title": {"text": "steps"}}))
+
+
+def _table(found: list[Training]) -> str:
+    means = _means(found)
+    columns = [f for f in _FIGURES if any(np.isfinite(m[f]).any() for m in means.values())]
+    rows = []
+    for name, figures in sorted(means.items(), key=lambda m: float(m[1]["cost"].mean())):
+        cells = ["–" if f == "t_th" and (figures[f] < 0).any() else _between(figures[f]) for f in columns]
+        rows.append([name, *cells, _said(name)])
+    return table("Beside powers that nobody learnt", ["power", *(_HEADS[f] for f in columns), "what it is"], rows)
+
+
+def _said(name: str) -> str:
+    """What a row stands for."""
+    words = {
+        AGENT: "the learnt policy, without exploration",
+        VISITED: "the best power vector of all steps of the training",
+        OPTIMUM: "the better of plateaus and evolution",
+        "average": "equal split of the middle of the allowed total",
+        "full": "equal split of the most that is allowed",
+        "random": "the best of as many random vectors as the training took steps",
+        "plateaus": "SLSQP on the smooth problem of every T_th",
+        "evolution": "differential evolution over log power",
+    }
+    return words.get(name, "makes up for a share of the path loss")

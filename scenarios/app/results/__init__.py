@@ -1,0 +1,1 @@
+"""Run folders: what is in them, reading them back, the summary, statistics over seeds."""

@@ -1,0 +1,176 @@
+"""A run folder: where it lies, what may be replaced, and its tables read back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Collection, Iterable
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from fl.round.tables import TABLES
+from netsim.errors import BadInput
+from netsim.record import unguarded
+from netsim.safe import OURS_MOST_BYTES, PART, content, opened, what_is
+from scenarios.app.results.marker import MARKER, Mark, check_files, marked
+
+TEXT_COLUMNS = {
+    "attack",
+    "part",
+    "phase",
+    "what",
+    "status",
+    "name",
+    "base_station",
+    "source",
+    "target",
+    "mechanism",
+    "unit",
+    "step",
+    "relation",
+    "accountant",
+    "sees",
+}
+MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"
+POINTS, MAP, GRID, SURFACES = "points.npz", "map.npz", "grid.npz", "surfaces.npz"
+PLAN, PAGE = "plan.json", "report.html"
+RESULTS = (SUMMARY, CHECKPOINT, MANIFEST, PLAN, POINTS, MAP, GRID, SURFACES, PAGE, *(f"{name}.csv" for name in TABLES))
+"""the files of a run besides its study; without the first, which is written last, it is not finished"""
+
+_MOST_JSON_BYTES = 2**28
+
+
+def admit(folder: Path, study: str, replace: bool) -> None:
+    """Refuse a folder that a run of this study (its text) may not have; nothing is written.
+
+    An earlier run of the same study is welcome, and so is one that was stopped before it wrote down its study. The run
+    of another study, finished or not, is only replaced when asked; anything else is left alone.
+    """
+    if not ours(folder, "run", _is_run):
+        return
+    check_files(folder, lambda name: name.removesuffix(PART) in (STUDY, *RESULTS))
+    begun = what_is(folder / STUDY) or what_is(folder / MANIFEST)
+    if begun and not replace and not is_text(folder / STUDY, study):
+        state = "finished" if what_is(folder / SUMMARY) else "unfinished"
+        raise BadInput(
+            f"{folder}: holds the {state} run of another study, seed or program version; add --replace, "
+            "or give --out another folder"
+        )
+
+
+def clear(folder: Path) -> None:
+    """Forget the results of a run, and what was never written whole; its study stays until another one is written."""
+    for name in (*RESULTS, *(name + PART for name in (STUDY, *RESULTS))):
+        (folder / name).unlink(missing_ok=True)
+
+
+def ours(folder: Path, what: Mark, known: Callable[[Path], bool]) -> bool:
+    """Whether a folder is ours (`what` its marker says, or `known`: it holds what only we write); False: it is empty.
+
+    Raises BadInput for a folder that holds something else.
+    """
+    names, mark = [name for name in inside(folder) if name != MARKER], marked(folder)
+    if mark not in ("", what):
+        raise BadInput(f"{folder}: holds a {mark}, not a {what}; give --out an empty or new folder")
+    if mark or known(folder):
+        return True
+    if names:
+        raise BadInput(f"{folder}: exists and holds something that is not a {what}; give --out an empty or new folder")
+    return False
+
+
+def admit_several(folder: Path, names: Collection[str], what: str) -> None:
+    """Refuse a folder for several runs that holds anything but these names; `what` it should be."""
+    foreign = sorted(set(inside(folder)) - set(names) - {name + PART for name in names})
+    if foreign:
+        raise BadInput(
+            f"{folder}: exists and holds {foreign[0]!r}, which does not belong to {what}; give --out an empty or new "
+            "folder"
+        )
+
+
+def no_links(out: Path, inner: Iterable[str]) -> None:
+    """Refuse a folder of ours in which a folder on the way to one of `inner` is a link: it leads elsewhere."""
+    for place in inner:
+        path = out
+        for name in Path(place).parts:
+            path /= name
+            if path.is_symlink():
+                raise BadInput(f"{path}: is a symbolic link, and runs belong into folders; remove it")
+
+
+def inside(folder: Path) -> list[str]:
+    """Names in a folder; none where there is none yet. Raises BadInput for what is no folder, or cannot be read."""
+    try:
+        return [p.name for p in folder.iterdir()]
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        raise BadInput(f"{folder}: is a file; give --out another name") from None
+    except OSError as error:
+        raise BadInput(f"{folder}: cannot be read ({error.strerror}); give --out another place") from None
+
+
+def is_text(path: Path, text: str) -> bool:
+    """Whether a file of ours holds exactly this text."""
+    expected = text.encode()
+    try:
+        return content(path, len(expected), own=True) == expected
+    except OSError:
+        return False
+
+
+def _is_run(folder: Path) -> bool:
+    """Whether a manifest of ours lies there."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+    except BadInput:
+        return False
+    return {"schema", "seed", "versions", "models"} <= set(manifest)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object of a run folder."""
+    try:
+        value = json.loads(content(path, _MOST_JSON_BYTES, own=True))
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file; is {path.parent} the folder of a finished run?") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if not isinstance(value, dict):
+        raise BadInput(f"{path}: not a JSON object")
+    return value
+
+
+def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
+    """A record table as columns: text as it is, everything else float64 with NaN for empty cells."""
+    path = folder / f"{table}.csv"
+    try:
+        with text_of(path) as f:
+            header, *lines = list(csv.reader(f))
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise BadInput(f"{path}: cannot be read ({said}); is {folder} a run folder?") from None
+    columns = list(zip(*lines, strict=True)) if lines else [()] * len(header)
+    return {name: _column(path, name, values) for name, values in zip(header, columns, strict=True)}
+
+
+def text_of(path: Path) -> TextIO:
+    """A table of ours for reading. Raises OSError."""
+    return TextIOWrapper(opened(path, OURS_MOST_BYTES, own=True), encoding="utf-8", newline="")
+
+
+def _column(path: Path, name: str, values: Any) -> np.ndarray:
+    if name in TEXT_COLUMNS:
+        return np.array([unguarded(v) for v in values], dtype=object)
+    try:
+        return np.array([float(v or "nan") for v in values], dtype=np.float64)
+    except ValueError as error:
+        raise BadInput(f"{path}: column {name}: {error}") from None
+
+
+ARRAYS = {"roof_m": 2, "height_m": 2, "made": 2, "sent": 2, "place_m": 1, "area_m": 1}
+"""what grid.npz holds, with dimensions: cells from south to north, each row from west to east"""

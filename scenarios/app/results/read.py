@@ -1,0 +1,156 @@
+"""Run folders read back for a page; what is damaged is refused in one line."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.round.tables import TABLES
+from netsim.checkpoint import read_arrays
+from netsim.errors import BadInput
+from netsim.record import unguarded
+from netsim.safe import what_is
+from netsim.units import FloatArray
+from scenarios.app.results.folder import (
+    ARRAYS,
+    GRID,
+    MANIFEST,
+    MAP,
+    POINTS,
+    STUDY,
+    SUMMARY,
+    read_json,
+    read_table,
+    text_of,
+)
+from scenarios.app.results.marker import marked
+from scenarios.app.results.run import Run, Table, clock_of
+from scenarios.app.results.surfaces import read_surfaces
+from scenarios.app.study.yaml_document import one_line, read
+
+RUNS, SWEEP = "runs.csv", "sweep.json"
+
+_MANIFEST = {"title": str, "first_day": str, "duration_s": int | float, "area_m": list}  # what a page is built on
+
+
+def load(folder: Path) -> Run:
+    """The run of a folder, checked."""
+    manifest, summary = read_json(folder / MANIFEST), read_json(folder / SUMMARY)
+    _check_manifest(folder / MANIFEST, manifest)
+    wrong = [key for key, value in summary.items() if not isinstance(value, int | float | None)]
+    if wrong:
+        raise BadInput(one_line(f"{folder / SUMMARY}: {wrong[0]} is not a figure; run the study again"))
+    tables = {name: _table(folder, name) for name in TABLES}
+    points_m, ground = _points_m(folder / POINTS), _ground(folder / MAP)
+    grid = _arrays(folder / GRID, ARRAYS) if what_is(folder / GRID) else {}
+    run = Run(manifest, summary, read(folder / STUDY).data, tables, points_m, ground, read_surfaces(folder), grid)
+    times = [t for table in tables.values() if "time_s" in table for t in table["time_s"] if np.isfinite(t)]
+    try:
+        run.dates(np.array([min(times, default=0.0), max(times, default=0.0), manifest["duration_s"]]))
+    except (OverflowError, ValueError):
+        raise BadInput(one_line(f"{folder}: a time lies outside of the calendar; run the study again")) from None
+    return run
+
+
+def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse a manifest without what a page is built on."""
+    wrong = [key for key, kind in _MANIFEST.items() if not isinstance(manifest.get(key), kind)]
+    if not wrong:
+        area = manifest["area_m"]
+        if len(area) != 4 or not all(isinstance(v, int | float) and np.isfinite(v) for v in area):
+            wrong.append("area_m")
+        try:
+            date.fromisoformat(manifest["first_day"])
+            clock_of(manifest)
+        except ValueError as error:
+            wrong.append("clock_changes" if "clock_changes" in str(error) else "first_day")
+    if wrong:
+        raise BadInput(one_line(f"{path}: {wrong[0]} is missing or damaged; run the study again"))
+
+
+def _table(folder: Path, name: str) -> Table:
+    """A record table with all its columns."""
+    path = folder / f"{name}.csv"
+    try:
+        found = read_table(folder, name)
+    except BadInput as error:
+        raise BadInput(one_line(str(error))) from None
+    except (ValueError, csv.Error) as error:  # rows of different lengths, or a NUL
+        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
+    missing = [column for column in TABLES[name] if column not in found]
+    if missing:
+        raise BadInput(one_line(f"{path}: column {missing[0]} is missing; run the study again"))
+    return found
+
+
+def _points_m(path: Path) -> FloatArray:
+    """True points (n, 2)."""
+    return np.asarray(_arrays(path, {"position_m": 2})["position_m"].reshape(-1, 2))
+
+
+def _ground(path: Path) -> dict[str, NDArray[Any]]:
+    """What map.npz holds, each part of the shape that figures rely on; nothing where an older run wrote none."""
+    if not what_is(path):
+        return {}
+    dimensions = {"footprint_m": 2, "footprint_ptr": 1, "building_height_m": 1, "station_m": 2}
+    links = {"distance_m": 2, "rsrp_dbm": 2, "los": 2}
+    found = _arrays(path, dimensions, {**links, "footprint_building": 1})
+    ptr = found["footprint_ptr"] = found["footprint_ptr"].astype(np.int64)
+    n, n_bs = len(found["building_height_m"]), len(found["station_m"])
+    # an older run drew one ring a building
+    owner = found["footprint_building"] = found.get("footprint_building", np.arange(n)).astype(np.int64)
+    good = len(ptr) == len(owner) + 1 and ptr[0] == 0 and ptr[-1] == len(found["footprint_m"])
+    good &= bool((np.diff(ptr) >= 0).all() and ((owner >= 0) & (owner < n)).all())
+    good &= all(found[name].shape[1] == 2 for name in ("footprint_m", "station_m"))
+    shapes = {found[name].shape for name in links if name in found}
+    if not good or (shapes and (len(shapes) > 1 or shapes.pop()[1] != n_bs or not set(links) <= set(found))):
+        raise BadInput(one_line(f"{path}: its parts do not fit together; run the study again"))
+    return found
+
+
+def _arrays(path: Path, needed: Mapping[str, int], more: Mapping[str, int] | None = None) -> dict[str, NDArray[Any]]:
+    """Arrays of an npz file by name, with their number of dimensions; `more` may be missing."""
+    try:
+        arrays = read_arrays(path)
+        names = {**needed, **{k: n for k, n in (more or {}).items() if k in arrays}}
+        found = {name: np.asarray(arrays[name], dtype=np.float64) for name in names}
+        wrong = [name for name, n in names.items() if found[name].ndim != n]
+        if wrong:
+            raise ValueError(f"{wrong[0]} has the wrong shape")
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(one_line(f"{path}: cannot be read ({error}); run the study again")) from None
+    return found
+
+
+def listed(folder: Path) -> list[tuple[str, Path]]:
+    """Label and folder of each run of a sweep, or else of each run that lies directly in the folder."""
+    if what_is(folder / RUNS):
+        return _sweep(folder)
+    if what_is(folder / SWEEP) or marked(folder) == "sweep":
+        raise BadInput(one_line(f"{folder}: this sweep is not finished; start it again and it goes on"))
+    found = [(p.name, p) for p in sorted(folder.iterdir()) if (p / MANIFEST).exists()]
+    if not found:
+        what = f"neither the folder of a run (no {MANIFEST}) nor of a sweep (no {RUNS})"
+        raise BadInput(one_line(f"{folder}: {what}; give a folder that netsim wrote"))
+    return found
+
+
+def _sweep(folder: Path) -> list[tuple[str, Path]]:
+    path = folder / RUNS
+    try:
+        with text_of(path) as f:
+            found = [(unguarded(row["label"] or "as written"), folder / row["folder"]) for row in csv.DictReader(f)]
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise BadInput(one_line(f"{path}: not a table of runs ({error!r}); start the sweep again")) from None
+    if not found:
+        raise BadInput(one_line(f"{path}: lists no run; start the sweep again"))
+    for _, run in found:
+        if not run.resolve().is_relative_to(folder.resolve()):
+            raise BadInput(one_line(f"{path}: the run {run} lies outside of {folder}; move it inside"))
+    return found

@@ -1,0 +1,107 @@
+"""A run read back: manifest, summary, study, tables and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.clock import Clock
+from netsim.units import FloatArray
+
+Table = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a page is drawn from: manifest, summary, study and tables; ground, surfaces, grid: map.npz,
+    surfaces.npz and grid.npz, empty where there is none.
+    """
+
+    manifest: dict[str, Any]
+    summary: dict[str, Any]
+    study: dict[str, Any]
+    tables: dict[str, Table]
+    points_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    ground: dict[str, NDArray[Any]] = field(default_factory=dict)
+    surfaces: dict[str, NDArray[Any]] = field(default_factory=dict)
+    grid: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def attacks(self) -> list[str]:
+        """Names of the attacks, in the order of the records."""
+        said = [k.split(".")[1] for k in self.summary if k.startswith("attack.") and k.count(".") > 1]
+        return list(dict.fromkeys([*map(str, self.tables["leakage"]["attack"]), *said]))
+
+    @property
+    def near_m(self) -> float:
+        """What counts as knowing a place."""
+        value = part(self.study, "learning", "leakage").get("near_m")
+        return float(value) if isinstance(value, int | float) else 100.0
+
+    @property
+    def stations(self) -> list[tuple[str, float, float]]:
+        """Name and place of each base station: those of a layout stand in map.npz, and their names in the manifest."""
+        listed = part(self.study, "world").get("base_stations")
+        if isinstance(listed, list) and listed:
+            return [(str(s.get("name")), *s["at_m"]) for s in listed if _placed(s)]
+        at_m, cells = self.ground.get("station_m", ()), self.manifest.get("cells")
+        named = isinstance(cells, list) and len(cells) == len(at_m) and not self.replayed
+        names = map(str, cells if named and cells is not None else range(len(at_m)))
+        return [(name, float(x), float(y)) for name, (x, y) in zip(names, at_m, strict=True)]
+
+    @property
+    def replayed(self) -> bool:
+        """Whether a trace replaced the radio: then its RSRP is of no base station that was placed."""
+        card, serving = part(self.manifest, "channel_card"), self.tables["links"]["base_station"]
+        from_trace = str(card.get("RSRP measurement")).startswith("read from the trace")
+        return from_trace or (len(serving) > 0 and not any(serving))
+
+    def requested_s(self, number: FloatArray) -> FloatArray:
+        """When the server asked for the updates of rounds (n,), seconds: the same in every run of a study."""
+        return np.minimum(number * float(self.manifest["round_s"]), float(self.manifest["duration_s"]))
+
+    def rows(self, table: str, column: str = "", value: str = "") -> Table:
+        """Rows of a table that have a time, a UE and a round; those with `value` in a text column."""
+        columns = self.tables[table]
+        keep = np.isfinite(columns["time_s"])
+        for name in ("ue", "round"):
+            if name in columns:
+                keep &= np.isfinite(columns[name])
+        if column:
+            keep &= np.array([v == value for v in columns[column]], dtype=bool)
+        return {k: v[keep] for k, v in columns.items()}
+
+    def dates(self, time_s: FloatArray) -> list[str]:
+        """Simulated local time, as plotly's date axes read it."""
+        clock = clock_of(self.manifest)
+        start = datetime.combine(clock.first_day, datetime.min.time())
+        shown_s = clock.wall_s(np.asarray(time_s, dtype=np.float64))
+        return [str((start + timedelta(seconds=float(t))).replace(microsecond=0)) for t in shown_s]
+
+
+def clock_of(manifest: Mapping[str, Any]) -> Clock:
+    """The wall clock of a run; one of an older run knows no changes. Raises ValueError for what is none."""
+    changes = manifest.get("clock_changes", [])
+    if not isinstance(changes, list) or not all(
+        isinstance(change, list) and len(change) == 2 and all(isinstance(v, int | float) for v in change)
+        for change in changes
+    ):
+        raise ValueError("clock_changes are no list of a time and a shift each")
+    return Clock(date.fromisoformat(manifest["first_day"]), tuple((float(t), float(s)) for t, s in changes))
+
+
+def part(inside: Any, *keys: str) -> dict[str, Any]:
+    """A mapping inside mappings, or an empty one."""
+    for key in keys:
+        inside = inside.get(key) if isinstance(inside, dict) else None
+    return inside if isinstance(inside, dict) else {}
+
+
+def _placed(station: Any) -> bool:
+    at = station.get("at_m") if isinstance(station, dict) else None
+    return isinstance(at, list) and len(at) == 2 and all(isinstance(v, int | float) for v in at)

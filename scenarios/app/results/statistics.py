@@ -1,0 +1,84 @@
+"""Quantiles and means over rows, tracks and seeds, and figures in print."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.units import FloatArray, IntArray
+from scenarios.app.results.run import Table
+
+
+def carried(grid: FloatArray) -> FloatArray:
+    """Each column's last known value (n_time, n_track); NaN before the first."""
+    row = np.where(np.isnan(grid), -1, np.arange(len(grid))[:, None])
+    last = np.maximum.accumulate(row, axis=0)
+    return np.asarray(np.where(last < 0, np.nan, np.take_along_axis(grid, np.maximum(last, 0), axis=0)))
+
+
+def quantile(grid: FloatArray, q: float) -> FloatArray:
+    """Quantile over tracks (n_time,): NaN is left out, infinities take part."""
+    if not grid.size:
+        return np.full(len(grid), np.nan)
+    ordered = np.sort(grid, axis=1)  # NaN comes last
+    at = q * np.maximum((~np.isnan(grid)).sum(axis=1) - 1, 0)
+    below, above = np.floor(at).astype(int), np.ceil(at).astype(int)
+    every = np.arange(len(grid))
+    low, high = ordered[every, below], ordered[every, above]
+    with np.errstate(invalid="ignore"):  # infinity less infinity; such a quantile is infinite, see below
+        between = low + (at - below) * (high - low)
+    return np.asarray(np.where(above == below, low, np.where(np.isinf(high), np.inf, between)))
+
+
+def quartiles(grid: FloatArray) -> Interval:
+    """Lower quartile, median, upper quartile over tracks."""
+    return quantile(grid, 0.25), quantile(grid, 0.5), quantile(grid, 0.75)
+
+
+def count(grid: FloatArray) -> IntArray:
+    """How many tracks have a figure (n_time,)."""
+    return np.asarray((~np.isnan(grid)).sum(axis=1))
+
+
+Interval = tuple[FloatArray, FloatArray, FloatArray]
+"""Lower bound, middle and upper bound (n_time,) each."""
+
+
+def figure_text(value: float) -> str:
+    """A figure for people: three significant digits, thousands in full."""
+    if not np.isfinite(value):
+        return "–" if np.isnan(value) else "∞"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def row_numbers(table: Table) -> np.ndarray:
+    """Round, UE and model of each row as one number."""
+    round_, ue, model = (table[name].astype(np.int64) for name in ("round", "ue", "model"))
+    # whole numbers below 2^63: a million rounds, 2^31 UEs and 4,096 models; as floats they would be rounded
+    return np.asarray((round_ * 2**31 + ue) * 4096 + model)
+
+
+def quantile_of(values: np.ndarray, q: float) -> float:
+    """Quantile in which infinities take part: NaN (null in JSON) when it falls among them."""
+    if not len(values):
+        return float("nan")
+    ordered = np.sort(values)
+    at = q * (len(ordered) - 1)
+    low, high = ordered[int(np.floor(at))], ordered[int(np.ceil(at))]
+    return float(low + (at - np.floor(at)) * (high - low)) if np.isfinite(high) else float("nan")
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values[np.isfinite(values)])
+
+
+def mean_of(values: np.ndarray) -> float:
+    """Mean of the finite values; NaN of none."""
+    return float(np.mean(_finite(values))) if len(_finite(values)) else float("nan")
+
+
+def median_of(values: np.ndarray) -> float:
+    """Median of the finite values; NaN of none."""
+    return float(np.median(_finite(values))) if len(_finite(values)) else float("nan")
+
+
+MEANINGFUL = 20.0

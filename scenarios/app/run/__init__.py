@@ -1,0 +1,1 @@
+"""Playing studies: setup, planning, one run, sweeps."""

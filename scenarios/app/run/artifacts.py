@@ -1,0 +1,88 @@
+"""Files that are written once, at the end of a run: true points, the radio map, surfaces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from fl.learners.base import SurfaceLearner
+from fl.round.state import Carry, Setup
+from fl.types import Local
+from netsim.safe import replacing
+from netsim.units import FloatArray
+from netsim.world import World
+from scenarios.app.results.folder import (
+    MAP,
+    POINTS,
+    SURFACES,
+)
+
+MAP_PLACES = 500  # outdoor places of the radio map
+
+
+def write_points(folder: Path, carry: Carry) -> None:
+    """True points of every track, thinned: what the report's map draws."""
+    tracks = {k: v["points"] for k, v in carry.leakage.items()}
+    ue = np.concatenate([np.full(len(p), int(k.split(".")[0])) for k, p in tracks.items()] or [np.zeros(0)])
+    points = np.concatenate(list(tracks.values()) or [np.zeros((0, 2))])
+    with replacing(folder / POINTS) as file:
+        np.savez_compressed(file, ue=ue.astype(np.int64), position_m=points)
+
+
+def write_map(folder: Path, world: World) -> None:
+    """map.npz: buildings, base stations, and the radio at a sample of outdoor places: what the report draws.
+
+    footprint_m (k, 2) rings of walls, anticlockwise, and of courtyards, clockwise, with footprint_ptr (r + 1,) and
+    footprint_building (r,), the building of each; building_height_m (n,); station_m (n_bs, 2);
+    place_m (m, 2), and for each place and base station distance_m, rsrp_dbm, los (m, n_bs).
+    """
+    rng, owner = world.ground.streams.at("report.map"), np.arange(MAP_PLACES)
+    place = world.buildings.outdoor(world.area, rng, "place", owner)
+    rings = world.buildings.rings()
+    shapes = [ring for own in rings for ring in own]
+    found: dict[str, np.ndarray] = {
+        "footprint_m": np.concatenate(shapes) if shapes else np.zeros((0, 2)),
+        "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
+        "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
+        "building_height_m": world.buildings.height_m,
+        "station_m": np.array([b.at_m for b in world.stations]).reshape(-1, 2),
+        "place_m": place,
+    }
+    if world.stations:
+        links = world.budget.links(0.0, place)
+        found |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
+    with replacing(folder / MAP) as file:
+        np.savez_compressed(file, **found)  # type: ignore[arg-type]
+
+
+def write_surfaces(folder: Path, setup: Setup, carry: Carry, world: World) -> None:
+    """Of the first model at the first bandwidth; nothing for a learner without surfaces, or where nobody was heard."""
+    learner, model = setup.learning.learner, carry.model
+    if not isinstance(learner, SurfaceLearner) or not len(carry.held_out) or not model.parameters[0].any():
+        return
+    grid = learner.grid_m(model)
+    found: dict[str, FloatArray] = {
+        "x_m": model.constants["x_m"],
+        "y_m": model.constants["y_m"],
+        "estimate": learner.surfaces(model, model.parameters[:1])[0, 0],
+        "exact": learner.reference_map(model, carry.held_out),
+    }
+    law = world.mobility.density(grid.reshape(-1, 2))
+    if law is not None:
+        found["law"] = law.reshape(grid.shape[:2])
+    if not setup.learning.curation:  # which would have changed what the UE answered about
+        found |= _answer(setup, carry, learner)
+    with replacing(folder / SURFACES) as file:
+        np.savez_compressed(file, **found)  # type: ignore[arg-type]
+
+
+def _answer(setup: Setup, carry: Carry, learner: SurfaceLearner) -> dict[str, FloatArray]:
+    """What the UE nearest to the middle of the area answered in the last round, before any defense, made again."""
+    away = np.linalg.norm(carry.held_out.x - setup.public.area.centre_m, axis=1)
+    i = int(np.argmin(away))
+    ue, zero, phase = carry.held_out.ue[i : i + 1], np.zeros(1, dtype=np.int64), learner.phases[0]
+    place = carry.held_out.x[i : i + 1]
+    data = Local(ue, zero, np.array([0, 1]), place, None, np.zeros(1))
+    made = learner.local(carry.model, phase, data, setup.streams.at(f"learner.{phase}", carry.round))
+    return {"answer": learner.surfaces(carry.model, made.rows(slice(None)))[0, 0], "answer_at_m": place[0]}

@@ -1,0 +1,81 @@
+"""What a run says of itself in manifest.json: versions, disclosures, the channel card."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from fl.round.caveats import caveats
+from fl.round.state import Setup
+from netsim import __version__
+from netsim.channel_card import channel_card
+from netsim.mobility.replay import Replay
+from netsim.radio.shared_band import SharedBand
+from netsim.world import World
+from scenarios.app.results.notes import hold_out_notes
+from scenarios.app.study.study import SCHEMA_VERSION, Study
+
+
+def manifest_of(study: Study, world: World, setup: Setup, command: str) -> dict[str, Any]:
+    """The manifest of a run, but for what only its end knows."""
+    trace = world.trace
+    area = world.area
+    return {
+        "title": study.title,
+        "schema": SCHEMA_VERSION,
+        "seed": study.seed,
+        "command": command,
+        "cells": list(world.cells),
+        "models": list(setup.models),
+        "channel_card": channel_card(
+            study.world, world.stations, trace is not None and trace.rsrp_dbm is not None, _presence(world)
+        ),
+        "first_day": str(world.clock.first_day),
+        "clock_changes": [list(change) for change in world.clock.changes],
+        "round_s": study.learning.every_s,
+        "duration_s": world.duration_s,
+        "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
+        "trace": None
+        if trace is None
+        else {
+            "counts": trace.counts,
+            "notes": [*trace.notes, *hold_out_notes(study)],
+            "timezone": trace.timezone,
+            "origin_lat": trace.origin_lat,
+            "origin_lon": trace.origin_lon,
+        },
+        "warnings": [*world.warnings, *_disclosed(study)],
+        "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
+    }
+
+
+def _presence(world: World) -> str | None:
+    """When a replayed UE is absent."""
+    if world.trace is None or not isinstance(world.mobility, Replay):
+        return None
+    return world.mobility.presence(world.trace).words()
+
+
+def _disclosed(study: Study) -> list[str]:
+    """What devices tell besides their updates, which no noise hides and no ledger counts, and what parts admit."""
+    learning = study.learning
+    aggregation, learner = learning.aggregation, learning.learner
+    counted = any({"spend", "location spend"} & part.offers for part in (*learning.curation, *learning.defenses))
+    told = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
+    published = [f"learner {learner.kind_name()}: everybody is told {learner.discloses}, which no epsilon here covers"]
+    return [
+        *(told if aggregation.discloses else []),
+        *(published if learner.discloses and counted else []),
+        *caveats(learning, isinstance(study.world.radio.uplink, SharedBand)),
+    ]
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in ("numpy", "scipy", "torch", "simpy", "scikit-learn", "pyproj"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

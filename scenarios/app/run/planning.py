@@ -1,0 +1,111 @@
+"""A study with its plan written in: powers, the round of the switch, the noise of the receiver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fl.defenses.noise_switch import NoiseSwitch
+from fl.power.bound import Objective, Trajectory
+from fl.power.search import Limits, average, evolution, full, plateaus
+from netsim.errors import BadInput
+from netsim.radio.power import Listed
+from netsim.radio.shared_band import SharedBand
+from netsim.rng import Streams
+from netsim.units import FloatArray, w_from_dbm
+from scenarios.app.run.reference_run import reference
+from scenarios.app.run.simulate import Planned
+from scenarios.app.study.plan import Plan
+from scenarios.app.study.study import Study
+
+
+def planned(study: Study, cache: Path) -> Planned:
+    """The study with powers, switch and noise in their places. Reference runs come from the cache where they are there.
+
+    Raises
+    ------
+    BadInput : one line: a bound that does not contract, limits that nobody can keep, an uplink without a plan.
+    """
+    plan = study.plan
+    if plan is None:
+        return Planned(study, {})
+    try:
+        return _planned(study, plan, cache)
+    except ValueError as error:
+        raise BadInput(f"plan: {error}") from None
+
+
+def _planned(study: Study, plan: Plan, cache: Path) -> Planned:
+    found, written = reference(_reference_of(study), cache), study
+    own = _own(found)[None]
+    if plan.switch_share is not None:
+        calm = Objective(found, plan.bound, plan.criterion)
+        factor = calm.noise_factor(own[0], max(1, round(plan.switch_share * len(found.std))))
+        found, written = found.louder(factor), _with_noise(study, _noise_w(study) * factor)
+    objective, limits = Objective(found, plan.bound, plan.criterion), _reachable(plan.limits, study)
+    if plan.power == "evolution":
+        best = evolution(objective, limits, Streams(study.seed).at("plan"))
+    else:
+        best = {"average": average, "full": full, "plateaus": plateaus}[plan.power](objective, limits)
+    written = written.model_copy(
+        update={
+            "plan": None, "power": Listed(each_w=tuple(float(w) for w in best.power_w)),
+            "learning": study.learning.model_copy(
+                update={"defenses": tuple(_switched(d, best.switch) for d in study.learning.defenses)}
+            ),
+        }
+    )  # fmt: skip
+    said = {
+        "reference": found.content, "noise_w": _noise_w(written),
+        "own_switch_round": int(objective.switch(own)[0]), "own_objective": float(objective(own)[0]),
+        "own_total_w": float(own.sum()), "switch_round": best.switch, "objective": best.value,
+        "total_w": float(best.power_w.sum()), "evaluations": best.evaluations,
+        "power_w": [float(w) for w in best.power_w],
+    }  # fmt: skip
+    return Planned(written, said)
+
+
+def _reachable(limits: Limits, study: Study) -> Limits:
+    """The limits, with no more for each UE than it can send with."""
+    most_w = float(w_from_dbm(study.world.ues.max_power_dbm))
+    if most_w < limits.each_min_w:
+        raise ValueError(
+            f"limits: world.ues.max_power_dbm is {most_w:.4g} W, below each_min_w {limits.each_min_w:g}; lower "
+            "that, or raise the other"
+        )
+    return limits.model_copy(update={"each_max_w": min(limits.each_max_w, most_w)})
+
+
+def _own(found: Trajectory) -> FloatArray:
+    """What each UE sent with in the reference run (K,)."""
+    if found.power_w is None or not (found.power_w > 0).all():
+        raise ValueError("a UE never sent in the reference run; plan for UEs that take part")
+    return found.power_w
+
+
+def _reference_of(study: Study) -> Study:
+    """The study of the reference run: all artificial noise, nobody who looks."""
+    learning = study.learning
+    defenses = tuple(d.noise if isinstance(d, NoiseSwitch) else d for d in learning.defenses)
+    unseen = {"defenses": defenses, "attacks": (), "membership": None}
+    return study.model_copy(update={"plan": None, "vary": None, "learning": learning.model_copy(update=unseen)})
+
+
+def _switched(defense: Any, switch: int) -> Any:
+    """A noise switch that waits for the plan, with its round."""
+    waits = isinstance(defense, NoiseSwitch) and defense.waits
+    return defense.model_copy(update={"until_round": switch}) if waits else defense
+
+
+def _noise_w(study: Study) -> float:
+    """Noise power of the receiver."""
+    uplink = study.world.radio.uplink
+    return uplink.band_noise_w() if isinstance(uplink, SharedBand) else 0.0
+
+
+def _with_noise(study: Study, noise_w: float) -> Study:
+    """The study with this much receiver noise."""
+    world = study.world
+    uplink = world.radio.uplink.model_copy(update={"noise_w": noise_w})
+    radio = world.radio.model_copy(update={"uplink": uplink})
+    return study.model_copy(update={"world": world.model_copy(update={"radio": radio})})

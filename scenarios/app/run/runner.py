@@ -1,0 +1,40 @@
+"""Run a study: plan it if it has a plan, then play it."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from fl.round.state import begin
+from scenarios.app.run.planning import planned
+from scenarios.app.run.reference_run import cache_folder
+from scenarios.app.run.setup import ready
+from scenarios.app.run.simulate import Watch, one_thread, simulate
+from scenarios.app.study.study import Study
+
+
+def run(
+    study: Study, out: str | Path, watch: Watch | None = None, command: str = "", replace: bool = False
+) -> dict[str, Any]:
+    """Run a study into the folder `out`; returns the summary.
+
+    An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
+    same bytes; a finished one is played again. The run of another study stays, and is refused, unless `replace`;
+    then a checkpoint that cannot be used is forgotten as well. Everything runs on one thread, so results do not
+    depend on the number of cores; sweeps use several processes instead.
+    """
+    with one_thread():
+        return simulate(study, out, watch, command, replace, planned(study, cache_folder()))
+
+
+def check(study: Study, thorough: bool = False) -> None:
+    """Refuse what `run` would refuse before its first round, by what it does itself; reference runs are left out.
+
+    Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
+    beforehand, and first models of anything but images.
+    """
+    with one_thread() if thorough else nullcontext():
+        world, setup = ready(study, Path(), thorough)
+        if thorough or setup.public.images is not None:
+            begin(setup, len(world.ues))

@@ -1,0 +1,201 @@
+"""From a study to rounds that can be played: what cannot be played is refused here."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+
+from fl.learners.base import SurfaceLearner
+from fl.radio_map.grid import CELLS
+from fl.round.round import first_asked
+from fl.round.state import Setup
+from fl.round.tables import TABLES
+from fl.types import Antennas, DatasetStatistics, Public
+from netsim.base_stations import MOST_STATIONS
+from netsim.build import build_world, check_near
+from netsim.errors import BadInput
+from netsim.observations import Observations
+from netsim.record import Recorder
+from netsim.rng import Streams
+from netsim.units import IntArray
+from netsim.world import World
+from scenarios.app.study.study import Study
+
+MOST_ROUNDS = 1_000_000
+
+
+MOST_TICKS = 1e8
+
+
+MOST_SAMPLES = 5e7  # measurements of a round, which are kept until it ends
+
+
+WORLDS_KEPT = 4  # rehearsals in memory,
+
+
+MOST_KEPT = 1_000_000  # each of at most so many measurements
+
+
+MOST_WRITTEN = 5e8  # numbers of surfaces that an attacker holds at once: 4 GB
+
+
+def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Setup]:
+    """The world of a study and its rounds: all files are read, and what cannot be played is refused."""
+    streams = Streams(study.seed)
+    world = build_world(study.world, streams, study.learning.every_s)
+    return world, set_up(study, world, streams, folder, rehearsed)
+
+
+def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed: bool = True) -> Setup:
+    """The rounds of a study in a world of its; their records go into the folder.
+
+    Not rehearsed: for a check alone, without what is known only once all movement has been played.
+    """
+    learning = study.learning
+    if CELLS in learning.learner.offers:
+        _above_roofs(world)
+    if world.duration_s / learning.every_s > MOST_ROUNDS:
+        raise BadInput(
+            f"learning.every_s: {learning.every_s:g} s cuts {world.duration_s:g} s into more than {MOST_ROUNDS:,} "
+            "rounds; take longer rounds"
+        )
+    _affordable(study, world)
+    try:
+        study.power.check(len(world.ues))
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    if learning.threat.at_m is not None:
+        check_near(world.area, learning.threat.at_m, "learning.threat.at_m: the eavesdropper")
+    seen = None
+    wanted = learning.learner.wants_dataset_statistics or learning.data.wants_counts
+    if wanted and rehearsed:
+        seen = _rehearse(study, streams)
+    target = learning.leakage.target
+    if target not in ("all", "most-data", *world.ues):
+        near = ", ".join(get_close_matches(target, world.ues, 1, 0.0))
+        raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name: {near}?")
+    counts = None if seen is None else np.bincount(seen.cell, minlength=len(world.cells))
+    if wanted and not rehearsed:
+        counts = np.ones(len(world.cells), dtype=np.int64)  # any cell will do to look at
+    models = learning.data.models(world.cells, counts)
+    if len(models) > MOST_STATIONS:
+        raise BadInput(
+            f"learning.data.cell: {len(models)} cells make as many models, at most {MOST_STATIONS} are possible; name "
+            "one cell, say busiest, or take a smaller area"
+        )
+    model_of_cell = learning.data.model_of_cell(world.cells, models)
+    dataset = None
+    if seen is not None and learning.learner.wants_dataset_statistics:
+        dataset = _statistics(seen, model_of_cell, len(models))
+    asked_m = None
+    if learning.learner.wants_asked_places and rehearsed:
+        rehearsal = build_world(study.world, streams, learning.every_s)
+        asked_m = first_asked(rehearsal, learning, model_of_cell, streams)
+    public = Public(
+        world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
+        asked_m,
+    )  # fmt: skip
+    if rehearsed or not (wanted or learning.learner.wants_asked_places):
+        _readable(study, public, streams, len(world.ues))
+    return Setup(
+        learning=learning,
+        power=study.power,
+        uplink=study.world.radio.uplink,
+        public=public,
+        models=models,
+        model_of_cell=model_of_cell,
+        streams=streams,
+        recorder=Recorder(folder, TABLES),
+    )
+
+
+def _above_roofs(world: World) -> None:
+    """Refuse base stations inside buildings: a map of obstacles has no link that begins in one."""
+    if not world.stations:
+        return
+    roof_m = world.buildings.height_at(np.array([b.at_m for b in world.stations]))
+    for i, station in enumerate(world.stations):
+        if station.height_m <= 0:
+            raise BadInput(
+                f"world.base_stations[{i}].height_m: {station.name} is at {station.height_m:g} m and must be above 0 m"
+            )
+    for k in np.flatnonzero(roof_m >= np.array([b.height_m for b in world.stations])):
+        raise BadInput(
+            f"world.base_stations[{k}].height_m: {world.stations[k].name} at {world.stations[k].height_m:g} m is below "
+            f"the roof over it ({roof_m[k]:g} m); raise it above, or move it"
+        )
+
+
+def _antennas(world: World) -> Antennas | None:
+    """The base stations of all cells; None where a trace brings what was measured."""
+    if not world.stations or len(world.stations) != len(world.cells):
+        return None
+    at_m = np.array([(*b.at_m, b.height_m) for b in world.stations])
+    return Antennas(at_m, np.array([b.power_dbm for b in world.stations]))
+
+
+def _affordable(study: Study, world: World) -> None:
+    """Refuse what would fill the memory, or never end."""
+    ues, every_s = study.world.ues, study.learning.every_s
+    if ues.measure_every_s is not None:
+        samples = min(every_s, world.duration_s) / ues.measure_every_s * len(world.ues)
+        if samples > MOST_SAMPLES:
+            raise BadInput(
+                f"world.ues.measure_every_s: {ues.measure_every_s:g} s makes {samples:.3g} measurements a round, "
+                f"at most {MOST_SAMPLES:g} are possible; measure less often, or take shorter rounds or fewer UEs"
+            )
+    ticks = world.duration_s / world.tick_s
+    if ticks > MOST_TICKS:
+        raise BadInput(
+            f"world.tick_s: {world.tick_s:g} s cuts {world.duration_s:g} s into {ticks:.3g} ticks, at most "
+            f"{MOST_TICKS:g} are possible; take a longer tick"
+        )
+
+
+def _readable(study: Study, public: Public, streams: Streams, n_ue: int) -> None:
+    """Refuse surfaces of so many UEs that writing them out would fill the memory."""
+    learner, threat = study.learning.learner, study.learning.threat
+    if not isinstance(learner, SurfaceLearner) or not study.learning.attacks or threat.sees != "rows":
+        return
+    size = learner.init(public, streams.at("learner.init")).parameters.size
+    after = min(threat.targets or n_ue, n_ue)
+    if after * size > MOST_WRITTEN:
+        raise BadInput(
+            f"learning.threat.targets: the surfaces of {after:,} UEs are {after * size:.3g} numbers, an attacker holds "
+            f"at most {MOST_WRITTEN:g}; set it to {max(int(MOST_WRITTEN // size), 1)} or fewer, or take a coarser grid"
+        )
+
+
+_rehearsed: dict[str, Observations] = {}
+
+
+def _rehearse(study: Study, streams: Streams) -> Observations:
+    """Everything that will be measured: the same world once, without learning.
+
+    Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will. The variants of a
+    sweep share their world: the last few rehearsals of generated worlds are kept (a trace's file may change).
+    """
+    key = f"{study.seed} {study.learning.every_s} {study.world.model_dump_json()}"
+    if key in _rehearsed:
+        return _rehearsed[key]
+    world = build_world(study.world, streams, study.learning.every_s)
+    world.env.run(until=world.duration_s)
+    seen = world.observations()
+    if world.trace is None and len(seen) <= MOST_KEPT:
+        if len(_rehearsed) >= WORLDS_KEPT:
+            _rehearsed.pop(next(iter(_rehearsed)))
+        _rehearsed[key] = seen
+    return seen
+
+
+def _statistics(seen: Observations, model_of_cell: IntArray, n_model: int) -> DatasetStatistics:
+    """Mean and deviation of the positions measured in each cell."""
+    model = model_of_cell[seen.cell]
+    mean, std = np.zeros((n_model, 2)), np.ones((n_model, 2))
+    for m in range(n_model):
+        mine = model == m
+        if mine.any():
+            mean[m], std[m] = seen.position_m[mine].mean(axis=0), seen.position_m[mine].std(axis=0)
+    return DatasetStatistics(mean, np.maximum(std, 1e-3))

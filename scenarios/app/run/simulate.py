@@ -1,0 +1,241 @@
+"""Play a study: build the world, play the rounds, write the run folder; resume what was interrupted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fl.leakage import leakage
+from fl.privacy.final import final_account
+from fl.round import records
+from fl.round.round import rounds
+from fl.round.state import Carry, Setup, begin
+from fl.types import HeldOut, Model
+from netsim import __version__
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput
+from netsim.record import Recorder, write_json, write_text
+from netsim.safe import what_is
+from netsim.world import World
+from scenarios.app.results.folder import (
+    CHECKPOINT,
+    MANIFEST,
+    PLAN,
+    STUDY,
+    SUMMARY,
+    admit,
+    clear,
+    read_json,
+    read_table,
+)
+from scenarios.app.results.marker import held
+from scenarios.app.results.summary import summarise
+from scenarios.app.run.artifacts import write_map, write_points, write_surfaces
+from scenarios.app.run.manifest import manifest_of
+from scenarios.app.run.setup import ready
+from scenarios.app.study.dump import study_yaml
+from scenarios.app.study.study import Study
+
+CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a round looked like, for whoever watches."""
+
+    round: int
+    rounds: int
+    time_s: float
+    clock: str
+    figures: dict[str, Any]
+    last: bool
+
+
+Watch = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A study with the powers and rounds of its plan written in, and what the plan says of them; empty without one."""
+
+    study: Study
+    said: dict[str, Any]
+
+
+def simulate(
+    study: Study, out: str | Path, watch: Watch | None, command: str, replace: bool, planned: Planned
+) -> dict[str, Any]:
+    """Play `planned.study` into the folder `out`, as `study` (with its plan); returns the summary. On one thread."""
+    began = time.perf_counter()
+    folder = Path(out)
+    world, setup = ready(planned.study, folder)  # before anything is written: files may be refused,
+    first = begin(setup, len(world.ues))  # and data
+    text = study_yaml(study)
+    with held(folder, "run", lambda: admit(folder, text, replace)):
+        tree = _unfinished(setup.recorder, text, replace)
+        if tree is None:
+            clear(folder)
+        write_text(folder / STUDY, text)
+        if planned.said:
+            write_json(folder / PLAN, planned.said)
+        _run(study, world, setup, first, tree, watch, command, began)
+    return read_json(folder / SUMMARY)
+
+
+def _run(
+    study: Study, world: World, setup: Setup, first: Carry, tree: Any, watch: Watch | None, command: str, began: float
+) -> None:
+    """Everything that writes into the folder; `tree`: the checkpoint to go on from, or None."""
+    folder, text = setup.recorder.folder, study_yaml(study)
+    carry, empty = _open(setup, world, first, tree)
+    manifest = manifest_of(study, world, setup, command)
+    write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
+    keeper = _Keeper(folder, world, setup, watch, empty, text)
+    world.env.process(rounds(world, setup, carry, keeper.after))
+    try:
+        world.env.run(until=world.duration_s + 1.0)
+    except KeyboardInterrupt:
+        keeper.save()
+        raise
+    _whole_run(setup, keeper.carry or carry, world)
+    write_points(folder, keeper.carry or carry)
+    write_map(folder, world)
+    stopped = (keeper.carry or carry).stopped
+    write_surfaces(folder, setup, keeper.carry or carry, world)
+    timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
+    write_json(
+        folder / MANIFEST,
+        {**manifest, "finished": True, "empty_rounds": keeper.empty, "stopped_by_budget": stopped, "timing": timing},
+    )
+    write_json(folder / SUMMARY, summarise(folder, study))
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+@contextmanager
+def one_thread() -> Generator[None, None, None]:
+    """Linear algebra on one thread: sums keep their order, results their bits."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class _Keeper:
+    """After each round: remembers the carry, shows progress, writes a checkpoint now and then."""
+
+    def __init__(self, folder: Path, world: World, setup: Setup, watch: Watch | None, empty: int, text: str) -> None:
+        self.folder, self.world, self.setup, self.watch, self.empty = folder, world, setup, watch, empty
+        self.text = text
+        self.carry: Carry | None = None
+        self.tree: dict[str, Any] | None = None
+        self.saved = time.perf_counter()
+        self.rounds = world.clock.rounds(world.duration_s, setup.learning.every_s)
+        self.most = setup.learning.rounds
+
+    def after(self, carry: Carry, figures: dict[str, Any]) -> None:
+        self.carry = carry
+        self.empty += not figures and not carry.stopped
+        self.tree = self._snapshot(carry)
+        if self.watch is not None:
+            now = float(self.world.env.now)
+            last = carry.round >= self.rounds or carry.played == self.most or carry.stopped
+            self.watch(Progress(carry.round, self._last(carry), now, self.world.clock.text(now), figures, last))
+        if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
+            self.save()
+
+    def _last(self, carry: Carry) -> int:
+        """The last round, if those that are still to be played follow one another and the world lasts."""
+        return self.rounds if self.most is None else min(self.rounds, carry.round + max(self.most - carry.played, 0))
+
+    def save(self) -> None:
+        """Write the state after the last whole round, if there was one."""
+        if self.tree is not None:
+            save_tree(self.folder / CHECKPOINT, self.tree)
+        self.saved = time.perf_counter()
+
+    def _snapshot(self, carry: Carry) -> dict[str, Any]:
+        """Everything a resumed run needs. Cheap: states are values, so this only points at them."""
+        return {
+            "study": self.text,
+            "program": __version__,
+            "time_s": float(self.world.env.now),
+            "world": self.world.memory(),
+            "carry": {f.name: getattr(carry, f.name) for f in fields(carry)}
+            | {"model": vars(carry.model), "held_out": vars(carry.held_out)},
+            "tables": self.setup.recorder.marks(),
+            "empty": self.empty,
+        }
+
+
+def _unfinished(recorder: Recorder, text: str, replace: bool) -> Any:
+    """The checkpoint of an interrupted run of the same study, or None.
+
+    Raises BadInput for one that cannot be used, which `replace` forgets.
+    """
+    path = recorder.folder / CHECKPOINT
+    if not what_is(path):
+        return None
+    try:
+        tree = load_tree(path)
+        if not isinstance(tree, dict) or tree.get("study") != text or tree.get("program") != __version__:
+            return None
+        recorder.resume(tree.get("tables"))
+    except ValueError as error:
+        if replace:
+            return None
+        raise BadInput(f"{error}; it cannot go on: add --replace to start again") from None
+    return tree
+
+
+def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, int]:
+    """The first carry for a new run, or the one to go on from; tables created, or cut back to it."""
+    if tree is None:
+        setup.recorder.open()
+        home, work = world.places.home_m, world.places.work_m
+        setup.recorder.write(
+            "ues",
+            {
+                "ue": np.arange(len(world.ues)), "name": world.ues,
+                "home_x_m": home[:, 0], "home_y_m": home[:, 1],
+                "work_x_m": work[:, 0], "work_y_m": work[:, 1],
+            },
+        )  # fmt: skip
+        return first, 0
+    try:
+        world.resume(tree["world"], tree["time_s"])
+        carry = tree["carry"]
+        carry |= {"model": Model(**carry["model"]), "held_out": HeldOut(**carry["held_out"])}
+        resumed, empty = Carry(**carry), int(tree["empty"])
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        path, said = setup.recorder.folder / CHECKPOINT, " ".join(str(error).split())[:120]
+        raise BadInput(f"{path}: cannot be gone on with ({said}); delete it to start again") from None
+    try:
+        setup.recorder.cut()
+    except OSError as error:
+        raise BadInput(f"{error.filename}: {error.strerror}, and the run goes on") from None
+    return resumed, empty
+
+
+def _whole_run(setup: Setup, carry: Carry, world: World) -> None:
+    """Tables of what is calculated once, at the end: exact transport of every track, and how alike the UEs are."""
+    scores = records.utility(setup.learning, carry, carry.held_out, world)
+    setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
+    spends = read_table(setup.recorder.folder, "spends")
+    for row in final_account(spends):
+        setup.recorder.row("privacy", **row)
+    for (ue, model, attack), found in leakage.exact(carry.leakage).items():
+        setup.recorder.row("transport", ue=ue, model=model, attack=attack, **found)
+    for ue, other, sw1_m in leakage.pairs(carry.leakage, setup.learning.leakage.directions):
+        setup.recorder.row("pairs", ue=ue, other=other, sw1_m=sw1_m, emd_sqrt_m=float(np.sqrt(sw1_m)))

@@ -1,0 +1,171 @@
+"""a file or a bundled name -> Study"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import BadInput
+from netsim.safe import what_is
+from scenarios.app.study.error_messages import build, default_of, nearest
+from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import Document, Place, one_line, read, read_text
+
+
+def load(
+    source: str | Path, overrides: dict[str, Any] | None = None, origins: Mapping[str, Place] | None = None
+) -> Study:
+    """The study of a scenario file, or of a bundled scenario by its name (`campus`).
+
+    overrides : dotted path -> value, set before anything is checked.
+    origins : where in the file a value of `overrides` stands, for those that do not come from outside.
+    Raises BadInput with one line per mistake.
+    """
+    return Scenario(source).study(overrides, origins)
+
+
+class Scenario:
+    """The text of a scenario, read once, and the studies that it says with this or that value replaced."""
+
+    def __init__(self, source: str | Path) -> None:
+        self.folder = find(source).parent
+        self._text = read(find(source))
+
+    def document(
+        self, overrides: Mapping[str, Any] | None = None, origins: Mapping[str, Place] | None = None
+    ) -> Document:
+        """The text as data, overrides applied and file names made absolute."""
+        document = self._text.copy()
+        for key, value in (overrides or {}).items():
+            set_value(document, key, value, (origins or {}).get(key))
+        _absolute(document, self.folder)
+        return document
+
+    def study(self, overrides: Mapping[str, Any] | None = None, origins: Mapping[str, Place] | None = None) -> Study:
+        """The checked study; BadInput with one line per mistake."""
+        return build(Study, self.document(overrides, origins))
+
+    @contextmanager
+    def placed(
+        self, overrides: Mapping[str, Any] | None = None, origins: Mapping[str, Place] | None = None
+    ) -> Generator[None, None, None]:
+        """What only shows when a study is prepared names its key; here it gets the file and the line."""
+        try:
+            yield
+        except BadInput as error:
+            document = self.document(overrides, origins)
+            raise BadInput(*(_placed(line, document) for line in error.lines)) from None
+
+
+def _placed(line: str, document: Document) -> str:
+    """A complaint that starts with the path of a key, with where that stands before it; others stay."""
+    path, colon, rest = line.partition(": ")
+    if not colon or not _PATH.fullmatch(path) or path.split(".")[0] not in ("world", "learning", "power", "plan"):
+        return line
+    return f"{document.at(_place(path))}: {rest}"
+
+
+def bundled() -> dict[str, Path]:
+    """The scenarios that come with the program: name -> file."""
+    root = Path(str(resources.files("scenarios")))
+    files = [p for p in sorted(root.rglob("*.yaml")) if p.relative_to(root).parts[0] != "app"]  # which has no scenarios
+    return {str(p.relative_to(root).with_suffix("")): p for p in files}
+
+
+def title_of(path: Path) -> str:
+    """The title of a scenario file, without reading the rest of it."""
+    found = re.search(r"^title:.*(?:\n[ \t]+.*)*", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return "" if found is None else str(read_text(found[0], str(path)).data["title"])
+
+
+def find(source: str | Path) -> Path:
+    """The file of a scenario given by path or bundled name."""
+    path, names = Path(source), bundled()
+    if path.suffix in (".yaml", ".yml") or what_is(path) == "file":
+        return path
+    if str(source) in names:
+        return names[str(source)]
+    if what_is(path) in ("folder", "other"):
+        what = "a folder" if what_is(path) == "folder" else "no regular file but a device, a pipe or a socket"
+        raise BadInput(one_line(f"{source}: is {what}; give the path of a scenario file, or a bundled name"))
+    raise BadInput(
+        f"{source}: no such file and no bundled scenario{nearest(str(source), list(names)) or ';'} "
+        f"bundled are: {', '.join(names)}"
+    )
+
+
+def parse_value(text: str) -> Any:
+    """A value from the command line, read as YAML (`1e-3`, `[8, 8]`, `off`)."""
+    return read_text(f"value: {text}", "--set").data["value"]
+
+
+def set_value(document: Document, path: str, value: Any, origin: Place | None = None) -> None:
+    """Replace the value at a dotted path (`learning.attacks[1].starts`) in place.
+
+    A mapping on the way that is left out starts as the part that stands there by default. `origin`: where in the file
+    the value stands; none: it comes from outside.
+    """
+    where = f"--set {path}" if origin is None else document.at(origin)
+    if not _PATH.fullmatch(path):
+        raise BadInput(one_line(f"{where}: {path!r} is no path; write names with one dot between them, as a.b[0].c"))
+    place = _place(path)
+    data = document.data
+    for i, step in enumerate(place[:-1]):
+        missing = isinstance(data, dict) and isinstance(step, str) and step not in data
+        if missing and not isinstance(place[i + 1], int):
+            data[step] = default_of(Study, document.data, place[: i + 1])
+        data = _inside(data, step, where)
+    last = place[-1]
+    key = isinstance(data, dict) and isinstance(last, str)
+    index = isinstance(data, list) and isinstance(last, int) and last < len(data)
+    if key or index:
+        data[last] = value
+        document.override(place, origin)
+    else:
+        raise BadInput(f"{where}: there is nothing at {path!r} to replace")
+
+
+_PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
+
+
+def _place(path: str) -> Place:
+    """`a.b[0].c` -> ("a", "b", 0, "c")."""
+    return tuple(int(index) if index else name for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path))
+
+
+def _inside(data: Any, step: str | int, where: str) -> Any:
+    try:
+        return data[step]
+    except (KeyError, IndexError, TypeError):
+        raise BadInput(f"{where}: there is nothing at {step!r}; check the path") from None
+
+
+def _absolute(document: Document, folder: Path) -> None:
+    """Paths of files: environment variables filled in, relative to the scenario file, or where the command runs."""
+    for *place, key in (
+        ("world", "ues", "mobility", "trace"),
+        ("world", "city", "file"),
+        ("world", "base_stations", "file"),
+        ("learning", "data", "folder"),
+        ("power", "policy"),
+    ):
+        data = document.data
+        for step in place:
+            data = data.get(step) if isinstance(data, dict) else None
+        if not isinstance(data, dict) or not isinstance(data.get(key), str):
+            continue
+        text = data[key]
+        for name in re.findall(r"\$\{(\w+)\}", text):
+            if name not in os.environ:
+                raise BadInput(
+                    f"{document.at((*place, key))}: the environment variable {name} is not set; set it to the "
+                    "folder that holds the file"
+                )
+            text = text.replace(f"${{{name}}}", os.environ[name])
+        outside = not document.line((*place, key))  # a path on the command line
+        data[key] = str(((Path.cwd() if outside else folder) / text).resolve())

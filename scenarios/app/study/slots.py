@@ -1,0 +1,45 @@
+"""All slots of a scenario, joined here because their parts live on several floors."""
+
+from fl.aggregation import AGGREGATIONS
+from fl.attacks import ATTACKS
+from fl.curation import CURATIONS
+from fl.data import DATA
+from fl.data.partition import PARTITIONS
+from fl.defenses import DEFENSES
+from fl.learners import LEARNERS
+from fl.membership import INFERENCES
+from fl.networks import NETWORKS
+from fl.query import QUERIES
+from netsim.base_stations import LAYOUTS
+from netsim.city import CITIES
+from netsim.mobility import MOBILITIES
+from netsim.part import OneOf
+from netsim.radio import FADINGS, PATH_LOSSES, SHADOWINGS, SIGHTS, UPLINKS
+from rl.settings import TASKS
+from scenarios.app.study.powers import POWERS
+
+SLOTS: dict[str, OneOf] = {
+    union.slot: union
+    for union in (
+        CITIES,
+        MOBILITIES,
+        PATH_LOSSES,
+        SIGHTS,
+        SHADOWINGS,
+        FADINGS,
+        UPLINKS,
+        POWERS,
+        LAYOUTS,
+        DATA,
+        PARTITIONS,
+        QUERIES,
+        CURATIONS,
+        LEARNERS,
+        NETWORKS,
+        DEFENSES,
+        AGGREGATIONS,
+        ATTACKS,
+        INFERENCES,
+        TASKS,
+    )
+}

@@ -1,0 +1,160 @@
+"""A study: a scenario file, read, checked and built; every part frozen, every unmet need refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from fl.defenses.noise_switch import NoiseSwitch
+from fl.learning import Learning
+from netsim.errors import BadInput
+from netsim.part import Part
+from netsim.radio.power import Full, Power
+from netsim.radio.shared_band import SharedBand
+from netsim.setting import WorldSetting
+from rl.ddpg_power import Ddpg
+from rl.settings import Train
+from scenarios.app.study.error_messages import nearest
+from scenarios.app.study.plan import Plan, check_plannable
+from scenarios.app.study.powers import POWERS
+
+SCHEMA_VERSION = 1
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+
+
+class Variant(Part):
+    """One named variant of a sweep: values that replace those of the scenario, by dotted path."""
+
+    label: str = Field(min_length=1, max_length=60)
+    """what tables and figures call it"""
+    curve: str | None = Field(default=None, min_length=1, max_length=40)
+    """the line it belongs to where privacy is set against utility (a mechanism's name); none: undefended"""
+    strength: float | None = None
+    """its place on that line, which runs in the order of strength"""
+    set: dict[str, Any] = Field(default_factory=dict)
+    """dotted path: value"""
+
+    @model_validator(mode="after")
+    def _on_a_curve(self) -> Self:
+        if self.strength is not None and not self.mechanism:
+            raise ValueError(f"strength: {self.strength:g} stands on no curve; name the curve, or leave strength out")
+        if self.strength is None and self.mechanism:
+            raise ValueError(f"curve: {self.curve!r} runs in the order of strength; give a strength: NUMBER")
+        return self
+
+    @property
+    def mechanism(self) -> str:
+        """The curve; empty for an undefended variant."""
+        return "" if self.curve in (None, "none") else str(self.curve)
+
+
+class Vary(Part):
+    """What `netsim sweep` compares: every combination of variants, seeds and value lists."""
+
+    seed: tuple[Seed, ...] | None = Field(default=None, min_length=1)
+    """seeds; none: the scenario's own"""
+    values: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(default_factory=dict)
+    """dotted path: list of values, crossed with each other"""
+    variants: tuple[Variant, ...] | None = Field(default=None, min_length=1)
+    """named variants, crossed with seeds and values; none: the scenario as written"""
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        if not (self.seed or self.values or self.variants):
+            raise ValueError("nothing varies: give seed, values or variants, or leave vary out")
+        for seed, times in Counter(self.seed or ()).items():
+            if times > 1:
+                raise ValueError(f"seed: {seed} stands {times} times")
+        for label, times in Counter(v.label for v in self.variants or ()).items():
+            if times > 1:
+                raise ValueError(f"variants: the label {label!r} stands {times} times")
+        return self
+
+
+class Study(Part):
+    """A whole scenario."""
+
+    title: str = Field(min_length=1, max_length=300)
+    """what it shows, in a sentence"""
+    paper: str | None = None
+    """the publication whose setting this is"""
+    seed: Seed = 0
+    """all randomness comes from it"""
+    world: WorldSetting
+    """where we are"""
+    power: Annotated[Power, POWERS] = Full()
+    """who sends with how much"""
+    learning: Learning
+    """what is learnt and by whom it is attacked"""
+    plan: Plan | None = None
+    """powers, switch and noise that a reference run finds beforehand; power is then that of the reference"""
+    vary: Vary | None = None
+    """what a sweep compares"""
+    train: Train | None = None
+    """what `netsim train` learns"""
+
+    @model_validator(mode="after")
+    def _cells(self) -> Self:
+        cell, names = getattr(self.learning.data, "cell", "all"), [b.name for b in self.world.listed_stations]
+        if cell not in ("all", "busiest", "strongest") and names and cell not in names:
+            raise ValueError(
+                f"learning.data.cell: no base station is called {cell!r}{nearest(cell, names) or ';'} "
+                f"there are: {', '.join(names[:10])}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _plannable(self) -> Self:
+        waiting = [d for d in self.learning.defenses if isinstance(d, NoiseSwitch) and d.waits]
+        if waiting and self.plan is None:
+            raise ValueError(
+                f"learning.defenses: {waiting[0].label} with mode: planned has no round; give until_round, or a plan: "
+                "section that finds it"
+            )
+        if waiting and self.plan is not None and self.plan.criterion == "top-up":
+            raise ValueError("plan.criterion: with top-up nothing switches; take device or aggregate, or mode: top-up")
+        if self.plan is not None:
+            check_plannable(self.world.radio.uplink)
+        return self
+
+    @model_validator(mode="after")
+    def _learnt(self) -> Self:
+        """Refuse a policy that cannot be read, or that is for another number of UEs."""
+        if not isinstance(self.power, Ddpg):
+            return self
+        try:
+            self.power.learnt()
+        except BadInput as error:
+            raise ValueError(f"power.policy: {error}") from None
+        if self.world.ues.mobility.kind_name() != "replay":  # a trace says how many only once it is read
+            self.power.check(self.world.ues.count)
+        uplink = self.world.radio.uplink
+        if not isinstance(uplink, SharedBand) or uplink.decoding != "noisy":
+            raise ValueError(
+                "power: a policy weighs channel noise against artificial noise; set world.radio.uplink to noma or oma "
+                "with decoding: noisy"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sendable(self) -> Self:
+        uplink, defenses = self.world.radio.uplink, self.learning.defenses
+        promised = any("bound" in d.offers for d in defenses)
+        if uplink.needs_bound and not promised:
+            raise ValueError(
+                f"world.radio.uplink: {uplink.kind_name()} with noisy decoding scales updates by the bound of their "
+                "norm: put a clip among learning.defenses, give norm_bound, or set decoding: error-free"
+            )
+        if uplink.kind_name() == "ideal" and self.learning.threat.viewpoint == "eavesdropper":
+            raise ValueError(
+                "learning.threat: with an ideal uplink nothing is on the air for an eavesdropper to hear; take "
+                "world.radio.uplink noma or oma"
+            )
+        if uplink.kind_name() != "ideal" and self.world.base_stations == ():
+            raise ValueError(
+                f"world.radio.uplink: {uplink.kind_name()} needs base stations; list them, or take a layout such as "
+                "base_stations: {kind: hexagonal, inter_site_m: 500}"
+            )
+        return self

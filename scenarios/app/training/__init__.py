@@ -1,0 +1,1 @@
+"""Training an agent: channels, environments, evaluation, one folder a seed."""

@@ -1,0 +1,148 @@
+"""Gymnasium environments of scenarios: what `gymnasium.make` calls for the names that `import rl` registers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from rl import ALLOCATION, ONLINE
+from rl.settings import Allocation, Online, Task, Train
+from scenarios.app.study.load import load
+from scenarios.app.study.study import Study
+
+if TYPE_CHECKING:
+    from rl.env_allocation import PowerAllocation
+    from rl.env_online import OnlinePower, Stage
+    from rl.problem import Problem
+    from rl.render import Scene
+
+Wanted = TypeVar("Wanted", bound=Task)
+DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
+
+
+def allocation(
+    scenario: str | Path | Study = DEFAULTS[ALLOCATION],
+    cache: str | Path | None = None,
+    render_mode: str | None = None,
+) -> PowerAllocation:
+    """The study's problem for a scenario; its reference run is made once and kept in `cache`.
+
+    The first time takes as long as a run of the scenario, and says so on stderr.
+    """
+    from rl.env_allocation import PowerAllocation
+
+    study = scenario if isinstance(scenario, Study) else load(scenario)
+    return PowerAllocation(problems(study, cache, _say).trained_on, render_mode, lambda: _scene(study))
+
+
+def online(
+    scenario: str | Path | Study = DEFAULTS[ONLINE],
+    cache: str | Path | None = None,
+    render_mode: str | None = None,
+) -> OnlinePower:
+    """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
+    from rl.env_online import OnlinePower
+
+    study = scenario if isinstance(scenario, Study) else load(scenario)
+    return OnlinePower(Stages(study), n_ues(study), task_of(study, Online), render_mode)
+
+
+def task_of(study: Study, kind: type[Wanted]) -> Wanted:
+    """The task of a study; the kind's defaults where the study trains nothing."""
+    train = study.train or Train(task=kind())  # type: ignore[call-arg]
+    if not isinstance(train.task, kind):
+        wanted, found = kind.kind_name(), train.task.kind_name()
+        raise BadInput(
+            f"train.task: this environment is for {wanted!r}, the scenario trains {found!r}; take the other one"
+        )
+    return train.task
+
+
+@dataclass(frozen=True)
+class Problems:
+    """The problems of a study: those to train on, those by which the best policy is chosen on the way, and those that
+    are reported. Drawn channels are in one of the three only; with one draw all three are the study's own.
+    """
+
+    trained_on: Sequence[Problem]
+    chosen_on: Sequence[Problem]
+    held_out: Sequence[Problem]
+
+
+def problems(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problems:
+    """The problems of a study. say : gets a line before a reference run is made."""
+    from fl.power.bound import Objective
+    from rl.problem import Problem
+    from scenarios.app.run.reference_run import cache_folder, reference
+    from scenarios.app.training.channels import CHOSEN, HELD_OUT, TRAINED, channel_draws
+
+    task = task_of(study, Allocation)
+    found = reference(study, cache_folder() if cache is None else Path(cache), say)
+    try:
+        task.limits.check(found.std.shape[1])
+        task.bound.factor(found.weight)
+    except ValueError as error:
+        raise BadInput(f"train.task: {error}") from None
+    own = Problem(Objective(found, task.bound, task.criterion), task.limits, task.observe)
+    if task.draws == 1:
+        return Problems([own], [own], [own])
+    if not found.still:
+        raise BadInput(
+            "train.task.draws: other channels can be drawn where the channel is the same in all rounds only; set "
+            "draws: 1, or let UEs stand still with fading block: run"
+        )
+    sets = ((task.draws, TRAINED), (task.judged_on, CHOSEN), (task.held_out, HELD_OUT))
+    return Problems(*([own.with_gain(g) for g in channel_draws(study, n, purpose)] for n, purpose in sets))
+
+
+def _say(line: str) -> None:
+    """To whoever waits for an environment: stderr, where no result goes."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def n_ues(study: Study) -> int:
+    """UEs of a study's world."""
+    if study.world.ues.mobility.kind_name() != "replay":
+        return study.world.ues.count
+    from netsim.build import build_world
+
+    return len(build_world(study.world, Streams(study.seed), study.learning.every_s).ues)
+
+
+class Stages:
+    """World seed -> a world of the study's at time 0.
+
+    watched : with its attacks and audits. They change nothing of a training, so an agent that is not paid by them can
+    do without.
+    """
+
+    def __init__(self, study: Study, watched: bool = True) -> None:
+        blind = {} if watched else {"attacks": (), "membership": None}
+        self.study = study.model_copy(update={"vary": None, "learning": study.learning.model_copy(update=blind)})
+
+    def __call__(self, seed: int) -> Stage:
+        """The world of a seed, with rounds that leave no files."""
+        from fl.round.state import begin
+        from netsim.build import build_world
+        from rl.env_online import Stage
+        from scenarios.app.run.setup import set_up
+
+        study = self.study.model_copy(update={"seed": seed})
+        streams = Streams(seed)
+        world = build_world(study.world, streams, study.learning.every_s)
+        setup = set_up(study, world, streams, Path())
+        return Stage(world, setup, begin(setup, len(world.ues)))
+
+
+def _scene(study: Study) -> Scene:
+    """Where everybody is at time 0."""
+    from netsim.build import build_world
+    from rl.render import scene_of
+
+    return scene_of(build_world(study.world, Streams(study.seed), study.learning.every_s))

@@ -1,0 +1,121 @@
+"""A learnt policy beside powers that nobody learnt: on the study's problem, or in worlds that it has never seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim.radio.power import Average, Fractional, Full, Power
+from netsim.rng import Rng, Streams
+from netsim.units import FloatArray
+from rl.settings import AGENT, VISITED, Online
+from scenarios.app.study.study import Study
+
+if TYPE_CHECKING:
+    from rl.env_online import OnlinePower
+    from rl.policy import Layers
+    from rl.problem import Problem
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How a policy did in one case (a channel or a world).
+
+    cost : what is to be small: L over that of average power, or minus the sum of rewards. t_th : rounds until the last
+    artificial noise. noise, loss, leakage, energy_j : of an episode (see `Reward`), NaN for the study's problem;
+    evaluations : power vectors that were looked at to find it.
+    """
+
+    policy: str
+    case: int
+    cost: float
+    t_th: int
+    noise: float = float("nan")
+    loss: float = float("nan")
+    leakage: float = float("nan")
+    energy_j: float = float("nan")
+    evaluations: int = 1
+
+
+def allocation_score(problems: Sequence[Problem], layers: Layers) -> float:
+    """Mean over problems of L, over that of average power, where the policy settles."""
+    from rl.policy import forward
+
+    return float(np.mean([p.rollout(lambda o: forward(layers, o))[-1].value / p.start.value for p in problems]))
+
+
+def allocation_judged(
+    problems: Sequence[Problem], layers: Layers, visited: float, evaluations: int, rng: Rng
+) -> list[Judged]:
+    """All rows of the study's problem; visited: the least cost of any step of the training (on one problem only)."""
+    from rl.baselines import references
+    from rl.policy import forward
+
+    rows = []
+    for i, problem in enumerate(problems):
+        found = references(problem, evaluations, rng, thorough=len(problems) == 1)
+        start = problem.start.value
+        rows += [Judged(n, i, p.value / start, p.switch, evaluations=p.evaluations) for n, p in found.items()]
+        last = problem.rollout(lambda o: forward(layers, o))[-1]
+        rows.append(Judged(AGENT, i, last.value / start, last.switch, evaluations=evaluations))
+    if len(problems) == 1:
+        rows.append(Judged(VISITED, 0, visited, -1, evaluations=evaluations))
+    return rows
+
+
+def baselines(task: Online) -> dict[str, Power]:
+    """Powers that nobody learnt, under the same limits."""
+    limits = task.limits
+    return {
+        "average": Average(total_min_w=limits.total_min_w, total_max_w=limits.total_max_w),
+        "full": Full(),
+        "fractional 0.8": Fractional(alpha=0.8),
+        "fractional 1": Fractional(alpha=1.0),
+    }
+
+
+def worlds(study: Study, purpose: str, n: int) -> list[int]:
+    """Seeds of worlds; those of two purposes differ."""
+    return [int(x * 2**40) + 2**41 for x in Streams(study.seed).at(f"worlds.{purpose}").uniform("seed", np.arange(n))]
+
+
+def learnt(layers: Layers) -> Callable[[OnlinePower, FloatArray], FloatArray]:
+    """What a network says."""
+    from rl.policy import forward
+
+    return lambda env, seen: forward(layers, seen.astype(np.float32))
+
+
+def unlearnt(power: Power) -> Callable[[OnlinePower, FloatArray], FloatArray]:
+    """What a part of the slot says, as an action."""
+    from rl.problem import as_action
+
+    def act(env: OnlinePower, seen: FloatArray) -> FloatArray:
+        world = env.world
+        if world is None:
+            raise ValueError("no world")
+        links = world.links()
+        n = np.arange(len(world.ues))
+        power_w, _ = power.power_w(
+            links.gain, world.serving(links), env.task.limits.each_max_w, {}, world.ground.streams.at("power", len(n))
+        )
+        return as_action(np.maximum(power_w, 1e-12), env.task.limits)
+
+    return act
+
+
+def episode(env: OnlinePower, policy: str, act: Callable[[OnlinePower, Any], FloatArray], world: int) -> Judged:
+    """A whole training in one world under one policy."""
+    seen, _ = env.reset(options={"world": world})
+    cost, sums, last = 0.0, np.zeros(3), float("nan")
+    while True:
+        seen, reward, terminated, truncated, info = env.step(act(env, seen).astype(np.float32))
+        cost -= reward
+        sums += (info["noise"], info["leakage"], info["energy_j"])
+        last = info["loss"]
+        if terminated or truncated:
+            noise, leakage, energy_j = (float(x) for x in sums)
+            return Judged(policy, world, cost, info["t_th"], noise, last, leakage / env.steps, energy_j)

@@ -1,0 +1,273 @@
+"""`netsim train`: an agent learns power in a scenario, beside powers that nobody learnt; one folder a seed."""
+
+from __future__ import annotations
+
+import csv
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim import __version__
+from netsim.errors import BadInput
+from netsim.record import cell_text, write_json, write_text
+from netsim.rng import Streams
+from netsim.safe import PART, what_is
+from rl.settings import AGENT, OPTIMUM, VISITED, Allocation, Online, Train
+from scenarios.app.results.folder import PAGE, STUDY, SUMMARY, is_text, ours, read_json
+from scenarios.app.results.marker import check_files, held
+from scenarios.app.study.dump import study_yaml
+from scenarios.app.study.study import Study
+from scenarios.app.training.environments import Stages, n_ues, problems
+from scenarios.app.training.evaluate import (
+    Judged,
+    allocation_judged,
+    allocation_score,
+    baselines,
+    episode,
+    learnt,
+    unlearnt,
+    worlds,
+)
+
+if TYPE_CHECKING:
+    from rl.policy import Layers, Policy
+    from rl.train import Course, Point
+
+TRAINING, CURVE, JUDGED, CHECKPOINT = "training.json", "curve.csv", "judged.csv", "checkpoint.npz"
+KIND = "training"
+_FILES = (STUDY, SUMMARY, TRAINING, CURVE, JUDGED, CHECKPOINT, PAGE, "policy.json", "policy.safetensors")
+_SEED_OF_TEXT = "# seed of the training: "
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A training as it goes, for whoever watches."""
+
+    seed: int
+    steps: int
+    point: Point
+    last: bool
+
+
+Watch = Callable[[Seen], None]
+
+
+def train(
+    study: Study, seeds: Sequence[int], out: Path, watch: Watch, cache: Path | None = None,
+    board: str | None = None, replace: bool = False,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Train once for each seed; one seed into `out`, several into `out/seed-N`. Returns the summaries.
+
+    A finished training of the same study is not made again, an unfinished one goes on where it was. The training of
+    another study stays, and is refused, unless `replace`.
+    """
+    from scenarios.app.run.simulate import one_thread
+
+    asked = study.model_copy(update={"vary": None, "train": study.train or Train()})
+    folders = [out] if len(seeds) == 1 else [out / f"seed-{seed}" for seed in seeds]
+    texts = [f"{_SEED_OF_TEXT}{seed}\n{study_yaml(asked)}" for seed in seeds]
+    for folder, text in zip(folders, texts, strict=True):
+        _admit(folder, text, replace)
+    found = []
+    with one_thread():
+        for seed, folder, text in zip(seeds, folders, texts, strict=True):
+            if not _finished(folder, text):
+                with held(folder, "training", partial(_admit, folder, text, replace)):
+                    _one(asked, seed, folder, text, watch, cache, board)
+            found.append(read_json(folder / SUMMARY))
+    return found
+
+
+def _admit(folder: Path, text: str, replace: bool) -> None:
+    """Refuse a folder that this training may not have; nothing is written."""
+    if not ours(folder, "training", lambda of: bool(what_is(of / TRAINING))):
+        return
+    check_files(folder, lambda name: name.removesuffix(PART) in _FILES)
+    state = "finished" if what_is(folder / SUMMARY) else "unfinished" if what_is(folder / CHECKPOINT) else ""
+    if state and not replace and not _same(folder, text):
+        raise BadInput(
+            f"{folder}: holds the {state} training of another study, seed or program version; add --replace, or "
+            "give --out another folder"
+        )
+
+
+def _same(folder: Path, text: str) -> bool:
+    """Whether exactly this is trained here, by this version of the program."""
+    try:
+        return is_text(folder / STUDY, text) and read_json(folder / TRAINING).get("program") == __version__
+    except BadInput:
+        return False
+
+
+def _finished(folder: Path, text: str) -> bool:
+    """Whether exactly this was trained here, to its end."""
+    whole = _same(folder, text) and what_is(folder / SUMMARY)
+    return bool(whole) and bool(read_json(folder / TRAINING).get("finished"))
+
+
+def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: Path | None, board: str | None) -> None:
+    """One training, from its environment to its page's figures."""
+    from rl.ddpg import Training
+    from rl.policy import save_policy
+    from rl.train import train as take_steps
+
+    began = time.perf_counter()
+    how = study.train or Train()
+    manifest = {
+        "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": seed,
+        "steps": how.steps, "program": __version__, "python": platform.python_version(), "finished": False,
+    }  # fmt: skip
+    if not is_text(folder / STUDY, text):  # another one was here
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    for name in (SUMMARY, *(name + PART for name in _FILES)):
+        (folder / name).unlink(missing_ok=True)
+    write_text(folder / STUDY, text)
+    write_json(folder / TRAINING, manifest)
+    game = _online(study, how.task) if isinstance(how.task, Online) else _allocation(study, cache)
+    training = Training(game.env, how.agent, how.steps, seed, board)
+    state = folder / CHECKPOINT
+    course = take_steps(
+        training, game.score, how.judge_every, state, f"{__version__}\n{text}",
+        lambda point, last: watch(Seen(seed, how.steps, point, last)),
+    )  # fmt: skip
+    if course.best is None:
+        raise ValueError("nothing was judged")
+    save_policy(game.policy(study, course.best.layers, seed, course.best.steps), folder)
+    trained_s = time.perf_counter() - began
+    rows = game.judged(course, how.steps, seed)
+    _table(folder / CURVE, [asdict(p) for p in course.curve])
+    _table(folder / JUDGED, [asdict(r) for r in rows])
+    write_json(folder / SUMMARY, _summary(course, rows))
+    timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began}
+    write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
+    state.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class _Game:
+    """What is trained: the environment, the figure that decides, the policy as a file, and the final comparison."""
+
+    env: Any
+    score: Callable[[Layers], float]
+    policy: Callable[[Study, Layers, int, int], Policy]
+    judged: Callable[[Course, int, int], list[Judged]]
+
+
+def _allocation(study: Study, cache: Path | None) -> _Game:
+    from rl.env_allocation import PowerAllocation
+    from rl.policy import Card, Policy
+
+    sets = problems(study, cache)
+    drawn = sets.trained_on
+
+    def policy(study: Study, layers: Layers, seed: int, steps: int) -> Policy:
+        how = study.train or Train()
+        if not isinstance(how.task, Allocation):
+            raise ValueError("another task")
+        own = drawn[0].objective.trajectory if len(drawn) == 1 else problems_own(study, cache)
+        card = Card(
+            program=__version__, task="allocation", observe=how.task.observe, ues=drawn[0].n_ue,
+            hidden=how.agent.hidden, limits=how.task.limits, criterion=how.task.criterion, bound=how.task.bound,
+            scenario=study.title, seed=seed, steps=steps,
+        )  # fmt: skip
+        return Policy(card, layers, own)
+
+    def judged(course: Course, steps: int, seed: int) -> list[Judged]:
+        visited = float(np.exp(-course.best_reward / 5.0))
+        layers = _best(course)
+        return allocation_judged(sets.held_out, layers, visited, steps, Streams(seed).at("references"))
+
+    return _Game(PowerAllocation(drawn), lambda layers: allocation_score(sets.chosen_on, layers), policy, judged)
+
+
+def problems_own(study: Study, cache: Path | None) -> Any:
+    """The trajectory of the study's own channel."""
+    from scenarios.app.run.reference_run import cache_folder, reference
+
+    return reference(study, cache_folder() if cache is None else cache)
+
+
+def _online(study: Study, task: Online) -> _Game:
+    from rl.env_online import OnlinePower
+    from rl.policy import Card, Policy
+
+    n = n_ues(study)
+    paid = task.reward.leakage > 0
+    env, other = (OnlinePower(Stages(study, paid), n, task) for _ in range(2))
+    watched = OnlinePower(Stages(study), n, task)
+    chosen_on, held = worlds(study, "judged", task.judged_on), worlds(study, "held-out", task.held_out)
+
+    def score(layers: Layers) -> float:
+        return float(np.mean([episode(other, AGENT, learnt(layers), w).cost for w in chosen_on]))
+
+    def policy(study: Study, layers: Layers, seed: int, steps: int) -> Policy:
+        how = study.train or Train()
+        card = Card(
+            program=__version__, task="online", observe="online", ues=n, hidden=how.agent.hidden, limits=task.limits,
+            bound=task.bound, scenario=study.title, seed=seed, steps=steps,
+        )  # fmt: skip
+        return Policy(card, layers)
+
+    def judged(course: Course, steps: int, seed: int) -> list[Judged]:
+        acts = {name: unlearnt(power) for name, power in baselines(task).items()} | {AGENT: learnt(_best(course))}
+        return [episode(watched, name, act, w) for w in held for name, act in acts.items()]
+
+    return _Game(env, score, policy, judged)
+
+
+def _best(course: Course) -> Layers:
+    if course.best is None:
+        raise ValueError("nothing was judged")
+    return course.best.layers
+
+
+def _table(path: Path, rows: list[dict[str, Any]]) -> None:
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(list(rows[0]))
+    writer.writerows([cell_text(v) for v in row.values()] for row in rows)
+    write_text(path, text.getvalue())
+
+
+def _summary(course: Course, rows: list[Judged]) -> dict[str, Any]:
+    """Flat: the mean over cases of every figure of every policy, and the paired difference to each of the others."""
+    found: dict[str, Any] = {"steps.best": course.best.steps if course.best else None, "cases": _cases(rows)}
+    names = list(dict.fromkeys(r.policy for r in rows))
+    figures = [f.name for f in fields(Judged) if f.name not in ("policy", "case")]
+    for name in names:
+        own = [r for r in rows if r.policy == name]
+        for figure in figures:
+            found[f"policy.{name}.{figure}"] = float(np.mean([getattr(r, figure) for r in own]))
+    agent = {r.case: r.cost for r in rows if r.policy == AGENT}
+    for name in (n for n in names if n not in (AGENT, VISITED)):
+        others = {r.case: r.cost for r in rows if r.policy == name}
+        gaps = np.array([agent[c] - others[c] for c in others])
+        ratios = np.array([agent[c] / others[c] - 1.0 for c in others])
+        found[f"against.{name}.cost"] = float(gaps.mean())
+        found[f"against.{name}.percent"] = float(100 * ratios.mean())
+        found[f"against.{name}.percent.worst"] = float(100 * ratios.max())
+        found[f"against.{name}.half_width"] = half_width(gaps)
+        found[f"against.{name}.wins"] = int((gaps < 0).sum())
+    if any(r.policy == VISITED for r in rows):
+        best = {r.policy: r.cost for r in rows}
+        found["visited.percent"] = 100 * (best[VISITED] / best[OPTIMUM] - 1.0)
+    return found
+
+
+def half_width(values: Any) -> float:
+    """Half of the 95 % interval of a mean, by Student's t; NaN for one value."""
+    from scipy.stats import t
+
+    n = len(values)
+    return float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
+
+
+def _cases(rows: list[Judged]) -> int:
+    return len({r.case for r in rows})

@@ -1,7 +1,0 @@
-"""The slot of power control, joined here because its parts live on two floors."""
-
-from netsim.part import OneOf
-from netsim.radio import POWERS as WITHOUT_LEARNING
-from rl.power import Ddpg
-
-POWERS = OneOf("power", *WITHOUT_LEARNING, Ddpg)
