@@ -54,7 +54,7 @@ def play(kind, folder, replace=False):
 
 def small_game(study, task):
     """A training that takes a second: two problems of a bound, judged by a roll-out."""
-    from test_power_agents import policy, problem
+    from power_problems import policy, problem
 
     from rl.env_allocation import PowerAllocation
     from rl.policy import forward

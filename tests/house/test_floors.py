@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FLOORS = ["netsim", "fl", "rl", "scenarios"]
 # gymnasium is not among them: `import rl` registers environments, for which the bare library (0.2 s) is enough
 HEAVY = {"torch", "sklearn", "stable_baselines3", "plotly", "ot", "pandas"}

@@ -16,7 +16,7 @@ from fl.attacks.base import Attack
 from netsim.errors import BadInput
 from netsim.part import plugins
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs" / "extending.md").read_text()
 SHORT = ["--set", "world.duration_s=259200", "--set", "learning.every_s=86400"]
 SHORT += ["--set", "learning.learner.hidden=[8]"]

@@ -140,7 +140,7 @@ def test_report_loads_no_learning_library(campus):
         "import sys; from scenarios.app.report.report import report; report(sys.argv[1]); "
         "assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code, campus], cwd=Path(__file__).parent.parent, check=True)
+    subprocess.run([sys.executable, "-c", code, campus], cwd=Path(__file__).parents[2], check=True)
 
 
 def test_text_from_files_is_only_text(copied):

@@ -22,7 +22,7 @@ from scenarios.app.results import marker
 from scenarios.app.results.marker import MARKER, held, marked
 from scenarios.app.run.runner import run
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 free = lambda: None  # noqa: E731 - whoever asks may have the folder
 
@@ -366,7 +366,7 @@ def test_a_checkpoint_without_its_parts_is_one_line(tiny, tmp_path):
 
 
 def test_a_training_does_not_go_on_from_what_is_not_finite(tmp_path):
-    from test_power_agents import course
+    from power_problems import course
 
     with pytest.raises(KeyboardInterrupt):
         course(tmp_path, stop_at=60)

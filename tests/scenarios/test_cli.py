@@ -13,7 +13,7 @@ import pytest
 from scenarios.app.cli.commands import main
 from scenarios.app.results.marker import held
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SHORT = ["--set", "world.duration_s=259200", "--set", "learning.every_s=86400", "--set", "learning.learner.hidden=[8]"]
 
 

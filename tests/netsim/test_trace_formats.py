@@ -24,7 +24,7 @@ from netsim.traces.read import read_trace
 from netsim.traces.resample import Moves, resampled
 from netsim.traces.select import repeated
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "scenarios" / "examples"
 T0 = 1_767_600_000  # 2026-01-05T08:00:00Z, a Monday
 TRACK = [(T0 + 10.0 * i, 52.0 + 1e-4 * i, 4.0 - 2e-4 * i) for i in range(7)]

@@ -1,4 +1,4 @@
-"""Facts about path loss and shadowing."""
+"""Facts about shadowing: its deviation, its correlation, and whom it is shared with."""
 
 import numpy as np
 import pytest
@@ -6,20 +6,11 @@ from pydantic import ValidationError
 
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.radio.base import Pairs
-from netsim.radio.path_loss import LogDistance
 from netsim.radio.shadowing import Correlated, NoShadowing
 from netsim.rng import Streams
-from netsim.units import SPEED_OF_LIGHT_M_S
 
 AREA = Area(-500.0, 200.0, 1500.0, 1700.0)
 RNG = Streams(7).at("shadowing")
-
-
-def flat(distance_m):
-    """Links of these lengths between antennas at one height."""
-    distance_m = np.atleast_2d(distance_m)
-    return Pairs(distance_m, distance_m, 0.0, np.zeros(distance_m.shape[1]))
 
 
 def somewhere(n, seed=0):
@@ -30,27 +21,6 @@ def somewhere(n, seed=0):
 def forty():
     """40 fields of 6 dB and 50 m on the default grid."""
     return Correlated().field(AREA, np.arange(40), RNG)
-
-
-class TestLogDistance:
-    def test_slope_per_decade(self):
-        distance_m = np.array([[10.0, 100.0, 1000.0]])
-        assert np.allclose(np.diff(LogDistance(exponent=3.5).loss_db(flat(distance_m), 2e9)), 35.0)
-
-    def test_defaults_give_the_printed_law(self):
-        # 50 dB at 10 m and 35 dB per decade [dlg 11]
-        assert LogDistance().loss_db(flat(np.array([[10.0, 100.0]])), 2e9).tolist() == [[50.0, 85.0]]
-
-    def test_free_space(self):
-        """Friis: 32.45 + 20 log10(f / MHz) + 20 log10(d / km) = 98.47 dB at 2 GHz and 1 km."""
-        at_1_m_db = 20 * np.log10(4 * np.pi * 2e9 / SPEED_OF_LIGHT_M_S)
-        law = LogDistance(exponent=2.0, reference_m=1.0, reference_loss_db=float(at_1_m_db))
-        assert law.loss_db(flat(np.array([[1000.0]])), 2e9)[0, 0] == pytest.approx(98.47, abs=0.01)
-
-    def test_grows_with_distance_and_is_flat_very_near(self):
-        loss_db = LogDistance().loss_db(flat(np.array([[0.0, 0.5, 1.0, 2.0, 5.0, 5000.0]])), 2e9)[0]
-        assert loss_db[0] == loss_db[1] == loss_db[2] == pytest.approx(15.0)
-        assert (np.diff(loss_db[2:]) > 0).all()
 
 
 class TestCorrelated:
@@ -133,6 +103,6 @@ def test_no_shadowing_is_zero():
     assert law(somewhere(5)).shape == (5, 3)
 
 
-@pytest.mark.parametrize("part", [LogDistance(), Correlated(), NoShadowing()], ids=lambda p: p.kind)
+@pytest.mark.parametrize("part", [Correlated(), NoShadowing()], ids=lambda p: p.kind)
 def test_examples_are_valid(part):
     assert type(part).model_validate(part.example) == part

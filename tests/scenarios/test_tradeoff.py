@@ -244,7 +244,7 @@ def test_curve_and_strength_reach_the_table_of_runs(tmp_path):
     ]
     changes = {"world.duration_s": 604800, "learning.rounds": 1, "learning.learner.hidden": [4]}
     values = {"learning.learner.local_epochs": [1, 2]}
-    text = (Path(__file__).parent.parent / "scenarios" / "campus.yaml").read_text()
+    text = (Path(__file__).parents[2] / "scenarios" / "campus.yaml").read_text()
     scenario.write_text(text + f"\nvary: {json.dumps({'variants': variants, 'values': values})}\n")
     told = []
     sweep(scenario, load(scenario, changes), tmp_path / "w", 1, changes, lambda *a: told.append(a))

@@ -14,7 +14,7 @@ from netsim.errors import BadInput
 from scenarios.app.run import simulate
 from scenarios.app.run.runner import run
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 NOISY = {
     "learning.defenses": [{"kind": "clip", "norm": 0.5}, {"kind": "gaussian", "noise_multiplier": 0.1}],
     "learning.curation": [{"kind": "random", "num": 9}],

@@ -262,7 +262,7 @@ def test_claims_that_no_scenario_plays_are_refused(tmp_path):
 def test_a_scenario_file_counts_from_the_file_of_claims(tmp_path, monkeypatch, capsys):
     (tmp_path / "mine").mkdir()
     scenario = tmp_path / "mine" / "own.yaml"
-    text = (Path(__file__).parent.parent / "scenarios" / "campus.yaml").read_text()
+    text = (Path(__file__).parents[2] / "scenarios" / "campus.yaml").read_text()
     scenario.write_text(re.sub(r"duration_s: .*", "duration_s: 604800", text))
     rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
     claim_file(tmp_path / "mine", entry(rule, scenario="own.yaml"))
@@ -379,7 +379,7 @@ def test_the_command_lists_claims(capsys):
 def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
     scenario = tmp_path / "mine.yaml"
     short = "duration_s: 604800  # one week"
-    text = (Path(__file__).parent.parent / "scenarios" / "campus.yaml").read_text()
+    text = (Path(__file__).parents[2] / "scenarios" / "campus.yaml").read_text()
     text = re.sub(r"duration_s: .*", short, text)
     scenario.write_text(text + "\nvary: {values: {learning.learner.hidden: [[4], [8]]}}\n")
     single = tmp_path / "single.yaml"

@@ -16,35 +16,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shapely
+from power_problems import LIMITS, QUICK, allocation, course, policy, problem
 
-from fl.power.bound import Convergence, Objective, Trajectory
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from rl.policy import Card, Policy, forward, load_policy, save_policy
+from rl.policy import forward, load_policy, save_policy
 from rl.problem import STEPS, Problem, as_action, log_power
-from rl.settings import Agent
 
 gymnasium = pytest.importorskip("gymnasium")
-LIMITS = Limits()
-
-
-def trajectory(seed=0, rounds=30, ues=6, moving=False):
-    g = np.random.default_rng(seed)
-    weight = np.tile(g.dirichlet(np.ones(ues)), (rounds, 1))
-    gain = np.exp(g.normal(0, 0.7, (rounds if moving else 1, ues))) * np.ones((rounds, 1)) * 2.0
-    std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * np.exp(g.normal(0, 0.1, (rounds, ues))) * 0.05
-    return Trajectory(std, weight, gain, 0.01)
-
-
-def problem(criterion="aggregate", observe="paper", moving=False, limits=LIMITS, **kw):
-    return Problem(Objective(trajectory(moving=moving, **kw), Convergence(), criterion), limits, observe)
-
-
-def allocation(problems=None, **kw):
-    from rl.env_allocation import PowerAllocation
-
-    return PowerAllocation(problems or [problem()], **kw)
 
 
 def actions(n, ues=6, seed=1):
@@ -244,30 +224,6 @@ def test_no_step_outside_of_an_episode():
 # -- training
 
 
-QUICK = Agent(random_steps=20, batch_size=16, hidden=(16,))
-
-
-def course(folder, steps=120, stop_at=None, seed=0, board=None):
-    """A training; stop_at: interrupted after so many steps and taken up again."""
-    from rl import train as loop
-    from rl.ddpg import Training
-
-    p = problem()
-
-    def judge(layers):
-        return p.rollout(lambda o: forward(layers, o))[-1].value / p.start.value
-
-    def tell(point, last):
-        if stop_at is not None and point.step == stop_at:
-            raise KeyboardInterrupt
-
-    old, loop.SAVE_EVERY_S = loop.SAVE_EVERY_S, 0.0
-    try:
-        return loop.train(Training(allocation([p]), QUICK, steps, seed, board), judge, 30, folder / "c.npz", "t", tell)
-    finally:
-        loop.SAVE_EVERY_S = old
-
-
 def test_a_board_is_told_of_every_episode_and_judgement(tmp_path, monkeypatch):
     from stable_baselines3.common import logger, utils
 
@@ -339,14 +295,6 @@ def test_a_damaged_checkpoint_is_one_line(tmp_path):
 
 
 # -- policies
-
-
-def policy(observe="paper", ues=6, hidden=(8,)):
-    g = np.random.default_rng(0)
-    task = "online" if observe == "online" else "allocation"
-    card = Card(program="t", task=task, observe=observe, ues=ues, hidden=hidden, limits=LIMITS)
-    layers = tuple((g.normal(size=s).astype(np.float32), g.normal(size=s[0]).astype(np.float32)) for s in card.shapes)
-    return Policy(card, layers, None if task == "online" else trajectory(ues=ues))
 
 
 @pytest.mark.parametrize("observe", ["paper", "channel", "online"])
@@ -425,7 +373,7 @@ def test_numbers_of_a_policy_are_finite(tmp_path):
 
 
 def test_nothing_here_knows_pickle():
-    for path in (Path(__file__).parent.parent / "rl").glob("*.py"):
+    for path in (Path(__file__).parents[2] / "rl").glob("*.py"):
         words = path.read_text()
         assert "import pickle" not in words and ".save(" not in words and "torch.load" not in words, path
 
@@ -804,7 +752,7 @@ def test_importing_the_floor_registers_both_and_nothing_dear(order, tmp_path):
         "env = gymnasium.make('netsim/OnlinePower-v0')\n"
         "print(env.reset(seed=0)[0].shape)"
     )
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     env = {**os.environ, "PYTHONPATH": str(root), "XDG_CACHE_HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=env, check=False
@@ -869,7 +817,7 @@ def test_environments_live_in_processes_of_their_own(tmp_path):
 
 
 def command(*words, cwd):
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     env = {**os.environ, "PYTHONPATH": str(root), "XDG_CACHE_HOME": str(cwd / "cache")}
     return subprocess.run(
         [sys.executable, "-m", "scenarios.app.cli.commands", *words],

@@ -1,0 +1,61 @@
+"""Small power problems, environments, policies and trainings that several tests play."""
+
+import numpy as np
+
+from fl.power.bound import Convergence, Objective, Trajectory
+from fl.power.search import Limits
+from rl.policy import Card, Policy, forward
+from rl.problem import Problem
+from rl.settings import Agent
+
+LIMITS = Limits()
+
+
+def trajectory(seed=0, rounds=30, ues=6, moving=False):
+    g = np.random.default_rng(seed)
+    weight = np.tile(g.dirichlet(np.ones(ues)), (rounds, 1))
+    gain = np.exp(g.normal(0, 0.7, (rounds if moving else 1, ues))) * np.ones((rounds, 1)) * 2.0
+    std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * np.exp(g.normal(0, 0.1, (rounds, ues))) * 0.05
+    return Trajectory(std, weight, gain, 0.01)
+
+
+def problem(criterion="aggregate", observe="paper", moving=False, limits=LIMITS, **kw):
+    return Problem(Objective(trajectory(moving=moving, **kw), Convergence(), criterion), limits, observe)
+
+
+def allocation(problems=None, **kw):
+    from rl.env_allocation import PowerAllocation
+
+    return PowerAllocation(problems or [problem()], **kw)
+
+
+QUICK = Agent(random_steps=20, batch_size=16, hidden=(16,))
+
+
+def course(folder, steps=120, stop_at=None, seed=0, board=None):
+    """A training; stop_at: interrupted after so many steps and taken up again."""
+    from rl import train as loop
+    from rl.ddpg import Training
+
+    p = problem()
+
+    def judge(layers):
+        return p.rollout(lambda o: forward(layers, o))[-1].value / p.start.value
+
+    def tell(point, last):
+        if stop_at is not None and point.step == stop_at:
+            raise KeyboardInterrupt
+
+    old, loop.SAVE_EVERY_S = loop.SAVE_EVERY_S, 0.0
+    try:
+        return loop.train(Training(allocation([p]), QUICK, steps, seed, board), judge, 30, folder / "c.npz", "t", tell)
+    finally:
+        loop.SAVE_EVERY_S = old
+
+
+def policy(observe="paper", ues=6, hidden=(8,)):
+    g = np.random.default_rng(0)
+    task = "online" if observe == "online" else "allocation"
+    card = Card(program="t", task=task, observe=observe, ues=ues, hidden=hidden, limits=LIMITS)
+    layers = tuple((g.normal(size=s).astype(np.float32), g.normal(size=s[0]).astype(np.float32)) for s in card.shapes)
+    return Policy(card, layers, None if task == "online" else trajectory(ues=ues))
