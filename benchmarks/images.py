@@ -83,7 +83,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     limits = Limits(each_min_w=0.75 / bench.devices, each_max_w=3.0 / bench.devices)
     unit = np.random.default_rng(1).uniform(size=(bench.vectors, bench.devices))
     power_w = limits.project(limits.each_min_w + unit * (limits.each_max_w - limits.each_min_w))
-    for criterion in ("aggregate", "device", "top-up"):
+    for criterion in ("aggregate", "per-device", "top-up"):
         objective = Objective(trajectory(bench), Convergence(), criterion)
         took = seconds_of(lambda one=objective: one(power_w), seconds)
         work = f"bound over {bench.rounds} rounds and {bench.devices} UEs, {criterion}"

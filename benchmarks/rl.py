@@ -84,7 +84,7 @@ def share(bench: Bench) -> float:
             finally:
                 inside += perf_counter() - began
 
-    agent = Agent(random_steps=20, batch_size=128)
+    agent = Agent(learning_starts=20, batch_size=128)
     training = Training(Timed([problem(bench.rounds)]), agent, bench.training_steps, 0, None)
     began = perf_counter()
     training.run(lambda fresh: None, lambda info, reward: None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -30,7 +30,7 @@ from fl.query import QUERIES, Off, Query
 from netsim.part import Named, Part
 
 
-class StopAt(Part):
+class PrivacyBudget(Part):
     """A budget: the round that would take any UE beyond it is not played, and learning ends.
 
     All noise that hides one unit under one relation counts together, over all rounds, exactly where everybody takes
@@ -46,7 +46,7 @@ class StopAt(Part):
 class Learning(Part):
     """One federated task over the UEs, in rounds."""
 
-    every_s: float = Field(gt=0, le=1e9)
+    round_s: float = Field(gt=0, le=1e9)
     """length of a round, from local midnight of the first day; one of whole days ends at local midnight, also after
     clocks went forward or back"""
     rounds: int | None = Field(default=None, ge=1)
@@ -57,7 +57,7 @@ class Learning(Part):
     """share of the UEs with data that the server asks in a round, drawn anew each time (C of FedAvg), at least one"""
     sampling: Literal["fixed", "poisson"] = "fixed"
     """how it draws them: fixed, exactly that share; poisson, a coin for each UE, which central noise can count on"""
-    stop_at: StopAt | None = None
+    privacy_budget: PrivacyBudget | None = None
     """a privacy budget that ends learning"""
     query: Annotated[Query, QUERIES] = Off()
     """every UE's own policy about requests"""
@@ -77,6 +77,7 @@ class Learning(Part):
     """whether records that were learnt from can be told from others"""
     leakage: Leakage = Leakage()
     """how leakage is measured"""
+    renamed: ClassVar[dict[str, str]] = {"every_s": "round_s", "stop_at": "privacy_budget"}
 
     @property
     def hides_who_came(self) -> bool:
@@ -126,8 +127,10 @@ class Learning(Part):
             central = defense.kind_name() if "central noise" in defense.offers else central
             _meets(f"defenses[{i}]", defense, offered | self.aggregation.offers, _partly(self.defenses[:i]))
             offered = (offered if defense.keeps_bound else offered - {"bound", "record bound"}) | defense.offers
-        if self.stop_at is not None and "spend" not in offered:
-            raise ValueError("stop_at: nothing here spends a budget; put a defense that draws noise, or leave it out")
+        if self.privacy_budget is not None and "spend" not in offered:
+            raise ValueError(
+                "privacy_budget: nothing here spends a budget; put a defense that draws noise, or leave it out"
+            )
         share = getattr(self.aggregation, "participation", self.participation)
         if share != self.participation:
             raise ValueError(

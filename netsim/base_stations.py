@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -15,7 +15,7 @@ from netsim.cells import Cells, read_cells
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.part import Coordinates, OneOf, Part
+from netsim.part import FILE_NAME, Coordinates, OneOf, Part
 from netsim.rng import Rng, Streams
 from netsim.units import IntArray
 
@@ -130,7 +130,7 @@ class CellFile(Layout):
     """
 
     kind: Literal["cell-file"] = "cell-file"
-    file: str = Field(min_length=1)
+    file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the CSV"""
     radio: str | None = None
     """only this technology (GSM, UMTS, LTE, NR); none: all"""

@@ -56,30 +56,30 @@ class Clock:
         minutes = int(rest // 60)
         return f"{self.first_day + timedelta(days=int(day))} {minutes // 60:02d}:{minutes % 60:02d}"
 
-    def ends_s(self, n_rounds: int, every_s: float) -> FloatArray:
-        """Ends (n_rounds,) of the first rounds: of whole days at local midnight, else every_s apart."""
+    def ends_s(self, n_rounds: int, round_s: float) -> FloatArray:
+        """Ends (n_rounds,) of the first rounds: of whole days at local midnight, else round_s apart."""
         number: FloatArray = np.arange(1.0, n_rounds + 1.0)
-        return self.first_s(number * every_s) if self._by_days(every_s) else number * every_s
+        return self.first_s(number * round_s) if self._by_days(round_s) else number * round_s
 
-    def end_s(self, round_: int, every_s: float) -> float:
+    def end_s(self, round_: int, round_s: float) -> float:
         """End of one round, counted from 1."""
-        return float(self.first_s(np.array(round_ * every_s))) if self._by_days(every_s) else round_ * every_s
+        return float(self.first_s(np.array(round_ * round_s))) if self._by_days(round_s) else round_ * round_s
 
-    def rounds(self, duration_s: float, every_s: float) -> int:
+    def rounds(self, duration_s: float, round_s: float) -> int:
         """How many rounds a run has: the last may be cut short."""
-        n_rounds = int(np.ceil(duration_s / every_s))
-        if self._by_days(every_s):
+        n_rounds = int(np.ceil(duration_s / round_s))
+        if self._by_days(round_s):
             n_rounds = max(n_rounds - 2, 0)  # no change, nor all of them together, shifts the clock by two days
-            while self.end_s(n_rounds, every_s) < duration_s:
+            while self.end_s(n_rounds, round_s) < duration_s:
                 n_rounds += 1
         return n_rounds
 
-    def round_of(self, time_s: FloatArray, every_s: float) -> IntArray:
+    def round_of(self, time_s: FloatArray, round_s: float) -> IntArray:
         """The rounds (n,), counted from 0, in which times (n,) lie."""
-        if not self._by_days(every_s):
-            return np.asarray(time_s // every_s, dtype=np.int64)
-        last = self.rounds(float(np.max(time_s, initial=0.0)), every_s) + 1
-        return np.searchsorted(self.ends_s(last, every_s), time_s, side="right")
+        if not self._by_days(round_s):
+            return np.asarray(time_s // round_s, dtype=np.int64)
+        last = self.rounds(float(np.max(time_s, initial=0.0)), round_s) + 1
+        return np.searchsorted(self.ends_s(last, round_s), time_s, side="right")
 
-    def _by_days(self, every_s: float) -> bool:
-        return bool(self.changes) and every_s % DAY_S == 0
+    def _by_days(self, round_s: float) -> bool:
+        return bool(self.changes) and round_s % DAY_S == 0

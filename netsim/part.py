@@ -26,6 +26,17 @@ Coordinates = tuple[_Metres, _Metres]
 """A place in the plane of the area, metres east and north."""
 
 
+class _FileName:
+    """Marks a field as the name of a file or folder, which a scenario gives relative to itself."""
+
+    def __repr__(self) -> str:
+        return "FILE_NAME"
+
+
+FILE_NAME = _FileName()
+"""In `Annotated[str, FILE_NAME]`: loading a scenario makes the value absolute and fills in ${VARIABLES}."""
+
+
 class Part(BaseModel):
     """Frozen; unknown keys, wrong types and non-finite numbers are refused.
 
@@ -34,6 +45,8 @@ class Part(BaseModel):
     reference : paper and equation that the part implements.
     example : the smallest valid YAML, from which contract tests and `netsim list --matrix` build it.
     needs, offers : words that a study matches when it is loaded; `needs` maps a word to the reason.
+    renamed : old key -> the key that took its place, or `key: old value` -> the value that did. Old ones are refused
+        with the new name.
     """
 
     model_config = ConfigDict(
@@ -50,6 +63,7 @@ class Part(BaseModel):
     example: ClassVar[dict[str, Any]] = {}
     needs: ClassVar[dict[str, str]] = {}
     offers: ClassVar[frozenset[str]] = frozenset()
+    renamed: ClassVar[dict[str, str]] = {}
 
     @classmethod
     def kind_name(cls) -> str:

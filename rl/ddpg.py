@@ -44,8 +44,8 @@ class _Noise(ActionNoise):
     def __init__(self, agent: Agent, n: int, steps: int, seed: int) -> None:
         super().__init__()
         self.generator = Streams(seed).at("ddpg").generator("noise")
-        self.first = agent.noise_std
-        self.last = agent.noise_std if agent.noise_last_std is None else agent.noise_last_std
+        self.first, final = agent.exploration_noise_std, agent.exploration_noise_final_std
+        self.last = self.first if final is None else final
         self.n, self.steps, self.done = n, steps, 0
 
     def __call__(self) -> FloatArray:
@@ -78,8 +78,8 @@ class Training:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.model = DDPG(
-                "MlpPolicy", vec, learning_rate=agent.step_size, buffer_size=agent.buffer_size,
-                learning_starts=agent.random_steps, batch_size=agent.batch_size, tau=agent.tau, gamma=agent.discount,
+                "MlpPolicy", vec, learning_rate=agent.learning_rate, buffer_size=agent.buffer_size,
+                learning_starts=agent.learning_starts, batch_size=agent.batch_size, tau=agent.tau, gamma=agent.discount,
                 train_freq=1, gradient_steps=agent.gradient_steps, action_noise=self.noise, replay_buffer_class=_Buffer,
                 policy_kwargs={"net_arch": list(agent.hidden)}, tensorboard_log=board, device="cpu",
             )  # fmt: skip

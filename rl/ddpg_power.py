@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from netsim.part import FILE_NAME
 from netsim.radio.power import Power, Situation, State
 from netsim.rng import Rng
 from netsim.safe import what_is
@@ -39,7 +40,7 @@ class Ddpg(Decided):
     """
 
     kind: Literal["ddpg"] = "ddpg"
-    policy: Path = Field()
+    policy: Annotated[Path, FILE_NAME] = Field()
     """folder that `netsim train` wrote"""
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"

@@ -91,8 +91,8 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         A world of a seed that the environment draws; `options={"world": seed}` asks for one.
 
     Episode end
-        Truncated when the world or the planned rounds end; terminated when a privacy budget (`learning.stop_at`) ends
-        learning. A step before a reset or after the end is refused.
+        Truncated when the world or the planned rounds end; terminated when a privacy budget
+        (`learning.privacy_budget`) ends learning. A step before a reset or after the end is refused.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 5}  # noqa: RUF012
@@ -166,7 +166,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         self.notes = Notes()
         self.world, self.carry = stage.world, stage.carry
         self.setup = replace(stage.setup, power=Held(limits=self.task.limits), recorder=self.notes)
-        planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.every_s)
+        planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.round_s)
         self.rounds = min(planned, self.setup.learning.rounds or planned)
         self._advance()
         self.now = self._situation()
@@ -176,7 +176,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         """To the next deadline."""
         if self.world is None:
             return
-        end_s = self.world.clock.end_s(self.carry.round + 1, self.setup.learning.every_s)
+        end_s = self.world.clock.end_s(self.carry.round + 1, self.setup.learning.round_s)
         self.world.env.run(until=min(end_s, self.world.duration_s))
 
     def _situation(self) -> Situation:

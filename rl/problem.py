@@ -23,7 +23,7 @@ Observe = Literal["paper", "channel"]
 Seen = npt.NDArray[np.float32]
 STEPS = 20  # of an episode
 PROFILE = (0.1, 0.3, 0.5, 0.7, 0.9)  # shares of the rounds at which requirements are shown
-_CODES = {"aggregate": kernel.AGGREGATE, "device": kernel.DEVICE, "top-up": kernel.TOP_UP}
+_CODES = {"aggregate": kernel.AGGREGATE, "per-device": kernel.DEVICE, "top-up": kernel.TOP_UP}
 _WIDE = 3.0  # natural logarithms that fill half of the range of an observation
 
 

@@ -17,17 +17,16 @@ AGENT, VISITED, OPTIMUM = "ddpg", "ddpg, best visited", "optimum"
 class Agent(Part):
     """Deep deterministic policy gradient: an actor and a critic, each with a slow copy.
 
-    Learning starts once `random_steps` have been tried at random. With discount 0 an action is judged by its own reward
-    alone.
+    Learning starts after `learning_starts` random steps. With discount 0 only the reward of the action itself counts.
     """
 
-    step_size: float = Field(default=1e-3, gt=0, le=1)
+    learning_rate: float = Field(default=1e-3, gt=0, le=1)
     """of Adam, for actor and critic"""
     batch_size: int = Field(default=128, ge=1, le=65_536)
     """transitions of a gradient step"""
     buffer_size: int = Field(default=20_000, ge=1, le=10_000_000)
     """transitions that are remembered"""
-    random_steps: int = Field(default=300, ge=1, le=1_000_000)
+    learning_starts: int = Field(default=300, ge=1, le=1_000_000)
     """steps before learning starts"""
     gradient_steps: int = Field(default=1, ge=1, le=1000)
     """gradient steps after each step in the environment"""
@@ -35,13 +34,19 @@ class Agent(Part):
     """how fast the slow copies follow"""
     discount: float = Field(default=0.0, ge=0, lt=1)
     """gamma"""
-    noise_std: float = Field(default=0.2, ge=0, le=2)
+    exploration_noise_std: float = Field(default=0.2, ge=0, le=2)
     """of the Gaussian noise on actions while training"""
-    noise_last_std: float | None = Field(default=None, ge=0, le=2)
+    exploration_noise_final_std: float | None = Field(default=None, ge=0, le=2)
     """what it falls to, in a straight line over the training; none: it stays"""
     hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1, max_length=8)
     """units of the hidden layers of actor and critic"""
 
+    renamed: ClassVar[dict[str, str]] = {
+        "step_size": "learning_rate",
+        "random_steps": "learning_starts",
+        "noise_std": "exploration_noise_std",
+        "noise_last_std": "exploration_noise_final_std",
+    }
     reference: ClassVar[str] = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
     example: ClassVar[dict[str, Any]] = {}
 
@@ -103,11 +108,12 @@ class Allocation(Task):
     """when the channel's noise is enough: for the sum over UEs, for each device, or artificial noise tops it up"""
     draws: int = Field(default=1, ge=1, le=100_000)
     """channels to train on; 1: the scenario's own"""
-    judged_on: int = Field(default=16, ge=1, le=10_000)
+    eval_worlds: int = Field(default=16, ge=1, le=10_000)
     """channels by which the best policy is chosen while training; it is not trained on them"""
     held_out: int = Field(default=16, ge=1, le=10_000)
     """channels on which it is compared at the end; neither trained nor chosen on them. With one draw all is that one"""
 
+    renamed: ClassVar[dict[str, str]] = {"judged_on": "eval_worlds", "criterion: device": "per-device"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
     example: ClassVar[dict[str, Any]] = {"kind": "allocation"}
 
@@ -118,11 +124,12 @@ class Online(Task):
     kind: Literal["online"] = "online"
     reward: Reward = Reward()
     """what a round costs"""
-    judged_on: int = Field(default=2, ge=1, le=1000)
+    eval_worlds: int = Field(default=2, ge=1, le=1000)
     """worlds by which the best policy is chosen while training; it is not trained on them"""
     held_out: int = Field(default=10, ge=1, le=1000)
     """worlds on which it is compared at the end; neither trained nor chosen on them"""
 
+    renamed: ClassVar[dict[str, str]] = {"judged_on": "eval_worlds"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
     example: ClassVar[dict[str, Any]] = {"kind": "online"}
 
@@ -139,5 +146,7 @@ class Train(Part):
     """who learns it"""
     steps: int = Field(default=3000, ge=1, le=100_000_000)
     """steps of the training"""
-    judge_every: int = Field(default=250, ge=1, le=100_000_000)
+    eval_every: int = Field(default=250, ge=1, le=100_000_000)
     """steps between judgements of the policy, of which the best is kept"""
+
+    renamed: ClassVar[dict[str, str]] = {"judge_every": "eval_every"}

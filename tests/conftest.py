@@ -20,7 +20,7 @@ TINY = {
         "radio": {"shadowing": {"kind": "correlated"}, "measurement_noise_db": 1.0},
     },
     "learning": {
-        "every_s": 60,
+        "round_s": 60,
         "learner": {"kind": "rsrp-net", "hidden": [6, 4], "activation": "tanh"},
         "attacks": [{"kind": "closed-form"}],
     },

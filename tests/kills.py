@@ -48,7 +48,7 @@ def play(kind, folder, replace=False):
         text = folder.parent / "sweep.yaml"
         sweep(text, load(text), folder, 1, {}, lambda *said: None, replace)
     else:
-        study = load("power/pedestrians", {"train.steps": 60, "train.judge_every": 20})
+        study = load("power/pedestrians", {"train.steps": 60, "train.eval_every": 20})
         training.train(study, [0], folder, lambda seen: None, replace=replace)
 
 

@@ -29,7 +29,7 @@ def allocation(problems=None, **kw):
     return PowerAllocation(problems or [problem()], **kw)
 
 
-QUICK = Agent(random_steps=20, batch_size=16, hidden=(16,))
+QUICK = Agent(learning_starts=20, batch_size=16, hidden=(16,))
 
 
 def course(folder, steps=120, stop_at=None, seed=0, board=None):

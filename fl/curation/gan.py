@@ -51,11 +51,12 @@ class Gan(Curation):
     """training steps of the generator"""
     batch_size: int = Field(default=128, ge=1, le=65_536)
     """samples of a training step, drawn with replacement"""
-    step_size: float = Field(default=1e-3, gt=0, le=1)
+    learning_rate: float = Field(default=1e-3, gt=0, le=1)
     """Adam's rate for the generator"""
-    adversary_step_size: float = Field(default=3e-3, gt=0, le=1)
+    adversary_learning_rate: float = Field(default=3e-3, gt=0, le=1)
     """Adam's rate for the adversary"""
 
+    renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate", "adversary_step_size": "adversary_learning_rate"}
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"
     example: ClassVar[dict[str, Any]] = {"kind": "gan", "steps": 20}
     by_place: ClassVar[bool] = True
@@ -83,8 +84,8 @@ class Gan(Curation):
         flat = torch.from_numpy(np.concatenate(z))
         generator = _network("generator", (2 + _NOISE, self.hidden, 2), owner, rng)
         adversary = _network("adversary", (2, self.hidden, 2), owner, rng)
-        improve = torch.optim.Adam(generator, self.step_size, fused=True)
-        predict = torch.optim.Adam(adversary, self.adversary_step_size, fused=True)
+        improve = torch.optim.Adam(generator, self.learning_rate, fused=True)
+        predict = torch.optim.Adam(adversary, self.adversary_learning_rate, fused=True)
 
         def batches(step: int) -> Iterator[tuple[Tensor, Tensor]]:
             """Positions (k, batch, 2) and noise beside them, for every turn of a step."""

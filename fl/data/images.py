@@ -15,6 +15,7 @@ from fl.data.partition.label_skew import LabelSkew
 from fl.types import HeldOut, ImageFormat, Local, State
 from netsim.errors import BadInput
 from netsim.observations import Observations
+from netsim.part import FILE_NAME
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -30,7 +31,7 @@ class Images(Data):
     """
 
     kind: Literal["images"] = "images"
-    folder: str | None = Field(default=None, min_length=1)
+    folder: Annotated[str, FILE_NAME] | None = Field(default=None, min_length=1)
     """folder of IDX files (MNIST, Fashion-MNIST), plain or gzipped; none: the digits"""
     partition: Annotated[Partition, PARTITIONS] = LabelSkew()
     """which images a device holds"""

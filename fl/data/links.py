@@ -24,7 +24,7 @@ LINKS, STATIONS, POSITIONS = 0, 1, 2
 class Links(Data):
     """Every UE's measurements of every base station that it hears, learnt by one model of them all.
 
-    `keeps: first` is a survey: UEs measure in the first round that has measurements and learn from it for ever;
+    `memory: first` is a survey: UEs measure in the first round that has measurements and learn from it for ever;
     `round` forgets it at the end of the round, as UEs that move do; `all` keeps whatever a UE has measured so far.
 
     `hold_out_stations` base stations and `hold_out_ues` UEs are drawn by lot once: no training sees a link of theirs.
@@ -33,7 +33,7 @@ class Links(Data):
     """
 
     kind: Literal["links"] = "links"
-    keeps: Literal["first", "round", "all"] = "first"
+    memory: Literal["first", "round", "all"] = "first"
     """what a device learns from: the first round's links, those of the round, or all of its own so far"""
     hold_out: float = Field(default=0.0, ge=0, le=0.9)
     """share of links kept from training to score it"""
@@ -42,6 +42,7 @@ class Links(Data):
     hold_out_ues: int = Field(default=0, ge=0, le=1_000_000)
     """how many UEs do not train and score it"""
 
+    renamed: ClassVar[dict[str, str]] = {"keeps": "memory"}
     reference: ClassVar[str] = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Section II"
     )
@@ -54,7 +55,7 @@ class Links(Data):
 
     @property
     def surveys_once(self) -> bool:
-        return self.keeps == "first"
+        return self.memory == "first"
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         if self.hold_out_stations >= len(cells):
@@ -86,8 +87,8 @@ class Links(Data):
         again = "ue" in state
         some = observed.select(held & (not again))
         fresh = measured.keep(~out[~new_ue])
-        train, later = with_past(fresh, state) if self.keeps == "all" else (fresh, state)
-        if self.keeps == "first" and len(observed):
+        train, later = with_past(fresh, state) if self.memory == "all" else (fresh, state)
+        if self.memory == "first" and len(observed):
             later = {k: getattr(observed, k) for k in _COLUMNS}
         held_out = HeldOut(
             some.ue, np.zeros(len(some), dtype=np.int64), some.position_m, some.rsrp_dbm, some.cell,

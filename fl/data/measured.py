@@ -19,7 +19,7 @@ from netsim.units import IntArray
 class Measured(Data):
     """Every UE's RSRP measurements of the round.
 
-    With `keeps: round` nothing is carried over to the next; with `keeps: all` a UE that measured something learns
+    With `memory: round` nothing is carried over to the next; with `memory: all` a UE that measured something learns
     from everything it has measured so far. One model per cell; a sample belongs to the cell it measured. A random
     share is held out of all training and scores the maps; the seed draws which, so seeds learn from different rows,
     also of a recorded trace. Held-out samples still count as measured: leakage is about where the UE was.
@@ -28,11 +28,12 @@ class Measured(Data):
     kind: Literal["measured"] = "measured"
     cell: str = Field(default="all", min_length=1)
     """name of the one cell to learn, or a word: all, or busiest (the most measured one)"""
-    keeps: Literal["round", "all"] = "round"
+    memory: Literal["round", "all"] = "round"
     """what a device learns from: the measurements of the round, or all of its own so far"""
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
     """share of samples kept from training to score it"""
 
+    renamed: ClassVar[dict[str, str]] = {"keeps": "memory"}
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
     example: ClassVar[dict[str, Any]] = {"kind": "measured"}
 
@@ -68,7 +69,7 @@ class Measured(Data):
         out = rng.uniform("hold out", observed.ue * 4096 + model, item=moment) < self.hold_out
         held = observed.select(out)
         fresh = measured.keep(~out)
-        train, later = with_past(fresh, state) if self.keeps == "all" else (fresh, state)
+        train, later = with_past(fresh, state) if self.memory == "all" else (fresh, state)
         return Taken(
             measured, train, HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell), fresh
         ), later

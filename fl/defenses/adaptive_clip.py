@@ -22,7 +22,7 @@ class AdaptiveClip(Defense):
     With b_k = 1 where |u_k| <= C (the mean over its rows where a UE sends several), m UEs and quantile gamma::
 
         b = 1/2 + (sum_k (b_k - 1/2) + N(0, sigma_b^2)) / m       cut to [0, 1]
-        C <- C exp(-step_size (b - gamma))
+        C <- C exp(-learning_rate (b - gamma))
 
     Only the bits of decoded updates count. m is 1 / weight where the aggregation has a fixed weight; otherwise it is
     the number of UEs that were decoded, which everybody then knows: `relation: add-remove` is refused there.
@@ -36,8 +36,8 @@ class AdaptiveClip(Defense):
     """clip norm of the first round"""
     quantile: float = Field(default=0.5, ge=0, le=1)
     """share of the updates that shall stay as they are (gamma)"""
-    step_size: float = Field(default=0.2, gt=0, le=10)
-    """how fast the norm moves: at most by a factor of exp(step_size) in a round (eta_C)"""
+    learning_rate: float = Field(default=0.2, gt=0, le=10)
+    """how fast the norm moves: at most by a factor of exp(learning_rate) in a round (eta_C)"""
     count_noise: float = Field(default=1.0, gt=0, le=1e9)
     """standard deviation of the noise on the number of updates below the norm (sigma_b); m / 20 in the paper"""
     relation: Literal["replace", "add-remove"] = "replace"
@@ -45,6 +45,7 @@ class AdaptiveClip(Defense):
     delta: float = Field(default=1e-7, gt=0, lt=1)
     """at which the epsilon of the count is stated"""
 
+    renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate"}
     reference: ClassVar[str] = (
         "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1"
     )
@@ -90,7 +91,7 @@ class AdaptiveClip(Defense):
             return total, state, []
         noise = self.count_noise * float(rng.normal("count", [0])[0])
         share = float(np.clip(0.5 + ((bits - 0.5).sum() + noise) / most, 0.0, 1.0))
-        norm = state["norm"] * np.exp(-self.step_size * (share - self.quantile))
+        norm = state["norm"] * np.exp(-self.learning_rate * (share - self.quantile))
         spend = Spend(
             mechanism=self.label,
             ue=np.array([-1]),

@@ -68,7 +68,7 @@ class Budgeted(Defense):
     """most that a device may spend in all rounds, by a filter; none: what the caps alone leave"""
     sensitivity: Literal["update", "record-one-step", "mean-clip", "paper"] = "update"
     """how far one neighbour moves an update: see the class"""
-    paper_step_size: float = Field(default=0.05, gt=0, le=10)
+    paper_learning_rate: float = Field(default=0.05, gt=0, le=10)
     """lambda of `sensitivity: paper`"""
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """at which epsilon is stated"""
@@ -76,6 +76,7 @@ class Budgeted(Defense):
     contracts: ClassVar[bool] = True
     adaptive: ClassVar[bool] = True
     """whether a round's budget follows what earlier rounds showed"""
+    renamed: ClassVar[dict[str, str]] = {"paper_step_size": "paper_learning_rate"}
     offers: ClassVar[frozenset[str]] = frozenset({"spend"})
 
     @property
@@ -138,7 +139,7 @@ class Budgeted(Defense):
         if self.sensitivity == "mean-clip":
             return 2 * bound.norm / np.maximum(samples, 1.0)
         if self.sensitivity == "paper":
-            return 2 * self.paper_step_size * bound.norm / np.maximum(samples, 1.0)
+            return 2 * self.paper_learning_rate * bound.norm / np.maximum(samples, 1.0)
         return np.full(len(samples), bound.sensitivity)
 
     def noise(self, updates: Updates, facts: Facts, state: State, rng: Rng) -> tuple[Noise, State]:

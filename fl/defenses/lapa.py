@@ -20,13 +20,13 @@ class Lapa(Budgeted):
 
     From the sums that were published in rounds i_1 < ... < i_m = t (m - 1 drawn from the last m, and the newest)::
 
-        E_s = dist(g[i_s], g[i_{s-1}]),   e = min(gain_last E_m + gain_mean mean_s E_s, error_most)       (10), (11)
+        E_s = dist(g[i_s], g[i_{s-1}]),   e = min(gain_last E_m + gain_mean mean_s E_s, error_max)       (10), (11)
         epsilon[t+1] = exp(-e) (total - spent) / (T - t)                                                (12), (16)
         theta_k = angle between the sum and the update of device k, averaged over its rounds            (13), (14)
         f_k = beta (1 - exp(-exp(-beta (theta_k - 1))))                                                      (15)
         epsilon_k = min(f_k / sum_j f_j epsilon[t+1], epsilon_cap)                                           (16)
 
-    The first round has e = error_most and equal shares. A large change means much to protect, hence little epsilon:
+    The first round has e = error_max and equal shares. A large change means much to protect, hence little epsilon:
     budgets rise while training settles, and their sum never exceeds the total. `error` is the distance, in units of the
     clip norm::
 
@@ -50,22 +50,23 @@ class Lapa(Budgeted):
     """weight of the mean change (K_s)"""
     window: int = Field(default=5, ge=2, le=1000)
     """sums that are compared (m)"""
-    error_most: float = Field(default=1.0, gt=0, le=50)
+    error_max: float = Field(default=1.0, gt=0, le=50)
     """largest e that counts (e_max)"""
     beta: float = Field(default=5.0, gt=0, le=100)
     """how sharply angles tell devices apart"""
     split: Literal["angle", "equal"] = "angle"
     """how a round's budget is shared"""
 
+    renamed: ClassVar[dict[str, str]] = {"error_most": "error_max"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
     example: ClassVar[dict[str, Any]] = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
 
     def first_share(self) -> float:
-        return math.exp(-self.error_most)
+        return math.exp(-self.error_max)
 
     def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
         history = state["history"]
-        e = self.error_most if len(history) < 2 else min(self._error(history, rng), self.error_most)
+        e = self.error_max if len(history) < 2 else min(self._error(history, rng), self.error_max)
         whole = math.exp(-e) * left / rounds_left
         n = state["n_ue"]
         part = np.full(n, 1 / n)
@@ -87,7 +88,7 @@ class Lapa(Budgeted):
         chosen = [*np.sort(lot[: self.window - 1]), earlier]
         steps = [self._distance(history[b], history[a]) for a, b in pairwise(chosen)]
         found = self.gain_last * steps[-1] + self.gain_mean * float(np.mean(steps))
-        return found if math.isfinite(found) else self.error_most
+        return found if math.isfinite(found) else self.error_max
 
     def _distance(self, now: dict[str, Any], before: dict[str, Any]) -> float:
         a, b = now["sum"], before["sum"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -34,7 +34,7 @@ class Leakage(Part):
     """directions of the sliced Wasserstein distance"""
     max_points: int = Field(default=2000, ge=100, le=100_000)
     """true points of a UE that enter it (evenly thinned in time beyond)"""
-    guess_draws: int = Field(default=300, ge=1, le=10_000)
+    random_baseline_draws: int = Field(default=300, ge=1, le=10_000)
     """random attackers of the reference band; for n > 40 guesses 40 / n as many, though no fewer than 20"""
     every_rounds: int = Field(default=1, ge=1, le=1_000_000)
     """it is measured in round 1 and in every such round: with many UEs it costs more than the attacks"""
@@ -47,6 +47,8 @@ class Leakage(Part):
     look less private"""
     target: str = Field(default="all", min_length=1, max_length=200)
     """whose leakage the summary speaks of: all, most-data (the UE with most measurements), or a UE by name"""
+
+    renamed: ClassVar[dict[str, str]] = {"guess_draws": "random_baseline_draws"}
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,9 @@ class _Common:
 
     def _guesses_w1(self, count: int) -> FloatArray:
         """SW1 in metres of each draw; the guesses of a draw begin with those that it had when they were fewer."""
-        draws = min(self.how.guess_draws, max(self.how.guess_draws * GUESSES // count, FEWEST_DRAWS))
+        draws = min(
+            self.how.random_baseline_draws, max(self.how.random_baseline_draws * GUESSES // count, FEWEST_DRAWS)
+        )
         found = []
         for some in np.array_split(np.arange(draws), max(1, draws * count // 20_000)):
             unit = self.rng.uniform("guess", np.full(len(some), self.owner), (count, 2), item=some)

@@ -26,13 +26,13 @@ class Density(SurfaceLearner):
     With the Gaussian kernel k_h(g, d) = exp(-|g - d|^2 / (2 h^2)) the server wants mean_i k_h(g, d_i) on a grid.
     UE i at d_i answers, at all P x Q grid points,
 
-        features: exact   k_h(g, d_i)
-        features: B       sum_b cos(xi_ib . (g - d_i) / h),  xi_ib ~ N(0, I)
+        n_features: exact   k_h(g, d_i)
+        n_features: B       sum_b cos(xi_ib . (g - d_i) / h),  xi_ib ~ N(0, I)
 
     and the server takes the mean over UEs, over B in the second case: E cos(xi . (g - d) / h) = k_h(g, d). A UE draws
     xi_ib once and keeps it (`draws: once`): a question about another bandwidth rescales the same wave, so several of
     bandwidth_m tell no more than the largest. `each-round` draws anew for every question, which gives the UE away.
-    features: 0 is a constant answer, the end of privacy and of utility.
+    n_features: 0 is a constant answer, the end of privacy and of utility.
 
     Utility (see `evaluate`): Spearman's rank correlation over all grid points, at the first bandwidth, with the exact
     kernel density of all places of the round (`rank_correlation`) and, where UEs stand by a known law, with that law
@@ -44,7 +44,7 @@ class Density(SurfaceLearner):
     """
 
     kind: Literal["density"] = "density"
-    features: int | Literal["exact"] = 1
+    n_features: int | Literal["exact"] = 1
     """waves that every UE answers with (B), 0 for a constant; or exact, the kernel itself"""
     bandwidth_m: float | tuple[float, ...] | None = None
     """bandwidth of the kernel (h), or several in one request; none: by the neighbours"""
@@ -60,6 +60,7 @@ class Density(SurfaceLearner):
     normalised: bool = False
     """divide by (2 pi h^2) for a density per square metre (sqrt(2 pi) h per metre on a line); ranks stay"""
 
+    renamed: ClassVar[dict[str, str]] = {"features": "n_features"}
     reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Algorithms 1 to 3"
     example: ClassVar[dict[str, Any]] = {"kind": "density", "bandwidth_m": 40, "grid": [20, 16]}
     offers: ClassVar[frozenset[str]] = frozenset({"surfaces", "positions"})
@@ -71,8 +72,8 @@ class Density(SurfaceLearner):
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
-        if isinstance(self.features, int) and not 0 <= self.features <= 10_000:
-            raise ValueError(f"features: {self.features} is not within 0 and 10000; or say exact")
+        if isinstance(self.n_features, int) and not 0 <= self.n_features <= 10_000:
+            raise ValueError(f"n_features: {self.n_features} is not within 0 and 10000; or say exact")
         if (self.bandwidth_m is None) == (self.neighbours is None):
             raise ValueError("give exactly one of bandwidth_m and neighbours")
         given = self._given
@@ -140,15 +141,15 @@ class Density(SurfaceLearner):
         return np.column_stack([position_m[:, 0], np.full(len(position_m), y_m)])
 
     def request(self, model: Model) -> Request:
-        features = np.inf if self.features == "exact" else float(self.features)
+        features = np.inf if self.n_features == "exact" else float(self.n_features)
         area = Area(*map(float, model.constants["area_m"]))
         return Request(features, model.constants["bandwidth_m"], area, len(self.grid))
 
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         unit = None
-        if self.features != "exact":
+        if self.n_features != "exact":
             kept = replace(rng, round=0) if self.draws == "once" else rng
-            unit = kept.normal("feature", data.ue, (self.features, 2))
+            unit = kept.normal("feature", data.ue, (self.n_features, 2))
         c = model.constants
         return SurfaceUpdates(
             ue=data.ue,
@@ -167,7 +168,7 @@ class Density(SurfaceLearner):
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         """The mean over features; a model that nobody answered about stays as it was."""
         shape = (len(merged), len(model.constants["bandwidth_m"]), -1)
-        new = merged.reshape(shape) / (1 if self.features == "exact" else max(self.features, 1))
+        new = merged.reshape(shape) / (1 if self.n_features == "exact" else max(self.n_features, 1))
         new = new * self._unit(model.constants["bandwidth_m"])[:, None]
         heard = np.any(merged != 0, axis=1, keepdims=True)
         return replace(model, parameters=np.where(heard, new.reshape(len(merged), -1), model.parameters))

@@ -20,14 +20,14 @@ from netsim.units import FloatArray, IntArray
 class ImageNet(Learner):
     """Learns the class of images by FedAvg: local SGD on the cross-entropy, from the global weights w::
 
-        repeat S times: w <- w - step_size * grad l(w; batch)      update u = w - w_before
+        repeat S times: w <- w - learning_rate * grad l(w; batch)      update u = w - w_before
 
     An epoch of mini-batches that hold a share of the device's images has S = 1 / batch_share steps. In the
-    pseudo-gradient g = -u / (step_size S) of the LAPA study, a clip of g at C is a clip of u at step_size S C, and
-    noise on g of std s is noise on u of std step_size S s; channels are alike in either unit.
+    pseudo-gradient g = -u / (eta S) of the LAPA study, with eta the learning rate, a clip of g at C is a clip of u at
+    eta S C, and noise on g of std s is noise on u of std eta S s; channels are alike in either unit.
 
     `sample_clip` C scales every image's gradient to norm C at most before a batch is averaged. For one full-batch step
-    (`batch_share: 1`) replacing one of a device's n images moves its update by at most 2 step_size C / n, and noise may
+    (`batch_share: 1`) replacing one of a device's n images moves its update by at most 2 eta C / n, and noise may
     follow without a clip; n is that of the device with the fewest, and taken as known.
 
     Weights start uniform within 1 / sqrt(fan in). Training is in single precision; one processor core gives the same
@@ -39,7 +39,7 @@ class ImageNet(Learner):
     kind: Literal["image-net"] = "image-net"
     network: Annotated[Network, NETWORKS] = Cnn()
     """what classifies"""
-    step_size: float = Field(default=0.01, gt=0, le=10)
+    learning_rate: float = Field(default=0.01, gt=0, le=10)
     """learning rate of the devices (lambda)"""
     batch_share: float = Field(default=0.1, gt=0, le=1)
     """share of a device's images in a mini-batch; 1: full batch"""
@@ -50,6 +50,7 @@ class ImageNet(Learner):
     sample_clip: float | None = Field(default=None, gt=0, le=1e12)
     """largest L2 norm of one image's gradient (C); none: as it is"""
 
+    renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"
     example: ClassVar[dict[str, Any]] = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}}
     needs: ClassVar[dict[str, str]] = {"images": "it classifies images; take data of kind images"}
@@ -90,12 +91,12 @@ class ImageNet(Learner):
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         from fl.networks.sgd_classification import Steps, train
 
-        how = Steps(self.step_size, self.batch_share, self.local_epochs, self.sample_clip)
+        how = Steps(self.learning_rate, self.batch_share, self.local_epochs, self.sample_clip)
         made = train(self.network, _format(model), model.parameters, data, how, self.device, rng)
         if self.sample_clip is None or not self._bounds_records:
             return made
         fewest = max(int(data.count.min(initial=np.iinfo(np.int64).max)), 1)
-        return replace(made, bound=Bound(self.step_size * self.sample_clip / fewest, "record", "replace"))
+        return replace(made, bound=Bound(self.learning_rate * self.sample_clip / fewest, "record", "replace"))
 
     def step(self, model: Model, phase: str, merged: Any) -> Model:
         return replace(model, parameters=model.parameters + merged)

@@ -31,8 +31,8 @@ class RadioMap(GridLearner):
     `fl.radio_map.obstacles` has the law and its gradients. A round has two phases, each a step of FedSGD on the
     squared error::
 
-        heights       h     <- clamp(h - step_size_heights * merged dF/dh)          at (h, theta)
-        propagation   theta <- theta - step_size_propagation * merged dF/dtheta     at (new h, theta)
+        heights       h     <- clamp(h - learning_rate_heights * merged dF/dh)          at (h, theta)
+        propagation   theta <- theta - learning_rate_propagation * merged dF/dtheta     at (new h, theta)
 
     An update is the gradient itself. `gradient: normalised` scales every device's height gradient to norm 1 first,
     which trains from starts whose gradients vanish. Noise on heights hides nothing in the other phase: the gradients of
@@ -56,13 +56,13 @@ class RadioMap(GridLearner):
     """how far above an obstacle a link is mostly in sight (s)"""
     initial_height_m: float = Field(default=10.0, ge=-1000, le=1000)
     """height of every obstacle at first (H_max)"""
-    lowest_m: float = Field(default=-10.0, ge=-1000, le=1000)
+    min_height_m: float = Field(default=-10.0, ge=-1000, le=1000)
     """heights never fall below"""
-    highest_m: float = Field(default=50.0, ge=-1000, le=1000)
+    max_height_m: float = Field(default=50.0, ge=-1000, le=1000)
     """nor rise above"""
-    step_size_heights: float = Field(default=300.0, ge=0, le=1e9)
+    learning_rate_heights: float = Field(default=300.0, ge=0, le=1e9)
     """learning rate of heights (eta_h)"""
-    step_size_propagation: float = Field(default=1e-3, ge=0, le=1e9)
+    learning_rate_propagation: float = Field(default=1e-3, ge=0, le=1e9)
     """learning rate of the law of propagation (eta_theta); 0 keeps the first one"""
     gradient: Literal["raw", "normalised"] = "raw"
     """of heights: as it is, or scaled to norm 1 on the device"""
@@ -73,6 +73,12 @@ class RadioMap(GridLearner):
     theory: bool = False
     """also estimate what bounds the descent: smoothness, dissimilarity, and the noise that they allow"""
 
+    renamed: ClassVar[dict[str, str]] = {
+        "step_size_heights": "learning_rate_heights",
+        "step_size_propagation": "learning_rate_propagation",
+        "lowest_m": "min_height_m",
+        "highest_m": "max_height_m",
+    }
     reference: ClassVar[str] = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eqs. 4 to 16"
     )
@@ -82,10 +88,10 @@ class RadioMap(GridLearner):
 
     @model_validator(mode="after")
     def _range(self) -> Self:
-        if not self.lowest_m <= self.initial_height_m <= self.highest_m:
+        if not self.min_height_m <= self.initial_height_m <= self.max_height_m:
             raise ValueError(
-                f"initial_height_m: {self.initial_height_m:g} lies outside of {self.lowest_m:g} to {self.highest_m:g} "
-                "(lowest_m, highest_m)"
+                f"initial_height_m: {self.initial_height_m:g} lies outside of {self.min_height_m:g} to "
+                f"{self.max_height_m:g} (min_height_m, max_height_m)"
             )
         return self
 
@@ -174,9 +180,9 @@ class RadioMap(GridLearner):
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         heights, theta = self._split(model)
         if phase == HEIGHTS:
-            heights = np.clip(heights - self.step_size_heights * merged[0], self.lowest_m, self.highest_m)
+            heights = np.clip(heights - self.learning_rate_heights * merged[0], self.min_height_m, self.max_height_m)
         else:
-            theta = theta - self.step_size_propagation * merged[0]
+            theta = theta - self.learning_rate_propagation * merged[0]
         return replace(model, parameters=np.concatenate([heights, theta])[None])
 
     def errors_db(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray) -> FloatArray:
@@ -209,7 +215,7 @@ class RadioMap(GridLearner):
         from fl.radio_map import descent_theory, gradient_decay
 
         rows, weight = self.gradients(model, HEIGHTS, data), data.count / data.count.sum()
-        mean, eta, j = weight @ rows, self.step_size_heights, descent_theory.concentration(weight)
+        mean, eta, j = weight @ rows, self.learning_rate_heights, descent_theory.concentration(weight)
         ahead = self.step(model, HEIGHTS, mean[None])
         taken = self.heights_m(ahead) - self.heights_m(model)
         b2 = descent_theory.dissimilarity2(rows, weight)
@@ -221,7 +227,7 @@ class RadioMap(GridLearner):
             "kappa_h": kappa,
             "largest_step": descent_theory.largest_step(smooth, b2, 0.0, j),
             "largest_mu": descent_theory.largest_budget(eta, smooth, b2, j),
-            "kappa_theta": self.step_size_propagation * (1.0 - smooth * self.step_size_propagation / 2.0),
+            "kappa_theta": self.learning_rate_propagation * (1.0 - smooth * self.learning_rate_propagation / 2.0),
             "residual": descent_theory.residual(eta, smooth, b2, kappa),
         } | gradient_decay.figures(rows, self.grid(model).centre_m, data.mean_x())
 

@@ -23,7 +23,7 @@ class RsrpNet(FirstLayerLearner):
 
     Loss: mean squared error. Local work is plain SGD from the global weights w::
 
-        repeat local_epochs times: w <- w - step_size * grad l(w; batch)      update u = w - w_before
+        repeat local_epochs times: w <- w - learning_rate * grad l(w; batch)      update u = w - w_before
 
     FedSGD is the default (batch_size: all, local_epochs: 1). Weights start Glorot-uniform, biases at zero.
     Inputs are standardised, z = (x - centre) / scale, with constants that the server knows. Profiles of the
@@ -31,13 +31,13 @@ class RsrpNet(FirstLayerLearner):
 
     `labels: raw` keeps dBm, all residuals have one sign at first and updates give the batch centroid away;
     `centred` starts the output bias at the public mean RSRP, which removes most of that leak under FedSGD.
-    `features: dataset` standardises by the data's own mean and deviation, as the paper does and as no
+    `standardise_by: dataset` standardises by the data's own mean and deviation, as the paper does and as no
     deployment could; `public` uses the centre of the area and half its side / sqrt(3).
 
     `sample_clip` C scales the gradient of every sample to norm C at most before a batch is averaged. For one full-batch
-    step with public features, replacing one of a device's n records by any other moves its update by at most
-    2 step_size C / n: the update then has a bound of unit `record` (n, the number of records, is taken as known), and
-    noise may follow without a clip. One number holds for all rows, that of the device with the fewest samples.
+    step with `standardise_by: public`, replacing one of a device's n records by any other moves its update by at most
+    2 learning_rate C / n: the update then has a bound of unit `record` (n, the number of records, is taken as known),
+    and noise may follow without a clip. One number holds for all rows, that of the device with the fewest samples.
     """
 
     kind: Literal["rsrp-net"] = "rsrp-net"
@@ -47,9 +47,9 @@ class RsrpNet(FirstLayerLearner):
     """of the hidden layers; elu and tanh are the smooth profile, relu the utility profile"""
     labels: Literal["raw", "centred", "standardised"] = "raw"
     """what the output is trained on"""
-    features: Literal["public", "dataset"] = "public"
+    standardise_by: Literal["public", "dataset"] = "public"
     """whose constants standardise positions"""
-    step_size: float = Field(default=1e-3, gt=0, le=10)
+    learning_rate: float = Field(default=1e-3, gt=0, le=10)
     """learning rate of the devices"""
     batch_size: int | Literal["all"] = "all"
     """samples of a mini-batch"""
@@ -64,6 +64,7 @@ class RsrpNet(FirstLayerLearner):
     public_rsrp_std_db: float = Field(default=9.0, gt=0, le=60)
     """deviation of RSRP that everybody assumes: scale of standardised labels"""
 
+    renamed: ClassVar[dict[str, str]] = {"features": "standardise_by", "step_size": "learning_rate"}
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
     example: ClassVar[dict[str, Any]] = {"kind": "rsrp-net", "hidden": [8]}
     needs: ClassVar[dict[str, str]] = {
@@ -83,7 +84,7 @@ class RsrpNet(FirstLayerLearner):
 
     @property
     def _bounds_records(self) -> bool:
-        return self.sample_clip is not None and self._one_step and self.features == "public"
+        return self.sample_clip is not None and self._one_step and self.standardise_by == "public"
 
     @property
     def _one_step(self) -> bool:
@@ -103,11 +104,15 @@ class RsrpNet(FirstLayerLearner):
 
     @property
     def wants_dataset_statistics(self) -> bool:
-        return self.features == "dataset"
+        return self.standardise_by == "dataset"
 
     @property
     def discloses(self) -> str:
-        return "the mean and deviation of all true positions (features: dataset)" if self.features == "dataset" else ""
+        return (
+            "the mean and deviation of all true positions (standardise_by: dataset)"
+            if self.standardise_by == "dataset"
+            else ""
+        )
 
     @property
     def net(self) -> Mlp:
@@ -118,9 +123,9 @@ class RsrpNet(FirstLayerLearner):
 
     def init(self, public: Public, rng: Rng) -> Model:
         n = public.n_model
-        if self.features == "dataset":
+        if self.standardise_by == "dataset":
             if public.dataset is None:
-                raise ValueError("features: dataset needs the dataset's statistics")
+                raise ValueError("standardise_by: dataset needs the dataset's statistics")
             centre, scale = public.dataset.mean_m, public.dataset.std_m
         else:
             centre = np.tile(public.area.centre_m, (n, 1))
@@ -148,17 +153,17 @@ class RsrpNet(FirstLayerLearner):
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         from fl.networks.sgd_regression import Training, train
 
-        how = Training(self.step_size, self.batch_size, self.local_epochs, self.dropout, self.sample_clip)
+        how = Training(self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip)
         x, y = self._standardise(model, data.model[data.row_of_sample], data.x, data.y)
         made = train(self.net, model.parameters, replace(data, x=x, y=y), how, rng)
         return replace(made, bound=self._record_bound(data))
 
     def _record_bound(self, data: Local) -> Bound | None:
-        """What one record can add to an update, at most: step_size C / n for the fewest samples n of a row."""
+        """What one record can add to an update, at most: learning_rate C / n for the fewest samples n of a row."""
         if self.sample_clip is None or not self._bounds_records:
             return None
         fewest = max(int(data.count.min(initial=np.iinfo(np.int64).max)), 1)
-        return Bound(self.step_size * self.sample_clip / fewest, "record", "replace")
+        return Bound(self.learning_rate * self.sample_clip / fewest, "record", "replace")
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
         return replace(model, parameters=model.parameters + merged)
@@ -198,12 +203,12 @@ class RsrpNet(FirstLayerLearner):
         return sample_gradient_norms(self.net, model.parameters, model_of, z, np.asarray(target))
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
-        """`step_stability` = step_size * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2."""
+        """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2."""
         from fl.networks.sgd_regression import mean_squared_gradient
 
         rows = data.model[data.row_of_sample]
         z, _ = self._standardise(model, rows, data.x, None)
-        return {"step_stability": 2 * self.step_size * mean_squared_gradient(self.net, model.parameters, rows, z)}
+        return {"step_stability": 2 * self.learning_rate * mean_squared_gradient(self.net, model.parameters, rows, z)}
 
     def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
         r"""Theorem 1 of Bakopoulou et al., for the least-squares estimate over all units of one full-batch step.

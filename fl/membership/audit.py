@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -33,8 +33,10 @@ class Membership(Part):
     """share of each device's records that it holds"""
     every_rounds: int = Field(default=10, ge=1)
     """played rounds from one audit to the next; the first is always one"""
-    most: int = Field(default=5000, ge=10, le=1_000_000)
+    max_records: int = Field(default=5000, ge=10, le=1_000_000)
     """records on either side"""
+
+    renamed: ClassVar[dict[str, str]] = {"most": "max_records"}
 
 
 def due(membership: Membership | None, played: int) -> bool:
@@ -50,10 +52,13 @@ def audit(membership: Membership, view: View, local: Local, held_out: HeldOut, r
     nobodys = held_out.ue < 0
     if nobodys.any() and local.y is not None and len(target):
         outside[nobodys] = _dealt(held_out.y[nobodys], local.y, inside, len(target), rng)
-    member, other = _drawn(inside, membership.overlap, membership.most, rng, "members"), np.zeros(0, dtype=np.int64)
+    member, other = (
+        _drawn(inside, membership.overlap, membership.max_records, rng, "members"),
+        np.zeros(0, dtype=np.int64),
+    )
     if len(member):
         per_target = np.bincount(inside[member], minlength=len(target))
-        other = _matched(outside, per_target, membership.most, rng)
+        other = _matched(outside, per_target, membership.max_records, rng)
     before, after, model_of = _models(view)
     y = np.zeros(len(local.x)) if local.y is None else local.y
     rows = []

@@ -33,7 +33,7 @@ class Steps:
     sample_clip is the largest L2 norm of one image's gradient in the mean of a batch; None leaves them as they are.
     """
 
-    step_size: float
+    learning_rate: float
     batch_share: float
     local_epochs: int
     sample_clip: float | None = None
@@ -95,7 +95,7 @@ def _trained(
             use = (slot < np.minimum((step + 1) * batch, count)[:, None]).astype(np.float32)
             chosen = np.take_along_axis(order, np.minimum(slot, order.shape[1] - 1), axis=1)
             at, live = torch.from_numpy(chosen).to(x.device), torch.from_numpy(use).to(x.device)
-            w = w - how.step_size * _gradient(
+            w = w - how.learning_rate * _gradient(
                 net, image, w, _pixels(x[at], image), y[at], live, how.sample_clip
             )  # fmt: skip
     return w

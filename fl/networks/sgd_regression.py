@@ -29,7 +29,7 @@ class Training:
     sample_clip is the largest L2 norm of one sample's gradient in the mean of a batch; None leaves them as they are.
     """
 
-    step_size: float
+    learning_rate: float
     batch_size: int | Literal["all"]
     local_epochs: int
     dropout: float
@@ -82,7 +82,7 @@ def _train_block(net: Mlp, start: FloatArray, data: Local, rows: IntArray, how: 
             live = torch.from_numpy((slot < count[:, None]).astype(np.float64))
             masks = _masks(net, how, data, rows, epoch, first, chosen.shape[1], rng)
             own = torch.where(live.unsqueeze(-1) > 0, z[chosen], 0.0)  # a padded slot shows somebody else
-            w = w - how.step_size * _gradient(net, w, own, y[chosen], live, masks, how.sample_clip)
+            w = w - how.learning_rate * _gradient(net, w, own, y[chosen], live, masks, how.sample_clip)
     return (w - before).numpy()
 
 

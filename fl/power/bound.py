@@ -28,7 +28,7 @@ from pydantic import Field, model_validator
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
-Criterion = Literal["aggregate", "device", "top-up"]
+Criterion = Literal["aggregate", "per-device", "top-up"]
 _MARGIN = 1e-9  # by which calibrated noise is more than enough
 _BLOCK = 4_000_000  # numbers of a block of power vectors x rounds x UEs
 
@@ -104,13 +104,14 @@ class Convergence(Part):
     """L, at least mu"""
     dissimilarity: float = Field(default=1.2, ge=1)
     """d: how far local gradients are from the global one (delta in the study)"""
-    step_size: float = Field(default=0.01, gt=0)
+    learning_rate: float = Field(default=0.01, gt=0)
     """l: step of the bound, which need not be that of the training"""
     order: Literal["paper", "reordered"] = "reordered"
     """which rounds the noise of early training counts as"""
     contraction: Literal["paper", "jensen"] = "paper"
     """how A reads the weights"""
 
+    renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
 
     @model_validator(mode="after")
@@ -124,15 +125,15 @@ class Convergence(Part):
     def factor(self, weight: FloatArray) -> float:
         """A of weights (T, K); refused where the bound does not contract."""
         spread = 1.0 if self.contraction == "jensen" else float((weight**2).sum(axis=1).max())
-        mu, smooth, step = self.strong_convexity, self.smoothness, self.step_size
+        mu, smooth, step = self.strong_convexity, self.smoothness, self.learning_rate
         found = 1.0 + mu * smooth * step**2 * self.dissimilarity**2 * spread - 2.0 * step * mu
         if found >= 1.0:
             most = 2.0 / (smooth * self.dissimilarity**2 * spread)
             raise ValueError(
-                f"step_size: {step:g} makes A = {found:.4g}, which must be below 1; take less than {most:.4g}"
+                f"learning_rate: {step:g} makes A = {found:.4g}, which must be below 1; take less than {most:.4g}"
             )
         if found < 0.0:
-            raise ValueError(f"step_size: {step:g} makes A = {found:.4g}, below 0; take a smaller one")
+            raise ValueError(f"learning_rate: {step:g} makes A = {found:.4g}, below 0; take a smaller one")
         return found
 
 
@@ -147,7 +148,7 @@ class Objective:
 
     trajectory: Trajectory
     law: Convergence
-    criterion: Criterion = "device"
+    criterion: Criterion = "per-device"
 
     @cached_property
     def contraction(self) -> float:
@@ -192,7 +193,7 @@ class Objective:
         where the round before needs more.
         """
         if self.criterion == "top-up":
-            raise ValueError("noise_factor: with top-up there is no switch; take criterion device or aggregate")
+            raise ValueError("noise_factor: with top-up there is no switch; take criterion per-device or aggregate")
         t = self.trajectory
         asked, brought = t.std, t.channel_std / np.sqrt(power_w)
         if self.criterion == "aggregate":

@@ -169,7 +169,7 @@ def _edge(objective: Objective, j: int) -> _Edge | None:
     t = objective.trajectory
     std, noise = t.std[j:], t.channel_std[j:]
     k = std.shape[1]
-    if objective.criterion == "device":
+    if objective.criterion == "per-device":
         with np.errstate(divide="ignore", invalid="ignore"):
             ceiling = np.where(std > 0, (noise / std) ** 2, np.inf).min(axis=0)
         return _Edge(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), np.zeros(0)) if (ceiling > 0).all() else None

@@ -57,7 +57,7 @@ def play_phase(
     )
     payload = payload_of(learning, parts, made.n_parameters)
     # who has not come when the next round begins is too late, whatever the uplink's own deadline
-    left_s = learning.every_s - (asked_s - facts.time_s)
+    left_s = learning.round_s - (asked_s - facts.time_s)
     sending = replace(cohort.at_power(power_w), limit_s=left_s)
     channel = setup.uplink.plan(sending, payload).within(left_s).rows(of_row)
     facts = replace(facts, channel=channel)

@@ -28,7 +28,7 @@ def situation(
         snr, scale = uplink.snr_per_w(cohort), uplink.rho(payload_of(learning, parts, n_numbers))
     standing = [d.standing(parts[f"defense.{d.label}"]) for d in learning.defenses]
     budgets = [s for s in standing if s is not None]
-    rounds = float(world.clock.rounds(world.duration_s, learning.every_s))
+    rounds = float(world.clock.rounds(world.duration_s, learning.round_s))
     rounds = min(rounds, learning.rounds or np.inf)
     return Situation(
         sends=ue,

@@ -253,7 +253,7 @@ def _bias_rms(learning: Learning, made: Updates) -> FloatArray:
     if not isinstance(learner, FirstLayerLearner):
         return np.full(len(made.ue), np.nan)
     rows = made.rows(slice(None))
-    step = getattr(learner, "step_size", 1.0)
+    step = getattr(learner, "learning_rate", 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(np.sqrt((learner.first_layer(rows)[1] ** 2).mean(axis=1)) / step)
 

@@ -33,9 +33,9 @@ def rounds(
     world: World, setup: Setup, carry: Carry, after: Callable[[Carry, dict[str, Any]], None]
 ) -> Generator[simpy.Event, None, None]:
     """Process: a round at every deadline. `after` gets the new carry, and the figures of the round (if any)."""
-    every_s, most = setup.learning.every_s, setup.learning.rounds or np.inf
+    round_s, most = setup.learning.round_s, setup.learning.rounds or np.inf
     while world.env.now < world.duration_s and carry.played < most and not carry.stopped:
-        deadline = min(world.clock.end_s(carry.round + 1, every_s), world.duration_s)
+        deadline = min(world.clock.end_s(carry.round + 1, round_s), world.duration_s)
         yield world.env.timeout(deadline - world.env.now)
         carry, figures = play(world, setup, carry)
         after(carry, figures)
@@ -46,7 +46,7 @@ def first_asked(world: World, learning: Learning, model_of_cell: IntArray, strea
     state, number, deadline = learning.data.start(len(world.ues), streams.at("data")), 0, 0.0
     while deadline < world.duration_s:
         number += 1
-        deadline = min(number * learning.every_s, world.duration_s)
+        deadline = min(number * learning.round_s, world.duration_s)
         world.env.run(until=deadline)
         taken, state = learning.data.take(world.observations(), model_of_cell, state, streams.at("data", number))
         asked = _asked(taken.train.nonempty(), learning, streams.at("participation", number))
@@ -97,7 +97,9 @@ def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any
         spends += phase.spends
     # k  pay: all spends of the round, whether or not packets arrived
     book = ledger.book(carry.ledger, spends)
-    if learning.stop_at is not None and ledger.exceeds(book, learning.stop_at.epsilon, learning.stop_at.delta):
+    if learning.privacy_budget is not None and ledger.exceeds(
+        book, learning.privacy_budget.epsilon, learning.privacy_budget.delta
+    ):
         return replace(carry, round=number, stopped=True), {}
     # m  record: truth meets estimates only here
     held_out = taken.held_out if learning.data.scores_round_alone else carry.held_out.plus(taken.held_out)

@@ -13,7 +13,7 @@ TABLES: dict[str, dict[str, str]] = {
         "decoded": "updates heard by the server in time",
         "non_finite": "updates that overflowed on the device and were replaced by zero",
         "update_norm": "median L2 norm of the updates as the learner made them",
-        "step_stability": "step_size * 2 * mean |dF/dw|^2 (full-batch descent is unstable above 2)",
+        "step_stability": "learning_rate * 2 * mean |dF/dw|^2 (full-batch descent is unstable above 2)",
         "rmse_db": "error of the model now on held-out samples so far (2,000 of them, evenly taken), dB",
         "rmse_round_db": "the same on the held-out samples of this round alone, dB",
         "constant_rmse_db": "error of the mean of all training labels so far on the same, dB",

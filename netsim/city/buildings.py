@@ -129,8 +129,8 @@ class Buildings:
         for some in stretches(lines, self._walls, ends_m, self.height_m):
             low_m, high_m = ends_m[some.line].T
             share = np.stack([some.from_m, some.until_m]) / lines.length_m[some.line]
-            lowest_m = (low_m + (high_m - low_m) * share).min(axis=0)
-            blocked[some.line[lowest_m < self.height_m[some.building]]] = True
+            min_height_m = (low_m + (high_m - low_m) * share).min(axis=0)
+            blocked[some.line[min_height_m < self.height_m[some.building]]] = True
         upright = np.flatnonzero(lines.length_m <= TOUCH_M)
         blocked[upright] = ends_m[upright].min(axis=1) < self.height_at(a_m[upright, :2])
         return blocked

@@ -125,8 +125,8 @@ def _candidates(lines: Lines, walls: Walls, ends_m: FloatArray, height_m: FloatA
     with np.errstate(divide="ignore", invalid="ignore"):  # a point has no slope; the lower end decides
         slope = np.where(lines.length_m > TOUCH_M, (ends_m[:, 1] - ends_m[:, 0]) / lines.length_m, 0.0)[line]
     middle_m = ends_m[line, 0] + slope * along[line, building]
-    lowest_m = middle_m - np.abs(slope) * walls.radius_m[building]
-    below = np.flatnonzero(np.maximum(lowest_m, low_m[line]) < height_m[building])
+    min_height_m = middle_m - np.abs(slope) * walls.radius_m[building]
+    below = np.flatnonzero(np.maximum(min_height_m, low_m[line]) < height_m[building])
     return line[below], building[below]
 
 

@@ -11,6 +11,7 @@ from netsim.city.base import City
 from netsim.city.buildings import Buildings
 from netsim.city.geojson import Outlines, known_crs, read_outlines
 from netsim.geometry import Area
+from netsim.part import FILE_NAME
 from netsim.rng import Streams
 
 Latitude = Annotated[float, Field(ge=-90, le=90)]
@@ -35,7 +36,7 @@ class Footprints(City):
     offers: ClassVar[frozenset[str]] = frozenset({"buildings"})
 
     kind: Literal["footprints"] = "footprints"
-    file: str = Field(min_length=1)
+    file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of a GeoJSON file, at most 50 MB"""
     crs: str = "auto"
     """what its coordinates are: local-metres, lonlat (degrees), a system such as EPSG:32632; auto, as the file says"""

@@ -100,13 +100,13 @@ def dwell_fixes(day: Day, rate_per_s: FloatArray, spread_m: FloatArray, ue: IntA
     return Fixes(ue[row], day.arrive_s[row, k] + since_s, position_m)
 
 
-def walk_fixes(day: Day, every_s: float, noise_m: float, ue: IntArray, rng: Rng) -> Fixes:
-    """Fixes on the way: one at the start of each walk and every `every_s` after, with Gaussian noise."""
+def walk_fixes(day: Day, round_s: float, noise_m: float, ue: IntArray, rng: Rng) -> Fixes:
+    """Fixes on the way: one at the start of each walk and every `round_s` after, with Gaussian noise."""
     leave_s = day.leave_s[:, :-1]
-    count = np.ceil((day.arrive_s[:, 1:] - leave_s) / every_s).astype(np.int64)  # (n, S - 1)
+    count = np.ceil((day.arrive_s[:, 1:] - leave_s) / round_s).astype(np.int64)  # (n, S - 1)
     row, walk = np.divmod(np.repeat(np.arange(count.size), count.ravel()), count.shape[1])
     per_ue = count.sum(axis=1)
-    time_s = leave_s[row, walk] + every_s * _rank(count.ravel())
+    time_s = leave_s[row, walk] + round_s * _rank(count.ravel())
     scatter = rng.normal("walk", ue, (int(per_ue.max(initial=1)), 2))[row, _rank(per_ue)]
     return Fixes(ue[row], time_s, day.at(row, time_s) + noise_m * scatter)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -13,6 +13,7 @@ from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.observations import Fixes
+from netsim.part import FILE_NAME
 from netsim.traces.files import Format
 from netsim.traces.home_work import home_and_work
 from netsim.traces.presence import Presence, presence
@@ -29,7 +30,7 @@ class Replay(Mobility):
     """
 
     kind: Literal["replay"] = "replay"
-    trace: str = Field(min_length=1)
+    trace: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the trace: a file, or a folder of PLT, GPX or Cabspotting files"""
     format: Format = "auto"
     """what the file is; auto looks into it"""

@@ -25,7 +25,7 @@ AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
 RNG = Streams(4).at("tests", 1)
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
-FEDAVG = {"batch_size": 20, "local_epochs": 5, "step_size": 1e-5}
+FEDAVG = {"batch_size": 20, "local_epochs": 5, "learning_rate": 1e-5}
 
 
 def batch_of(seed, n=800):
@@ -56,7 +56,7 @@ def public_of(data, n_model=1):
 
 
 def learner_of(activation="tanh", hidden=(256, 128), **more):
-    return RsrpNet(hidden=hidden, activation=activation, features="dataset", **more)
+    return RsrpNet(hidden=hidden, activation=activation, standardise_by="dataset", **more)
 
 
 def view_of(learner, data, sees="rows", decoded=None, n_model=1, seed=0):
@@ -88,7 +88,7 @@ class TestOneSample:
     """A batch of one sample is recovered exactly, by any network and any number of steps."""
 
     @pytest.mark.parametrize("activation", ACTIVATIONS)
-    @pytest.mark.parametrize("more", [{}, {"batch_size": 20, "local_epochs": 5, "step_size": 1e-4}])
+    @pytest.mark.parametrize("more", [{}, {"batch_size": 20, "local_epochs": 5, "learning_rate": 1e-4}])
     @pytest.mark.parametrize("hidden", [(16,), (256, 128)])
     def test_exactly_and_every_unit_agrees(self, activation, more, hidden):
         data = replace(local_of([(np.array([[421.5, 777.7]]), np.array([-83.0]))]))

@@ -15,7 +15,7 @@ from scenarios.app.study.load import load
 
 LIMITS = Limits()
 RNG = Streams(3).at("plan")
-CRITERIA = ("aggregate", "device", "top-up")
+CRITERIA = ("aggregate", "per-device", "top-up")
 
 
 def trajectory(seed=0, rounds=40, ues=15, moving=False):
@@ -47,7 +47,7 @@ def by_hand(objective, x):
 
 
 @pytest.mark.parametrize("order", ["paper", "reordered"])
-@pytest.mark.parametrize("criterion", ["aggregate", "device"])
+@pytest.mark.parametrize("criterion", ["aggregate", "per-device"])
 @pytest.mark.parametrize("moving", [False, True])
 def test_the_law_is_its_formula(order, criterion, moving):
     objective = Objective(trajectory(moving=moving), Convergence(order=order), criterion)
@@ -79,8 +79,8 @@ def test_a_bound_that_does_not_contract_is_refused_with_the_largest_step():
     weight = np.full((1, 5), 0.2)
     most = 2 / (10 * 1.44 * 0.2)
     with pytest.raises(ValueError, match=f"take less than {most:.4g}"):
-        Convergence(step_size=most * 1.001).factor(weight)
-    assert 0 < Convergence(step_size=most * 0.999).factor(weight) < 1
+        Convergence(learning_rate=most * 1.001).factor(weight)
+    assert 0 < Convergence(learning_rate=most * 0.999).factor(weight) < 1
     with pytest.raises(ValueError, match="above smoothness"):
         Convergence(strong_convexity=20.0)
 
@@ -109,10 +109,10 @@ def test_one_starved_ue_meets_the_aggregate_and_nobody_else_s_need():
     t = Trajectory(std, np.full((1, 3), 1 / 3), np.ones((1, 3)), 1.0)
     x = np.array([[1e-2, 9.0, 9.0]])  # channel noise 10, 1/3, 1/3
     assert Objective(t, Convergence(), "aggregate").switch(x)[0] == 0
-    assert Objective(t, Convergence(), "device").switch(x)[0] == 1
+    assert Objective(t, Convergence(), "per-device").switch(x)[0] == 1
 
 
-@pytest.mark.parametrize("criterion", ["aggregate", "device"])
+@pytest.mark.parametrize("criterion", ["aggregate", "per-device"])
 def test_the_bound_jumps_only_where_the_switch_changes(criterion):
     objective = Objective(trajectory(), Convergence(), criterion)
     scale = np.linspace(0.2, 3.0, 4001)[:, None]
@@ -138,7 +138,7 @@ def test_both_orders_have_the_same_channel_term():
 def test_top_up_never_costs_more_than_switching_late_nor_less_than_the_channel():
     t = trajectory()
     x = powers(20)
-    top, device = (Objective(t, Convergence(), c)(x) for c in ("top-up", "device"))
+    top, device = (Objective(t, Convergence(), c)(x) for c in ("top-up", "per-device"))
     assert (top <= device + 1e-15).all() and (top >= (1 / x) @ Objective(t, Convergence()).cost_w - 1e-15).all()
 
 
@@ -235,7 +235,7 @@ def test_without_artificial_noise_power_goes_as_weight_over_amplitude():
 
 
 @pytest.mark.parametrize("order", ["paper", "reordered"])
-@pytest.mark.parametrize("criterion", ["aggregate", "device"])
+@pytest.mark.parametrize("criterion", ["aggregate", "per-device"])
 def test_plateaus_and_evolution_agree_and_beat_equal_splits(order, criterion):
     objective = Objective(trajectory(rounds=60), Convergence(order=order), criterion)
     best, found = plateaus(objective, LIMITS), evolution(objective, LIMITS, RNG)
@@ -254,7 +254,7 @@ def test_plateaus_and_evolution_agree_and_beat_equal_splits(order, criterion):
 def test_moving_ues_are_planned_too_and_top_up_has_no_plateau():
     moving = trajectory(rounds=20, ues=5, moving=True)
     limits = Limits(total_max_w=0.6)
-    for criterion in ("aggregate", "device"):
+    for criterion in ("aggregate", "per-device"):
         objective = Objective(moving, Convergence(), criterion)
         assert plateaus(objective, limits).value <= 1.01 * evolution(objective, limits, RNG, 60).value
     top = Objective(moving, Convergence(), "top-up")

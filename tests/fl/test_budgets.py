@@ -78,7 +78,7 @@ class TestLaws:
     )  # fmt: skip
     def test_budgets_under_a_constant_error(self, e, shares, spent):
         """epsilon[t] = exp(-e) left / rounds left: share of the uniform budget in rounds 1, 50, 90, 100."""
-        part = Lapa(epsilon_system_total=100.0 * K, rounds=100, error_most=e, epsilon_cap=1e6)
+        part = Lapa(epsilon_system_total=100.0 * K, rounds=100, error_max=e, epsilon_cap=1e6)
         every, _, _ = play(part, 100, learn=False)
         system = every.sum(axis=1) / K
         for t, share in zip((1, 50, 90, 100), shares, strict=True):
@@ -126,7 +126,7 @@ class TestTotal:
     def test_never_exceeded(self, error, total, most, gain, rounds):
         for part in (
             Lapa(
-                epsilon_system_total=total, rounds=rounds, error=error, error_most=most, gain_last=gain, gain_mean=gain,
+                epsilon_system_total=total, rounds=rounds, error=error, error_max=most, gain_last=gain, gain_mean=gain,
             ),
             Arb(epsilon_system_total=total, rounds=rounds), UniformDp(epsilon_system_total=total, rounds=rounds),
         ):  # fmt: skip
@@ -187,7 +187,7 @@ class TestClaims:
 
     def test_as_printed_the_noise_shrinks_with_the_step_size(self):
         for kind in ("mean-clip", "paper"):
-            part = UniformDp(epsilon_system_total=60.0, rounds=10, sensitivity=kind, paper_step_size=0.05)
+            part = UniformDp(epsilon_system_total=60.0, rounds=10, sensitivity=kind, paper_learning_rate=0.05)
             claimed = part.claimed(clipped()[0].bound, np.array([96.0]))[0]
             assert claimed == pytest.approx(2 * N / 96 * (0.05 if kind == "paper" else 1.0))
 
@@ -195,9 +195,9 @@ class TestClaims:
         noise = {"kind": "lapa", "epsilon_system_total": 60.0, "sensitivity": "record-one-step"}
         clip = {"kind": "clip", "norm": 1.0}
         with pytest.raises(ValidationError, match="record bound"):
-            Learning(every_s=1.0, learner={"kind": "rsrp-net"}, defenses=(clip, noise))
+            Learning(round_s=1.0, learner={"kind": "rsrp-net"}, defenses=(clip, noise))
         learner = {"kind": "rsrp-net", "sample_clip": 1.0}
-        assert Learning(every_s=1.0, learner=learner, defenses=(noise,)).defenses[0].needs
+        assert Learning(round_s=1.0, learner=learner, defenses=(noise,)).defenses[0].needs
 
     @pytest.mark.parametrize("more", [{}, {"epsilon_system_total": 1.0, "initial_noise_std": 1.0}])
     def test_one_budget(self, more):
@@ -345,11 +345,11 @@ class TestLapaReads:
         assert state["seen"].tolist() == [3, 2, 4, 0] == [len(heard[k]) for k in range(4)]
         part_of = part.mapped(np.append(state["theta"][:3], state["theta"][:3].mean()))  # a stranger is average
         epsilon, _ = part.share({**state, "history": []}, 10.0, 1, None)
-        np.testing.assert_allclose(epsilon, part_of / part_of.sum() * 10.0 * math.exp(-part.error_most))
+        np.testing.assert_allclose(epsilon, part_of / part_of.sum() * 10.0 * math.exp(-part.error_max))
 
     def test_debias_takes_the_noise_of_both_sums_off(self):
         """floor = q sum_k G_k^2 (sigma_k^2 + sigma_ch,k^2), in units of the clip norm."""
-        part = Lapa(epsilon_system_total=60.0, error="debias", gain_last=1.0, gain_mean=0.5, error_most=50.0)
+        part = Lapa(epsilon_system_total=60.0, error="debias", gain_last=1.0, gain_mean=0.5, error_max=50.0)
         state, sums, floors, scale = part.start(3), [], [], 4.0
         for t in (1, 2):
             got, weights = self.received([0, 1, 2], t), np.array([0.2, 0.3, 0.5])

@@ -82,7 +82,7 @@ class TestClip:
 
     def test_one_client_without_clip_or_noise_is_local_training(self):
         """z -> 0, c -> infinity, K = 1: the global model goes where the only device went."""
-        learner = RsrpNet(hidden=(10, 10, 10), activation="relu", step_size=1e-3, batch_size=5, local_epochs=5)
+        learner = RsrpNet(hidden=(10, 10, 10), activation="relu", learning_rate=1e-3, batch_size=5, local_epochs=5)
         model = learner.init(PUBLIC, Streams(1).at("learner.init"))
         draw = np.random.default_rng(1)
         data = Local(
@@ -160,9 +160,9 @@ class TestCentralGaussian:
     def test_needs_a_bound_and_a_fixed_weight(self):
         learner, noise = RsrpNet(hidden=(4,)), CentralGaussian(noise_multiplier=1.0)
         fixed = Uniform(clients=4)
-        Learning(every_s=60, learner=learner, defenses=(Clip(), noise), aggregation=fixed)
+        Learning(round_s=60, learner=learner, defenses=(Clip(), noise), aggregation=fixed)
         Learning(
-            every_s=60, learner=learner, defenses=(AdaptiveClip(), noise, Gaussian(epsilon=1.0)), aggregation=fixed
+            round_s=60, learner=learner, defenses=(AdaptiveClip(), noise, Gaussian(epsilon=1.0)), aggregation=fixed
         )
         for defenses, aggregation, says in (
             ((noise,), fixed, "needs a bound"),
@@ -173,7 +173,7 @@ class TestCentralGaussian:
         ):
             keys = {} if aggregation is None else {"aggregation": aggregation}
             with pytest.raises(ValidationError, match=says) as error:
-                Learning(every_s=60, learner=learner, defenses=defenses, **keys)
+                Learning(round_s=60, learner=learner, defenses=defenses, **keys)
             assert "\n" not in error.value.errors()[0]["msg"]
         made = updates(normal(3))
         with pytest.raises(ValueError, match="no bound"):
@@ -218,7 +218,7 @@ class TestAdaptiveClip:
             assert (np.diff(far[far > 0.5]) < 0).all()  # one way, never past it
 
     def test_the_update_is_the_printed_one(self):
-        part = AdaptiveClip(norm=1.0, quantile=0.3, step_size=0.7, count_noise=1e-12)
+        part = AdaptiveClip(norm=1.0, quantile=0.3, learning_rate=0.7, count_noise=1e-12)
         state, _ = self.play(part, 1)
         share = np.mean(self.sizes <= 1.0)
         assert state["share"] == pytest.approx(share, rel=1e-9)

@@ -337,12 +337,14 @@ def test_published_statistics_of_the_data_are_told_beside_an_epsilon(tiny, tmp_p
     from scenarios.app.run.runner import run
 
     noise = {"learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1.0}]}
-    moved, dataset = {"learning.curation": [MOVED]}, {"learning.learner.features": "dataset"}
+    moved, dataset = {"learning.curation": [MOVED]}, {"learning.learner.standardise_by": "dataset"}
 
     def told(changes, name):
         run(tiny(changes), tmp_path / name)
         warnings = read_json(tmp_path / name / "manifest.json")["warnings"]
-        return any("of all true positions (features: dataset), which no epsilon here covers" in w for w in warnings)
+        return any(
+            "of all true positions (standardise_by: dataset), which no epsilon here covers" in w for w in warnings
+        )
 
     assert told(dataset | noise, "noise") and told(dataset | moved, "moved")
     assert not told(dataset, "bare") and not told(noise, "public")

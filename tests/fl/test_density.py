@@ -114,7 +114,7 @@ def naive(learner, model, updates, at):
 class TestSurfaces:
     @pytest.mark.parametrize("features", [1, 3, "exact"])
     def test_are_the_definition(self, features):
-        learner = Density(features=features, bandwidth_m=(H, 5 * H), grid=(17, 13))
+        learner = Density(n_features=features, bandwidth_m=(H, 5 * H), grid=(17, 13))
         model, updates = made(learner, BOX_A, np.array([[0.3, -1.2]]))
         want = naive(learner, model, updates, np.array([0.3, -1.2]))
         assert np.abs(learner.surfaces(model, updates.rows(slice(None)))[0] - want).max() < 1e-12
@@ -122,7 +122,7 @@ class TestSurfaces:
 
     @pytest.mark.parametrize("features", [0, 1, 4, "exact"])
     def test_sum_is_the_sum_of_the_rows_and_the_norm_theirs(self, features):
-        learner = Density(features=features, bandwidth_m=(H, 2.0), grid=(20, 11))
+        learner = Density(n_features=features, bandwidth_m=(H, 2.0), grid=(20, 11))
         _, updates = made(learner, BOX_A, places_a(2500, 1))
         updates = updates.scaled(np.linspace(-1, 2, len(updates.ue)), None)
         rows, weights = updates.rows(slice(None)), np.random.default_rng(0).uniform(size=len(updates.ue))
@@ -131,7 +131,7 @@ class TestSurfaces:
         assert (updates.rows(np.array([5, 2])) == rows[[5, 2]]).all()
 
     def test_chunks_change_nothing_and_no_dense_matrix_is_made(self, monkeypatch):
-        learner = Density(features=2, bandwidth_m=H, grid=(9, 8))
+        learner = Density(n_features=2, bandwidth_m=H, grid=(9, 8))
         _, updates = made(learner, BOX_A, places_a(500, 2))
         whole = updates.weighted_sum(np.ones(500), 1)
         monkeypatch.setattr("fl.density.surfaces.TERMS", 64)
@@ -139,7 +139,7 @@ class TestSurfaces:
         assert updates.weighted_sum(np.ones(500), 1) == pytest.approx(whole, abs=1e-11)
 
     def test_a_device_with_several_samples_answers_with_their_mean(self):
-        learner = Density(features=3, bandwidth_m=H, grid=(12, 10))
+        learner = Density(n_features=3, bandwidth_m=H, grid=(12, 10))
         model = learner.init(Public(BOX_A, 1), rng())
         x = places_a(60, 3)  # so many that the norm takes the other way
         zero = np.zeros(2, dtype=np.int64)
@@ -152,14 +152,14 @@ class TestSurfaces:
         assert updates.norm() == pytest.approx(np.linalg.norm(updates.rows(slice(None)), axis=1), rel=1e-10)
 
     def test_phases_survive_far_from_the_origin(self):
-        learner = Density(features=1, bandwidth_m=50.0, grid=(30, 30))
+        learner = Density(n_features=1, bandwidth_m=50.0, grid=(30, 30))
         near, far = Area(0, 0, 1000, 1000), Area(5e6, 4e6, 5e6 + 1000, 4e6 + 1000)
         x = np.array([[250.0, 125.0], [512.0, 64.0]])
         here, there = (made(learner, box, x + box.low_m)[1].rows(slice(None)) for box in (near, far))
         assert np.abs(here - there).max() < 1e-6  # a nanometre of the places themselves
 
     def test_noise_writes_the_rows_out(self):
-        _, updates = made(Density(features=1, bandwidth_m=H, grid=(6, 5)), BOX_A, places_a(3, 0))
+        _, updates = made(Density(n_features=1, bandwidth_m=H, grid=(6, 5)), BOX_A, places_a(3, 0))
         noisy = updates.plus(np.ones((3, 30)))
         assert noisy.values == pytest.approx(updates.rows(slice(None)) + 1) and noisy.bound is None
 
@@ -167,15 +167,15 @@ class TestSurfaces:
 class TestLearner:
     def test_draws_are_kept_over_rounds_unless_asked_otherwise(self):
         x = places_a(5, 0)
-        once, anew = (Density(features=2, bandwidth_m=H, draws=d) for d in ("once", "each-round"))
+        once, anew = (Density(n_features=2, bandwidth_m=H, draws=d) for d in ("once", "each-round"))
         same = [made(once, BOX_A, x, round_=r)[1].unit for r in (1, 2)]
         other = [made(anew, BOX_A, x, round_=r)[1].unit for r in (1, 2)]
         assert (same[0] == same[1]).all() and not (other[0] == other[1]).any()
-        assert (made(Density(features=1, bandwidth_m=H), BOX_A, x)[1].unit == same[0][:, :1]).all()
+        assert (made(Density(n_features=1, bandwidth_m=H), BOX_A, x)[1].unit == same[0][:, :1]).all()
         assert not (made(once, BOX_A, x, seed=1)[1].unit == same[0]).any()
 
     def test_draws_of_a_device_hang_on_nobody_else(self):
-        learner = Density(features=1, bandwidth_m=H)
+        learner = Density(n_features=1, bandwidth_m=H)
         model = learner.init(Public(BOX_A, 1), rng())
         x = places_a(6, 0)
         all_ = learner.local(model, "all", rows_of(x), rng()).unit
@@ -183,7 +183,7 @@ class TestLearner:
         assert (all_[3:] == few).all()
 
     def test_bandwidths_rescale_the_same_wave(self):
-        learner = Density(features=1, bandwidth_m=(H, 5 * H), grid=(40, 40))
+        learner = Density(n_features=1, bandwidth_m=(H, 5 * H), grid=(40, 40))
         model, updates = made(learner, BOX_A, places_a(8, 0))
         small, large = np.swapaxes(learner.surfaces(model, updates.rows(slice(None))), 0, 1)
         a, b = (read_waves(s, model.constants["x_m"], model.constants["y_m"]).omega for s in (small, large))
@@ -192,7 +192,7 @@ class TestLearner:
 
     def test_estimates_the_exact_kernel_without_bias(self):
         x = np.tile([[0.4, 0.2]], (20_000, 1))
-        learner = Density(features=1, bandwidth_m=H, grid=(15, 15))
+        learner = Density(n_features=1, bandwidth_m=H, grid=(15, 15))
         found = estimated(learner, BOX_A, x).parameters[0]
         exact = kernel_density(x[:1], H, np.linspace(-3, 3, 15), np.linspace(-3, 3, 15)).ravel()
         assert np.abs(found - exact).max() < 5 * math.sqrt(0.5 / 20_000)
@@ -206,14 +206,14 @@ class TestLearner:
                 g = np.random.default_rng(seed)
                 at = g.choice([-10.0, 0.0, 5.0], n, p=[0.2, 0.6, 0.2]) + 2 * g.standard_normal(n)
                 x = np.column_stack([at, np.zeros(n)])
-                learner = Density(features=b, bandwidth_m=2.0, grid=(100,))
+                learner = Density(n_features=b, bandwidth_m=2.0, grid=(100,))
                 found.append(learner.evaluate(estimated(learner, street, x, seed), held(x))["kde_rmse"])
             errors[n, b] = math.sqrt(np.mean(np.square(found)))
         assert errors[300, 8] == pytest.approx(errors[2400, 1], rel=0.2)  # a user more is a feature more
         assert errors[300, 1] / errors[2400, 8] == pytest.approx(8.0, rel=0.2)
 
     def test_a_line_ignores_the_other_coordinate(self):
-        learner = Density(features=2, bandwidth_m=1.0, grid=(50,))
+        learner = Density(n_features=2, bandwidth_m=1.0, grid=(50,))
         box = Area(-15.0, 2.0, 15.0, 4.0)
         x = np.array([[1.0, 2.2], [3.0, 3.9]])
         model, here = made(learner, box, x)
@@ -223,7 +223,7 @@ class TestLearner:
 
     def test_normalised_is_a_density(self):
         for grid, box in (((200, 200), BOX_A), ((400,), BOX_A)):
-            learner = Density(features="exact", bandwidth_m=0.3, grid=grid, normalised=True)
+            learner = Density(n_features="exact", bandwidth_m=0.3, grid=grid, normalised=True)
             x = 0.3 * np.random.default_rng(0).standard_normal((50, 2))
             model = estimated(learner, box, x)
             step = np.prod([6.0 / (n - 1) for n in grid])
@@ -254,17 +254,17 @@ class TestLearner:
         mobility = {"kind": "replay", "trace": str(tmp_path / "t.csv"), "users": "id", "outlier_sigmas": None}
         study = load(
             "density/midtown", {
-                "world.ues.mobility": mobility, "learning.every_s": 30, "learning.participation": 0.5,
+                "world.ues.mobility": mobility, "learning.round_s": 30, "learning.participation": 0.5,
                 "learning.learner.bandwidth_m": None, "learning.learner.neighbours": 7, "learning.learner.grid": [8, 8],
                 "vary": None,
             },
         )  # fmt: skip
         streams = Streams(study.seed)
-        world = build_world(study.world, streams, study.learning.every_s)
+        world = build_world(study.world, streams, study.learning.round_s)
         setup = set_up(study, world, streams, tmp_path / "r")
         asked = setup.public.asked_m
         assert asked.shape == (30, 2)
-        play_world, taken = build_world(study.world, streams, study.learning.every_s), []
+        play_world, taken = build_world(study.world, streams, study.learning.round_s), []
         play_world.env.run(until=30.0)
         seen = play_world.observations()
         for ue in np.unique(seen.ue):
@@ -286,7 +286,7 @@ class TestLearner:
                 assert learner.init(public, rng()).constants["bandwidth_m"] > 0
 
     def test_nobody_answering_leaves_the_map_as_it_was(self):
-        learner = Density(features=1, bandwidth_m=H, grid=(5, 5))
+        learner = Density(n_features=1, bandwidth_m=H, grid=(5, 5))
         model = estimated(learner, BOX_A, places_a(9, 0))
         assert learner.step(model, "all", np.zeros_like(model.parameters)).parameters is not None
         assert (learner.step(model, "all", np.zeros_like(model.parameters)).parameters == model.parameters).all()
@@ -306,7 +306,7 @@ class TestLearner:
             ({"neighbours": 5}, "exactly one of bandwidth_m and neighbours"),
             ({"bandwidth_m": 0}, "each above 0"),
             ({"bandwidth_m": []}, "at least one bandwidth"),
-            ({"features": -1}, "within 0 and 10000"),
+            ({"n_features": -1}, "within 0 and 10000"),
             ({"grid": [1, 5]}, "2 to 10000 points"),
             ({"area_m": [0, 0, 0, 5]}, "south-west"),
         ],
@@ -321,7 +321,7 @@ class TestPublishedFigures:
 
     def utility(self, places, law, box, n, features, seed):
         x = places(n, seed)
-        learner = Density(features=features, bandwidth_m=H)
+        learner = Density(n_features=features, bandwidth_m=H)
         model = estimated(learner, box, x, seed)
         at = learner.grid_m(model)
         found = learner.compare(model, held(x), law(at.reshape(-1, 2)).reshape(at.shape[:2]))
@@ -346,7 +346,7 @@ class TestPublishedFigures:
 
     def privacy(self, which, features, n=300):
         places, box = (places_a, BOX_A) if which == "a" else (places_b, BOX_B)
-        x, learner = places(n, 0), Density(features=features, bandwidth_m=H)
+        x, learner = places(n, 0), Density(n_features=features, bandwidth_m=H)
         model, updates = made(learner, box, x)
         found, _ = DensityPeak(max_places=10_000 if features else 500).run(
             view_of(learner, model, updates), facts(box), {}, rng()
@@ -372,7 +372,7 @@ class TestPublishedFigures:
 class TestLemmas:
     def test_2_places_that_cannot_be_told_apart(self):
         g = np.random.default_rng(0)
-        learner = Density(features=1, bandwidth_m=H, grid=(25, 25))
+        learner = Density(n_features=1, bandwidth_m=H, grid=(25, 25))
         _, updates = made(learner, BOX_A, np.zeros((1, 2)))
         omega = updates.unit[0, 0] / H
         for _ in range(50):
@@ -441,7 +441,7 @@ class TestPhase:
         turn = g.uniform(0, 2 * np.pi, n)
         start = places_a(n, seed)
         end = start + step * np.stack([np.cos(turn), np.sin(turn)], axis=1)
-        learner = Density(features=1, bandwidth_m=H, grid=(24, 24), **more)
+        learner = Density(n_features=1, bandwidth_m=H, grid=(24, 24), **more)
         state = {}
         for round_, x in enumerate((start, end), 1):
             model, updates = made(learner, BOX_A, x, round_=round_)
@@ -467,7 +467,7 @@ class TestPhase:
     def test_a_walk_in_short_steps_is_recovered_whole(self):
         g, n = np.random.default_rng(0), 40
         x = places_a(n, 0)
-        learner = Density(features=1, bandwidth_m=H, grid=(24, 24))
+        learner = Density(n_features=1, bandwidth_m=H, grid=(24, 24))
         state, walked, start = {}, np.zeros((n, 2)), x
         for round_ in range(1, 52):
             model, updates = made(learner, BOX_A, x, round_=round_)
@@ -481,7 +481,7 @@ class TestPhase:
 
     def test_the_place_is_right_modulo_the_wavelength(self):
         x = places_a(50, 1)
-        learner = Density(features=1, bandwidth_m=H)
+        learner = Density(n_features=1, bandwidth_m=H)
         model, updates = made(learner, BOX_A, x)
         found, _ = Phase().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
         turns = np.einsum("ni,ni->n", updates.unit[:, 0] / H, found.position_m - x) / (2 * np.pi)
@@ -492,14 +492,14 @@ class TestPhase:
         error, _, found = self.linked(0.1, n=60, draws="each-round")
         assert len(error) < 3 and found.status.count("new wave") > 57
         for features in (0, 3, "exact"):
-            learner = Density(features=features, bandwidth_m=H, grid=(24, 24))
+            learner = Density(n_features=features, bandwidth_m=H, grid=(24, 24))
             model, updates = made(learner, BOX_A, places_a(20, 0))
             found, _ = Phase().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
             assert found.status.count("no wave") > 15
 
     def test_noise_is_averaged_out(self):
         x = places_a(20, 0)
-        learner = Density(features=1, bandwidth_m=H)
+        learner = Density(n_features=1, bandwidth_m=H)
         model, updates = made(learner, BOX_A, x)
         noisy = updates.plus(0.1 * np.random.default_rng(0).standard_normal((20, 10_000)))
         found, _ = Phase().run(view_of(learner, model, noisy), facts(BOX_A), {}, rng())
@@ -517,13 +517,13 @@ class TestPeaks:
 
     def test_exact_kernel_gives_the_grid_point_nearest(self):
         x = places_a(40, 0).clip(-3, 3)
-        learner = Density(features="exact", bandwidth_m=H)
+        learner = Density(n_features="exact", bandwidth_m=H)
         model, updates = made(learner, BOX_A, x)
         found, _ = DensityPeak().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
         assert np.abs(found.position_m - x[found.ue]).max() <= 3 / 99 + 1e-12
 
     def test_a_surface_that_is_negative_everywhere_has_its_highest_point(self):
-        learner = Density(features=1, bandwidth_m=H, grid=(2, 2))
+        learner = Density(n_features=1, bandwidth_m=H, grid=(2, 2))
         model, updates = made(learner, BOX_A, places_a(40, 0))
         surface = learner.surfaces(model, updates.rows(slice(None)))
         assert (surface.max(axis=(1, 2, 3)) < 0).any()
@@ -533,7 +533,7 @@ class TestPeaks:
         assert np.bincount(found.ue[place], found.weight[place]) == pytest.approx(np.ones(40))
 
     def test_constant_answers_say_nothing(self):
-        learner = Density(features=0, bandwidth_m=H)
+        learner = Density(n_features=0, bandwidth_m=H)
         model, updates = made(learner, BOX_A, places_a(4, 0))
         for attack in (DensityPeak(), MultiQuery()):
             found, _ = attack.run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
@@ -545,7 +545,7 @@ class TestPeaks:
         box, x = BOX_B, places_b(60, 0).clip(-5, 5)
         errors = {}
         for draws in ("once", "each-round"):
-            learner, state = Density(features=1, bandwidth_m=H, grid=(101, 101), draws=draws), {}
+            learner, state = Density(n_features=1, bandwidth_m=H, grid=(101, 101), draws=draws), {}
             for k in range(1, 7):
                 model, updates = made(learner, box, x, round_=k)
                 found, state = MultiQuery().run(view_of(learner, model, updates), facts(box), state, rng(k))
@@ -557,7 +557,7 @@ class TestPeaks:
         x = places_b(60, 0).clip(-5, 5)
         errors = []
         for bandwidths in ((0.11, 0.55), (0.55,)):
-            learner = Density(features=1, bandwidth_m=bandwidths, grid=(101, 101))
+            learner = Density(n_features=1, bandwidth_m=bandwidths, grid=(101, 101))
             model, updates = made(learner, BOX_B, x)
             found, _ = MultiQuery().run(view_of(learner, model, updates), facts(BOX_B), {}, rng())
             errors.append(np.linalg.norm(found.position_m - x[found.ue], axis=1).mean())
@@ -736,7 +736,7 @@ class TestRuns:
     def test_a_constant_answer_leaves_what_the_baseline_says(self, grid, area_m, tmp_path):
         from scenarios.app.run.runner import run
 
-        learner = {"kind": "density", "features": 0, "bandwidth_m": 550, "grid": grid, "area_m": area_m}
+        learner = {"kind": "density", "n_features": 0, "bandwidth_m": 550, "grid": grid, "area_m": area_m}
         found = run(self.small(world__ues__count=50, learning__learner=learner), tmp_path / "run")
         assert found["attack.density-peak.place_error_m"] == pytest.approx(found["baseline.anywhere.error_m"], rel=1e-9)
 

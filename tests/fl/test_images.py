@@ -219,7 +219,7 @@ def test_pooling_is_torch_s(shape):
     torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
 
 
-def plain(net, w, x, y, batches, step_size, image):
+def plain(net, w, x, y, batches, learning_rate, image):
     """Local SGD of one device, written out with torch's own layers."""
     w = torch.from_numpy(w).float()
     for batch in batches:
@@ -237,7 +237,7 @@ def plain(net, w, x, y, batches, step_size, image):
             w1, b1, w2, b2 = layers
             out = (z.flatten(1) @ w1 + b1).relu() @ w2 + b2
         loss = functional.cross_entropy(out, torch.from_numpy(y[batch]).long())
-        w = w - step_size * torch.autograd.grad(loss, w)[0]
+        w = w - learning_rate * torch.autograd.grad(loss, w)[0]
     return w.detach().numpy()
 
 
@@ -284,7 +284,7 @@ def test_gradients_are_clipped_image_by_image(net, image):
 
 
 def test_an_image_moves_an_update_by_its_bound_at_most():
-    learner = ImageNet(network=Perceptron(hidden=(6,)), step_size=0.5, batch_share=1.0, sample_clip=0.3)
+    learner = ImageNet(network=Perceptron(hidden=(6,)), learning_rate=0.5, batch_share=1.0, sample_clip=0.3)
     model = learner.init(Public(Area(0, 0, 1, 1), 1, images=DIGITS), RNG)
     data = local_of([9, 4], DIGITS)
     made = learner.local(model, "all", data, RNG)
@@ -336,7 +336,7 @@ def test_scores_are_the_loss_and_the_likeliest_class():
 
 
 def test_a_classifier_learns_the_digits():
-    learner, digits = ImageNet(network=Perceptron(), step_size=0.2), collection(None)
+    learner, digits = ImageNet(network=Perceptron(), learning_rate=0.2), collection(None)
     public = Public(Area(0, 0, 1, 1), 1, images=digits.format)
     model = learner.init(public, RNG)
     n = len(digits.label)
@@ -356,7 +356,7 @@ def test_a_classifier_learns_the_digits():
 
 IMAGES = {
     "learning.data": {"kind": "images", "partition": {"kind": "label-skew", "iid": 1}, "samples": 40},
-    "learning.learner": {"kind": "image-net", "network": {"kind": "mlp", "hidden": [12]}, "step_size": 0.1},
+    "learning.learner": {"kind": "image-net", "network": {"kind": "mlp", "hidden": [12]}, "learning_rate": 0.1},
     "learning.attacks": [],
 }
 
@@ -420,7 +420,7 @@ def test_one_image_and_one_class_and_more_steps_than_images(tiny, tmp_path):
 
 
 def test_a_network_that_overflows_counts_as_nothing(tiny, tmp_path):
-    changes = {"learning.learner.step_size": 10.0, "learning.learner.local_epochs": 60}
+    changes = {"learning.learner.learning_rate": 10.0, "learning.learner.local_epochs": 60}
     summary = run(tiny(IMAGES | changes), tmp_path / "r")
     assert summary["rounds.played"] == 2
     for row in read_table(tmp_path / "r", "figures")["value"]:
@@ -447,7 +447,7 @@ def test_a_device_that_disappears_is_missed_and_comes_back(tmp_path):
                     "base_stations": {"kind": "hexagonal", "inter_site_m": 500},
                 },
                 "learning": {
-                    "every_s": 60,
+                    "round_s": 60,
                     "data": {"kind": "images", "partition": {"kind": "label-skew", "iid": 1}, "samples": 30},
                     "learner": {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}},
                     "aggregation": {"kind": "wasserstein"},

@@ -8,7 +8,7 @@ import pytest
 
 from fl.aggregation.uniform import Uniform
 from fl.defenses.central_gaussian import CentralGaussian
-from fl.learning import Learning, StopAt
+from fl.learning import Learning, PrivacyBudget
 from fl.privacy import ledger, rdp
 from fl.privacy.compose import Draws, compose
 from fl.privacy.final import EVERYBODY, final_account
@@ -311,7 +311,7 @@ class TestSampling:
         n = 4000
         local = Local(np.arange(n), np.zeros(n, int), np.arange(n + 1), np.zeros((n, 2)), np.zeros(n), np.zeros(n))
         learning = Learning.model_validate(
-            {"every_s": 1.0, "learner": {"kind": "rsrp-net"}, "participation": 0.25, "sampling": "poisson"}
+            {"round_s": 1.0, "learner": {"kind": "rsrp-net"}, "participation": 0.25, "sampling": "poisson"}
         )
         sizes = [len(_asked(local, learning, Streams(1).at("participation", r)).ue) for r in range(40)]
         assert len(set(sizes)) > 10 and abs(np.mean(sizes) - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75 / 40)
@@ -332,7 +332,7 @@ class TestSampling:
 class TestStopAt:
     def study(self, **more):
         noise = [CLIP, {"kind": "central-gaussian", "noise_multiplier": 5.0}]
-        return SMALL | {"learning.defenses": noise, "learning.stop_at": {"epsilon": 2.0}} | more
+        return SMALL | {"learning.defenses": noise, "learning.privacy_budget": {"epsilon": 2.0}} | more
 
     def test_learning_ends_before_the_round_that_would_exceed(self, tmp_path):
         found = run(load("rsrp-dp/budget", self.study()), tmp_path / "r")
@@ -346,23 +346,27 @@ class TestStopAt:
 
     def test_the_rounds_before_are_those_of_a_run_without_a_budget(self, tmp_path):
         stopped = run(load("rsrp-dp/budget", self.study()), tmp_path / "a")
-        free = self.study() | {"learning.stop_at": None, "learning.rounds": stopped["rounds.played"]}
+        free = self.study() | {"learning.privacy_budget": None, "learning.rounds": stopped["rounds.played"]}
         run(load("rsrp-dp/budget", free), tmp_path / "b")
         for table in ("rounds", "spends", "figures", "final"):
             assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
 
     def test_a_budget_too_small_for_one_round_learns_nothing(self, tmp_path):
-        found = run(load("rsrp-dp/budget", self.study() | {"learning.stop_at": {"epsilon": 0.01}}), tmp_path / "r")
+        found = run(
+            load("rsrp-dp/budget", self.study() | {"learning.privacy_budget": {"epsilon": 0.01}}), tmp_path / "r"
+        )
         assert found["rounds.played"] == 0 and found["rounds.stopped_by_budget"] is True
 
     def test_a_budget_needs_somebody_who_spends(self):
         with pytest.raises(ValueError, match="nothing here spends a budget"):
-            Learning(every_s=1.0, learner={"kind": "rsrp-net"}, defenses=(CLIP,), stop_at=StopAt(epsilon=1.0))
+            Learning(
+                round_s=1.0, learner={"kind": "rsrp-net"}, defenses=(CLIP,), privacy_budget=PrivacyBudget(epsilon=1.0)
+            )
 
     def test_bad_budgets_are_one_line(self, capsys, tmp_path):
         for value, word in (("{epsilon: 0}", "epsilon"), ("{epsilon: 8, delta: 1}", "delta"), ("{}", "epsilon")):
             command = ["run", "rsrp-dp/budget", "--out", str(tmp_path / "r"), "--quiet"]
-            assert main([*command, "--set", f"learning.stop_at={value}"]) == 2
+            assert main([*command, "--set", f"learning.privacy_budget={value}"]) == 2
             said = capsys.readouterr().err
             assert said.count("\n") == 1 and word in said and not (tmp_path / "r").exists()
 
@@ -395,7 +399,7 @@ class TestCentral:
 
     def test_weights_count_on_the_share_that_is_asked(self):
         with pytest.raises(ValueError, match="give both the same"):
-            Learning(every_s=1.0, learner={"kind": "rsrp-net"}, aggregation=Uniform(clients=4, participation=0.5))
+            Learning(round_s=1.0, learner={"kind": "rsrp-net"}, aggregation=Uniform(clients=4, participation=0.5))
 
 
 def mape(folder):

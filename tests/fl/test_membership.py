@@ -62,7 +62,7 @@ class TestRoc:
 
 
 def learner():
-    return RsrpNet(hidden=(64, 64), activation="relu", labels="standardised", step_size=0.1, local_epochs=1000)
+    return RsrpNet(hidden=(64, 64), activation="relu", labels="standardised", learning_rate=0.1, local_epochs=1000)
 
 
 def campaign(n_ue=2, n=10):
@@ -107,7 +107,7 @@ class TestAudit:
 
     def test_untrained_models_say_nothing(self):
         local, others = campaign(n=400)
-        part = learner().model_copy(update={"step_size": 1e-12, "local_epochs": 1})
+        part = learner().model_copy(update={"learning_rate": 1e-12, "local_epochs": 1})
         for row in audit(self.part, view_of("rows", local, part), local, others, RNG):
             assert row["auc_low"] < 0.5 < row["auc_high"]
 
@@ -121,7 +121,7 @@ class TestAudit:
 
     def test_at_most_so_many_records(self):
         local, others = campaign(n=200)
-        part = Membership(attacks=(LossThreshold(),), most=50)
+        part = Membership(attacks=(LossThreshold(),), max_records=50)
         view = view_of("model", local, learner().model_copy(update={"local_epochs": 1}))
         assert audit(part, view, local, others, RNG)[0]["members"] == 50
 
@@ -176,7 +176,7 @@ class TestStudy:
     def test_needs_a_model_to_ask(self):
         with pytest.raises(ValueError, match="let the threat know weights"):
             Learning.model_validate(
-                {"every_s": 1.0, "learner": {"kind": "rsrp-net"},
+                {"round_s": 1.0, "learner": {"kind": "rsrp-net"},
                  "membership": {"attacks": ({"kind": "gradient-norm"},)},
                  "threat": {"knows": ("training",)}}
             )  # fmt: skip
@@ -184,7 +184,7 @@ class TestStudy:
     def test_names_are_unique(self):
         with pytest.raises(ValueError, match="stands 2 times"):
             Learning.model_validate(
-                {"every_s": 1.0, "learner": {"kind": "rsrp-net"},
+                {"round_s": 1.0, "learner": {"kind": "rsrp-net"},
                  "membership": {"attacks": ({"kind": "gradient-norm"}, {"kind": "gradient-norm"})}}
             )  # fmt: skip
 

@@ -161,7 +161,7 @@ class TestDensityPeaks:
 # -- leakage over time ------------------------------------------------------------------------------------------
 
 PLACES = Places(np.array([[100.0, 100.0]] * 3), np.array([[900.0, 100.0]] * 3))
-HOW = Leakage(directions=360, guess_draws=5)
+HOW = Leakage(directions=360, random_baseline_draws=5)
 
 
 def measured(points, ue=0, model=0):
@@ -368,7 +368,7 @@ class TestGuesses:
 
     def test_quantiles_of_one_guess_against_one_point(self):
         """SW1 of two points is 2 / pi times their distance, and the share of the area within r of a point is known."""
-        how = Leakage(directions=180, guess_draws=4000)
+        how = Leakage(directions=180, random_baseline_draws=4000)
         row = play([([[1000, 750]], {"a": centroid_at(1, 1)})], how)[1][0][0]
         radius_m = np.linspace(0, 1250, 200_001)
         share = within(np.array([1000.0, 750.0]), radius_m, AREA)
@@ -381,7 +381,9 @@ class TestGuesses:
     def test_band_is_the_quantiles_of_the_draws_themselves(self):
         points, how = cloud(300) % [2000, 1500], Leakage(directions=12)
         row = play([(points, {"a": centroid_at(1, 1)})] * 3, how)[1][-1][0]
-        unit = RNG.uniform("guess", np.zeros(how.guess_draws, dtype=int), (3, 2), item=np.arange(how.guess_draws))
+        unit = RNG.uniform(
+            "guess", np.zeros(how.random_baseline_draws, dtype=int), (3, 2), item=np.arange(how.random_baseline_draws)
+        )
         every = np.tile(points, (3, 1))
         w1 = np.sort([sw1(every, AREA.sample(u), 12) for u in unit])
         assert len(w1) == 300
@@ -392,10 +394,10 @@ class TestGuesses:
     def test_default_draws_settle_the_band(self):
         """Two independent bands of eleven guesses hardly differ, and one of twenty draws does."""
         points, spread = cloud(400, 3) % [2000, 1500], {}
-        for draws in (20, Leakage().guess_draws):
+        for draws in (20, Leakage().random_baseline_draws):
             lows = [_band(points, 11, draws, seed)["guess_sw1_low_m"] for seed in range(12)]
             spread[draws] = np.std(lows) / np.mean(lows)
-        assert spread[Leakage().guess_draws] < 0.05 < spread[20]
+        assert spread[Leakage().random_baseline_draws] < 0.05 < spread[20]
 
     def test_many_guesses_take_fewer_draws_to_the_same_error(self):
         points = cloud(200, 3) % [2000, 1500]
@@ -451,7 +453,9 @@ class TestGuesses:
 def _band(points, count, draws, seed):
     """Leakage's band of so many guesses about some points."""
     track = {"points": points, "centroids": points[:1]}
-    common = leakage._Common(Leakage(directions=12, guess_draws=draws), track, 0, AREA, Streams(seed).at("leakage"))
+    common = leakage._Common(
+        Leakage(directions=12, random_baseline_draws=draws), track, 0, AREA, Streams(seed).at("leakage")
+    )
     return common.band({"rounds": 0, "spoken": 0}, count)
 
 
@@ -462,7 +466,7 @@ class TestThinning:
     @pytest.mark.parametrize("n", [1, 99, 100, 101, 250, 5000])
     @pytest.mark.parametrize("cut", [1, 7, 64, 5000])
     def test_keeps_every_2_to_the_k_th_point_however_rounds_were_cut(self, n, cut):
-        how, points = Leakage(max_points=100, directions=4, guess_draws=1), self.points(n)
+        how, points = Leakage(max_points=100, directions=4, random_baseline_draws=1), self.points(n)
         track = leakage._track({}, "0.0")
         for first in range(0, n, cut):
             leakage._remember(track, points[first : first + cut], how.max_points)
@@ -490,6 +494,7 @@ class TestThinning:
         points = cloud(4000) % [2000, 1500]
         told = {"a": centroid_at(900, 700)}
         fine, thin = (
-            play([(points, told)], Leakage(max_points=m, guess_draws=1))[1][0][0]["sw1_m"] for m in (100_000, 500)
+            play([(points, told)], Leakage(max_points=m, random_baseline_draws=1))[1][0][0]["sw1_m"]
+            for m in (100_000, 500)
         )
         assert thin == pytest.approx(fine, rel=0.03)

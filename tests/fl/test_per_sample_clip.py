@@ -94,7 +94,7 @@ def test_a_sample_that_overflows_counts_as_zero():
 
 
 class TestLearner:
-    learner = RsrpNet(hidden=(6, 4), step_size=0.05, sample_clip=1.5)
+    learner = RsrpNet(hidden=(6, 4), learning_rate=0.05, sample_clip=1.5)
 
     def local(self, data, learner=None):
         learner = self.learner if learner is None else learner
@@ -123,7 +123,7 @@ class TestLearner:
         assert worst > 0.8  # the bound is nearly reached
 
     def test_noise_follows_without_a_clip_and_is_booked_for_a_record(self):
-        Learning(every_s=60, learner=self.learner, defenses=(Gaussian(noise_multiplier=1.0),))
+        Learning(round_s=60, learner=self.learner, defenses=(Gaussian(noise_multiplier=1.0),))
         data = self.data([8, 4])
         made = self.local(data)
         _, _, (spend,) = Gaussian(noise_multiplier=2.0).protect(made, data, Facts(1, 0.0, PUBLIC), {}, RNG)
@@ -131,13 +131,13 @@ class TestLearner:
         np.testing.assert_allclose(spend.sensitivity / spend.std, 0.5)  # 1 / z
 
     @pytest.mark.parametrize(
-        "other", [{"local_epochs": 2}, {"batch_size": 4}, {"features": "dataset"}, {"sample_clip": None}]
+        "other", [{"local_epochs": 2}, {"batch_size": 4}, {"standardise_by": "dataset"}, {"sample_clip": None}]
     )
     def test_no_bound_where_none_is_proven(self, other):
         learner = self.learner.model_copy(update=other)
         assert "bound" not in learner.offers and learner._record_bound(self.data([8])) is None
         with pytest.raises(ValueError, match="needs a bound"):
-            Learning(every_s=60, learner=learner, defenses=(Gaussian(noise_multiplier=1.0),))
+            Learning(round_s=60, learner=learner, defenses=(Gaussian(noise_multiplier=1.0),))
 
     def test_nobody(self):
         none = np.zeros(0, dtype=np.int64)

@@ -315,7 +315,7 @@ def test_a_run_books_every_round(tmp_path):
         "campus",
         {
             "world.duration_s": days * 86_400,
-            "learning.every_s": 86_400,
+            "learning.round_s": 86_400,
             "learning.learner.hidden": [8],
             "learning.attacks": [{"kind": "closed-form"}],
             "learning.defenses": [{**CLIP, "norm": 0.1}, {**NOISE, "noise_multiplier": 1.0}],

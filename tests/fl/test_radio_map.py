@@ -215,7 +215,7 @@ MAP = {
 
 
 class TestLearner:
-    learner = RadioMap(cell_m=3.0, initial_height_m=8.0, step_size_heights=50.0)
+    learner = RadioMap(cell_m=3.0, initial_height_m=8.0, learning_rate_heights=50.0)
 
     def test_it_learns_and_heights_stay_in_range(self):
         data, rng = local(), Streams(0).at("x")
@@ -286,7 +286,7 @@ class TestLearner:
 
     def test_a_survey_counts_once(self, tiny, tmp_path):
         once = run(tiny(MAP), tmp_path / "first")["samples.count"]
-        again = run(tiny(MAP | {"learning.data": {"kind": "links", "keeps": "round"}}), tmp_path / "round")
+        again = run(tiny(MAP | {"learning.data": {"kind": "links", "memory": "round"}}), tmp_path / "round")
         assert again["samples.count"] == 2 * once > 0
 
     def test_a_clip_of_one_phase_is_named_where_noise_needs_a_bound(self, tiny):
@@ -319,7 +319,7 @@ class TestLinks:
         return data.take(observed(time_s=60.0 * rounds), self.of, state, Streams(0).at("data", rounds))
 
     def test_held_out_stations_and_ues_are_never_learnt_from(self):
-        data = Links(hold_out_stations=2, hold_out_ues=1, keeps="round")
+        data = Links(hold_out_stations=2, hold_out_ues=1, memory="round")
         seen, state, lots = set(), {}, set()
         for r in (1, 2):
             taken, state = self.take(data, state, r)
@@ -341,8 +341,8 @@ class TestLinks:
         assert len(one.held_out) == 5 and len(two.held_out) == 0 and len(two.fresh.x) == 0
 
     def test_all_keeps_adding(self):
-        one, state = self.take(Links(keeps="all"), {}, 1)
-        two, _ = self.take(Links(keeps="all"), state, 2)
+        one, state = self.take(Links(memory="all"), {}, 1)
+        two, _ = self.take(Links(memory="all"), state, 2)
         assert (two.train.count == 2 * one.train.count).all()
 
     def test_a_share_of_links(self):
@@ -384,7 +384,7 @@ class TestDescent:
         assert descent_theory.smoothness(5 * h, 5 * (h + d), d) == pytest.approx(5.0)
 
     def test_figures_of_theory(self):
-        learner = RadioMap(cell_m=3.0, initial_height_m=8.0, theory=True, step_size_heights=1e-3)
+        learner = RadioMap(cell_m=3.0, initial_height_m=8.0, theory=True, learning_rate_heights=1e-3)
         model = learner.init(public(), Streams(0).at("x"))
         found = learner.diagnose(model, local())
         assert found["kappa_h"] > 0 and found["largest_mu"] > 0 and found["dissimilarity_b"] >= 1

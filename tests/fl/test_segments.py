@@ -156,7 +156,7 @@ def test_a_drive_cut_among_five_clients_is_learnt_from_in_every_round(tmp_path, 
                     }
                 },
             },
-            "learning.every_s": 100,
+            "learning.round_s": 100,
             "learning.data": {"kind": "segments", "campaign_rounds": 10},
             "learning.defenses": [
                 {"kind": "clip", "norm": 0.5, "relation": "add-remove"},

@@ -185,7 +185,7 @@ class TestDefenses:
         from fl.learners.rsrp_net import RsrpNet
 
         with pytest.raises(ValueError, match="uniform-noise needs cells"):
-            Learning(every_s=60, learner=RsrpNet(), defenses=(UniformNoise(mu=1.0),))
+            Learning(round_s=60, learner=RsrpNet(), defenses=(UniformNoise(mu=1.0),))
 
     def test_a_clip_of_one_phase_leaves_the_other_and_gives_no_bound(self):
         g, place = peaked(2)
@@ -199,9 +199,9 @@ class TestDefenses:
         from fl.defenses.gaussian import Gaussian
 
         with pytest.raises(ValueError, match="needs a bound"):
-            Learning(every_s=60, data=Links(), learner=RadioMap(), defenses=(clip, Gaussian(noise_multiplier=1.0)))
+            Learning(round_s=60, data=Links(), learner=RadioMap(), defenses=(clip, Gaussian(noise_multiplier=1.0)))
         with pytest.raises(ValueError, match="no learner here has a phase"):
-            Learning(every_s=60, data=Links(), learner=RadioMap(), defenses=(Clip(phase="hights"),))
+            Learning(round_s=60, data=Links(), learner=RadioMap(), defenses=(Clip(phase="hights"),))
 
 
 def view(rows, phase="heights"):

@@ -18,8 +18,8 @@ from scenarios.app.study.load import load
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
 RNG = Streams(2).at("learner.all", 5)
 NET = Mlp((2, 7, 4, 1), "tanh")
-FEDSGD = Training(step_size=1e-2, batch_size="all", local_epochs=1, dropout=0.0)
-FEDAVG = Training(step_size=1e-2, batch_size=4, local_epochs=3, dropout=0.0)
+FEDSGD = Training(learning_rate=1e-2, batch_size="all", local_epochs=1, dropout=0.0)
+FEDAVG = Training(learning_rate=1e-2, batch_size=4, local_epochs=3, dropout=0.0)
 
 
 def data_of(counts, ue=None, model=None, seed=0):
@@ -65,7 +65,7 @@ def plain_loop(net, w, data, row, how, rng):
                     for i, h in enumerate(net.sizes[1:-1])
                 ]
                 masks = [(u >= how.dropout) / (1 - how.dropout) for u in unit]
-            w = w - how.step_size * autograd(net, w, x[batch], y[batch], masks)
+            w = w - how.learning_rate * autograd(net, w, x[batch], y[batch], masks)
     return w - before
 
 
@@ -240,7 +240,7 @@ class TestLearner:
 
     def test_standardised_labels_are_the_same_law_in_other_units(self):
         """Predictions of a standardised learner are mean + std * F, and its update is that of scaled labels."""
-        learner = RsrpNet(hidden=(4,), labels="standardised", step_size=1e-2)
+        learner = RsrpNet(hidden=(4,), labels="standardised", learning_rate=1e-2)
         model, data = learner.init(self.public, RNG), data_of([6], model=[1])
         centre, scale = (c[1] for c in learner.standardisation(model))
         x_m = centre + scale * data.x
@@ -256,7 +256,7 @@ class TestLearner:
 
     def test_step_stability_predicts_blow_up(self):
         """One sample: the residual is multiplied by 1 - stability at each (small) step of a linear law."""
-        learner = RsrpNet(hidden=(64,), step_size=1e-3)
+        learner = RsrpNet(hidden=(64,), learning_rate=1e-3)
         model = learner.init(self.public, RNG)
         at = np.array([[400.0, 900.0]])
         data = Local(np.array([0]), np.array([0]), np.array([0, 1]), at, np.array([-90.0]), np.zeros(1))
@@ -286,10 +286,10 @@ class TestOverflow:
             "campus",
             {
                 "world.duration_s": 3 * 86_400,
-                "learning.every_s": 86_400,
+                "learning.round_s": 86_400,
                 "learning.learner": {
                     "kind": "rsrp-net", "hidden": [6], "activation": "relu",
-                    "step_size": 10.0, "batch_size": 1, "local_epochs": 5,
+                    "learning_rate": 10.0, "batch_size": 1, "local_epochs": 5,
                 },
                 "learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 2, "iterations": 3}],
             },

@@ -91,7 +91,7 @@ def test_what_changes_an_update_withdraws_its_bound():
 
     def chain(middle):
         parts = (clip(), middle(), noise(noise_multiplier=1.0))
-        return Learning.model_construct(**{**Learning(every_s=60, learner=learner).__dict__, "defenses": parts})
+        return Learning.model_construct(**{**Learning(round_s=60, learner=learner).__dict__, "defenses": parts})
 
     chain(Steady).check()
     with pytest.raises(ValueError, match="needs a bound"):

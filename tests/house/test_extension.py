@@ -18,7 +18,7 @@ from netsim.part import plugins
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs" / "extending.md").read_text()
-SHORT = ["--set", "world.duration_s=259200", "--set", "learning.every_s=86400"]
+SHORT = ["--set", "world.duration_s=259200", "--set", "learning.round_s=86400"]
 SHORT += ["--set", "learning.learner.hidden=[8]"]
 
 BOTH = '''

@@ -445,7 +445,7 @@ def test_a_world_warns_of_what_its_files_left_out(tiny, tmp_path):
         "world.base_stations": {"kind": "cell-file", "file": str(cells), **origin},
         "world.ues.mobility": {"kind": "static"},
     })  # fmt: skip
-    warnings = build_world(study.world, Streams(1), study.learning.every_s).warnings
+    warnings = build_world(study.world, Streams(1), study.learning.round_s).warnings
     assert any("1 rows are left out: 1 without a position" in text for text in warnings)
     assert any("1 of its shapes are left out: 1 Point" in text for text in warnings)
 

@@ -34,7 +34,7 @@ def actions(n, ues=6, seed=1):
 # -- the problem
 
 
-@pytest.mark.parametrize("criterion", ["aggregate", "device", "top-up"])
+@pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
 @pytest.mark.parametrize("moving", [False, True])
 def test_one_vector_is_judged_as_many_are(criterion, moving):
     p = problem(criterion, moving=moving)
@@ -169,7 +169,7 @@ def test_the_picture_shows_power():
         (np.array([0, 0, np.nan, 0, 0, 0]), "number 2 is nan"), (np.array([np.inf] * 6), "number 0 is inf"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("criterion", ["aggregate", "device", "top-up"])
+@pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
 def test_a_bad_action_is_refused_and_changes_nothing(action, said, criterion):
     env = allocation([problem(criterion)])
     env.reset(seed=0)
@@ -186,7 +186,7 @@ def test_actions_beyond_the_range_are_its_ends():
     np.testing.assert_array_equal(far, end)
 
 
-@pytest.mark.parametrize("criterion", ["aggregate", "device", "top-up"])
+@pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
 @pytest.mark.parametrize("moving", [False, True])
 def test_the_compiled_law_refuses_what_it_cannot_judge(criterion, moving):
     p = problem(criterion, moving=moving)
@@ -462,7 +462,7 @@ def test_many_live_worlds_neither_grow_nor_drift(tiny):
 
 
 def test_a_budget_terminates_and_time_truncates(tiny):
-    env = online(tiny, {"learning.stop_at": {"epsilon": 1e-6}})
+    env = online(tiny, {"learning.privacy_budget": {"epsilon": 1e-6}})
     assert played(env, 1.0)[2] == (True, False)
 
 
@@ -565,7 +565,7 @@ def test_a_bad_action_is_refused_in_the_live_world(tiny):
     assert (env.carry.round, env.world.env.now, env.steps) == (round_, now, 0)
 
 
-@pytest.mark.parametrize("changes", [{}, {"learning.stop_at": {"epsilon": 1e-6}}])
+@pytest.mark.parametrize("changes", [{}, {"learning.privacy_budget": {"epsilon": 1e-6}}])
 def test_no_round_outside_of_an_episode(tiny, changes):
     from gymnasium.error import ResetNeeded
 
@@ -613,7 +613,7 @@ def cost_of(weights, budgets, played=3, of=10, rmse_db=6.0, scale=0.5, **step):
     from rl.cost import costs
     from rl.settings import Online
 
-    task = Online(kind="online", reward={"noise": 0, **weights}, bound={"step_size": 0.02, **step})
+    task = Online(kind="online", reward={"noise": 0, **weights}, bound={"learning_rate": 0.02, **step})
     tables = {
         "updates": {"ue": np.array([0, 2]), "model": np.array([0, 0]), "weight": np.array([0.25, 0.75])},
         "links": {"ue": np.array([0, 2]), "noise_std": np.array([0.3, 0.4]), "energy_j": np.array([0.002, 0.005])},
@@ -715,8 +715,8 @@ SHORT = {
     "world.duration_s": 240,
     "learning.data.samples": 20,
     "train.steps": 60,
-    "train.judge_every": 30,
-    "train.agent": {"random_steps": 20, "batch_size": 16, "hidden": [16]},
+    "train.eval_every": 30,
+    "train.agent": {"learning_starts": 20, "batch_size": 16, "hidden": [16]},
 }
 
 
@@ -778,7 +778,7 @@ def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
 
     shares = {
         "train.task.draws": 3,
-        "train.task.judged_on": 2,
+        "train.task.eval_worlds": 2,
         "train.task.held_out": 4,
         "train.task.observe": "channel",
     }

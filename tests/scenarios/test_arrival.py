@@ -127,7 +127,7 @@ class _Stop:
 
 
 def test_interrupted_and_resumed_gives_the_same_bytes(tiny, table_bytes, tmp_path):
-    study = tiny({**RADIO, "learning.every_s": 20})
+    study = tiny({**RADIO, "learning.round_s": 20})
     run(study, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         run(study, tmp_path / "cut", watch=_Stop(3))

@@ -83,7 +83,7 @@ def test_a_device_that_disappears_for_ten_rounds(tmp_path):
         "base_stations": {"kind": "hexagonal", "inter_site_m": 500},
     }
     learning = {
-        "every_s": 60,
+        "round_s": 60,
         "data": {"kind": "images", "partition": {"kind": "label-skew", "iid": 1}, "samples": 30},
         "learner": {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}},
         "defenses": [CLIP, LAPA | {"rounds": 20, "epsilon_system_total": 12.0}],

@@ -125,8 +125,8 @@ def test_all_goes_through_every_run(tmp_path, capsys, monkeypatch):
 
 
 def test_the_studies_of_a_sweep_are_those_that_are_loaded_one_by_one(tmp_path):
-    path = written(tmp_path, vary={"seed": [7, 3], "values": {"learning.learner.step_size": [0.1, 0.2]}})
-    found = checked_points(path, load(path), {"learning.every_s": 30})
+    path = written(tmp_path, vary={"seed": [7, 3], "values": {"learning.learner.learning_rate": [0.1, 0.2]}})
+    found = checked_points(path, load(path), {"learning.round_s": 30})
     assert [p.seed for p, _ in found] == [7, 3, 7, 3]
     for point, study in found:
         assert study_yaml(study) == study_yaml(load(path, point.overrides, point.origins))
@@ -141,7 +141,7 @@ def test_thousands_of_seeds_are_checked_in_seconds(tmp_path, capsys):
     path = written(tmp_path, vary={"seed": [1, 2, -3]})
     assert main(["validate", str(path)]) == 2
     assert "vary.seed[2]: must be >= 0" in capsys.readouterr().err
-    path = written(tmp_path, vary={"values": {"seed": list(range(400)), "learning.every_s": list(range(1, 400))}})
+    path = written(tmp_path, vary={"values": {"seed": list(range(400)), "learning.round_s": list(range(1, 400))}})
     assert main(["validate", str(path)]) == 2
     assert "vary: 159,600 combinations, at most 100,000" in capsys.readouterr().err
 

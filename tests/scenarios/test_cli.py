@@ -14,7 +14,7 @@ from scenarios.app.cli.commands import main
 from scenarios.app.results.marker import held
 
 ROOT = Path(__file__).parents[2]
-SHORT = ["--set", "world.duration_s=259200", "--set", "learning.every_s=86400", "--set", "learning.learner.hidden=[8]"]
+SHORT = ["--set", "world.duration_s=259200", "--set", "learning.round_s=86400", "--set", "learning.learner.hidden=[8]"]
 
 
 def good_rows(n=200, start=1_700_000_000):
@@ -96,9 +96,9 @@ def test_replay_shows_both_feature_modes(tmp_path, capsys):
     trace = write_trace(tmp_path / "t.csv", good_rows())
     assert main(["replay", str(trace), "--round", "12h", "--out", str(tmp_path / "r"), "--quiet"]) == 0
     out = capsys.readouterr().out
-    assert "features dataset" in out and "features public" in out and "200 of 200 rows used" in out
+    assert "standardised by dataset" in out and "standardised by public" in out and "200 of 200 rows used" in out
     for mode in ("dataset", "public"):
-        summary = json.loads((tmp_path / "r" / f"features-{mode}" / "summary.json").read_text())
+        summary = json.loads((tmp_path / "r" / f"standardised-by-{mode}" / "summary.json").read_text())
         assert summary["samples.count"] == 200
 
 
@@ -226,9 +226,9 @@ CAMPUS = (ROOT / "scenarios" / "campus.yaml").read_text()
 BAD_SCENARIOS = {
     "unknown key": (CAMPUS.replace("tick_s:", "tic_s:"), ["tic_s", "tick_s"]),
     "unknown kind": (CAMPUS.replace("closed-form", "closed-from"), ["closed-from", "closed-form"]),
-    "wrong type": (CAMPUS.replace("step_size: 1e-3", "step_size: fast"), ["step_size", "fast"]),
-    "out of range": (CAMPUS.replace("step_size: 1e-3", "step_size: -1"), ["step_size", "> 0", "-1"]),
-    "missing": (CAMPUS.replace("  every_s: 604800                    # a week\n", ""), ["every_s"]),
+    "wrong type": (CAMPUS.replace("learning_rate: 1e-3", "learning_rate: fast"), ["learning_rate", "fast"]),
+    "out of range": (CAMPUS.replace("learning_rate: 1e-3", "learning_rate: -1"), ["learning_rate", "> 0", "-1"]),
+    "missing": (CAMPUS.replace("  round_s: 604800                    # a week\n", ""), ["round_s"]),
     "bomb": ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", [""]),
     "python tag": ("title: !!python/object/apply:os.system [echo]\n", ["python"]),
     "no base station": (CAMPUS.replace("- {name: campus,", "- {nam: campus,"), ["nam"]),
@@ -289,14 +289,14 @@ def test_validate_looks_into_vary_and_names_the_variant(tmp_path, capsys):
 
 
 def test_a_value_from_outside_is_not_blamed_on_a_line_of_the_file(capsys):
-    assert main(["validate", "campus", "--set", "learning.learner.step_size=-1"]) == 2
+    assert main(["validate", "campus", "--set", "learning.learner.learning_rate=-1"]) == 2
     err = capsys.readouterr().err
-    assert "as set from outside" in err and "learning.learner.step_size" in err and "yaml:" in err
+    assert "as set from outside" in err and "learning.learner.learning_rate" in err and "yaml:" in err
     assert not any(f"yaml:{n}" in err for n in range(1, 60))
 
 
 def test_overflow_is_said_aloud(tmp_path, capsys):
-    boom = ["--set", "learning.learner.step_size=10", "--set", "learning.learner.local_epochs=30"]
+    boom = ["--set", "learning.learner.learning_rate=10", "--set", "learning.learner.local_epochs=30"]
     assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", *SHORT, *boom]) == 0
     assert "overflowed" in capsys.readouterr().out
 
@@ -335,7 +335,7 @@ BAD_LINES = [
     ["replay", str(ROOT / "scenarios" / "examples" / "commuter.csv.gz"), "--columns", "lat=lat,lon=lat"],
     ["run", "campus", "--out", ""],
     ["run", "campus", "--out", "x" * 300],
-    ["run", "campus", "--set", "learning.every_s=0.001"],
+    ["run", "campus", "--set", "learning.round_s=0.001"],
     ["sweep", "town", "--set", "seed=9"],
     ["validate", "nowhere.yaml"],
 ]
@@ -364,13 +364,13 @@ def test_replay_leaves_folders_of_others_alone(tmp_path, capsys):
     ours = ["replay", str(trace), "--out", str(tmp_path / "r"), "--quiet", "--round", "12h"]
     assert main(ours) == main(ours) == 0  # the same again is welcome
     other = [*ours, "--set", "seed=9"]
-    before = (tmp_path / "r" / "features-public" / "summary.json").read_bytes()
+    before = (tmp_path / "r" / "standardised-by-public" / "summary.json").read_bytes()
     capsys.readouterr()
     assert main(other) == 2 and "finished run of another study" in capsys.readouterr().err
-    assert (tmp_path / "r" / "features-public" / "summary.json").read_bytes() == before
+    assert (tmp_path / "r" / "standardised-by-public" / "summary.json").read_bytes() == before
     assert main([*other, "--replace"]) == 0
-    assert (tmp_path / "r" / "features-public" / "summary.json").read_bytes() != before
-    alone = tmp_path / "r" / "features-public"  # the folder of a run is not that of a replay
+    assert (tmp_path / "r" / "standardised-by-public" / "summary.json").read_bytes() != before
+    alone = tmp_path / "r" / "standardised-by-public"  # the folder of a run is not that of a replay
     assert main(["replay", str(trace), "--out", str(alone), "--quiet"]) == 2
 
 
@@ -426,15 +426,15 @@ def test_a_mistake_in_a_variant_is_found_where_it_stands(tmp_path, capsys):
     assert main(["validate", str(scenario)]) == 2
     err = capsys.readouterr().err
     assert f"vary, 'wrong one': {scenario}:{len(lines)}: learning.defenses[0].norm: must be >= 1e-12" in err
-    campus_with(scenario, "vary:\n  values:\n    learning.every_s:\n      - 86400\n      - -5\n")
+    campus_with(scenario, "vary:\n  values:\n    learning.round_s:\n      - 86400\n      - -5\n")
     assert main(["validate", str(scenario)]) == 2
-    assert f"{scenario}:{len(scenario.read_text().splitlines())}: learning.every_s" in capsys.readouterr().err
+    assert f"{scenario}:{len(scenario.read_text().splitlines())}: learning.round_s" in capsys.readouterr().err
     campus_with(scenario, "vary:\n  variants:\n    - label: lost\n      set: {'learning.attacks[9].starts': 1}\n")
     assert main(["validate", str(scenario)]) == 2
     assert f"{scenario}:{len(scenario.read_text().splitlines())}: vary.variants[0]" in capsys.readouterr().err
     # a list of variants from the command line stands in no file
-    assert main(["validate", str(scenario), "--set", "vary.variants=[{label: x, set: {learning.every_s: -5}}]"]) == 2
-    assert "as set from outside: learning.every_s" in capsys.readouterr().err
+    assert main(["validate", str(scenario), "--set", "vary.variants=[{label: x, set: {learning.round_s: -5}}]"]) == 2
+    assert "as set from outside: learning.round_s" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", ["learning..rounds", ".seed", "seed.", "learning.attacks[x]", "a[0]b", "[0].seed"])

@@ -18,10 +18,10 @@ CENTRAL = {
     "learning.attacks": [],
 }  # fmt: skip
 SAMPLED = {
-    "learning.every_s": 20, "learning.participation": 0.25, "learning.sampling": "poisson",
+    "learning.round_s": 20, "learning.participation": 0.25, "learning.sampling": "poisson",
     "learning.aggregation": {"kind": "uniform", "clients": 4, "participation": 0.25},
 }  # fmt: skip
-SELDOM = {"learning.every_s": 20, "world.ues.measure_every_s": 45}  # windows 2, 4 and 6 of 6 are empty
+SELDOM = {"learning.round_s": 20, "world.ues.measure_every_s": 45}  # windows 2, 4 and 6 of 6 are empty
 MAP = {
     "world.ues.measure": "all", "learning.data": {"kind": "links"},
     "learning.learner": {"kind": "radio-map", "cell_m": 25},
@@ -67,7 +67,7 @@ class TestOneCoin:
         cost = rdp.renyi(4 / np.sqrt(2), 0.25)
         budget = float(rdp.epsilon_of(3.5 * cost, 1e-5))
         assert rdp.epsilon_of(7 * rdp.renyi(4.0, 0.25), 1e-5) < budget  # by a round for each draw three and a half last
-        found = run(tiny(CENTRAL | SAMPLED | {"learning.stop_at": {"epsilon": budget}}), tmp_path / "r")
+        found = run(tiny(CENTRAL | SAMPLED | {"learning.privacy_budget": {"epsilon": budget}}), tmp_path / "r")
         assert found["rounds.played"] == 3 and found["rounds.stopped_by_budget"] is True
 
 
@@ -80,7 +80,7 @@ class TestWindowsWithoutData:
     @pytest.mark.parametrize("more", [{}, MAP | {"learning.data": {"kind": "links", "keeps": "round"}}])
     def test_what_is_spent_does_not_follow_the_data(self, more, tiny, tmp_path):
         """Measuring in every window, in every other, or never costs the same and leaves the same rounds."""
-        every = {"learning.every_s": 20}
+        every = {"learning.round_s": 20}
         paid = [
             self.spent(tiny(CENTRAL | more | every | {"world.ues.measure_every_s": often}), tmp_path / str(often))
             for often in (5, 45, 100_000)

@@ -42,7 +42,7 @@ def small_sweep(folder):
     """The command for a sweep of two seeds."""
     text = (ROOT / "scenarios" / "campus.yaml").read_text()
     (folder / "s.yaml").write_text(f"{text}vary: {{seed: [1, 2]}}\n")
-    return ["sweep", str(folder / "s.yaml"), "--set", "world.duration_s=172800", "--set", "learning.every_s=86400"]
+    return ["sweep", str(folder / "s.yaml"), "--set", "world.duration_s=172800", "--set", "learning.round_s=86400"]
 
 
 def refused(study, folder, words):

@@ -24,8 +24,8 @@ COMMUTERS = {
     "world.base_stations": [
         {"name": "a", "at_m": [100, 100]}, {"name": "b", "at_m": [1000, 200]}, {"name": "c", "at_m": [600, 800]}
     ],
-    "learning.every_s": 21600, "learning.data": {"kind": "measured", "cell": "all"},
-    "learning.learner.activation": "relu", "learning.leakage": {"near_m": NEAR, "guess_draws": 20},
+    "learning.round_s": 21600, "learning.data": {"kind": "measured", "cell": "all"},
+    "learning.learner.activation": "relu", "learning.leakage": {"near_m": NEAR, "random_baseline_draws": 20},
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ ATTACKS = [
 ]
 
 WILD = {  # overflows on the device
-    "learning.learner.step_size": 10.0,
+    "learning.learner.learning_rate": 10.0,
     "learning.learner.local_epochs": 40,
     "learning.learner.activation": "elu",
 }
@@ -34,9 +34,9 @@ def played(tiny, folder, **changes):
 @pytest.mark.parametrize("measurements", [1, 2, 3])
 def test_a_handful_of_scattered_points_makes_no_cluster(step, measurements, tiny, tmp_path):
     """A walker's points lie further apart than a metre: the fallback is one of them, and the record says so."""
-    every_s = {1: 60.0, 2: 30.0, 3: 20.0}[measurements]
+    round_s = {1: 60.0, 2: 30.0, 3: 20.0}[measurements]
     changes = {
-        "world.ues.measure_every_s": every_s, "learning.curation": [step], "learning.data.kind": "measured",
+        "world.ues.measure_every_s": round_s, "learning.curation": [step], "learning.data.kind": "measured",
         "learning.data.hold_out": 0.0, "learning.data.cell": "all", "world.radio.path_loss": {"kind": "free-space"},
     }  # fmt: skip
     summary, tables = played(tiny, tmp_path / "r", **changes)

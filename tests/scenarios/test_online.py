@@ -127,7 +127,7 @@ def test_theorem_1_bounds_the_closed_form(n):
 def test_first_layer_deltas_are_the_bias_gradients_of_single_samples():
     from fl.networks.sgd_regression import first_layer_deltas
 
-    learner = RsrpNet(hidden=(5, 3), activation="tanh", step_size=0.5)
+    learner = RsrpNet(hidden=(5, 3), activation="tanh", learning_rate=0.5)
     model = learner.init(Public(AREA, 1), Rng(1, "init"))
     data = batch(4, np.random.default_rng(0))
     z = (data.x - model.constants["centre_m"]) / model.constants["scale_m"]
@@ -161,7 +161,7 @@ def test_the_summary_speaks_of_the_target(tiny, tmp_path):
 
 
 def test_a_gated_figure_is_missing_for_a_useless_model(tiny, tmp_path):
-    bad, _ = played(tiny({"learning.learner.step_size": 1e-7}), tmp_path / "r")
+    bad, _ = played(tiny({"learning.learner.learning_rate": 1e-7}), tmp_path / "r")
     assert not bad["utility.useful"] and bad["attack.closed-form.gated_centroid_error_m"] is None
     assert bad["attack.closed-form.centroid_error_m.median"] is not None
 

@@ -27,7 +27,7 @@ def own_cache(tmp_path, monkeypatch):
 # -- the receiver's noise
 
 
-@pytest.mark.parametrize("criterion", ["device", "aggregate"])
+@pytest.mark.parametrize("criterion", ["per-device", "aggregate"])
 def test_noise_is_calibrated_to_the_switch(criterion):
     """Requirements that fall: any switch can be had, and a hair less noise has a later one."""
     g = np.random.default_rng(0)
@@ -47,7 +47,7 @@ def test_a_moving_channel_is_calibrated_round_by_round():
     g = np.random.default_rng(1)
     std, gain = np.linspace(1, 0.1, 12)[:, None] * np.ones(3), g.uniform(0.5, 2, (12, 3))
     found = Trajectory(std, np.full((12, 3), 1 / 3), gain, 0.01)
-    objective = Objective(found, Convergence(), "device")
+    objective = Objective(found, Convergence(), "per-device")
     factor = objective.noise_factor(np.full(3, 0.1), 6)
     brought = found.louder(factor).channel_std / np.sqrt(0.1)
     assert (brought[6:] >= std[6:]).all() and (brought[6:] / std[6:]).min() == pytest.approx(1.0)
@@ -143,7 +143,7 @@ def test_what_cannot_be_planned_is_refused_at_load(changes, says):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"plan.bound": {"step_size": 0.5, "contraction": "jensen"}}, "below 1; take less than"),
+        ({"plan.bound": {"learning_rate": 0.5, "contraction": "jensen"}}, "below 1; take less than"),
         ({"plan.limits": {"each_min_w": 0.15, "each_max_w": 0.2}}, "take at most 0.1"),
         ({"world.ues.max_power_dbm": 10}, "below each_min_w 0.05"),
     ],

@@ -79,11 +79,11 @@ def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, mobility, tiny, t
 
 
 def _moving(mobility, folder):
-    hours = {"world.duration_s": 5 * 7200, "learning.every_s": 7200, "world.tick_s": 900}
+    hours = {"world.duration_s": 5 * 7200, "learning.round_s": 7200, "world.tick_s": 900}
     if mobility == "random-waypoint":
         return {}
     if mobility == "commuter":
-        late = {"world.duration_s": 14 * 3600.0, "learning.every_s": 2.8 * 3600}
+        late = {"world.duration_s": 14 * 3600.0, "learning.round_s": 2.8 * 3600}
         return {**hours, **late, "world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
     from scenarios.app.study.load import bundled
 
@@ -93,7 +93,7 @@ def _moving(mobility, folder):
         "world.city": {"kind": "open-field"},
         "world.base_stations": [],
         "world.duration_s": 5 * 86400,
-        "learning.every_s": 86400,
+        "learning.round_s": 86400,
     }
 
 
@@ -129,7 +129,7 @@ def test_a_folder_with_something_else_is_left_alone(tiny, tmp_path):
 
 def test_threads_do_not_change_a_byte(tmp_path, table_bytes):
     code = "import sys; from scenarios.app.cli.commands import main; sys.exit(main(sys.argv[1:]))"
-    short = ["--set", "world.duration_s=345600", "--set", "learning.every_s=86400", "--quiet"]
+    short = ["--set", "world.duration_s=345600", "--set", "learning.round_s=86400", "--quiet"]
     for threads in ("1", "2"):
         env = {**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         command = [sys.executable, "-c", code, "run", "campus", "--out", str(tmp_path / threads), *short]
@@ -180,7 +180,7 @@ def test_observations_do_not_depend_on_the_tick(tiny):
 def test_empty_rounds_make_no_row_and_are_counted(tiny, tmp_path):
     # commuters measure nothing before 07:00
     changes = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None, "world.tick_s": 600}
-    study = tiny({**changes, "world.duration_s": 43_200, "learning.every_s": 10_800, "seed": 0})
+    study = tiny({**changes, "world.duration_s": 43_200, "learning.round_s": 10_800, "seed": 0})
     summary = run(study, tmp_path / "r")
     assert summary["rounds.empty"] == 2 and summary["rounds.played"] == 2
     assert (tmp_path / "r" / "rounds.csv").read_text().splitlines()[1].startswith("3,")

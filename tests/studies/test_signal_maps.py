@@ -36,7 +36,7 @@ NETS = {
 
 def study_of(seed, **learner):
     """The bundled campus: paper features, closed form only, with fields of the learner replaced."""
-    fields = {"features": "dataset", "labels": "raw", "step_size": 1e-3, "batch_size": "all", **learner}
+    fields = {"standardise_by": "dataset", "labels": "raw", "learning_rate": 1e-3, "batch_size": "all", **learner}
     over = {f"learning.learner.{k}": v for k, v in fields.items()}
     return load("campus", {"seed": seed, "learning.attacks": [{"kind": "closed-form", "cloud": False}], **over})
 
@@ -156,7 +156,7 @@ class TestElevenWeeks:
         assert median <= 30 + np.linalg.norm(week_of(seed).label_term_m)
 
     def test_fedavg_hides_more(self, tmp_path, seed):
-        fedavg = {"hidden": [64, 64], "activation": "elu", "batch_size": 20, "local_epochs": 5, "step_size": 1e-5}
+        fedavg = {"hidden": [64, 64], "activation": "elu", "batch_size": 20, "local_epochs": 5, "learning_rate": 1e-5}
         median, _, summary = eleven_weeks(tmp_path, seed, **fedavg)
         assert median >= 150
         assert summary["utility.useful"]
@@ -194,10 +194,16 @@ def test_a_repeated_batch_fades_as_it_is_learnt(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("activation, step_size", [("relu", 1e-4), ("elu", 1e-5)])
-def test_under_fedavg_the_closed_form_is_the_stronger_attack(tmp_path, activation, step_size):
+@pytest.mark.parametrize("activation, learning_rate", [("relu", 1e-4), ("elu", 1e-5)])
+def test_under_fedavg_the_closed_form_is_the_stronger_attack(tmp_path, activation, learning_rate):
     """Some of the protection that iterative attacks measure is a failure of their optimiser, as the self-test shows."""
-    fedavg = {"hidden": [64, 64], "batch_size": 20, "local_epochs": 5, "step_size": step_size, "activation": activation}
+    fedavg = {
+        "hidden": [64, 64],
+        "batch_size": 20,
+        "local_epochs": 5,
+        "learning_rate": learning_rate,
+        "activation": activation,
+    }
     closed, iterative = [], []
     for seed in SEEDS:
         study = study_of(seed, **fedavg)

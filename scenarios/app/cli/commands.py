@@ -55,7 +55,7 @@ def _overrides(args: argparse.Namespace) -> dict[str, Any]:
     for text in args.sets:
         path, equals, value = text.partition("=")
         if not equals or not path:
-            raise BadInput(f"--set {text}: write PATH=VALUE, for example learning.every_s=3600")
+            raise BadInput(f"--set {text}: write PATH=VALUE, for example learning.round_s=3600")
         found[path] = parse_value(value)
     if getattr(args, "seed", None) is not None:
         found["seed"] = args.seed
@@ -147,7 +147,9 @@ def _replay(args: argparse.Namespace) -> None:
         say(f"  {line}")
     parts = [Path(args.trace).name.split(".")[0], args.cell, args.round]
     out = _out(args, Path("runs") / "replay" / "-".join(p for p in parts if p))
-    ways = {f"features-{way}": {**overrides, "learning.learner.features": way} for way in ("dataset", "public")}
+    ways = {
+        f"standardised-by-{way}": {**overrides, "learning.learner.standardise_by": way} for way in ("dataset", "public")
+    }
     admit_several(out, [*ways, PAGE], "a replay")
     for name, way in ways.items():
         admit(out / name, study_yaml(load(args.scenario, way)), args.replace)

@@ -39,7 +39,7 @@ def replay_overrides(
     if base_stations is not None:
         found["world.base_stations"] = {"kind": "cell-file", "file": str(Path(base_stations).resolve())}
     if round_ is not None:
-        found["learning.every_s"] = seconds(round_)
+        found["learning.round_s"] = seconds(round_)
     return found
 
 
@@ -57,7 +57,7 @@ def trace_lines(study: Study) -> list[str]:
     mobility = study.world.ues.mobility
     if not isinstance(mobility, Replay):
         raise BadInput("this scenario does not replay a trace: world.ues.mobility.kind must be replay")
-    trace = mobility.load(study.learning.every_s)
+    trace = mobility.load(study.learning.round_s)
     left_out = {k: v for k, v in trace.counts.items() if v and k not in ("rows_read", "rows_used")}
     width, height = trace.area.side_m
     lines = [

@@ -81,7 +81,7 @@ def _shown(done: Done) -> list[tuple[str, Surfaces]]:
     about = {label: read(path / STUDY).data for label, path in first.items()}
     count = {label: part(study, "world", "ues").get("count") or 0 for label, study in about.items()}
     most = [label for label in first if count[label] == max(count.values())]
-    features = {label: part(about[label], "learning", "learner").get("features") for label in most}
+    features = {label: part(about[label], "learning", "learner").get("n_features") for label in most}
     bare = [label for label in most if not part(about[label], "learning").get("curation")]
     pretty = [label for b in PRETTY for label in bare if features[label] == b]
     chosen = list(dict.fromkeys(pretty))[:4] if len(pretty) > 1 else most[:4]

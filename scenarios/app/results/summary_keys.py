@@ -11,7 +11,7 @@ KEYS: dict[str, str] = {
     "ues.count": "UEs in the world",
     "rounds.played": "rounds that were played: somebody had data, or the server adds noise in every round",
     "rounds.empty": "rounds that were not played, for nobody had data",
-    "rounds.stopped_by_budget": "whether learning ended because the next round would have exceeded learning.stop_at",
+    "rounds.stopped_by_budget": "whether learning ended because the next round would have exceeded the privacy budget",
     "samples.count": "measurements of all played rounds; those of a survey that is learnt from for ever count once",
     "samples.selected": "samples learnt from",
     "refused.count": "requests that UEs' own policies refused, all rounds",

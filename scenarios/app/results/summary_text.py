@@ -41,7 +41,7 @@ def headline(summary: Mapping[str, Any], account: Mapping[str, np.ndarray] | Non
     if get("updates.non_finite"):
         lines.append(
             f"WARNING: {get('updates.non_finite')} of {get('updates.sent')} updates overflowed on the device and were "
-            "replaced by zero; take a smaller step_size, or less noise"
+            "replaced by zero; take a smaller learning_rate, or less noise"
         )
     lines += _refusals(summary)
     if get("updates.sent") and get("updates.decoded_percent") == 0:
@@ -75,7 +75,7 @@ def headline(summary: Mapping[str, Any], account: Mapping[str, np.ndarray] | Non
             f"{_text(get('overheard.sinr_db.median'))} dB (median)"
         )
     if get("rounds.stopped_by_budget"):
-        lines.append("stopped: the next round would have exceeded the privacy budget (learning.stop_at)")
+        lines.append("stopped: the next round would have exceeded the privacy budget (learning.privacy_budget)")
     lines += [line for key in summary if (line := _account(summary, key))]
     return lines + ([] if account is None else spent_words(account, classifies(summary)))
 

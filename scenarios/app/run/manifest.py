@@ -33,7 +33,7 @@ def manifest_of(study: Study, world: World, setup: Setup, command: str) -> dict[
         ),
         "first_day": str(world.clock.first_day),
         "clock_changes": [list(change) for change in world.clock.changes],
-        "round_s": study.learning.every_s,
+        "round_s": study.learning.round_s,
         "duration_s": world.duration_s,
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
         "trace": None

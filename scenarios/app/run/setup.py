@@ -44,7 +44,7 @@ MOST_WRITTEN = 5e8  # numbers of surfaces that an attacker holds at once: 4 GB
 def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Setup]:
     """The world of a study and its rounds: all files are read, and what cannot be played is refused."""
     streams = Streams(study.seed)
-    world = build_world(study.world, streams, study.learning.every_s)
+    world = build_world(study.world, streams, study.learning.round_s)
     return world, set_up(study, world, streams, folder, rehearsed)
 
 
@@ -56,9 +56,9 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     learning = study.learning
     if CELLS in learning.learner.offers:
         _above_roofs(world)
-    if world.duration_s / learning.every_s > MOST_ROUNDS:
+    if world.duration_s / learning.round_s > MOST_ROUNDS:
         raise BadInput(
-            f"learning.every_s: {learning.every_s:g} s cuts {world.duration_s:g} s into more than {MOST_ROUNDS:,} "
+            f"learning.round_s: {learning.round_s:g} s cuts {world.duration_s:g} s into more than {MOST_ROUNDS:,} "
             "rounds; take longer rounds"
         )
     _affordable(study, world)
@@ -91,7 +91,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         dataset = _statistics(seen, model_of_cell, len(models))
     asked_m = None
     if learning.learner.wants_asked_places and rehearsed:
-        rehearsal = build_world(study.world, streams, learning.every_s)
+        rehearsal = build_world(study.world, streams, learning.round_s)
         asked_m = first_asked(rehearsal, learning, model_of_cell, streams)
     public = Public(
         world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
@@ -138,9 +138,9 @@ def _antennas(world: World) -> Antennas | None:
 
 def _affordable(study: Study, world: World) -> None:
     """Refuse what would fill the memory, or never end."""
-    ues, every_s = study.world.ues, study.learning.every_s
+    ues, round_s = study.world.ues, study.learning.round_s
     if ues.measure_every_s is not None:
-        samples = min(every_s, world.duration_s) / ues.measure_every_s * len(world.ues)
+        samples = min(round_s, world.duration_s) / ues.measure_every_s * len(world.ues)
         if samples > MOST_SAMPLES:
             raise BadInput(
                 f"world.ues.measure_every_s: {ues.measure_every_s:g} s makes {samples:.3g} measurements a round, "
@@ -177,10 +177,10 @@ def _rehearse(study: Study, streams: Streams) -> Observations:
     Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will. The variants of a
     sweep share their world: the last few rehearsals of generated worlds are kept (a trace's file may change).
     """
-    key = f"{study.seed} {study.learning.every_s} {study.world.model_dump_json()}"
+    key = f"{study.seed} {study.learning.round_s} {study.world.model_dump_json()}"
     if key in _rehearsed:
         return _rehearsed[key]
-    world = build_world(study.world, streams, study.learning.every_s)
+    world = build_world(study.world, streams, study.learning.round_s)
     world.env.run(until=world.duration_s)
     seen = world.observations()
     if world.trace is None and len(seen) <= MOST_KEPT:

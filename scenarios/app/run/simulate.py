@@ -141,7 +141,7 @@ class _Keeper:
         self.carry: Carry | None = None
         self.tree: dict[str, Any] | None = None
         self.saved = time.perf_counter()
-        self.rounds = world.clock.rounds(world.duration_s, setup.learning.every_s)
+        self.rounds = world.clock.rounds(world.duration_s, setup.learning.round_s)
         self.most = setup.learning.rounds
 
     def after(self, carry: Carry, figures: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ def combinations() -> Iterator[tuple[Combination, str]]:
     for learner, curation, chain, aggregation, seen in product(learners, curations, chains, aggregations, threats):
         kind, part = data[learner]
         parts = plain | {
-            "every_s": 60,
+            "round_s": 60,
             "data": part,
             "learner": learners[learner],
             "curation": curations[curation],

@@ -186,6 +186,8 @@ def _describe(spot: Spot, details: ErrorDetails) -> tuple[Place, str]:
     kind, value = details["type"], details["input"]
     if kind in _SAY:
         return _SAY[kind](spot, value)
+    if (name := _renamed_value(spot, value)) is not None:
+        return spot.place, f"{value} is renamed to {name}; write {name}"
     if _is_type(details) and spot.expected is not None:
         return spot.place, _expected(spot.expected, value, spot.unit)
     got = f"got {_got(value)}"
@@ -220,7 +222,22 @@ def _unknown_key(spot: Spot, value: Any) -> tuple[Place, str]:
     base = unwrap(spot.owner)[0]
     keys = list(getattr(base, "model_fields", {}))
     key = str(spot.place[-1])
+    if (name := _renamed(base, key)) is not None:
+        return spot.place, f"{key} is renamed to {name}; write {name}"
     return spot.place, f"unknown key {_shown(key)}{nearest(key, keys) or ';'} keys here: {', '.join(keys)}"
+
+
+def _renamed_value(spot: Spot, value: Any) -> str | None:
+    """The word that took the place of this one at this key, if any did."""
+    if not spot.place or not isinstance(value, str):
+        return None
+    return _renamed(unwrap(spot.owner)[0], f"{spot.place[-1]}: {value}")
+
+
+def _renamed(model: Any, old: str) -> str | None:
+    """The new name of what a model, or one that it derives from, calls otherwise now."""
+    tables = [vars(c).get("renamed", {}) for c in getattr(model, "__mro__", ()) if issubclass(c, Part)]
+    return next((table[old] for table in tables if old in table), None)
 
 
 def _missing(spot: Spot, value: Any) -> tuple[Place, str]:

@@ -13,6 +13,7 @@ from typing import Any
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from scenarios.app.study.error_messages import build, default_of, nearest
+from scenarios.app.study.file_fields import file_fields
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import Document, Place, one_line, read, read_text
 
@@ -147,18 +148,10 @@ def _inside(data: Any, step: str | int, where: str) -> Any:
 
 def _absolute(document: Document, folder: Path) -> None:
     """Paths of files: environment variables filled in, relative to the scenario file, or where the command runs."""
-    for *place, key in (
-        ("world", "ues", "mobility", "trace"),
-        ("world", "city", "file"),
-        ("world", "base_stations", "file"),
-        ("learning", "data", "folder"),
-        ("power", "policy"),
-    ):
+    for *place, key in list(file_fields(Study, document.data)):
         data = document.data
         for step in place:
-            data = data.get(step) if isinstance(data, dict) else None
-        if not isinstance(data, dict) or not isinstance(data.get(key), str):
-            continue
+            data = data[step]
         text = data[key]
         for name in re.findall(r"\$\{(\w+)\}", text):
             if name not in os.environ:

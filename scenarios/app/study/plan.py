@@ -30,13 +30,14 @@ class Plan(Part):
     """equal split of the middle or the most of the allowed total, SLSQP on each plateau, differential evolution"""
     limits: Limits = Limits()
     """what powers may be"""
-    criterion: Criterion = "device"
+    criterion: Criterion = "per-device"
     """when the channel's noise is enough: for each device, their sum, or (top-up) filled up by artificial noise"""
     bound: Convergence = Convergence()
     """constants of the bound"""
     switch_share: float | None = Field(default=None, gt=0, lt=1)
     """sets the receiver's noise so that, at the study's own power, it is enough after this share of the reference"""
 
+    renamed: ClassVar[dict[str, str]] = {"criterion: device": "per-device"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 23-28"
 
     @model_validator(mode="after")
@@ -44,7 +45,7 @@ class Plan(Part):
         if self.criterion == "top-up" and (self.power == "plateaus" or self.switch_share is not None):
             raise ValueError(
                 "criterion: top-up has no switch, so no plateaus and no switch_share; take power: evolution, or "
-                "criterion: device"
+                "criterion: per-device"
             )
         return self
 

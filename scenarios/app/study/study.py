@@ -114,7 +114,9 @@ class Study(Part):
                 "section that finds it"
             )
         if waiting and self.plan is not None and self.plan.criterion == "top-up":
-            raise ValueError("plan.criterion: with top-up nothing switches; take device or aggregate, or mode: top-up")
+            raise ValueError(
+                "plan.criterion: with top-up nothing switches; take per-device or aggregate, or mode: top-up"
+            )
         if self.plan is not None:
             check_plannable(self.world.radio.uplink)
         return self

@@ -96,7 +96,7 @@ def problems(study: Study, cache: str | Path | None = None, say: Callable[[str],
             "train.task.draws: other channels can be drawn where the channel is the same in all rounds only; set "
             "draws: 1, or let UEs stand still with fading block: run"
         )
-    sets = ((task.draws, TRAINED), (task.judged_on, CHOSEN), (task.held_out, HELD_OUT))
+    sets = ((task.draws, TRAINED), (task.eval_worlds, CHOSEN), (task.held_out, HELD_OUT))
     return Problems(*([own.with_gain(g) for g in channel_draws(study, n, purpose)] for n, purpose in sets))
 
 
@@ -112,7 +112,7 @@ def n_ues(study: Study) -> int:
         return study.world.ues.count
     from netsim.build import build_world
 
-    return len(build_world(study.world, Streams(study.seed), study.learning.every_s).ues)
+    return len(build_world(study.world, Streams(study.seed), study.learning.round_s).ues)
 
 
 class Stages:
@@ -135,7 +135,7 @@ class Stages:
 
         study = self.study.model_copy(update={"seed": seed})
         streams = Streams(seed)
-        world = build_world(study.world, streams, study.learning.every_s)
+        world = build_world(study.world, streams, study.learning.round_s)
         setup = set_up(study, world, streams, Path())
         return Stage(world, setup, begin(setup, len(world.ues)))
 
@@ -145,4 +145,4 @@ def _scene(study: Study) -> Scene:
     from netsim.build import build_world
     from rl.render import scene_of
 
-    return scene_of(build_world(study.world, Streams(study.seed), study.learning.every_s))
+    return scene_of(build_world(study.world, Streams(study.seed), study.learning.round_s))

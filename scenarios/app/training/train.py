@@ -134,7 +134,7 @@ def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: 
     training = Training(game.env, how.agent, how.steps, seed, board)
     state = folder / CHECKPOINT
     course = take_steps(
-        training, game.score, how.judge_every, state, f"{__version__}\n{text}",
+        training, game.score, how.eval_every, state, f"{__version__}\n{text}",
         lambda point, last: watch(Seen(seed, how.steps, point, last)),
     )  # fmt: skip
     if course.best is None:
@@ -202,7 +202,7 @@ def _online(study: Study, task: Online) -> _Game:
     paid = task.reward.leakage > 0
     env, other = (OnlinePower(Stages(study, paid), n, task) for _ in range(2))
     watched = OnlinePower(Stages(study), n, task)
-    chosen_on, held = worlds(study, "judged", task.judged_on), worlds(study, "held-out", task.held_out)
+    chosen_on, held = worlds(study, "judged", task.eval_worlds), worlds(study, "held-out", task.held_out)
 
     def score(layers: Layers) -> float:
         return float(np.mean([episode(other, AGENT, learnt(layers), w).cost for w in chosen_on]))
