@@ -59,7 +59,7 @@ def places_m(n: int) -> FloatArray:
 
 def answered(features: int, x: FloatArray) -> Callable[[], FloatArray]:
     """All of a round that is the learner's: draws, answers, their sum."""
-    learner, n = Density(features=features, bandwidth_m=BANDWIDTH_M, grid=(POINTS, POINTS)), len(x)
+    learner, n = Density(n_features=features, bandwidth_m=BANDWIDTH_M, grid=(POINTS, POINTS)), len(x)
     model = learner.init(Public(AREA, 1), Streams(0).at("benchmark.init"))
     ue, zero = np.arange(n), np.zeros(n, dtype=np.int64)
     data = Local(ue, zero, np.arange(n + 1), x, None, np.zeros(n))

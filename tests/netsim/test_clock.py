@@ -16,7 +16,7 @@ from netsim.traces.inspect import inspect_trace
 from netsim.traces.read import read_trace
 from netsim.traces.trace import first_midnight, wall_clock
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.replay import seconds
+from scenarios.app.cli.replay_scenario import seconds
 from scenarios.app.results.run import clock_of
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
@@ -224,8 +224,8 @@ def test_a_replay_says_that_the_seed_draws_what_is_held_out(tmp_path, capsys):
     small = ["--set", "learning.learner.hidden=[4]", "--set", "learning.attacks=[]"]
     assert main(["replay", str(trace), *options, *small]) == 0
     assert "hold-out: 20 % of the rows score the map" in capsys.readouterr().out
-    manifest = json.loads((tmp_path / "r" / "features-public" / "manifest.json").read_text())
+    manifest = json.loads((tmp_path / "r" / "standardised-by-public" / "manifest.json").read_text())
     assert sum(note.startswith("hold-out: 20 %") for note in manifest["trace"]["notes"]) == 1
     assert manifest["clock_changes"] == [[2 * DAY_S + 3 * 3600.0, -3600.0]]
-    page = (tmp_path / "r" / "features-public" / "report.html").read_text()
+    page = (tmp_path / "r" / "standardised-by-public" / "report.html").read_text()
     assert "2026-10-23 00:00 to 2026-10-27 23:50" in page

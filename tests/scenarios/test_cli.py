@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.app.cli.commands import main
+from scenarios.app.cli import validate
+from scenarios.app.cli.commands import main, parser
 from scenarios.app.results.marker import held
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +167,7 @@ def test_interrupt_is_130(monkeypatch, capsys):
     def stop(args):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(sys.modules["scenarios.app.cli.commands"]._COMMANDS, "validate", stop)
+    monkeypatch.setattr(validate, "main", stop)
     assert main(["validate", "campus"]) == 130
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -175,7 +176,7 @@ def test_an_unexpected_failure_is_1_with_a_log(monkeypatch, capsys):
     def fail(args):
         raise RuntimeError("the moon\nfell")
 
-    monkeypatch.setitem(sys.modules["scenarios.app.cli.commands"]._COMMANDS, "validate", fail)
+    monkeypatch.setattr(validate, "main", fail)
     assert main(["validate", "campus"]) == 1
     line = capsys.readouterr().err
     assert line.count("\n") == 1 and "the moon fell" in line
@@ -470,3 +471,19 @@ def test_labels_of_any_script_make_folders_of_their_own(tmp_path):
     cut = [p.folder for p in points(load(scenario, {"vary": {"values": {"learning.learner.hidden": long}}}), {})]
     assert len(set(cut)) == 2 and all(len(folder) < 70 for folder in cut)
     assert folders == [f"{name}/seed-4" for name in ("größer", "größter", "日本", "中国", "a-b-..-c")]
+
+
+def test_every_argument_of_every_command_has_a_line_of_help():
+    import argparse
+
+    commands = next(a for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
+    for name, command in commands.choices.items():
+        for action in command._actions:
+            assert action.help, f"netsim {name} {action.option_strings or action.dest}"
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--matrix"], ["list", "learner"], ["list", "defense"]])
+def test_lists_fit_a_terminal_of_a_hundred_columns(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(words) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 100

@@ -42,7 +42,7 @@ class TestOneCoin:
             ({"learning.threat": {"sees": "sum"}}, 2),
             ({"world.radio.uplink": {"kind": "oma", "decoding": "error-free", "deadline_s": 1e-6}}, 2),  # all is lost
             (SELDOM, 2),  # in windows without data too
-            (MAP | SELDOM | {"learning.data": {"kind": "links", "keeps": "round"}}, 2),
+            (MAP | SELDOM | {"learning.data": {"kind": "links", "memory": "round"}}, 2),
         ],
         ids=["models", "phases", "mechanisms", "sum", "lost", "empty windows", "empty windows of two phases"],
     )
@@ -77,7 +77,7 @@ class TestWindowsWithoutData:
         table = seen(out, "spends")
         return table["round"].tolist(), table["epsilon"].tolist()
 
-    @pytest.mark.parametrize("more", [{}, MAP | {"learning.data": {"kind": "links", "keeps": "round"}}])
+    @pytest.mark.parametrize("more", [{}, MAP | {"learning.data": {"kind": "links", "memory": "round"}}])
     def test_what_is_spent_does_not_follow_the_data(self, more, tiny, tmp_path):
         """Measuring in every window, in every other, or never costs the same and leaves the same rounds."""
         every = {"learning.round_s": 20}

@@ -21,13 +21,13 @@ GEO = [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.001}]
 VARY = {
     "seed": [0, 1],
     "variants": [
-        {"label": "exact", "set": {"learning.learner.features": "exact"}},
+        {"label": "exact", "set": {"learning.learner.n_features": "exact"}},
         *(
-            {"label": f"B {b}", "curve": "waves", "strength": b, "set": {"learning.learner.features": b}}
+            {"label": f"B {b}", "curve": "waves", "strength": b, "set": {"learning.learner.n_features": b}}
             for b in (1, 3, 8)
         ),
         {"label": "Geo", "curve": "GeoInd", "strength": 1,
-         "set": {"learning.learner.features": "exact", "learning.curation": GEO}},
+         "set": {"learning.learner.n_features": "exact", "learning.curation": GEO}},
     ],
 }  # fmt: skip
 
@@ -71,7 +71,7 @@ def test_a_line_is_drawn_as_curves(tmp_path):
 
 
 def test_geo_indistinguishable_places_have_no_answer_to_show(tmp_path):
-    changes = SMALL | {"vary": None, "learning.learner.features": "exact", "learning.curation": GEO}
+    changes = SMALL | {"vary": None, "learning.learner.n_features": "exact", "learning.curation": GEO}
     run(load("density/nine", changes), tmp_path / "r")
     with np.load(tmp_path / "r" / "surfaces.npz") as arrays:
         assert "answer" not in arrays and "exact" in arrays

@@ -48,7 +48,9 @@ def test_several_at_once(capsys):
 
 
 def test_sampled_says_which_accountant(capsys):
-    out = ask(capsys, "--noise-multiplier", "1", "--rounds", "100", "--delta", "1e-7", "--q", "0.2631578947")
+    out = ask(
+        capsys, "--noise-multiplier", "1", "--rounds", "100", "--delta", "1e-7", "--sampling-rate", "0.2631578947"
+    )
     naive, zcdp, rdp, pld = map(float, row(out)[2:])
     assert rdp == pytest.approx(25.4, abs=0.3)
     assert pld == pytest.approx(23.61, abs=0.01)
@@ -59,7 +61,7 @@ def test_sampled_says_which_accountant(capsys):
 
 
 def test_sampled_without_pld_says_why(capsys):
-    out = ask(capsys, "--noise-multiplier", "90", "--rounds", "1000000", "--delta", "1e-7", "--q", "0.5")
+    out = ask(capsys, "--noise-multiplier", "90", "--rounds", "1000000", "--delta", "1e-7", "--sampling-rate", "0.5")
     assert row(out)[-1] == "-"
     assert "State RDP" in out
     assert "more sampled rounds" in out
@@ -73,17 +75,17 @@ def test_target(capsys):
 
 
 def test_target_sampled(capsys):
-    out = ask(capsys, "--target-epsilon", "8", "--rounds", "100", "--delta", "1e-7", "--q", "0.26")
+    out = ask(capsys, "--target-epsilon", "8", "--rounds", "100", "--delta", "1e-7", "--sampling-rate", "0.26")
     z, pld = float(row(out)[0]), float(row(out)[-1])
     assert 7.98 <= pld <= 8.0
-    back = ask(capsys, "--noise-multiplier", str(z), "--rounds", "100", "--delta", "1e-7", "--q", "0.26")
+    back = ask(capsys, "--noise-multiplier", str(z), "--rounds", "100", "--delta", "1e-7", "--sampling-rate", "0.26")
     assert float(row(back)[-1]) == pld
 
 
 @pytest.mark.parametrize("draws, epsilon", [("1", 1.315), ("3", 3.216)])
 def test_draws_on_one_coin_are_one_gaussian(capsys, draws, epsilon):
     """Three models a round: z / sqrt(3) at q = 0.1, and not three rounds of z each (2.25)."""
-    words = "--rounds", "31", "--delta", "1e-5", "--q", "0.1", "--draws", draws
+    words = "--rounds", "31", "--delta", "1e-5", "--sampling-rate", "0.1", "--draws", draws
     out = ask(capsys, "--noise-multiplier", "2", *words)
     assert float(row(out)[-1]) == pytest.approx(epsilon, abs=2e-3)
     assert ("draws of noise in a round on one coin" in out) == (draws != "1")
@@ -111,17 +113,17 @@ BAD = [
     ({**GOOD, "--noise-multiplier": "inf"}, "--noise-multiplier"),
     ({**GOOD, "--rounds": "0"}, "--rounds"),
     ({**GOOD, "--rounds": "9" * 400}, "--rounds"),
-    ({**GOOD, "--q": "0"}, "--q"),
-    ({**GOOD, "--q": "1.1"}, "--q"),
-    ({**GOOD, "--q": "nan"}, "--q"),
+    ({**GOOD, "--sampling-rate": "0"}, "--sampling-rate"),
+    ({**GOOD, "--sampling-rate": "1.1"}, "--sampling-rate"),
+    ({**GOOD, "--sampling-rate": "nan"}, "--sampling-rate"),
     ({**GOOD, **TARGET}, "either --noise-multiplier or --target-epsilon"),
     ({"--rounds": "100", "--delta": "1e-5"}, "either --noise-multiplier or --target-epsilon"),
     ({**TARGET, "--target-epsilon": "0"}, "no noise reaches"),
     ({**TARGET, "--target-epsilon": "-1"}, "no noise reaches"),
     ({**TARGET, "--target-epsilon": "inf"}, "--target-epsilon"),
     ({**TARGET, "--target-epsilon": "1e250"}, "out of reach"),
-    ({**TARGET, "--target-epsilon": "1e9", "--q": "0.5"}, "no multiplier between"),
-    ({**TARGET, "--delta": "0.01", "--q": "1e-5"}, "holds without noise"),
+    ({**TARGET, "--target-epsilon": "1e9", "--sampling-rate": "0.5"}, "no multiplier between"),
+    ({**TARGET, "--delta": "0.01", "--sampling-rate": "1e-5"}, "holds without noise"),
 ]
 
 
@@ -163,6 +165,16 @@ def test_time_at_full_participation():
 
 
 def test_time_with_sampling():
-    took, imported = cpu_s("--target-epsilon", "8", "--rounds", "100", "--delta", "1e-7", "--q", "0.26")
+    took, imported = cpu_s("--target-epsilon", "8", "--rounds", "100", "--delta", "1e-7", "--sampling-rate", "0.26")
     assert took < 5.0
     assert all("import time" in line for line in imported.splitlines())  # and no library's warnings
+
+
+def test_the_old_name_of_the_sampling_rate_is_refused_with_the_new_one(capsys):
+    assert main(["epsilon", "--noise-multiplier", "1", "--rounds", "9", "--delta", "1e-5", "--q", "0.1"]) == 2
+    assert capsys.readouterr().err == "netsim: --q is renamed to --sampling-rate; write --sampling-rate 0.1\n"
+
+
+def test_lines_fit_a_terminal(capsys):
+    out = ask(capsys, "--noise-multiplier", "1", "2", "--rounds", "100", "--delta", "1e-7", "--sampling-rate", "0.5")
+    assert max(map(len, out.splitlines())) <= 100

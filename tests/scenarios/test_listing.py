@@ -70,10 +70,11 @@ still: Nobody moves.
   (example)    {kind: still}
   (reference)  [camp, Sec. 2.1]
 
-walk: Everybody walks: a claim that is long enough to be wrapped when it is printed, since it goes on and on.
+walk: Everybody walks: a claim that is long enough to be wrapped when it is printed, since it goes
+  on and on.
   speed_m_s    a list of 2 numbers (metres per second); required
-               how fast; a description that is long enough to be wrapped when it is put beside the name of its
-               key
+               how fast; a description that is long enough to be wrapped when it is put beside the
+               name of its key
   pause_s      a number >= 0 and < 3600 (seconds); default 20
                how long it rests
   turn         'sharp' or 'smooth'; default sharp

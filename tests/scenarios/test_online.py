@@ -39,7 +39,7 @@ def test_the_server_asks_a_share_of_the_ues(tiny, tmp_path):
 
 def test_devices_that_keep_everything_learn_from_all_of_it(tiny, tmp_path):
     _, now = played(tiny({"learning.data": {"kind": "measured"}}), tmp_path / "now")
-    _, ever = played(tiny({"learning.data": {"kind": "measured", "keeps": "all"}}), tmp_path / "ever")
+    _, ever = played(tiny({"learning.data": {"kind": "measured", "memory": "all"}}), tmp_path / "ever")
     fresh, kept = now("updates"), ever("updates")
     so_far: dict[tuple[float, float], float] = {}
     for ue, model, new, all_ in zip(fresh["ue"], fresh["model"], fresh["selected"], kept["selected"], strict=True):

@@ -215,10 +215,10 @@ def test_sweep_is_compared_by_label(campus, many, tmp_path):
 
 
 def test_runs_side_by_side_are_compared_without_a_table(campus, tmp_path):
-    for name in ("features-dataset", "features-public"):
+    for name in ("standardised-by-dataset", "standardised-by-public"):
         shutil.copytree(campus, tmp_path / name)
     shown = body(text_of(tmp_path))
-    assert "features-dataset" in shown and "features-public" in shown
+    assert "standardised-by-dataset" in shown and "standardised-by-public" in shown
 
 
 def ground_of(folder):

@@ -1,118 +1,39 @@
-"""The command `netsim epsilon`: from a noise multiplier to epsilon and back, and what the figures stand on."""
+"""The command `netsim epsilon`: what noise costs in epsilon, or how much noise an epsilon takes."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import argparse
 
-from fl.privacy.compose import NO_DIGITS, Composition, Draws, compose, least_multiplier
 from netsim.errors import BadInput
-from scenarios.app.results.statistics import MEANINGFUL
-
-MOST_ROUNDS = 1_000_000_000
-MOST_DRAWS = 1_000_000
-LEAST_DELTA = 1e-300
+from scenarios.app.cli.options import Commands
+from scenarios.app.cli.output import say
 
 
-def epsilon_text(
-    multipliers: Sequence[float] | None,
-    target: float | None,
-    rounds: Sequence[int],
-    delta: float,
-    q: float,
-    draws: int = 1,
-) -> str:
-    """What is printed. Raises BadInput for what cannot be asked.
-
-    A round of so many draws, all of which hang on one coin, is one Gaussian of 1 / z^2 times their number.
-    """
-    _check(multipliers, target, rounds, delta, q, draws)
-    if target is not None:
-        asked = [(_least(target, n, delta, q, draws), n) for n in rounds]
-    else:
-        asked = [(z, n) for z in multipliers or () for n in rounds]
-    found = [compose(Draws.of([(z / math.sqrt(draws), q, n)]), delta) for z, n in asked]
-    who = "everybody in every round" if q == 1 else f"each user in a round with probability {q:g}"
-    who += f", {draws} draws of noise in a round on one coin" if draws > 1 else ""
-    lines = []
-    if target is not None:
-        lines.append(f"smallest noise multiplier for epsilon {target:g}")
-    lines += [f"epsilon of one user at delta {delta:g}, {who}", *_table(asked, found, q), *_words(found)]
-    if any(c.best.epsilon > MEANINGFUL for c in found):
-        lines.append(f"An epsilon above {MEANINGFUL:.0f} is no meaningful guarantee.")
-    return "\n".join(lines)
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Its arguments."""
+    command = commands.add_parser("epsilon", help="what noise costs in epsilon, or how much noise an epsilon takes")
+    command.add_argument("--noise-multiplier", type=float, nargs="+", metavar="Z", help="std of noise / sensitivity")
+    command.add_argument("--target-epsilon", type=float, metavar="E", help="find the smallest noise multiplier instead")
+    command.add_argument(
+        "--rounds", type=int, nargs="+", required=True, metavar="T", help="rounds that are composed; or several numbers"
+    )
+    command.add_argument("--delta", type=float, required=True, metavar="D", help="delta at which epsilon is stated")
+    command.add_argument(
+        "--sampling-rate", type=float, default=1.0, metavar="Q",
+        help="probability of taking part, by a secret coin of each user (default: 1; not for silence by channel)",
+    )  # fmt: skip
+    command.add_argument("--q", help=argparse.SUPPRESS)
+    command.add_argument(
+        "--draws", type=int, default=1, metavar="N",
+        help="noise draws of a round that a user is in, on one coin: models x phases (default: 1)",
+    )  # fmt: skip
 
 
-def _check(
-    multipliers: Sequence[float] | None,
-    target: float | None,
-    rounds: Sequence[int],
-    delta: float,
-    q: float,
-    draws: int,
-) -> None:
-    if (multipliers is None) == (target is None):
-        raise BadInput("epsilon: give either --noise-multiplier or --target-epsilon, and not both")
-    if not LEAST_DELTA <= delta < 1:
-        raise BadInput(f"--delta {delta:g}: must lie above 0 and below 1 (and not below {LEAST_DELTA:g})")
-    if not 0 < q <= 1:
-        raise BadInput(f"--q {q:g}: must lie above 0 and at most at 1")
-    if not 1 <= draws <= MOST_DRAWS:
-        raise BadInput(f"--draws {str(draws)[:20]}: must lie between 1 and {MOST_DRAWS}")
-    for n in rounds:
-        if not 1 <= n <= MOST_ROUNDS:
-            raise BadInput(f"--rounds {str(n)[:20]}: must lie between 1 and {MOST_ROUNDS}")
-    for z in multipliers or ():
-        if not 0 < z < math.inf:
-            raise BadInput(f"--noise-multiplier {z:g}: must be positive and finite")
-    if target is not None and not 0 < target < math.inf:
-        raise BadInput(f"--target-epsilon {target:g}: must be positive and finite; no noise reaches 0 or less")
+def main(args: argparse.Namespace) -> None:
+    """Print a table of epsilons, and what each accountant does."""
+    from scenarios.app.cli.epsilon_text import epsilon_text
 
-
-def _least(target: float, rounds: int, delta: float, q: float, draws: int) -> float:
-    """The smallest multiplier, rounded up to the digits that are known."""
-    where = f"--target-epsilon {target:g} with {rounds} rounds at delta {delta:g} and q {q:g}"
-    try:
-        z = least_multiplier(target, delta, rounds, q) * math.sqrt(draws)
-    except ValueError as error:
-        raise BadInput(f"{where}: {error}") from None
-    if z == 0:
-        raise BadInput(f"{where}: holds without noise, since a user takes part at all with less than delta")
-    if not 1e-100 < z < 1e100:
-        raise BadInput(f"{where}: out of reach of floating point (noise multiplier {z:g})")
-    unit = 10.0 ** (math.floor(math.log10(z)) - (6 if q == 1 else 4))
-    return math.ceil(z / unit) * unit
-
-
-def _table(asked: Sequence[tuple[float, int]], found: Sequence[Composition], q: float) -> list[str]:
-    last = "exact" if q == 1 else "PLD"
-    rows = [["noise multiplier", "rounds", "naive", "zCDP", "RDP", last]]
-    for (z, n), c in zip(asked, found, strict=True):
-        figures = [c.naive, c.zcdp, c.rdp]
-        best = _shown(c.best.epsilon) if c.best.accountant == last else "-"
-        rows.append([f"{z:.7g}", str(n), *(_shown(f.epsilon) for f in figures), best])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["  " + "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
-
-
-def _words(found: Sequence[Composition]) -> list[str]:
-    """What each accountant does, and what all of them take for granted."""
-    words = dict.fromkeys(f"  {f.accountant}: {f.words}" for c in found for f in c.figures)
-    best = " or ".join(dict.fromkeys(c.best.accountant for c in found))
-    return [
-        *words,
-        f"State {best}: all of these are upper bounds on the same loss.",
-        "Noise multiplier: std of the noise / sensitivity, the most that one neighbour can move what it hides: the",
-        "clip norm where a user is there or not (add-remove), twice that where its data are replaced (replace).",
-        "Unit: all data of one user. With q = 1 the figures hold under either relation; q < 1 counts under add-remove",
-        "only: under replace take q = 1. Who sends to several models, or in several phases of a round, is in as many",
-        "draws on one coin: say --draws, since as many rounds of their own would promise too much.",
-        "Fixed beforehand: noise and rounds. q < 1 only for secret random sampling; who is silent because of its",
-        "channel or its place counts with q = 1.",
-    ]
-
-
-def _shown(epsilon: float) -> str:
-    if not epsilon <= NO_DIGITS:
-        return f"> {NO_DIGITS:.0f}"
-    return f"{epsilon:.3f}" if epsilon >= 1 else f"{epsilon:.3g}"
+    if args.q is not None:
+        raise BadInput(f"--q is renamed to --sampling-rate; write --sampling-rate {args.q}")
+    rate = args.sampling_rate
+    say(epsilon_text(args.noise_multiplier, args.target_epsilon, args.rounds, args.delta, rate, args.draws))

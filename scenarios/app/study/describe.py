@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from netsim.part import OneOf, Part
 
-WIDTH = 110
+WIDTH = 100
 UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is not taken for seconds
     "_per_m": "per metre",
     "_m_s": "metres per second",

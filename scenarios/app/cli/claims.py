@@ -1,0 +1,58 @@
+"""The command `netsim claims`: what publications say, and whether runs agree."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from netsim.errors import BadInput
+from scenarios.app.cli.options import Commands, add_jobs, jobs_of, out_of
+from scenarios.app.cli.output import say
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Its arguments."""
+    command = commands.add_parser("claims", help="what publications say, and whether our runs agree")
+    command.add_argument(
+        "--run", action="append", default=[], metavar="[SCENARIO=]DIR",
+        help="judge by this folder of a run or a sweep (may be repeated)",
+    )  # fmt: skip
+    command.add_argument("--paper", default="", metavar="WORD", help="only publications with this word in their name")
+    command.add_argument("--out", metavar="DIR", help="play the scenarios that are missing in DIR, judge, keep a table")
+    add_jobs(command)
+    command.add_argument(
+        "--minutes", type=float, metavar="M",
+        help="play only scenarios that together take one core M minutes, the cheapest first (with --out)",
+    )  # fmt: skip
+    command.add_argument("--file", metavar="FILE", help="a file of claims of your own")
+    command.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def main(args: argparse.Namespace) -> None:
+    """List the claims, or judge them."""
+    from scenarios.app.claims.claim import affordable, bundled_claims, playing_minutes, read_claims
+    from scenarios.app.claims.judge import admit_out, folders_of, judge_all
+    from scenarios.app.claims.text import claims_text, judgements_text
+
+    jobs = jobs_of(args)
+    if args.minutes is not None and not (args.minutes > 0 and args.out):
+        raise BadInput(f"--minutes {args.minutes:g}: must be above 0, and needs --out DIR")
+    file = Path(args.file) if args.file else bundled_claims()
+    claims = read_claims(file, args.paper)
+    if args.minutes is not None:
+        claims = affordable(claims, playing_minutes(file), args.minutes)
+        if not claims:
+            raise BadInput(f"--minutes {args.minutes:g}: no scenario of these claims is known to take so little")
+    if not args.run and args.out is None:
+        say(claims_text(claims))
+        return
+
+    def tell(text: str) -> None:
+        if not args.quiet:
+            say(text, errors=True)
+
+    folders = folders_of(args.run, claims)
+    out = None if args.out is None else out_of(args, Path())
+    if out is not None:
+        admit_out(out, read_claims(file))
+    say(judgements_text(judge_all(claims, folders, out, jobs, tell)))

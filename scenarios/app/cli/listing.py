@@ -1,0 +1,44 @@
+"""The command `netsim list`: slots and their parts, bundled scenarios, what fits together, columns and keys."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+
+from netsim.errors import BadInput
+from scenarios.app.cli.options import Commands
+from scenarios.app.cli.output import say
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Its arguments."""
+    command = commands.add_parser("list", help="list slots, parts and bundled scenarios; or what fits together")
+    command.add_argument("slot", nargs="?", help="a slot, whose parts are shown with their parameters (default: all)")
+    command.add_argument("--matrix", action="store_true", help="which combinations are legal, and why not")
+    command.add_argument("--records", action="store_true", help="every column and key of a run folder")
+    command.add_argument("--csv", action="store_true", help="with --matrix: every combination, one a line")
+
+
+def main(args: argparse.Namespace) -> None:
+    """Print what was asked for."""
+    from scenarios.app.study.describe import list_slot, list_slots, list_titles
+    from scenarios.app.study.error_messages import nearest
+    from scenarios.app.study.slots import SLOTS
+
+    if args.matrix:
+        from scenarios.app.study.compatibility import matrix_csv, matrix_text
+
+        say(matrix_csv() if args.csv else matrix_text(shutil.get_terminal_size((100, 24)).columns))
+    elif args.records:
+        from scenarios.app.cli.records_page import records_page
+
+        say(records_page(), end="")
+    elif args.slot is None:
+        from scenarios.app.study.load import bundled, title_of
+
+        say(list_slots(SLOTS))
+        say(f"\nbundled scenarios:\n{list_titles({name: title_of(path) for name, path in bundled().items()})}")
+    elif args.slot in SLOTS:
+        say(list_slot(args.slot, SLOTS[args.slot]))
+    else:
+        raise BadInput(f"list: no slot {args.slot!r}{nearest(args.slot, list(SLOTS))}; slots are: {', '.join(SLOTS)}")

@@ -1,0 +1,126 @@
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from netsim.errors import BadInput
+from scenarios.app.cli.output import complain
+
+DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors on one line, exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        complain([f"{message} (see {self.prog} --help)"], self.prog)
+        self.exit(BAD_INPUT)
+
+
+Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+
+
+def add_scenario(command: argparse.ArgumentParser) -> None:
+    """The scenario that a command is about."""
+    command.add_argument("scenario", help="a scenario file, or the name of a bundled one (see netsim list)")
+
+
+def add_sets(command: argparse.ArgumentParser) -> None:
+    """--set."""
+    command.add_argument(
+        "--set", action="append", default=[], metavar="PATH=VALUE", dest="sets",
+        help="replace a value of the scenario, e.g. learning.learner.labels=centred (may be repeated)",
+    )  # fmt: skip
+
+
+def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
+    """--out, --seed, --set, --replace and --quiet."""
+    command.add_argument("--out", metavar="DIR", help="folder for the results (default: runs/...)")
+    if seed:
+        command.add_argument("--seed", type=int, metavar="N", help="replace the scenario's seed")
+    add_sets(command)
+    command.add_argument("--replace", action="store_true", help="replace the run of another study in DIR")
+    command.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def add_jobs(command: argparse.ArgumentParser) -> None:
+    """--jobs."""
+    command.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: %(default)s)"
+    )
+
+
+def add_trace(command: argparse.ArgumentParser) -> None:
+    """The trace that a command reads, and how."""
+    command.add_argument(
+        "trace",
+        help="CSV with time_s,user,lat,lon and optional rsrp_dbm,cell; or PLT, GPX, SUMO FCD, ns-2, Cabspotting",
+    )
+    command.add_argument(
+        "--columns", default="", metavar="OURS=HEADER,...",
+        help="names of the columns of a CSV: time_s=timestamp,lat=Latitude",
+    )  # fmt: skip
+    command.add_argument(
+        "--timezone", metavar="ZONE",
+        help="IANA name for local midnight, and for times without a zone (default: by longitude)",
+    )  # fmt: skip
+    kinds = ["csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"]
+    command.add_argument("--format", choices=kinds, help="format of the trace (default: recognised)")
+    command.add_argument("--crs", metavar="CRS", help="coordinates: local, or EPSG:CODE (default: the format's)")
+
+
+def overrides_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Dotted path -> value, of --set and --seed."""
+    from scenarios.app.study.load import parse_value
+
+    overrides: dict[str, Any] = {}
+    for text in args.sets:
+        path, equals, value = text.partition("=")
+        if not equals or not path:
+            raise BadInput(f"--set {text}: write PATH=VALUE, for example learning.round_s=3600")
+        overrides[path] = parse_value(value)
+    if getattr(args, "seed", None) is not None:
+        overrides["seed"] = args.seed
+    return overrides
+
+
+def columns_of(text: str) -> dict[str, str]:
+    """Our name -> header, of --columns."""
+    pairs = [piece.partition("=") for piece in text.split(",") if piece.strip()]
+    for name, equals, header in pairs:
+        if not equals or not header.strip():
+            raise BadInput(f"--columns {name}: write OURS=HEADER, for example time_s=timestamp")
+    columns = {name.strip(): header.strip() for name, _, header in pairs}
+    if len(columns) < len(pairs) or len(set(columns.values())) < len(columns):
+        raise BadInput(f"--columns {text}: each of our names and each header may stand only once")
+    return columns
+
+
+def jobs_of(args: argparse.Namespace) -> int:
+    """Processes, of --jobs."""
+    if args.jobs < 1:
+        raise BadInput(f"--jobs {args.jobs}: must be 1 or more")
+    return int(args.jobs)
+
+
+def out_of(args: argparse.Namespace, default: Path) -> Path:
+    """Where results go."""
+    if args.out == "":
+        raise BadInput("--out: give the name of a folder")
+    return default if args.out is None else Path(args.out)
+
+
+def name_of(scenario: str) -> str:
+    """What progress and folders call a scenario: its bundled name, or the name of its file."""
+    return Path(scenario).with_suffix("").name if Path(scenario).suffix else scenario
+
+
+def command_line() -> str:
+    """The command as it was typed, for the manifest."""
+    return shlex.join(["netsim", *sys.argv[1:]])

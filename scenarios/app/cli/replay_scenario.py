@@ -1,0 +1,76 @@
+"""A stranger's trace as a study: what `netsim replay` sets in a scenario, and what it tells about the trace."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from netsim.base_stations import default_layout
+from netsim.errors import BadInput
+from netsim.mobility.replay import Replay
+from netsim.safe import what_is
+from scenarios.app.results.notes import hold_out_notes
+from scenarios.app.study.study import Study
+
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def replay_overrides(
+    trace: str,
+    cell: str | None,
+    users: str | None,
+    round_: str | None,
+    timezone: str | None,
+    columns: dict[str, str],
+    base_stations: str | None = None,
+    format_: str | None = None,
+    crs: str | None = None,
+) -> dict[str, Any]:
+    """Scenario values, by dotted path, from the options of the command line."""
+    if not what_is(trace):
+        raise BadInput(f"{trace}: no such file; give the path of a trace")
+    at = "world.ues.mobility"
+    found: dict[str, Any] = {f"{at}.kind": "replay", f"{at}.trace": str(Path(trace).resolve())}
+    options = {
+        "cell": cell, "users": users, "timezone": timezone, "columns": columns or None, "format": format_, "crs": crs,
+    }  # fmt: skip
+    found |= {f"{at}.{key}": value for key, value in options.items() if value is not None}
+    if base_stations is not None:
+        found["world.base_stations"] = {"kind": "cell-file", "file": str(Path(base_stations).resolve())}
+    if round_ is not None:
+        found["learning.round_s"] = seconds(round_)
+    return found
+
+
+def seconds(text: str) -> float:
+    """`24h`, `7d`, `2w`, `90min`, `90m` or `3600s`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)", text.strip())
+    if match is None or float(match[1]) <= 0:
+        units = "s, m or min (minutes), h, d, w"
+        raise BadInput(f"--round {text[:40]}: write a length with its unit ({units}), such as 24h, 7d, 90min or 3600s")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def trace_lines(study: Study) -> list[str]:
+    """What was read from the trace, what was left out, and what was chosen for the person."""
+    mobility = study.world.ues.mobility
+    if not isinstance(mobility, Replay):
+        raise BadInput("this scenario does not replay a trace: world.ues.mobility.kind must be replay")
+    trace = mobility.load(study.learning.round_s)
+    left_out = {k: v for k, v in trace.counts.items() if v and k not in ("rows_read", "rows_used")}
+    width, height = trace.area.side_m
+    lines = [
+        f"{trace.counts.get('rows_used', len(trace.user)):,} of {trace.counts.get('rows_read', 0):,} rows used"
+        + (f" (left out: {', '.join(f'{k} {v:,}' for k, v in left_out.items())})" if left_out else ""),
+        f"{len(trace.users)} target(s), area {width:.0f} m x {height:.0f} m, first day {trace.first_day} "
+        f"({trace.timezone})",
+    ]
+    if trace.rsrp_dbm is None and study.world.base_stations == ():
+        area = study.world.city.area(trace.area)
+        layout = default_layout(area)
+        lines.append(
+            f"base stations: the trace has no RSRP; {len(layout.stations(area, None))} sites are placed on a hexagonal "
+            f"layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
+        )
+    return [*lines, *trace.notes, *hold_out_notes(study)]

@@ -1,0 +1,25 @@
+"""The command `netsim report`: the page of a folder of results."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from scenarios.app.cli.options import Commands
+from scenarios.app.cli.output import say
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Its arguments."""
+    command = commands.add_parser("report", help="draw report.html from a folder of results")
+    command.add_argument("folder", metavar="DIR", help="the folder of a run, a sweep, a replay or a training")
+
+
+def main(args: argparse.Namespace) -> None:
+    """Draw the page; of a sweep with curves also print the trade-off."""
+    from scenarios.app.report.report import report
+    from scenarios.app.results.tradeoff import exchange_lines
+
+    say(f"page in {report(Path(args.folder))}")
+    for line in exchange_lines(Path(args.folder)):
+        say(f"  {line}")

@@ -1,0 +1,62 @@
+"""The command `netsim train`: an agent learns transmit power in a scenario with a `train:` section."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+
+from netsim.errors import BadInput
+from scenarios.app.cli.options import Commands, add_scenario, add_sets, name_of, out_of, overrides_of
+from scenarios.app.cli.output import say
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Its arguments."""
+    command = commands.add_parser("train", help="train an agent on the `train:` section of a scenario")
+    add_scenario(command)
+    command.add_argument("--steps", type=int, metavar="N", help="replace the scenario's number of steps")
+    command.add_argument(
+        "--seed", type=int, nargs="+", default=[0], metavar="N", dest="seeds",
+        help="of the training, not of the world; several: one training each (default: 0)",
+    )  # fmt: skip
+    command.add_argument("--out", metavar="DIR", help="folder for policy and figures (default: runs/train/...)")
+    command.add_argument("--cache", metavar="DIR", help="where reference runs are kept (default: the user's cache)")
+    command.add_argument("--tensorboard", metavar="DIR", help="also write events for TensorBoard")
+    add_sets(command)
+    command.add_argument("--replace", action="store_true", help="replace the finished training of another study in DIR")
+    command.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def main(args: argparse.Namespace) -> None:
+    """Train, compare with the baselines, draw the page."""
+    from scenarios.app.report.report import report
+    from scenarios.app.report.training_page import train_lines
+    from scenarios.app.study.load import load
+    from scenarios.app.study.yaml_document import one_line
+    from scenarios.app.training.train import Seen, train
+
+    overrides, seeds = overrides_of(args), args.seeds
+    if args.steps is not None:
+        overrides["train.steps"] = args.steps
+    if any(not 0 <= seed < 2**31 for seed in seeds) or len(set(seeds)) < len(seeds):
+        raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different whole numbers from 0 to {2**31 - 1}")
+    study = load(args.scenario, overrides)
+    if study.train is None:
+        raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
+    if args.tensorboard is not None and importlib.util.find_spec("tensorboard") is None:
+        raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
+    name = name_of(args.scenario)
+    out = out_of(args, Path("runs") / "train" / name)
+
+    def tell(now: Seen) -> None:
+        if not args.quiet:
+            p = now.point
+            say(f"{name}, seed {now.seed}: step {p.step}/{now.steps}, cost {p.score:.4g}", errors=True)
+
+    cache = None if args.cache is None else Path(args.cache)
+    train(study, seeds, out, tell, cache, args.tensorboard, args.replace)
+    say(f"{name}: {one_line(study.title)}")
+    for line in train_lines(out):
+        say(f"  {line}")
+    say(f"  policy and figures in {out}, page in {report(out)}")
