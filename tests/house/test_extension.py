@@ -198,8 +198,8 @@ def test_a_plugin_that_leaves_python_leaves_the_command_with_its_own_code(tmp_pa
 def test_the_contract_tests_and_the_matrix_see_it(tmp_path):
     install_sign(tmp_path)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    chosen = ["tests/house/test_contract.py", "-k", "sign and (defense:sign or (none+sign+fedavg+closed-form and rows))"]
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *chosen]
+    chosen = "sign and (defense:sign or (none+sign+fedavg+closed-form and rows))"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests/house/test_contract.py", "-k", chosen]
     ran = subprocess.run(command, env=env, capture_output=True, text=True, cwd=ROOT, check=False)
     assert ran.returncode == 0, ran.stdout[-2000:]
     assert " passed" in ran.stdout
