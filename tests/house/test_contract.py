@@ -1,6 +1,7 @@
 """Every member of every union keeps the same contract, and every combination runs or is refused with a reason."""
 
 import csv
+import heapq
 import itertools
 import json
 import math
@@ -9,32 +10,38 @@ import pytest
 from pydantic import TypeAdapter
 
 from netsim.part import Named, Part
-from scenarios.app.study.compatibility import LEGAL, combinations, threat
+from scenarios.app.study.compatibility import LEGAL, combinations, legal_combinations, threat
 from scenarios.app.study.slots import SLOTS
 
 MEMBERS = [(slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()]
 IDS = [f"{slot}:{kind}" for slot, kind, _ in MEMBERS]
-LEGAL_ONES, REASONS = [], set()
-for asked, verdict in combinations():  # a million of them: the refused leave their reason only
-    if verdict == LEGAL:
-        LEGAL_ONES.append(asked)
-    else:
-        REASONS.add(verdict)
 
 
-def covering(combinations, of):
-    """A few of them in which every `of` parts that ever meet in a legal combination meet."""
-    met, chosen = set(), []
-    for combination in combinations:
-        groups = set(itertools.combinations(sorted(combination.items()), of))
-        if not groups <= met:
-            chosen.append(combination)
-            met |= groups
+def covering(legal, of):
+    """As few combinations as a greedy choice finds in which every `of` parts meet that meet in a legal one."""
+    groups = [set(itertools.combinations(sorted(c.items()), of)) for c in legal]
+    missing = set().union(*groups)
+    waiting, chosen = [(-len(g), i) for i, g in enumerate(groups)], []
+    heapq.heapify(waiting)
+    while missing:
+        _, i = heapq.heappop(waiting)
+        now = len(groups[i] & missing)
+        if waiting and now < -waiting[0][0]:  # it gained more before others were chosen
+            heapq.heappush(waiting, (-now, i))
+            continue
+        chosen.append(legal[i])
+        missing -= groups[i]
     return chosen
 
 
-FEW = covering(LEGAL_ONES, 2)
-MORE = [c for c in covering(LEGAL_ONES, 3) if c not in FEW]
+def pytest_generate_tests(metafunc):
+    """Combinations are only looked for where a test plays them, those of three parts where slow tests are asked for."""
+    if "combination" not in metafunc.fixturenames:
+        return
+    of = 3 if metafunc.definition.get_closest_marker("slow") else 2
+    wanted = of == 2 or "not slow" not in metafunc.config.option.markexpr
+    some = covering(list(legal_combinations()), of) if wanted else [{}]
+    metafunc.parametrize("combination", some, ids=name_of)
 
 
 @pytest.mark.parametrize(("slot", "kind", "part"), MEMBERS, ids=IDS)
@@ -99,21 +106,34 @@ def test_what_changes_an_update_withdraws_its_bound():
 
 
 def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
-    assert len(REASONS) >= 2
-    assert all(len(r) > 20 and "\n" not in r for r in REASONS)
+    legal, reasons = [], set()
+    for combination, verdict in combinations():  # a million of them: the refused leave their reason only
+        if verdict == LEGAL:
+            legal.append(combination)
+        else:
+            reasons.add(verdict)
+    assert len(reasons) >= 2
+    assert all(len(r) > 20 and "\n" not in r for r in reasons)
+    assert legal == list(legal_combinations())
+
+
+def test_a_covering_leaves_no_pair_out():
+    legal = [c for i, c in enumerate(legal_combinations()) if i % 50 == 0]
+    pairs = [set(itertools.combinations(sorted(c.items()), 2)) for c in legal]
+    few = covering(legal, 2)
+    met = set().union(*(set(itertools.combinations(sorted(c.items()), 2)) for c in few))
+    assert met == set().union(*pairs) and len(few) < len(legal)
 
 
 def name_of(combination):
     return "+".join(combination.values()).replace(" ", "_")
 
 
-@pytest.mark.parametrize("combination", FEW, ids=name_of)
 def test_every_two_parts_that_may_meet_run_two_rounds(combination, tiny, tmp_path):
     plays(combination, tiny, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("combination", MORE, ids=name_of)
 def test_every_three_parts_that_may_meet_run_two_rounds(combination, tiny, tmp_path):
     plays(combination, tiny, tmp_path)
 
