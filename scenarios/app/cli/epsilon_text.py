@@ -33,14 +33,14 @@ def epsilon_text(
         asked = [(_least(target, n, delta, q, draws), n) for n in rounds]
     else:
         asked = [(z, n) for z in multipliers or () for n in rounds]
-    found = [compose(Draws.of([(z / math.sqrt(draws), q, n)]), delta) for z, n in asked]
+    compositions = [compose(Draws.of([(z / math.sqrt(draws), q, n)]), delta) for z, n in asked]
     who = "everybody in every round" if q == 1 else f"each user in a round with probability {q:g}"
     who += f", {draws} draws of noise in a round on one coin" if draws > 1 else ""
     lines = []
     if target is not None:
         lines.append(f"smallest noise multiplier for epsilon {target:g}")
-    lines += [f"epsilon of one user at delta {delta:g}, {who}", *_table(asked, found, q), *_words(found)]
-    if any(c.best.epsilon > MEANINGFUL for c in found):
+    lines += [f"epsilon of one user at delta {delta:g}, {who}", *_table(asked, compositions, q), *_words(compositions)]
+    if any(c.best.epsilon > MEANINGFUL for c in compositions):
         lines.append(f"An epsilon above {MEANINGFUL:.0f} is no meaningful guarantee.")
     return "\n".join(lines)
 
@@ -86,10 +86,10 @@ def _least(target: float, rounds: int, delta: float, q: float, draws: int) -> fl
     return math.ceil(z / unit) * unit
 
 
-def _table(asked: Sequence[tuple[float, int]], found: Sequence[Composition], q: float) -> list[str]:
+def _table(asked: Sequence[tuple[float, int]], compositions: Sequence[Composition], q: float) -> list[str]:
     last = "exact" if q == 1 else "PLD"
     rows = [["noise multiplier", "rounds", "naive", "zCDP", "RDP", last]]
-    for (z, n), c in zip(asked, found, strict=True):
+    for (z, n), c in zip(asked, compositions, strict=True):
         figures = [c.naive, c.zcdp, c.rdp]
         best = _shown(c.best.epsilon) if c.best.accountant == last else "-"
         rows.append([f"{z:.7g}", str(n), *(_shown(f.epsilon) for f in figures), best])
@@ -97,10 +97,10 @@ def _table(asked: Sequence[tuple[float, int]], found: Sequence[Composition], q: 
     return ["  " + "  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
 
 
-def _words(found: Sequence[Composition]) -> list[str]:
+def _words(compositions: Sequence[Composition]) -> list[str]:
     """What each accountant does, and what all of them take for granted."""
-    words = dict.fromkeys(f"{f.accountant}: {f.words}" for c in found for f in c.figures)
-    best = " or ".join(dict.fromkeys(c.best.accountant for c in found))
+    words = dict.fromkeys(f"{f.accountant}: {f.words}" for c in compositions for f in c.figures)
+    best = " or ".join(dict.fromkeys(c.best.accountant for c in compositions))
     paragraphs = [
         *words,
         f"State {best}: all of these are upper bounds on the same loss.",

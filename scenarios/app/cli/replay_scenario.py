@@ -31,16 +31,16 @@ def replay_overrides(
     if not what_is(trace):
         raise BadInput(f"{trace}: no such file; give the path of a trace")
     at = "world.ues.mobility"
-    found: dict[str, Any] = {f"{at}.kind": "replay", f"{at}.trace": str(Path(trace).resolve())}
+    overrides: dict[str, Any] = {f"{at}.kind": "replay", f"{at}.trace": str(Path(trace).resolve())}
     options = {
         "cell": cell, "users": users, "timezone": timezone, "columns": columns or None, "format": format_, "crs": crs,
     }  # fmt: skip
-    found |= {f"{at}.{key}": value for key, value in options.items() if value is not None}
+    overrides |= {f"{at}.{key}": value for key, value in options.items() if value is not None}
     if base_stations is not None:
-        found["world.base_stations"] = {"kind": "cell-file", "file": str(Path(base_stations).resolve())}
+        overrides["world.base_stations"] = {"kind": "cell-file", "file": str(Path(base_stations).resolve())}
     if round_ is not None:
-        found["learning.round_s"] = seconds(round_)
-    return found
+        overrides["learning.round_s"] = seconds(round_)
+    return overrides
 
 
 def seconds(text: str) -> float:

@@ -113,15 +113,15 @@ def _verdict(parts: dict[str, Any]) -> str:
 def matrix_text(width: int = 110) -> str:
     """The matrix for people, at most `width` wide: how many combinations are legal, and every reason with its cases."""
     width = max(width, _NARROWEST)
-    found = list(combinations())
+    verdicts = list(combinations())
     reasons: dict[str, list[Combination]] = {}
-    for combination, reason in found:
+    for combination, reason in verdicts:
         reasons.setdefault(reason, []).append(combination)
     legal = reasons.pop(LEGAL, [])
-    head = f"{len(legal)} of {len(found)} combinations are legal (one part a slot, up to two defenses in order)"
+    head = f"{len(legal)} of {len(verdicts)} combinations are legal (one part a slot, up to two defenses in order)"
     lines = textwrap.wrap(head, width)
-    lines += ["", *_crossing("attack", "threat", found, width), ""]
-    lines += [*_crossing("defenses", "learner", found, width), ""]
+    lines += ["", *_crossing("attack", "threat", verdicts, width), ""]
+    lines += [*_crossing("defenses", "learner", verdicts, width), ""]
     lines += ["Refused, because:"]
     for reason, them in sorted(reasons.items(), key=lambda item: -len(item[1])):
         common = {k: v for k, v in them[0].items() if all(c[k] == v for c in them)}
@@ -145,10 +145,10 @@ def matrix_csv() -> str:
     return out.getvalue()
 
 
-def _crossing(down: str, across: str, found: list[tuple[Combination, str]], width: int) -> list[str]:
+def _crossing(down: str, across: str, verdicts: list[tuple[Combination, str]], width: int) -> list[str]:
     """Which of two slots' words ever meet in a legal combination; columns that do not fit follow below."""
-    rows, columns = dict.fromkeys(c[down] for c, _ in found), list(dict.fromkeys(c[across] for c, _ in found))
-    meet = {(c[down], c[across]) for c, reason in found if reason == LEGAL}
+    rows, columns = dict.fromkeys(c[down] for c, _ in verdicts), list(dict.fromkeys(c[across] for c, _ in verdicts))
+    meet = {(c[down], c[across]) for c, reason in verdicts if reason == LEGAL}
     left = max(len(r) for r in (*rows, down))
     lines = [f"{down} x {across}"]
     while columns:

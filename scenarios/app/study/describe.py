@@ -86,8 +86,8 @@ def choice(options: list[str]) -> str:
 
 def bounds(metadata: list[Any]) -> str:
     """`> 0 and <= 100`, or empty."""
-    found = [(word, getattr(m, name, None)) for m in metadata for name, word in _BOUNDS.items()]
-    return " and ".join(word.format(flow(value)) for word, value in found if value is not None)
+    limits = [(word, getattr(m, name, None)) for m in metadata for name, word in _BOUNDS.items()]
+    return " and ".join(word.format(flow(value)) for word, value in limits if value is not None)
 
 
 def in_words(annotation: Any, of: str = "") -> str:

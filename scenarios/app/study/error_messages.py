@@ -105,14 +105,14 @@ def default_of(model: type[BaseModel], data: Any, place: Place) -> dict[str, Any
 
 def _beside(model: Any, data: Any) -> dict[str, Any]:
     """The parts that a mapping names by their kind, with nothing else of them: what a default may depend on."""
-    found = {}
+    parts = {}
     for name, field in getattr(model, "model_fields", {}).items():
         value = data.get(name) if isinstance(data, dict) else None
         slot = slot_of(unwrap(field_type(field))[1])
         part = slot.parts.get(str(value.get("kind"))) if slot is not None and isinstance(value, dict) else None
         if part is not None:
-            found[name] = part.model_construct()
-    return found
+            parts[name] = part.model_construct()
+    return parts
 
 
 def build(model: type[Model], document: Document) -> Model:
@@ -133,16 +133,16 @@ def explain(error: ValidationError, document: Document, model: type[BaseModel]) 
 
     Where a value may be one of several types, pydantic complains once per type; that is one mistake here.
     """
-    found = []
+    errors = []
     for details in error.errors(include_url=False):
         if details["type"] == "default_factory_not_called":
             continue  # a default that follows from a value of which pydantic has already complained
         spot = Spot(expected=model)
         for name in details["loc"]:
             spot = spot.step(name)
-        found.append((spot, details))
+        errors.append((spot, details))
     lines = {}
-    for spot, details in _without_vain_tries(found):
+    for spot, details in _without_vain_tries(errors):
         place, text = _describe(spot, details)
         if details["type"] == "value_error":
             place, text = _narrowed(place, text, document)
@@ -158,14 +158,14 @@ def _narrowed(place: Place, text: str, document: Document) -> tuple[Place, str]:
     return (there, rest) if rest and below and there in document.lines else (place, text)
 
 
-Found = list[tuple[Spot, ErrorDetails]]
+Errors = list[tuple[Spot, ErrorDetails]]
 
 
-def _without_vain_tries(found: Found) -> Found:
+def _without_vain_tries(errors: Errors) -> Errors:
     """Of a union keep the errors of the alternative that was meant; if none was, one error for all of it."""
-    kept: Found = []
-    meant = {u.place for s, d in found for u in s.unions() if u.place != s.place or not _is_type(d)}
-    for spot, details in found:
+    kept: Errors = []
+    meant = {u.place for s, d in errors for u in s.unions() if u.place != s.place or not _is_type(d)}
+    for spot, details in errors:
         if details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]:
             continue  # long enough: pydantic left out the entries that it has already complained about
         if spot.union is None or spot.place != spot.union.place or not _is_type(details):

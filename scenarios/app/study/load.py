@@ -80,8 +80,8 @@ def bundled() -> dict[str, Path]:
 
 def title_of(path: Path) -> str:
     """The title of a scenario file, without reading the rest of it."""
-    found = re.search(r"^title:.*(?:\n[ \t]+.*)*", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    return "" if found is None else str(read_text(found[0], str(path)).data["title"])
+    match = re.search(r"^title:.*(?:\n[ \t]+.*)*", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return "" if match is None else str(read_text(match[0], str(path)).data["title"])
 
 
 def find(source: str | Path) -> Path:

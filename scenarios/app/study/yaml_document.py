@@ -100,7 +100,7 @@ def read(path: str | Path) -> Document:
     """
     name = one_line(str(path))
     try:
-        found = content(path, MAX_BYTES)
+        raw = content(path, MAX_BYTES)
     except OSError as error:
         if error.errno == errno.EFBIG:
             raise BadInput(f"{name}:1: {_TOO_LONG}") from None
@@ -111,10 +111,10 @@ def read(path: str | Path) -> Document:
             what = "this is a directory; name a YAML file in it"
         raise BadInput(one_line(f"{name}: {what}")) from None
     try:
-        text = found.decode("utf-8-sig")
+        text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = found.count(b"\n", 0, error.start) + 1
-        what = f"byte 0x{found[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        line = raw.count(b"\n", 0, error.start) + 1
+        what = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
         raise BadInput(f"{name}:{line}: text: {what}") from None
     return read_text(text, name)
 
