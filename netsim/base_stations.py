@@ -17,10 +17,9 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import FILE_NAME, Coordinates, OneOf, Part
 from netsim.rng import Rng, Streams
+from netsim.row_id import MAX_STATIONS
 from netsim.units import IntArray
 
-MOST_STATIONS = 4096
-"""of a world, and models of a run: a UE and one of them make the stable id ue * 4096 + station"""
 _DRAWS = 1000  # of a place above the roofs
 _WIDEST_M = 2e6  # side of an area that is laid out for a trace
 
@@ -93,18 +92,18 @@ class Hexagonal(Layout):
         step = np.array([[self.inter_site_m, 0.0], [self.inter_site_m / 2, self.inter_site_m * math.sqrt(3) / 2]])
         rows = math.ceil(float(area.side_m[1]) / step[1, 1] / 2) + 1
         columns = math.ceil(float(area.side_m[0]) / self.inter_site_m / 2) + 1 + rows
-        if (2 * rows + 1) * (2 * columns + 1) > 100 * MOST_STATIONS:
+        if (2 * rows + 1) * (2 * columns + 1) > 100 * MAX_STATIONS:
             raise BadInput(
                 f"world.base_stations.inter_site_m: {self.inter_site_m:g} m fills the area with far more than "
-                f"{MOST_STATIONS} cells; take a larger distance"
+                f"{MAX_STATIONS} cells; take a larger distance"
             )
         j, i = np.meshgrid(np.arange(-rows, rows + 1), np.arange(-columns, columns + 1), indexing="ij")
         sites = area.centre_m + i.reshape(-1, 1) * step[0] + j.reshape(-1, 1) * step[1]
         sites = sites[area.contains(sites)]
-        if len(sites) * self.sectors > MOST_STATIONS:
+        if len(sites) * self.sectors > MAX_STATIONS:
             raise BadInput(
                 f"world.base_stations.inter_site_m: {self.inter_site_m:g} m makes {len(sites) * self.sectors} cells, "
-                f"at most {MOST_STATIONS} are possible; take a larger distance"
+                f"at most {MAX_STATIONS} are possible; take a larger distance"
             )
         return tuple(self._cell(k, site, s) for k, site in enumerate(sites) for s in range(self.sectors))
 
@@ -160,10 +159,10 @@ class CellFile(Layout):
             )
         at = _project(cells.lon_deg, cells.lat_deg, origin)
         inside = np.flatnonzero(area.grown(self.margin_m).contains(at))
-        if not 0 < len(inside) <= MOST_STATIONS:
+        if not 0 < len(inside) <= MAX_STATIONS:
             raise BadInput(
                 f"{self.file}: {len(inside)} of its {len(cells.name)} cells lie within {self.margin_m:g} m of the area "
-                f"(1 to {MOST_STATIONS} are usable); check the file's region, the origin and margin_m"
+                f"(1 to {MAX_STATIONS} are usable); check the file's region, the origin and margin_m"
             )
         return tuple(
             BaseStation(
@@ -191,7 +190,7 @@ class Uniform(Layout):
     """
 
     kind: Literal["uniform"] = "uniform"
-    count: int = Field(ge=1, le=MOST_STATIONS)
+    count: int = Field(ge=1, le=MAX_STATIONS)
     """how many"""
     height_m: float = Field(default=50.0, ge=0, le=1000)
     """antenna height above ground"""

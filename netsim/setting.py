@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from netsim.base_stations import LAYOUTS, MOST_STATIONS, BaseStation, Layout
+from netsim.base_stations import LAYOUTS, BaseStation, Layout
 from netsim.city import CITIES, City
 from netsim.mobility import MOBILITIES, Mobility
 from netsim.part import Part
@@ -20,6 +20,7 @@ from netsim.radio.line_of_sight import Always, ByProbability, Sight
 from netsim.radio.path_loss import LogDistance
 from netsim.radio.shadowing import Correlated, NoShadowing
 from netsim.radio.uplink import Ideal, Uplink
+from netsim.row_id import MAX_STATIONS
 
 
 class Ues(Part):
@@ -154,8 +155,8 @@ class WorldSetting(Part):
             heights_m = np.array([b.height_m for b in self.listed_stations])
             law.check(self.radio.carrier_hz, self.ues.height_m, heights_m)
         names = [b.name for b in self.listed_stations]
-        if len(names) > MOST_STATIONS:
-            raise ValueError(f"base_stations: {len(names)} are listed, at most {MOST_STATIONS} are possible")
+        if len(names) > MAX_STATIONS:
+            raise ValueError(f"base_stations: {len(names)} are listed, at most {MAX_STATIONS} are possible")
         if twice := {n for n in names if names.count(n) > 1}:
             raise ValueError(f"base_stations: the name {sorted(twice)[0]!r} stands twice")
         return self

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import simpy
 
-from netsim.base_stations import MOST_STATIONS, BaseStation
+from netsim.base_stations import BaseStation
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.geometry import Area
@@ -23,6 +23,7 @@ from netsim.radio.handover import Handover
 from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget
 from netsim.radio.links import Links
 from netsim.radio.uplink import Cohort
+from netsim.row_id import row_id
 from netsim.traces.trace import Trace
 from netsim.units import FloatArray, IntArray
 
@@ -181,7 +182,7 @@ class World:
         if self.noise_db > 0:
             moment = np.round(fixes.time_s[row] * 1e3).astype(np.int64)
             rng = self.ground.streams.at("radio.measurement")
-            value = value + self.noise_db * rng.normal("noise", fixes.ue[row] * MOST_STATIONS + cell, item=moment)
+            value = value + self.noise_db * rng.normal("noise", row_id(fixes.ue[row], cell), item=moment)
         value = np.clip(value, *RSRP_RANGE_DBM)
         if self.quantised:
             value = np.floor(value)  # RSRP_n says: at least n - 141 dBm and less than n - 140 dBm

@@ -10,6 +10,7 @@ from pydantic import Field
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
 from fl.types import Facts, Received, State
+from netsim.row_id import row_id
 from netsim.units import FloatArray
 
 
@@ -44,7 +45,7 @@ class Beda(Aggregation):
         updates, heard, n_model = received.updates, received.decoded, facts.public.n_model
         log_mass = np.log(updates.count)
         now = self._angles(received, shares(log_mass, heard, updates.model, n_model), n_model)
-        row = updates.ue * 4096 + updates.model
+        row = row_id(updates.ue, updates.model)
         every = np.union1d(state["row"], row[heard])
         angle, rounds = np.zeros(len(every)), np.zeros(len(every))
         old = np.searchsorted(every, state["row"])

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
 from fl.types import Facts, Local, Received, State
+from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
 
 
@@ -72,7 +73,7 @@ class Wasserstein(Aggregation):
         return {"row": np.zeros(0, dtype=np.int64), "pmf": np.zeros((0, 0)), "count": np.zeros(0), "disclosed": 0}
 
     def told(self, local: Local, facts: Facts, state: State) -> State:
-        row, pmf = local.ue * 4096 + local.model, self._histograms(local, facts)
+        row, pmf = row_id(local.ue, local.model), self._histograms(local, facts)
         known = np.isin(row, state["row"])
         before = state["pmf"][np.searchsorted(state["row"], row[known])]
         news = int((~known).sum()) + int((before != pmf[known]).any(axis=1).sum()) if known.any() else len(row)
@@ -101,13 +102,13 @@ class Wasserstein(Aggregation):
         return np.asarray(counted.reshape(-1, bins) / local.count[:, None])
 
     def distances(self, state: State, row: IntArray, n_model: int) -> FloatArray:
-        """W_k (n,) of rows (ue * 4096 + model) that have told their histograms."""
-        model = state["row"] % 4096
+        """W_k (n,) of rows (see `netsim.row_id`) that have told their histograms."""
+        _, model = ue_and_model(state["row"])
         whole = np.zeros((n_model, state["pmf"].shape[1]))
         np.add.at(whole, model, state["count"][:, None] * state["pmf"])
         size = np.bincount(model, weights=state["count"], minlength=n_model)
         everybody = whole / np.maximum(size, 1.0)[:, None]
-        away = state["pmf"][np.searchsorted(state["row"], row)] - everybody[row % 4096]
+        away = state["pmf"][np.searchsorted(state["row"], row)] - everybody[ue_and_model(row)[1]]
         if self.distance == "total-variation":
             return np.asarray(0.5 * np.abs(away).sum(axis=1))
         moved = np.abs(np.cumsum(away, axis=1)).sum(axis=1)
@@ -115,7 +116,7 @@ class Wasserstein(Aggregation):
 
     def weights(self, received: Received, facts: Facts, state: State) -> tuple[FloatArray, State]:
         updates, n_model = received.updates, facts.public.n_model
-        away = self.distances(state, updates.ue * 4096 + updates.model, n_model)
+        away = self.distances(state, row_id(updates.ue, updates.model), n_model)
         log_mass = np.log(updates.count) + 1.0 / np.maximum(away, self.floor)
         found = shares(log_mass, received.decoded, updates.model, n_model)
         said = {"distance_min": away.min(), "distance_max": away.max()} if len(away) else {}

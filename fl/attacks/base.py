@@ -75,11 +75,6 @@ class View:
         )
 
 
-def track_of(ue: IntArray, model: IntArray) -> IntArray:
-    """A stable number of (ue, model): whom an attack remembers between rounds."""
-    return ue * 4096 + model
-
-
 def recall(known: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
     """What is known, value (k, ...) of an ascending list (k,), of each number wanted (n,): NaN where nothing is."""
     found = np.full((len(wanted), *value.shape[1:]), np.nan)

@@ -11,6 +11,7 @@ from fl.attacks.base import Attack, View
 from fl.learners.base import SurfaceLearner
 from fl.types import Estimates, Facts, State
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 TIE = 1e-12  # neighbours on a ridge differ by rounding
@@ -85,7 +86,7 @@ class DensityPeak(Attack):
         count = np.bincount(source, minlength=len(surface))
         if (count <= self.max_places).all():
             return source, p, q
-        owner, place = ue[source] * 4096 + model[source], p * surface.shape[2] + q
+        owner, place = row_id(ue[source], model[source]), p * surface.shape[2] + q
         lot = np.where(count[source] > self.max_places, rng.uniform("places", owner, item=place), 0.0)
         order = np.lexsort((lot, source))
         rank = np.arange(len(source)) - (np.cumsum(count) - count)[source[order]]

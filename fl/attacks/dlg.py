@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, View, latest, recall, track_of
+from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Estimates, Facts, State
 from netsim.geometry import Area
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 _START_NOISE = 0.5
@@ -73,7 +74,7 @@ class Dlg(Attack):
         learner, area = cast(RsrpNet, view.learner), facts.public.area
         centre, scale = learner.standardisation(view.model_before)
         centre, scale = centre[view.source_model], scale[view.source_model]
-        owner = track_of(view.ue, view.model) if view.vantage == "rows" else view.source_model
+        owner = row_id(view.ue, view.model) if view.vantage == "rows" else view.source_model
         start = self._starts(owner, centre, scale, area, state, rng)
         if self.guess_label == "free":
             label = np.broadcast_to(self._label(view, learner)[:, None, None], (*start.shape[:2], 1))

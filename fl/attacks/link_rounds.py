@@ -8,13 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, View, latest, recall, track_of
+from fl.attacks.base import Attack, View, latest, recall
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dlg import Dlg
 from fl.learners.base import FirstLayerLearner
 from fl.types import Estimates, Facts, State
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _MEMORY_ROUNDS = 5.0
@@ -81,7 +82,7 @@ class LinkRounds(Attack):
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
         found, inner = self.of.run(view, facts, state.get("of", {}), rng)
         centroid = np.array([what == "centroid" for what in found.what], dtype=bool)
-        track, said = track_of(found.ue[centroid], found.model[centroid]), found.position_m[centroid]
+        track, said = row_id(found.ue[centroid], found.model[centroid]), found.position_m[centroid]
         weight = self._weight(view, track)
         use = facts.public.area.contains(said) & np.isfinite(weight) & (weight > 0)
         link = _median if self.how == "median" else self._fading
@@ -100,7 +101,7 @@ class LinkRounds(Attack):
         with np.errstate(all="ignore"):
             largest = np.abs(db).max(axis=1, initial=0.0)  # so that squares of wild updates do not overflow
             rms = largest * np.sqrt(np.mean((db / largest[:, None]) ** 2, axis=1))
-        target = track_of(view.ue, view.model)
+        target = row_id(view.ue, view.model)
         order = np.argsort(target)
         return recall(target[order], rms[view.source[order]], track)
 

@@ -6,11 +6,12 @@ from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
-from fl.attacks.base import Attack, View, latest, recall, track_of
+from fl.attacks.base import Attack, View, latest, recall
 from fl.attacks.density_peak import best_points
 from fl.learners.base import SurfaceLearner
 from fl.types import Estimates, Facts, State
 from netsim.rng import Rng
+from netsim.row_id import row_id
 
 
 class MultiQuery(Attack):
@@ -33,7 +34,7 @@ class MultiQuery(Attack):
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
         learner = cast(SurfaceLearner, view.learner)
         surface = learner.surfaces(view.model_before, view.update)
-        track = track_of(view.ue, view.model)[np.argsort(view.source)]  # one target a row
+        track = row_id(view.ue, view.model)[np.argsort(view.source)]  # one target a row
         flat = surface.sum(axis=1).reshape(len(surface), surface.shape[2] * surface.shape[3])
         past = state or {"track": np.zeros(0, dtype=np.int64), "sum": np.zeros((0, flat.shape[1]))}
         total = flat + np.nan_to_num(recall(past["track"], past["sum"], track))

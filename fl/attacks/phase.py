@@ -8,10 +8,11 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, View, latest, recall, track_of
+from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.base import SurfaceLearner
 from fl.types import Estimates, Facts, State
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray
 
 _TOGETHER = 64  # surfaces that are read at once: bounds the memory
@@ -144,7 +145,7 @@ class Phase(Attack):
         constants = view.model_before.constants
         x_m, y_m = constants["x_m"], constants["y_m"]
         surface = learner.surfaces(view.model_before, view.update)[:, 0]
-        track = track_of(view.ue, view.model)[np.argsort(view.source)]  # one target a row
+        track = row_id(view.ue, view.model)[np.argsort(view.source)]  # one target a row
         past = state or _nothing()
         before = recall(past["track"], past["wave"], track)  # (n, 3): omega, phase
         now, same = self._read(surface, before[:, :2], x_m, y_m)

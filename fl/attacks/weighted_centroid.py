@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, View, latest, recall, track_of
+from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.base import GridLearner
 from fl.radio_map.grid import CELLS, Grid
 from fl.types import Estimates, Facts, State
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 _TIE = 1e-12  # of the largest: what counts as equal to it
@@ -82,7 +83,7 @@ class GridAttack(Attack):
         """Whom each update is remembered as (n_source,): its device, or its model where devices are not told apart."""
         if view.vantage != "rows":
             return view.source_model
-        return track_of(view.ue[np.argsort(view.source)], view.source_model)
+        return row_id(view.ue[np.argsort(view.source)], view.source_model)
 
     def _averaged(self, update: FloatArray, track: IntArray, state: State) -> tuple[FloatArray, State]:
         if self.memory_rounds == 1:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fl.types import Curated, Local, State
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 Lone = Literal["drop", "keep"]
@@ -72,7 +73,7 @@ def select(local: Local, state: State, rng: Rng, eps_m: float, min_samples: int,
     n = len(local.ue)
     keep = np.zeros(len(local.x), dtype=bool)
     clusters, noise, fallback = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
-    for row, owner in enumerate((local.ue * 4096 + local.model).tolist()):
+    for row, owner in enumerate(row_id(local.ue, local.model).tolist()):
         start, stop = local.ptr[row], local.ptr[row + 1]
         if start == stop:
             continue

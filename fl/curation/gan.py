@@ -13,6 +13,7 @@ from pydantic import Field
 from fl.curation.base import Curation
 from fl.types import Curated, Facts, Local, State
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Gan(Curation):
         for at in range(0, len(rows), _ROWS):
             some = rows[at : at + _ROWS]
             pieces = [local.x[local.ptr[r] : local.ptr[r + 1]] for r in some]
-            moved = self._moved(pieces, (local.ue * 4096 + local.model)[some], rng)
+            moved = self._moved(pieces, row_id(local.ue, local.model)[some], rng)
             for r, piece in zip(some, moved, strict=True):
                 x[local.ptr[r] : local.ptr[r + 1]] = piece
         return Curated(replace(local, x=x), state)

@@ -11,6 +11,7 @@ from pydantic import Field
 from fl.curation.base import UNTOUCHED, Curation
 from fl.types import Curated, Facts, Local, MetricSpend, State
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 
@@ -47,7 +48,7 @@ class GeoIndistinguishable(Curation):
     offers: ClassVar[frozenset[str]] = frozenset({"location spend"})
 
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
-        owner = local.ue * 4096 + local.model
+        owner = row_id(local.ue, local.model)
         row = local.row_of_sample
         x = local.x + planar_laplace(self.epsilon_per_m, owner[row], np.arange(len(row)) - local.ptr[row], rng)
         if self.inside == "clip":

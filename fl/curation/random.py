@@ -10,6 +10,7 @@ from pydantic import Field
 from fl.curation.base import Curation
 from fl.types import Curated, Facts, Local, State
 from netsim.rng import Rng
+from netsim.row_id import row_id
 
 
 class RandomBatch(Curation):
@@ -26,6 +27,6 @@ class RandomBatch(Curation):
         keep = np.zeros(len(local.x), dtype=bool)
         for row, (ue, model) in enumerate(zip(local.ue, local.model, strict=True)):
             start, stop = local.ptr[row], local.ptr[row + 1]
-            order = np.argsort(rng.keys("pick", int(ue * 4096 + model), stop - start), kind="stable")
+            order = np.argsort(rng.keys("pick", row_id(int(ue), int(model)), stop - start), kind="stable")
             keep[start + order[: self.num]] = True
         return Curated(local.keep(keep), state)

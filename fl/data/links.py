@@ -14,6 +14,7 @@ from fl.types import HeldOut, State
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 MAP = "map"
@@ -78,7 +79,7 @@ class Links(Data):
         new_ue = _drawn(lots, "ue", observed.ue, self.hold_out_ues)
         new_station = _chosen(lots, "station", len(model_of_cell), self.hold_out_stations)[observed.cell]
         moment = np.round(observed.time_s * 1e3).astype(np.int64)
-        other = lots.uniform("link", observed.ue * 4096 + observed.cell, item=moment) < self.hold_out
+        other = lots.uniform("link", row_id(observed.ue, observed.cell), item=moment) < self.hold_out
         group = np.where(new_ue, POSITIONS, np.where(new_station, STATIONS, LINKS))
         out = new_station | new_ue | other
         measured = rows_of(observed.select(~new_ue), np.zeros(int((~new_ue).sum()), dtype=np.int64))

@@ -13,6 +13,7 @@ from fl.types import HeldOut, Local, State
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.rng import Rng
+from netsim.row_id import row_id, ue_and_model
 from netsim.units import IntArray
 
 
@@ -66,7 +67,7 @@ class Measured(Data):
         measured = rows_of(observed, model)
         # a sample's fate hangs on who, when and which cell, not on how many others there are
         moment = np.round(observed.time_s * 1e3).astype(np.int64)
-        out = rng.uniform("hold out", observed.ue * 4096 + model, item=moment) < self.hold_out
+        out = rng.uniform("hold out", row_id(observed.ue, model), item=moment) < self.hold_out
         held = observed.select(out)
         fresh = measured.keep(~out)
         train, later = with_past(fresh, state) if self.memory == "all" else (fresh, state)
@@ -77,12 +78,12 @@ class Measured(Data):
 
 def with_past(train: Local, state: State) -> tuple[Local, State]:
     """The rows with all that they had before, and what to remember: every sample so far, in order of row and time."""
-    row = train.ue[train.row_of_sample] * 4096 + train.model[train.row_of_sample]
+    row = row_id(train.ue[train.row_of_sample], train.model[train.row_of_sample])
     new: State = {"row": row, "x": train.x, "y": train.y, "time_s": train.time_s, "cell": train.cell}
     every = {k: np.concatenate([state[k], v]) for k, v in new.items()} if state else new
     order = np.lexsort((every["time_s"], every["row"]))
     every = {k: v[order] for k, v in every.items()}
-    rows = train.ue * 4096 + train.model
+    rows = row_id(train.ue, train.model)
     here = np.isin(every["row"], rows)
     count = np.bincount(np.searchsorted(rows, every["row"][here]), minlength=len(rows))
     ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
@@ -94,7 +95,7 @@ def with_past(train: Local, state: State) -> tuple[Local, State]:
 
 def rows_of(observed: Observations, model: IntArray) -> Local:
     """Ragged rows of observations sorted by (ue, model, time)."""
-    row = observed.ue * 4096 + model
+    row = row_id(observed.ue, model)
     keys, first = np.unique(row, return_index=True)
     ptr = np.append(first, len(row)).astype(np.int64)
-    return Local(keys // 4096, keys % 4096, ptr, observed.position_m, observed.rsrp_dbm, observed.time_s, observed.cell)
+    return Local(*ue_and_model(keys), ptr, observed.position_m, observed.rsrp_dbm, observed.time_s, observed.cell)

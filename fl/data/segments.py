@@ -12,6 +12,7 @@ from fl.data.measured import Measured
 from fl.types import HeldOut, Local, State
 from netsim.observations import Observations
 from netsim.rng import Rng
+from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, IntArray
 
 STRONGEST = "strongest"
@@ -85,7 +86,7 @@ _COLUMNS = ("row", "time_s", "x", "y", "cell")
 def _with(state: State, observed: Observations, model: IntArray) -> State:
     """All samples so far in order of row and time; a row is a UE's samples of one model."""
     mine = model >= 0
-    columns = (observed.ue * 4096 + model, observed.time_s, observed.position_m, observed.rsrp_dbm, observed.cell)
+    columns = (row_id(observed.ue, model), observed.time_s, observed.position_m, observed.rsrp_dbm, observed.cell)
     new = dict(zip(_COLUMNS, columns, strict=True))
     every = {k: np.concatenate([state[k], v[mine]]) if state else v[mine] for k, v in new.items()}
     order = np.lexsort((every["time_s"], every["row"]))
@@ -120,7 +121,7 @@ def _rows(every: State) -> Local:
     """Ragged rows of samples in order of row and time."""
     keys, first = np.unique(every["row"], return_index=True)
     ptr = np.append(first, len(every["row"])).astype(np.int64)
-    return Local(keys // 4096, keys % 4096, ptr, every["x"], every["y"], every["time_s"], every["cell"])
+    return Local(*ue_and_model(keys), ptr, every["x"], every["y"], every["time_s"], every["cell"])
 
 
 def _held(whole: Local, out: BoolArray) -> HeldOut:

@@ -34,6 +34,7 @@ from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
 from fl.types import Bound, Facts, Local, Received, Spend, State, Updates
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 PRINTED = "record-as-printed"
@@ -208,7 +209,7 @@ class Budgeted(Defense):
         bound = updates.bound
         if bound is None:
             raise ValueError(f"{self.kind_name()}: the update has no bound")
-        owner = updates.ue * 4096 + updates.model
+        owner = row_id(updates.ue, updates.model)
         drawn = std[:, None] * rng.normal("noise", owner, (updates.n_parameters,))
         sent = updates.scaled(np.where(noise.silent, 0.0, 1.0), bound).plus(np.where(noise.silent[:, None], 0.0, drawn))
         heard = ~noise.silent

@@ -11,6 +11,7 @@ from fl.defenses.base import Defense
 from fl.privacy.gaussian import classic_multiplier_of, multiplier_of
 from fl.types import Bound, Facts, Local, Spend, State, Updates
 from netsim.rng import Rng
+from netsim.row_id import row_id
 
 
 class Gaussian(Defense):
@@ -87,7 +88,7 @@ class Gaussian(Defense):
         if bound is None:
             raise ValueError("gaussian: the update has no bound")
         std = self.std(bound)
-        noise = rng.normal("noise", updates.ue * 4096 + updates.model, (updates.n_parameters,))
+        noise = rng.normal("noise", row_id(updates.ue, updates.model), (updates.n_parameters,))
         n = len(updates.ue)
         spend = Spend(
             mechanism=self.label,

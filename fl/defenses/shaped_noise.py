@@ -13,6 +13,7 @@ from fl.defenses.base import Defense
 from fl.radio_map.grid import CELLS, HEIGHTS, Grid
 from fl.types import Facts, Local, Spend, State, Updates
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import FloatArray
 
 
@@ -52,7 +53,7 @@ class ShapedNoise(Defense):
         largest = np.abs(rows).max(axis=1, keepdims=True)
         g = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0) ** 2
         sigma2 = self.variance(g, local, facts)
-        unit = rng.normal("noise", updates.ue * 4096 + updates.model, (updates.n_parameters,))
+        unit = rng.normal("noise", row_id(updates.ue, updates.model), (updates.n_parameters,))
         noise = np.sqrt(sigma2) * unit
         energy = g.sum(axis=1)
         live = energy > 0

@@ -20,6 +20,7 @@ from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.part import Part
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import FloatArray
 
 NAN = float("nan")
@@ -109,7 +110,7 @@ def observe(how: Leakage, state: State, now: Now, rng: Rng) -> tuple[State, list
         if not now.estimates:  # nobody attacks: the truth is kept, and there is nothing to compare with it
             state[key] = track
             continue
-        common = _Common(how, track, int(ue) * 4096 + int(model), now.area, rng)
+        common = _Common(how, track, row_id(int(ue), int(model)), now.area, rng)
         attacks = dict(track["attacks"])
         for label, estimates in now.estimates.items():
             mine = (estimates.ue == ue) & (estimates.model == model)

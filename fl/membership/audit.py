@@ -14,6 +14,7 @@ from fl.membership.roc import auc, tpr_percent
 from fl.types import HeldOut, Local, Model
 from netsim.part import Part
 from netsim.rng import Rng
+from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
 
 
@@ -84,9 +85,10 @@ def audit(membership: Membership, view: View, local: Local, held_out: HeldOut, r
 
 def _pairs(ue: IntArray, model: IntArray, target: dict[tuple[int, int], int]) -> IntArray:
     """The target (index into the view's) of every record (N,), -1 for whom the attacker did not hear."""
-    key = ue * 4096 + model
+    key = row_id(ue, model)
     every, where = np.unique(key, return_inverse=True)
-    return np.array([target.get((int(k) // 4096, int(k) % 4096), -1) for k in every] + [-1], dtype=np.int64)[where]
+    pairs = zip(*(ids.tolist() for ids in ue_and_model(every)), strict=True)
+    return np.array([target.get(pair, -1) for pair in pairs] + [-1], dtype=np.int64)[where]
 
 
 def _dealt(label: FloatArray, own: FloatArray, target: IntArray, n_target: int, rng: Rng) -> IntArray:

@@ -19,6 +19,7 @@ from fl.networks.base import Network
 from fl.types import DenseUpdates, ImageFormat, Local
 from netsim.errors import BadInput
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _BLOCK_BYTES = 192 * 2**20
@@ -128,7 +129,7 @@ def _order(data: Local, rows: IntArray, epoch: int, rng: Rng) -> IntArray:
     """Sample indices (k, L) of each row in a fresh uniform order, padding last."""
     count = data.count[rows]
     longest = int(count.max(initial=1))
-    keys = rng.uniform(f"order{epoch}", data.ue[rows] * 4096 + data.model[rows], (longest,))
+    keys = rng.uniform(f"order{epoch}", row_id(data.ue[rows], data.model[rows]), (longest,))
     keys[np.arange(longest) >= count[:, None]] = 2.0
     order = np.argsort(keys, axis=1, kind="stable")
     return np.asarray(data.ptr[rows][:, None] + np.minimum(order, np.maximum(count[:, None] - 1, 0)))

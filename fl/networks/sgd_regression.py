@@ -16,6 +16,7 @@ from torch import Tensor
 from fl.networks.mlp import Mlp
 from fl.types import DenseUpdates, Local
 from netsim.rng import Rng
+from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 _BLOCK_BYTES = 192 * 2**20
@@ -114,7 +115,7 @@ def _clipped(net: Mlp, activations: list[Tensor], deltas: list[Tensor], most: Te
 
 def _order(index: IntArray, count: IntArray, data: Local, rows: IntArray, epoch: int, rng: Rng) -> IntArray:
     """A fresh uniform order of each row's own samples, padding last."""
-    keys = rng.uniform(f"order{epoch}m", _owner(data, rows), (index.shape[1],))
+    keys = rng.uniform(f"order{epoch}m", row_id(data.ue[rows], data.model[rows]), (index.shape[1],))
     keys[np.arange(index.shape[1]) >= count[:, None]] = 2.0
     return np.take_along_axis(index, np.argsort(keys, axis=1, kind="stable"), axis=1)
 
@@ -127,14 +128,9 @@ def _masks(
         return None
     masks = []
     for layer, units in enumerate(net.sizes[1:-1]):
-        unit = rng.uniform(f"dropout{epoch}.{first}.{layer}", _owner(data, rows), (batch, units))
+        unit = rng.uniform(f"dropout{epoch}.{first}.{layer}", row_id(data.ue[rows], data.model[rows]), (batch, units))
         masks.append(torch.from_numpy((unit >= how.dropout) / (1.0 - how.dropout)))
     return masks
-
-
-def _owner(data: Local, rows: IntArray) -> IntArray:
-    """A stable id of (ue, model)."""
-    return data.ue[rows] * 4096 + data.model[rows]
 
 
 @torch.no_grad()

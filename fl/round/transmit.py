@@ -10,6 +10,7 @@ from fl.types import Received, State, Updates
 from netsim.radio.shared_band import SharedBand
 from netsim.radio.uplink import Channel, Cohort, Payload, Uplink
 from netsim.rng import Rng
+from netsim.row_id import row_id
 
 BITS_PER_NUMBER = 32
 
@@ -24,7 +25,7 @@ def payload_of(learning: Learning, parts: Mapping[str, State], n_numbers: int) -
 def send(updates: Updates, channel: Channel, rng: Rng) -> Received:
     """Add the decoder's noise (std channel.noise_std (n,) per number, real) and say who was heard."""
     if channel.noise_std.any():
-        owner = updates.ue * 4096 + updates.model
+        owner = row_id(updates.ue, updates.model)
         noise = rng.normal("decoder", owner, (updates.n_parameters,))
         updates = updates.plus(channel.noise_std[:, None] * noise)
     return Received(updates, channel.decoded)

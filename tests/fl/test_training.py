@@ -11,6 +11,7 @@ from fl.networks.sgd_regression import Training, train
 from fl.types import HeldOut, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
+from netsim.row_id import row_id
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
@@ -49,7 +50,7 @@ def plain_loop(net, w, data, row, how, rng):
     """One device's SGD, sample order and dropout masks from the documented streams, nothing stacked."""
     own = slice(data.ptr[row], data.ptr[row + 1])
     x, y, n = data.x[own], data.y[own], data.count[row]
-    owner = [data.ue[row] * 4096 + data.model[row]]
+    owner = [row_id(data.ue[row], data.model[row])]
     size = n if how.batch_size == "all" else how.batch_size
     before = w = w.copy()
     for epoch in range(how.local_epochs):

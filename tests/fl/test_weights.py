@@ -12,6 +12,7 @@ from fl.aggregation.wasserstein import Wasserstein
 from fl.types import DenseUpdates, Facts, ImageFormat, Local, Public, Received
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.row_id import row_id
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
@@ -80,7 +81,7 @@ def test_total_variation_and_the_floor_by_hand():
     local = labelled([0, 0], [1, 1], [0, 1])  # everybody: half and half
     part = Wasserstein(floor=0.25)
     state = part.told(local, facts(), part.start())
-    away = part.distances(state, local.ue * 4096, 1)
+    away = part.distances(state, row_id(local.ue, local.model), 1)
     np.testing.assert_allclose(away, [0.5, 0.5, 0.0])
     found, _ = weigh(part, local)
     np.testing.assert_allclose(found, np.exp([2, 2, 4]) / np.exp([2, 2, 4]).sum())
@@ -89,21 +90,24 @@ def test_total_variation_and_the_floor_by_hand():
 def test_everybody_is_the_mean_weighted_by_size():
     local = labelled([0] * 6, [1] * 2)
     part = Wasserstein()
-    away = part.distances(part.told(local, facts(), part.start()), local.ue * 4096, 1)
+    away = part.distances(part.told(local, facts(), part.start()), row_id(local.ue, local.model), 1)
     np.testing.assert_allclose(away, [0.25, 0.75])
 
 
 def test_label_index_is_scipy_s_and_hangs_on_the_order_of_classes():
     rows = [[0, 0, 3], [9, 9, 9], [1, 5, 7, 7]]
     local, part = labelled(*rows), Wasserstein(distance="label-index")
-    away = part.distances(part.told(local, facts(), part.start()), local.ue * 4096, 1)
+    away = part.distances(part.told(local, facts(), part.start()), row_id(local.ue, local.model), 1)
     every = np.concatenate(rows)
     np.testing.assert_allclose(away, [wasserstein_distance(r, every) for r in rows])
     renamed = labelled(*[[(c * 7 + 3) % 10 for c in r] for r in rows])
-    other = part.distances(part.told(renamed, facts(), part.start()), local.ue * 4096, 1)
+    other = part.distances(part.told(renamed, facts(), part.start()), row_id(local.ue, local.model), 1)
     assert np.abs(other - away).max() > 0.1
     still = Wasserstein()
-    one, two = (still.distances(still.told(x, facts(), still.start()), local.ue * 4096, 1) for x in (local, renamed))
+    one, two = (
+        still.distances(still.told(x, facts(), still.start()), row_id(local.ue, local.model), 1)
+        for x in (local, renamed)
+    )
     np.testing.assert_allclose(one, two)
 
 
@@ -116,7 +120,7 @@ def test_real_labels_do_not_hang_on_their_unit_nor_much_on_the_bins():
     def away(scale, bins):
         part = Wasserstein(distance="label-range", label_range=(-140.0 * scale, -44.0 * scale), bins=bins)
         local = labelled(*[r * scale for r in rows])
-        return part.distances(part.told(local, facts(), part.start()), local.ue * 4096, 1)
+        return part.distances(part.told(local, facts(), part.start()), row_id(local.ue, local.model), 1)
 
     np.testing.assert_allclose(away(1.0, 48), away(0.1, 48), atol=1e-12)
     for bins in (24, 48, 96, 960):

@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 
-from netsim.base_stations import MOST_STATIONS, BaseStation, CellFile, Hexagonal, Origin, Site, Uniform, default_layout
+from netsim.base_stations import BaseStation, CellFile, Hexagonal, Origin, Site, Uniform, default_layout
 from netsim.build import build_world
 from netsim.channel_card import channel_card
 from netsim.city.buildings import Buildings
@@ -16,6 +16,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.handover import Handover
 from netsim.rng import Streams
+from netsim.row_id import MAX_STATIONS, row_id, ue_and_model
 from netsim.traces.files import read_table
 from scenarios.app.run.runner import run
 
@@ -48,11 +49,13 @@ class TestHexagonal:
             Hexagonal(inter_site_m=1).stations(AREA, None)
 
     def test_a_world_has_as_many_cells_as_make_stable_ids(self):
-        """A UE and a cell are one number, ue * 4096 + cell; one cell more would be another UE's first."""
-        assert MOST_STATIONS == 4096
+        """A UE and a cell are one number, ue * MAX_STATIONS + cell; one cell more would be another UE's first."""
+        assert row_id(7, MAX_STATIONS) == row_id(8, 0)
+        ue, model = np.array([0, 7, 10**9]), np.array([MAX_STATIONS - 1, 0, 5])
+        np.testing.assert_array_equal(ue_and_model(row_id(ue, model)), [ue, model])
         wide = Area(0.0, 0.0, 6300.0, 6000.0)
         n = len(Hexagonal(inter_site_m=105).stations(wide, None))
-        assert 3500 < n <= MOST_STATIONS
+        assert 3500 < n <= MAX_STATIONS
         with pytest.raises(BadInput, match=r"inter_site_m: 90 m makes \d+ cells, at most 4096 are possible"):
             Hexagonal(inter_site_m=90).stations(wide, None)
 
@@ -197,11 +200,11 @@ class TestCellFile:
                     read_table(path)
 
     def test_more_cells_than_ids_are_refused(self, tmp_path):
-        rows = [["LTE", 262, 1, 77, k, 0, 11.58, 48.14, 500, 9] for k in range(MOST_STATIONS + 1)]
+        rows = [["LTE", 262, 1, 77, k, 0, 11.58, 48.14, 500, 9] for k in range(MAX_STATIONS + 1)]
         area = Area(-1000.0, -1000.0, 1000.0, 1000.0)
         with pytest.raises(BadInput, match=r"4097 of its 4097 cells lie within .* \(1 to 4096 are usable\)"):
             self.write(tmp_path / "cells.csv", rows).stations(area, Origin(48.14, 11.58))
-        assert len(self.write(tmp_path / "fewer.csv", rows[1:]).stations(area, Origin(48.14, 11.58))) == MOST_STATIONS
+        assert len(self.write(tmp_path / "fewer.csv", rows[1:]).stations(area, Origin(48.14, 11.58))) == MAX_STATIONS
 
     def test_without_an_origin_or_a_file(self, tmp_path):
         with pytest.raises(BadInput, match="origin"):
@@ -211,7 +214,7 @@ class TestCellFile:
 
 
 def test_a_list_has_no_more_than_ids(tiny):
-    listed = [{"name": f"b{k}", "at_m": [k % 400, 1]} for k in range(MOST_STATIONS + 1)]
+    listed = [{"name": f"b{k}", "at_m": [k % 400, 1]} for k in range(MAX_STATIONS + 1)]
     with pytest.raises(BadInput, match="base_stations: 4097 are listed, at most 4096 are possible"):
         tiny({"world.base_stations": listed})
 

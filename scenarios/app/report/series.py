@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
 from scenarios.app.report.plot import DARK, GREY, Figure, Look, spread
 from scenarios.app.results.run import Run, Table
@@ -44,10 +45,9 @@ class Tracks:
         number, i = np.unique(rows["round"], return_inverse=True)
         time_s = np.full(len(number), -np.inf)
         np.maximum.at(time_s, i, rows["time_s"])
-        keys, j = np.unique(
-            rows["ue"] * 4096 + (np.nan_to_num(rows["model"]) if each == "model" else 0), return_inverse=True
-        )
-        return cls(rows, number, time_s, keys // 4096, (i, j))
+        model = np.nan_to_num(rows["model"]) if each == "model" else np.zeros(len(rows["ue"]))
+        keys, j = np.unique(row_id(rows["ue"].astype(np.int64), model.astype(np.int64)), return_inverse=True)
+        return cls(rows, number, time_s, ue_and_model(keys)[0].astype(np.float64), (i, j))
 
     def lay(self, values: FloatArray) -> FloatArray:
         """Values of the rows as (n_time, n_track)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 from scenarios.app.results.run import Table
 
@@ -54,7 +55,7 @@ def row_numbers(table: Table) -> np.ndarray:
     """Round, UE and model of each row as one number."""
     round_, ue, model = (table[name].astype(np.int64) for name in ("round", "ue", "model"))
     # whole numbers below 2^63: a million rounds, 2^31 UEs and 4,096 models; as floats they would be rounded
-    return np.asarray((round_ * 2**31 + ue) * 4096 + model)
+    return np.asarray(row_id(round_ * 2**31 + ue, model))
 
 
 def quantile_of(values: np.ndarray, q: float) -> float:

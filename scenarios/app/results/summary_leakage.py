@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fl.learners.density import Density
+from netsim.row_id import row_id
 from scenarios.app.results.run import Table
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of, row_numbers
 
@@ -17,7 +18,7 @@ def last_of(table: Table, model: np.ndarray | None = None) -> Table:
     """The last row of each track (UE, model); or, with one number for all models, of each UE."""
     if not len(table["ue"]):
         return table
-    track = table["ue"] * 4096 + (table["model"] if model is None else model)
+    track = row_id(table["ue"], table["model"] if model is None else model)
     _, reverse = np.unique(track[::-1], return_index=True)
     rows = np.sort(len(track) - 1 - reverse)
     return {k: v[rows] for k, v in table.items()}
@@ -131,7 +132,7 @@ def _first_error(rows: Table, error: np.ndarray) -> float:
     """Median over tracks of the first estimate's error."""
     if not len(error):
         return float("nan")
-    _, first = np.unique(rows["ue"] * 4096 + rows["model"], return_index=True)
+    _, first = np.unique(row_id(rows["ue"], rows["model"]), return_index=True)
     return quantile_of(error[first], 0.5)
 
 

@@ -13,12 +13,12 @@ from fl.round.round import first_asked
 from fl.round.state import Setup
 from fl.round.tables import TABLES
 from fl.types import Antennas, DatasetStatistics, Public
-from netsim.base_stations import MOST_STATIONS
 from netsim.build import build_world, check_near
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.record import Recorder
 from netsim.rng import Streams
+from netsim.row_id import MAX_STATIONS
 from netsim.units import IntArray
 from netsim.world import World
 from scenarios.app.study.study import Study
@@ -80,9 +80,9 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     if wanted and not rehearsed:
         counts = np.ones(len(world.cells), dtype=np.int64)  # any cell will do to look at
     models = learning.data.models(world.cells, counts)
-    if len(models) > MOST_STATIONS:
+    if len(models) > MAX_STATIONS:
         raise BadInput(
-            f"learning.data.cell: {len(models)} cells make as many models, at most {MOST_STATIONS} are possible; name "
+            f"learning.data.cell: {len(models)} cells make as many models, at most {MAX_STATIONS} are possible; name "
             "one cell, say busiest, or take a smaller area"
         )
     model_of_cell = learning.data.model_of_cell(world.cells, models)
