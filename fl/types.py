@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -15,8 +15,20 @@ from netsim.geometry import Area
 from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray, IntArray
 
-State = dict[str, Any]
-"""What a part remembers: arrays, numbers, lists and dictionaries of them. A value, never hidden in the part."""
+State = Any
+"""What a part remembers, as a value that is never hidden in the part.
+
+Each part says with `start` what it begins with, and names the type in its own methods: None for a part without memory,
+else a frozen dataclass of arrays, numbers, text, and of lists, dictionaries and dataclasses of them (see
+`netsim.tree`). A plain dictionary with string keys will do for a part from outside.
+"""
+
+
+@dataclass(frozen=True)
+class LastFigures:
+    """Figures of the last round, names with units: the memory of a part that has nothing else to remember."""
+
+    figures: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -245,7 +257,7 @@ class ImageFormat:
 class Public:
     """What everybody knows: the area, how many models, the data's statistics where they are published, and antennas.
 
-    asked_m (n, 2) are the places of the first round that asks anybody, where a learner has them published for it.
+    sampled_m (n, 2) are the places of the first round that asks anybody, where a learner has them published for it.
     antennas is None where a trace replaces the radio; ue_height_m is the height of every UE's antenna; images is what
     samples look like where they are images.
     """
@@ -256,7 +268,7 @@ class Public:
     antennas: Antennas | None = None
     ue_height_m: float = 1.5
     images: ImageFormat | None = None
-    asked_m: FloatArray | None = None
+    sampled_m: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -288,6 +300,29 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Account:
+    """Where a spend is booked: the ledger adds up the spends of one account, and no others.
+
+    mechanism: name of the part that drew the noise; unit: whose data a neighbour may change; relation: how; delta: at
+    which epsilon is stated.
+    """
+
+    mechanism: str
+    unit: str
+    relation: str
+    delta: float
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Unit and relation: accounts in which these are the same hide the same from the same neighbours."""
+        return self.unit, self.relation
+
+
+LOCATION = "location"
+"""unit of accounts of moved locations"""
+
+
+@dataclass(frozen=True)
 class Spend:
     """One draw of privacy noise, booked when it is drawn, whether or not the packet arrives.
 
@@ -310,6 +345,37 @@ class Spend:
     sampling_rate: float = 1.0
     channel_std: FloatArray | None = None
 
+    @property
+    def account(self) -> Account:
+        """Where it is booked."""
+        return Account(self.mechanism, self.unit, self.relation, self.delta)
+
+    @property
+    def counts_on_sampling(self) -> bool:
+        """Whether the coin by which users take part amplifies it: with add-remove only."""
+        return self.sampling_rate < 1 and self.relation == "add-remove"
+
+    def cost(self, with_channel: bool) -> FloatArray:
+        """mu^2 = (sensitivity / std)^2 of each draw (n,), the channel's noise counted or not; inf without noise."""
+        std = self.std
+        if with_channel and self.channel_std is not None:
+            std = np.hypot(std, self.channel_std)
+        with np.errstate(over="ignore", divide="ignore"):  # noise too small to protect anything: inf
+            return np.asarray((self.sensitivity / std) ** 2)
+
+    def row(self, i: int) -> dict[str, float]:
+        """What was drawn for entry i, as columns of the table `spends`."""
+        std, sensitivity = self.std[i], self.sensitivity[i]
+        return {
+            "points": 0,
+            "epsilon_per_m": float("nan"),
+            "std": std,
+            "sensitivity": sensitivity,
+            "noise_multiplier": std / sensitivity,
+            "sampling_rate": self.sampling_rate,
+            "channel_std": 0.0 if self.channel_std is None else self.channel_std[i],
+        }
+
 
 @dataclass(frozen=True)
 class MetricSpend:
@@ -325,6 +391,24 @@ class MetricSpend:
     model: IntArray
     points: IntArray
     epsilon_per_m: FloatArray
+
+    sampling_rate: ClassVar[float] = 1.0
+    counts_on_sampling: ClassVar[bool] = False
+
+    @property
+    def account(self) -> Account:
+        """Where it is booked."""
+        return Account(self.mechanism, LOCATION, "per metre", 0.0)
+
+    def cost(self, with_channel: bool) -> FloatArray:
+        """Epsilon per metre (n,) of all locations together; no noise of a channel is beside them."""
+        return np.asarray(self.points * self.epsilon_per_m)
+
+    def row(self, i: int) -> dict[str, float]:
+        """What was drawn for entry i, as columns of the table `spends`."""
+        unsaid = ("std", "sensitivity", "noise_multiplier", "sampling_rate", "channel_std")
+        drawn = {"points": self.points[i], "epsilon_per_m": self.epsilon_per_m[i]}
+        return {**dict.fromkeys(unsaid, float("nan")), **drawn}
 
 
 AnySpend = Spend | MetricSpend

@@ -15,7 +15,6 @@ from netsim.clock import Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
-from netsim.mobility.replay import Replay
 from netsim.radio.handover import Handover
 from netsim.radio.link_budget import Budget
 from netsim.rng import Streams
@@ -36,18 +35,15 @@ _SMALLEST_SIDE_M = 10.0  # of an area in which places differ
 def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> World:
     """A world at time 0, ready to run. Raises BadInput when a trace cannot be used as asked."""
     mobility = setting.ues.mobility
-    trace = mobility.load(round_s) if isinstance(mobility, Replay) else None
+    trace = mobility.load(round_s)
     area = setting.city.area(None if trace is None else trace.area)
     duration_s = _duration_s(setting, trace)
     clock = Clock(date.fromisoformat(setting.first_day)) if trace is None else trace.clock(duration_s)
     buildings = setting.city.buildings(area, streams)
-    ground = Ground(area, clock, streams, buildings, setting.city.streets())
+    ground = Ground(area, clock, streams, buildings, setting.city.streets(), trace)
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
     stations = _stations(setting, area, trace, Site(buildings, streams.at("stations")))
-    if isinstance(mobility, Replay) and trace is not None:
-        state = mobility.start_from(trace, np.arange(len(names)))
-    else:
-        state = mobility.start(np.arange(len(names)), ground)
+    state = mobility.start(np.arange(len(names)), ground)
     world = World(
         env=simpy.Environment(),
         ues=names,
@@ -70,14 +66,14 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
             *setting.city.notes(),
             *(() if isinstance(setting.base_stations, tuple) else setting.base_stations.notes()),
             *_tiny(area),
-            *_outside(area, state["position_m"]),
+            *_outside(area, state.position_m),
             *_warnings(stations, buildings),
             *_reach(setting, stations, area),
         ),
         measure=setting.ues.measure,
         quantised=setting.radio.rsrp_report == "quantised",
         handover=setting.radio.handover,
-        attached={} if setting.radio.handover is None else Handover.start(len(names), len(stations)),
+        attached=None if setting.radio.handover is None else Handover.start(len(names), len(stations)),
         compute_s_per_sample=setting.ues.compute_s_per_sample,
         compute_j_per_sample=setting.ues.compute_j_per_sample,
         buildings=buildings,

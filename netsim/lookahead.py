@@ -73,7 +73,7 @@ class Lookahead:
 
     def links(self, state: State, time_s: float) -> Links:
         """The radio of a state at time_s."""
-        n = len(state["position_m"])
+        n = len(state.position_m)
         if state is not self._now or self._links is None:
             self._calculate(state, time_s, n)
         self._asked_s = time_s
@@ -91,10 +91,10 @@ class Lookahead:
         times_s = [time_s]
         for _ in range(ticks - 1):
             times_s.append(tick_after(times_s[-1], self.tick_s))
-        positions_m = [state["position_m"]]
+        positions_m = [state.position_m]
         future = self.mobility.ahead(state, times_s, self.ground) if ticks > 1 else []
         for (t0_s, t1_s), (after, fixes) in zip(pairwise(times_s), future, strict=True):
             self._steps.append(_Step(t0_s, t1_s, state, after, fixes))
-            positions_m.append(after["position_m"])
+            positions_m.append(after.position_m)
             state = after
         self._links = self.budget.links(time_s, positions_m[0] if ticks == 1 else np.concatenate(positions_m))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from math import inf
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import simpy
@@ -19,7 +19,7 @@ from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.multiples import first_multiple, last_multiple
 from netsim.observations import Fixes, Observations
 from netsim.radio.fading import Fading, NoFading
-from netsim.radio.handover import Handover
+from netsim.radio.handover import Attachment, Handover
 from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget
 from netsim.radio.links import Links
 from netsim.radio.uplink import Cohort
@@ -42,6 +42,14 @@ class HandoverEvent:
     target: int
     source_dbm: float
     target_dbm: float
+
+
+@dataclass(frozen=True)
+class WorldMemory:
+    """What a world remembers: where UEs are and how they move, and their serving cells where handover is modelled."""
+
+    state: Any
+    attached: Attachment | None
 
 
 @dataclass
@@ -82,7 +90,8 @@ class World:
     """the link budget of an antenna at a place and height that is no base station's"""
     moved_s: float = 0.0
     moves: int = 0
-    attached: State = field(default_factory=dict)
+    attached: Attachment | None = None
+    """serving cells, where handover is modelled"""
     handovers: list[HandoverEvent] = field(default_factory=list)
     _buffer: list[Observations] = field(default_factory=list)
     _ahead: Lookahead = field(init=False)
@@ -104,14 +113,14 @@ class World:
         t0, t1 = self.moved_s, float(self.env.now)
         if t1 <= t0:
             return
-        before = self.state["position_m"]
+        before = self.state.position_m
         while t0 < t1:
             until = t1
             if self.measure_every_s is not None and self._next_sample(t0) < t1:
                 # a sampled UE stands still for the clock until somebody wakes, then moves tick by tick
                 wake = min(t1, self.mobility.wake_s(self.state, t0, self.ground))
                 until = min(t1, max(wake, self._next_sample(t0)))
-            before = self.state["position_m"]
+            before = self.state.position_m
             self.state, fixes = self._ahead.advance(self.state, t0, until)
             self.moves += 1
             if self.measure_every_s is not None:
@@ -125,26 +134,25 @@ class World:
     def observations(self) -> Observations:
         """Everything measured since the last call, up to now."""
         self.catch_up()
-        found = Observations.join(self._buffer) if self._buffer else Observations.none()
+        measured = Observations.join(self._buffer) if self._buffer else Observations.none()
         self._buffer.clear()
-        return found
+        return measured
 
     def position_m(self) -> FloatArray:
         """Where the UEs are now (n_ue, 2); NaN for an absent one."""
         self.catch_up()
-        return np.asarray(self.state["position_m"])
+        return np.asarray(self.state.position_m)
 
-    def memory(self) -> State:
-        """What a resumed run needs of this world; what `build_world` makes again is left out."""
+    @property
+    def memory(self) -> WorldMemory:
+        """What a resumed run needs of this world; what `build_world` makes again is not in its tree."""
         self.catch_up()
-        state = {k: v for k, v in self.state.items() if k not in self.mobility.rebuilt}
-        return {"state": state, "attached": self.attached}
+        return WorldMemory(self.state, self.attached)
 
-    def resume(self, memory: State, time_s: float) -> None:
+    def resume(self, memory: WorldMemory, time_s: float) -> None:
         """Continue at time_s from the memory of an earlier run of the same world, before any event."""
         self.env = simpy.Environment(initial_time=time_s)
-        self.state, self.moved_s = {**self.state, **memory["state"]}, time_s
-        self.attached = memory["attached"]
+        self.state, self.attached, self.moved_s = memory.state, memory.attached, time_s
         self.env.process(self.live())
 
     def links(self) -> Links:
@@ -193,20 +201,20 @@ class World:
 
         A UE that has no cell yet attaches at its first fix.
         """
-        if self.handover is None:
+        if self.handover is None or self.attached is None:
             return np.asarray(np.argmax(rsrp_dbm, axis=1))
         ue, first = np.unique(fixes.ue, return_index=True)
         self.attached = self.handover.attach(self.attached, ue, rsrp_dbm[first])
-        return np.asarray(self.attached["serving"][fixes.ue])
+        return np.asarray(self.attached.serving[fixes.ue])
 
     def _attach(self, time_s: float) -> None:
         """Look at the serving cells once, where handover is modelled."""
-        if self.handover is None or not self.stations:
+        if self.handover is None or self.attached is None or not self.stations:
             return
-        rsrp = self.budget.rsrp_dbm(self.state["position_m"])
-        before = self.attached["serving"]
+        rsrp = self.budget.rsrp_dbm(self.state.position_m)
+        before = self.attached.serving
         self.attached, moved = self.handover.step(self.attached, rsrp, time_s)
-        after = self.attached["serving"]
+        after = self.attached.serving
         for ue in np.flatnonzero(moved):
             source, target = int(before[ue]), int(after[ue])
             values = float(rsrp[ue, source]), float(rsrp[ue, target])
@@ -214,12 +222,12 @@ class World:
 
     def drain_handovers(self) -> list[HandoverEvent]:
         """The handovers since the last call."""
-        found, self.handovers = self.handovers, []
-        return found
+        events, self.handovers = self.handovers, []
+        return events
 
     def serving(self, links: Links) -> IntArray:
         """The base station of every UE now (n_ue,), -1 for none."""
-        return links.serving if self.handover is None else np.asarray(self.attached["serving"])
+        return links.serving if self.attached is None else self.attached.serving
 
     def cohort(self, ue: IntArray, links: Links, round_: int, rows: IntArray, samples: FloatArray) -> Cohort:
         """What the uplink needs to know of the UEs (n,) that transmit: their links, fading, and work before it.

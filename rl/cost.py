@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fl.learning import Learning
-from fl.round.state import Carry
-from netsim.radio.power import Situation
+from fl.round.state import RoundState
+from netsim.radio.power import PowerContext
 from netsim.units import FloatArray
 from rl.settings import Online
 
@@ -34,16 +34,22 @@ class Costs:
 
 
 def costs(
-    task: Online, learning: Learning, carry: Carry, figures: Mapping[str, Any], tables: Tables, now: Situation, of: int
+    task: Online,
+    learning: Learning,
+    state: RoundState,
+    figures: Mapping[str, Any],
+    tables: Tables,
+    now: PowerContext,
+    of: int,
 ) -> Costs:
-    """The costs of the round that led to `carry`. now : the situation before it; of : rounds that are planned.
+    """The costs of the round that led to `state`. now : the context before it; of : rounds that are planned.
 
     A round that nobody took part in costs nothing.
     """
     if not figures:
         return Costs(0.0, 0.0, 0.0, 0.0, 0.0, False)
     weights = task.reward
-    noise, artificial = _noise(task, learning, carry, tables, now, of)
+    noise, artificial = _noise(task, learning, state, tables, now, of)
     loss = _loss(figures)
     leakage = _leakage(tables, weights.leakage_within_m)
     energy_j = float(np.nansum(tables["links"]["energy_j"].astype(np.float64)))
@@ -54,7 +60,7 @@ def costs(
 
 
 def _noise(
-    task: Online, learning: Learning, carry: Carry, tables: Tables, now: Situation, of: int
+    task: Online, learning: Learning, state: RoundState, tables: Tables, now: PowerContext, of: int
 ) -> tuple[float, bool]:
     """Logarithm of the round's increment of the bound over that of the required noise; whether noise was drawn."""
     n = len(now.snr_per_w)
@@ -64,11 +70,9 @@ def _noise(
     channel_var, required_var, drawn_var = np.zeros(n), np.zeros(n), np.zeros(n)
     # the model suffers all of the decoder's noise, interference included: thermal noise alone is for privacy
     channel_var[links["ue"].astype(np.int64)] = links["noise_std"].astype(np.float64) ** 2
-    for defense in learning.defenses:
-        standing = defense.standing(carry.parts[f"defense.{defense.label}"])
-        if standing is not None:
-            required_var += standing.required_std**2
-            drawn_var += standing.drawn_std**2
+    for standing in state.parts.standings(learning):
+        required_var += standing.required_std**2
+        drawn_var += standing.drawn_std**2
     share = weight**2
     required = float(share @ required_var[row]) or float(share.sum() * now.scale**2)
     if required <= 0:
@@ -78,7 +82,7 @@ def _noise(
     by_model[updates["model"].astype(np.int64), row] = weight
     contraction = task.bound.factor(by_model)
     increment = max(float(share @ (channel_var + drawn_var)[row]), 1e-12 * required)
-    return contraction ** (of - carry.played) * float(np.log(increment / required)), bool((drawn_var[row] > 0).any())
+    return contraction ** (of - state.played) * float(np.log(increment / required)), bool((drawn_var[row] > 0).any())
 
 
 def _loss(figures: Mapping[str, Any]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -10,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.part import FILE_NAME
-from netsim.radio.power import Power, Situation, State
+from netsim.radio.power import Power, PowerContext
 from netsim.rng import Rng
 from netsim.safe import what_is
 from netsim.units import FloatArray, IntArray
@@ -20,15 +21,32 @@ if TYPE_CHECKING:
     from rl.policy import Policy
 
 
-class Decided(Power):
-    """Powers that were settled when the situation was told: `power_w` (K,) of the state, for the UEs in `sends`."""
+@dataclass(frozen=True)
+class Decision:
+    """Powers of the last round: power_w (K,) of all UEs, None before the first; sends (n,): those that send.
 
-    wants_situation: ClassVar[bool] = True
+    wanted_w (K,): what somebody outside asks for in the next round, None where the policy decides itself.
+    """
+
+    power_w: FloatArray | None = None
+    sends: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    wanted_w: FloatArray | None = None
+
+
+class Decided(Power):
+    """Powers that are settled once the context of a round is known, for the UEs that send."""
+
+    wants_context: ClassVar[bool] = True
+
+    def start(self, n_ue: int) -> Decision:
+        return Decision()
 
     def power_w(
-        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
-    ) -> tuple[FloatArray, State]:
-        return np.minimum(state["power_w"][state["sends"]], max_power_w), state
+        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: Decision, rng: Rng
+    ) -> tuple[FloatArray, Decision]:
+        if state.power_w is None:
+            raise ValueError(f"{self.kind_name()}: powers are set before the context of the round is known")
+        return np.minimum(state.power_w[state.sends], max_power_w), state
 
 
 class Ddpg(Decided):
@@ -59,18 +77,18 @@ class Ddpg(Decided):
         stamps = tuple(f.stat().st_mtime_ns if what_is(f) == "file" else 0 for f in files)
         return _read(self.policy, stamps)
 
-    def told(self, situation: Situation, state: State) -> State:
+    def update_context(self, context: PowerContext, state: Decision) -> Decision:
         policy = self.learnt()
         limits = policy.card.limits
         if policy.card.task == "online":
             from rl.observation import seen_online
             from rl.problem import log_power
 
-            last = state.get("power_w", start_w(limits, policy.card.ues))
-            wanted = log_power(policy.act(seen_online(situation, last, limits)), limits)
+            last_w = start_w(limits, policy.card.ues) if state.power_w is None else state.power_w
+            wanted_w = log_power(policy.act(seen_online(context, last_w, limits)), limits)
         else:
-            wanted = _settled(policy, situation.snr_per_w)
-        return {"power_w": kept(wanted, situation.sends, limits), "sends": situation.sends}
+            wanted_w = _settled(policy, context.snr_per_w)
+        return Decision(kept(wanted_w, context.sends, limits), context.sends)
 
 
 def kept(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:

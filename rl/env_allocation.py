@@ -58,16 +58,16 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
         super().reset(seed=seed)
         if seed is not None:
             self.episodes = 0
-        asked = options or {}
-        unknown = set(asked) - {"draw", "power"}
+        given = options or {}
+        unknown = set(given) - {"draw", "power"}
         if unknown:
             raise ValueError(f"reset: no option {sorted(unknown)[0]!r}; there are draw and power")
         drawn, action = int(self.np_random.integers(len(self.problems))), self.np_random.uniform(-1, 1, self._k)
-        self.draw = int(asked.get("draw", drawn))
+        self.draw = int(given.get("draw", drawn))
         if not 0 <= self.draw < len(self.problems):
             raise ValueError(f"reset: draw {self.draw} is not one of 0 to {len(self.problems) - 1}")
         self.problem = self.problems[self.draw]
-        first = self.episodes == 0 or asked.get("power") == "average"
+        first = self.episodes == 0 or given.get("power") == "average"
         self.last = self.problem.start if first else self.problem.act(action)
         self.steps, self.episodes, self.over = 0, self.episodes + 1, False
         return self.problem.seen(self.last), self._info()

@@ -13,15 +13,15 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from fl.power.search import Limits
-from fl.round.power_context import situation
+from fl.round.power_context import power_context
 from fl.round.round import play
-from fl.round.state import Carry, Setup
-from netsim.radio.power import Situation, State
+from fl.round.state import RoundState, Setup
+from netsim.radio.power import PowerContext
 from netsim.record import Recorder, Schemas
 from netsim.units import FloatArray
 from netsim.world import World
 from rl.cost import Costs, costs
-from rl.ddpg_power import Decided, kept, start_w
+from rl.ddpg_power import Decided, Decision, kept, start_w
 from rl.observation import seen_online, seen_online_size
 from rl.problem import Seen, checked_action, log_power
 from rl.settings import Online
@@ -35,18 +35,19 @@ class Stage:
 
     world: World
     setup: Setup
-    carry: Carry
+    state: RoundState
 
 
 class Held(Decided):
-    """Sends with what an agent has put into the state: `wanted` (K,), projected onto the limits for those that send."""
+    """Sends with what an agent has put into the state, projected onto the limits for those that send."""
 
     kind: Literal["held"] = "held"
     limits: Limits
 
-    def told(self, situation: Situation, state: State) -> State:
-        power_w = kept(state["wanted"], situation.sends, self.limits)
-        return {**state, "power_w": power_w, "sends": situation.sends}
+    def update_context(self, context: PowerContext, state: Decision) -> Decision:
+        if state.wanted_w is None:
+            raise ValueError("held: nobody has said what to send with")
+        return replace(state, power_w=kept(state.wanted_w, context.sends, self.limits), sends=context.sends)
 
 
 @dataclass(frozen=True)
@@ -107,38 +108,37 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         self.over = True
 
     notes: Notes
-    carry: Carry
+    state: RoundState
     setup: Setup
     rounds: int
-    now: Situation
+    now: PowerContext
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Seen, dict[str, Any]]:
         super().reset(seed=seed)
-        asked = options or {}
-        if unknown := set(asked) - {"world"}:
+        given = options or {}
+        if unknown := set(given) - {"world"}:
             raise ValueError(f"reset: no option {sorted(unknown)[0]!r}; there is world")
         drawn = int(self.np_random.integers(_WORLDS))
-        return self._begin(int(asked.get("world", drawn))), {"world": self.world_seed}
+        return self._begin(int(given.get("world", drawn))), {"world": self.world_seed}
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         if self.world is None or self.over:
             raise ResetNeeded("step: no episode is going on; reset the environment first")
-        wanted = log_power(checked_action(action, self.n_ue), self.task.limits)
-        parts = {**self.carry.parts, "power": {**self.carry.parts["power"], "wanted": wanted}}
-        before = self.carry
-        self.carry, figures = play(self.world, self.setup, replace(before, parts=parts))
+        wanted_w = log_power(checked_action(action, self.n_ue), self.task.limits)
+        parts = replace(self.state.parts, power=replace(self.state.parts.power, wanted_w=wanted_w))
+        self.state, figures = play(self.world, self.setup, replace(self.state, parts=parts))
         tables = self.notes.taken()
-        found = costs(self.task, self.setup.learning, self.carry, figures, tables, self.now, self.rounds)
+        cost = costs(self.task, self.setup.learning, self.state, figures, tables, self.now, self.rounds)
         self.steps += 1
-        if found.artificial:
-            self.t_th = self.carry.played
-        stopped = self.carry.stopped
-        over = not stopped and (self.world.env.now >= self.world.duration_s or self.carry.played >= self.rounds)
+        if cost.artificial:
+            self.t_th = self.state.played
+        stopped = self.state.stopped
+        over = not stopped and (self.world.env.now >= self.world.duration_s or self.state.played >= self.rounds)
         self.over = stopped or over
         if not self.over:
             self._advance()
-        self.now = self._situation()
-        return self._seen(), -found.total, stopped, over, self._info(found)
+        self.now = self._context()
+        return self._seen(), -cost.total, stopped, over, self._info(cost)
 
     def render(self) -> Any:
         """City, links and powers as an RGB array."""
@@ -164,35 +164,36 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         stage = self.stage(world_seed)
         self.world_seed, self.steps, self.t_th, self.over = world_seed, 0, 0, False
         self.notes = Notes()
-        self.world, self.carry = stage.world, stage.carry
-        self.setup = replace(stage.setup, power=Held(limits=self.task.limits), recorder=self.notes)
+        self.world, self.state = stage.world, stage.state
+        held = Held(limits=self.task.limits)
+        self.setup = replace(stage.setup, power=held, recorder=self.notes)
+        self.state = replace(self.state, parts=replace(self.state.parts, power=held.start(self.n_ue)))
         planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.round_s)
         self.rounds = min(planned, self.setup.learning.rounds or planned)
         self._advance()
-        self.now = self._situation()
+        self.now = self._context()
         return self._seen()
 
     def _advance(self) -> None:
         """To the next deadline."""
         if self.world is None:
             return
-        end_s = self.world.clock.end_s(self.carry.round + 1, self.setup.learning.round_s)
+        end_s = self.world.clock.end_s(self.state.round + 1, self.setup.learning.round_s)
         self.world.env.run(until=min(end_s, self.world.duration_s))
 
-    def _situation(self) -> Situation:
+    def _context(self) -> PowerContext:
         assert self.world is not None  # noqa: S101 - reset
-        numbers = int(self.carry.model.parameters.shape[1])
+        numbers = int(self.state.model.parameters.shape[1])
         nobody = np.zeros(0, dtype=np.int64)
-        return situation(
-            self.world, self.setup.learning, self.setup.uplink, self.carry.parts, numbers, self.carry.round + 1, nobody
-        )
+        return power_context(self.world, self.setup, self.state.parts, numbers, self.state.round + 1, nobody)
 
     def _power_w(self) -> FloatArray:
         """The last powers (K,)."""
-        return np.asarray(self.carry.parts["power"].get("power_w", start_w(self.task.limits, self.n_ue)))
+        power_w: FloatArray | None = self.state.parts.power.power_w
+        return start_w(self.task.limits, self.n_ue) if power_w is None else power_w
 
     def _seen(self) -> Seen:
         return seen_online(self.now, self._power_w(), self.task.limits)
 
-    def _info(self, found: Costs) -> dict[str, Any]:
-        return {"t_th": self.t_th, "power_w": self._power_w().copy(), "world": self.world_seed, **found.parts()}
+    def _info(self, cost: Costs) -> dict[str, Any]:
+        return {"t_th": self.t_th, "power_w": self._power_w().copy(), "world": self.world_seed, **cost.parts()}

@@ -1,4 +1,4 @@
-"""A situation as numbers in [-1, 1], the same for training and for use."""
+"""The context of a round as numbers in [-1, 1], the same for training and for use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl.power.search import Limits
-from netsim.radio.power import Situation
+from netsim.radio.power import PowerContext
 from netsim.units import FloatArray, db_from_ratio
 
 _FULL_DB = 40.0  # a ratio of so many decibels is 1
@@ -17,7 +17,7 @@ def seen_online_size(n_ue: int) -> int:
     return 5 * n_ue + 2
 
 
-def seen_online(now: Situation, last_w: FloatArray, limits: Limits) -> npt.NDArray[np.float32]:
+def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> npt.NDArray[np.float32]:
     """The observation of a round, float32 in [-1, 1], (5 K + 2,).
 
     Of each UE, five rows of K numbers: 1 if it is there; its SNR at the most power; the SNR at which channel noise

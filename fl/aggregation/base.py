@@ -25,11 +25,11 @@ class Aggregation(Part):
         return ""
 
     def start(self) -> State:
-        """The first state."""
-        return {}
+        """The first state; None for a rule without memory."""
+        return None
 
-    def told(self, local: Local, facts: Facts, state: State) -> State:
-        """The state after devices told what it `discloses`, before they train."""
+    def receive_disclosed(self, local: Local, facts: Facts, state: State) -> State:
+        """The next state, after devices told what it `discloses`, before they train."""
         return state
 
     def figures(self, state: State) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -9,9 +10,19 @@ from pydantic import Field
 
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
-from fl.types import Facts, Received, State
+from fl.types import Facts, Received
 from netsim.row_id import row_id
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Angles:
+    """Of every row that was decoded so far, by ascending row id: its mean angle in radians, over how many rounds."""
+
+    row: IntArray
+    angle: FloatArray
+    rounds: FloatArray
+    figures: dict[str, float] = field(default_factory=dict)
 
 
 class Beda(Aggregation):
@@ -34,29 +45,29 @@ class Beda(Aggregation):
     example: ClassVar[dict[str, Any]] = {"kind": "beda"}
     needs: ClassVar[dict[str, str]] = {"rows": "compares single updates, and a sum of them is all that the server gets"}
 
-    def start(self) -> State:
-        return {"row": np.zeros(0, dtype=np.int64), "angle": np.zeros(0), "rounds": np.zeros(0)}
+    def start(self) -> Angles:
+        return Angles(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
 
     def contribution(self, angle: FloatArray) -> FloatArray:
         """f of angles in radians."""
         return np.asarray(self.alpha * (1.0 - np.exp(-np.exp(-self.alpha * (angle - 1.0)))))
 
-    def weights(self, received: Received, facts: Facts, state: State) -> tuple[FloatArray, State]:
+    def weights(self, received: Received, facts: Facts, state: Angles) -> tuple[FloatArray, Angles]:
         updates, heard, n_model = received.updates, received.decoded, facts.public.n_model
         log_mass = np.log(updates.count)
         now = self._angles(received, shares(log_mass, heard, updates.model, n_model), n_model)
         row = row_id(updates.ue, updates.model)
-        every = np.union1d(state["row"], row[heard])
+        every = np.union1d(state.row, row[heard])
         angle, rounds = np.zeros(len(every)), np.zeros(len(every))
-        old = np.searchsorted(every, state["row"])
-        angle[old], rounds[old] = state["angle"], state["rounds"]
+        old = np.searchsorted(every, state.row)
+        angle[old], rounds[old] = state.angle, state.rounds
         mine = np.searchsorted(every, row[heard])
         rounds[mine] += 1
         angle[mine] += (now[heard] - angle[mine]) / rounds[mine]
         log_mass[heard] += self.contribution(angle[mine])
-        found = shares(log_mass, heard, updates.model, n_model)
-        said = {"effective_devices": effective(found)} | ({"angle_mean_rad": angle[mine].mean()} if len(mine) else {})
-        return found, {"row": every, "angle": angle, "rounds": rounds, "said": said}
+        weight = shares(log_mass, heard, updates.model, n_model)
+        said = {"effective_devices": effective(weight)} | ({"angle_mean_rad": angle[mine].mean()} if len(mine) else {})
+        return weight, Angles(every, angle, rounds, said)
 
     @staticmethod
     def _angles(received: Received, size: FloatArray, n_model: int) -> FloatArray:
@@ -70,5 +81,5 @@ class Beda(Aggregation):
             cosine = np.where((length > 0) & np.isfinite(length), inner / length, 0.0)
         return np.asarray(np.arccos(np.clip(cosine, -1.0, 1.0)))
 
-    def figures(self, state: State) -> dict[str, float]:
-        return dict(state.get("said", {}))
+    def figures(self, state: Angles) -> dict[str, float]:
+        return state.figures

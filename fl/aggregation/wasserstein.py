@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -9,9 +10,23 @@ from pydantic import Field, model_validator
 
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
-from fl.types import Facts, Local, Received, State
+from fl.types import Facts, Local, Received
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Histograms:
+    """Labels that UEs have disclosed, by ascending row id: row (k,), pmf (k, bins), count (k,) samples behind each.
+
+    disclosed: how many histograms were sent so far.
+    """
+
+    row: IntArray
+    pmf: FloatArray
+    count: FloatArray
+    disclosed: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
 
 
 class Wasserstein(Aggregation):
@@ -69,24 +84,20 @@ class Wasserstein(Aggregation):
     def discloses(self) -> str:
         return "the histogram of their labels, in clear, once and whenever it changes; no noise hides it"
 
-    def start(self) -> State:
-        return {"row": np.zeros(0, dtype=np.int64), "pmf": np.zeros((0, 0)), "count": np.zeros(0), "disclosed": 0}
+    def start(self) -> Histograms:
+        return Histograms(np.zeros(0, dtype=np.int64), np.zeros((0, 0)), np.zeros(0))
 
-    def told(self, local: Local, facts: Facts, state: State) -> State:
+    def receive_disclosed(self, local: Local, facts: Facts, state: Histograms) -> Histograms:
         row, pmf = row_id(local.ue, local.model), self._histograms(local, facts)
-        known = np.isin(row, state["row"])
-        before = state["pmf"][np.searchsorted(state["row"], row[known])]
+        known = np.isin(row, state.row)
+        before = state.pmf[np.searchsorted(state.row, row[known])]
         news = int((~known).sum()) + int((before != pmf[known]).any(axis=1).sum()) if known.any() else len(row)
-        rest = ~np.isin(state["row"], row)
-        every = np.concatenate([row, state["row"][rest]])
+        rest = ~np.isin(state.row, row)
+        every = np.concatenate([row, state.row[rest]])
         order = np.argsort(every)
-        old = state["pmf"][rest].reshape(-1, pmf.shape[1])
-        return {
-            "row": every[order],
-            "pmf": np.concatenate([pmf, old])[order],
-            "count": np.concatenate([local.count, state["count"][rest]])[order],
-            "disclosed": state["disclosed"] + news,
-        }
+        old = state.pmf[rest].reshape(-1, pmf.shape[1])
+        count = np.concatenate([local.count, state.count[rest]])[order]
+        return Histograms(every[order], np.concatenate([pmf, old])[order], count, state.disclosed + news)
 
     def _histograms(self, local: Local, facts: Facts) -> FloatArray:
         """pmf_k (n, bins)."""
@@ -101,26 +112,26 @@ class Wasserstein(Aggregation):
         counted = np.bincount(local.row_of_sample * bins + column, minlength=len(local.ue) * bins)
         return np.asarray(counted.reshape(-1, bins) / local.count[:, None])
 
-    def distances(self, state: State, row: IntArray, n_model: int) -> FloatArray:
+    def distances(self, state: Histograms, row: IntArray, n_model: int) -> FloatArray:
         """W_k (n,) of rows (see `netsim.row_id`) that have told their histograms."""
-        _, model = ue_and_model(state["row"])
-        whole = np.zeros((n_model, state["pmf"].shape[1]))
-        np.add.at(whole, model, state["count"][:, None] * state["pmf"])
-        size = np.bincount(model, weights=state["count"], minlength=n_model)
+        _, model = ue_and_model(state.row)
+        whole = np.zeros((n_model, state.pmf.shape[1]))
+        np.add.at(whole, model, state.count[:, None] * state.pmf)
+        size = np.bincount(model, weights=state.count, minlength=n_model)
         everybody = whole / np.maximum(size, 1.0)[:, None]
-        away = state["pmf"][np.searchsorted(state["row"], row)] - everybody[ue_and_model(row)[1]]
+        away = state.pmf[np.searchsorted(state.row, row)] - everybody[ue_and_model(row)[1]]
         if self.distance == "total-variation":
             return np.asarray(0.5 * np.abs(away).sum(axis=1))
         moved = np.abs(np.cumsum(away, axis=1)).sum(axis=1)
         return np.asarray(moved / (self.bins if self.distance == "label-range" else 1))
 
-    def weights(self, received: Received, facts: Facts, state: State) -> tuple[FloatArray, State]:
+    def weights(self, received: Received, facts: Facts, state: Histograms) -> tuple[FloatArray, Histograms]:
         updates, n_model = received.updates, facts.public.n_model
         away = self.distances(state, row_id(updates.ue, updates.model), n_model)
         log_mass = np.log(updates.count) + 1.0 / np.maximum(away, self.floor)
-        found = shares(log_mass, received.decoded, updates.model, n_model)
+        weight = shares(log_mass, received.decoded, updates.model, n_model)
         said = {"distance_min": away.min(), "distance_max": away.max()} if len(away) else {}
-        return found, {**state, "said": {**said, "effective_devices": effective(found)}}
+        return weight, replace(state, figures={**said, "effective_devices": effective(weight)})
 
-    def figures(self, state: State) -> dict[str, float]:
-        return {"histograms_disclosed": float(state["disclosed"]), **state.get("said", {})}
+    def figures(self, state: Histograms) -> dict[str, float]:
+        return {"histograms_disclosed": float(state.disclosed), **state.figures}

@@ -96,6 +96,10 @@ class Attack(Named):
 
     kind: str
 
+    def start(self) -> State:
+        """The first state; None for an attack without memory."""
+        return None
+
     @abstractmethod
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
         """Estimates about the devices of this phase."""
@@ -127,7 +131,7 @@ class Attack(Named):
         own = View(
             "rows", view.phase, made.rows(slice(None)), model, ue, model, ue, view.model_before, after, view.learner
         )
-        found, _ = self.run(own, facts, {}, rng)
+        found, _ = self.run(own, facts, self.start(), rng)
         said = found.position_m[[what == "centroid" for what in found.what]]
         if len(said) == 0 or not facts.public.area.contains(said[0]):
             return float("nan")

@@ -2,6 +2,7 @@ r"""Deep leakage from gradients: look for one sample whose gradient points where
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -9,7 +10,7 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.rsrp_net import RsrpNet
-from fl.types import Estimates, Facts, State
+from fl.types import Estimates, Facts
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -17,6 +18,14 @@ from netsim.units import FloatArray, IntArray
 
 _START_NOISE = 0.5
 _TOGETHER = 128  # updates that are searched at once: bounds the memory
+
+
+@dataclass(frozen=True)
+class LastPlaces:
+    """The last estimate of everybody that lay inside the area: owner (k,) ascending, position_m (k, 2)."""
+
+    owner: IntArray
+    position_m: FloatArray
 
 
 class Dlg(Attack):
@@ -70,7 +79,10 @@ class Dlg(Attack):
             raise ValueError(f"start_noise: starts at {self.start_at!r} take none; leave it out, or start near a place")
         return self
 
-    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def start(self) -> LastPlaces:
+        return LastPlaces(np.zeros(0, dtype=np.int64), np.zeros((0, 2)))
+
+    def run(self, view: View, facts: Facts, state: LastPlaces, rng: Rng) -> tuple[Estimates, LastPlaces]:
         learner, area = cast(RsrpNet, view.learner), facts.public.area
         centre, scale = learner.standardisation(view.model_before)
         centre, scale = centre[view.source_model], scale[view.source_model]
@@ -81,11 +93,11 @@ class Dlg(Attack):
             start = np.concatenate([start, label], axis=2)
         z, loss, iterations, evaluations, status = self._search(view, learner, start)
         where = centre + scale * z
-        found = view.spread(
+        estimates = view.spread(
             "centroid", np.arange(len(where)), where,
             loss=loss, iterations=iterations, evaluations=evaluations, status=status,
         )  # fmt: skip
-        return found, self._remember(state, owner, where, area) if self.start_at == "previous" else state
+        return estimates, self._remember(state, owner, where, area) if self.start_at == "previous" else state
 
     def _search(self, view: View, learner: RsrpNet, start: FloatArray) -> tuple[Any, Any, Any, Any, list[str]]:
         """From starts (n, starts, 2 or 3): best z (n, 2), its loss (n,), effort (n,), (n,) and status words."""
@@ -123,7 +135,7 @@ class Dlg(Attack):
         return z, loss, iterations, evaluations, status
 
     def _starts(
-        self, owner: IntArray, centre: FloatArray, scale: FloatArray, area: Area, state: State, rng: Rng
+        self, owner: IntArray, centre: FloatArray, scale: FloatArray, area: Area, state: LastPlaces, rng: Rng
     ) -> FloatArray:
         """Standardised positions (n, starts, 2) of n owners whose models have centre, scale (n, 2)."""
         if self.start_at == "grid":
@@ -132,8 +144,8 @@ class Dlg(Attack):
         noise = _START_NOISE if self.start_noise is None else self.start_noise
         if self.start_at == "mean":
             return noise * z
-        if self.start_at == "previous" and "owner" in state:
-            past = (recall(state["owner"], state["position_m"], owner) - centre) / scale
+        if self.start_at == "previous" and len(state.owner):
+            past = (recall(state.owner, state.position_m, owner) - centre) / scale
             near = past[:, None] + noise * z[:, :-1]  # the last start stays random
             z[:, :-1] = np.where(np.isfinite(near), near, z[:, :-1])
         return z
@@ -144,12 +156,11 @@ class Dlg(Attack):
             return np.zeros(len(view.source_model))
         return view.model_before.constants["rsrp_mean_dbm"][view.source_model]
 
-    def _remember(self, state: State, owner: IntArray, where: FloatArray, area: Area) -> State:
-        """The last estimate of everybody that lay inside the area: owner (k,) ascending, position_m (k, 2)."""
+    def _remember(self, past: LastPlaces, owner: IntArray, where: FloatArray, area: Area) -> LastPlaces:
+        """With the estimates of a round (n, 2)."""
         inside = area.contains(where)
-        old = state or {"owner": owner[:0], "position_m": where[:0]}
-        every, newest = latest(owner[inside], old["owner"])
-        return {"owner": every, "position_m": np.concatenate([where[inside], old["position_m"]])[newest]}
+        every, newest = latest(owner[inside], past.owner)
+        return LastPlaces(every, np.concatenate([where[inside], past.position_m])[newest])
 
 
 def _grid(k: int, area: Area) -> FloatArray:

@@ -2,7 +2,7 @@ r"""An attacker who links rounds: every round's estimate of a device is merged w
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -21,6 +21,23 @@ from netsim.units import BoolArray, FloatArray, IntArray
 _MEMORY_ROUNDS = 5.0
 LINKED = OneOf("attack", ClosedForm, Dlg)
 """Attacks on one round, whose estimates can be linked."""
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Estimates of earlier rounds, ordered by track: track (k,), position_m (k, 2), mass (k,) what each counts."""
+
+    track: IntArray
+    position_m: FloatArray
+    mass: FloatArray
+
+
+@dataclass(frozen=True)
+class LinkState:
+    """of: the memory of the attack whose estimates are linked; past: what it said."""
+
+    of: State
+    past: Linked
 
 
 class _Needs:
@@ -79,19 +96,22 @@ class LinkRounds(Attack):
         memory = _MEMORY_ROUNDS if self.memory_rounds is None else self.memory_rounds
         return 1.0 - 1.0 / memory if self.how == "smooth" else 1.0
 
-    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
-        found, inner = self.of.run(view, facts, state.get("of", {}), rng)
+    def start(self) -> LinkState:
+        return LinkState(self.of.start(), Linked(np.zeros(0, dtype=np.int64), np.zeros((0, 2)), np.zeros(0)))
+
+    def run(self, view: View, facts: Facts, state: LinkState, rng: Rng) -> tuple[Estimates, LinkState]:
+        found, inner = self.of.run(view, facts, state.of, rng)
         centroid = np.array([what == "centroid" for what in found.what], dtype=bool)
         track, said = row_id(found.ue[centroid], found.model[centroid]), found.position_m[centroid]
         weight = self._weight(view, track)
         use = facts.public.area.contains(said) & np.isfinite(weight) & (weight > 0)
         link = _median if self.how == "median" else self._fading
-        memory, linked = link(state.get("past") or _nothing(), track, said, weight, use)
+        memory, linked = link(state.past, track, said, weight, use)
         position, status = found.position_m.copy(), np.array(found.status, dtype=object)
         known = np.asarray(np.isfinite(linked).all(axis=1))  # who never had an estimate inside keeps what was said
         position[centroid] = np.where(known[:, None], linked, said)
         status[centroid] = np.where(use, "ok", np.where(known, "kept", status[centroid]))
-        return replace(found, position_m=position, status=status.tolist()), {"of": inner, "past": memory}
+        return replace(found, position_m=position, status=status.tolist()), LinkState(inner, memory)
 
     def _weight(self, view: View, track: IntArray) -> FloatArray:
         """What this round counts for each track (n,)."""
@@ -106,43 +126,37 @@ class LinkRounds(Attack):
         return recall(target[order], rms[view.source[order]], track)
 
     def _fading(
-        self, past: State, track: IntArray, said: FloatArray, weight: FloatArray, use: BoolArray
-    ) -> tuple[State, FloatArray]:
+        self, past: Linked, track: IntArray, said: FloatArray, weight: FloatArray, use: BoolArray
+    ) -> tuple[Linked, FloatArray]:
         """Memory and value (n, 2) of a running average: position_m (k, 2) and mass (k,) of each track."""
         new = track[use]
-        old = recall(past["track"], past["position_m"], new)
+        old = recall(past.track, past.position_m, new)
         with np.errstate(over="ignore"):  # a mass beyond all numbers moves no more
-            mass = self._fade * np.nan_to_num(recall(past["track"], past["mass"], new)) + weight[use]
+            mass = self._fade * np.nan_to_num(recall(past.track, past.mass, new)) + weight[use]
         moved = np.where(np.isfinite(old), old + (weight[use] / mass)[:, None] * (said[use] - old), said[use])
-        every, newest = latest(new, past["track"])
-        memory = {
-            "track": every,
-            "position_m": np.concatenate([moved, past["position_m"]])[newest],
-            "mass": np.concatenate([mass, past["mass"]])[newest],
-        }
-        return memory, recall(every, memory["position_m"], track)
-
-
-def _nothing() -> State:
-    return {"track": np.zeros(0, dtype=np.int64), "position_m": np.zeros((0, 2)), "mass": np.zeros(0)}
+        every, newest = latest(new, past.track)
+        memory = Linked(
+            every, np.concatenate([moved, past.position_m])[newest], np.concatenate([mass, past.mass])[newest]
+        )
+        return memory, recall(every, memory.position_m, track)
 
 
 def _median(
-    past: State, track: IntArray, said: FloatArray, weight: FloatArray, use: BoolArray
-) -> tuple[State, FloatArray]:
+    past: Linked, track: IntArray, said: FloatArray, weight: FloatArray, use: BoolArray
+) -> tuple[Linked, FloatArray]:
     """Memory and value (n, 2): every estimate so far (k,), ordered by track."""
-    tracks = np.concatenate([past["track"], track[use]])
+    tracks = np.concatenate([past.track, track[use]])
     order = np.argsort(tracks, kind="stable")
-    memory = {
-        "track": tracks[order],
-        "position_m": np.concatenate([past["position_m"], said[use]])[order],
-        "mass": np.concatenate([past["mass"], weight[use]])[order],
-    }
-    low, high = (np.searchsorted(memory["track"], track, side) for side in ("left", "right"))
+    memory = Linked(
+        tracks[order],
+        np.concatenate([past.position_m, said[use]])[order],
+        np.concatenate([past.mass, weight[use]])[order],
+    )
+    low, high = (np.searchsorted(memory.track, track, side) for side in ("left", "right"))
     value = np.full((len(track), 2), np.nan)
     for i, (a, b) in enumerate(zip(low.tolist(), high.tolist(), strict=True)):
         if b > a:
-            value[i] = [weighted_median(x, memory["mass"][a:b]) for x in memory["position_m"][a:b].T]
+            value[i] = [weighted_median(x, memory.mass[a:b]) for x in memory.position_m[a:b].T]
     return memory, value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -9,9 +10,18 @@ import numpy as np
 from fl.attacks.base import Attack, View, latest, recall
 from fl.attacks.density_peak import best_points
 from fl.learners.base import SurfaceLearner
-from fl.types import Estimates, Facts, State
+from fl.types import Estimates, Facts
 from netsim.rng import Rng
 from netsim.row_id import row_id
+from netsim.units import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What devices have answered so far: track (k,) ascending, sum (k, points) of all their surfaces."""
+
+    track: IntArray
+    sum: FloatArray
 
 
 class MultiQuery(Attack):
@@ -31,14 +41,17 @@ class MultiQuery(Attack):
         "rows": "adds up every device's own surfaces; merged ones cannot be told apart",
     }
 
-    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def start(self) -> Answered:
+        return Answered(np.zeros(0, dtype=np.int64), np.zeros((0, 0)))
+
+    def run(self, view: View, facts: Facts, state: Answered, rng: Rng) -> tuple[Estimates, Answered]:
         learner = cast(SurfaceLearner, view.learner)
         surface = learner.surfaces(view.model_before, view.update)
         track = row_id(view.ue, view.model)[np.argsort(view.source)]  # one target a row
         flat = surface.sum(axis=1).reshape(len(surface), surface.shape[2] * surface.shape[3])
-        past = state or {"track": np.zeros(0, dtype=np.int64), "sum": np.zeros((0, flat.shape[1]))}
-        total = flat + np.nan_to_num(recall(past["track"], past["sum"], track))
-        every, newest = latest(track, past["track"])
-        memory = {"track": every, "sum": np.concatenate([total, past["sum"]])[newest]}
+        past = state if len(state.track) else Answered(state.track, flat[:0])
+        total = flat + np.nan_to_num(recall(past.track, past.sum, track))
+        every, newest = latest(track, past.track)
+        memory = Answered(every, np.concatenate([total, past.sum])[newest])
         said, status = best_points(total.reshape(len(total), *surface.shape[2:]), learner.grid_m(view.model_before))
         return view.spread("centroid", np.arange(len(said)), said, status=status), memory

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.base import SurfaceLearner
-from fl.types import Estimates, Facts, State
+from fl.types import Estimates, Facts
 from netsim.rng import Rng
 from netsim.row_id import row_id
-from netsim.units import BoolArray, FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 _TOGETHER = 64  # surfaces that are read at once: bounds the memory
 _REFINEMENTS = 5
@@ -116,6 +116,14 @@ def _solved(basis: FloatArray, value: FloatArray) -> FloatArray:
     )[..., 0]
 
 
+@dataclass(frozen=True)
+class LastWaves:
+    """The last wave of every device: track (k,) ascending, wave (k, 3) omega per metre and phase in radians."""
+
+    track: IntArray
+    wave: FloatArray
+
+
 class Phase(Attack):
     r"""Reads direction, length and phase of a device's single wave, and follows the phase from round to round.
 
@@ -140,14 +148,16 @@ class Phase(Attack):
         "rows": "reads every device's own wave; merged ones cannot be told apart",
     }
 
-    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def start(self) -> LastWaves:
+        return LastWaves(np.zeros(0, dtype=np.int64), np.zeros((0, 3)))
+
+    def run(self, view: View, facts: Facts, state: LastWaves, rng: Rng) -> tuple[Estimates, LastWaves]:
         learner = cast(SurfaceLearner, view.learner)
         constants = view.model_before.constants
         x_m, y_m = constants["x_m"], constants["y_m"]
         surface = learner.surfaces(view.model_before, view.update)[:, 0]
         track = row_id(view.ue, view.model)[np.argsort(view.source)]  # one target a row
-        past = state or _nothing()
-        before = recall(past["track"], past["wave"], track)  # (n, 3): omega, phase
+        before = recall(state.track, state.wave, track)  # (n, 3): omega, phase
         now, same = self._read(surface, before[:, :2], x_m, y_m)
         good = now.misfit <= self.misfit
         turn = np.angle(np.exp(1j * (now.phase - before[:, 2])))
@@ -161,9 +171,9 @@ class Phase(Attack):
             view.spread("centroid", np.arange(len(said)), said, status=status),
             view.spread("step", linked, step),
         ]
-        every, newest = latest(track[good], past["track"])
+        every, newest = latest(track[good], state.track)
         waves = np.column_stack([now.omega, now.phase])[good]
-        return Estimates.join(found), {"track": every, "wave": np.concatenate([waves, past["wave"]])[newest]}
+        return Estimates.join(found), LastWaves(every, np.concatenate([waves, state.wave])[newest])
 
     def _read(
         self, surface: FloatArray, known: FloatArray, x_m: FloatArray, y_m: FloatArray
@@ -185,11 +195,8 @@ class Phase(Attack):
             )
         if not pieces:
             return Waves(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), same
-        return Waves(*(np.concatenate([getattr(p, n) for p in pieces]) for n in ("omega", "phase", "misfit"))), same
-
-
-def _nothing() -> State:
-    return {"track": np.zeros(0, dtype=np.int64), "wave": np.zeros((0, 3))}
+        columns = zip(*((p.omega, p.phase, p.misfit) for p in pieces), strict=True)
+        return Waves(*(np.concatenate(column) for column in columns)), same
 
 
 def _word(good: bool, same: bool, known: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -10,7 +11,7 @@ from pydantic import Field, model_validator
 from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.base import GridLearner
 from fl.radio_map.grid import CELLS, Grid
-from fl.types import Estimates, Facts, State
+from fl.types import Estimates, Facts
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -30,6 +31,15 @@ def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> Floa
     total = weight.sum(axis=1)[:, None]
     with np.errstate(invalid="ignore"):
         return np.where(largest > 0, weight @ centre_m / total, np.nan)
+
+
+@dataclass(frozen=True)
+class MeanUpdates:
+    """Updates averaged over rounds: track (k,) ascending, mean (k, n_cell), weight (k,) of the rounds so far."""
+
+    track: IntArray
+    mean: FloatArray
+    weight: FloatArray
 
 
 class GridAttack(Attack):
@@ -59,7 +69,10 @@ class GridAttack(Attack):
             raise ValueError(f"nu: {self.nu:g} must be above 0 and at most 1000, or the word inf")
         return self
 
-    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def start(self) -> MeanUpdates:
+        return MeanUpdates(np.zeros(0, dtype=np.int64), np.zeros((0, 0)), np.zeros(0))
+
+    def run(self, view: View, facts: Facts, state: MeanUpdates, rng: Rng) -> tuple[Estimates, MeanUpdates]:
         learner = cast(GridLearner, view.learner)
         sources = np.arange(len(view.update))
         if view.phase != learner.grid_phase or not len(sources):
@@ -85,16 +98,16 @@ class GridAttack(Attack):
             return view.source_model
         return row_id(view.ue[np.argsort(view.source)], view.source_model)
 
-    def _averaged(self, update: FloatArray, track: IntArray, state: State) -> tuple[FloatArray, State]:
+    def _averaged(self, update: FloatArray, track: IntArray, state: MeanUpdates) -> tuple[FloatArray, MeanUpdates]:
         if self.memory_rounds == 1:
             return update, state
-        past = state or {"track": track[:0], "mean": update[:0], "weight": np.zeros(0)}
-        old, weight = recall(past["track"], past["mean"], track), recall(past["track"], past["weight"], track)
+        past = state if len(state.track) else MeanUpdates(state.track, update[:0], state.weight)
+        old, weight = recall(past.track, past.mean, track), recall(past.track, past.weight, track)
         new_weight = 1.0 + (1.0 - 1.0 / self.memory_rounds) * np.nan_to_num(weight)
         mean = np.where(np.isfinite(old), old + (update - old) / new_weight[:, None], update)
-        every, newest = latest(track, past["track"])
-        both = {"mean": np.concatenate([mean, past["mean"]]), "weight": np.concatenate([new_weight, past["weight"]])}
-        return mean, {"track": every, **{k: v[newest] for k, v in both.items()}}
+        every, newest = latest(track, past.track)
+        weights = np.concatenate([new_weight, past.weight])[newest]
+        return mean, MeanUpdates(every, np.concatenate([mean, past.mean])[newest], weights)
 
 
 class WeightedCentroid(GridAttack):

@@ -19,6 +19,10 @@ class Curation(Named):
     by_place: ClassVar[bool] = False
     """whether what it keeps, or makes of a record, hangs on where the device's records are"""
 
+    def start(self, n_ue: int) -> State:
+        """The first state; None for a step without memory."""
+        return None
+
     @abstractmethod
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
         """The curated data of all devices, with the same rows; they may become empty."""

@@ -1,10 +1,10 @@
 """Data: what a round learns from."""
 
 from fl.data.images import Images
-from fl.data.links import Links
+from fl.data.links import LinkMeasurements
 from fl.data.measured import Measured
 from fl.data.positions import Positions
 from fl.data.segments import Segments
 from netsim.part import OneOf
 
-DATA = OneOf("data", Measured, Segments, Links, Positions, Images)
+DATA = OneOf("data", Measured, Segments, LinkMeasurements, Positions, Images)

@@ -67,7 +67,7 @@ class Data(Part):
 
     def start(self, n_ue: int, rng: Rng) -> State:
         """What devices hold before the first round; raises BadInput when they cannot be given what is asked."""
-        return {}
+        return None
 
     @abstractmethod
     def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:

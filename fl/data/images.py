@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -12,7 +13,7 @@ from fl.data.collection import collection
 from fl.data.partition import PARTITIONS
 from fl.data.partition.base import Partition, deal
 from fl.data.partition.label_skew import LabelSkew
-from fl.types import HeldOut, ImageFormat, Local, State
+from fl.types import HeldOut, ImageFormat, Local
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.part import FILE_NAME
@@ -20,6 +21,18 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 Count = Annotated[int, Field(ge=1, le=100_000_000)]
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Which images each UE holds: index (N,) into the collection, UE k those from ptr[k] to ptr[k + 1].
+
+    scored: whether the held-out images have been handed over, which is done once.
+    """
+
+    index: IntArray
+    ptr: IntArray
+    scored: bool = False
 
 
 class Images(Data):
@@ -49,8 +62,7 @@ class Images(Data):
     def image_format(self) -> ImageFormat:
         return collection(self.folder).format
 
-    def start(self, n_ue: int, rng: Rng) -> State:
-        """Which images each UE holds: index (N,), UE k those from ptr[k] to ptr[k + 1]."""
+    def start(self, n_ue: int, rng: Rng) -> Owned:
         whole = collection(self.folder)
         size = self._size(n_ue, len(whole.label))
         counts = self.partition.counts(size, whole.per_class, rng)
@@ -62,7 +74,7 @@ class Images(Data):
                 f"{whole.per_class[label]:,}; take fewer samples, or more classes a device"
             )
         index, ptr = deal(counts, whole.label, rng)
-        return {"index": index, "ptr": ptr}
+        return Owned(index, ptr)
 
     def _size(self, n_ue: int, images: int) -> IntArray:
         """|D_k| of each UE (n_ue,)."""
@@ -75,12 +87,12 @@ class Images(Data):
         listed = np.atleast_1d(np.array(self.samples, dtype=np.int64))
         return np.asarray(listed[np.arange(n_ue) % len(listed)])
 
-    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
-        whole, first = collection(self.folder), "scored" not in state
+    def take(self, observed: Observations, model_of_cell: IntArray, state: Owned, rng: Rng) -> tuple[Taken, Owned]:
+        whole = collection(self.folder)
         here = np.unique(observed.ue)
-        begin, count = state["ptr"][here], np.diff(state["ptr"])[here]
+        begin, count = state.ptr[here], np.diff(state.ptr)[here]
         ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-        chosen = state["index"][np.arange(ptr[-1]) - np.repeat(ptr[:-1] - begin, count)]
+        chosen = state.index[np.arange(ptr[-1]) - np.repeat(ptr[:-1] - begin, count)]
         local = Local(
             ue=here,
             model=np.zeros(len(here), dtype=np.int64),
@@ -89,10 +101,8 @@ class Images(Data):
             y=whole.label[chosen].astype(np.float64),
             time_s=np.zeros(len(chosen)),
         )
-        scored = (
-            slice(None) if first else slice(0)
-        )  # what scores the model is handed over once, in the first round that is played
+        scored = slice(0) if state.scored else slice(None)
         pixels, label = whole.held_out[scored], whole.held_out_label[scored]
         nobody = np.full(len(label), -1, dtype=np.int64)
         held_out = HeldOut(nobody, np.zeros_like(nobody), cast(FloatArray, pixels), label.astype(np.float64), nobody)
-        return Taken(local, local, held_out), {**state, "scored": True} if len(here) else state
+        return Taken(local, local, held_out), replace(state, scored=state.scored or len(here) > 0)

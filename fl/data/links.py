@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fl.data.base import HELD_OUT_PLACES, Data, Taken
-from fl.data.measured import rows_of, with_past
-from fl.types import HeldOut, State
+from fl.data.measured import Samples, with_past
+from fl.types import HeldOut
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.rng import Rng
@@ -22,7 +22,17 @@ LINKS, STATIONS, POSITIONS = 0, 1, 2
 """`HeldOut.group`: other links of those that train; base stations that no training saw; UEs that never train"""
 
 
-class Links(Data):
+@dataclass(frozen=True)
+class Survey:
+    """surveyed: the observations of the first round that had any, where all rounds learn from it; past: what UEs have
+    measured so far, where they learn from all of it.
+    """
+
+    surveyed: Observations | None
+    past: Samples
+
+
+class LinkMeasurements(Data):
     """Every UE's measurements of every base station that it hears, learnt by one model of them all.
 
     `memory: first` is a survey: UEs measure in the first round that has measurements and learn from it for ever;
@@ -69,9 +79,12 @@ class Links(Data):
     def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
         return np.zeros(len(cells), dtype=np.int64)
 
-    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
-        if "ue" in state:  # as surveyed
-            observed = Observations(**{k: state[k] for k in _COLUMNS})
+    def start(self, n_ue: int, rng: Rng) -> Survey:
+        return Survey(None, Samples.none())
+
+    def take(self, observed: Observations, model_of_cell: IntArray, state: Survey, rng: Rng) -> tuple[Taken, Survey]:
+        again = state.surveyed is not None
+        observed = observed if state.surveyed is None else state.surveyed
         order = np.lexsort((observed.cell, observed.time_s, observed.ue))
         observed = observed.select(order)
         # lots that hang on the seed alone, whatever is measured when
@@ -82,23 +95,20 @@ class Links(Data):
         other = lots.uniform("link", row_id(observed.ue, observed.cell), item=moment) < self.hold_out
         group = np.where(new_ue, POSITIONS, np.where(new_station, STATIONS, LINKS))
         out = new_station | new_ue | other
-        measured = rows_of(observed.select(~new_ue), np.zeros(int((~new_ue).sum()), dtype=np.int64))
+        mine = observed.select(~new_ue)
+        measured = Samples.observed(mine, np.zeros(len(mine), dtype=np.int64)).local()
         # a new UE measures old base stations only: its figure is about places
         held = out & ~(new_ue & new_station)
-        again = "ue" in state
         some = observed.select(held & (not again))
         fresh = measured.keep(~out[~new_ue])
-        train, later = with_past(fresh, state) if self.memory == "all" else (fresh, state)
-        if self.memory == "first" and len(observed):
-            later = {k: getattr(observed, k) for k in _COLUMNS}
+        train, past = with_past(fresh, state.past) if self.memory == "all" else (fresh, state.past)
+        surveyed = observed if self.memory == "first" and len(observed) else state.surveyed
         held_out = HeldOut(
             some.ue, np.zeros(len(some), dtype=np.int64), some.position_m, some.rsrp_dbm, some.cell,
             group[held & (not again)],
         )  # fmt: skip
-        return Taken(measured, train, held_out, fresh.keep(np.zeros(len(fresh.x), np.bool_)) if again else fresh), later
-
-
-_COLUMNS = ("ue", "time_s", "position_m", "cell", "rsrp_dbm")
+        new = fresh.keep(np.zeros(len(fresh.x), np.bool_)) if again else fresh
+        return Taken(measured, train, held_out, new), Survey(surveyed, past)
 
 
 def _chosen(lots: Rng, what: str, n: int, count: int) -> BoolArray:

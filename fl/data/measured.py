@@ -3,18 +3,68 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
 
 from fl.data.base import HELD_OUT_PLACES, Data, Taken
-from fl.types import HeldOut, Local, State
+from fl.types import HeldOut, Local
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
-from netsim.units import IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s (N,), cell (N,)."""
+
+    row: IntArray
+    x: FloatArray
+    y: FloatArray
+    time_s: FloatArray
+    cell: IntArray
+
+    @classmethod
+    def none(cls) -> Self:
+        """No measurement."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return cls(nothing, np.zeros((0, 2)), np.zeros(0), np.zeros(0), nothing)
+
+    @classmethod
+    def observed(cls, observed: Observations, model: IntArray) -> Self:
+        """Observations (N,) of models (N,), in their own order."""
+        row = row_id(observed.ue, model)
+        return cls(row, observed.position_m, observed.rsrp_dbm, observed.time_s, observed.cell)
+
+    @classmethod
+    def of(cls, local: Local) -> Self:
+        """Those of local data. Raises ValueError for data without labels or cells."""
+        if local.y is None or local.cell is None:
+            raise ValueError("samples of signals have labels and cells")
+        row = row_id(local.ue, local.model)[local.row_of_sample]
+        return cls(row, local.x, local.y, local.time_s, local.cell)
+
+    def plus(self, more: Samples) -> Samples:
+        """With more of them, in order of row and time."""
+        both = Samples(
+            np.concatenate([self.row, more.row]), np.concatenate([self.x, more.x]), np.concatenate([self.y, more.y]),
+            np.concatenate([self.time_s, more.time_s]), np.concatenate([self.cell, more.cell]),
+        )  # fmt: skip
+        return both.select(np.lexsort((both.time_s, both.row)))
+
+    def select(self, index: IntArray | BoolArray) -> Samples:
+        """Some of them."""
+        return Samples(self.row[index], self.x[index], self.y[index], self.time_s[index], self.cell[index])
+
+    def local(self) -> Local:
+        """Ragged rows of these samples."""
+        keys, first = np.unique(self.row, return_index=True)
+        ptr = np.append(first, len(self.row)).astype(np.int64)
+        return Local(*ue_and_model(keys), ptr, self.x, self.y, self.time_s, self.cell)
 
 
 class Measured(Data):
@@ -59,12 +109,15 @@ class Measured(Data):
             )
         return (self.cell,)
 
-    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
+    def start(self, n_ue: int, rng: Rng) -> Samples:
+        return Samples.none()
+
+    def take(self, observed: Observations, model_of_cell: IntArray, state: Samples, rng: Rng) -> tuple[Taken, Samples]:
         model = model_of_cell[observed.cell]
         observed, model = observed.select(model >= 0), model[model >= 0]
         order = np.lexsort((observed.time_s, model, observed.ue))
         observed, model = observed.select(order), model[order]
-        measured = rows_of(observed, model)
+        measured = Samples.observed(observed, model).local()
         # a sample's fate hangs on who, when and which cell, not on how many others there are
         moment = np.round(observed.time_s * 1e3).astype(np.int64)
         out = rng.uniform("hold out", row_id(observed.ue, model), item=moment) < self.hold_out
@@ -76,26 +129,11 @@ class Measured(Data):
         ), later
 
 
-def with_past(train: Local, state: State) -> tuple[Local, State]:
+def with_past(train: Local, past: Samples) -> tuple[Local, Samples]:
     """The rows with all that they had before, and what to remember: every sample so far, in order of row and time."""
-    row = row_id(train.ue[train.row_of_sample], train.model[train.row_of_sample])
-    new: State = {"row": row, "x": train.x, "y": train.y, "time_s": train.time_s, "cell": train.cell}
-    every = {k: np.concatenate([state[k], v]) for k, v in new.items()} if state else new
-    order = np.lexsort((every["time_s"], every["row"]))
-    every = {k: v[order] for k, v in every.items()}
+    every = past.plus(Samples.of(train))
     rows = row_id(train.ue, train.model)
-    here = np.isin(every["row"], rows)
-    count = np.bincount(np.searchsorted(rows, every["row"][here]), minlength=len(rows))
+    here = every.select(np.isin(every.row, rows))
+    count = np.bincount(np.searchsorted(rows, here.row), minlength=len(rows))
     ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    past = Local(
-        train.ue, train.model, ptr, every["x"][here], every["y"][here], every["time_s"][here], every["cell"][here]
-    )
-    return past, every
-
-
-def rows_of(observed: Observations, model: IntArray) -> Local:
-    """Ragged rows of observations sorted by (ue, model, time)."""
-    row = row_id(observed.ue, model)
-    keys, first = np.unique(row, return_index=True)
-    ptr = np.append(first, len(row)).astype(np.int64)
-    return Local(*ue_and_model(keys), ptr, observed.position_m, observed.rsrp_dbm, observed.time_s, observed.cell)
+    return Local(train.ue, train.model, ptr, here.x, here.y, here.time_s, here.cell), every

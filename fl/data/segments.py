@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fl.data.base import HELD_OUT_PLACES, Data, Taken
-from fl.data.measured import Measured
-from fl.types import HeldOut, Local, State
+from fl.data.measured import Measured, Samples
+from fl.types import HeldOut, Local
 from netsim.observations import Observations
 from netsim.rng import Rng
-from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, IntArray
 
 STRONGEST = "strongest"
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """rounds: of the campaign so far; samples: measured in them; out (N,): which are held out, once it has ended."""
+
+    rounds: int = 0
+    samples: Samples = field(default_factory=Samples.none)
+    out: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
 
 class Segments(Data):
@@ -60,43 +69,34 @@ class Segments(Data):
         own = self.cell == STRONGEST
         return np.zeros(len(cells), dtype=np.int64) if own else super().model_of_cell(cells, models)
 
-    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
-        rounds = int(state.get("rounds", 0))
-        if rounds == self.campaign_rounds:  # as ever; what is held out and what is learnt from are known by now
-            whole, out = _rows(state), state["out"]
+    def start(self, n_ue: int, rng: Rng) -> Campaign:
+        return Campaign()
+
+    def take(
+        self, observed: Observations, model_of_cell: IntArray, state: Campaign, rng: Rng
+    ) -> tuple[Taken, Campaign]:
+        if state.rounds == self.campaign_rounds:  # as ever; what is held out and what is learnt from are known by now
+            whole, out = state.samples.local(), state.out
             nothing = np.zeros_like(out)
             return Taken(whole, whole.keep(~out), _held(whole, nothing), whole.keep(nothing)), state
-        later = {**_with(state, observed, model_of_cell[observed.cell]), "rounds": rounds + 1}
-        if rounds + 1 < self.campaign_rounds:
-            none = _rows({k: v[:0] for k, v in later.items() if k != "rounds"})
-            return Taken(none, none, _held(none, np.zeros(0, dtype=np.bool_)), due=False), later
+        model = model_of_cell[observed.cell]
+        samples = state.samples.plus(Samples.observed(observed.select(model >= 0), model[model >= 0]))
+        if state.rounds + 1 < self.campaign_rounds:
+            none = Samples.none().local()
+            held_out = _held(none, np.zeros(0, dtype=np.bool_))
+            return Taken(none, none, held_out, due=False), Campaign(state.rounds + 1, samples)
         if self.cell == STRONGEST:
-            best = _strongest(later)
-            later |= {k: later[k][best] for k in _COLUMNS}
-        kept = _place(later["row"]) % self.thin == 0
-        later |= {k: later[k][kept] for k in _COLUMNS}
-        later["out"] = _drawn(later["row"], self.hold_out, rng)
-        whole = _rows(later)
-        return Taken(whole, whole.keep(~later["out"]), _held(whole, later["out"])), later
+            samples = samples.select(_strongest(samples))
+        samples = samples.select(_place(samples.row) % self.thin == 0)
+        out = _drawn(samples.row, self.hold_out, rng)
+        whole = samples.local()
+        return Taken(whole, whole.keep(~out), _held(whole, out)), Campaign(state.rounds + 1, samples, out)
 
 
-_COLUMNS = ("row", "time_s", "x", "y", "cell")
-
-
-def _with(state: State, observed: Observations, model: IntArray) -> State:
-    """All samples so far in order of row and time; a row is a UE's samples of one model."""
-    mine = model >= 0
-    columns = (row_id(observed.ue, model), observed.time_s, observed.position_m, observed.rsrp_dbm, observed.cell)
-    new = dict(zip(_COLUMNS, columns, strict=True))
-    every = {k: np.concatenate([state[k], v[mine]]) if state else v[mine] for k, v in new.items()}
-    order = np.lexsort((every["time_s"], every["row"]))
-    return {k: v[order] for k, v in every.items()}
-
-
-def _strongest(every: State) -> IntArray:
+def _strongest(samples: Samples) -> IntArray:
     """The place of the strongest sample of each row and moment."""
-    order = np.lexsort((-every["y"], every["time_s"], every["row"]))
-    row, time_s = every["row"][order], every["time_s"][order]
+    order = np.lexsort((-samples.y, samples.time_s, samples.row))
+    row, time_s = samples.row[order], samples.time_s[order]
     first = np.ones(len(order), dtype=np.bool_)
     first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
     return np.asarray(order[first])
@@ -115,13 +115,6 @@ def _place(row: IntArray) -> IntArray:
     """The number of each sample in its row, from 0; `row` (N,) is sorted."""
     _, first, count = np.unique(row, return_index=True, return_counts=True)
     return np.asarray(np.arange(len(row)) - np.repeat(first, count))
-
-
-def _rows(every: State) -> Local:
-    """Ragged rows of samples in order of row and time."""
-    keys, first = np.unique(every["row"], return_index=True)
-    ptr = np.append(first, len(every["row"])).astype(np.int64)
-    return Local(*ue_and_model(keys), ptr, every["x"], every["y"], every["time_s"], every["cell"])
 
 
 def _held(whole: Local, out: BoolArray) -> HeldOut:

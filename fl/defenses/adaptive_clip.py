@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -9,11 +10,23 @@ from pydantic import Field
 
 from fl.defenses.base import Defense
 from fl.defenses.clip import Clip
-from fl.types import Facts, Local, Spend, State, Updates
+from fl.types import Facts, Local, Spend, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 _SMALLEST, _LARGEST = 1e-12, 1e12  # as the norm of a fixed clip
+
+
+@dataclass(frozen=True)
+class NormState:
+    """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that were
+    decoded; share: the noisy share of updates below the norm that moved it last.
+    """
+
+    norm: float
+    used: float | None = None
+    bits: FloatArray = field(default_factory=lambda: np.zeros(0))
+    share: float | None = None
 
 
 class AdaptiveClip(Defense):
@@ -63,35 +76,35 @@ class AdaptiveClip(Defense):
         )
         return {"fixed weight": reason}
 
-    def start(self, n_ue: int) -> State:
-        return {"norm": self.norm}
+    def start(self, n_ue: int) -> NormState:
+        return NormState(self.norm)
 
-    def promise(self, state: State) -> float | None:
-        return float(state["norm"])
+    def promise(self, state: NormState) -> float:
+        return state.norm
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
-    ) -> tuple[Updates, State, list[Spend]]:
+        self, updates: Updates, local: Local, facts: Facts, state: NormState, rng: Rng
+    ) -> tuple[Updates, NormState, list[Spend]]:
         heard = np.ones(len(updates.ue), dtype=np.bool_) if facts.channel is None else facts.channel.decoded
-        below = updates.norm() <= state["norm"]
+        below = updates.norm() <= state.norm
         bits = _share_of_ue(updates.ue[heard], below[heard])
-        clip = Clip(norm=state["norm"], relation=self.relation)
-        clipped, _, spends = clip.protect(updates, local, facts, {}, rng)
-        return clipped, {**state, "bits": bits, "used": state["norm"]}, spends
+        clip = Clip(norm=state.norm, relation=self.relation)
+        clipped, _, spends = clip.protect(updates, local, facts, clip.start(0), rng)
+        return clipped, replace(state, bits=bits, used=state.norm), spends
 
-    def figures(self, state: State) -> dict[str, float]:
-        return {"clip_norm": state["used"]} if "used" in state else {}
+    def figures(self, state: NormState) -> dict[str, float]:
+        return {} if state.used is None else {"clip_norm": state.used}
 
     def finish(
-        self, total: FloatArray, n_expected: int, facts: Facts, state: State, rng: Rng
-    ) -> tuple[FloatArray, State, list[Spend]]:
-        bits: FloatArray = state["bits"]
+        self, total: FloatArray, n_expected: int, facts: Facts, state: NormState, rng: Rng
+    ) -> tuple[FloatArray, NormState, list[Spend]]:
+        bits = state.bits
         most = float(len(bits)) if facts.weight is None else 1.0 / facts.weight
         if most == 0:
             return total, state, []
         noise = self.count_noise * float(rng.normal("count", [0])[0])
         share = float(np.clip(0.5 + ((bits - 0.5).sum() + noise) / most, 0.0, 1.0))
-        norm = state["norm"] * np.exp(-self.learning_rate * (share - self.quantile))
+        norm = state.norm * np.exp(-self.learning_rate * (share - self.quantile))
         spend = Spend(
             mechanism=self.label,
             ue=np.array([-1]),
@@ -102,7 +115,7 @@ class AdaptiveClip(Defense):
             relation=self.relation,
             delta=self.delta,
         )
-        return total, {**state, "norm": float(np.clip(norm, _SMALLEST, _LARGEST)), "share": share}, [spend]
+        return total, replace(state, norm=float(np.clip(norm, _SMALLEST, _LARGEST)), share=share), [spend]
 
 
 def _share_of_ue(ue: IntArray, below: np.ndarray) -> FloatArray:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fl.defenses.budgeted import Budgeted, merged
-from fl.types import Facts, Received, State
+from fl.defenses.budgeted import Budgeted, BudgetState, merged
+from fl.types import Facts, Received
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
 _FIRST, _STEP, _SLACK, _LEAST, _MOST = 0.6, 1.01, 1.05, 0.5, 2.0
+
+
+@dataclass(frozen=True)
+class Changes:
+    """epsilon: of a device in the last round; last: the update of the last round, units of the clip norm; moved: the
+    last two distances from one update to the next.
+    """
+
+    epsilon: float | None = None
+    last: FloatArray | None = None
+    moved: tuple[float, ...] = ()
 
 
 class Arb(Budgeted):
@@ -32,20 +44,27 @@ class Arb(Budgeted):
     def first_share(self) -> float:
         return _FIRST
 
-    def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
-        n = state["n_ue"]
-        usual = state["total"] / (self.rounds * n)
-        epsilon = float(state.get("epsilon", _FIRST * usual))
-        moved = state.get("moved", [])
+    def start_rule(self, n_ue: int) -> Changes:
+        return Changes()
+
+    def share(
+        self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
+    ) -> tuple[FloatArray, Changes]:
+        n = state.n_ue
+        rule: Changes = state.rule
+        usual = total / (self.rounds * n)
+        epsilon = _FIRST * usual if rule.epsilon is None else rule.epsilon
+        moved = rule.moved
         if len(moved) >= 2:
             epsilon *= _STEP if moved[-1] <= _SLACK * moved[-2] else 1 / _STEP
         epsilon = min(max(epsilon, _LEAST * usual), _MOST * usual)
         allowed = min(epsilon, 2 * left / (n * rounds_left), left / n)
-        return np.full(n, allowed), {**state, "epsilon": epsilon}
+        return np.full(n, allowed), replace(rule, epsilon=epsilon)
 
-    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
-        now = merged(received, weights, facts.public.n_model, state["scale"])
-        moved = list(state.get("moved", []))
-        if "last" in state:
-            moved = [*moved, float(np.linalg.norm(now - state["last"]))][-2:]
-        return {**state, "last": now, "moved": moved}
+    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: BudgetState) -> Changes:
+        now = merged(received, weights, facts.public.n_model, state.scale)
+        rule: Changes = state.rule
+        moved = rule.moved
+        if rule.last is not None:
+            moved = (*moved, float(np.linalg.norm(now - rule.last)))[-2:]
+        return replace(rule, last=now, moved=moved)

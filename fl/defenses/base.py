@@ -42,8 +42,8 @@ class Defense(Named):
     """what whoever reads a run must know of it: it stands among the warnings of the run"""
 
     def start(self, n_ue: int) -> State:
-        """The first state."""
-        return {}
+        """The first state; None for a defense without memory."""
+        return None
 
     def promise(self, state: State) -> float | None:
         """The L2 bound that it will hold this round, known before any update: what a radio may scale by."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -52,6 +52,29 @@ class Noise:
     claimed: FloatArray
     epsilon: FloatArray
     silent: np.ndarray
+
+
+@dataclass(frozen=True)
+class BudgetState:
+    """Where a budget stands, and what the rule that hands it out remembers.
+
+    played: rounds so far; total: epsilon of all devices and rounds, None before the first update says what it is;
+    epsilon_spent: of it; mu2 (n_ue,): (epsilon / c)^2 of each device, summed over rounds; required_std, drawn_std
+    (n_ue,): noise asked for and drawn in each device's last round; scale: norm of a row; drawn_var (n,): noise on the
+    rows of the last round, the decoder's included; rule: the memory of the rule.
+    """
+
+    n_ue: int
+    total: float | None
+    required_std: FloatArray
+    drawn_std: FloatArray
+    mu2: FloatArray
+    played: int = 0
+    epsilon_spent: float = 0.0
+    scale: float = 1.0
+    drawn_var: FloatArray = field(default_factory=lambda: np.zeros(0))
+    figures: dict[str, float] = field(default_factory=dict)
+    rule: State = None
 
 
 class Budgeted(Defense):
@@ -113,22 +136,22 @@ class Budgeted(Defense):
             raise ValueError(f"{self.kind_name()}: give exactly one of epsilon_system_total and initial_noise_std")
         return self
 
-    def start(self, n_ue: int) -> State:
+    def start(self, n_ue: int) -> BudgetState:
         nothing = np.zeros(n_ue)
-        return {
-            "asked": nothing,
-            "drawn": nothing,
-            "n_ue": n_ue,
-            "played": 0,
-            "used": 0.0,
-            "total": self.epsilon_system_total,
-            "history": [],
-            "spent": nothing,  # (epsilon / c)^2 of each device, summed over rounds
-        }
+        return BudgetState(n_ue, self.epsilon_system_total, nothing, nothing, nothing, rule=self.start_rule(n_ue))
+
+    def start_rule(self, n_ue: int) -> State:
+        """The first memory of the rule; None without one."""
+        return None
 
     @abstractmethod
-    def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
-        """Epsilon of every device (n_ue,) in this round, before the cap; never more than `left` together."""
+    def share(
+        self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
+    ) -> tuple[FloatArray, State]:
+        """Epsilon of every device (n_ue,) in this round, before the cap, and the next memory of the rule.
+
+        Never more than `left`, what is left of `total`, for all devices together.
+        """
 
     @property
     def factor(self) -> float:
@@ -143,45 +166,44 @@ class Budgeted(Defense):
             return 2 * self.paper_learning_rate * bound.norm / np.maximum(samples, 1.0)
         return np.full(len(samples), bound.sensitivity)
 
-    def noise(self, updates: Updates, facts: Facts, state: State, rng: Rng) -> tuple[Noise, State]:
+    def noise(self, updates: Updates, facts: Facts, state: BudgetState, rng: Rng) -> tuple[Noise, BudgetState]:
         """The noise of this round's rows, and the memory with their epsilon spent."""
         if updates.bound is None:
             raise ValueError(f"{self.kind_name()}: the update has no bound")
         claimed = self.claimed(updates.bound, updates.count)
         samples = updates.count.min(initial=np.inf) if updates.bound.unit == "record" and len(updates.count) else 1.0
-        state = {**state, "scale": updates.bound.norm * max(float(samples), 1.0)}  # the norm of a row
-        if state["total"] is None:
-            mean = float(claimed.mean()) if len(claimed) else updates.bound.sensitivity
-            state["total"] = self._total_of(mean, state["n_ue"])
-        n = state["n_ue"]
-        left, rounds_left = max(state["total"] - state["used"], 0.0), self.rounds - state["played"]
+        n, total = state.n_ue, state.total
+        if total is None:
+            total = self._total_of(float(claimed.mean()) if len(claimed) else updates.bound.sensitivity, n)
+        left, rounds_left = max(total - state.epsilon_spent, 0.0), self.rounds - state.played
+        epsilon_ue, rule = np.zeros(n), state.rule
         if rounds_left > 0:
-            epsilon_ue, state = self.share(state, left, rounds_left, rng)
-            epsilon_ue = np.minimum(epsilon_ue, self._most(state["spent"], rounds_left))
-        else:
-            epsilon_ue = np.zeros(n)
+            epsilon_ue, rule = self.share(state, total, left, rounds_left, rng)
+            epsilon_ue = np.minimum(epsilon_ue, self._max_epsilon(state.mu2, rounds_left))
         rows = np.bincount(updates.ue, minlength=n)  # a device that sends to several models shares its epsilon
         epsilon = (epsilon_ue / np.maximum(rows, 1))[updates.ue]
         silent = ~(epsilon > 0)
         std = self.factor * claimed / np.where(silent, np.inf, epsilon)
         spent = float(epsilon.sum())
-        asked = newest(state["asked"], updates.ue, std)
-        state |= {
-            "played": state["played"] + 1, "used": state["used"] + spent, "asked": asked, "drawn": asked,
-            "spent": state["spent"] + np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n),
-            "said": {
-                "budget_total": state["total"], "budget_left": state["total"] - state["used"] - spent,
-                "epsilon_promised": self.promised(state["total"]), **_summary(epsilon, std),
-            },
+        required = newest(state.required_std, updates.ue, std)
+        said = {
+            "budget_total": total, "budget_left": total - state.epsilon_spent - spent,
+            "epsilon_promised": self.promised(total), **_summary(epsilon, std),
         }  # fmt: skip
+        state = replace(
+            state, total=total, required_std=required, drawn_std=required, played=state.played + 1,
+            mu2=state.mu2 + np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n),
+            epsilon_spent=state.epsilon_spent + spent, scale=updates.bound.norm * max(float(samples), 1.0),
+            figures=said, rule=rule,
+        )  # fmt: skip
         return Noise(std, claimed, epsilon, silent), state
 
-    def _most(self, spent: FloatArray, rounds_left: int) -> FloatArray:
+    def _max_epsilon(self, mu2: FloatArray, rounds_left: int) -> FloatArray:
         """Most that each device (n_ue,) may spend in this round."""
         if self.epsilon_device_total is None:
-            return np.full(len(spent), self.epsilon_cap)
+            return np.full(len(mu2), self.epsilon_cap)
         total = GaussianFilter(self.epsilon_device_total, self.delta).left(0.0)
-        share = self.factor * np.sqrt(np.maximum(total - spent, 0.0) / rounds_left)
+        share = self.factor * np.sqrt(np.maximum(total - mu2, 0.0) / rounds_left)
         return np.minimum(share, self.epsilon_cap)
 
     def promised(self, total: float) -> float:
@@ -191,13 +213,13 @@ class Budgeted(Defense):
         return capped if self.epsilon_device_total is None else min(capped, self.epsilon_device_total)
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
-    ) -> tuple[Updates, State, list[Spend]]:
-        found, state = self.noise(updates, facts, state, rng)
-        thermal, decoder = radio_std(facts, len(found.std))
-        protected, spends = self.add(updates, found, found.std, thermal, rng, self.label)
-        state["drawn_var"] = np.where(found.silent, 0.0, found.std**2) + decoder**2
-        return protected, state, spends
+        self, updates: Updates, local: Local, facts: Facts, state: BudgetState, rng: Rng
+    ) -> tuple[Updates, BudgetState, list[Spend]]:
+        noise, state = self.noise(updates, facts, state, rng)
+        thermal, decoder = radio_std(facts, len(noise.std))
+        protected, spends = self.add(updates, noise, noise.std, thermal, rng, self.label)
+        drawn_var = np.where(noise.silent, 0.0, noise.std**2) + decoder**2
+        return protected, replace(state, drawn_var=drawn_var), spends
 
     def add(
         self, updates: Updates, noise: Noise, std: FloatArray, radio: FloatArray, rng: Rng, label: str
@@ -230,15 +252,15 @@ class Budgeted(Defense):
             )  # fmt: skip
         return sent, spends
 
-    def observe(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
-        return self.remember(received, weights, facts, state)
+    def observe(self, received: Received, weights: FloatArray, facts: Facts, state: BudgetState) -> BudgetState:
+        return replace(state, rule=self.remember(received, weights, facts, state))
 
-    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
-        """What the rule keeps of what was published; nothing by default."""
-        return state
+    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: BudgetState) -> State:
+        """The next memory of the rule, from what was published; the same by default."""
+        return state.rule
 
-    def figures(self, state: State) -> dict[str, float]:
-        return dict(state.get("said", {}))
+    def figures(self, state: BudgetState) -> dict[str, float]:
+        return state.figures
 
     def _total_of(self, claimed: float, n_ue: int) -> float:
         """The budget with which the first round has noise of initial_noise_std, shared equally."""
@@ -246,9 +268,9 @@ class Budgeted(Defense):
             raise ValueError("no initial noise")
         return self.first_share() ** -1 * self.factor * claimed / self.initial_noise_std * self.rounds * n_ue
 
-    def standing(self, state: State) -> Standing:
-        left = 1.0 if not state["total"] else 1.0 - state["used"] / state["total"]
-        return Standing(state["asked"], state["drawn"], float(left))
+    def standing(self, state: BudgetState) -> Standing:
+        left = 1.0 if not state.total else 1.0 - state.epsilon_spent / state.total
+        return Standing(state.required_std, state.drawn_std, float(left))
 
     def first_share(self) -> float:
         """Epsilon of a device in the first round, in units of budget / (rounds devices)."""
@@ -289,5 +311,5 @@ def of_ue(ue: IntArray, values: FloatArray, n_ue: int) -> FloatArray:
 
 def newest(before: FloatArray, ue: IntArray, values: FloatArray) -> FloatArray:
     """Numbers of each device (n_ue,), those of the rows (n,) in place of what was before."""
-    found = of_ue(ue, values, len(before))
-    return np.where(np.isfinite(found), found, before)
+    means = of_ue(ue, values, len(before))
+    return np.where(np.isfinite(means), means, before)

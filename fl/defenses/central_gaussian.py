@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fl.defenses.base import Defense
-from fl.types import Bound, Facts, Local, Spend, State, Updates
+from fl.types import Bound, Facts, Local, Spend, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray
+
+
+@dataclass(frozen=True)
+class CentralState:
+    """bound: of the round's updates, None before the first; channel_var (n_model,): variance of the receiver's thermal
+    noise on each number of their sum; signal_to_noise: of the last merge.
+    """
+
+    bound: Bound | None = None
+    channel_var: FloatArray = field(default_factory=lambda: np.zeros(0))
+    signal_to_noise: float | None = None
 
 
 class CentralGaussian(Defense):
@@ -55,21 +67,24 @@ class CentralGaussian(Defense):
         "fixed weight": "if weights hang on who came, one UE moves those of all others; take aggregation uniform",
     }
 
+    def start(self, n_ue: int) -> CentralState:
+        return CentralState()
+
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
-    ) -> tuple[Updates, State, list[Spend]]:
-        bound = updates.bound
-        if bound is None:
+        self, updates: Updates, local: Local, facts: Facts, state: CentralState, rng: Rng
+    ) -> tuple[Updates, CentralState, list[Spend]]:
+        if updates.bound is None:
             raise ValueError("central-gaussian: the update has no bound")
-        kept = {"norm": bound.norm, "unit": bound.unit, "relation": bound.relation}
-        return updates, {**state, "bound": kept, "channel_var": _channel_variance(updates, facts)}, []
+        return updates, replace(state, bound=updates.bound, channel_var=_channel_variance(updates, facts)), []
 
     def finish(
-        self, total: FloatArray, n_expected: int, facts: Facts, state: State, rng: Rng
-    ) -> tuple[FloatArray, State, list[Spend]]:
+        self, total: FloatArray, n_expected: int, facts: Facts, state: CentralState, rng: Rng
+    ) -> tuple[FloatArray, CentralState, list[Spend]]:
         if facts.weight is None:
             raise ValueError("central-gaussian: the aggregation has no fixed weight")
-        bound = Bound(**state["bound"])
+        bound = state.bound
+        if bound is None:
+            raise ValueError("central-gaussian: finish comes after protect")
         std = self.noise_multiplier * bound.sensitivity * (facts.weight if self.noise_on == "sum" else 1.0)
         models = np.arange(len(total))
         noise = std * rng.normal("noise", models, (total.shape[1],))
@@ -83,14 +98,14 @@ class CentralGaussian(Defense):
             relation=bound.relation,
             delta=self.delta,
             sampling_rate=facts.sampling_rate,
-            channel_std=np.sqrt(state["channel_var"]),
+            channel_std=np.sqrt(state.channel_var),
         )
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # noise too small to square
             ratio = float(np.linalg.norm(total) / np.linalg.norm(noise))
-        return total + noise, {**state, "signal_to_noise": ratio}, [spend]
+        return total + noise, replace(state, signal_to_noise=ratio), [spend]
 
-    def figures(self, state: State) -> dict[str, float]:
-        return {"signal_to_noise": state["signal_to_noise"]} if "signal_to_noise" in state else {}
+    def figures(self, state: CentralState) -> dict[str, float]:
+        return {} if state.signal_to_noise is None else {"signal_to_noise": state.signal_to_noise}
 
 
 def _channel_variance(updates: Updates, facts: Facts) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses.base import Defense
-from fl.types import Bound, Facts, Local, Spend, State, Updates
+from fl.types import Bound, Facts, LastFigures, Local, Spend, State, Updates
 from netsim.rng import Rng
 
 
@@ -47,12 +47,15 @@ class Clip(Defense):
         """The phase that it names."""
         return {} if self.phase is None else {f"phase {self.phase}": "no learner here has a phase of that name"}
 
+    def start(self, n_ue: int) -> LastFigures:
+        return LastFigures()
+
     def promise(self, state: State) -> float | None:
         return self.norm if self.phase is None else None
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
-    ) -> tuple[Updates, State, list[Spend]]:
+        self, updates: Updates, local: Local, facts: Facts, state: LastFigures, rng: Rng
+    ) -> tuple[Updates, LastFigures, list[Spend]]:
         if self.phase not in (None, updates.phase):
             return updates, state, []
         size = updates.norm()
@@ -63,7 +66,7 @@ class Clip(Defense):
         factor = np.where(size == 0, 1.0, factor)
         clipped = float(np.mean(100.0 * (factor < 1.0))) if len(factor) else 0.0
         bound = Bound(self.norm, "user", self.relation)
-        return updates.scaled(factor, bound), {**state, "clipped_percent": clipped}, []
+        return updates.scaled(factor, bound), LastFigures({"clipped_percent": clipped}), []
 
-    def figures(self, state: State) -> dict[str, float]:
-        return {"clipped_percent": state["clipped_percent"]} if "clipped_percent" in state else {}
+    def figures(self, state: LastFigures) -> dict[str, float]:
+        return state.figures

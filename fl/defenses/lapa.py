@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from fl.defenses.budgeted import Budgeted, merged, of_ue
-from fl.types import Facts, Received, State
+from fl.defenses.budgeted import Budgeted, BudgetState, merged, of_ue
+from fl.types import Facts, Received
 from netsim.rng import Rng
 from netsim.units import FloatArray
+
+
+@dataclass(frozen=True)
+class Published:
+    """The sum of a round in units of the clip norm, all models end to end, and the expected square of its noise."""
+
+    sum: FloatArray
+    floor: float
+
+
+@dataclass(frozen=True)
+class History:
+    """The last sums, oldest first; theta (n_ue,): mean angle of each device in radians, over its `rounds` (n_ue,)."""
+
+    theta: FloatArray
+    rounds: FloatArray
+    sums: tuple[Published, ...] = ()
+    error: float | None = None
+    """e of the last round, None before the first"""
 
 
 class Lapa(Budgeted):
@@ -57,67 +77,73 @@ class Lapa(Budgeted):
     split: Literal["angle", "equal"] = "angle"
     """how a round's budget is shared"""
 
-    renamed: ClassVar[dict[str, str]] = {"error_most": "error_max"}
+    renamed: ClassVar[dict[str, str]] = {"error_max": "error_max"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
     example: ClassVar[dict[str, Any]] = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
 
     def first_share(self) -> float:
         return math.exp(-self.error_max)
 
-    def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
-        history = state["history"]
+    def start_rule(self, n_ue: int) -> History:
+        return History(np.zeros(n_ue), np.zeros(n_ue))
+
+    def share(
+        self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
+    ) -> tuple[FloatArray, History]:
+        rule: History = state.rule
+        history = rule.sums
         e = self.error_max if len(history) < 2 else min(self._error(history, rng), self.error_max)
         whole = math.exp(-e) * left / rounds_left
-        n = state["n_ue"]
+        n = state.n_ue
         part = np.full(n, 1 / n)
-        if self.split == "angle" and "theta" in state:
-            seen = state["seen"] > 0
-            theta = np.where(seen, state["theta"], state["theta"][seen].mean() if seen.any() else np.pi / 2)
+        if self.split == "angle" and history:
+            seen = rule.rounds > 0
+            theta = np.where(seen, rule.theta, rule.theta[seen].mean() if seen.any() else np.pi / 2)
             f = self.mapped(theta)
             part = f / f.sum() if f.sum() > 0 else part
-        return part * whole, {**state, "e": e}
+        return part * whole, replace(rule, error=e)
 
     def mapped(self, theta: FloatArray) -> FloatArray:
         """f of angles (n,) in radians: falls from nearly beta to 0."""
         return np.asarray(self.beta * -np.expm1(-np.exp(-self.beta * (theta - 1))))
 
-    def _error(self, history: list[dict[str, Any]], rng: Rng) -> float:
+    def _error(self, history: tuple[Published, ...], rng: Rng) -> float:
         """e of the newest sum against some of those before it."""
         earlier = len(history) - 1
         lot = np.argsort(rng.uniform("window", np.arange(earlier)), kind="stable")
         chosen = [*np.sort(lot[: self.window - 1]), earlier]
         steps = [self._distance(history[b], history[a]) for a, b in pairwise(chosen)]
-        found = self.gain_last * steps[-1] + self.gain_mean * float(np.mean(steps))
-        return found if math.isfinite(found) else self.error_max
+        error = self.gain_last * steps[-1] + self.gain_mean * float(np.mean(steps))
+        return error if math.isfinite(error) else self.error_max
 
-    def _distance(self, now: dict[str, Any], before: dict[str, Any]) -> float:
-        a, b = now["sum"], before["sum"]
+    def _distance(self, now: Published, before: Published) -> float:
+        a, b = now.sum, before.sum
         with np.errstate(all="ignore"):
             away = float(np.linalg.norm(a - b))
             if self.error == "rms":
                 return away / math.sqrt(len(a))
             if self.error == "debias":
-                return math.sqrt(max(0.0, away**2 - now["floor"] - before["floor"]))
+                return math.sqrt(max(0.0, away**2 - now.floor - before.floor))
             if self.error == "rel":
                 return away / max(float(np.linalg.norm(b)), 1e-300)
             if self.error == "norm":
                 return abs(float(np.linalg.norm(a)) - float(np.linalg.norm(b)))
             return away
 
-    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
-        updates, n, models = received.updates, state["n_ue"], facts.public.n_model
-        total = merged(received, weights, models, state["scale"])
-        noise_var = np.asarray(state["drawn_var"]) / state["scale"] ** 2
+    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: BudgetState) -> History:
+        updates, n, models = received.updates, state.n_ue, facts.public.n_model
+        rule: History = state.rule
+        total = merged(received, weights, models, state.scale)
+        noise_var = state.drawn_var / state.scale**2
         floor = float(updates.n_parameters * np.sum(weights**2 * noise_var))
-        history = [*state["history"], {"sum": total, "floor": floor}][-(self.window + 1) :]
         if not received.decoded.any() or not np.isfinite(total).all():
-            return state
+            return rule
         angle = of_ue(updates.ue[received.decoded], self._angles(received, total.reshape(models, -1)), n)
         there = np.isfinite(angle)
-        seen = state.get("seen", np.zeros(n)) + there
-        old = state.get("theta", np.zeros(n))
-        theta = np.where(there, old + (angle - old) / np.maximum(seen, 1), old)
-        return {**state, "history": history, "theta": theta, "seen": seen}
+        rounds = rule.rounds + there
+        theta = np.where(there, rule.theta + (angle - rule.theta) / np.maximum(rounds, 1), rule.theta)
+        sums = (*rule.sums, Published(total, floor))[-(self.window + 1) :]
+        return replace(rule, theta=theta, rounds=rounds, sums=sums)
 
     @staticmethod
     def _angles(received: Received, total: FloatArray) -> FloatArray:
@@ -128,5 +154,5 @@ class Lapa(Budgeted):
             cosine = np.einsum("nd,nd->n", rows, of) / np.linalg.norm(rows, axis=1) / np.linalg.norm(of, axis=1)
         return np.asarray(np.arccos(np.clip(np.nan_to_num(cosine, nan=0.0), -1.0, 1.0)))
 
-    def figures(self, state: State) -> dict[str, float]:
-        return super().figures(state) | ({"error": float(state["e"])} if "e" in state else {})
+    def figures(self, state: BudgetState) -> dict[str, float]:
+        return super().figures(state) | ({} if state.rule.error is None else {"error": state.rule.error})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -9,15 +10,28 @@ from pydantic import Field, model_validator
 
 from fl.defenses.arb import Arb
 from fl.defenses.base import Defense, Standing
-from fl.defenses.budgeted import Budgeted, newest, radio_std
+from fl.defenses.budgeted import Budgeted, BudgetState, Noise, newest, radio_std
 from fl.defenses.lapa import Lapa
 from fl.defenses.uniform_dp import UniformDp
-from fl.types import Facts, Local, Received, Spend, State, Updates
+from fl.types import Facts, Local, Received, Spend, Updates
 from netsim.part import OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
 BUDGETED = OneOf("budgeted", Lapa, Arb, UniformDp)
+
+
+@dataclass(frozen=True)
+class SwitchState:
+    """noise: of the part whose noise it is; played: rounds so far; crossed: the first round in which the criterion
+    held, None before; switch: the last round in which anybody drew noise, 0 before any.
+    """
+
+    noise: BudgetState
+    played: int = 0
+    crossed: int | None = None
+    switch: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
 
 
 class NoiseSwitch(Defense):
@@ -87,53 +101,62 @@ class NoiseSwitch(Defense):
         """Whether its round is still to be found."""
         return self.mode == "planned" and self.until_round is None
 
-    def start(self, n_ue: int) -> State:
-        return {"noise": self.noise.start(n_ue), "played": 0, "crossed": None, "switch": 0}
+    def start(self, n_ue: int) -> SwitchState:
+        return SwitchState(self.noise.start(n_ue))
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
-    ) -> tuple[Updates, State, list[Spend]]:
-        asked, inner = self.noise.noise(updates, facts, state["noise"], rng)
-        channel, decoder = radio_std(facts, len(asked.std))
-        played, crossed = state["played"] + 1, state["crossed"]
-        enough = self._enough(channel, asked.std) and len(asked.std) > 0
-        if crossed is None and self.mode == "first-crossing" and enough:
+        self, updates: Updates, local: Local, facts: Facts, state: SwitchState, rng: Rng
+    ) -> tuple[Updates, SwitchState, list[Spend]]:
+        noise, inner = self.noise.noise(updates, facts, state.noise, rng)
+        channel, decoder = radio_std(facts, len(noise.std))
+        played, crossed = state.played + 1, state.crossed
+        if crossed is None and self.mode == "first-crossing" and len(noise.std) and self._enough(channel, noise.std):
             crossed = played
+        drawn = self._drawn(noise.std, channel, played, crossed)
+        counted = np.where(drawn < noise.std, channel, 0.0)
+        protected, spends = self.noise.add(updates, noise, drawn, counted, rng, self.label)
+        inner = replace(
+            inner,
+            drawn_std=newest(inner.drawn_std, updates.ue, drawn),
+            drawn_var=np.where(noise.silent, 0.0, drawn**2) + decoder**2,
+        )
+        switch = played if np.any(drawn[~noise.silent] > 0) else state.switch
+        said = {**_summary(noise, drawn, channel), "switch_round": float(switch)}
+        return protected, SwitchState(inner, played, crossed, switch, said), spends
+
+    def _drawn(self, required: FloatArray, channel: FloatArray, played: int, crossed: int | None) -> FloatArray:
+        """Artificial noise (n,) of rows for which `required` was asked for, in this round by the mode."""
+        if self.mode == "top-up":
+            return np.asarray(np.sqrt(np.maximum(required**2 - channel**2, 0.0)))
         if self.mode == "planned":
-            drawn = asked.std if self.until_round is None or played <= self.until_round else np.zeros_like(asked.std)
-        elif self.mode == "top-up":
-            drawn = np.sqrt(np.maximum(asked.std**2 - channel**2, 0.0))
-        else:
-            drawn = asked.std if crossed is None else np.zeros_like(asked.std)
-        counted = np.where(drawn < asked.std, channel, 0.0)
-        protected, spends = self.noise.add(updates, asked, drawn, counted, rng, self.label)
-        inner["drawn"] = newest(inner["drawn"], updates.ue, drawn)
-        inner["drawn_var"] = np.where(asked.silent, 0.0, drawn**2) + decoder**2
-        said = {
-            "artificial_percent": float(100 * np.mean(drawn > 0)) if len(drawn) else 0.0,
-            "enough_percent": float(100 * np.mean(channel >= asked.std)) if len(drawn) else 0.0,
-            "noise_asked_sum": float(asked.std[~asked.silent].sum()),
-            "noise_channel_sum": float(channel.sum()),
-        }
-        switch = played if np.any(drawn[~asked.silent] > 0) else state["switch"]
-        said["switch_round"] = float(switch)
-        return protected, {"noise": inner, "played": played, "crossed": crossed, "switch": switch, "said": said}, spends
+            return required if self.until_round is None or played <= self.until_round else np.zeros_like(required)
+        return required if crossed is None else np.zeros_like(required)
 
-    def standing(self, state: State) -> Standing:
-        return self.noise.standing(state["noise"])
+    def standing(self, state: SwitchState) -> Standing:
+        return self.noise.standing(state.noise)
 
-    def observe(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
-        return {**state, "noise": self.noise.observe(received, weights, facts, state["noise"])}
+    def observe(self, received: Received, weights: FloatArray, facts: Facts, state: SwitchState) -> SwitchState:
+        return replace(state, noise=self.noise.observe(received, weights, facts, state.noise))
 
-    def figures(self, state: State) -> dict[str, float]:
-        found = self.noise.figures(state["noise"]) | dict(state.get("said", {}))
-        promised = found.pop("epsilon_promised", None)
+    def figures(self, state: SwitchState) -> dict[str, float]:
+        said = self.noise.figures(state.noise) | state.figures
+        promised = said.pop("epsilon_promised", None)
         if self.mode == "top-up" and promised is not None:
-            found["epsilon_promised_with_channel"] = promised
-        return found
+            said["epsilon_promised_with_channel"] = promised
+        return said
 
-    def _enough(self, channel: FloatArray, asked: FloatArray) -> bool:
+    def _enough(self, channel: FloatArray, required: FloatArray) -> bool:
         """The criterion."""
         if self.criterion == "aggregate":
-            return bool(channel.sum() >= asked.sum())
-        return bool(np.all(channel >= asked))
+            return bool(channel.sum() >= required.sum())
+        return bool(np.all(channel >= required))
+
+
+def _summary(noise: Noise, drawn: FloatArray, channel: FloatArray) -> dict[str, float]:
+    """Figures of a round: how often noise was drawn, how often the channel's was enough, and the sums of both."""
+    return {
+        "artificial_percent": float(100 * np.mean(drawn > 0)) if len(drawn) else 0.0,
+        "enough_percent": float(100 * np.mean(channel >= noise.std)) if len(drawn) else 0.0,
+        "noise_asked_sum": float(noise.std[~noise.silent].sum()),
+        "noise_channel_sum": float(channel.sum()),
+    }

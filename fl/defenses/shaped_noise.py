@@ -11,7 +11,7 @@ from pydantic import Field
 from fl.defenses.alignment import aligned, at_edge
 from fl.defenses.base import Defense
 from fl.radio_map.grid import CELLS, HEIGHTS, Grid
-from fl.types import Facts, Local, Spend, State, Updates
+from fl.types import Facts, LastFigures, Local, Spend, Updates
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray
@@ -39,13 +39,16 @@ class ShapedNoise(Defense):
         "of the propagation phase travel without noise"
     )
 
+    def start(self, n_ue: int) -> LastFigures:
+        return LastFigures()
+
     @abstractmethod
     def variance(self, g: FloatArray, local: Local, facts: Facts) -> FloatArray:
         """sigma^2 (n, M) from squared gradients g (n, M)."""
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
-    ) -> tuple[Updates, State, list[Spend]]:
+        self, updates: Updates, local: Local, facts: Facts, state: LastFigures, rng: Rng
+    ) -> tuple[Updates, LastFigures, list[Spend]]:
         if updates.phase != HEIGHTS or not len(updates.ue):
             return updates, state, []
         rows = updates.rows(slice(None))
@@ -64,10 +67,10 @@ class ShapedNoise(Defense):
                 100.0 * sigma2[live].max(axis=1) / np.maximum(sigma2[live].sum(axis=1), 1e-300)
             ),
         }
-        return updates.plus(noise * largest), {**state, "figures": said}, []
+        return updates.plus(noise * largest), LastFigures(said), []
 
-    def figures(self, state: State) -> dict[str, float]:
-        return dict(state.get("figures", {}))
+    def figures(self, state: LastFigures) -> dict[str, float]:
+        return state.figures
 
 
 class UniformNoise(ShapedNoise):

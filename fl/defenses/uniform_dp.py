@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fl.defenses.budgeted import Budgeted
+from fl.defenses.budgeted import Budgeted, BudgetState
 from fl.types import State
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -30,5 +30,7 @@ class UniformDp(Budgeted):
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
     example: ClassVar[dict[str, Any]] = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20}
 
-    def share(self, state: State, left: float, rounds_left: int, rng: Rng) -> tuple[FloatArray, State]:
-        return np.full(state["n_ue"], state["total"] / (self.rounds * state["n_ue"])), state
+    def share(
+        self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
+    ) -> tuple[FloatArray, State]:
+        return np.full(state.n_ue, total / (self.rounds * state.n_ue)), state.rule

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +20,8 @@ class Learner(Part):
 
     kind: str
     phases: ClassVar[tuple[str, ...]] = ("all",)
+    grid_phase: ClassVar[str] = ""
+    """the phase whose updates lie on a grid (see `GridLearner`); empty for a learner without one"""
     most_held_out: ClassVar[int] = 2000
     """samples on which a round is scored; the end of a run takes all"""
 
@@ -28,8 +31,8 @@ class Learner(Part):
         return 1.0
 
     @property
-    def wants_asked_places(self) -> bool:
-        """Whether it needs `public.asked_m`, which a deployment could not publish without leaking."""
+    def wants_sampled_places(self) -> bool:
+        """Whether it needs `public.sampled_m`, which a deployment could not publish without leaking."""
         return False
 
     @property
@@ -66,6 +69,24 @@ class Learner(Part):
         """L2 norm (N,) of each record's gradient in all parameters: of learners that offer `record gradient`."""
         raise NotImplementedError
 
+    def evaluate_against(
+        self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]
+    ) -> dict[str, float]:
+        """Utility figures against the law of where UEs are: density(places (k, 2)) is per square metre, or None."""
+        return {}
+
+    def update_grid(self, model: Model) -> Grid | None:
+        """The cells of updates in `grid_phase`; None for a learner without them."""
+        return None
+
+    def bias_rms(self, updates: Updates) -> FloatArray:
+        """RMS of each row's gradient in the first layer's biases (n,); NaN for a learner without such a layer."""
+        return np.full(len(updates.ue), np.nan)
+
+    def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
+        """Largest error of a closed-form centroid of each row (n,), metres; NaN where no theorem holds."""
+        return np.full(len(data.ue), np.nan)
+
     def request(self, model: Model) -> Request | None:
         """What the server asks of every UE, where a UE's query policy has something to judge."""
         return None
@@ -82,11 +103,12 @@ class GridLearner(Learner):
     strong, and what noise with a shape in space is added to.
     """
 
-    grid_phase: ClassVar[str]
-
     @abstractmethod
     def grid(self, model: Model) -> Grid:
         """The cells."""
+
+    def update_grid(self, model: Model) -> Grid:
+        return self.grid(model)
 
     @abstractmethod
     def expected_square(self, model: Model, place_m: FloatArray) -> FloatArray:
@@ -106,9 +128,16 @@ class FirstLayerLearner(Learner):
     def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
         """dW (n, hidden, 2) and db (n, hidden) of update rows (n, d)."""
 
-    def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
-        """Largest error of a closed-form centroid of each row (n,), metres; NaN where no theorem holds."""
-        return np.full(len(data.ue), np.nan)
+    @property
+    def update_over_gradient(self) -> float:
+        """Size of an update over that of the gradient it was made from: the learning rate, where there is one."""
+        return 1.0
+
+    def bias_rms(self, updates: Updates) -> FloatArray:
+        """What the closed-form attack divides by."""
+        _, db = self.first_layer(updates.rows(slice(None)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(np.sqrt((db**2).mean(axis=1)) / self.update_over_gradient)
 
     @abstractmethod
     def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
@@ -128,6 +157,13 @@ class SurfaceLearner(Learner):
     @abstractmethod
     def compare(self, model: Model, held_out: HeldOut, law: FloatArray) -> dict[str, float]:
         """Utility against the law of where UEs are, at the grid points (P, Q)."""
+
+    def evaluate_against(
+        self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]
+    ) -> dict[str, float]:
+        grid = self.grid_m(model)
+        law = density(grid.reshape(-1, 2))
+        return {} if law is None else self.compare(model, held_out, law.reshape(grid.shape[:2]))
 
     @abstractmethod
     def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:

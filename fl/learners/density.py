@@ -95,7 +95,7 @@ class Density(SurfaceLearner):
         return self.bandwidth_m if isinstance(self.bandwidth_m, tuple) else (self.bandwidth_m,)
 
     @property
-    def wants_asked_places(self) -> bool:
+    def wants_sampled_places(self) -> bool:
         return self.neighbours is not None
 
     @property
@@ -125,14 +125,14 @@ class Density(SurfaceLearner):
         """The bandwidths asked for (H,)."""
         if self.neighbours is None:
             return np.array(self._given, dtype=np.float64)
-        if public.asked_m is None:
+        if public.sampled_m is None:
             raise ValueError("neighbours: needs the places that are asked about")
-        if self.neighbours >= len(public.asked_m):
+        if self.neighbours >= len(public.sampled_m):
             raise BadInput(
                 f"learning.learner.neighbours: {self.neighbours} of other places, but the first round asks about "
-                f"{len(public.asked_m):,} places; take fewer than there are, or give bandwidth_m"
+                f"{len(public.sampled_m):,} places; take fewer than there are, or give bandwidth_m"
             )
-        return np.array([nearest_mean_m(self._flat(public.asked_m), self.neighbours, rng)])
+        return np.array([nearest_mean_m(self._flat(public.sampled_m), self.neighbours, rng)])
 
     def _flat(self, position_m: FloatArray, y_m: float = 0.0) -> FloatArray:
         """Positions as the grid sees them: on a line, everybody stands on it."""

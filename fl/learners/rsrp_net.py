@@ -236,6 +236,10 @@ class RsrpNet(FirstLayerLearner):
                 found[i] = bound * float(model.constants["scale_m"][m].max())
         return found
 
+    @property
+    def update_over_gradient(self) -> float:
+        return self.learning_rate
+
     def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
         h = self.hidden[0]
         return updates[:, : 2 * h].reshape(-1, 2, h).transpose(0, 2, 1), updates[:, 2 * h : 3 * h]

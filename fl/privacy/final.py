@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from fl.privacy.compose import ADD_REMOVE, Composition, Draws, compose
-from fl.privacy.ledger import ALL, LOCATION
+from fl.privacy.ledger import ALL
+from fl.types import LOCATION
 from netsim.units import FloatArray
 
 EVERYBODY = -1

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TypeVar
 
 import numpy as np
 
 from fl.privacy import rdp
-from fl.privacy.compose import ADD_REMOVE
 from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
-from fl.types import AnySpend, MetricSpend, Spend, State
+from fl.types import LOCATION, Account, AnySpend
 from netsim.units import FloatArray
 
-LOCATION = "location"
 ALL = "all"
-Account = tuple[str, str, str, float]
-"""mechanism, unit, relation, delta: what is added up by itself."""
+Group = tuple[str, str]
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True)
@@ -36,146 +37,144 @@ class Statement:
     epsilon: FloatArray
     with_channel: FloatArray
 
-
-def account(spend: AnySpend) -> Account:
-    """Where a spend is booked."""
-    if isinstance(spend, MetricSpend):
-        return spend.mechanism, LOCATION, "per metre", 0.0
-    return spend.mechanism, spend.unit, spend.relation, spend.delta
+    @property
+    def account(self) -> Account:
+        """What it is about."""
+        return Account(self.mechanism, self.unit, self.relation, self.delta)
 
 
-def empty(n_ue: int) -> State:
-    """Nobody has spent anything."""
-    return {"n_ue": n_ue, "total": {}, "with_channel": {}, "sampled": {}, "together": {}}
+@dataclass(frozen=True)
+class Sums:
+    """What the draws of an account add up to, for each UE.
 
-
-def book(state: State, spends: list[AnySpend]) -> State:
-    """The ledger after a round: `spends` are all of its draws.
-
-    Per account and UE: `total` adds up (sensitivity / std)^2 of all Gaussian draws, or epsilon per metre of all moved
-    locations; `with_channel` the same with the channel's noise. Draws that a random part of the users takes part in are
-    paid by everybody alike, and a round has one coin for each user, whatever it then sends to: to all its models, in
-    all phases, through all mechanisms. So their mu^2 = sum (sensitivity / std)^2 adds up first, and the coin amplifies
-    that one Gaussian: `sampled` (n_orders,) are its Renyi costs by account, `together` those of all accounts of one
-    unit and relation. Raises ValueError for a sampled draw of some users only, and for two rates in one round.
+    total (n_ue,): (sensitivity / std)^2 of all Gaussian draws, or epsilon per metre of all moved locations;
+    with_channel (n_ue,): the same with the channel's noise.
     """
-    total, channel = _copied(state["total"]), _copied(state["with_channel"])
-    on_coin: dict[str, list[Spend]] = {}
-    for spend in spends:
-        key = "|".join(map(str, account(spend)))
-        for sums in (total, channel):
-            sums.setdefault(key, np.zeros(state["n_ue"]))
-        if isinstance(spend, Spend) and spend.sampling_rate < 1 and spend.relation == ADD_REMOVE:
-            on_coin.setdefault(key, []).append(spend)
-            continue
+
+    total: FloatArray
+    with_channel: FloatArray
+
+    def plus(self, spend: AnySpend) -> Sums:
+        """With the draws of one more spend."""
         everybody = spend.ue < 0
-        for sums, cost in ((total, _cost(spend, with_channel=False)), (channel, _cost(spend, with_channel=True))):
-            np.add.at(sums[key], spend.ue[~everybody], cost[~everybody])
-            sums[key] += cost[everybody].sum()
-    by_group: dict[str, list[Spend]] = {}
-    for key, drawn in on_coin.items():
-        by_group.setdefault(_group(key), []).extend(drawn)
-    return {
-        **state, "total": total, "with_channel": channel,
-        "sampled": _amplified(state["sampled"], on_coin), "together": _amplified(state["together"], by_group),
-    }  # fmt: skip
+
+        def grown(sums: FloatArray, cost: FloatArray) -> FloatArray:
+            grown = sums.copy()
+            np.add.at(grown, spend.ue[~everybody], cost[~everybody])
+            grown += cost[everybody].sum()
+            return grown
+
+        with_channel = grown(self.with_channel, spend.cost(with_channel=True))
+        return Sums(grown(self.total, spend.cost(with_channel=False)), with_channel)
 
 
-def _amplified(costs: State, on_coin: dict[str, list[Spend]]) -> State:
+@dataclass(frozen=True)
+class Ledger:
+    """What every UE has spent, account by account, as a value.
+
+    Draws that a random part of the users takes part in are paid by everybody alike, and a round has one coin for each
+    user, whatever it then sends to: to all its models, in all phases, through all mechanisms. So their mu^2 = sum
+    (sensitivity / std)^2 adds up first, and the coin amplifies that one Gaussian: `sampled` (n_orders,) are its Renyi
+    costs by account, `together` those of all accounts of one unit and relation.
+    """
+
+    n_ue: int
+    sums: dict[Account, Sums] = field(default_factory=dict)
+    sampled: dict[Account, FloatArray] = field(default_factory=dict)
+    together: dict[Group, FloatArray] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, n_ue: int) -> Ledger:
+        """Nobody has spent anything."""
+        return cls(n_ue)
+
+    def add(self, spends: Iterable[AnySpend]) -> Ledger:
+        """The ledger after a round: `spends` are all of its draws.
+
+        Raises ValueError for a sampled draw of some users only, and for two rates in one round.
+        """
+        sums, on_coin, by_group = dict(self.sums), dict[Account, list[AnySpend]](), dict[Group, list[AnySpend]]()
+        for spend in spends:
+            account = spend.account
+            before = sums.get(account) or Sums(np.zeros(self.n_ue), np.zeros(self.n_ue))
+            sums[account] = before
+            if spend.counts_on_sampling:
+                on_coin.setdefault(account, []).append(spend)
+            else:
+                sums[account] = before.plus(spend)
+        for account, drawn in on_coin.items():
+            by_group.setdefault(account.group, []).extend(drawn)
+        sampled, together = _amplified(self.sampled, on_coin), _amplified(self.together, by_group)
+        return replace(self, sums=sums, sampled=sampled, together=together)
+
+    def statements(self) -> list[Statement]:
+        """The epsilon of every UE and account, and of all accounts of one unit and relation where there are several.
+
+        Exact for Gaussian draws that everybody takes part in; by RDP where users are sampled; for moved locations the
+        sum, per metre by which all of them are displaced. Together they are stated at the smallest of their deltas.
+        """
+        stated = [self._statement(account, [account], self.sampled.get(account)) for account in self.sums]
+        for group, accounts in self._groups().items():
+            unit, relation = group
+            if len(accounts) > 1 and unit != LOCATION:
+                whole = Account(ALL, unit, relation, min(account.delta for account in accounts))
+                stated.append(self._statement(whole, accounts, self.together.get(group)))
+        return stated
+
+    def exceeds(self, epsilon: float, delta: float | None) -> bool:
+        """Whether any UE has spent more than epsilon on one unit and relation, all mechanisms together.
+
+        delta: at which; None: the smallest that a mechanism states. Where everybody takes part it is the filter that
+        decides, so that the total also holds for noise that was chosen as one went; sampled rounds go by RDP.
+        """
+        for group, accounts in self._groups().items():
+            if group[0] == LOCATION:
+                continue
+            at = min(account.delta for account in accounts) if delta is None else delta
+            worst = reduce(np.add, (self.sums[account].total for account in accounts)).max(initial=0.0)
+            sampled = self.together.get(group)
+            if sampled is not None:
+                over = float(rdp.epsilon_of(rdp.full(float(worst)) + sampled, at)) > epsilon
+            else:
+                over = not GaussianFilter(epsilon, at).admits(0.0, float(worst))
+            if over:
+                return True
+        return False
+
+    def _groups(self) -> dict[Group, list[Account]]:
+        """Accounts that may be added up, by unit and relation."""
+        groups: dict[Group, list[Account]] = {}
+        for account in self.sums:
+            groups.setdefault(account.group, []).append(account)
+        return groups
+
+    def _statement(self, of: Account, accounts: list[Account], sampled: FloatArray | None) -> Statement:
+        """What these accounts cost together, said of account `of`."""
+        total = reduce(np.add, (self.sums[account].total for account in accounts))
+        channel = reduce(np.add, (self.sums[account].with_channel for account in accounts))
+        if of.unit != LOCATION:
+            total, channel = (_epsilons(mu2, of.delta, sampled) for mu2 in (total, channel))
+        return Statement(of.mechanism, of.unit, of.relation, of.delta, total, channel)
+
+
+def _amplified(costs: Mapping[Key, FloatArray], on_coin: Mapping[Key, list[AnySpend]]) -> dict[Key, FloatArray]:
     """The Renyi costs with those of one round added: the draws of a key are one Gaussian, on one coin."""
-    found = _copied(costs)
+    grown = dict(costs)
     for key, drawn in on_coin.items():
         rates = {spend.sampling_rate for spend in drawn}
         if len(rates) > 1 or any(np.any(spend.ue >= 0) for spend in drawn):
             raise ValueError(
                 f"{drawn[0].mechanism}: only noise that hides everybody, at one rate a round, can count on sampling"
             )
-        mu2 = float(sum(_cost(spend, with_channel=False).sum() for spend in drawn))
-        found[key] = found.get(key, 0.0) + rdp.renyi(1 / math.sqrt(mu2) if mu2 > 0 else math.inf, rates.pop())
-    return found
-
-
-def _copied(sums: State) -> State:
-    return {key: value.copy() for key, value in sums.items()}
-
-
-def _cost(spend: AnySpend, with_channel: bool) -> FloatArray:
-    if isinstance(spend, MetricSpend):
-        return np.asarray(spend.points * spend.epsilon_per_m)
-    std = spend.std
-    if with_channel and spend.channel_std is not None:
-        std = np.hypot(std, spend.channel_std)
-    with np.errstate(over="ignore", divide="ignore"):  # noise too small to protect anything: inf
-        return np.asarray((spend.sensitivity / std) ** 2)
-
-
-def statements(state: State) -> list[Statement]:
-    """The epsilon of every UE and account, and of all accounts of one unit and relation where there are several.
-
-    Exact for Gaussian draws that everybody takes part in; by RDP where users are sampled; for moved locations the sum,
-    per metre by which all of them are displaced. Together they are stated at the smallest of their deltas.
-    """
-    found, groups = [], _groups(state)
-    for key in state["total"]:
-        mechanism, unit, relation, delta = key.split("|")
-        found.append(_statement(state, mechanism, unit, relation, float(delta), [key], state["sampled"].get(key)))
-    for (unit, relation), keys in groups.items():
-        if len(keys) > 1 and unit != LOCATION:
-            delta = min(float(key.split("|")[3]) for key in keys)
-            coin = state["together"].get(_group(keys[0]))
-            found.append(_statement(state, ALL, unit, relation, delta, keys, coin))
-    return found
-
-
-def exceeds(state: State, epsilon: float, delta: float | None) -> bool:
-    """Whether any UE has spent more than epsilon on one unit and relation, all mechanisms together.
-
-    delta: at which; None: the smallest that a mechanism states. Where everybody takes part it is the filter that
-    decides, so that the total also holds for noise that was chosen as one went; sampled rounds go by RDP.
-    """
-    for (unit, _), keys in _groups(state).items():
-        if unit == LOCATION:
-            continue
-        at = min(float(key.split("|")[3]) for key in keys) if delta is None else delta
-        worst = sum(state["total"][key] for key in keys).max(initial=0.0)
-        sampled = state["together"].get(_group(keys[0]))
-        if sampled is not None:
-            over = float(rdp.epsilon_of(rdp.full(float(worst)) + sampled, at)) > epsilon
-        else:
-            over = not GaussianFilter(epsilon, at).admits(0.0, float(worst))
-        if over:
-            return True
-    return False
-
-
-def _group(key: str) -> str:
-    """unit|relation of an account's key."""
-    return "|".join(key.split("|")[1:3])
-
-
-def _groups(state: State) -> dict[tuple[str, str], list[str]]:
-    """Accounts that may be added up: (unit, relation) -> keys."""
-    groups: dict[tuple[str, str], list[str]] = {}
-    for key in state["total"]:
-        _, unit, relation, _ = key.split("|")
-        groups.setdefault((unit, relation), []).append(key)
-    return groups
-
-
-def _statement(
-    state: State, mechanism: str, unit: str, relation: str, delta: float, keys: list[str], sampled: FloatArray | None
-) -> Statement:
-    total, channel = (sum(state[which][key] for key in keys) for which in ("total", "with_channel"))
-    if unit == LOCATION:
-        return Statement(mechanism, unit, relation, delta, total, channel)
-    epsilon, believed = (_epsilons(mu2, delta, sampled) for mu2 in (total, channel))
-    return Statement(mechanism, unit, relation, delta, epsilon, believed)
+        mu2 = float(sum(spend.cost(with_channel=False).sum() for spend in drawn))
+        grown[key] = grown.get(key, 0.0) + rdp.renyi(1 / math.sqrt(mu2) if mu2 > 0 else math.inf, rates.pop())
+    return grown
 
 
 def _epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatArray:
     levels, where = np.unique(mu2, return_inverse=True)  # one root a level, not one a UE
     if renyi is None:
-        found = np.array([epsilon_of(delta, float(np.sqrt(level))) for level in levels])
+        epsilon = np.array([epsilon_of(delta, float(np.sqrt(level))) for level in levels])
     else:
-        found = rdp.epsilon_of(rdp.full(levels) + renyi, delta)
-    return np.asarray(found[where])
+        epsilon = rdp.epsilon_of(rdp.full(levels) + renyi, delta)
+    return np.asarray(epsilon[where])

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fl.density.bands import band_probability
-from fl.types import Facts, Request, State
+from fl.types import Facts, LastFigures, Request, State
 from netsim.part import Part
 from netsim.units import BoolArray, IntArray
 
@@ -21,8 +21,8 @@ class Query(Part):
     kind: str
 
     def start(self, n_ue: int) -> State:
-        """The first state."""
-        return {}
+        """The first state; None for a policy without memory."""
+        return None
 
     @abstractmethod
     def accept(self, ue: IntArray, facts: Facts, state: State) -> tuple[BoolArray, State]:
@@ -30,7 +30,7 @@ class Query(Part):
 
     def figures(self, state: State) -> dict[str, float]:
         """What it has to say of the round that it remembers: names with units, for the table `figures`."""
-        return dict(state.get("said", {}))
+        return {}
 
 
 def bands_said(request: Request | None, bands: int) -> dict[str, float]:
@@ -38,8 +38,8 @@ def bands_said(request: Request | None, bands: int) -> dict[str, float]:
     if request is None:
         return {}
     side_m = float(request.area.side_m[: request.dimensions].min())
-    found = band_probability(float(request.bandwidth_m.max()), side_m, bands, request.dimensions)
-    return {"bands": float(bands), "bands_probability": found}
+    probability = band_probability(float(request.bandwidth_m.max()), side_m, bands, request.dimensions)
+    return {"bands": float(bands), "bands_probability": probability}
 
 
 class Off(Query):
@@ -49,6 +49,11 @@ class Off(Query):
     reference: ClassVar[str] = "the usual assumption of federated learning papers"
     example: ClassVar[dict[str, Any]] = {"kind": "off"}
 
-    def accept(self, ue: IntArray, facts: Facts, state: State) -> tuple[BoolArray, State]:
-        said = bands_said(facts.request, BANDS)
-        return np.ones(len(ue), dtype=bool), {**state, "said": said} if said else state
+    def start(self, n_ue: int) -> LastFigures:
+        return LastFigures()
+
+    def accept(self, ue: IntArray, facts: Facts, state: LastFigures) -> tuple[BoolArray, LastFigures]:
+        return np.ones(len(ue), dtype=bool), LastFigures(bands_said(facts.request, BANDS))
+
+    def figures(self, state: LastFigures) -> dict[str, float]:
+        return state.figures

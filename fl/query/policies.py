@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -9,12 +10,21 @@ from pydantic import Field, model_validator
 
 from fl.density.bands import in_family, largest_bandwidth_m, shortest_interval_s
 from fl.query.base import Query, bands_said
-from fl.types import Facts, Request, State
+from fl.types import Facts, Request
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NEEDS = {"surfaces": "it judges questions about a grid (bandwidth, features, area), which this learner does not ask"}
 _REFUSED = ("features", "bandwidth", "family", "area")
+
+
+@dataclass(frozen=True)
+class Answers:
+    """last_s (n_ue,): when each UE answered last, -inf for never; base_m: the base bandwidth, 0 until it is known."""
+
+    last_s: FloatArray
+    base_m: float
+    figures: dict[str, float] = field(default_factory=dict)
 
 
 class Custom(Query):
@@ -71,31 +81,33 @@ class Custom(Query):
             raise ValueError(f"multiples: {list(self.multiples)} must be whole numbers from 1 on; or say 4n+1, or any")
         return self
 
-    def start(self, n_ue: int) -> State:
-        """When each UE answered last: never. The base is 0 until it is known."""
-        return {"last_s": np.full(n_ue, -np.inf), "base_m": self.base_bandwidth_m or 0.0}
+    def start(self, n_ue: int) -> Answers:
+        return Answers(np.full(n_ue, -np.inf), self.base_bandwidth_m or 0.0)
 
-    def accept(self, ue: IntArray, facts: Facts, state: State) -> tuple[BoolArray, State]:
+    def figures(self, state: Answers) -> dict[str, float]:
+        return state.figures
+
+    def accept(self, ue: IntArray, facts: Facts, state: Answers) -> tuple[BoolArray, Answers]:
         request = facts.request
         if request is None:
             raise ValueError(f"{self.kind}: nothing is asked")
-        base_m = state["base_m"] or float(request.bandwidth_m.min())
+        base_m = state.base_m or float(request.bandwidth_m.min())
         wrong = self._wrong(request, base_m, facts.public.area)
-        early = self._early(ue, request, facts.time_s, state["last_s"])
+        early = self._early(ue, request, facts.time_s, state.last_s)
         accepted = ~early & (not any(wrong.values()))
-        last_s = state["last_s"].copy()
+        last_s = state.last_s.copy()
         last_s[ue[accepted]] = facts.time_s
         counts = {f"refused_{name}": float(len(ue) * wrong[name]) for name in _REFUSED} | {
             "refused_rate": float(early.sum())
         }
-        known = base_m if accepted.any() else state["base_m"]
-        return accepted, {"last_s": last_s, "base_m": known, "said": bands_said(request, self.bands) | counts}
+        known = base_m if accepted.any() else state.base_m
+        return accepted, Answers(last_s, known, bands_said(request, self.bands) | counts)
 
     def _wrong(self, request: Request, base_m: float, service: Area) -> dict[str, bool]:
         """Which rules the request breaks, whoever is asked."""
         agreed = service if self.area_m is None else Area(*self.area_m)
         corners = np.array([*agreed.low_m, *agreed.high_m])
-        asked = np.array([*request.area.low_m, *request.area.high_m])
+        requested = np.array([*request.area.low_m, *request.area.high_m])
         side_m = float(agreed.side_m[: request.dimensions].min())
         most_m = np.inf if self.gamma is None else largest_bandwidth_m(side_m, self.bands, self.gamma)
         allowed = self.multiples == "any" or bool(in_family(request.bandwidth_m, base_m, self.multiples).all())
@@ -103,7 +115,7 @@ class Custom(Query):
             "features": self.max_features is not None and request.features > self.max_features,
             "bandwidth": bool(request.bandwidth_m.max() > most_m * (1 + 1e-12)),
             "family": not allowed,
-            "area": not np.allclose(asked, corners, rtol=0, atol=1e-6),
+            "area": not np.allclose(requested, corners, rtol=0, atol=1e-6),
         }
 
     def _early(self, ue: IntArray, request: Request, time_s: float, last_s: FloatArray) -> BoolArray:
@@ -135,8 +147,11 @@ class Strict(Query):
     def _rules(self) -> Custom:
         return Custom(base_bandwidth_m=self.base_bandwidth_m)
 
-    def start(self, n_ue: int) -> State:
+    def start(self, n_ue: int) -> Answers:
         return self._rules.start(n_ue)
 
-    def accept(self, ue: IntArray, facts: Facts, state: State) -> tuple[BoolArray, State]:
+    def figures(self, state: Answers) -> dict[str, float]:
+        return state.figures
+
+    def accept(self, ue: IntArray, facts: Facts, state: Answers) -> tuple[BoolArray, Answers]:
         return self._rules.accept(ue, facts, state)

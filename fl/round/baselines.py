@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
-from fl.types import HeldOut, Local, State
+from fl.types import HeldOut, Local
+from netsim.units import FloatArray, IntArray
 
 NEIGHBOURS = 5
 
 
+@dataclass(frozen=True)
 class Reference:
     """Training samples so far, as a value: the constant predictor, and the map of raw uploads.
 
-    Raw upload: inverse-distance mean of the 5 nearest uploaded measurements, which a server could draw if every
-    UE simply sent its data.
+    x (N, 2), y (N,), model (N,). Raw upload: inverse-distance mean of the 5 nearest uploaded measurements, which a
+    server could draw if every UE simply sent its data.
     """
 
-    @staticmethod
-    def empty() -> State:
-        """No samples."""
-        return {"x": np.zeros((0, 2)), "y": np.zeros(0), "model": np.zeros(0, dtype=np.int64)}
+    x: FloatArray
+    y: FloatArray
+    model: IntArray
 
-    @staticmethod
-    def add(state: State, train: Local) -> State:
+    @classmethod
+    def empty(cls) -> Self:
+        """No samples."""
+        return cls(np.zeros((0, 2)), np.zeros(0), np.zeros(0, dtype=np.int64))
+
+    def plus(self, train: Local) -> Reference:
         """With a round's training samples."""
         y = np.zeros(len(train.x)) if train.y is None else train.y
-        new = {"x": train.x, "y": y, "model": train.model[train.row_of_sample]}
-        return {k: np.concatenate([state[k], new[k]]) for k in state}
+        model = train.model[train.row_of_sample]
+        return Reference(
+            np.concatenate([self.x, train.x]), np.concatenate([self.y, y]), np.concatenate([self.model, model])
+        )
 
-    @staticmethod
-    def evaluate(state: State, held_out: HeldOut) -> dict[str, float]:
+    def evaluate(self, held_out: HeldOut) -> dict[str, float]:
         """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples; NaN without any."""
         constant, raw = np.full(len(held_out), np.nan), np.full(len(held_out), np.nan)
         for m in np.unique(held_out.model):
-            mine, theirs = state["model"] == m, held_out.model == m
+            mine, theirs = self.model == m, held_out.model == m
             if mine.any():
-                constant[theirs] = state["y"][mine].mean()
-                raw[theirs] = _neighbours(state["x"][mine], state["y"][mine], held_out.x[theirs])
+                constant[theirs] = self.y[mine].mean()
+                raw[theirs] = _neighbours(self.x[mine], self.y[mine], held_out.x[theirs])
         return {
             "constant_rmse_db": _rmse(constant, held_out.y),
             "constant_mape_percent": _mape(constant, held_out.y),

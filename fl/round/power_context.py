@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from fl.learning import Learning
+from fl.round.state import PartStates, Setup
 from fl.round.transmit import payload_of
-from fl.types import State
-from netsim.radio.power import Situation
-from netsim.radio.shared_band import SharedBand
-from netsim.radio.uplink import Uplink
+from netsim.radio.power import PowerContext
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
 
 
-def situation(
-    world: World, learning: Learning, uplink: Uplink, parts: dict[str, State], n_numbers: int, round_: int, ue: IntArray
-) -> Situation:
-    """The situation of a round in which the UEs (n,) send updates of n_numbers.
+def power_context(
+    world: World, setup: Setup, states: PartStates, n_numbers: int, round_: int, ue: IntArray
+) -> PowerContext:
+    """The context of a round in which the UEs (n,) send updates of n_numbers.
 
-    parts : the states of all parts, as they were left by the round before. Noise of several budgets adds in variance.
+    states : of all parts, as they were left by the round before. Noise of several budgets adds in variance.
     """
-    n = len(world.ues)
-    snr, scale = np.zeros(n), 0.0
-    if isinstance(uplink, SharedBand):
-        cohort = world.cohort(np.arange(n), world.links(), round_, np.ones(n, dtype=np.int64), np.zeros(n))
-        snr, scale = uplink.snr_per_w(cohort), uplink.rho(payload_of(learning, parts, n_numbers))
-    standing = [d.standing(parts[f"defense.{d.label}"]) for d in learning.defenses]
-    budgets = [s for s in standing if s is not None]
+    n, learning = len(world.ues), setup.learning
+    cohort = world.cohort(np.arange(n), world.links(), round_, np.ones(n, dtype=np.int64), np.zeros(n))
+    budgets = states.standings(learning)
     rounds = float(world.clock.rounds(world.duration_s, learning.round_s))
     rounds = min(rounds, learning.rounds or np.inf)
-    return Situation(
+    return PowerContext(
         sends=ue,
-        snr_per_w=snr,
-        scale=scale,
+        snr_per_w=setup.uplink.snr_per_w(cohort),
+        scale=setup.uplink.noise_scale(payload_of(n_numbers, states.norm_bound(learning))),
         required_std=_together([s.required_std for s in budgets], n),
         drawn_std=_together([s.drawn_std for s in budgets], n),
         budget_left=min((s.budget_left for s in budgets), default=1.0),

@@ -3,93 +3,71 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from fl.data.base import Taken
-from fl.learners.base import FirstLayerLearner, GridLearner, SurfaceLearner
 from fl.learning import Learning
-from fl.privacy import ledger
-from fl.round.baselines import Reference
+from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState
 from fl.round.tables import TABLES
-from fl.types import AnySpend, Curated, Estimates, Facts, HeldOut, Local, MetricSpend, Model, Updates
+from fl.types import LOCATION, Estimates, HeldOut, Local
 from netsim.record import Recorder
 from netsim.safe import replacing
 from netsim.units import FloatArray, db_from_ratio
 from netsim.world import World
 
-if TYPE_CHECKING:
-    from fl.round.state import Carry, Phase
 
-
-def write(
-    recorder: Recorder,
-    world: World,
-    learning: Learning,
-    carry: Carry,
-    taken: Taken,
-    local: Local,
-    curated: dict[str, tuple[Local, Curated]],
-    phases: list[Phase],
-    spends: list[AnySpend],
-    leaks: list[dict[str, Any]],
-    audited: list[dict[str, Any]],
-    facts: Facts,
-    *,
-    refused: int,
-    before: Model,
-) -> dict[str, Any]:
+def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> dict[str, Any]:
     """Append all rows of a round; returns the row of `rounds` with the round's median leakage per attack.
 
     What devices and links do is stamped with the server's request; an update with its own arrival; the model, and what
     is said of it, with the merge, when the last update that counts has come; an attack with when it was made.
     """
-    asked = {"round": facts.round, "time_s": facts.time_s}
-    when = {**asked, "time_s": phases[-1].merged_s}
-    attacked = {**asked, "time_s": max(p.attacked_s for p in phases)}
-    scores = utility(learning, carry, carry.held_out.thinned(learning.learner.most_held_out), world)
-    diagnosis = learning.learner.diagnose(before, local)
+    facts, state, phases = outcome.facts, outcome.state, outcome.phases
+    requested = {"round": facts.round, "time_s": facts.time_s}
+    when = {**requested, "time_s": phases[-1].merged_s}
+    attacked = {**requested, "time_s": max(p.attacked_s for p in phases)}
+    scores = utility(learning, state, state.held_out.thinned(learning.learner.most_held_out), world)
+    diagnosis = learning.learner.diagnose(outcome.before, outcome.local)
     figures = {
         **when,
         "requested_s": facts.time_s,
         **{name: scores.get(name, float("nan")) for name in ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db")},
-        **_round(learning, carry, taken, local, phases, refused, diagnosis),
+        **_round(learning, outcome, diagnosis),
     }
     recorder.row("rounds", **figures)
-    recorder.write("figures", _figures(when, learning, carry, scores | diagnosis))
-    for step, (before_step, done) in curated.items():
-        recorder.write("curation", _curation(asked, step, before_step, done))
+    recorder.write("figures", _figures(when, learning, state, scores | diagnosis))
+    for step in outcome.curation:
+        recorder.write("curation", _curation(requested, step))
     for phase in phases:
-        recorder.write("updates", _updates(facts.round, taken, local, phase, learning, before))
+        recorder.write("updates", _updates(learning, outcome, phase))
         for label, estimates in phase.estimates.items():
             recorder.write("estimates", _estimates(facts.round, phase, label, estimates))
-        if phase.overheard is not None:
-            recorder.write("overheard", _overheard(facts.round, phase))
-    recorder.write("links", _links(asked, world, phases[-1]))
-    recorder.write("leakage", _columns("leakage", [{**attacked, **row} for row in leaks]))
-    recorder.write("membership", _columns("membership", [{**attacked, **row} for row in audited]))
+        if phase.eavesdropped is not None:
+            recorder.write("overheard", _eavesdropped(facts.round, phase, phase.eavesdropped))
+    recorder.write("links", _links(requested, world, phases[-1]))
+    recorder.write("leakage", _columns("leakage", [{**attacked, **row} for row in outcome.leaks]))
+    recorder.write("membership", _columns("membership", [{**attacked, **row} for row in outcome.audits]))
     recorder.write("handovers", _handovers(world))
-    if isinstance(learning.learner, GridLearner):
-        _keep_grid(recorder.folder, world, learning.learner, carry.model, local, phases)
-    recorder.write("spends", _spends(when, carry, spends))
+    _keep_grid(recorder.folder, world, learning, outcome)
+    recorder.write("spends", _spends(when, outcome))
     figures["scores"] = scores
     figures["leakage"] = {
-        a.label: _median([r["error_m"] for r in leaks if r["attack"] == a.label]) for a in learning.attacks
+        a.label: _median([r["error_m"] for r in outcome.leaks if r["attack"] == a.label]) for a in learning.attacks
     }
     return figures
 
 
-def _keep_grid(
-    folder: Path, world: World, learner: GridLearner, model: Model, local: Local, phases: list[Phase]
-) -> None:
+def _keep_grid(folder: Path, world: World, learning: Learning, outcome: RoundOutcome) -> None:
     """grid.npz, of the latest round: true and learnt heights, and the first row's update as made and as received.
 
-    roof_m, height_m, made, sent (ny, nx); place_m (2,) where that row's UE was; area_m (4,).
+    roof_m, height_m, made, sent (ny, nx); place_m (2,) where that row's UE was; area_m (4,). Nothing for a learner
+    without a grid, or where nobody sent.
     """
-    grid = learner.grid(model)
-    phase = next(p for p in phases if p.name == learner.grid_phase)
-    if not len(phase.made.ue):
+    model, local = outcome.state.model, outcome.local
+    grid = learning.learner.update_grid(model)
+    phase = next((p for p in outcome.phases if p.name == learning.learner.grid_phase), None)
+    if grid is None or phase is None or not len(phase.made.ue):
         return
     first, shape, area = np.zeros(1, dtype=np.int64), (grid.ny, grid.nx), grid.area
     found = {
@@ -104,30 +82,23 @@ def _keep_grid(
         np.savez(file, place_m=local.mean_x()[0], area_m=frame, **maps)
 
 
-def _round(
-    learning: Learning,
-    carry: Carry,
-    taken: Taken,
-    local: Local,
-    phases: list[Phase],
-    refused: int,
-    diagnosis: dict[str, float],
-) -> dict[str, Any]:
+def _round(learning: Learning, outcome: RoundOutcome, diagnosis: dict[str, float]) -> dict[str, Any]:
     """The row of `rounds`, without its time."""
+    state, taken, local, phases = outcome.state, outcome.taken, outcome.local, outcome.phases
     last = phases[-1]
-    spent = ledger.statements(carry.ledger)
-    epsilon = [float(s.epsilon.max()) for s in spent if s.unit != ledger.LOCATION]
-    per_m = [float(s.epsilon.max()) for s in spent if s.unit == ledger.LOCATION]
+    spent = state.ledger.statements()
+    epsilon = [float(s.epsilon.max()) for s in spent if s.unit != LOCATION]
+    per_m = [float(s.epsilon.max()) for s in spent if s.unit == LOCATION]
     return {
         "ues": len(np.unique(local.ue)),
         "samples": len(taken.measured.x),
         "selected": len(local.x),
-        "refused": refused,
+        "refused": outcome.refused,
         "decoded": int(sum(p.received.decoded.sum() for p in phases)),
         "non_finite": sum(p.non_finite for p in phases),
         "update_norm": _median(last.made.norm()),
         "step_stability": diagnosis.get("step_stability", float("nan")),
-        "rmse_round_db": learning.learner.evaluate(carry.model, taken.held_out).get("rmse_db", float("nan")),
+        "rmse_round_db": learning.learner.evaluate(state.model, taken.held_out).get("rmse_db", float("nan")),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
         "energy_j": float(sum(_energy_j(p) for p in phases)),
@@ -136,34 +107,33 @@ def _round(
     }
 
 
-def _energy_j(phase: Phase) -> float:
+def _energy_j(phase: PhaseOutcome) -> float:
     """What all UEs of a phase spent: a UE's channel has its energy for all its rows, and stands at each of them."""
     _, first = np.unique(phase.made.ue, return_index=True)
     return float(phase.channel.energy_j[first].sum())
 
 
-def utility(learning: Learning, carry: Carry, held_out: HeldOut, world: World) -> dict[str, float]:
+def utility(learning: Learning, state: RoundState, held_out: HeldOut, world: World) -> dict[str, float]:
     """Figures of the model now, of its references where signals are learnt, and of a known law where UEs have one."""
     learner = learning.learner
-    found = learner.evaluate(carry.model, held_out)
-    if isinstance(learner, SurfaceLearner):
-        grid = learner.grid_m(carry.model)
-        law = world.mobility.density(grid.reshape(-1, 2))
-        if law is not None:
-            found |= learner.compare(carry.model, held_out, law.reshape(grid.shape[:2]))
-    return found | (Reference.evaluate(carry.reference, held_out) if "signals" in learning.data.offers else {})
+    scores = learner.evaluate(state.model, held_out)
+    scores |= learner.evaluate_against(state.model, held_out, world.mobility.density)
+    return scores | (state.reference.evaluate(held_out) if "signals" in learning.data.offers else {})
 
 
-def _figures(when: dict[str, Any], learning: Learning, carry: Carry, scores: dict[str, float]) -> dict[str, Any]:
+def _figures(when: dict[str, Any], learning: Learning, state: RoundState, scores: dict[str, float]) -> dict[str, Any]:
     """One row a figure: what the learner says besides the columns of `rounds`, and what parts say of themselves."""
+    parts = state.parts
     said = [("learner", name, value) for name, value in scores.items() if name not in TABLES["rounds"]]
-    said += [("query", name, value) for name, value in learning.query.figures(carry.parts["query"]).items()]
-    own = learning.aggregation.figures(carry.parts["aggregation"])
+    said += [("query", name, value) for name, value in learning.query.figures(parts.query).items()]
+    own = learning.aggregation.figures(parts.aggregation)
     said += [("aggregation", name, value) for name, value in own.items()]
-    for slot, parts in (("defense", learning.defenses), ("attack", learning.attacks)):
-        for part in parts:
-            own = part.figures(carry.parts[f"{slot}.{part.label}"])
-            said += [(part.label, name, value) for name, value in own.items()]
+    for defense in learning.defenses:
+        own = defense.figures(parts.defenses[defense.label])
+        said += [(defense.label, name, value) for name, value in own.items()]
+    for attack in learning.attacks:
+        own = attack.figures(parts.attacks[attack.label])
+        said += [(attack.label, name, value) for name, value in own.items()]
     rows = [{**when, "part": part, "name": name, "value": value} for part, name, value in said]
     return _columns("figures", rows)
 
@@ -183,13 +153,14 @@ def _columns(table: str, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {c: [row[c] for row in rows] for c in TABLES[table]}
 
 
-def _curation(when: dict[str, Any], step: str, before: Local, done: Curated) -> dict[str, Any]:
+def _curation(when: dict[str, Any], step: CurationStep) -> dict[str, Any]:
+    before, done = step.before, step.after
     n = len(before.ue)
     unknown = np.full(n, -1)
     return {
         "round": [when["round"]] * n,
         "time_s": [when["time_s"]] * n,
-        "step": [step] * n,
+        "step": [step.label] * n,
         "ue": before.ue,
         "model": before.model,
         "before": before.count,
@@ -200,16 +171,15 @@ def _curation(when: dict[str, Any], step: str, before: Local, done: Curated) -> 
     }
 
 
-def _updates(
-    number: int, taken: Taken, local: Local, phase: Phase, learning: Learning, before: Model
-) -> dict[str, Any]:
+def _updates(learning: Learning, outcome: RoundOutcome, phase: PhaseOutcome) -> dict[str, Any]:
+    taken, local, learner = outcome.taken, outcome.local, learning.learner
     made, sent = phase.made, phase.received.updates
     n = len(made.ue)
     key = {(u, m): i for i, (u, m) in enumerate(zip(*_pairs(taken.measured), strict=True))}
     row = np.array([key[p] for p in zip(*_pairs(local), strict=True)], dtype=np.int64)
     truth, selected = _centroids(learning, taken.measured)[row], _centroids(learning, local)
     return {
-        "round": [number] * n,
+        "round": [outcome.facts.round] * n,
         "time_s": phase.arrived_s,
         "phase": [phase.name] * n,
         "ue": made.ue,
@@ -222,8 +192,8 @@ def _updates(
         "selected_y_m": selected[:, 1],
         "norm": made.norm(),
         "sent_norm": sent.norm(),
-        "bias_rms": _bias_rms(learning, made),
-        "bound_m": _bound_m(learning, before, local),
+        "bias_rms": learner.bias_rms(made),
+        "bound_m": learner.centroid_bound_m(outcome.before, local) if learning.attacks else np.full(n, np.nan),
         "decoded": phase.received.decoded,
         "weight": phase.weights,
     }
@@ -239,45 +209,23 @@ def _pairs(rows: Local) -> tuple[list[int], list[int]]:
     return rows.ue.tolist(), rows.model.tolist()
 
 
-def _bound_m(learning: Learning, before: Model, local: Local) -> FloatArray:
-    """Theorem 1's bound, where the learner has one."""
-    learner = learning.learner
-    if not isinstance(learner, FirstLayerLearner) or not learning.attacks:
-        return np.full(len(local.ue), np.nan)
-    return learner.centroid_bound_m(before, local)
-
-
-def _bias_rms(learning: Learning, made: Updates) -> FloatArray:
-    """How strong the first layer's bias gradient is: what the closed-form attack divides by."""
-    learner = learning.learner
-    if not isinstance(learner, FirstLayerLearner):
-        return np.full(len(made.ue), np.nan)
-    rows = made.rows(slice(None))
-    step = getattr(learner, "learning_rate", 1.0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(np.sqrt((learner.first_layer(rows)[1] ** 2).mean(axis=1)) / step)
-
-
-def _overheard(number: int, phase: Phase) -> dict[str, Any]:
+def _eavesdropped(number: int, phase: PhaseOutcome, heard: Eavesdropped) -> dict[str, Any]:
     """One row a UE that the eavesdropper could hear."""
-    spied = phase.overheard
-    if spied is None:
-        raise ValueError("nobody overheard")
     ue, first = np.unique(phase.made.ue, return_index=True)
     return {
         "round": [number] * len(ue),
         "time_s": phase.arrived_s[first],
         "phase": [phase.name] * len(ue),
         "ue": ue,
-        "distance_m": spied.distance_m,
-        "los": spied.los,
-        "sinr_db": db_from_ratio(spied.channel.sinr[first]),
-        "noise_std": spied.channel.noise_std[first],
-        "decoded": spied.channel.decoded[first],
+        "distance_m": heard.distance_m,
+        "los": heard.los,
+        "sinr_db": db_from_ratio(heard.channel.sinr[first]),
+        "noise_std": heard.channel.noise_std[first],
+        "decoded": heard.channel.decoded[first],
     }
 
 
-def _estimates(number: int, phase: Phase, label: str, found: Estimates) -> dict[str, Any]:
+def _estimates(number: int, phase: PhaseOutcome, label: str, found: Estimates) -> dict[str, Any]:
     n, self_test_m = len(found.ue), phase.self_tests.get(label)
     return {
         "round": [number] * n,
@@ -298,7 +246,7 @@ def _estimates(number: int, phase: Phase, label: str, found: Estimates) -> dict[
     }
 
 
-def _links(when: dict[str, Any], world: World, phase: Phase) -> dict[str, Any]:
+def _links(when: dict[str, Any], world: World, phase: PhaseOutcome) -> dict[str, Any]:
     """One row a transmitting UE: where it was at the deadline, and its uplink."""
     ue, first = np.unique(phase.made.ue, return_index=True)
     links, position, channel = world.links(), world.position_m()[ue], phase.channel
@@ -343,34 +291,14 @@ def _handovers(world: World) -> dict[str, Any]:
     }
 
 
-def _spends(when: dict[str, Any], carry: Carry, spends: list[AnySpend]) -> dict[str, Any]:
+def _spends(when: dict[str, Any], outcome: RoundOutcome) -> dict[str, Any]:
     """One row a noise draw and UE, with what the UE has spent on that mechanism so far."""
-    so_far = {(s.mechanism, s.unit, s.relation, s.delta): s for s in ledger.statements(carry.ledger)}
+    so_far = {statement.account: statement for statement in outcome.state.ledger.statements()}
     rows = []
-    for s in spends:
-        account = ledger.account(s)
-        said = so_far[account]
-        _, unit, relation, delta = account
-        for i, ue in enumerate(s.ue):
-            row = {**when, "mechanism": s.mechanism, "ue": ue, "model": s.model[i], **_drawn(s, i)}
-            row |= {"unit": unit, "relation": relation, "delta": delta}
+    for spend in outcome.spends:
+        said = so_far[spend.account]
+        for i, ue in enumerate(spend.ue):
+            row = {**when, "mechanism": spend.mechanism, "ue": ue, "model": spend.model[i], **spend.row(i)}
+            row |= {"unit": said.unit, "relation": said.relation, "delta": said.delta}
             rows.append({**row, "epsilon": said.epsilon[ue], "epsilon_with_channel": said.with_channel[ue]})
     return _columns("spends", rows)
-
-
-def _drawn(spend: AnySpend, i: int) -> dict[str, Any]:
-    """What was drawn, in the words of its mechanism."""
-    unsaid = ("std", "sensitivity", "noise_multiplier", "sampling_rate", "channel_std", "epsilon_per_m")
-    columns = dict.fromkeys(unsaid, float("nan"))
-    if isinstance(spend, MetricSpend):
-        return {**columns, "points": spend.points[i], "epsilon_per_m": spend.epsilon_per_m[i]}
-    std, sensitivity = spend.std[i], spend.sensitivity[i]
-    return {
-        **columns,
-        "points": 0,
-        "std": std,
-        "sensitivity": sensitivity,
-        "noise_multiplier": std / sensitivity,
-        "sampling_rate": spend.sampling_rate,
-        "channel_std": 0.0 if spend.channel_std is None else spend.channel_std[i],
-    }

@@ -3,130 +3,194 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import simpy
 
+from fl.data.base import Taken
 from fl.leakage import leakage
 from fl.learning import Learning
 from fl.membership.audit import audit, due
-from fl.privacy import ledger
 from fl.round import records
 from fl.round.baselines import Reference
-from fl.round.phase import play_phase
-from fl.round.state import Carry, Phase, Setup
-from fl.types import (
-    AnySpend,
-    Curated,
-    Estimates,
-    Facts,
-    Local,
-)
-from netsim.rng import Streams
+from fl.round.phase import Phase, play_phase
+from fl.round.state import CurationStep, PartStates, PhaseOutcome, RoundOutcome, RoundState, Setup
+from fl.round.streams import RoundStreams
+from fl.types import AnySpend, Estimates, Facts, HeldOut, Local, Model
+from netsim.rng import Rng, Streams
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
 
 
 def rounds(
-    world: World, setup: Setup, carry: Carry, after: Callable[[Carry, dict[str, Any]], None]
+    world: World, setup: Setup, state: RoundState, after: Callable[[RoundState, dict[str, Any]], None]
 ) -> Generator[simpy.Event, None, None]:
-    """Process: a round at every deadline. `after` gets the new carry, and the figures of the round (if any)."""
-    round_s, most = setup.learning.round_s, setup.learning.rounds or np.inf
-    while world.env.now < world.duration_s and carry.played < most and not carry.stopped:
-        deadline = min(world.clock.end_s(carry.round + 1, round_s), world.duration_s)
+    """Process: a round at every deadline. `after` gets the new state, and the figures of the round (if any)."""
+    every_s, most = setup.learning.round_s, setup.learning.rounds or np.inf
+    while world.env.now < world.duration_s and state.played < most and not state.stopped:
+        deadline = min(world.clock.end_s(state.round + 1, every_s), world.duration_s)
         yield world.env.timeout(deadline - world.env.now)
-        carry, figures = play(world, setup, carry)
-        after(carry, figures)
+        state, figures = play(world, setup, state)
+        after(state, figures)
 
 
-def first_asked(world: World, learning: Learning, model_of_cell: IntArray, streams: Streams) -> FloatArray:
-    """Places (n, 2) of the first round in which the server asks anybody, none if it never does; runs the world."""
+def first_sampled(world: World, learning: Learning, model_of_cell: IntArray, streams: Streams) -> FloatArray:
+    """Places (n, 2) of the first round in which the server samples anybody, none if it never does; runs the world."""
     state, number, deadline = learning.data.start(len(world.ues), streams.at("data")), 0, 0.0
     while deadline < world.duration_s:
         number += 1
         deadline = min(number * learning.round_s, world.duration_s)
         world.env.run(until=deadline)
         taken, state = learning.data.take(world.observations(), model_of_cell, state, streams.at("data", number))
-        asked = _asked(taken.train.nonempty(), learning, streams.at("participation", number))
-        if len(asked.x):
-            return asked.x
+        sampled = sample_ues(taken.train.nonempty(), learning, streams.at("participation", number))
+        if len(sampled.x):
+            return sampled.x
     return np.zeros((0, 2))
 
 
-def play(world: World, setup: Setup, carry: Carry) -> tuple[Carry, dict[str, Any]]:
+@dataclass(frozen=True)
+class _Collected:
+    """What UEs learn from in a round: what was taken, what of it is left after sampling, queries and curation."""
+
+    taken: Taken
+    local: Local
+    refused: int
+    curation: list[CurationStep]
+    spends: list[AnySpend]
+
+
+def play(world: World, setup: Setup, before: RoundState) -> tuple[RoundState, dict[str, Any]]:
     """One round: steps a to m. A round in which nobody measured leaves no row and only counts, unless noise at the
     server hides who came: then it is played like any other, with noise that is drawn and booked.
 
     A round that would exceed the budget leaves nothing: what it learnt is forgotten before anybody sees it.
     """
-    learning, number = setup.learning, carry.round + 1
-    parts = dict(carry.parts)
-    coin = learning.participation if learning.sampling == "poisson" else 1.0
-    facts = Facts(
-        number, float(world.env.now), setup.public, weight=learning.aggregation.weight, sampling_rate=coin,
-        request=learning.learner.request(carry.model),
-    )  # fmt: skip
-
-    def rng(purpose: str) -> Any:
-        return setup.streams.at(purpose, number)
-
+    learning, number, states = setup.learning, before.round + 1, before.parts
+    streams, facts = RoundStreams(setup.streams, number), _facts(world, setup, before)
     # a  take: the window's observations become local data
-    taken, parts["data"] = learning.data.take(world.observations(), setup.model_of_cell, parts["data"], rng("data"))
+    taken, data = learning.data.take(world.observations(), setup.model_of_cell, states.data, streams.at("data"))
+    states = replace(states, data=data)
     if not taken.due or (len(taken.measured.ue) == 0 and not learning.hides_who_came):
-        return replace(carry, round=number, parts=parts), {}
-    # b  ask: the server some of those that have data, and every UE its own policy
-    asked = _asked(taken.train.nonempty(), learning, rng("participation"))
-    accepted, parts["query"] = learning.query.accept(asked.ue, facts, parts["query"])
-    local = asked.keep(accepted[asked.row_of_sample]).nonempty()
-    # c  curate: what devices do to their data before they learn from them
-    spends: list[AnySpend] = []
-    curated: dict[str, tuple[Local, Curated]] = {}
-    for step in learning.curation:
-        key = f"curation.{step.label}"
-        done = step.apply(local, facts, parts[key], rng(key))
-        curated[step.label] = (local, done)
-        local, parts[key], spends = done.local.nonempty(), done.state, spends + done.spends
-    parts["aggregation"] = learning.aggregation.told(local, facts, parts["aggregation"])
-    model, phases, now_s = carry.model, list[Phase](), facts.time_s
-    for name in learning.learner.phases:
-        model, phase = play_phase(world, setup, parts, facts, name, model, local, now_s, rng)
-        phases.append(phase)
-        now_s = phase.merged_s
-        spends += phase.spends
+        return replace(before, round=number, parts=states), {}
+    # b  sample and query, c  curate
+    collected, states = _collect(learning, taken, facts, states, streams)
+    # d to j, and l
+    phases, states = _play_phases(world, setup, facts, before.model, collected.local, states, streams)
+    spends = [*collected.spends, *(spend for phase in phases for spend in phase.spends)]
     # k  pay: all spends of the round, whether or not packets arrived
-    book = ledger.book(carry.ledger, spends)
-    if learning.privacy_budget is not None and ledger.exceeds(
-        book, learning.privacy_budget.epsilon, learning.privacy_budget.delta
+    paid = before.ledger.add(spends)
+    if learning.privacy_budget is not None and paid.exceeds(
+        learning.privacy_budget.epsilon, learning.privacy_budget.delta
     ):
-        return replace(carry, round=number, stopped=True), {}
+        return replace(before, round=number, stopped=True), {}
     # m  record: truth meets estimates only here
-    held_out = taken.held_out if learning.data.scores_round_alone else carry.held_out.plus(taken.held_out)
-    leaks, rows = carry.leakage, list[dict[str, Any]]()
-    if "positions" in learning.data.offers:
-        whom = learning.threat.after(taken.measured.ue, len(world.ues))
-        watched = taken.measured.keep(whom[taken.measured.row_of_sample]).nonempty()
-        now = leakage.Now(
-            number, watched, _selected(watched, local), _merge(learning, phases), world.area, world.places,
-        )  # fmt: skip
-        leaks, rows = leakage.observe(learning.leakage, carry.leakage, now, setup.streams.at("leakage"))
-    audited: list[dict[str, Any]] = []
-    if learning.membership is not None and due(learning.membership, carry.played + 1):
-        others = taken.held_out if len(taken.held_out) else held_out
-        audited = audit(learning.membership, phases[-1].view, local, others, rng("membership"))
-    reference = carry.reference
-    if "signals" in learning.data.offers:
-        reference = Reference.add(reference, taken.train if taken.fresh is None else taken.fresh)
-    new = Carry(number, carry.played + 1, model, held_out, reference, parts, book, leaks)
-    figures = records.write(
-        setup.recorder, world, setup.learning, new, taken, local, curated, phases, spends, rows, audited, facts,
-        refused=int((~accepted).sum()), before=carry.model,
+    held_out = taken.held_out if learning.data.scores_round_alone else before.held_out.plus(taken.held_out)
+    tracks, leaks = _leakage(world, setup, before, collected, phases)
+    state = RoundState(
+        round=number, played=before.played + 1, model=phases[-1].model, held_out=held_out,
+        reference=_reference(learning, before, taken), parts=states, ledger=paid, leakage=tracks,
     )  # fmt: skip
-    return new, figures
+    outcome = RoundOutcome(
+        facts=facts, before=before.model, state=state, taken=taken, local=collected.local, refused=collected.refused,
+        curation=collected.curation, phases=phases, spends=spends, leaks=leaks,
+        audits=_audits(learning, state, taken, collected.local, phases, streams),
+    )  # fmt: skip
+    return state, records.write(setup.recorder, world, learning, outcome)
 
 
-def _asked(ready: Local, learning: Learning, rng: Any) -> Local:
+def _facts(world: World, setup: Setup, before: RoundState) -> Facts:
+    """Where the round stands."""
+    learning = setup.learning
+    return Facts(
+        round=before.round + 1,
+        time_s=float(world.env.now),
+        public=setup.public,
+        weight=learning.aggregation.weight,
+        sampling_rate=learning.participation if learning.sampling == "poisson" else 1.0,
+        request=learning.learner.request(before.model),
+    )
+
+
+def _collect(
+    learning: Learning, taken: Taken, facts: Facts, states: PartStates, streams: RoundStreams
+) -> tuple[_Collected, PartStates]:
+    """The data that UEs learn from, and what the parts remember that chose them."""
+    # b  the server samples some of those that have data, and every UE has its own policy
+    sampled = sample_ues(taken.train.nonempty(), learning, streams.at("participation"))
+    accepted, query = learning.query.accept(sampled.ue, facts, states.query)
+    local = sampled.keep(accepted[sampled.row_of_sample]).nonempty()
+    # c  curate: what UEs do to their data before they learn from them
+    spends, steps, curation = list[AnySpend](), list[CurationStep](), dict(states.curation)
+    for step in learning.curation:
+        curated = step.apply(local, facts, curation[step.label], streams.curation(step.label))
+        steps.append(CurationStep(step.label, local, curated))
+        local, curation[step.label], spends = curated.local.nonempty(), curated.state, spends + curated.spends
+    aggregation = learning.aggregation.receive_disclosed(local, facts, states.aggregation)
+    collected = _Collected(taken, local, int((~accepted).sum()), steps, spends)
+    return collected, replace(states, query=query, curation=curation, aggregation=aggregation)
+
+
+def _play_phases(
+    world: World,
+    setup: Setup,
+    facts: Facts,
+    model: Model,
+    local: Local,
+    states: PartStates,
+    streams: RoundStreams,
+) -> tuple[list[PhaseOutcome], PartStates]:
+    """All phases of the learner; each begins from the model that the one before published."""
+    phases, requested_s = list[PhaseOutcome](), facts.time_s
+    for i, name in enumerate(setup.learning.learner.phases):
+        own = streams.of_phase(name, first=i == 0)
+        phase = Phase(world, setup, facts, name, model, local, requested_s, own)
+        outcome, states = play_phase(phase, states)
+        phases.append(outcome)
+        model, requested_s = outcome.model, outcome.merged_s
+    return phases, states
+
+
+def _reference(learning: Learning, before: RoundState, taken: Taken) -> Reference:
+    """The samples that maps without learning are drawn from, with those of the round."""
+    if "signals" not in learning.data.offers:
+        return before.reference
+    return before.reference.plus(taken.train if taken.fresh is None else taken.fresh)
+
+
+def _leakage(
+    world: World, setup: Setup, before: RoundState, collected: _Collected, phases: list[PhaseOutcome]
+) -> tuple[leakage.Tracks, list[dict[str, Any]]]:
+    """Tracks of truth and estimates after the round, and its rows of leakage; data without places leak none."""
+    learning, measured = setup.learning, collected.taken.measured
+    if "positions" not in learning.data.offers:
+        return before.leakage, []
+    targeted = learning.threat.after(measured.ue, len(world.ues))
+    watched = measured.keep(targeted[measured.row_of_sample]).nonempty()
+    estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
+    now = leakage.Now(
+        before.round + 1, watched, _selected(watched, collected.local), estimates, world.area, world.places
+    )
+    return leakage.observe(learning.leakage, before.leakage, now, setup.streams.at("leakage"))
+
+
+def _audits(
+    learning: Learning,
+    state: RoundState,
+    taken: Taken,
+    local: Local,
+    phases: list[PhaseOutcome],
+    streams: RoundStreams,
+) -> list[dict[str, Any]]:
+    """Rows of the audit of membership, in rounds that have one."""
+    if learning.membership is None or not due(learning.membership, state.played):
+        return []
+    others: HeldOut = taken.held_out if len(taken.held_out) else state.held_out
+    return audit(learning.membership, phases[-1].view, local, others, streams.at("membership"))
+
+
+def sample_ues(ready: Local, learning: Learning, rng: Rng) -> Local:
     """The rows of a random share of the UEs: at least one, or whoever's coin says so."""
     ue, share = np.unique(ready.ue), learning.participation
     if share == 1.0 or len(ue) == 0:
@@ -141,15 +205,10 @@ def _asked(ready: Local, learning: Learning, rng: Any) -> Local:
 
 def _selected(measured: Local, local: Local) -> FloatArray:
     """Mean of what each measured row learnt from (n, 2); NaN where nothing was sent."""
-    found = np.full((len(measured.ue), measured.x.shape[1]), np.nan)
+    selected_m = np.full((len(measured.ue), measured.x.shape[1]), np.nan)
     row = {(u, m): i for i, (u, m) in enumerate(zip(local.ue.tolist(), local.model.tolist(), strict=True))}
     means = local.mean_x()
     for i, key in enumerate(zip(measured.ue.tolist(), measured.model.tolist(), strict=True)):
         if key in row:
-            found[i] = means[row[key]]
-    return found
-
-
-def _merge(learning: Learning, phases: list[Phase]) -> dict[str, Estimates]:
-    """All phases' estimates of each attack."""
-    return {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
+            selected_m[i] = means[row[key]]
+    return selected_m

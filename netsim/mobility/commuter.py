@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, ClassVar, Literal
 
@@ -29,6 +30,24 @@ _TAIL = 3.0  # hours and corners are cut at 3 deviations, so that every day ends
 _LONGEST_WALK_S = 4000.0  # from work at 20:12, two such walks and a stop of 1.5 h end before midnight
 _THIRD_PLACES = 4  # [dlg 11]
 _BLOCK = 512  # UEs whose fixes are drawn at once, to bound memory
+
+
+@dataclass(frozen=True)
+class Lived:
+    """A day: its number, where everybody is when, and the fixes, seconds from midnight of the first day."""
+
+    day: int
+    plan: Day
+    fixes: Fixes
+
+
+@dataclass(frozen=True)
+class Habits(State):
+    """ue (n_ue,); place_m (n_ue, 2 + third places, 2): home, work and others; today: None before the first day."""
+
+    ue: IntArray
+    place_m: FloatArray
+    today: Lived | None = None
 
 
 class Commuter(Mobility):
@@ -93,45 +112,40 @@ class Commuter(Mobility):
     evening_probability: float = Field(default=0.3, ge=0, le=1)
     """probability of a stop after work, on a workday"""
 
-    def start(self, ue: IntArray, ground: Ground) -> State:
-        """Everybody is at home.
-
-        position_m (n_ue, 2), ue (n_ue,), place_m (n_ue, 2 + third places, 2); of the current `day`: knot_s,
-        knot_m as in `Day`, and its fixes.
-        """
+    def start(self, ue: IntArray, ground: Ground) -> Habits:
+        """Everybody is at home."""
         place_m = self._all_places(ue, ground)
         self._refuse_long_walks(place_m)
-        return {"position_m": place_m[:, _HOME].copy(), "ue": ue, "place_m": place_m, "day": -1}
+        return Habits(place_m[:, _HOME].copy(), ue, place_m)
 
-    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
+    def advance(self, state: Habits, t0_s: float, t1_s: float, ground: Ground) -> tuple[Habits, Fixes]:
         """Live every day that the window touches; its fixes are those of the days, cut to the window."""
-        taken = [Fixes.none()]
-        for day in range(ground.clock.day(t0_s), ceil(t1_s / DAY_S)):
-            if state["day"] != day:
-                state = {**state, **self._live(day, state["ue"], state["place_m"], ground)}
-            within = (state["fix_time_s"] >= t0_s) & (state["fix_time_s"] < t1_s)
-            columns = (state[name][within] for name in ("fix_ue", "fix_time_s", "fix_position_m"))
-            taken.append(Fixes(*columns))
-        if len(taken) > 1:
-            row = np.arange(len(state["ue"]))
-            time_s = np.full(len(row), t1_s - state["day"] * DAY_S)
-            position_m = Day(state["knot_s"], state["knot_m"]).at(row, time_s)
-            state = {**state, "position_m": position_m}
+        taken, today = [Fixes.none()], state.today
+        days = range(ground.clock.day(t0_s), ceil(t1_s / DAY_S))
+        for day in days:
+            if today is None or today.day != day:
+                today = self._live(day, state.ue, state.place_m, ground)
+            within = (today.fixes.time_s >= t0_s) & (today.fixes.time_s < t1_s)
+            taken.append(today.fixes.select(within))
+        if today is not None and len(days):
+            row = np.arange(len(state.ue))
+            time_s = np.full(len(row), t1_s - today.day * DAY_S)
+            state = replace(state, position_m=today.plan.at(row, time_s), today=today)
         return state, _in_order(Fixes.join(taken))
 
-    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
+    def wake_s(self, state: Habits, now_s: float, ground: Ground) -> float:
         """Morning, when it is night for all UEs."""
-        today = ground.clock.day(now_s)
-        morning_s = today * DAY_S + _MORNING_H * _HOUR_S
-        if state["day"] == today and now_s >= today * DAY_S + state["knot_s"][:, -1].max(initial=0.0):
+        day, today = ground.clock.day(now_s), state.today
+        morning_s = day * DAY_S + _MORNING_H * _HOUR_S
+        if today is not None and today.day == day and now_s >= day * DAY_S + today.plan.knot_s[:, -1].max(initial=0.0):
             return morning_s + DAY_S
         return max(now_s, morning_s)
 
-    def places(self, state: State, ground: Ground) -> Places:
+    def places(self, state: Habits, ground: Ground) -> Places:
         """Homes and workplaces."""
-        return Places(state["place_m"][:, _HOME], state["place_m"][:, _WORK])
+        return Places(state.place_m[:, _HOME], state.place_m[:, _WORK])
 
-    def _live(self, day: int, ue: IntArray, place_m: FloatArray, ground: Ground) -> State:
+    def _live(self, day: int, ue: IntArray, place_m: FloatArray, ground: Ground) -> Lived:
         """Plan, route and fixes of one day."""
         rng = ground.streams.at("mobility.commuter", day)
         low_m, high_m = ground.area.low_m, ground.area.high_m
@@ -144,14 +158,8 @@ class Commuter(Mobility):
         pace = _PACE_LOW + (_PACE_HIGH - _PACE_LOW) * rng.uniform("pace", ue, (5,))
         plan = walked(at_m, corner_m, self.walk_speed_m_s * pace, from_s, until_s, stay_s)
         fixes = self._fixes(plan, np.minimum(stop, _THIRD), ue, rng)
-        return {
-            "day": day,
-            "knot_s": plan.knot_s,
-            "knot_m": plan.knot_m,
-            "fix_ue": fixes.ue,
-            "fix_time_s": fixes.time_s + day * DAY_S,
-            "fix_position_m": np.clip(fixes.position_m, low_m, high_m),
-        }
+        kept_m = np.clip(fixes.position_m, low_m, high_m)
+        return Lived(day, plan, Fixes(fixes.ue, fixes.time_s + day * DAY_S, kept_m))
 
     def _plan(
         self, rng: Rng, ue: IntArray, n_third: int, weekday: bool

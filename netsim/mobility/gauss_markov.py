@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import floor, sqrt
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +18,22 @@ from netsim.units import FloatArray, IntArray
 
 _PIECES = 8  # straight pieces of a step; what is left of it after so many walls is not walked
 _CLEARANCE_M = 0.01  # from a wall at which a UE turns
+
+
+@dataclass(frozen=True)
+class Step(State):
+    """The present step of every UE.
+
+    ue (n_ue,): whose; step: its number; knot_m (n_ue, 9, 2): the corners of its way; speed_m_s, direction_rad, mean_rad
+    (n_ue,).
+    """
+
+    ue: IntArray
+    step: int
+    knot_m: FloatArray
+    speed_m_s: FloatArray
+    direction_rad: FloatArray
+    mean_rad: FloatArray
 
 
 class GaussMarkov(Mobility):
@@ -53,12 +70,8 @@ class GaussMarkov(Mobility):
     step_s: float = Field(default=10.0, ge=1e-3, le=86_400)
     """time between changes of speed and direction, s"""
 
-    def start(self, ue: IntArray, ground: Ground) -> State:
-        """Everybody is out of doors, at the beginning of step 0.
-
-        position_m (n_ue, 2), ue (n_ue,), the number of the step; of this step: knot_m (n_ue, 9, 2), the corners
-        of its way, speed_m_s, direction_rad, mean_rad (n_ue,).
-        """
+    def start(self, ue: IntArray, ground: Ground) -> Step:
+        """Everybody is out of doors, at the beginning of step 0."""
         if not (ground.area.side_m > 0).all():
             width, height = ground.area.side_m
             raise BadInput(f"world.ues.mobility: area of {width:g} x {height:g} m has no room to walk; enlarge it")
@@ -68,42 +81,38 @@ class GaussMarkov(Mobility):
         speed, direction = rng.normal("step", ue, (2,)).T
         speed_m_s = self.speed_m_s + self.speed_std_m_s * speed
         direction_rad = mean_rad + self.direction_std_rad * direction
-        first = self._step(position_m, speed_m_s, direction_rad, mean_rad, ground)
-        return {"position_m": position_m, "ue": ue, "step": 0, **first}
+        return self._step(ue, 0, position_m, speed_m_s, direction_rad, mean_rad, ground)
 
-    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
+    def advance(self, state: Step, t0_s: float, t1_s: float, ground: Ground) -> tuple[Step, Fixes]:
         """Take every step that begins by t1_s; the position is that share of the last."""
-        step, last = int(state["step"]), floor(t1_s / self.step_s)
+        step, last = state.step, floor(t1_s / self.step_s)
         rng, a = _stream(ground), self.memory
         new = sqrt(1 - a**2)
         while step < last:
             step += 1
-            speed, direction = rng.normal("step", state["ue"], (2,), item=step).T
-            mean_rad = state["mean_rad"]
-            speed_m_s = a * state["speed_m_s"] + (1 - a) * self.speed_m_s + new * self.speed_std_m_s * speed
-            direction_rad = a * state["direction_rad"] + (1 - a) * mean_rad + new * self.direction_std_rad * direction
-            taken = self._step(state["knot_m"][:, -1], speed_m_s, direction_rad, mean_rad, ground)
-            state = {**state, **taken, "step": step}
+            speed, direction = rng.normal("step", state.ue, (2,), item=step).T
+            mean_rad = state.mean_rad
+            speed_m_s = a * state.speed_m_s + (1 - a) * self.speed_m_s + new * self.speed_std_m_s * speed
+            direction_rad = a * state.direction_rad + (1 - a) * mean_rad + new * self.direction_std_rad * direction
+            state = self._step(state.ue, step, state.knot_m[:, -1], speed_m_s, direction_rad, mean_rad, ground)
         share = min(max(t1_s / self.step_s - step, 0.0), 1.0)
-        return {**state, "position_m": _part_of(state["knot_m"], share)}, Fixes.none()
+        return replace(state, position_m=_part_of(state.knot_m, share)), Fixes.none()
 
     def _step(
         self,
+        ue: IntArray,
+        step: int,
         from_m: FloatArray,
         speed_m_s: FloatArray,
         direction_rad: FloatArray,
         mean_rad: FloatArray,
         ground: Ground,
-    ) -> State:
-        """Columns of a step that begins at from_m (n, 2)."""
+    ) -> Step:
+        """Step number `step` of UEs `ue` (n,), at its beginning, from_m (n, 2)."""
         length_m = np.maximum(speed_m_s, 0.0) * self.step_s
         knot_m, mirrored, turn_rad = _walk(from_m, length_m, direction_rad, ground)
-        return {
-            "knot_m": knot_m,
-            "speed_m_s": speed_m_s,
-            "direction_rad": mirrored * direction_rad + turn_rad,
-            "mean_rad": mirrored * mean_rad + turn_rad,
-        }
+        turned_rad, turned_mean_rad = (mirrored * rad + turn_rad for rad in (direction_rad, mean_rad))
+        return Step(from_m, ue, step, knot_m, speed_m_s, turned_rad, turned_mean_rad)
 
 
 def _stream(ground: Ground) -> Rng:

@@ -1,7 +1,6 @@
 """Journeys made of legs: walk straight from one place to the next, pause, go on.
 
-The columns of a leg are origin_m, target_m (n_ue, 2), depart_s, arrive_s, pause_until_s and leg (n_ue,). A
-position is calculated from the leg, never from the last position, so the tick length changes nothing.
+A position is calculated from the leg, never from the last position, so the tick length changes nothing.
 """
 
 from __future__ import annotations
@@ -9,8 +8,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, Strict
@@ -47,74 +47,106 @@ def between(bounds: Range, unit: FloatArray) -> FloatArray:
     return bounds[0] + (bounds[1] - bounds[0]) * unit
 
 
-def walked_on(state: State, t0_s: float, t1_s: float, next_leg: Callable[[State], State]) -> State:
+@dataclass(frozen=True)
+class Leg(State):
+    """The present leg of every UE.
+
+    ue, leg (n_ue,): whose, and its number; from origin_m to target_m (n_ue, 2), from depart_s to arrive_s, then a pause
+    to pause_until_s (n_ue,).
+    """
+
+    ue: IntArray
+    leg: IntArray
+    origin_m: FloatArray
+    target_m: FloatArray
+    depart_s: FloatArray
+    arrive_s: FloatArray
+    pause_until_s: FloatArray
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """All arrays by name."""
+        return vars(self)
+
+    def of(self, row: IntArray) -> Self:
+        """The legs of some UEs (n,)."""
+        return type(self)(**{name: column[row] for name, column in self.columns().items()})
+
+    def copied(self) -> Self:
+        """The same in arrays of its own."""
+        return type(self)(**{name: column.copy() for name, column in self.columns().items()})
+
+
+Walk = TypeVar("Walk", bound=Leg)
+
+
+def walked_on(state: Walk, t0_s: float, t1_s: float, next_leg: Callable[[Walk], Walk]) -> Walk:
     """Every UE at t1_s; one that pauses throughout is left alone.
 
-    `next_leg` gives the columns of the following leg to UEs whose pause is over, from their present columns.
+    `next_leg` gives the following leg of UEs whose pause is over, from their present one.
     """
-    moving = state["arrive_s"] > t0_s
-    late = (state["pause_until_s"] <= t1_s).nonzero()[0]
+    moving = state.arrive_s > t0_s
+    late = (state.pause_until_s <= t1_s).nonzero()[0]
     if late.size:
         moving[late] = True
-        state = {name: column.copy() for name, column in state.items()}
+        state = state.copied()
+    columns = state.columns()
     while late.size:
-        following = next_leg({name: column[late] for name, column in state.items()})
-        for name, column in following.items():
-            state[name][late] = column
-        late = late[state["pause_until_s"][late] <= t1_s]
+        for name, column in next_leg(state.of(late)).columns().items():
+            columns[name][late] = column
+        late = late[state.pause_until_s[late] <= t1_s]
     if 2 * np.count_nonzero(moving) >= len(moving):  # who pauses is exactly at the end of a leg
-        return state | {"position_m": _on_leg(state, slice(None), t1_s)}
-    position_m, walk = state["position_m"].copy(), moving.nonzero()[0]
+        return replace(state, position_m=_on_leg(state, slice(None), t1_s))
+    position_m, walk = state.position_m.copy(), moving.nonzero()[0]
     position_m[walk] = _on_leg(state, walk, t1_s)
-    return state | {"position_m": position_m}
+    return replace(state, position_m=position_m)
 
 
-def walked_ahead(state: State, times_s: list[float], next_leg: Callable[[State], State]) -> list[State]:
+def walked_ahead(state: Walk, times_s: list[float], next_leg: Callable[[Walk], Walk]) -> list[Walk]:
     """`walked_on` from each time to the next; stretches on which nobody begins a leg are calculated at once."""
-    found: list[State] = []
+    walked: list[Walk] = []
     at, last = 0, len(times_s) - 1
     while at < last:
         stretch = at
-        if len(state["pause_until_s"]):
-            stretch = min(last, bisect_left(times_s, float(state["pause_until_s"].min())) - 1)
+        if len(state.pause_until_s):
+            stretch = min(last, bisect_left(times_s, float(state.pause_until_s.min())) - 1)
         if stretch > at:
             position_m = _on_leg(state, slice(None), np.array(times_s[at + 1 : stretch + 1])[:, None])
-            found += [state | {"position_m": each} for each in position_m]
+            walked += [replace(state, position_m=each) for each in position_m]
             at = stretch
         else:
-            found.append(walked_on(state, times_s[at], times_s[at + 1], next_leg))
+            walked.append(walked_on(state, times_s[at], times_s[at + 1], next_leg))
             at += 1
-        state = found[-1]
-    return found
+        state = walked[-1]
+    return walked
 
 
 class Legged(Mobility):
     """Mobility whose state is a leg: `next_leg` is all that a model has to say of movement."""
 
     @abstractmethod
-    def next_leg(self, now: State, ground: Ground) -> State:
-        """Columns of the following leg of UEs whose pause is over, from their present columns."""
+    def next_leg(self, now: Any, ground: Ground) -> Any:
+        """The following leg of UEs whose pause is over, from their present one (both a `Leg`)."""
 
-    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
+    def advance(self, state: Leg, t0_s: float, t1_s: float, ground: Ground) -> tuple[Leg, Fixes]:
         """Move every UE to t1_s; a UE that pauses throughout is left alone."""
         return walked_on(state, t0_s, t1_s, partial(self.next_leg, ground=ground)), Fixes.none()
 
-    def ahead(self, state: State, times_s: list[float], ground: Ground) -> list[tuple[State, Fixes]]:
+    def ahead(self, state: Leg, times_s: list[float], ground: Ground) -> list[tuple[State, Fixes]]:
         walked = walked_ahead(state, times_s, partial(self.next_leg, ground=ground))
         return [(later, Fixes.none()) for later in walked]
 
-    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
+    def wake_s(self, state: Leg, now_s: float, ground: Ground) -> float:
         """The earliest end of a pause when all UEs pause, else now."""
-        if (state["arrive_s"] > now_s).any():
+        if (state.arrive_s > now_s).any():
             return now_s
-        return max(now_s, float(np.min(state["pause_until_s"], initial=np.inf)))
+        return max(now_s, float(np.min(state.pause_until_s, initial=np.inf)))
 
 
-def _on_leg(state: State, row: IntArray | slice, time_s: float | FloatArray) -> FloatArray:
+def _on_leg(state: Leg, row: IntArray | slice, time_s: float | FloatArray) -> FloatArray:
     """Positions (n, 2) at a time, or (k, n, 2) at times (k, 1), within the present leg of the UEs in `row` (n,)."""
-    origin_m, target_m = state["origin_m"][row], state["target_m"][row]
-    depart_s = state["depart_s"][row]
-    walk_s = np.maximum(state["arrive_s"][row] - depart_s, 1e-200)  # a leg of no length is over at once
+    origin_m, target_m = state.origin_m[row], state.target_m[row]
+    depart_s = state.depart_s[row]
+    walk_s = np.maximum(state.arrive_s[row] - depart_s, 1e-200)  # a leg of no length is over at once
     done = np.minimum(np.maximum((time_s - depart_s) / walk_s, 0.0), 1.0)[..., None]
     # this form, not origin + done * way, so that the waypoint itself is met exactly
     return np.asarray((1.0 - done) * origin_m + done * target_m)

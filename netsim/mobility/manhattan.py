@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from netsim.errors import BadInput
-from netsim.mobility.base import Ground, State
-from netsim.mobility.legs import Legged, PauseRange, SpeedRange, between
+from netsim.mobility.base import Ground
+from netsim.mobility.legs import Leg, Legged, PauseRange, SpeedRange, between
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _STEP = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])  # headings east, north, west, south
 _TURN = np.array([0, 1, 3, 2])  # straight on, left, right, back: added to a heading
 _CHANCE = np.array([0.5, 0.25, 0.25, 0.0])  # [important, Sec. III-D]
+
+
+@dataclass(frozen=True)
+class StreetLeg(Leg):
+    """A leg to a crossing (n_ue, 2), counted from the south-west; heading (n_ue,): 0 for east, then anticlockwise."""
+
+    crossing: IntArray
+    heading: IntArray
 
 
 class Manhattan(Legged):
@@ -47,12 +56,8 @@ class Manhattan(Legged):
     pause_s: PauseRange = (0.0, 60.0)
     """shortest and longest pause at a crossing, s"""
 
-    def start(self, ue: IntArray, ground: Ground) -> State:
-        """Everybody is under way at time 0, from a random crossing, a random share of the way to the next.
-
-        position_m, and the columns of a leg; `crossing` (n_ue, 2), to which the leg goes, counted from the
-        south-west; heading (n_ue,), 0 for east, then anticlockwise.
-        """
+    def start(self, ue: IntArray, ground: Ground) -> StreetLeg:
+        """Everybody is under way at time 0, from a random crossing, a random share of the way to the next."""
         rng, streets = _stream(ground), _streets(ground)
         unit = rng.uniform("start", ue, (4,))
         crossing = (unit[:, :2] * _size(streets)).astype(np.int64)
@@ -62,14 +67,13 @@ class Manhattan(Legged):
         target_m = _at_m(crossing + _STEP[heading], streets)
         origin_m = from_m + unit[:, 3, None] * (target_m - from_m)
         leg, now_s = np.zeros(len(ue), dtype=np.int64), np.zeros(len(ue))
-        first = self._leg(rng, ue, leg, origin_m, now_s, crossing, heading, streets)
-        return {"position_m": origin_m.copy(), "ue": ue, **first}
+        return self._leg(rng, ue, leg, origin_m, now_s, crossing, heading, streets)
 
-    def next_leg(self, now: State, ground: Ground) -> State:
+    def next_leg(self, now: StreetLeg, ground: Ground) -> StreetLeg:
         rng, streets = _stream(ground), _streets(ground)
-        ue, leg, crossing = now["ue"], now["leg"] + 1, now["crossing"]
-        heading = _turned(now["heading"], crossing, rng.uniform("turn", ue, item=leg), streets)
-        return self._leg(rng, ue, leg, now["target_m"], now["pause_until_s"], crossing, heading, streets)
+        ue, leg, crossing = now.ue, now.leg + 1, now.crossing
+        heading = _turned(now.heading, crossing, rng.uniform("turn", ue, item=leg), streets)
+        return self._leg(rng, ue, leg, now.target_m, now.pause_until_s, crossing, heading, streets)
 
     def _leg(
         self,
@@ -81,23 +85,17 @@ class Manhattan(Legged):
         crossing: IntArray,
         heading: IntArray,
         streets: Streets,
-    ) -> State:
-        """Columns of leg number `leg` (n,) of UEs `ue` (n,), which begins at or after a crossing (n, 2)."""
+    ) -> StreetLeg:
+        """Leg number `leg` (n,) of UEs `ue` (n,), which begins at or after a crossing (n, 2)."""
         unit = rng.uniform("leg", ue, (3,), item=leg)
         following = crossing + _STEP[heading]
         target_m = _at_m(following, streets)
         arrive_s = depart_s + np.linalg.norm(target_m - origin_m, axis=1) / between(self.speed_m_s, unit[:, 0])
         pauses = unit[:, 1] < self.pause_probability
-        return {
-            "origin_m": origin_m,
-            "target_m": target_m,
-            "depart_s": depart_s,
-            "arrive_s": arrive_s,
-            "pause_until_s": arrive_s + np.where(pauses, between(self.pause_s, unit[:, 2]), 0.0),
-            "leg": leg,
-            "crossing": following,
-            "heading": heading,
-        }
+        pause_until_s = arrive_s + np.where(pauses, between(self.pause_s, unit[:, 2]), 0.0)
+        return StreetLeg(
+            origin_m.copy(), ue, leg, origin_m, target_m, depart_s, arrive_s, pause_until_s, following, heading
+        )
 
 
 Streets = tuple[FloatArray, FloatArray]

@@ -57,7 +57,7 @@ class Mixture(Mobility):
         edges = np.cumsum(self._share)[:-1]
         k = np.searchsorted(edges, rng.uniform("component", ue), side="right")
         at_m, axes = np.array([c.at_m for c in self.components]), np.array([c.axes for c in self.components])
-        return {"position_m": at_m[k] + np.einsum("nij,nj->ni", axes[k], rng.normal("place", ue, (2,)))}
+        return State(at_m[k] + np.einsum("nij,nj->ni", axes[k], rng.normal("place", ue, (2,))))
 
     def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
         """Time passes."""
@@ -69,8 +69,8 @@ class Mixture(Mobility):
 
     def density(self, position_m: FloatArray) -> FloatArray:
         """p(x) at places (k, 2), per square metre."""
-        found = np.zeros(len(position_m))
+        density = np.zeros(len(position_m))
         for share, c in zip(self._share, self.components, strict=True):
             z = np.linalg.solve(c.axes, (position_m - np.array(c.at_m)).T)  # (2, k)
-            found += share * np.exp(-0.5 * (z**2).sum(axis=0)) / (2 * np.pi * c.std_m[0] * c.std_m[1])
-        return found
+            density += share * np.exp(-0.5 * (z**2).sum(axis=0)) / (2 * np.pi * c.std_m[0] * c.std_m[1])
+        return density

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.mobility.base import Ground, State
-from netsim.mobility.legs import Legged, PauseRange, SpeedRange, between
+from netsim.mobility.base import Ground
+from netsim.mobility.legs import Leg, Legged, PauseRange, SpeedRange, between
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -47,23 +47,18 @@ class RandomWaypoint(Legged):
     pause_s: PauseRange = (0.0, 60.0)
     """shortest and longest pause at a waypoint, s"""
 
-    def start(self, ue: IntArray, ground: Ground) -> State:
-        """Everybody sets out on leg 0 at time 0.
-
-        position_m, origin_m, target_m (n_ue, 2); speed_m_s, depart_s, arrive_s, pause_until_s (n_ue,);
-        leg, ue (n_ue,).
-        """
+    def start(self, ue: IntArray, ground: Ground) -> Leg:
+        """Everybody sets out on leg 0 at time 0."""
         if not (ground.area.side_m > 0).all():
             width, height = ground.area.side_m
             raise BadInput(f"world.ues.mobility: area of {width:g} x {height:g} m has no room to walk; enlarge it")
         rng = _stream(ground)
         origin_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
         leg = np.zeros(len(ue), dtype=np.int64)
-        first = self._leg(rng, ue, leg, origin_m, np.zeros(len(ue)), ground)
-        return {"position_m": origin_m, "ue": ue, **first}
+        return self._leg(rng, ue, leg, origin_m, np.zeros(len(ue)), ground)
 
-    def next_leg(self, now: State, ground: Ground) -> State:
-        return self._leg(_stream(ground), now["ue"], now["leg"] + 1, now["target_m"], now["pause_until_s"], ground)
+    def next_leg(self, now: Leg, ground: Ground) -> Leg:
+        return self._leg(_stream(ground), now.ue, now.leg + 1, now.target_m, now.pause_until_s, ground)
 
     def _leg(
         self,
@@ -73,22 +68,14 @@ class RandomWaypoint(Legged):
         origin_m: FloatArray,
         depart_s: FloatArray,
         ground: Ground,
-    ) -> State:
-        """Columns of leg number `leg` (n,) of UEs `ue` (n,)."""
+    ) -> Leg:
+        """Leg number `leg` (n,) of UEs `ue` (n,), who are at its beginning."""
         unit = rng.uniform("leg", ue, (4,), item=leg)
         target_m, stays = _target(rng, ue, leg, origin_m, ground.area.sample(unit[:, :2]), ground)
         speed_m_s = between(self.speed_m_s, unit[:, 2])
         pause_s = np.maximum(between(self.pause_s, unit[:, 3]), np.where(stays, _SHORTEST_STAY_S, 0.0))
         arrive_s = depart_s + np.linalg.norm(target_m - origin_m, axis=1) / speed_m_s
-        return {
-            "origin_m": origin_m.copy(),
-            "target_m": target_m,
-            "speed_m_s": speed_m_s,
-            "depart_s": depart_s,
-            "arrive_s": arrive_s,
-            "pause_until_s": arrive_s + pause_s,
-            "leg": leg,
-        }
+        return Leg(origin_m, ue, leg, origin_m.copy(), target_m, depart_s, arrive_s, arrive_s + pause_s)
 
 
 def _stream(ground: Ground) -> Rng:

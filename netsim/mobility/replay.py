@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -20,7 +21,44 @@ from netsim.traces.presence import Presence, presence
 from netsim.traces.read import read_trace
 from netsim.traces.select import Users
 from netsim.traces.trace import Trace
-from netsim.units import IntArray
+from netsim.tree import REBUILT
+from netsim.units import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a trace in order of time; ue (N,) is a place in `Replayed.ue`."""
+
+    ue: IntArray
+    time_s: FloatArray
+    position_m: FloatArray
+    cell: IntArray | None
+    rsrp_dbm: FloatArray | None
+
+
+@dataclass(frozen=True)
+class Replayed(State):
+    """n_seen: rows before now; last_row (n_ue,): the last of them of each UE, -1 before its first.
+
+    ue (n_ue,); absent_after_s: age of its last fix beyond which a UE is absent; rows: of the trace.
+    """
+
+    n_seen: int
+    last_row: IntArray
+    ue: IntArray = field(metadata=REBUILT)
+    absent_after_s: float = field(metadata=REBUILT)
+    rows: Rows = field(metadata=REBUILT)
+
+    def last_rows(self, end: int) -> IntArray:
+        """The last of the first `end` rows for each UE (n_ue,), -1 if it has none yet."""
+        n_seen = self.n_seen
+        if end < n_seen:  # back in time: begin again
+            n_seen, last_row = 0, np.full_like(self.last_row, -1)
+        else:
+            last_row = self.last_row.copy()
+        # where a UE has several rows numpy keeps the last one written, which is the latest
+        last_row[self.rows.ue[n_seen:end]] = np.arange(n_seen, end)
+        return np.asarray(last_row)
 
 
 class Replay(Mobility):
@@ -69,9 +107,6 @@ class Replay(Mobility):
     """a UE is absent when its last fix is older than this; none: 1.5 intervals of the trace, as its card tells"""
 
     has_own_fixes: ClassVar[bool] = True
-    rebuilt: ClassVar[frozenset[str]] = frozenset(
-        {"ue", "absent_after_s", "row_ue", "row_time_s", "row_position_m", "row_cell", "row_rsrp_dbm"}
-    )
     reference: ClassVar[str] = "recorded, not modelled"
     example: ClassVar[dict[str, Any]] = {"kind": "replay", "trace": "trace.csv"}
 
@@ -88,82 +123,69 @@ class Replay(Mobility):
             return Presence(self.absent_after_s, "absent_after_s")
         return presence(trace, self.gap_s)
 
-    def start_from(self, trace: Trace, ue: IntArray) -> State:
-        """Before the first row. Rows are kept in order of time, `row_ue` being a place in `ue` (n_ue,).
+    def start(self, ue: IntArray, ground: Ground) -> Replayed:
+        """Before the first row of the trace of the ground, or, where it has none, of our own with rounds of a day.
 
         Raises `BadInput` if there are more UEs than users.
         """
+        trace = self.load(DAY_S) if ground.trace is None else ground.trace
         if len(ue) > len(trace.users):
             raise BadInput(f"ues: {len(ue)} are more than the {len(trace.users)} users of the trace; ask for fewer")
-        rows = np.flatnonzero(trace.user < len(ue))
-        rows = rows[np.argsort(trace.time_s[rows], kind="stable")]
-        return {
-            "ue": np.asarray(ue, dtype=np.int64),
-            "absent_after_s": self.presence(trace).absent_after_s,
-            "position_m": np.full((len(ue), 2), np.nan),
-            "row_ue": trace.user[rows],
-            "row_time_s": trace.time_s[rows],
-            "row_position_m": trace.position_m[rows],
-            "row_cell": None if trace.cell is None else trace.cell[rows],
-            "row_rsrp_dbm": None if trace.rsrp_dbm is None else trace.rsrp_dbm[rows],
-            "n_seen": 0,
-            "last_row": np.full(len(ue), -1, dtype=np.int64),
-        }
-
-    def start(self, ue: IntArray, ground: Ground) -> State:
-        """As `start_from`, with rounds of a day."""
-        return self.start_from(self.load(DAY_S), ue)
-
-    def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
-        """The rows in [t0_s, t1_s) are the fixes; the cost grows with them, not with the trace."""
-        time_s = state["row_time_s"]
-        first, end = np.searchsorted(time_s, (t0_s, t1_s))
-        last_row = _last_rows(state, int(end))
-        freshest_s = state["absent_after_s"] if self.absent_after_s is None else self.absent_after_s
-        stale = (last_row < 0) | (t1_s - time_s[last_row] > freshest_s)
-        position_m = np.where(stale[:, None], np.nan, state["row_position_m"][last_row])
-        row_ue = state["row_ue"][first:end]
-        rows = first + np.argsort(row_ue, kind="stable")  # each UE's rows stay in order of time
-        fixes = Fixes(
-            ue=state["ue"][state["row_ue"][rows]],
-            time_s=time_s[rows],
-            position_m=state["row_position_m"][rows],
-            rsrp_dbm=None if state["row_rsrp_dbm"] is None else state["row_rsrp_dbm"][rows],
-            cell=None if state["row_cell"] is None else state["row_cell"][rows],
+        order = np.flatnonzero(trace.user < len(ue))
+        order = order[np.argsort(trace.time_s[order], kind="stable")]
+        rows = Rows(
+            ue=trace.user[order],
+            time_s=trace.time_s[order],
+            position_m=trace.position_m[order],
+            cell=None if trace.cell is None else trace.cell[order],
+            rsrp_dbm=None if trace.rsrp_dbm is None else trace.rsrp_dbm[order],
         )
-        return {**state, "position_m": position_m, "n_seen": int(end), "last_row": last_row}, fixes
+        return Replayed(
+            position_m=np.full((len(ue), 2), np.nan),
+            n_seen=0,
+            last_row=np.full(len(ue), -1, dtype=np.int64),
+            ue=np.asarray(ue, dtype=np.int64),
+            absent_after_s=self.presence(trace).absent_after_s,
+            rows=rows,
+        )
 
-    def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
+    def advance(self, state: Replayed, t0_s: float, t1_s: float, ground: Ground) -> tuple[Replayed, Fixes]:
+        """The rows in [t0_s, t1_s) are the fixes; the cost grows with them, not with the trace."""
+        rows = state.rows
+        first, end = np.searchsorted(rows.time_s, (t0_s, t1_s))
+        last_row = state.last_rows(int(end))
+        freshest_s = state.absent_after_s if self.absent_after_s is None else self.absent_after_s
+        stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > freshest_s)
+        position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
+        new = first + np.argsort(rows.ue[first:end], kind="stable")  # each UE's rows stay in order of time
+        fixes = Fixes(
+            ue=state.ue[rows.ue[new]],
+            time_s=rows.time_s[new],
+            position_m=rows.position_m[new],
+            rsrp_dbm=None if rows.rsrp_dbm is None else rows.rsrp_dbm[new],
+            cell=None if rows.cell is None else rows.cell[new],
+        )
+        return replace(state, position_m=position_m, n_seen=int(end), last_row=last_row), fixes
+
+    def wake_s(self, state: Replayed, now_s: float, ground: Ground) -> float:
         """The time of the next row; infinite after the last."""
-        time_s = state["row_time_s"]
+        time_s = state.rows.time_s
         following = int(np.searchsorted(time_s, now_s))
         return float(time_s[following]) if following < len(time_s) else float("inf")
 
-    def places(self, state: State, ground: Ground) -> Places:
+    def places(self, state: Replayed, ground: Ground) -> Places:
         """Where each UE's rows lie at night and in office hours; see `home_and_work`."""
-        n_ue = len(state["position_m"])
+        n_ue, rows = len(state.position_m), state.rows
         places = Places.unknown(n_ue)
         if self.users == "rows":  # one fix tells no home
             return places
-        order = np.argsort(state["row_ue"], kind="stable")
-        edges = np.searchsorted(state["row_ue"][order], np.arange(n_ue + 1))
+        order = np.argsort(rows.ue, kind="stable")
+        edges = np.searchsorted(rows.ue[order], np.arange(n_ue + 1))
         for ue, (first, end) in enumerate(pairwise(edges)):
-            rows = order[first:end]
-            home_m, work_m = home_and_work(state["row_position_m"][rows], state["row_time_s"][rows], ground.clock)
+            mine = order[first:end]
+            home_m, work_m = home_and_work(rows.position_m[mine], rows.time_s[mine], ground.clock)
             places.home_m[ue], places.work_m[ue] = home_m, work_m
         return places
-
-
-def _last_rows(state: State, end: int) -> IntArray:
-    """The last of the first `end` rows for each UE (n_ue,), -1 if it has none yet."""
-    n_seen = state["n_seen"]
-    if end < n_seen:  # back in time: begin again
-        n_seen, last_row = 0, np.full_like(state["last_row"], -1)
-    else:
-        last_row = state["last_row"].copy()
-    # where a UE has several rows numpy keeps the last one written, which is the latest
-    last_row[state["row_ue"][n_seen:end]] = np.arange(n_seen, end)
-    return np.asarray(last_row)
 
 
 _latest: dict[str, tuple[str, Trace]] = {}  # one trace, so that a rehearsal and its run read a file once

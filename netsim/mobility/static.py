@@ -26,9 +26,9 @@ class Static(Mobility):
     def start(self, ue: IntArray, ground: Ground) -> State:
         """Positions (n_ue, 2), for good."""
         if self.at_m is not None:
-            return {"position_m": listed_m(self.at_m, ue, ground.area, "world.ues.mobility.at_m")}
+            return State(listed_m(self.at_m, ue, ground.area, "world.ues.mobility.at_m"))
         rng = ground.streams.at("mobility.static")
-        return {"position_m": ground.buildings.outdoor(ground.area, rng, "start", ue)}
+        return State(ground.buildings.outdoor(ground.area, rng, "start", ue))
 
     def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
         """Time passes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pydantic import Field
@@ -10,7 +10,15 @@ from pydantic import Field
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
-State = dict[str, Any]
+
+@dataclass(frozen=True)
+class Attachment:
+    """serving (n_ue,): cell of each UE, -1 for none; since_s (n_ue, n_bs): from when on each cell has been stronger by
+    the margin, infinite where it is not.
+    """
+
+    serving: IntArray
+    since_s: FloatArray
 
 
 class Handover(Part):
@@ -29,34 +37,34 @@ class Handover(Part):
     """how long it must be so"""
 
     @staticmethod
-    def start(n_ue: int, n_bs: int) -> State:
-        """Nobody is attached. since_s (n_ue, n_bs): from when on each cell has been stronger; infinite: it is not."""
-        return {"serving": np.full(n_ue, -1, dtype=np.int64), "since_s": np.full((n_ue, n_bs), np.inf)}
+    def start(n_ue: int, n_bs: int) -> Attachment:
+        """Nobody is attached."""
+        return Attachment(np.full(n_ue, -1, dtype=np.int64), np.full((n_ue, n_bs), np.inf))
 
     @staticmethod
-    def attach(state: State, ue: IntArray, rsrp_dbm: FloatArray) -> State:
+    def attach(state: Attachment, ue: IntArray, rsrp_dbm: FloatArray) -> Attachment:
         """The next state when those of the UEs (n,) that have no cell take the strongest of rsrp_dbm (n, n_bs)."""
-        new = state["serving"][ue] < 0
-        serving = state["serving"].copy()
+        new = state.serving[ue] < 0
+        serving = state.serving.copy()
         serving[ue[new]] = np.argmax(rsrp_dbm[new], axis=1)
-        return {**state, "serving": serving}
+        return replace(state, serving=serving)
 
-    def step(self, state: State, rsrp_dbm: FloatArray, time_s: float) -> tuple[State, BoolArray]:
+    def step(self, state: Attachment, rsrp_dbm: FloatArray, time_s: float) -> tuple[Attachment, BoolArray]:
         """The next state from RSRP (n_ue, n_bs) now, and who was handed over (n_ue,).
 
         First attachments and disappearances are no handovers.
         """
         present = np.asarray(np.isfinite(rsrp_dbm).all(axis=1))
         rsrp = np.where(present[:, None], rsrp_dbm, -np.inf)
-        serving = state["serving"]
+        serving = state.serving
         attached = present & (serving >= 0)
         own = np.where(attached, rsrp[np.arange(len(rsrp)), np.maximum(serving, 0)], np.inf)
         better = rsrp > own[:, None] + self.hysteresis_db
-        since = np.where(better, np.minimum(state["since_s"], time_s), np.inf)
+        since = np.where(better, np.minimum(state.since_s, time_s), np.inf)
         ready = time_s - since >= self.time_to_trigger_s
         moved = np.asarray(ready.any(axis=1))
         target = np.argmax(np.where(ready, rsrp, -np.inf), axis=1)
         best = np.argmax(rsrp, axis=1)
         serving = np.where(moved, target, np.where(serving < 0, best, serving))
         since[moved] = np.inf  # beside the new cell everybody's time begins again
-        return {"serving": np.where(present, serving, -1), "since_s": since}, moved
+        return Attachment(np.where(present, serving, -1), since), moved

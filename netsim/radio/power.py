@@ -13,11 +13,12 @@ from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray, db_from_ratio, w_from_dbm
 
-State = dict[str, Any]
+State = Any
+"""What a policy remembers, as a value: None, or a frozen dataclass that it names itself (see `netsim.tree`)."""
 
 
 @dataclass(frozen=True)
-class Situation:
+class PowerContext:
     """What a policy may know besides the links when it sets the powers of a round: one entry a UE of the world (K,).
 
     sends (n,) the UEs that transmit; snr_per_w SNR of a UE's own uplink at 1 W without interference, 0 for one that is
@@ -42,11 +43,15 @@ class Power(Part):
     """
 
     kind: str
-    wants_situation: ClassVar[bool] = False
-    """whether it is told the situation before every choice"""
+    wants_context: ClassVar[bool] = False
+    """whether it is given the context before every choice"""
 
-    def told(self, situation: Situation, state: State) -> State:
-        """The next state, once it knows the situation."""
+    def start(self, n_ue: int) -> State:
+        """The first state, in a world of so many UEs; None for a policy without memory."""
+        return None
+
+    def update_context(self, context: PowerContext, state: State) -> State:
+        """The next state, once it knows the context of the round."""
         return state
 
     def check(self, n_ue: int) -> None:

@@ -15,6 +15,7 @@ is the receiver's own; the rest is other UEs' signals, which somebody who decode
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
 from typing import Literal
 
@@ -49,6 +50,10 @@ class SharedBand(Uplink):
     """of that symbol error rate"""
     max_bps_per_hz: float = Field(default=8.0, gt=0, le=20)
     """largest spectral efficiency that modulation and coding reach"""
+
+    @property
+    def shares_band(self) -> bool:
+        return True
 
     @property
     def needs_bound(self) -> bool:
@@ -90,7 +95,7 @@ class SharedBand(Uplink):
             payload.n_bits,
             np.inf if self.deadline_s is None else self.deadline_s,
             self.least_sinr(),
-            self.rho(payload),
+            self.noise_scale(payload),
         )
         return Channel(
             power_w=cohort.power_w,
@@ -113,8 +118,21 @@ class SharedBand(Uplink):
         """SNR at 1 W (n,) of each UE at its own base station without interference; 0 without one."""
         return own_signal_w(cohort.at_power(np.ones(len(cohort.serving)))) / self.band_noise_w()
 
-    def rho(self, payload: Payload) -> float:
-        """Scale of the numbers sent; 0 where channel noise does not stay on them."""
+    def eavesdropped(self, cohort: Cohort, payload: Payload, sent: Channel) -> Channel:
+        """As `Uplink.eavesdropped`.
+
+        The eavesdropper cancels like a base station, hears all cells at once, and decodes what the base station's rate
+        allows: with error-free decoding only UEs whose rate there is at least the one they send at; with noisy decoding
+        everybody, the worse the noisier. What it cannot cancel disturbs it as it disturbs a base station: one that
+        decodes all cells jointly would hear more.
+        """
+        heard = self.model_copy(update={"deadline_s": None, "max_ser": None}).plan(cohort, payload)
+        if self.decoding == "noisy":
+            return heard
+        return replace(heard, decoded=heard.decoded & (heard.rate_bps >= sent.rate_bps) & (sent.rate_bps > 0))
+
+    def noise_scale(self, payload: Payload) -> float:
+        """rho, the scale of the numbers sent; 0 where channel noise does not stay on them."""
         if self.decoding == "error-free":
             return 0.0
         bound = payload.norm_bound if payload.norm_bound is not None else self.norm_bound

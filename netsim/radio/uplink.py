@@ -112,9 +112,34 @@ class Uplink(Part):
         """Whether a payload without a promised norm bound cannot be sent."""
         return False
 
+    @property
+    def shares_band(self) -> bool:
+        """Whether one UE that sends can make the updates of others late, lost or noisier."""
+        return False
+
     @abstractmethod
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         """The channel of every UE of the cohort."""
+
+    def snr_per_w(self, cohort: Cohort) -> FloatArray:
+        """SNR at 1 W (n,) of each UE at its own base station without interference; 0 where nothing is on the air."""
+        return np.zeros(len(cohort.ue))
+
+    def noise_scale(self, payload: Payload) -> float:
+        """Decoder noise on each number of an update has std noise_scale / sqrt(SINR); 0 without such noise."""
+        return 0.0
+
+    def band_noise_w(self) -> float:
+        """Thermal noise power in the whole band; 0 where nothing is on the air."""
+        return 0.0
+
+    def eavesdropped(self, cohort: Cohort, payload: Payload, sent: Channel) -> Channel:
+        """The channel (n,) of the same transmissions at somebody else's antenna, for whom no deadline counts.
+
+        cohort: the same UEs with their links to that antenna alone; sent: their channel at the base station. Raises
+        TypeError where nothing is on the air.
+        """
+        raise TypeError(f"{self.kind_name()}: nothing is on the air")
 
 
 class Ideal(Uplink):

@@ -238,8 +238,8 @@ class TestLearner:
         for n, h in want.items():
             x = places_a(n, 5)
             learner = Density(neighbours=200)
-            assert learner.wants_asked_places and not learner.wants_dataset_statistics
-            model = learner.init(Public(BOX_A, 1, asked_m=x), rng())
+            assert learner.wants_sampled_places and not learner.wants_dataset_statistics
+            model = learner.init(Public(BOX_A, 1, sampled_m=x), rng())
             assert model.constants["bandwidth_m"] == pytest.approx([h], rel=0.06)
 
     def test_neighbours_are_counted_among_the_places_asked_about(self, tmp_path):
@@ -262,7 +262,7 @@ class TestLearner:
         streams = Streams(study.seed)
         world = build_world(study.world, streams, study.learning.round_s)
         setup = set_up(study, world, streams, tmp_path / "r")
-        asked = setup.public.asked_m
+        asked = setup.public.sampled_m
         assert asked.shape == (30, 2)
         play_world, taken = build_world(study.world, streams, study.learning.round_s), []
         play_world.env.run(until=30.0)
@@ -278,7 +278,7 @@ class TestLearner:
 
     def test_more_neighbours_than_places_are_refused(self):
         for n, refused in ((5, True), (6, False)):
-            learner, public = Density(neighbours=5), Public(BOX_A, 1, asked_m=places_a(n, 0))
+            learner, public = Density(neighbours=5), Public(BOX_A, 1, sampled_m=places_a(n, 0))
             if refused:
                 with pytest.raises(BadInput, match="neighbours: 5 of other places, but the first round asks about 5"):
                     learner.init(public, rng())

@@ -41,7 +41,7 @@ def received(values, count, decoded=None, model=None):
 
 def weigh(part, local, about=None, decoded=None):
     about = about or facts()
-    state = part.told(local, about, part.start())
+    state = part.receive_disclosed(local, about, part.start())
     got = received(np.ones((len(local.ue), 2)), local.count, decoded, local.model)
     return part.weights(got, about, state)
 
@@ -80,7 +80,7 @@ def test_equal_label_distributions_leave_the_amount_of_data():
 def test_total_variation_and_the_floor_by_hand():
     local = labelled([0, 0], [1, 1], [0, 1])  # everybody: half and half
     part = Wasserstein(floor=0.25)
-    state = part.told(local, facts(), part.start())
+    state = part.receive_disclosed(local, facts(), part.start())
     away = part.distances(state, row_id(local.ue, local.model), 1)
     np.testing.assert_allclose(away, [0.5, 0.5, 0.0])
     found, _ = weigh(part, local)
@@ -90,22 +90,22 @@ def test_total_variation_and_the_floor_by_hand():
 def test_everybody_is_the_mean_weighted_by_size():
     local = labelled([0] * 6, [1] * 2)
     part = Wasserstein()
-    away = part.distances(part.told(local, facts(), part.start()), row_id(local.ue, local.model), 1)
+    away = part.distances(part.receive_disclosed(local, facts(), part.start()), row_id(local.ue, local.model), 1)
     np.testing.assert_allclose(away, [0.25, 0.75])
 
 
 def test_label_index_is_scipy_s_and_hangs_on_the_order_of_classes():
     rows = [[0, 0, 3], [9, 9, 9], [1, 5, 7, 7]]
     local, part = labelled(*rows), Wasserstein(distance="label-index")
-    away = part.distances(part.told(local, facts(), part.start()), row_id(local.ue, local.model), 1)
+    away = part.distances(part.receive_disclosed(local, facts(), part.start()), row_id(local.ue, local.model), 1)
     every = np.concatenate(rows)
     np.testing.assert_allclose(away, [wasserstein_distance(r, every) for r in rows])
     renamed = labelled(*[[(c * 7 + 3) % 10 for c in r] for r in rows])
-    other = part.distances(part.told(renamed, facts(), part.start()), row_id(local.ue, local.model), 1)
+    other = part.distances(part.receive_disclosed(renamed, facts(), part.start()), row_id(local.ue, local.model), 1)
     assert np.abs(other - away).max() > 0.1
     still = Wasserstein()
     one, two = (
-        still.distances(still.told(x, facts(), still.start()), row_id(local.ue, local.model), 1)
+        still.distances(still.receive_disclosed(x, facts(), still.start()), row_id(local.ue, local.model), 1)
         for x in (local, renamed)
     )
     np.testing.assert_allclose(one, two)
@@ -120,7 +120,7 @@ def test_real_labels_do_not_hang_on_their_unit_nor_much_on_the_bins():
     def away(scale, bins):
         part = Wasserstein(distance="label-range", label_range=(-140.0 * scale, -44.0 * scale), bins=bins)
         local = labelled(*[r * scale for r in rows])
-        return part.distances(part.told(local, facts(), part.start()), row_id(local.ue, local.model), 1)
+        return part.distances(part.receive_disclosed(local, facts(), part.start()), row_id(local.ue, local.model), 1)
 
     np.testing.assert_allclose(away(1.0, 48), away(0.1, 48), atol=1e-12)
     for bins in (24, 48, 96, 960):
@@ -135,13 +135,15 @@ def test_models_are_weighed_apart():
 
 def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
     part, about = Wasserstein(), facts()
-    state = part.told(labelled([0, 0], [1, 1]), about, part.start())
+    state = part.receive_disclosed(labelled([0, 0], [1, 1]), about, part.start())
     assert part.figures(state)["histograms_disclosed"] == 2
-    state = part.told(labelled([0, 0], [1, 1]), about, state)
+    state = part.receive_disclosed(labelled([0, 0], [1, 1]), about, state)
     assert part.figures(state)["histograms_disclosed"] == 2
-    state = part.told(labelled([0, 0], [1, 2]), about, state)
+    state = part.receive_disclosed(labelled([0, 0], [1, 2]), about, state)
     assert part.figures(state)["histograms_disclosed"] == 3
-    state = part.told(labelled([0, 0]), about, state)  # the other one is away: its histogram is still known
+    state = part.receive_disclosed(
+        labelled([0, 0]), about, state
+    )  # the other one is away: its histogram is still known
     assert len(state["row"]) == 2 and "no noise hides it" in part.discloses
 
 

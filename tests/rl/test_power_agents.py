@@ -490,11 +490,11 @@ def test_an_episode_is_taken_up_from_its_memory(tiny):
 
 
 def test_an_absent_ue_is_zeros(tiny):
-    from netsim.radio.power import Situation
+    from netsim.radio.power import PowerContext
     from rl.observation import seen_online
 
     known = np.array([1.0, 0.0, 2.0])
-    now = Situation(np.zeros(0, dtype=int), known, 0.1, np.full(3, 0.2), np.full(3, 0.1), 0.5, 0.25)
+    now = PowerContext(np.zeros(0, dtype=int), known, 0.1, np.full(3, 0.2), np.full(3, 0.1), 0.5, 0.25)
     seen = seen_online(now, np.full(3, 0.05), LIMITS)
     assert (seen[[1, 4, 7, 10, 13]] == 0).all() and (seen[[0, 2]] == 1).all()
     assert seen[-2:].tolist() == [0.0, -0.5]
@@ -609,7 +609,7 @@ class Played:
 
 def cost_of(weights, budgets, played=3, of=10, rmse_db=6.0, scale=0.5, **step):
     """The costs of a round with three UEs, of which 0 and 2 sent, and tables written by hand."""
-    from netsim.radio.power import Situation
+    from netsim.radio.power import PowerContext
     from rl.cost import costs
     from rl.settings import Online
 
@@ -622,7 +622,7 @@ def cost_of(weights, budgets, played=3, of=10, rmse_db=6.0, scale=0.5, **step):
         },
     }  # fmt: skip
     nothing = np.zeros(3)
-    now = Situation(np.array([0, 2]), np.ones(3), scale, nothing, nothing, 1.0, 0.0)
+    now = PowerContext(np.array([0, 2]), np.ones(3), scale, nothing, nothing, 1.0, 0.0)
     figures = {"rmse_db": rmse_db, "scores": {"cross_entropy_nats": 1.25}}
     return task, costs(task, Learns(*budgets), Played(played, budgets), figures, tables, now, of)
 

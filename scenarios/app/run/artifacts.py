@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from fl.learners.base import SurfaceLearner
-from fl.round.state import Carry, Setup
+from fl.round.state import RoundState, Setup
+from fl.round.streams import RoundStreams
 from fl.types import Local
 from netsim.safe import replacing
 from netsim.units import FloatArray
@@ -21,11 +22,11 @@ from scenarios.app.results.folder import (
 MAP_PLACES = 500  # outdoor places of the radio map
 
 
-def write_points(folder: Path, carry: Carry) -> None:
+def write_points(folder: Path, state: RoundState) -> None:
     """True points of every track, thinned: what the report's map draws."""
-    tracks = {k: v["points"] for k, v in carry.leakage.items()}
-    ue = np.concatenate([np.full(len(p), int(k.split(".")[0])) for k, p in tracks.items()] or [np.zeros(0)])
-    points = np.concatenate(list(tracks.values()) or [np.zeros((0, 2))])
+    tracks = [(ue, track.points) for (ue, _), track in state.leakage.items()]
+    ue = np.concatenate([np.full(len(points), ue) for ue, points in tracks] or [np.zeros(0)])
+    points = np.concatenate([points for _, points in tracks] or [np.zeros((0, 2))])
     with replacing(folder / POINTS) as file:
         np.savez_compressed(file, ue=ue.astype(np.int64), position_m=points)
 
@@ -56,33 +57,33 @@ def write_map(folder: Path, world: World) -> None:
         np.savez_compressed(file, **found)  # type: ignore[arg-type]
 
 
-def write_surfaces(folder: Path, setup: Setup, carry: Carry, world: World) -> None:
+def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) -> None:
     """Of the first model at the first bandwidth; nothing for a learner without surfaces, or where nobody was heard."""
-    learner, model = setup.learning.learner, carry.model
-    if not isinstance(learner, SurfaceLearner) or not len(carry.held_out) or not model.parameters[0].any():
+    learner, model = setup.learning.learner, state.model
+    if not isinstance(learner, SurfaceLearner) or not len(state.held_out) or not model.parameters[0].any():
         return
     grid = learner.grid_m(model)
     found: dict[str, FloatArray] = {
         "x_m": model.constants["x_m"],
         "y_m": model.constants["y_m"],
         "estimate": learner.surfaces(model, model.parameters[:1])[0, 0],
-        "exact": learner.reference_map(model, carry.held_out),
+        "exact": learner.reference_map(model, state.held_out),
     }
     law = world.mobility.density(grid.reshape(-1, 2))
     if law is not None:
         found["law"] = law.reshape(grid.shape[:2])
     if not setup.learning.curation:  # which would have changed what the UE answered about
-        found |= _answer(setup, carry, learner)
+        found |= _answer(setup, state, learner)
     with replacing(folder / SURFACES) as file:
         np.savez_compressed(file, **found)  # type: ignore[arg-type]
 
 
-def _answer(setup: Setup, carry: Carry, learner: SurfaceLearner) -> dict[str, FloatArray]:
+def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[str, FloatArray]:
     """What the UE nearest to the middle of the area answered in the last round, before any defense, made again."""
-    away = np.linalg.norm(carry.held_out.x - setup.public.area.centre_m, axis=1)
+    away = np.linalg.norm(state.held_out.x - setup.public.area.centre_m, axis=1)
     i = int(np.argmin(away))
-    ue, zero, phase = carry.held_out.ue[i : i + 1], np.zeros(1, dtype=np.int64), learner.phases[0]
-    place = carry.held_out.x[i : i + 1]
+    ue, zero, phase = state.held_out.ue[i : i + 1], np.zeros(1, dtype=np.int64), learner.phases[0]
+    place = state.held_out.x[i : i + 1]
     data = Local(ue, zero, np.array([0, 1]), place, None, np.zeros(1))
-    made = learner.local(carry.model, phase, data, setup.streams.at(f"learner.{phase}", carry.round))
-    return {"answer": learner.surfaces(carry.model, made.rows(slice(None)))[0, 0], "answer_at_m": place[0]}
+    made = learner.local(state.model, phase, data, RoundStreams(setup.streams, state.round).learner(phase))
+    return {"answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0], "answer_at_m": place[0]}

@@ -10,8 +10,6 @@ from fl.round.caveats import caveats
 from fl.round.state import Setup
 from netsim import __version__
 from netsim.channel_card import channel_card
-from netsim.mobility.replay import Replay
-from netsim.radio.shared_band import SharedBand
 from netsim.world import World
 from scenarios.app.results.notes import hold_out_notes
 from scenarios.app.study.study import SCHEMA_VERSION, Study
@@ -52,9 +50,8 @@ def manifest_of(study: Study, world: World, setup: Setup, command: str) -> dict[
 
 def _presence(world: World) -> str | None:
     """When a replayed UE is absent."""
-    if world.trace is None or not isinstance(world.mobility, Replay):
-        return None
-    return world.mobility.presence(world.trace).words()
+    presence = None if world.trace is None else world.mobility.presence(world.trace)
+    return None if presence is None else presence.words()
 
 
 def _disclosed(study: Study) -> list[str]:
@@ -62,12 +59,12 @@ def _disclosed(study: Study) -> list[str]:
     learning = study.learning
     aggregation, learner = learning.aggregation, learning.learner
     counted = any({"spend", "location spend"} & part.offers for part in (*learning.curation, *learning.defenses))
-    told = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
+    disclosed = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
     published = [f"learner {learner.kind_name()}: everybody is told {learner.discloses}, which no epsilon here covers"]
     return [
-        *(told if aggregation.discloses else []),
+        *(disclosed if aggregation.discloses else []),
         *(published if learner.discloses and counted else []),
-        *caveats(learning, isinstance(study.world.radio.uplink, SharedBand)),
+        *caveats(learning, study.world.radio.uplink.shares_band),
     ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fl.learners.base import SurfaceLearner
 from fl.radio_map.grid import CELLS
-from fl.round.round import first_asked
+from fl.round.round import first_sampled
 from fl.round.state import Setup
 from fl.round.tables import TABLES
 from fl.types import Antennas, DatasetStatistics, Public
@@ -89,15 +89,15 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     dataset = None
     if seen is not None and learning.learner.wants_dataset_statistics:
         dataset = _statistics(seen, model_of_cell, len(models))
-    asked_m = None
-    if learning.learner.wants_asked_places and rehearsed:
+    sampled_m = None
+    if learning.learner.wants_sampled_places and rehearsed:
         rehearsal = build_world(study.world, streams, learning.round_s)
-        asked_m = first_asked(rehearsal, learning, model_of_cell, streams)
+        sampled_m = first_sampled(rehearsal, learning, model_of_cell, streams)
     public = Public(
         world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
-        asked_m,
+        sampled_m,
     )  # fmt: skip
-    if rehearsed or not (wanted or learning.learner.wants_asked_places):
+    if rehearsed or not (wanted or learning.learner.wants_sampled_places):
         _readable(study, public, streams, len(world.ues))
     return Setup(
         learning=learning,

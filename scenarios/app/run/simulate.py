@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ from fl.leakage import leakage
 from fl.privacy.final import final_account
 from fl.round import records
 from fl.round.round import rounds
-from fl.round.state import Carry, Setup, begin
-from fl.types import HeldOut, Model
+from fl.round.state import RoundState, Setup, begin
 from netsim import __version__
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.record import Recorder, write_json, write_text
 from netsim.safe import what_is
+from netsim.tree import from_tree, to_tree
 from netsim.world import World
 from scenarios.app.results.folder import (
     CHECKPOINT,
@@ -89,29 +89,42 @@ def simulate(
 
 
 def _run(
-    study: Study, world: World, setup: Setup, first: Carry, tree: Any, watch: Watch | None, command: str, began: float
+    study: Study,
+    world: World,
+    setup: Setup,
+    first: RoundState,
+    tree: Any,
+    watch: Watch | None,
+    command: str,
+    began: float,
 ) -> None:
     """Everything that writes into the folder; `tree`: the checkpoint to go on from, or None."""
     folder, text = setup.recorder.folder, study_yaml(study)
-    carry, empty = _open(setup, world, first, tree)
+    start, empty = _open(setup, world, first, tree)
     manifest = manifest_of(study, world, setup, command)
     write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
     keeper = _Keeper(folder, world, setup, watch, empty, text)
-    world.env.process(rounds(world, setup, carry, keeper.after))
+    world.env.process(rounds(world, setup, start, keeper.after))
     try:
         world.env.run(until=world.duration_s + 1.0)
     except KeyboardInterrupt:
         keeper.save()
         raise
-    _whole_run(setup, keeper.carry or carry, world)
-    write_points(folder, keeper.carry or carry)
+    last = keeper.state or start
+    _whole_run(setup, last, world)
+    write_points(folder, last)
     write_map(folder, world)
-    stopped = (keeper.carry or carry).stopped
-    write_surfaces(folder, setup, keeper.carry or carry, world)
-    timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": carry.round or None}
+    write_surfaces(folder, setup, last, world)
+    timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": start.round or None}
     write_json(
         folder / MANIFEST,
-        {**manifest, "finished": True, "empty_rounds": keeper.empty, "stopped_by_budget": stopped, "timing": timing},
+        {
+            **manifest,
+            "finished": True,
+            "empty_rounds": keeper.empty,
+            "stopped_by_budget": last.stopped,
+            "timing": timing,
+        },
     )
     write_json(folder / SUMMARY, summarise(folder, study))
     (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -133,31 +146,31 @@ def one_thread() -> Generator[None, None, None]:
 
 
 class _Keeper:
-    """After each round: remembers the carry, shows progress, writes a checkpoint now and then."""
+    """After each round: remembers the state, shows progress, writes a checkpoint now and then."""
 
     def __init__(self, folder: Path, world: World, setup: Setup, watch: Watch | None, empty: int, text: str) -> None:
         self.folder, self.world, self.setup, self.watch, self.empty = folder, world, setup, watch, empty
         self.text = text
-        self.carry: Carry | None = None
+        self.state: RoundState | None = None
         self.tree: dict[str, Any] | None = None
         self.saved = time.perf_counter()
         self.rounds = world.clock.rounds(world.duration_s, setup.learning.round_s)
         self.most = setup.learning.rounds
 
-    def after(self, carry: Carry, figures: dict[str, Any]) -> None:
-        self.carry = carry
-        self.empty += not figures and not carry.stopped
-        self.tree = self._snapshot(carry)
+    def after(self, state: RoundState, figures: dict[str, Any]) -> None:
+        self.state = state
+        self.empty += not figures and not state.stopped
+        self.tree = self._snapshot(state)
         if self.watch is not None:
             now = float(self.world.env.now)
-            last = carry.round >= self.rounds or carry.played == self.most or carry.stopped
-            self.watch(Progress(carry.round, self._last(carry), now, self.world.clock.text(now), figures, last))
+            last = state.round >= self.rounds or state.played == self.most or state.stopped
+            self.watch(Progress(state.round, self._last(state), now, self.world.clock.text(now), figures, last))
         if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
             self.save()
 
-    def _last(self, carry: Carry) -> int:
+    def _last(self, state: RoundState) -> int:
         """The last round, if those that are still to be played follow one another and the world lasts."""
-        return self.rounds if self.most is None else min(self.rounds, carry.round + max(self.most - carry.played, 0))
+        return self.rounds if self.most is None else min(self.rounds, state.round + max(self.most - state.played, 0))
 
     def save(self) -> None:
         """Write the state after the last whole round, if there was one."""
@@ -165,15 +178,14 @@ class _Keeper:
             save_tree(self.folder / CHECKPOINT, self.tree)
         self.saved = time.perf_counter()
 
-    def _snapshot(self, carry: Carry) -> dict[str, Any]:
+    def _snapshot(self, state: RoundState) -> dict[str, Any]:
         """Everything a resumed run needs. Cheap: states are values, so this only points at them."""
         return {
             "study": self.text,
             "program": __version__,
             "time_s": float(self.world.env.now),
-            "world": self.world.memory(),
-            "carry": {f.name: getattr(carry, f.name) for f in fields(carry)}
-            | {"model": vars(carry.model), "held_out": vars(carry.held_out)},
+            "world": to_tree(self.world.memory),
+            "state": to_tree(state),
             "tables": self.setup.recorder.marks(),
             "empty": self.empty,
         }
@@ -199,8 +211,8 @@ def _unfinished(recorder: Recorder, text: str, replace: bool) -> Any:
     return tree
 
 
-def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, int]:
-    """The first carry for a new run, or the one to go on from; tables created, or cut back to it."""
+def _open(setup: Setup, world: World, first: RoundState, tree: Any) -> tuple[RoundState, int]:
+    """The first state for a new run, or the one to go on from; tables created, or cut back to it."""
     if tree is None:
         setup.recorder.open()
         home, work = world.places.home_m, world.places.work_m
@@ -214,11 +226,9 @@ def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, i
         )  # fmt: skip
         return first, 0
     try:
-        world.resume(tree["world"], tree["time_s"])
-        carry = tree["carry"]
-        carry |= {"model": Model(**carry["model"]), "held_out": HeldOut(**carry["held_out"])}
-        resumed, empty = Carry(**carry), int(tree["empty"])
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        world.resume(from_tree(tree["world"], world.memory), float(tree["time_s"]))
+        resumed, empty = from_tree(tree["state"], first), int(tree["empty"])
+    except (KeyError, TypeError, ValueError) as error:
         path, said = setup.recorder.folder / CHECKPOINT, " ".join(str(error).split())[:120]
         raise BadInput(f"{path}: cannot be gone on with ({said}); delete it to start again") from None
     try:
@@ -228,14 +238,14 @@ def _open(setup: Setup, world: World, first: Carry, tree: Any) -> tuple[Carry, i
     return resumed, empty
 
 
-def _whole_run(setup: Setup, carry: Carry, world: World) -> None:
+def _whole_run(setup: Setup, state: RoundState, world: World) -> None:
     """Tables of what is calculated once, at the end: exact transport of every track, and how alike the UEs are."""
-    scores = records.utility(setup.learning, carry, carry.held_out, world)
+    scores = records.utility(setup.learning, state, state.held_out, world)
     setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
     spends = read_table(setup.recorder.folder, "spends")
     for row in final_account(spends):
         setup.recorder.row("privacy", **row)
-    for (ue, model, attack), found in leakage.exact(carry.leakage).items():
+    for (ue, model, attack), found in leakage.exact(state.leakage).items():
         setup.recorder.row("transport", ue=ue, model=model, attack=attack, **found)
-    for ue, other, sw1_m in leakage.pairs(carry.leakage, setup.learning.leakage.directions):
+    for ue, other, sw1_m in leakage.pairs(state.leakage, setup.learning.leakage.directions):
         setup.recorder.row("pairs", ue=ue, other=other, sw1_m=sw1_m, emd_sqrt_m=float(np.sqrt(sw1_m)))

@@ -1,0 +1,143 @@
+"""Values as trees: what dataclasses remember, as dictionaries, lists, arrays and plain values that a file can hold.
+
+A tree holds no class names. Whoever reads one says what it expects: `from_tree` follows the annotations of the expected
+dataclass, field by field, and refuses what does not fit. So nothing in a file decides which code runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+Value = TypeVar("Value")
+
+REBUILT: dict[str, bool] = {"rebuilt": True}
+"""Metadata of a field that a tree leaves out: whoever resumes has built it anew."""
+
+
+def to_tree(value: Any) -> Any:
+    """The tree of a value: dataclasses become dictionaries, without their fields marked `REBUILT`.
+
+    A dictionary whose keys are no strings becomes a list of pairs [key, value].
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_tree(getattr(value, f.name)) for f in fields(value) if not f.metadata.get("rebuilt")}
+    if isinstance(value, dict):
+        if all(isinstance(key, str) for key in value):
+            return {key: to_tree(each) for key, each in value.items()}
+        return [[to_tree(key), to_tree(each)] for key, each in value.items()]
+    if isinstance(value, list | tuple):
+        return [to_tree(each) for each in value]
+    return value
+
+
+def from_tree(tree: Any, like: Value) -> Value:
+    """The value that `to_tree` made this tree of; it has the type of `like`.
+
+    Where a field is annotated `Any`, its type is that of the same field of `like`; fields marked `REBUILT` are those of
+    `like`. A plain dictionary in `like` takes whatever dictionary the tree has, as it stands.
+
+    Raises
+    ------
+    ValueError : one line: the place in the tree, and what was expected there.
+    """
+    return cast(Value, _value(tree, Any, like, ""))
+
+
+def _value(tree: Any, hint: Any, like: Any, place: str) -> Any:
+    """The value at one place, of the annotated type, or of the type of `like` where there is none."""
+    hint = type(like) if hint is Any else hint
+    origin, options = get_origin(hint) or hint, get_args(hint)
+    if origin in (Union, UnionType):
+        return _one_of(tree, options, like, place)
+    if is_dataclass(hint):
+        return _dataclass(tree, cast(type, hint), like, place)
+    if origin is dict and options:
+        return _dictionary(tree, options, like, place)
+    if origin is dict and like is not None:  # of a part that keeps a plain dictionary, or of entries with known types
+        return _plain(tree, dict, place)
+    if origin in (list, tuple):
+        return _sequence(tree, origin, options, place)
+    if origin is Literal:
+        return _checked(tree, tree in options, f"one of {list(options)}", place)
+    if origin is float:
+        return float(_plain(tree, (int, float), place))
+    return _plain(tree, np.ndarray if origin is np.ndarray else origin, place)
+
+
+def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
+    """A dataclass: every field that is not rebuilt, and no other."""
+    known = fields(kind)
+    names = {f.name for f in known if not f.metadata.get("rebuilt")}
+    _checked(tree, isinstance(tree, dict) and set(tree) == names, f"the fields {sorted(names)}", place)
+    hints, found = get_type_hints(kind), {}
+    for f in known:
+        old = getattr(like, f.name, None)
+        kept = f.name not in names
+        found[f.name] = old if kept else _value(tree[f.name], hints[f.name], old, f"{place}.{f.name}")
+    return kind(**found)
+
+
+def _dictionary(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> dict[Any, Any]:
+    """A dictionary with annotated keys and values; where values are `Any`, with the keys of `like`."""
+    key_type, value_type = options
+    if key_type is not str:
+        pairs = tree if tree != {} else []
+        _checked(pairs, isinstance(pairs, list) and all(_is_pair(p) for p in pairs), "pairs", place)
+        each = [(_value(k, key_type, None, place), v) for k, v in pairs]
+    else:
+        each = list(_plain(tree, dict, place).items())
+    like = like if isinstance(like, dict) else {}
+    if value_type is Any:
+        _checked(tree, [k for k, _ in each] == list(like), f"the entries {list(like)}", place)
+    return {k: _value(v, value_type, like.get(k), f"{place}.{k}") for k, v in each}
+
+
+def _is_pair(tree: Any) -> bool:
+    return isinstance(tree, list) and len(tree) == 2
+
+
+def _sequence(tree: Any, origin: type, options: tuple[Any, ...], place: str) -> Any:
+    """A list, a tuple of any length, or one of so many."""
+    _plain(tree, list, place)
+    if origin is list or (len(options) == 2 and options[1] is Ellipsis):
+        kinds = [options[0]] * len(tree)
+    else:
+        kinds = list(options)
+    _checked(tree, len(kinds) == len(tree), f"{len(kinds)} entries", place)
+    return origin(
+        _value(each, kind, None, f"{place}[{i}]") for i, (each, kind) in enumerate(zip(tree, kinds, strict=True))
+    )
+
+
+def _one_of(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> Any:
+    """A value that may be None, or one of several types, of which the first that fits counts."""
+    if tree is None and NoneType in options:
+        return None
+    for i, option in enumerate(some := [o for o in options if o is not NoneType]):
+        try:
+            return _value(tree, option, like, place)
+        except ValueError:
+            if i == len(some) - 1:
+                raise
+    raise ValueError(f"{_named(place)} is not None")
+
+
+def _plain(tree: Any, kind: Any, place: str) -> Any:
+    """A value of one of the types that a tree holds as they are."""
+    fits = isinstance(tree, kind) and not (isinstance(tree, bool) and kind is not bool)
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return _checked(tree, fits, " or ".join(k.__name__ for k in kinds), place)
+
+
+def _checked(tree: Any, fits: bool, expected: str, place: str) -> Any:
+    if not fits:
+        raise ValueError(f"{_named(place)} is not {expected}")
+    return tree
+
+
+def _named(place: str) -> str:
+    return place.lstrip(".") or "the tree"
