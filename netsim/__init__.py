@@ -1,7 +1,7 @@
 """The world: city, UEs, base stations, radio, time.
 
-The ground floor of the house. Nothing here knows about learning, attacks or scenarios; `fl`, `rl` and
-`scenarios` stand on it. Importing this package costs nothing: each module imports what it needs.
+The lowest layer: nothing here depends on learning, attacks or scenarios, and `fl`, `rl` and
+`scenarios` import it. Importing the package itself imports no other module.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
