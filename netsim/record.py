@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -19,8 +19,8 @@ from netsim.safe import OURS_MOST_BYTES, opened, replacing, writable
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
-Schemas = Mapping[str, Mapping[str, str]]
-"""table -> column -> what it says, with its unit."""
+Schemas = Mapping[str, Collection[str]]
+"""table -> its columns, in order."""
 
 
 def cell_text(value: Any) -> str:

@@ -269,12 +269,12 @@ def _distribution(how: Leakage, said: Said, track: Track, common: _Common) -> di
         centre = float(sliced_w1(sorted_projections(track.centroids, how.directions), named))
     return {
         "sw1_m": w1,
-        "emd_sqrt_m": float(np.sqrt(w1)),
+        "sqrt_sw1": float(np.sqrt(w1)),
         "centroid_sw1_m": centre,
-        "floor_sw1_m": common.floor,
+        "perfect_attacker_sw1_m": common.floor,
         "guess_sw1_m": said.band.mean_m,
-        "guess_sw1_low_m": said.band.low_m,
-        "guess_sw1_high_m": said.band.high_m,
+        "guess_sw1_m_q05": said.band.low_m,
+        "guess_sw1_m_q95": said.band.high_m,
     }
 
 
@@ -297,15 +297,15 @@ def _places(how: Leakage, said: list[Said], now: Now, ue: int) -> dict[str, floa
     """How near all estimates of a UE came to home and work, and what an attacker without the truth would name."""
     home, work = now.places.home_m[ue], now.places.work_m[ue]
     if not np.isfinite(np.concatenate([home, work])).any():  # there is nothing to be near to
-        return dict.fromkeys(("home_m", "work_m", "home_named_m", "work_named_m", "guess_home_m"), NAN)
+        return dict.fromkeys(("home_m", "work_m", "home_to_peak_m", "work_to_peak_m", "guess_home_m"), NAN)
     points = np.concatenate([at for each in said for at in (each.centroids, each.places)])
     weight = np.concatenate([w for each in said for w in (np.ones(len(each.centroids)), each.weights)])
     peaks = density_peaks(points, weight, now.area, how.peak_width_m, 2)
     return {
         "home_m": nearest_m(points, home),
         "work_m": nearest_m(points, work),
-        "home_named_m": nearest_m(peaks, home),
-        "work_named_m": nearest_m(peaks, work),
+        "home_to_peak_m": nearest_m(peaks, home),
+        "work_to_peak_m": nearest_m(peaks, work),
         "guess_home_m": guesses_nearest_m(home, now.area, sum(each.named for each in said)),
     }
 
@@ -326,16 +326,16 @@ def _named(how: Leakage, position_m: FloatArray, weight: FloatArray, track: Trac
 def _steps(said: Said, step_m: FloatArray, heard: bool, track: Track) -> tuple[Said, dict[str, float]]:
     """Errors of the displacement since the last answer, and since the first, along the direction that the attack names.
 
-    `still` is the error of somebody who says that nobody moved.
+    `no_motion` is the error of the guess that the UE did not move.
     """
-    row = dict.fromkeys(("step_error_m", "step_still_m", "walk_error_m", "walk_still_m"), NAN)
+    row = dict.fromkeys(("step_error_m", "step_no_motion_m", "walk_error_m", "walk_no_motion_m"), NAN)
     truth, (first, last) = track.centroids[-1], said.anchor_m
     if len(step_m):
         walk_m = said.walk_m + step_m[0]
         for name, way_m, since in (("step", step_m[0], last), ("walk", walk_m, first)):
             length = float(np.linalg.norm(way_m))
             along = float((truth - since) @ (way_m / length if length else step_m[0]))
-            row |= {f"{name}_error_m": abs(along - length), f"{name}_still_m": abs(along)}
+            row |= {f"{name}_error_m": abs(along - length), f"{name}_no_motion_m": abs(along)}
         said = replace(said, walk_m=walk_m, anchor_m=np.stack([first, truth]))
     elif heard:  # an answer that continues nothing begins a new walk
         said = replace(said, walk_m=np.zeros(2), anchor_m=np.stack([truth, truth]))

@@ -77,7 +77,7 @@ def audit(membership: Membership, view: View, local: Local, held_out: HeldOut, r
             {
                 "attack": attack.label, "sees": view.vantage, "members": len(mine), "non_members": len(theirs),
                 "auc": area[0], "auc_low": area[1], "auc_high": area[2],
-                "tpr_percent": power[0], "tpr_low_percent": power[1], "tpr_high_percent": power[2],
+                "tpr_percent": power[0], "tpr_percent_low": power[1], "tpr_percent_high": power[2],
             }
         )  # fmt: skip
     return rows

@@ -36,7 +36,7 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
         **_round(learning, outcome, diagnosis),
     }
     recorder.row("rounds", **figures)
-    recorder.write("figures", _figures(when, learning, state, scores | diagnosis))
+    recorder.write("metrics", _figures(when, learning, state, scores | diagnosis))
     for step in outcome.curation:
         recorder.write("curation", _curation(requested, step))
     for phase in phases:
@@ -44,7 +44,7 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
         for label, estimates in phase.estimates.items():
             recorder.write("estimates", _estimates(facts.round, phase, label, estimates))
         if phase.eavesdropped is not None:
-            recorder.write("overheard", _eavesdropped(facts.round, phase, phase.eavesdropped))
+            recorder.write("eavesdropper", _eavesdropped(facts.round, phase, phase.eavesdropped))
     recorder.write("links", _links(requested, world, phases[-1]))
     recorder.write("leakage", _columns("leakage", [{**attacked, **row} for row in outcome.leaks]))
     recorder.write("membership", _columns("membership", [{**attacked, **row} for row in outcome.audits]))
@@ -103,7 +103,7 @@ def _round(learning: Learning, outcome: RoundOutcome, diagnosis: dict[str, float
         "epsilon_per_m_max": max(per_m) if per_m else None,
         "energy_j": float(sum(_energy_j(p) for p in phases)),
         "late": int(sum(p.channel.late.sum() for p in phases)),
-        "delay_s": _longest(np.concatenate([p.channel.delay_s for p in phases])),
+        "latency_s": _longest(np.concatenate([p.channel.delay_s for p in phases])),
     }
 
 
@@ -135,7 +135,7 @@ def _figures(when: dict[str, Any], learning: Learning, state: RoundState, scores
         own = attack.figures(parts.attacks[attack.label])
         said += [(attack.label, name, value) for name, value in own.items()]
     rows = [{**when, "part": part, "name": name, "value": value} for part, name, value in said]
-    return _columns("figures", rows)
+    return _columns("metrics", rows)
 
 
 def _longest(delay_s: FloatArray) -> float:
@@ -234,7 +234,7 @@ def _estimates(number: int, phase: PhaseOutcome, label: str, found: Estimates) -
         "attack": [label] * n,
         "ue": found.ue,
         "model": found.model,
-        "what": found.what,
+        "quantity": found.what,
         "x_m": found.position_m[:, 0],
         "y_m": found.position_m[:, 1],
         "weight": found.weight,
@@ -271,7 +271,7 @@ def _links(when: dict[str, Any], world: World, phase: PhaseOutcome) -> dict[str,
         "noise_std": channel.noise_std[first],
         "rate_bps": channel.rate_bps[first],
         "airtime_s": channel.airtime_s[first],
-        "delay_s": channel.delay_s[first],
+        "latency_s": channel.delay_s[first],
         "energy_j": channel.energy_j[first],
         "decoded": channel.decoded[first],
         "late": channel.late[first],

@@ -13,9 +13,9 @@ from scipy import stats
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.claims.claim import affordable, bundled_claims, playing_minutes, read_claims, unplayable
-from scenarios.app.claims.judge import FAILS, HOLDS, OPEN, folders_of, judge, labelled, scenario_of
+from scenarios.app.claims.evaluate import FAILS, HOLDS, OPEN, evaluate, folders_of, labelled, scenario_of
 from scenarios.app.claims.rules import RULES, median_interval
-from scenarios.app.claims.text import claims_text, judgements_text
+from scenarios.app.claims.text import claims_text, verdicts_text
 from scenarios.app.cli.commands import main
 from scenarios.app.results.over_seeds import split_key
 from scenarios.app.study.load import bundled
@@ -95,7 +95,7 @@ VERDICTS = [
 
 @pytest.mark.parametrize(("kind", "fields", "of", "verdict"), VERDICTS)
 def test_verdict(kind, fields, of, verdict, tmp_path):
-    assert judge(claim(tmp_path, kind, **fields), runs(**of)).verdict == verdict
+    assert evaluate(claim(tmp_path, kind, **fields), runs(**of)).verdict == verdict
 
 
 def test_every_rule_holds_fails_and_stays_open_above():
@@ -122,8 +122,8 @@ def test_the_interval_of_a_median_leaves_nan_out_and_takes_infinities():
 
 
 def test_one_seed_settles_nothing(tmp_path):
-    judged = judge(claim(tmp_path, "order", labels=["a", "b"]), runs(a=[1], b=[2]))
-    assert (judged.verdict, judged.reason) == (OPEN, "one seed has no interval; alone it holds")
+    result = evaluate(claim(tmp_path, "order", labels=["a", "b"]), runs(a=[1], b=[2]))
+    assert (result.verdict, result.reason) == (OPEN, "one seed has no interval; alone it holds")
 
 
 def test_seeds_are_paired_by_number(tmp_path):
@@ -131,10 +131,10 @@ def test_seeds_are_paired_by_number(tmp_path):
     found = runs(a=[1, 2, 3, 4], b=[2, 3, 4, 5])
     del found["a"][0], found["b"][3]
     found["b"][1][KEY] = 1.0
-    assert judge(claim(tmp_path, "order", labels=["a", "b"]), found).verdict == OPEN  # 1 against 2, 4 against 3
+    assert evaluate(claim(tmp_path, "order", labels=["a", "b"]), found).verdict == OPEN  # 1 against 2, 4 against 3
     for seed in (1, 2):
         del found["b"][seed]
-    assert judge(claim(tmp_path, "order", labels=["a", "b"]), found).reason == "no seed was played for every label"
+    assert evaluate(claim(tmp_path, "order", labels=["a", "b"]), found).reason == "no seed was played for every label"
 
 
 def test_claims_that_a_budget_of_minutes_affords(tmp_path):
@@ -149,32 +149,32 @@ def test_claims_that_a_budget_of_minutes_affords(tmp_path):
 
 def test_what_cannot_be_judged_says_why(tmp_path):
     order = claim(tmp_path, "order", labels=["a", "b"])
-    assert judge(order, {}).reason == "run missing: campus"
-    assert judge(order, {}, "no disk").reason == "run missing: no disk"
-    assert judge(order, runs(a=[1])).reason == "run missing: no label “b” in campus"
+    assert evaluate(order, {}).reason == "run missing: campus"
+    assert evaluate(order, {}, "no disk").reason == "run missing: no disk"
+    assert evaluate(order, runs(a=[1])).reason == "run missing: no label “b” in campus"
     silent = runs(a=[1, 1, 1], b=[2, 3])
     silent["b"][0].pop(KEY)
-    assert judge(order, silent).reason == f"{KEY} is null in 1 of 2 runs of “b”"
+    assert evaluate(order, silent).reason == f"{KEY} is null in 1 of 2 runs of “b”"
     silent["b"][2] = silent["b"][1]
-    assert judge(order, silent).verdict == HOLDS  # two of three are enough
+    assert evaluate(order, silent).verdict == HOLDS  # two of three are enough
 
 
 def test_privacy_of_useless_models_is_not_judged_but_told(tmp_path):
     found = runs(a=[1, 1], b=[2, 3])
     found["b"][1]["utility.useful"] = False
-    judged = judge(claim(tmp_path, "order", labels=["a", "b"]), found)
-    assert (judged.verdict, judged.reason) == (OPEN, "useless model in 1 of 2 runs of “b”; ungated it holds")
-    judged = judge(claim(tmp_path, "order", labels=["b", "a"]), found)
-    assert judged.reason.endswith("ungated it does not hold")
+    result = evaluate(claim(tmp_path, "order", labels=["a", "b"]), found)
+    assert (result.verdict, result.reason) == (OPEN, "useless model in 1 of 2 runs of “b”; ungated it holds")
+    result = evaluate(claim(tmp_path, "order", labels=["b", "a"]), found)
+    assert result.reason.endswith("ungated it does not hold")
     utility = claim(tmp_path, "order", key="utility.rmse_db", labels=["a", "b"])
-    assert judge(utility, found).verdict == HOLDS  # what a model is worth can be said of any model
-    assert judge(claim(tmp_path, "at-most", bound=9), found).verdict == HOLDS  # and what leaks has leaked
-    assert judge(claim(tmp_path, "at-least", bound=1), found).verdict == OPEN
+    assert evaluate(utility, found).verdict == HOLDS  # what a model is worth can be said of any model
+    assert evaluate(claim(tmp_path, "at-most", bound=9), found).verdict == HOLDS  # and what leaks has leaked
+    assert evaluate(claim(tmp_path, "at-least", bound=1), found).verdict == OPEN
 
 
 def test_ours_is_the_median_with_quartiles_over_seeds(tmp_path):
-    judged = judge(claim(tmp_path, "at-most", bound=9), runs(a=[1, 2, 3], b=[4]))
-    assert judged.ours == "a: 2 [1.5, 2.5]; b: 4"
+    result = evaluate(claim(tmp_path, "at-most", bound=9), runs(a=[1, 2, 3], b=[4]))
+    assert result.ours == "a: 2 [1.5, 2.5]; b: 4"
 
 
 GOOD = {"kind": "at-most", "key": KEY, "bound": 1}
@@ -407,7 +407,7 @@ def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
 
 def test_a_table_stays_aligned_and_on_its_lines(tmp_path):
     one = claim(tmp_path, "at-most", bound=9)
-    text = judgements_text([judge(one, {"a\nb": {seed: {KEY: 1.0, "utility.useful": True} for seed in (0, 1)}})])
+    text = verdicts_text([evaluate(one, {"a\nb": {seed: {KEY: 1.0, "utility.useful": True} for seed in (0, 1)}})])
     assert "a\\nb: 1" in text
     assert len(text.splitlines()) == 4
 
@@ -423,7 +423,7 @@ def bundled_verdict(name, key, **figures):
         label: {seed: {key: v, "utility.useful": True} for seed, v in enumerate(values)}
         for label, values in figures.items()
     }
-    return judge(one, of).verdict
+    return evaluate(one, of).verdict
 
 
 @pytest.mark.parametrize(("nu", "printed"), [("1", 7.25), ("2", 6.9), ("5", 8.26), ("10", 8.61), ("inf", 9.0)])

@@ -1,8 +1,8 @@
-"""What a publication says, as data, set against our own runs: holds, does not hold, or cannot be judged.
+"""Claims of publications as data, compared with our own runs: a claim holds, does not hold, or is undecided.
 
 A claim holds where the interval over seeds of every median that its rule looks at lies within the rule's bounds, and
-does not hold where one lies outside; otherwise the seeds do not settle it. One seed settles nothing. Little leakage
-proves nothing where most models are useless, and much leakage is real there too.
+does not hold where one lies outside; otherwise it is undecided, as it is with one seed. Low leakage proves nothing
+where at least half of the models are not useful; high leakage is real there too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scenarios.app.study.yaml_document import one_line, read
 
 
 class Claim(Part):
-    """One statement of a publication, and how to judge it."""
+    """One statement of a publication, and the rule that decides it."""
 
     id: str = Field(min_length=1, max_length=40, pattern=r"^[a-z0-9-]+$")
     """name of the claim"""
@@ -37,13 +37,13 @@ class Claim(Part):
     where: str = Field(min_length=1, max_length=60)
     """its table or figure"""
     says: str = Field(min_length=1, max_length=300)
-    """what it says, in our own words"""
+    """the statement, in our own words"""
     value: float | tuple[float, ...] | None = None
     """the printed value; a list has one per label of the rule"""
     scenario: str = Field(min_length=1, max_length=100)
-    """name of the bundled scenario, or sweep, that plays it; or a scenario file, relative to the file of claims"""
+    """name of the bundled scenario, or sweep, that tests it; or a scenario file, relative to the file of claims"""
     rule: Annotated[Rule, RULES]
-    """what must be seen for the claim to hold"""
+    """condition under which the claim holds"""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -115,7 +115,7 @@ def _placed(claim: Claim, folder: Path) -> Claim:
 
 
 def _unknown(scenario: str, folder: Path) -> str:
-    """Why nobody can play it; empty if it is bundled, or a file."""
+    """Why it cannot be run; empty if it is bundled, or a file."""
     names, file = bundled(), folder / scenario
     if scenario in names or (file.suffix in (".yaml", ".yml") and what_is(file) == "file"):
         return ""
@@ -149,17 +149,14 @@ def affordable(claims: Sequence[Claim], minutes: Mapping[str, float], most: floa
     return [c for c in claims if c.scenario in chosen]
 
 
-# -- judging
+# -- verdicts
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What our runs say of a claim."""
+class Verdict:
+    """The result of a claim: holds, does not hold, or undecided, and why."""
 
     claim: Claim
     verdict: str
     reason: str = ""
     ours: str = "-"
-
-
-# -- in print

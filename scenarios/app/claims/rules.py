@@ -1,7 +1,7 @@
-"""Rules that settle what a publication says by the figures of several seeds.
+"""Rules that decide a claim of a publication by the values of several seeds.
 
-A rule turns figures into statements of one form: the median over seeds of a quantity lies between two bounds. Each is
-settled by the distribution-free interval of that median (David and Nagaraja, Order Statistics, 3rd ed., Sec. 7.1). It
+A rule turns values into statements of one form: the median over seeds of a quantity lies between two bounds. Each is
+decided by the distribution-free interval of that median (David and Nagaraja, Order Statistics, 3rd ed., Sec. 7.1). It
 assumes no normal distribution and takes infinities.
 """
 
@@ -18,8 +18,9 @@ from pydantic import Field, field_validator
 
 from netsim.part import OneOf, Part
 from netsim.units import FloatArray
-from scenarios.app.results.over_seeds import split_key
-from scenarios.app.results.summary_keys import KEYS
+from scenarios.app.results.renamed import new_key
+from scenarios.app.results.statistics import counted
+from scenarios.app.results.summary_keys import KEYS, UTILITY, declaration
 from scenarios.app.study.error_messages import nearest
 
 CONFIDENCE = 0.95
@@ -34,7 +35,7 @@ class Statement:
     low: float = -np.inf
     high: float = np.inf
 
-    def settled(self) -> bool | None:
+    def holds(self) -> bool | None:
         """Whether it is true: the interval of the median lies inside (True) or outside (False); None where neither."""
         low, high, _ = median_interval(self.values)
         if self.low <= low and high <= self.high:
@@ -45,7 +46,8 @@ class Statement:
         """What the seeds say, for people."""
         low, high, coverage = median_interval(self.values)
         return (
-            f"median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval of {_known(self.values)} seeds)"
+            f"median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval, "
+            f"{counted(_known(self.values), 'seed')})"
         )
 
 
@@ -73,7 +75,7 @@ def _known(values: FloatArray) -> int:
 
 
 class Rule(Part):
-    """How a key of the summary, over seeds, settles a claim."""
+    """How a key of the summary, over seeds, decides a claim."""
 
     key: str
     """key of the summary, as `netsim list --records` has it"""
@@ -83,9 +85,12 @@ class Rule(Part):
     @field_validator("key")
     @classmethod
     def _known_key(cls, key: str) -> str:
-        kind, name, _, says = split_key(key)
-        if not says or (kind and not name):
-            raise ValueError(f"no summary has a key {key[:60]!r}{nearest(key, list(KEYS)) or '; see docs/records.md'}")
+        if new := new_key(key):
+            raise ValueError(f"the key {key[:60]!r} was renamed to {new!r}")
+        known = declaration(key)
+        if known is None or known is UTILITY or (known.named and key == known.pattern):
+            near = nearest(key, [one.pattern for one in KEYS])
+            raise ValueError(f"no summary has a key {key[:60]!r}{near or '; see docs/records.md'}")
         return key
 
     @field_validator("labels")
@@ -95,8 +100,8 @@ class Rule(Part):
             raise ValueError(f"the label {twice[0]!r} stands {labels.count(twice[0])} times; name it once")
         return labels
 
-    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
-        """What must be true of the figures (label, seed), seeds paired; `printed` is the publication's value."""
+    def statements(self, values: FloatArray, printed: float) -> list[Statement]:
+        """What must be true of the values (label, seed), seeds paired; `printed` is the publication's value."""
         raise NotImplementedError
 
 
@@ -106,8 +111,8 @@ class AtMost(Rule):
     kind: Literal["at-most"] = "at-most"
     bound: float
 
-    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
-        return [Statement(row, high=self.bound) for row in figures]
+    def statements(self, values: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(row, high=self.bound) for row in values]
 
 
 class AtLeast(Rule):
@@ -116,8 +121,8 @@ class AtLeast(Rule):
     kind: Literal["at-least"] = "at-least"
     bound: float
 
-    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
-        return [Statement(row, low=self.bound) for row in figures]
+    def statements(self, values: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(row, low=self.bound) for row in values]
 
 
 class Within(Rule):
@@ -126,40 +131,40 @@ class Within(Rule):
     kind: Literal["within"] = "within"
     tolerance: float = Field(ge=0)
 
-    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
-        return [Statement(row, printed - self.tolerance, printed + self.tolerance) for row in figures]
+    def statements(self, values: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(row, printed - self.tolerance, printed + self.tolerance) for row in values]
 
 
 class Order(Rule):
-    """Figures increase from label to label: differences of the same seed count."""
+    """Values increase from label to label, compared seed by seed."""
 
     kind: Literal["order"] = "order"
     labels: tuple[str, ...] = Field(min_length=2)
 
-    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
-        return [Statement(_less(b, a), low=_ABOVE_ZERO) for a, b in pairwise(figures)]
+    def statements(self, values: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(_less(b, a), low=_ABOVE_ZERO) for a, b in pairwise(values)]
 
 
 class Ratio(Rule):
-    """The first label's figure is at least `bound` times the second's of the same seed."""
+    """The first label's value is at least `bound` times the second's of the same seed."""
 
     kind: Literal["ratio"] = "ratio"
     labels: tuple[str, ...] = Field(min_length=2, max_length=2)
     bound: float = Field(gt=0)
 
-    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
-        return [Statement(_less(figures[0], self.bound * figures[1]), low=0.0)]
+    def statements(self, values: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(_less(values[0], self.bound * values[1]), low=0.0)]
 
 
 class Alike(Rule):
-    """Neither label's figure is more than `bound` times the other's of the same seed."""
+    """Neither label's value is more than `bound` times the other's of the same seed."""
 
     kind: Literal["alike"] = "alike"
     labels: tuple[str, ...] = Field(min_length=2, max_length=2)
     bound: float = Field(gt=1)
 
-    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
-        a, b = figures
+    def statements(self, values: FloatArray, printed: float) -> list[Statement]:
+        a, b = values
         return [Statement(_less(self.bound * x, y), low=0.0) for x, y in ((a, b), (b, a))]
 
 
@@ -170,8 +175,8 @@ class Diminishing(Rule):
     labels: tuple[str, ...] = Field(min_length=3, max_length=3)
     share: float = Field(gt=0, lt=1)
 
-    def statements(self, figures: FloatArray, printed: float) -> list[Statement]:
-        first, later = _less(figures[1], figures[0]), _less(figures[2], figures[1])
+    def statements(self, values: FloatArray, printed: float) -> list[Statement]:
+        first, later = _less(values[1], values[0]), _less(values[2], values[1])
         return [Statement(first, low=_ABOVE_ZERO), Statement(_less(self.share * first, later), low=0.0)]
 
 
@@ -181,10 +186,10 @@ def _less(a: FloatArray, b: FloatArray) -> FloatArray:
         return np.asarray(a - b)
 
 
-def settled(statements: Sequence[Statement]) -> bool | None:
-    """Whether all are true: False if one is false, None if the seeds do not settle one."""
-    said = [s.settled() for s in statements]
-    return False if False in said else None if None in said else True
+def decided(statements: Sequence[Statement]) -> bool | None:
+    """Whether all are true: False if one is false, None if the seeds leave one undecided."""
+    each = [s.holds() for s in statements]
+    return False if False in each else None if None in each else True
 
 
 RULES = OneOf("rule", AtMost, AtLeast, Within, Order, Ratio, Alike, Diminishing)

@@ -9,7 +9,7 @@ from io import StringIO
 from itertools import zip_longest
 
 from netsim.record import guarded
-from scenarios.app.claims.claim import Claim, Judgement
+from scenarios.app.claims.claim import Claim, Verdict
 from scenarios.app.study.yaml_document import one_line
 
 
@@ -19,8 +19,8 @@ def claims_text(claims: Sequence[Claim]) -> str:
     return aligned(("id", "where", "says", "paper's", "scenario"), lines, (24, 18, 56, 14, 24))
 
 
-def judgements_text(found: Sequence[Judgement]) -> str:
-    """Claims with what our runs say, aligned."""
+def verdicts_text(found: Sequence[Verdict]) -> str:
+    """Claims with their verdicts, aligned."""
     lines = [
         (j.claim.id, j.claim.where, j.claim.says, j.claim.printed, j.ours, _verdict(j)) for j in found
     ]  # fmt: skip
@@ -30,7 +30,7 @@ def judgements_text(found: Sequence[Judgement]) -> str:
 _WIDTHS = (24, 14, 40, 12, 34, 30)
 
 
-def _verdict(of: Judgement) -> str:
+def _verdict(of: Verdict) -> str:
     return f"{of.verdict} ({of.reason})" if of.reason else of.verdict
 
 
@@ -48,7 +48,7 @@ def aligned(head: Sequence[str], lines: Iterable[Sequence[str]], widths: Sequenc
     return "\n\n".join(["\n".join([printed(head), printed(["-" * w for w in room])]), *blocks])
 
 
-def claims_csv(found: Iterable[Judgement]) -> str:
+def claims_csv(found: Iterable[Verdict]) -> str:
     """A row for each claim."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -15,10 +15,12 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     command = commands.add_parser("claims", help="what publications say, and whether our runs agree")
     command.add_argument(
         "--run", action="append", default=[], metavar="[SCENARIO=]DIR",
-        help="judge by this folder of a run or a sweep (may be repeated)",
+        help="decide by this folder of a run or a sweep (may be repeated)",
     )  # fmt: skip
     command.add_argument("--paper", default="", metavar="WORD", help="only publications with this word in their name")
-    command.add_argument("--out", metavar="DIR", help="play the scenarios that are missing in DIR, judge, keep a table")
+    command.add_argument(
+        "--out", metavar="DIR", help="play the scenarios that are missing in DIR, decide, keep a table"
+    )
     add_jobs(command)
     command.add_argument(
         "--minutes", type=float, metavar="M",
@@ -29,10 +31,10 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    """List the claims, or judge them."""
+    """List the claims, or decide them."""
     from scenarios.app.claims.claim import affordable, bundled_claims, playing_minutes, read_claims
-    from scenarios.app.claims.judge import admit_out, folders_of, judge_all
-    from scenarios.app.claims.text import claims_text, judgements_text
+    from scenarios.app.claims.evaluate import admit_out, evaluate_all, folders_of
+    from scenarios.app.claims.text import claims_text, verdicts_text
 
     jobs = jobs_of(args)
     if args.minutes is not None and not (args.minutes > 0 and args.out):
@@ -55,4 +57,4 @@ def main(args: argparse.Namespace) -> None:
     out = None if args.out is None else out_of(args, Path())
     if out is not None:
         admit_out(out, read_claims(file))
-    say(judgements_text(judge_all(claims, folders, out, jobs, tell)))
+    say(verdicts_text(evaluate_all(claims, folders, out, jobs, tell)))

@@ -40,10 +40,11 @@ def add_sets(command: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
-    """--out, --seed, --set, --replace and --quiet."""
+    """--out, --set, --replace and --quiet; of a single run also --seed and --verbose."""
     command.add_argument("--out", metavar="DIR", help="folder for the results (default: runs/...)")
     if seed:
         command.add_argument("--seed", type=int, metavar="N", help="replace the scenario's seed")
+        command.add_argument("--verbose", action="store_true", help="print the whole result, not only its main lines")
     add_sets(command)
     command.add_argument("--replace", action="store_true", help="replace the run of another study in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")

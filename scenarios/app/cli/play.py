@@ -1,4 +1,4 @@
-"""Load and run a scenario with progress, then print what a person reads first."""
+"""Load and run a scenario with progress, write its page, and print the result."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from scenarios.app.cli.options import command_line
 from scenarios.app.cli.output import say
 
 
-def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Namespace, title: str) -> dict[str, Any]:
-    """The summary of a run of `source` in the folder `out`."""
-    from netsim.channel_card import card_lines
+def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Namespace, title: str) -> None:
+    """Run `source` in the folder `out`."""
     from scenarios.app.cli.progress import Meter
-    from scenarios.app.results.folder import MANIFEST, read_json, read_table
-    from scenarios.app.results.summary_text import headline
+    from scenarios.app.report.report import report
     from scenarios.app.run.runner import run
     from scenarios.app.study.load import Scenario
     from scenarios.app.study.yaml_document import one_line
@@ -25,14 +23,25 @@ def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Names
     meter = Meter(title, args.quiet)
     try:
         with scenario.placed(overrides):
-            summary = run(study, out, meter, command_line(), args.replace)
+            run(study, out, meter, command_line(), args.replace)
     finally:
         meter.end()
     say(f"{title} (seed {study.seed}): {one_line(study.title)}")
-    for warning in read_json(out / MANIFEST)["warnings"]:
-        say(f"  warning: {warning}")
-    for line in card_lines(read_json(out / MANIFEST)["channel_card"]):
-        say(f"  {line}")
-    for line in headline(summary, read_table(out, "privacy")):
-        say(f"  {line}")
-    return summary
+    for line in result_lines(out, report(out), args.verbose):
+        say(line)
+
+
+def result_lines(folder: Path, page: Path, verbose: bool) -> list[str]:
+    """The result of a run for the terminal, at most 100 columns wide: its main lines, or all of them."""
+    from netsim.channel_card import card_lines
+    from scenarios.app.results.folder import MANIFEST, read_json, read_summary, read_table
+    from scenarios.app.results.summary_text import COLUMNS, fitted, full_text, short_text
+
+    manifest, summary, account = read_json(folder / MANIFEST), read_summary(folder), read_table(folder, "privacy")
+    lines = [f"warning: {text}" for text in manifest["warnings"]]
+    if verbose:
+        lines += [*card_lines(manifest["channel_card"]), *full_text(summary, account)]
+        lines += [f"records in {folder}, page in {page}"]
+    else:
+        lines += short_text(summary, account, str(page))
+    return [f"  {line}" for line in fitted(lines, COLUMNS - 2)]

@@ -53,5 +53,4 @@ def main(args: argparse.Namespace) -> None:
         admit(out / name, study_yaml(load(args.scenario, way)), args.replace)
     for name, way in ways.items():
         play(args.scenario, way, out / name, args, name.replace("-", " "))
-        report(out / name)
     say(f"  records in {out}, page in {report(out)}")

@@ -18,8 +18,8 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 def main(args: argparse.Namespace) -> None:
     """Draw the page; of a sweep with curves also print the trade-off."""
     from scenarios.app.report.report import report
-    from scenarios.app.results.tradeoff import exchange_lines
+    from scenarios.app.results.tradeoff import tradeoff_lines
 
     say(f"page in {report(Path(args.folder))}")
-    for line in exchange_lines(Path(args.folder)):
+    for line in tradeoff_lines(Path(args.folder)):
         say(f"  {line}")

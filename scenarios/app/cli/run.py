@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from scenarios.app.cli.options import Commands, add_run_options, add_scenario, name_of, out_of, overrides_of
-from scenarios.app.cli.output import say
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -17,13 +16,11 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    """Play, print, draw the page."""
+    """Run, write the page, print the result."""
     from scenarios.app.cli.play import play
-    from scenarios.app.report.report import report
     from scenarios.app.study.load import load
 
     overrides, name = overrides_of(args), name_of(args.scenario)
     seed = load(args.scenario, overrides).seed
     out = out_of(args, Path("runs") / name / str(seed))
     play(args.scenario, overrides, out, args, name)
-    say(f"  records in {out}, page in {report(out)}")

@@ -31,6 +31,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 def main(args: argparse.Namespace) -> None:
     """Play all points, draw the page that compares them."""
     from scenarios.app.report.report import report
+    from scenarios.app.results.summary_keys import ACCURACY, ERROR_MEDIAN
     from scenarios.app.run.sweep import Point, sweep
     from scenarios.app.study.load import load
 
@@ -42,14 +43,12 @@ def main(args: argparse.Namespace) -> None:
 
     def tell(done: int, of: int, point: Point, summary: dict[str, Any]) -> None:
         if not args.quiet:
-            errors = [f"{k.split('.')[1]} {v:.0f} m" for k, v in summary.items() if _is_error(k) and v is not None]
-            right = summary.get("utility.accuracy_percent")
-            errors += [] if right is None else [f"accuracy {right:.1f} %"]
+            errors = [
+                f"{name} {v:.0f} m" for k, v in summary.items() if (name := ERROR_MEDIAN.name_in(k)) and v is not None
+            ]
+            accuracy = summary.get(ACCURACY.of())
+            errors += [] if accuracy is None else [f"accuracy {accuracy:.1f} %"]
             say(f"{done}/{of} {point.label}, seed {point.seed}: {', '.join(errors)}", errors=True)
 
     table = sweep(args.scenario, study, out, jobs, overrides, tell, args.replace)
     say(f"  all runs in {table}, page in {report(out)}")
-
-
-def _is_error(key: str) -> bool:
-    return key.endswith(".centroid_error_m.median")

@@ -1,4 +1,4 @@
-"""What the page of a sweep of densities holds: pictures, and a table with a row a label."""
+"""The page of a sweep of densities: figures, and a table with a row per label."""
 
 from __future__ import annotations
 
@@ -14,60 +14,59 @@ from netsim.record import cell_text
 from scenarios.app.report.figures.density import (
     PRETTY,
     Measured,
-    curves_of,
-    exchange_panel,
     gain_panel,
     gains,
     map_panels,
     measured,
+    tradeoff_panel,
 )  # fmt: skip
 from scenarios.app.report.html import table
 from scenarios.app.report.plot import Panel
-from scenarios.app.results.folder import STUDY, SUMMARY, read_json
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.folder import STUDY, read_summary
 from scenarios.app.results.run import part
-from scenarios.app.results.statistics import figure_text
-from scenarios.app.results.summary_text import attacks
+from scenarios.app.results.statistics import counted, figure_text, interval_text
+from scenarios.app.results.summary_text import attacks, is_density
 from scenarios.app.results.surfaces import Surfaces, read_surfaces
-from scenarios.app.results.tradeoff import Quartiles, Trial
+from scenarios.app.results.tradeoff import Trial, curves
 from scenarios.app.study.yaml_document import read
 
-TRADE_OFF = "trade-off.csv"
-KEY = "utility.rank_correlation"
+TRADEOFF_CSV = "tradeoff.csv"
 
 Done = Sequence[tuple[str, Path]]
 """Labels and folders of the finished runs of a sweep."""
 
 
 def of_densities(done: Done) -> bool:
-    """Whether all runs learnt densities."""
-    return all(KEY in read_json(path / SUMMARY) for _, path in done)
+    """Whether all runs learned densities."""
+    return all(is_density(read_summary(path)) for _, path in done)
 
 
-def unplaced(done: Done) -> list[Trial]:
+def without_curves(done: Done) -> list[Trial]:
     """The runs of a sweep without curves."""
-    return [Trial(label, "", np.nan, read_json(path / SUMMARY)) for label, path in done]
+    return [Trial(label, "", np.nan, read_summary(path)) for label, path in done]
 
 
-def band_words(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What Lemma 3 says of the bandwidths in use."""
-    keys = ("figure.query.bands.last", "figure.query.bands_probability.last")
-    found = sorted({(_number(s, keys[0]), _number(s, keys[1])) for s in summaries if s.get(keys[1]) is not None})
-    said = [f"{bands:.0f} bands with probability {figure_text(p)}" for bands, p in found]
-    return [f"At the largest bandwidth asked for, Lemma 3 gives across the area: {'; '.join(said)}."] if said else []
+def band_sentences(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lemma 3 at the bandwidths in use."""
+    keyed = [keys.METRIC_LAST.of(f"query.{name}") for name in ("bands", "bands_probability")]
+    pairs = sorted({(_number(s, keyed[0]), _number(s, keyed[1])) for s in summaries if s.get(keyed[1]) is not None})
+    texts = [f"{counted(int(bands), 'band')} with probability {figure_text(p)}" for bands, p in pairs]
+    return [f"At the largest requested bandwidth, Lemma 3 gives across the area: {'; '.join(texts)}."] if texts else []
 
 
-def density_panels(found: Sequence[Trial], done: Done) -> list[Panel]:
-    """Utility against privacy, the gain of a wave more, answers and maps."""
-    named = _naming(found)
-    panels = [p for name in named for p in (exchange_panel(measured(found, name), name),)]
-    panels += [gain_panel(measured(found, name)) for name in named]
+def density_panels(trials: Sequence[Trial], done: Done) -> list[Panel]:
+    """Utility against privacy, the gain of each further wave, answers and maps."""
+    named = _naming(trials)
+    panels = [tradeoff_panel(measured(trials, name), name) for name in named]
+    panels += [gain_panel(measured(trials, name)) for name in named]
     return [*panels, *map_panels(_shown(done))]
 
 
-def _naming(found: Sequence[Trial]) -> list[str]:
+def _naming(trials: Sequence[Trial]) -> list[str]:
     """Attacks that name places."""
-    every = dict.fromkeys(name for t in found for name in attacks(t.summary))
-    return [name for name in every if any(t.summary.get(f"attack.{name}.place_error_m") is not None for t in found)]
+    every = dict.fromkeys(name for t in trials for name in attacks(t.summary))
+    return [name for name in every if any(t.summary.get(keys.PLACE_ERROR.of(name)) is not None for t in trials)]
 
 
 def _shown(done: Done) -> list[tuple[str, Surfaces]]:
@@ -88,43 +87,43 @@ def _shown(done: Done) -> list[tuple[str, Surfaces]]:
     return [(label, s) for label in chosen if (s := read_surfaces(first[label]))]
 
 
-HEAD = ("label", "runs", "rank correlation", "with the exact kernel", "Z, m", "best guess, m", "gain per km")
+HEAD = (
+    "label", "runs", "rank correlation", "with the exact kernel", "place error Z, m", "centroid error, m", "gain per km"
+)  # fmt: skip
 
 
-def trade_off(found: Sequence[Trial]) -> list[list[str]]:
-    """Rows of the table: medians with quartiles; gain: rank correlation won a km of Z, against the curve's first."""
-    names = _naming(found)
-    points = measured(found, names[0] if names else "")
-    gain = {p.label: g for of in curves_of(points).values() for p, g in zip(of, gains(of), strict=True)}
+def tradeoff_rows(trials: Sequence[Trial]) -> list[list[str]]:
+    """Rows of the table: medians with quartiles; gain: rank correlation per km of Z, against the first point."""
+    names = _naming(trials)
+    points = measured(trials, names[0] if names else "")
+    gain = {p.label: g for of in curves(points).values() for p, g in zip(of, gains(of), strict=True)}
     return [_row(p, gain.get(p.label, np.nan)) for p in points]
 
 
 def _row(p: Measured, gain: float) -> list[str]:
-    values = (p.utility, p.with_exact, p.score_m, p.guess_m)
-    return [p.label, str(len(p.summaries)), *map(_interval, values), figure_text(float(gain))]
+    values = (p.utility, p.with_exact, p.place_error_m, p.centroid_error_m)
+    return [p.label, str(len(p.summaries)), *map(interval_text, values), figure_text(float(gain))]
 
 
-def _interval(of: Quartiles) -> str:
-    low, mid, high = map(figure_text, of)
-    return mid if low == high else f"{mid} [{low}, {high}]"
-
-
-def trade_off_table(found: Sequence[Trial]) -> str:
+def tradeoff_table(trials: Sequence[Trial]) -> str:
     """As a section of the page."""
-    rows = [[*row, ""] for row in trade_off(found)]
+    rows = [[*row, ""] for row in tradeoff_rows(trials)]
     return table("Utility and privacy of every label", [*HEAD, ""], rows)
 
 
-def trade_off_csv(found: Sequence[Trial]) -> str:
-    """The same as CSV, medians alone."""
-    names = _naming(found)
+def tradeoff_csv(trials: Sequence[Trial]) -> str:
+    """The same as CSV, medians only, with the place error of a constant answer."""
+    names = _naming(trials)
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["label", "curve", "strength", "runs", "utility", "with_exact", "score_m", "guess_m", "constant_m"])
-    for p in measured(found, names[0] if names else ""):
-        line_m = np.median([_number(s, "baseline.anywhere.error_m") for s in p.summaries])
-        values = [p.utility[1], p.with_exact[1], p.score_m[1], p.guess_m[1], float(line_m)]
-        cells = [p.label, p.curve, p.strength, len(p.summaries), *values]
+    writer.writerow(
+        ["label", "curve", "strength", "runs", "rank_correlation", "kde_rank_correlation", "place_error_m",
+         "centroid_error_m", "anywhere_error_m"]
+    )  # fmt: skip
+    for p in measured(trials, names[0] if names else ""):
+        constant_m = np.median([_number(s, keys.ANYWHERE_ERROR.of()) for s in p.summaries])
+        medians = [of[1] for of in (p.utility, p.with_exact, p.place_error_m, p.centroid_error_m)]
+        cells = [p.label, p.curve, p.strength, len(p.summaries), *medians, float(constant_m)]
         writer.writerow([cell_text(cell) for cell in cells])
     return out.getvalue()
 

@@ -38,7 +38,7 @@ class Look:
 
 
 def looks(names: Iterable[str]) -> list[Look]:
-    """A look for each name; beyond six names the lines are broken, and symbols meet other colours."""
+    """A look for each name; from the seventh name on colours repeat with other dashes and symbols."""
     n = len(PALETTE)
     return [
         Look(name, PALETTE[i % n], SYMBOLS[(i + i // n) % n], DASHES[i // n % len(DASHES)])
@@ -48,7 +48,7 @@ def looks(names: Iterable[str]) -> list[Look]:
 
 @dataclass(frozen=True)
 class Panel:
-    """A figure on the page, or the reason why there is none."""
+    """A figure on the page, or the reason for its absence."""
 
     key: str
     title: str
@@ -113,7 +113,7 @@ def spread(
 ) -> list[Figure]:
     """A median, with its quartiles as band and in the hover text wherever n > 1 values stand behind it.
 
-    The band is cut off at `most`, so that one which reaches infinity can be seen.
+    The band is cut off at `most`, so that a band up to infinity can be drawn.
     """
     low, mid, high = values
     texts = [
@@ -177,7 +177,7 @@ def base_layout() -> Figure:
 
 
 def axis(title: str = "") -> Figure:
-    """A quiet axis."""
+    """An axis with a light grid."""
     return {
         "title": {"text": title}, "gridcolor": "#e8e8e8", "linecolor": "#b0b0b0", "showline": True,
         "zeroline": False, "ticks": "outside", "tickcolor": "#b0b0b0", "automargin": True,
@@ -193,7 +193,7 @@ def color_bar(x: float, top: float, height: float) -> Figure:
 
 
 def _log_axis(traces: Sequence[Figure]) -> Figure:
-    """From tick to tick around the figures, so that even a narrow range shows where it lies."""
+    """A logarithmic axis that begins and ends at a tick, so that even a narrow range has labels."""
     own = [y for t in traces if "yaxis" not in t for y in t["y"] if y is not None and y > 0]
     low, high = min(own), max(own)
     first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))

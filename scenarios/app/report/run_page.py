@@ -9,159 +9,127 @@ import numpy as np
 
 from scenarios.app.report.figures.run import run_panels
 from scenarios.app.report.html import card, facts, headings, keyed_table, page, paragraphs, section, table
-from scenarios.app.report.series import Tracks
-from scenarios.app.results.over_seeds import blocks, split_key, value_text
+from scenarios.app.report.series import TimeGrid
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.over_seeds import Entry, blocks, value_text
 from scenarios.app.results.run import Run, clock_of, part
-from scenarios.app.results.statistics import MEANINGFUL, figure_text
+from scenarios.app.results.statistics import MEANINGFUL, counted, figure_text
 from scenarios.app.results.summary import with_home
-from scenarios.app.results.summary_text import (
-    USELESS,
-    accuracy_words,
-    classifies,
-    density_words,
-    home_distance,
-    home_reach,
-)
+from scenarios.app.results.summary_text import audits, home_text, model_text, verdict
 
 MOST_WARNINGS = 6
 
 
 def single(run: Run) -> str:
     """The page of one run."""
-    panels, useful = run_panels(run), _useful_words(run.summary)
-    warnings, findings = ([], [useful]) if run.summary.get("utility.useful") else ([useful], [])
+    panels, model = run_panels(run), f"Model: {model_text(run.summary).rstrip('.')}."
+    warnings, findings = ([], [model]) if run.summary.get(keys.USEFUL.of()) else ([model], [])
     warnings += _warnings(run.manifest)
     header = (
         headings(run.manifest["title"], str(run.study.get("paper") or ""))
         + paragraphs(warnings, "warns")
         + paragraphs([*findings, *_findings(run)], "says")
         + facts(_facts(run))
-        + card("The channel card: what the radio models, and what it does not", *_card(run.manifest))
+        + card("Channel card: what the radio models, and what it does not", *_card(run.manifest))
     )
     return page(run.manifest["title"], header, [*map(section, panels), *_summary_tables(run)], panels)
 
 
-def _useful_words(summary: Mapping[str, Any]) -> str:
-    """What the model is worth."""
-    if "utility.rank_correlation" in summary:
-        words = density_words(summary)
-        return f"{words[0].upper()}{words[1:]}."
-    if classifies(summary):
-        return f"The model: {accuracy_words(summary)}."
-    rmse, constant, raw = (
-        value_text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
-    )
-    if summary.get("utility.rmse_db") is None and summary.get("utility.constant_rmse_db") is None:
-        return "What the model is worth was not measured: nothing was held out."
-    if summary.get("utility.useful"):
-        worse = (summary.get("utility.rmse_db") or 0) > (summary.get("utility.constant_rmse_db") or 0)
-        what = "hardly useful, though not much worse than a constant" if worse else "useful"
-        return f"The model is {what}: {rmse} dB against {constant} dB of a constant and {raw} dB of raw upload."
-    return (
-        f"The model is NOT useful: {rmse} dB against {constant} dB of a constant. It has not learnt the map: {USELESS}."
-    )
-
-
 def _findings(run: Run) -> list[str]:
-    """What each attack found and what was spent, in plain words."""
-    said = []
+    """What each attack found, and what privacy was spent, in sentences."""
+    lines = []
     for name in run.attacks:
-        parts = (_error_words(run, name), _home_words(run, name), _sw1_words(run, name))
-        said.append(f"{name}: {'; '.join(p for p in parts if p)}.")
-    for key, value in run.summary.items():
-        kind, name, what, _ = split_key(key)
-        if kind == "privacy" and what == "epsilon_max":
-            said.append(_privacy_words(run, name))
-        elif kind == "membership" and what == "auc":
-            low, high = (value_text(run.summary.get(f"membership.{name}.auc_{end}")) for end in ("low", "high"))
-            said.append(f"{name} tells records that were learnt from by an AUC of {value_text(value)} [{low}, {high}].")
-    if run.summary.get("rounds.stopped_by_budget"):
-        said.append("Learning ended because the next round would have exceeded its privacy budget.")
-    return said or ["No attack was made."]
+        clauses = (_error_clause(run, name), _home_clause(run, name), _sw1_clause(run, name))
+        lines.append(f"{name}: {'; '.join(c for c in clauses if c)}.")
+    spent = (keys.EPSILON_MAX.name_in(key) for key in run.summary)
+    lines += [_privacy_sentence(run, name) for name in spent if name is not None]
+    for name in audits(run.summary):
+        auc, low, high = (value_text(run.summary.get(k.of(name))) for k in (keys.AUC_LAST, keys.AUC_LOW, keys.AUC_HIGH))
+        lines.append(f"{name}: membership AUC {auc} [{low}, {high}]; baseline: random guessing 0.5.")
+    if run.summary.get(keys.ROUNDS_STOPPED.of()):
+        lines.append("Training stopped because the next round would have exceeded the privacy budget.")
+    return lines or ["No attack was run."]
 
 
-def _privacy_words(run: Run, name: str) -> str:
-    """What the worst UE of an account has spent, on what it stands, and what it does not cover."""
+def _privacy_sentence(run: Run, name: str) -> str:
+    """The epsilon of the UE of an account that spent most, and what it holds for."""
     account = run.tables["privacy"]
     mine = np.array([m == name for m in account["mechanism"]], dtype=bool) & ~np.isnan(account["ue"])
     rows = {k: v[mine] for k, v in account.items()}
     if not mine.any():
-        return f"{name} drew noise, but what it spent is missing."
+        return f"{name} drew noise, but its privacy account is missing."
     worst = int(np.argmax(np.nan_to_num(rows["epsilon"], nan=np.inf)))
     row = {k: v[worst] for k, v in rows.items()}
     whom = "every UE" if row["ue"] < 0 else "the UE that spent most"
-    figures = ", ".join(f"{word} {figure_text(row[word.lower()])}" for word in ("naive", "zCDP", "RDP"))
+    accountants = ", ".join(f"{word} {figure_text(row[word.lower()])}" for word in ("naive", "zCDP", "RDP"))
     text = (
-        f"{name} spent epsilon {figure_text(row['epsilon'])} at delta {row['delta']:g} of {whom} (one {row['unit']}, "
-        f"{row['relation']}; {row['accountant']} over {int(row['draws'])} draws; {figures})"
+        f"{name} spent epsilon {figure_text(row['epsilon'])} at delta {row['delta']:g} of {whom} (unit {row['unit']}, "
+        f"{row['relation']}; {row['accountant']} over {counted(int(row['draws']), 'draw')}; {accountants})"
     )
     if np.isfinite(row["with_channel"]):
-        text += f", {figure_text(row['with_channel'])} if the channel's noise is believed"
+        text += f", {figure_text(row['with_channel'])} if the channel's noise counts"
     if row["epsilon"] > MEANINGFUL:
         text += f"; above {MEANINGFUL:.0f} it is no meaningful guarantee"
     if row["ue"] < 0:
-        text += "; it covers what is published, not what the server receives"
+        text += "; it covers the published model, not what the server receives"
     return text + "."
 
 
-def _error_words(run: Run, name: str) -> str:
-    median = run.summary.get(f"attack.{name}.centroid_error_m.median")
-    diverged = run.summary.get(f"attack.{name}.diverged_percent")
+def _error_clause(run: Run, name: str) -> str:
+    """The centroid error of an attack, and how many of its estimates diverged."""
+    median, diverged = (run.summary.get(key.of(name)) for key in (keys.ERROR_MEDIAN, keys.DIVERGED))
     if median is None and diverged is None:
-        return "nothing was estimated"
+        return "no estimate"
     lost = f"{value_text(diverged)} % of the estimates diverged"
     if median is None:
-        return f"the batch centroid is not found, {lost}"
-    n_ue = run.summary.get("ues.count") or 1
-    over = f"{run.summary.get('rounds.played')} rounds" + (f" of {n_ue} UEs" if n_ue > 1 else "")
-    found = f"the batch centroid is found to within {value_text(median)} m (median over {over})"
-    return f"{found}, {lost}" if diverged else found
+        return f"centroid error infinite (median), {lost}"
+    n_ue = run.summary.get(keys.UES_COUNT.of()) or 1
+    over = counted(run.summary.get(keys.ROUNDS_PLAYED.of()) or 0, "round") + (f" of {n_ue} UEs" if n_ue > 1 else "")
+    text = f"centroid error {value_text(median)} m (median over {over})"
+    return f"{text}, {lost}" if diverged else text
 
 
-def _home_words(run: Run, name: str) -> str:
-    """For how many UEs home was reached, and how near."""
-    reach, rows = home_reach(run.summary, name), run.rows("leakage", "attack", name)
-    n = len(np.intersect1d(rows["ue"], with_home(run.tables["ues"])))
-    if reach is None or not n:
-        return ""
-    near, share = reach
-    away = home_distance(run.summary, name)
-    return f"it comes within {near} m of home for {round(share * n)} of {n} UEs, nearest {away}"
-
-
-def _sw1_words(run: Run, name: str) -> str:
-    """Whether the estimates beat as many random guesses, at the end and on average over UEs."""
+def _home_clause(run: Run, name: str) -> str:
+    """How near home an attack came; empty where no attacked UE has one."""
     rows = run.rows("leakage", "attack", name)
-    columns = ("sw1_m", "guess_sw1_low_m", "guess_sw1_high_m")
+    n = len(np.intersect1d(rows["ue"], with_home(run.tables["ues"])))
+    if run.summary.get(keys.HOME_NEAR_PERCENT.of(name)) is None or not n:
+        return ""
+    return f"home: {home_text(run.summary, name)} ({counted(n, 'UE')} with a home)"
+
+
+def _sw1_clause(run: Run, name: str) -> str:
+    """Whether the estimates are better than random guesses, at the end and on average over UEs."""
+    rows = run.rows("leakage", "attack", name)
+    columns = ("sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95")
     if not all(np.isfinite(rows[c]).any() for c in columns):
         return ""
-    tracks = Tracks.of(rows)
-    mine, low, high = (float(np.nanmean(tracks.so_far(c)[-1])) for c in columns)
-    verdict = "better than" if mine < low else "worse than" if mine > high else "no better than"
+    grid = TimeGrid.of(rows)
+    own, low, high = (float(np.nanmean(grid.so_far(c)[-1])) for c in columns)
     return (
-        f"all its estimates together tell where the user was {verdict} as many random guesses do (SW1 "
-        f"{figure_text(mine)} m; guesses {figure_text(low)} to {figure_text(high)} m)"
+        f"sliced Wasserstein distance {figure_text(own)} m, {verdict(own, low, high)} the same number of random "
+        f"guesses ({figure_text(low)} to {figure_text(high)} m)"
     )
 
 
 def _facts(run: Run) -> dict[str, str]:
-    """Where the figures come from and what they hold for; what the channel card tells is left to it."""
+    """The settings of the run, without those on the channel card."""
     manifest, study = run.manifest, run.study
     world, learning = part(study, "world"), part(study, "learning")
     threat = part(learning, "threat")
+    played, empty, ues = (run.summary.get(k.of()) for k in (keys.ROUNDS_PLAYED, keys.ROUNDS_EMPTY, keys.UES_COUNT))
     return {
         "seed": str(manifest.get("seed")),
         "command": str(manifest.get("command") or "not recorded"),
         "simulated span": period(manifest),
-        "rounds": f"{run.summary.get('rounds.played')} played, {run.summary.get('rounds.empty')} without data; "
-        f"one every {_span(manifest.get('round_s'))}",
-        "UEs": f"{run.summary.get('ues.count')}, mobility {part(world, 'ues', 'mobility').get('kind')}",
-        "power": _words(study.get("power")),
+        "rounds": f"{played} played, {empty} without data; one every {_span(manifest.get('round_s'))}",
+        "UEs": f"{ues}, mobility {part(world, 'ues', 'mobility').get('kind')}",
+        "power": _part_text(study.get("power")),
         **({} if part(manifest, "channel_card") else _radio_facts(run)),
-        "learner": _words(learning.get("learner")),
-        "curation": _words(learning.get("curation")),
-        "defenses": _words(learning.get("defenses")),
-        "aggregation": f"{_words(learning.get('aggregation'))}; query policy {_words(learning.get('query'))}",
+        "learner": _part_text(learning.get("learner")),
+        "curation": _part_text(learning.get("curation")),
+        "defenses": _part_text(learning.get("defenses")),
+        "aggregation": f"{_part_text(learning.get('aggregation'))}; query policy {_part_text(learning.get('query'))}",
         "threat": f"{threat.get('viewpoint')}, sees {threat.get('sees')}",
         **_trace_facts(manifest.get("trace")),
         "versions": ", ".join(f"{k} {v}" for k, v in part(manifest, "versions").items()),
@@ -169,10 +137,10 @@ def _facts(run: Run) -> dict[str, str]:
 
 
 def _radio_facts(run: Run) -> dict[str, str]:
-    """What the study says of the radio, for an older run without a channel card."""
+    """The radio of the study, for a run without a channel card."""
     parts = part(run.study, "world", "radio")
     shown = {"path loss": "path_loss", "shadowing": "shadowing", "uplink": "uplink"}
-    return {"base stations": str(len(run.stations))} | {what: _words(parts.get(key)) for what, key in shown.items()}
+    return {"base stations": str(len(run.stations))} | {what: _part_text(parts.get(key)) for what, key in shown.items()}
 
 
 def _card(manifest: Mapping[str, Any]) -> tuple[list[tuple[str, str]], str]:
@@ -196,11 +164,11 @@ def _card_order(row: tuple[str, str]) -> tuple[int, str]:
 
 
 def _warnings(manifest: Mapping[str, Any]) -> list[str]:
-    """What the run warned of, a few in full."""
+    """The first warnings of the run."""
     said = manifest.get("warnings")
     texts = [str(text) for text in said] if isinstance(said, list) else []
     more = len(texts) - MOST_WARNINGS
-    return [*texts[:MOST_WARNINGS], *([f"and {more} more warnings, see manifest.json"] if more > 0 else [])]
+    return [*texts[:MOST_WARNINGS], *([f"{counted(more, 'more warning')} in manifest.json"] if more > 0 else [])]
 
 
 def _trace_facts(trace: Any) -> dict[str, str]:
@@ -217,10 +185,10 @@ def period(manifest: Mapping[str, Any]) -> str:
     return f"{clock.text(0.0)} to {clock.text(manifest['duration_s'])}"
 
 
-def _words(of: Any) -> str:
+def _part_text(of: Any) -> str:
     """A part, or a list of parts, with its parameters in a line."""
     if isinstance(of, list):
-        return "; ".join(map(_words, of)) or "none"
+        return "; ".join(map(_part_text, of)) or "none"
     if not isinstance(of, dict):
         return "none" if of is None else str(of)
     rest = ", ".join(f"{k} {v}" for k, v in of.items() if k != "kind" and v is not None)
@@ -237,31 +205,31 @@ def _span(seconds: Any) -> str:
 
 
 def _summary_tables(run: Run) -> list[str]:
-    """Every key with what it says: those of the run, then a column for each attack, then each mechanism."""
-    split, found = blocks(list(run.summary)), []
-    for kind, title in (
+    """Every key with its meaning: those of the run, then a column for each attack, then each mechanism."""
+    grouped, tables = blocks(list(run.summary)), []
+    for group, title in (
         ("", "Summary"),
         ("attack", "Summary of each attack"),
         ("privacy", "Privacy spent"),
-        ("membership", "Summary of each attack on membership"),
+        ("membership", "Summary of each membership attack"),
     ):
-        names = [name for k, name in split if k == kind]
+        names = [name for kind, name in grouped if kind == group]
         names.sort(key=lambda name: run.attacks.index(name) if name in run.attacks else len(run.attacks))
         rows: dict[str, tuple[str, dict[str, str]]] = {}
         for name in names:
-            for key, what, says in split[kind, name]:
-                rows.setdefault(what, (says, {}))[1][name] = value_text(run.summary[key])
+            for entry in grouped[group, name]:
+                rows.setdefault(entry.label, (entry.meaning, {}))[1][name] = value_text(run.summary[entry.key])
         if rows:
-            lines = [(what, says, [v.get(n, "–") for n in names]) for what, (says, v) in rows.items()]
-            found.append(keyed_table(title, [n or "value" for n in names], lines))
-    return [*found, *_figure_tables(run, split)]
+            lines = [(label, says, [v.get(n, "–") for n in names]) for label, (says, v) in rows.items()]
+            tables.append(keyed_table(title, [n or "value" for n in names], lines))
+    return [*tables, *_metric_tables(run, grouped)]
 
 
-def _figure_tables(run: Run, split: dict[tuple[str, str], list[tuple[str, str, str]]]) -> list[str]:
-    """A row for each figure of a part, a column for each thing that the summary says of it."""
-    figures = {name: block for (kind, name), block in split.items() if kind == "figure"}
-    if not figures:
+def _metric_tables(run: Run, grouped: dict[tuple[str, str], list[Entry]]) -> list[str]:
+    """A row for each metric of a part, a column for each of its statistics."""
+    metrics = {name: entries for (group, name), entries in grouped.items() if group == "metric"}
+    if not metrics:
         return []
-    head = ["figure", *(f"{what}: {says}" for _, what, says in next(iter(figures.values())))]
-    lines = [[name, *(value_text(run.summary[key]) for key, _, _ in block)] for name, block in figures.items()]
-    return [table("Figures of parts", head, lines)]
+    head = ["metric", *(f"{entry.label}: {entry.meaning}" for entry in next(iter(metrics.values())))]
+    lines = [[name, *(value_text(run.summary[entry.key]) for entry in entries)] for name, entries in metrics.items()]
+    return [table("Metrics of parts", head, lines)]

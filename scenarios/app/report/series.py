@@ -1,4 +1,4 @@
-"""What figures are drawn from: a run, and its rows laid out in time.
+"""The data of figures: a run's rows laid out in time.
 
 Shapes: n_time rounds that have a row; n_track columns, each a (UE, model) pair or, in a comparison, a run.
 """
@@ -23,11 +23,12 @@ Series = tuple[FloatArray, FloatArray]
 
 SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero
 WIDE_RANGE = 30.0  # ratio of largest to smallest beyond which an axis is logarithmic
-GUESS, FLOOR = Look("random guesses", GREY, dash="dot"), Look("perfect attacker", DARK, dash="dash")
+GUESS = Look("baseline: random guesses", GREY, dash="dot")
+PERFECT = Look("perfect attacker (true centroids)", DARK, dash="dash")
 
 
 @dataclass(frozen=True)
-class Tracks:
+class TimeGrid:
     """Rows laid out in time: a column of the table becomes (n_time, n_track), NaN where there is no row.
 
     time_s (n_time,) is that of each round's latest row, round its number.
@@ -40,7 +41,7 @@ class Tracks:
     at: tuple[IntArray, IntArray]
 
     @classmethod
-    def of(cls, rows: Table, each: Literal["model", "ue"] = "model") -> Tracks:
+    def of(cls, rows: Table, each: Literal["model", "ue"] = "model") -> TimeGrid:
         """One track per (UE, model); or per UE, for figures that are the same in all its models."""
         number, i = np.unique(rows["round"], return_inverse=True)
         time_s = np.full(len(number), -np.inf)
@@ -56,7 +57,7 @@ class Tracks:
         return grid
 
     def so_far(self, name: str) -> FloatArray:
-        """A figure that lasts until the next one (n_time, n_track)."""
+        """A column whose value lasts until the next one (n_time, n_track)."""
         return carried(self.lay(self.rows[name]))
 
     def error_m(self) -> FloatArray:
@@ -91,33 +92,33 @@ DATES: Figure = {
 }  # fmt: skip
 
 
-def attack_tracks(run: Run, own: Iterable[Look]) -> list[tuple[Look, Tracks]]:
+def attack_grids(run: Run, own: Iterable[Look]) -> list[tuple[Look, TimeGrid]]:
     """Rows of each attack laid out in time; an attack without rows is left out."""
-    found = [(look, run.rows("leakage", "attack", look.name)) for look in own]
-    return [(look, Tracks.of(rows)) for look, rows in found if len(rows["ue"])]
+    rows_of = [(look, run.rows("leakage", "attack", look.name)) for look in own]
+    return [(look, TimeGrid.of(rows)) for look, rows in rows_of if len(rows["ue"])]
 
 
-def home_tracks(run: Run, own: Iterable[Look]) -> list[tuple[Look, Tracks]]:
+def home_grids(run: Run, own: Iterable[Look]) -> list[tuple[Look, TimeGrid]]:
     """The same with one track a UE, of those that have a home."""
-    homes, found = with_home(run.tables["ues"]), []
-    for look, tracks in attack_tracks(run, own):
-        mine = np.isin(tracks.rows["ue"], homes)
+    homes, grids = with_home(run.tables["ues"]), []
+    for look, grid in attack_grids(run, own):
+        mine = np.isin(grid.rows["ue"], homes)
         if mine.any():
-            found.append((look, Tracks.of({k: v[mine] for k, v in tracks.rows.items()}, "ue")))
-    return found
+            grids.append((look, TimeGrid.of({k: v[mine] for k, v in grid.rows.items()}, "ue")))
+    return grids
 
 
 def unfound(distance_m: FloatArray) -> FloatArray:
-    """Distances (n_time, n_ue) in which a UE of which nothing has been said yet is infinitely far."""
+    """Distances (n_time, n_ue) in which a UE without an estimate so far is infinitely far."""
     return np.asarray(np.where(np.isnan(distance_m), np.inf, distance_m))
 
 
 def over_ues(run: Run) -> str:
-    """What medians are taken over."""
+    """A sentence on what medians are taken over; empty for one UE."""
     return "Lines are medians over UEs, bands their quartiles. " if len(run.tables["ues"]["ue"]) > 1 else ""
 
 
 def wide(values: FloatArray) -> bool:
-    """Whether figures span so much that only a logarithmic axis shows them all."""
+    """Whether values span so much that only a logarithmic axis shows them all."""
     positive = values[np.isfinite(values) & (values > 0)]
     return bool(len(positive)) and float(positive.max()) > WIDE_RANGE * float(positive.min())

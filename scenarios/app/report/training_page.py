@@ -1,4 +1,4 @@
-"""The page of a training: how the agent learnt, and how it stands beside powers that nobody learnt."""
+"""The page of a training: the learning curve of the agent, and its cost beside baseline policies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scenarios.app.results.statistics import figure_text
 from scenarios.app.study.yaml_document import one_line
 
 TRAINING, CURVE, JUDGED, KIND = "training.json", "curve.csv", "judged.csv", "training"
-_FIGURES = ("cost", "t_th", "noise", "loss", "leakage", "energy_j", "evaluations")
+_METRICS = ("cost", "t_th", "noise", "loss", "leakage", "energy_j", "evaluations")
 _HEADS = {
     "cost": "cost", "t_th": "T_th, rounds", "noise": "noise", "loss": "final loss", "leakage": "leakage",
     "energy_j": "energy, J", "evaluations": "evaluations",
@@ -55,7 +55,7 @@ def _read(folder: Path) -> Training:
         curve = _columns(folder / CURVE, ("step", "score", "reward", "best_reward"))
         with text_of(folder / JUDGED) as f:
             rows = list(csv.DictReader(f))
-        judged = [{"policy": r["policy"], **{k: float(r[k] or "nan") for k in ("case", *_FIGURES)}} for r in rows]
+        judged = [{"policy": r["policy"], **{k: float(r[k] or "nan") for k in ("case", *_METRICS)}} for r in rows]
         if not judged:
             raise ValueError("empty")
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
@@ -70,7 +70,7 @@ def _columns(path: Path, names: tuple[str, ...]) -> dict[str, FloatArray]:
 
 
 def train_lines(folder: Path) -> list[str]:
-    """What a person reads first after a training."""
+    """The result of a training in sentences, for the terminal."""
     return _findings(trainings(folder))
 
 
@@ -89,16 +89,16 @@ def train_page(found: list[Training]) -> str:
 
 
 def _means(found: list[Training]) -> dict[str, dict[str, FloatArray]]:
-    """Policy -> figure -> its mean over cases, one entry a training."""
+    """Policy -> metric -> its mean over cases, one entry per training."""
     names = list(dict.fromkeys(r["policy"] for t in found for r in t.judged))
     return {
-        n: {f: np.array([np.mean([r[f] for r in t.judged if r["policy"] == n]) for t in found]) for f in _FIGURES}
+        n: {f: np.array([np.mean([r[f] for r in t.judged if r["policy"] == n]) for t in found]) for f in _METRICS}
         for n in names
     }
 
 
 def _gaps(found: list[Training], name: str, other: str) -> FloatArray:
-    """Cost of a policy over that of another minus 1, in percent: mean over cases, one entry a training."""
+    """Cost of a policy over that of another minus 1, in percent: mean over cases, one entry per training."""
     gaps = []
     for t in found:
         costs = {(r["policy"], r["case"]): r["cost"] for r in t.judged}
@@ -124,14 +124,14 @@ def _findings(found: list[Training]) -> list[str]:
     if OPTIMUM in names:
         gap = _gaps(found, AGENT, OPTIMUM)
         most = figure_text(float(gap.max()))
-        lines.append(f"The learnt policy is {_between(gap)} % above the best known optimum (largest {most}){many}.")
+        lines.append(f"The learned policy is {_between(gap)} % above the best known optimum (max {most}){many}.")
         if VISITED in names:
             seen = _gaps(found, VISITED, OPTIMUM)
             lines.append(
-                f"The best power vector that training visited is {_between(seen)} % above it, "
-                f"random search with as many evaluations {_between(_gaps(found, 'random', OPTIMUM))} %."
+                f"The best power vector of the training is {_between(seen)} % above the optimum, "
+                f"random search with the same number of evaluations {_between(_gaps(found, 'random', OPTIMUM))} %."
             )
-        lines.append(f"Against average power its bound changes by {_between(_gaps(found, AGENT, 'average'))} %.")
+        lines.append(f"Against average power the bound changes by {_between(_gaps(found, AGENT, 'average'))} %.")
     if found[0].online:
         cases = int(found[0].summary["cases"])
         for name in (n for n in names if n != AGENT):
@@ -148,7 +148,7 @@ def _findings(found: list[Training]) -> list[str]:
 
 
 def _curves(found: list[Training]) -> Panel:
-    """Cost of the policy over the steps of its training, a line a seed."""
+    """Cost of the policy over the steps of its training, a line per seed."""
     drawn: list[Figure] = []
     for look, t in zip(looks(f"seed {t.manifest.get('seed')}" for t in found), found, strict=True):
         drawn.append(line(look, t.curve["step"].tolist(), t.curve["score"]))
@@ -158,35 +158,34 @@ def _curves(found: list[Training]) -> Panel:
         for name, dash in (("average", "dot"), ("random", "longdash"), (OPTIMUM, "dashdot")):
             level = float(means[name]["cost"].mean())
             drawn.append(line(Look(name, GREY, dash=dash), steps, np.array([level, level]), mode="lines"))
-    what = (
-        "Cost of an episode (minus the sum of its rewards) of the policy without exploration, in the worlds by which "
-        "the best one is chosen."
+    caption = (
+        "Cost of an episode (minus the sum of its rewards) of the policy without exploration, in the evaluation worlds."
         if found[0].online
-        else "Bound L of the power on which the policy settles without exploration, over that of average power."
+        else "Bound L at the power of the policy without exploration, divided by that at average power."
     )
-    return Panel("curve", "How it learnt", what, mosaic([Cell("cost", drawn)], {"title": {"text": "steps"}}))
+    return Panel("curve", "Learning curve", caption, mosaic([Cell("cost", drawn)], {"title": {"text": "steps"}}))
 
 
 def _table(found: list[Training]) -> str:
     means = _means(found)
-    columns = [f for f in _FIGURES if any(np.isfinite(m[f]).any() for m in means.values())]
+    columns = [f for f in _METRICS if any(np.isfinite(m[f]).any() for m in means.values())]
     rows = []
     for name, figures in sorted(means.items(), key=lambda m: float(m[1]["cost"].mean())):
         cells = ["–" if f == "t_th" and (figures[f] < 0).any() else _between(figures[f]) for f in columns]
-        rows.append([name, *cells, _said(name)])
-    return table("Beside powers that nobody learnt", ["power", *(_HEADS[f] for f in columns), "what it is"], rows)
+        rows.append([name, *cells, _description(name)])
+    return table("Comparison with baseline policies", ["policy", *(_HEADS[f] for f in columns), "description"], rows)
 
 
-def _said(name: str) -> str:
-    """What a row stands for."""
+def _description(name: str) -> str:
+    """What a policy is."""
     words = {
-        AGENT: "the learnt policy, without exploration",
-        VISITED: "the best power vector of all steps of the training",
+        AGENT: "the learned policy, without exploration",
+        VISITED: "the best power vector of all training steps",
         OPTIMUM: "the better of plateaus and evolution",
-        "average": "equal split of the middle of the allowed total",
-        "full": "equal split of the most that is allowed",
-        "random": "the best of as many random vectors as the training took steps",
+        "average": "equal split of the middle of the allowed total power",
+        "full": "equal split of the largest allowed total power",
+        "random": "the best of as many random vectors as training steps",
         "plateaus": "SLSQP on the smooth problem of every T_th",
         "evolution": "differential evolution over log power",
     }
-    return words.get(name, "makes up for a share of the path loss")
+    return words.get(name, "compensates a share of the path loss")

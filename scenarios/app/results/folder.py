@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
@@ -16,24 +16,9 @@ from netsim.errors import BadInput
 from netsim.record import unguarded
 from netsim.safe import OURS_MOST_BYTES, PART, content, opened, what_is
 from scenarios.app.results.marker import MARKER, Mark, check_files, marked
+from scenarios.app.study.schema import SCHEMA_VERSION
+from scenarios.app.study.yaml_document import one_line
 
-TEXT_COLUMNS = {
-    "attack",
-    "part",
-    "phase",
-    "what",
-    "status",
-    "name",
-    "base_station",
-    "source",
-    "target",
-    "mechanism",
-    "unit",
-    "step",
-    "relation",
-    "accountant",
-    "sees",
-}
 MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"
 POINTS, MAP, GRID, SURFACES = "points.npz", "map.npz", "grid.npz", "surfaces.npz"
 PLAN, PAGE = "plan.json", "report.html"
@@ -145,6 +130,27 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def read_summary(folder: Path) -> dict[str, Any]:
+    """The summary of a finished run, checked: written with the names of this version, and numbers only."""
+    check_version(folder, read_json(folder / MANIFEST))
+    summary = read_json(folder / SUMMARY)
+    wrong = [key for key, value in summary.items() if not isinstance(value, int | float | None)]
+    if wrong:
+        raise BadInput(one_line(f"{folder / SUMMARY}: {wrong[0]} is not a number; run the study again"))
+    return summary
+
+
+def check_version(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse the run of another version, whose tables and keys have other names."""
+    schema, versions = manifest.get("schema", SCHEMA_VERSION), manifest.get("versions")
+    if schema != SCHEMA_VERSION:
+        version = versions.get("netsim") if isinstance(versions, dict) else None
+        raise BadInput(
+            one_line(f"{folder}: written by netsim {version or 'of another version'} with other names of tables and "
+                     "keys; run the study again")
+        )  # fmt: skip
+
+
 def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
     """A record table as columns: text as it is, everything else float64 with NaN for empty cells."""
     path = folder / f"{table}.csv"
@@ -155,7 +161,9 @@ def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
         said = getattr(error, "strerror", None) or error
         raise BadInput(f"{path}: cannot be read ({said}); is {folder} a run folder?") from None
     columns = list(zip(*lines, strict=True)) if lines else [()] * len(header)
-    return {name: _column(path, name, values) for name, values in zip(header, columns, strict=True)}
+    declared = TABLES[table]
+    texts = {name for name in header if name not in declared or declared[name].type == "text"}
+    return {name: _column(path, name, values, name in texts) for name, values in zip(header, columns, strict=True)}
 
 
 def text_of(path: Path) -> TextIO:
@@ -163,8 +171,8 @@ def text_of(path: Path) -> TextIO:
     return TextIOWrapper(opened(path, OURS_MOST_BYTES, own=True), encoding="utf-8", newline="")
 
 
-def _column(path: Path, name: str, values: Any) -> np.ndarray:
-    if name in TEXT_COLUMNS:
+def _column(path: Path, name: str, values: Any, is_text: bool) -> np.ndarray:
+    if is_text:
         return np.array([unguarded(v) for v in values], dtype=object)
     try:
         return np.array([float(v or "nan") for v in values], dtype=np.float64)

@@ -1,48 +1,64 @@
-"""The keys of summaries on a page: what each says, whose it is, and its figure over seeds."""
+"""The values of summaries on a page: grouped by part, as text, and over seeds."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from scenarios.app.results.statistics import figure_text, quantile
-from scenarios.app.results.summary_keys import KEYS
+from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of
+from scenarios.app.results.summary_keys import AUC_LAST, DIVERGED, EPSILON_MAX, ERROR_MEDIAN, KEYS, METRIC_LAST, Key
+
+BY_NAME = tuple(key.group for key in (ERROR_MEDIAN, EPSILON_MAX, AUC_LAST, METRIC_LAST))
+"""groups of keys whose names have a column, or a table, each"""
 
 
-def split_key(key: str) -> tuple[str, str, str, str]:
-    """A key of a summary -> (`attack`, `privacy` or empty; name; what; what it says), after summary.KEYS."""
-    near, known = re.search(r"_([0-9.e+]+)m_", key), _usual(key)
-    for pattern, says in KEYS.items():
-        head, slot, tail = pattern.partition("NAME")
-        if not slot and key == pattern:
-            return "", "", key, says
-        if slot and known.startswith(head) and known.endswith(tail):
-            name = known[len(head) : len(known) - len(tail)]
-            says = says if near is None else says.replace("100 m", f"{near[1]} m")
-            return head.rstrip("."), name, key[len(head) + len(name) + 1 :], says
-    return "", "", key, ""
+@dataclass(frozen=True)
+class Entry:
+    """A key of a summary on a page: `label` leaves out the group and the name that stand above it.
+
+    pattern : its declaration's; it and `meaning` are empty for an undeclared key.
+    """
+
+    key: str
+    label: str
+    pattern: str
+    meaning: str
 
 
-def _usual(key: str) -> str:
-    """The key as KEYS has it: there, what counts as near is 100 m."""
-    return re.sub(r"\bhome_(within|named)_[0-9.e+]+m_", r"home_\1_100m_", key)
+def blocks(keys: Sequence[str]) -> dict[tuple[str, str], list[Entry]]:
+    """(group, name) -> its entries in the order of KEYS; keys outside of BY_NAME stand under ("", "")."""
+    placed = [(key, *_declared(key)) for key in keys]
+    grouped: dict[tuple[str, str], list[Entry]] = {}
+    for key, _, declared, name in sorted(placed, key=lambda p: (p[1], p[0])):
+        if declared is not None and declared.group in BY_NAME:
+            grouped.setdefault((declared.group, name), []).append(
+                Entry(key, declared.rest, declared.pattern, meaning(declared))
+            )
+        else:
+            about = ("", "") if declared is None else (declared.pattern, meaning(declared))
+            grouped.setdefault(("", ""), []).append(Entry(key, key, *about))
+    return grouped
 
 
-def blocks(keys: Sequence[str]) -> dict[tuple[str, str], list[tuple[str, str, str]]]:
-    """(kind, name) -> its (key, what, what it says), in the order of KEYS."""
-    order = {pattern.partition("NAME.")[2] or pattern: i for i, pattern in enumerate(KEYS)}
-    found: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
-    split = [(key, *split_key(key)) for key in keys]
-    for key, kind, name, what, says in sorted(split, key=lambda s: (order.get(s[3], len(order)), s[0])):
-        found.setdefault((kind, name), []).append((key, what, says))
-    return found
+def _declared(key: str) -> tuple[int, Key | None, str]:
+    """Place in KEYS, declaration and NAME of a key; after all others, None and empty for an undeclared one."""
+    for i, declared in enumerate(KEYS):
+        name = declared.name_in(key)
+        if name is not None:
+            return i, declared, name
+    return len(KEYS), None, ""
+
+
+def meaning(key: Key) -> str:
+    """What a key says, with its unit."""
+    return f"{key.meaning} ({key.unit})" if key.unit else key.meaning
 
 
 def value_text(value: Any) -> str:
-    """A figure of a summary for people."""
+    """A value of a summary for people."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -52,17 +68,15 @@ def value_text(value: Any) -> str:
     return str(value)
 
 
-def over_seeds(runs: Sequence[Mapping[str, Any]], key: str) -> tuple[float, float, float]:
-    """Lower quartile, median, upper quartile of a figure; where estimates diverged, none means infinite."""
-    lost = key.rsplit(".centroid_error_m.", 1)[0] + ".diverged_percent" if ".centroid_error_m." in key else ""
-    values = [np.inf if run.get(key) is None and (run.get(lost) or 0) > 0 else run.get(key, np.nan) for run in runs]
-    grid = np.array([[np.nan if v is None else float(v) for v in values]])
-    low, median, high = (float(quantile(grid, q)[0]) for q in (0.25, 0.5, 0.75))
-    return low, median, high
+def over_seeds(runs: Sequence[Mapping[str, Any]], key: str) -> Quartiles:
+    """Quartiles of a value; a centroid error that is missing because estimates diverged counts as infinite."""
+    head, error, _ = key.partition(".centroid_error_m.")
+    lost = DIVERGED.of(head.partition(".")[2]) if error else ""
+    return quartiles_of(np.inf if run.get(key) is None and (run.get(lost) or 0) > 0 else run.get(key) for run in runs)
 
 
 def cell_text(runs: Sequence[Mapping[str, Any]], key: str) -> str:
-    """A figure over seeds, with its quartiles where there are several."""
+    """A value over seeds, with its quartiles where there are several."""
     values = [run.get(key) for run in runs]
     if all(isinstance(v, bool) for v in values):
         return f"{values.count(True)} of {len(values)}" if len(values) > 1 else value_text(values[0])

@@ -24,8 +24,8 @@ from scenarios.app.results.folder import (
     MAP,
     POINTS,
     STUDY,
-    SUMMARY,
     read_json,
+    read_summary,
     read_table,
     text_of,
 )
@@ -41,11 +41,8 @@ _MANIFEST = {"title": str, "first_day": str, "duration_s": int | float, "area_m"
 
 def load(folder: Path) -> Run:
     """The run of a folder, checked."""
-    manifest, summary = read_json(folder / MANIFEST), read_json(folder / SUMMARY)
+    manifest, summary = read_json(folder / MANIFEST), read_summary(folder)
     _check_manifest(folder / MANIFEST, manifest)
-    wrong = [key for key, value in summary.items() if not isinstance(value, int | float | None)]
-    if wrong:
-        raise BadInput(one_line(f"{folder / SUMMARY}: {wrong[0]} is not a figure; run the study again"))
     tables = {name: _table(folder, name) for name in TABLES}
     points_m, ground = _points_m(folder / POINTS), _ground(folder / MAP)
     grid = _arrays(folder / GRID, ARRAYS) if what_is(folder / GRID) else {}

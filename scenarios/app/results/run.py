@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from netsim.clock import Clock
 from netsim.units import FloatArray
+from scenarios.app.results.summary_keys import ERROR_MEDIAN
 
 Table = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Run:
-    """All that a page is drawn from: manifest, summary, study and tables; ground, surfaces, grid: map.npz,
+    """Everything that a page is made from: manifest, summary, study and tables; ground, surfaces, grid: map.npz,
     surfaces.npz and grid.npz, empty where there is none.
     """
 
@@ -34,12 +35,12 @@ class Run:
     @property
     def attacks(self) -> list[str]:
         """Names of the attacks, in the order of the records."""
-        said = [k.split(".")[1] for k in self.summary if k.startswith("attack.") and k.count(".") > 1]
-        return list(dict.fromkeys([*map(str, self.tables["leakage"]["attack"]), *said]))
+        summarised = [name for key in self.summary if (name := ERROR_MEDIAN.name_in(key)) is not None]
+        return list(dict.fromkeys([*map(str, self.tables["leakage"]["attack"]), *summarised]))
 
     @property
     def near_m(self) -> float:
-        """What counts as knowing a place."""
+        """Within this distance a place is found."""
         value = part(self.study, "learning", "leakage").get("near_m")
         return float(value) if isinstance(value, int | float) else 100.0
 

@@ -1,6 +1,8 @@
-"""Quantiles and means over rows, tracks and seeds, and figures in print."""
+"""Quantiles and means over rows, tracks and seeds, and numbers as text."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -35,20 +37,40 @@ def quartiles(grid: FloatArray) -> Interval:
     return quantile(grid, 0.25), quantile(grid, 0.5), quantile(grid, 0.75)
 
 
+def quartiles_of(values: Iterable[float | None]) -> Quartiles:
+    """Lower quartile, median, upper quartile of values, for instance over seeds; None and NaN are left out."""
+    grid = np.array([[np.nan if v is None else float(v) for v in values]])
+    low, median, high = (float(bound[0]) for bound in quartiles(grid))
+    return low, median, high
+
+
 def count(grid: FloatArray) -> IntArray:
-    """How many tracks have a figure (n_time,)."""
+    """How many tracks have a value (n_time,)."""
     return np.asarray((~np.isnan(grid)).sum(axis=1))
 
 
 Interval = tuple[FloatArray, FloatArray, FloatArray]
 """Lower bound, middle and upper bound (n_time,) each."""
+Quartiles = tuple[float, float, float]
+"""Lower quartile, median, upper quartile."""
 
 
 def figure_text(value: float) -> str:
-    """A figure for people: three significant digits, thousands in full."""
+    """A number for people: three significant digits, thousands in full."""
     if not np.isfinite(value):
         return "–" if np.isnan(value) else "∞"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def interval_text(of: Quartiles) -> str:
+    """A median with its quartiles, where they differ."""
+    low, middle, high = map(figure_text, of)
+    return middle if low == high else f"{middle} [{low}, {high}]"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, for people: `1 round`, `6,611 rounds`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def row_numbers(table: Table) -> np.ndarray:
@@ -59,13 +81,9 @@ def row_numbers(table: Table) -> np.ndarray:
 
 
 def quantile_of(values: np.ndarray, q: float) -> float:
-    """Quantile in which infinities take part: NaN (null in JSON) when it falls among them."""
-    if not len(values):
-        return float("nan")
-    ordered = np.sort(values)
-    at = q * (len(ordered) - 1)
-    low, high = ordered[int(np.floor(at))], ordered[int(np.ceil(at))]
-    return float(low + (at - np.floor(at)) * (high - low)) if np.isfinite(high) else float("nan")
+    """Quantile of values (n,), NaN among them counted as infinite; NaN (null in JSON) where it is infinite."""
+    found = quantile(np.where(np.isnan(values), np.inf, values)[None], q)[0]
+    return float(found) if np.isfinite(found) else float("nan")
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
@@ -83,3 +101,4 @@ def median_of(values: np.ndarray) -> float:
 
 
 MEANINGFUL = 20.0
+"""largest epsilon that is a meaningful guarantee"""

@@ -1,140 +1,354 @@
-"""The keys of a summary: pattern -> what it says, with its unit."""
+"""Every key of summary.json, declared once: its name, unit and meaning.
+
+A key is GROUP[.NAME].QUANTITY[_unit][.SELECTION][.STATISTIC]:
+
+NAME       a part of the study: an attack, a mechanism, a step of curation, ...
+QUANTITY   what is measured, ending with its unit: sw1_m, sinr_db, energy_j
+SELECTION  the part of the values that is taken: inside (estimates inside the area), first_round, last_round, last20
+           (the last 20 rounds), gated (only if the model is useful), round (number of the round)
+STATISTIC  mean, median, min, max, std, rms, q05, q25, q75, q95; last; low and high (ends of a 95 % interval);
+           percent (share for which something holds)
+
+A key without a statistic is a count, a total, a setting, or a single value.
+"""
 
 from __future__ import annotations
 
-OF_PLACES = (  # keys that say nothing where samples have no place
-    "users.", "baseline.", "theorem.", "utility.round_rmse_db", "utility.useful_round",
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+NAME = "NAME"
+"""stands for a part of the study in a pattern of keys"""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of a summary, or a pattern of keys in which NAME stands for a part of the study.
+
+    places : whether it says nothing where samples have no place.
+    """
+
+    pattern: str
+    unit: str
+    meaning: str
+    places: bool = False
+
+    def of(self, name: str = "") -> str:
+        """The key itself, of the part `name` if it is a pattern. Raises ValueError for a name too many or missing."""
+        if bool(name) != self.named:
+            raise ValueError(f"{self.pattern}: {'needs' if self.named else 'takes no'} name")
+        return self.pattern.replace(NAME, name)
+
+    @property
+    def named(self) -> bool:
+        """Whether it is a pattern."""
+        return NAME in self.pattern.split(".")
+
+    @property
+    def group(self) -> str:
+        """What stands before NAME; empty for a single key."""
+        return self.pattern.partition(f".{NAME}")[0] if self.named else ""
+
+    @property
+    def rest(self) -> str:
+        """What stands after NAME; the whole key where there is none."""
+        return self.pattern.partition(f"{NAME}.")[2] if self.named else self.pattern
+
+    @cached_property
+    def _regex(self) -> re.Pattern[str]:
+        name = r"(.+\..+)" if self.group == "metric" else r"([^.]+)"  # PART.METRIC
+        return re.compile(re.escape(self.pattern).replace(NAME, name))
+
+    def name_in(self, key: str) -> str | None:
+        """NAME in a key of this pattern (empty for a single key); None for a key of another one."""
+        if not self.named:
+            return "" if key == self.pattern else None
+        found = self._regex.fullmatch(key)
+        return found[1] if found else None
+
+
+UES_COUNT = Key("ues.count", "", "UEs in the world")
+ROUNDS_PLAYED = Key(
+    "rounds.played", "", "rounds that were played: some UE had data, or the server adds noise in every round"
+)
+ROUNDS_EMPTY = Key("rounds.empty", "", "rounds that were skipped because no UE had data")
+ROUNDS_STOPPED = Key(
+    "rounds.stopped_by_budget", "", "whether training stopped because the next round would have exceeded "
+    "learning.privacy_budget"
+)  # fmt: skip
+SAMPLES_COUNT = Key(
+    "samples.count", "", "measurements of all played rounds; a survey that is kept for all rounds counts once"
+)
+SAMPLES_SELECTED = Key("samples.selected", "", "samples used for training, summed over rounds")
+
+REFUSED_COUNT = Key("refused.count", "", "requests that the query policies of UEs refused, all rounds")
+REFUSED_REQUESTED = Key("refused.requested", "", "requests that query policies decided on")
+REFUSED_ROUNDS = Key("refused.rounds", "", "rounds in which at least one UE refused")
+REFUSED_BY_ALL = Key("refused.everybody_rounds", "", "rounds in which every requested UE refused")
+REFUSED_MAX = Key("refused.max", "", "UEs that refused in one round, max over rounds")
+REFUSED_REASON = Key("refused.reason.NAME", "", "requests refused for this reason; one may have several reasons")
+
+UPDATES_SENT = Key("updates.sent", "", "updates that UEs sent")
+UPDATES_DECODED = Key("updates.decoded.percent", "%", "share of updates that the server decoded in time")
+UPDATES_LATE = Key("updates.late.percent", "%", "share of updates that arrived after the deadline and are lost")
+UPDATES_NON_FINITE = Key("updates.non_finite", "", "updates that overflowed on the UE and were replaced by zero")
+
+UPLINK_SINR = Key("uplink.sinr_db.median", "dB", "uplink SINR, median over UEs and rounds; null for an ideal uplink")
+UPLINK_LATENCY = Key(
+    "uplink.latency_s.median", "s", "latency from the server's request to the last bit, median over UEs and rounds"
+)
+UPLINK_ENERGY = Key("uplink.energy_j", "J", "energy of all uplinks and all training")
+UPLINK_NOISE = Key(
+    "uplink.noise_std.median", "", "standard deviation of the noise that decoding adds to each number of an update, "
+    "median over UEs and rounds"
+)  # fmt: skip
+UPLINK_HANDOVERS = Key(
+    "uplink.handovers", "", "handovers of all UEs; null where handover is not modelled (every UE is served by its "
+    "strongest cell)"
 )  # fmt: skip
 
+PLAN = tuple(
+    Key(f"plan.{name}", unit, meaning)
+    for name, unit, meaning in (
+        ("switch_round", "", "rounds after which the plan lets the channel's noise take over (T_th)"),
+        ("objective", "", "convergence bound at the planned powers"),
+        ("total_w", "W", "planned power, sum over UEs"),
+        ("noise_w", "W", "noise power of the receiver"),
+        ("own_switch_round", "", "T_th at the powers of the reference run"),
+        ("own_objective", "", "convergence bound at the powers of the reference run"),
+        ("own_total_w", "W", "power in the reference run, sum over UEs"),
+        ("evaluations", "", "evaluations of the bound during the search"),
+    )
+)
 
-KEYS: dict[str, str] = {
-    "ues.count": "UEs in the world",
-    "rounds.played": "rounds that were played: somebody had data, or the server adds noise in every round",
-    "rounds.empty": "rounds that were not played, for nobody had data",
-    "rounds.stopped_by_budget": "whether learning ended because the next round would have exceeded the privacy budget",
-    "samples.count": "measurements of all played rounds; those of a survey that is learnt from for ever count once",
-    "samples.selected": "samples learnt from",
-    "refused.count": "requests that UEs' own policies refused, all rounds",
-    "refused.asked": "requests that they judged",
-    "refused.rounds": "rounds in which some UE refused",
-    "refused.everybody_rounds": "rounds in which every UE that was asked refused",
-    "refused.most": "UEs that refused in the round in which most did",
-    "refused.reason.NAME": "requests refused for this reason; one may be refused for several",
-    "updates.sent": "updates that devices sent",
-    "updates.decoded_percent": "share of them that the server heard in time",
-    "updates.late_percent": "share of updates that came after the deadline and are lost",
-    "updates.non_finite": "updates that overflowed and were replaced by zero",
-    "uplink.sinr_db.median": "median uplink SINR over UEs and rounds, dB; null for an ideal uplink",
-    "uplink.delay_s.median": "median turn from the server's request to the last bit, seconds",
-    "uplink.energy_j": "energy of all uplinks and all training, joules",
-    "uplink.noise_std.median": "median noise that decoding added to each number of an update",
-    "uplink.handovers": "handovers of all UEs; null where handover is not modelled (every UE hears its strongest cell)",
-    "plan.switch_round": "rounds after which the plan has the channel's noise take over (T_th)",
-    "plan.objective": "the bound at the planned powers",
-    "plan.total_w": "planned power of all UEs together, watts",
-    "plan.noise_w": "noise power of the receiver, watts",
-    "plan.own_switch_round": "the switch at the power of the reference run",
-    "plan.own_objective": "the bound there",
-    "plan.own_total_w": "that power of all UEs together, watts",
-    "plan.evaluations": "evaluations of the bound that finding the plan took",
-    "utility.rmse_db": "error of the final model on all held-out samples, dB",
-    "utility.constant_rmse_db": "error of the mean of the training labels, dB",
-    "utility.raw_upload_rmse_db": "error of a nearest-neighbour map of raw uploads, dB",
-    "utility.mape_percent": "mean size of error over label on them, percent, of labels in dBm",
-    "utility.constant_mape_percent": "the same of the mean of the training labels",
-    "utility.useful_round": "first round whose model was useful on its samples so far; null for none",
-    "utility.useful": "whether the model is at most 2 dB worse than a constant, a density's rank correlation at least "
-    "0.2, or classes are told better than by naming the commonest; if not, low leakage proves nothing and high leakage "
-    "is still real",
-    "utility.rank_correlation": "Spearman's rank correlation of the density, over the grid, with the exact kernel "
-    "density of all places of the last round",
-    "utility.truth_rank_correlation": "the same with the law by which UEs are where they are, where there is one",
-    "utility.kde_truth_rank_correlation": "what the exact kernel density of all places reaches against that law",
-    "utility.kde_rmse": "root mean square difference to the exact kernel density; the kernel's top is 1",
-    "utility.accuracy_percent": "held-out images whose class the final model gets right",
-    "utility.constant_accuracy_percent": "held-out images that naming their commonest class gets right",
-    "utility.cross_entropy_nats": "mean loss of the final model on held-out images, nats",
-    "utility.round_rmse_db": "error of the final model on the last round's held-out samples alone, dB",
-    "users.pair_emd_sqrt_m.median": "how alike users are: square root of SW1 between two users' points, median over "
-    "pairs; null for one user",
-    "users.pair_emd_sqrt_m.min": "the most alike pair",
-    "users.pair_emd_sqrt_m.max": "the least alike pair",
-    "overheard.decoded_percent": "share of updates that the eavesdropper decoded; null without one",
-    "overheard.sinr_db.median": "median uplink SINR at the eavesdropper, dB; null without one",
-    "curation.fallback_percent": "share of a device's rounds in which a step of curation took its fallback",
-    "curation.NAME.fallback_percent": "the same of one step",
-    "theorem.bound_m.median": "Theorem 1's bound of the closed form (samples learnt from), metres; null unless FedSGD",
-    "baseline.random_guess.sw1_m": "SW1 of as many random guesses as the first attack named centroids, mean over "
-    "draws, UEs and models, metres",
-    "baseline.random_guess.sw1_low_m": "its 5 % quantile over draws, mean over UEs and models: an attack above it may "
-    "have guessed",
-    "baseline.random_guess.sw1_high_m": "its 95 % quantile over draws, mean over UEs and models",
-    "baseline.random_guess.emd_sqrt_m": "square root of sw1_m, the unit of the published figures",
-    "baseline.area_centre.error_m": "centroid error of always naming the middle of the area, median over UEs, rounds",
-    "baseline.anywhere.error_m": "distance from the centroid to a uniformly random place in the area, mean over UEs "
-    "and rounds; of a density that is attacked, to the grid points in the area: what a constant answer leaves",
-    "baseline.floor.sw1_m": "SW1 of a perfect attacker (the true batch centroids), mean over UEs and models",
-    "attack.NAME.centroid_error_m.median": "centroid error over all UEs and rounds; a diverged one counts as infinite",
-    "attack.NAME.centroid_error_m.q25": "its lower quartile",
-    "attack.NAME.centroid_error_m.q75": "its upper quartile",
-    "attack.NAME.centroid_error_m.mean_inside": "mean over the estimates inside the area",
-    "attack.NAME.centroid_error_m.rms_inside": "root of the mean square of the same",
-    "attack.NAME.centroid_error_m.last_round": "mean over the estimates inside the area of the last round",
-    "attack.NAME.centroid_error_m.first_round": "median over UEs and models of the first estimate's error",
-    "attack.NAME.place_error_m": "mean distance of the places that it names, by its own weights, mean over UEs and "
-    "rounds (Z of the density paper)",
-    "attack.NAME.places_mean": "places that it names of a UE and round",
-    "attack.NAME.step_error_m": "error of a displacement between two answers, along the direction that it names, mean",
-    "attack.NAME.step_still_m": "the same of saying that nobody moved",
-    "attack.NAME.step_exact_percent": "share of these displacements that are right to within a metre",
-    "attack.NAME.walk_error_m": "error of a UE's whole displacement since its first answer, along that direction, mean "
-    "over UEs",
-    "attack.NAME.walk_still_m": "the same of saying that nobody moved",
-    "attack.NAME.selected_error_m.median": "error against the mean of the samples learnt from",
-    "attack.NAME.diverged_percent": "share of estimates that are not finite or outside the area",
-    "attack.NAME.sw1_m": "SW1 between all points and all estimates, mean over UEs and models, metres",
-    "attack.NAME.emd_sqrt_m": "its square root, mean over UEs and models",
-    "attack.NAME.w1_m": "exact Wasserstein distance between points and estimates at the end, mean over UEs and "
-    "models, metres",
-    "attack.NAME.centroid_w1_m": "the same between true batch centroids and estimates",
-    "attack.NAME.gated_centroid_error_m": "median centroid error if the model is useful; null if it is not",
-    "attack.NAME.gated_emd_sqrt_m": "emd_sqrt_m if the model is useful; null if it is not",
-    "attack.NAME.self_test_m": "median error on updates that the attacker made itself; null if it cannot or all failed",
-    "attack.NAME.failed_percent": "share of estimates with a status other than ok",
-    "attack.NAME.centroid_sw1_m": "SW1 between true batch centroids and estimates, mean over UEs and models",
-    "attack.NAME.smoothed_error_m": "error of the median of all estimates, median over UEs and models",
-    "attack.NAME.track_error_m": "mean error of the last standing estimate, median over UEs and models",
-    "attack.NAME.home_m": "distance from home to the nearest estimate of the UE in any of its models, median over the "
-    "UEs that have a home; a UE of which nothing was said counts as infinitely far",
-    "attack.NAME.home_worst_m": "the same of the UE that is exposed most",
-    "attack.NAME.guess_home_m": "home_m expected of as many random guesses as the attack has named places of each UE",
-    "attack.NAME.work_m": "distance from work to the nearest estimate, median over these UEs",
-    "attack.NAME.home_named_m": "distance from home to the nearer of the two density peaks, median over these UEs",
-    "attack.NAME.home_named_worst_m": "the same of the UE that is exposed most",
-    "attack.NAME.work_named_m": "distance from work to the nearer of the two density peaks, median over these UEs",
-    "attack.NAME.home_within_100m_round": "median over these UEs of the first round with an estimate within 100 m of "
-    "home; null if it is reached for fewer than half of them",
-    "attack.NAME.home_within_100m_probability": "share of these UEs for which it is ever reached",
-    "attack.NAME.home_named_100m_round": "the same for the two highest density peaks",
-    "attack.NAME.home_named_100m_probability": "share of these UEs for which it is ever reached",
-    "attack.NAME.iterations_mean": "iterations an estimate",
-    "attack.NAME.evaluations_mean": "gradient evaluations an estimate",
-    "membership.NAME.auc": "area under the ROC curve of the last audit: members against held-out records",
-    "membership.NAME.auc_low": "lower end of its 95 % interval",
-    "membership.NAME.auc_high": "upper end",
-    "membership.NAME.auc_largest": "the largest of all audits",
-    "membership.NAME.tpr_percent": "members found at 1 % false positives, last audit",
-    "figure.NAME.last": "figure PART.NAME of the table figures (whose, and what), in the last round that has it",
-    "figure.NAME.last20_mean": "its mean over the last 20 of them",
-    "figure.NAME.last20_std": "its standard deviation over the last 20",
-    "privacy.NAME.epsilon_max": "largest epsilon that a UE has spent on this mechanism, all rounds composed; NAME all: "
-    "on all mechanisms of one unit and relation",
-    "privacy.NAME.delta": "delta of it",
-    "privacy.NAME.naive_max": "the same added up round by round",
-    "privacy.NAME.zcdp_max": "the same by zCDP",
-    "privacy.NAME.rdp_max": "the same by RDP",
-    "privacy.NAME.with_channel_max": "the same if the channel's noise counted; null without any, or where it is "
-    "infinite",
-    "privacy.NAME.epsilon_per_m_max": "largest epsilon per metre of a UE's moved locations, all rounds summed",
-}
-"""key -> what it says; NAME stands for an attack, a mechanism or a step of curation."""
+RMSE = Key("utility.rmse_db", "dB", "RMSE of the final model on all held-out samples")
+CONSTANT_RMSE = Key("utility.constant_rmse_db", "dB", "baseline: RMSE of the mean of the training labels")
+RAW_UPLOAD_RMSE = Key("utility.raw_upload_rmse_db", "dB", "baseline: RMSE of a nearest-neighbour map of raw uploads")
+LAST_ROUND_RMSE = Key(
+    "utility.rmse_db.last_round", "dB", "RMSE of the final model on the held-out samples of the last round", places=True
+)
+MAPE = Key("utility.mape_percent", "%", "mean absolute percentage error of the final model, for labels in dBm")
+CONSTANT_MAPE = Key("utility.constant_mape_percent", "%", "baseline: the same of the mean of the training labels")
+USEFUL_ROUND = Key(
+    "utility.useful_round", "", "first round with a useful model, judged on the held-out samples so far; null if never",
+    places=True,
+)  # fmt: skip
+USEFUL = Key(
+    "utility.useful", "", "whether the model is useful: a signal map at most 2 dB worse than a constant, a density "
+    "with a rank correlation of at least 0.2, a classifier better than the most frequent class. Without it, low "
+    "leakage proves nothing; high leakage is still real"
+)  # fmt: skip
+RANK_CORRELATION = Key(
+    "utility.rank_correlation", "", "Spearman's rank correlation, over the grid, between the density and the exact "
+    "kernel density of all places of the last round"
+)  # fmt: skip
+TRUTH_RANK_CORRELATION = Key(
+    "utility.truth_rank_correlation", "", "the same between the density and the true distribution of UEs, if known"
+)
+KDE_TRUTH_RANK_CORRELATION = Key(
+    "utility.kde_truth_rank_correlation", "", "baseline: the same between the exact kernel density and that truth"
+)
+KDE_RMSE = Key("utility.kde_rmse", "", "RMSE against the exact kernel density, for a kernel with maximum 1")
+ACCURACY = Key("utility.accuracy_percent", "%", "held-out images that the final model classifies correctly")
+CONSTANT_ACCURACY = Key(
+    "utility.constant_accuracy_percent", "%", "baseline: held-out images of the most frequent class"
+)
+CROSS_ENTROPY = Key("utility.cross_entropy_nats", "nat", "mean loss of the final model on held-out images")
+NEW_LINKS_MAE = Key("utility.mae_new_links_db", "dB", "mean absolute error of the final model on new links")
+NEW_STATIONS_MAE = Key("utility.mae_new_stations_db", "dB", "the same on links to new base stations")
+NEW_POSITIONS_MAE = Key("utility.mae_new_positions_db", "dB", "the same on links from new positions")
+UTILITY = Key("utility.NAME", "", "another metric that the learner reports for the final model, with its unit")
+
+PAIR_SQRT_SW1_MEDIAN = Key(
+    "users.pair_sqrt_sw1.median", "m^0.5", "how alike UEs are: square root of the SW1 between the points of two UEs, "
+    "median over pairs; null for one UE",
+    places=True,
+)  # fmt: skip
+PAIR_SQRT_SW1_MIN = Key("users.pair_sqrt_sw1.min", "m^0.5", "the same of the most similar pair", places=True)
+PAIR_SQRT_SW1_MAX = Key("users.pair_sqrt_sw1.max", "m^0.5", "the same of the least similar pair", places=True)
+
+EAVESDROPPER_DECODED = Key(
+    "eavesdropper.decoded.percent", "%", "share of updates that the eavesdropper decoded; null without one"
+)
+EAVESDROPPER_SINR = Key(
+    "eavesdropper.sinr_db.median", "dB", "SINR of the uplinks at the eavesdropper, median over updates; null without "
+    "one"
+)  # fmt: skip
+
+ALL_FALLBACKS = Key(
+    "curation.fallback.percent", "%", "share of batches for which a step of curation took its fallback, all steps"
+)
+FALLBACK = Key("curation.NAME.fallback.percent", "%", "the same of one step")
+
+GUESS_SW1 = Key(
+    "baseline.random_guess.sw1_m.mean", "m", "SW1 of as many uniformly random guesses as the first attack made "
+    "estimates, mean over draws, UEs and models",
+    places=True,
+)  # fmt: skip
+GUESS_SW1_Q05 = Key(
+    "baseline.random_guess.sw1_m.q05", "m", "its 5 % quantile over draws, mean over UEs and models: an attack above it "
+    "is no better than random guesses",
+    places=True,
+)  # fmt: skip
+GUESS_SW1_Q95 = Key(
+    "baseline.random_guess.sw1_m.q95", "m", "its 95 % quantile over draws, mean over UEs and models", places=True
+)
+GUESS_SQRT_SW1 = Key(
+    "baseline.random_guess.sqrt_sw1.mean", "m^0.5", "square root of the mean over draws, mean over UEs and models",
+    places=True,
+)  # fmt: skip
+AREA_CENTRE_ERROR = Key(
+    "baseline.area_centre.error_m.median", "m", "centroid error of always guessing the centre of the map, median over "
+    "UEs and rounds",
+    places=True,
+)  # fmt: skip
+ANYWHERE_ERROR = Key(
+    "baseline.anywhere.error_m.mean", "m", "centroid error of a uniformly random guess in the area, mean over UEs and "
+    "rounds; for an attacked density, of a random grid point in the area, which is what a constant answer leaves",
+    places=True,
+)  # fmt: skip
+PERFECT_SW1 = Key(
+    "baseline.perfect_attacker.sw1_m.mean", "m", "SW1 of the true batch centroids, mean over UEs and models",
+    places=True,
+)  # fmt: skip
+NEAR = Key("leakage.near_m", "m", "setting learning.leakage.near_m: a place is found within this distance", places=True)
+
+
+def _attack(rest: str, unit: str, meaning: str) -> Key:
+    return Key(f"attack.{NAME}.{rest}", unit, meaning)
+
+
+ERROR_MEDIAN = _attack(
+    "centroid_error_m.median", "m", "centroid error, median over UEs and rounds; a diverged estimate counts as infinite"
+)
+ERROR_Q25 = _attack("centroid_error_m.q25", "m", "its lower quartile")
+ERROR_Q75 = _attack("centroid_error_m.q75", "m", "its upper quartile")
+ERROR_INSIDE_MEAN = _attack("centroid_error_m.inside.mean", "m", "centroid error, mean over estimates inside the area")
+ERROR_INSIDE_RMS = _attack("centroid_error_m.inside.rms", "m", "root mean square of the same")
+ERROR_LAST_ROUND = _attack(
+    "centroid_error_m.last_round.mean", "m", "centroid error in the last round, mean over estimates inside the area"
+)
+ERROR_FIRST_ROUND = _attack(
+    "centroid_error_m.first_round.median", "m", "error of the first estimate, median over UEs and models"
+)
+ERROR_GATED = _attack(
+    "centroid_error_m.gated.median", "m", "centroid_error_m.median if the model is useful; null if it is not"
+)
+PLACE_ERROR = _attack(
+    "place_error_m.mean", "m", "mean distance of the places that it names, weighted by the attack, mean over UEs and "
+    "rounds (Z of the density paper)"
+)  # fmt: skip
+PLACES = _attack("places.mean", "", "places that it names per UE and round, mean")
+STEP_ERROR = _attack(
+    "step_error_m.mean", "m", "error of the displacement between two answers, along the attack's direction, mean"
+)
+STEP_NO_MOTION = _attack("step_no_motion_m.mean", "m", "baseline: the same of the guess that no UE moved")
+STEP_EXACT = _attack("step_exact.percent", "%", "share of these displacements that are right to within 1 m")
+WALK_ERROR = _attack(
+    "walk_error_m.mean", "m", "error of a UE's displacement since its first answer, along the attack's direction, mean "
+    "over UEs"
+)  # fmt: skip
+WALK_NO_MOTION = _attack("walk_no_motion_m.mean", "m", "baseline: the same of the guess that no UE moved")
+SELECTED_ERROR = _attack(
+    "selected_error_m.median", "m", "error against the mean of the samples trained on, median over UEs and rounds"
+)
+DIVERGED = _attack("diverged.percent", "%", "share of estimates that are not finite or outside the area")
+SW1 = _attack("sw1_m.mean", "m", "SW1 between all points and all estimates, mean over UEs and models")
+SQRT_SW1 = _attack("sqrt_sw1.mean", "m^0.5", "square root of the SW1, mean over UEs and models")
+SQRT_SW1_GATED = _attack("sqrt_sw1.gated.mean", "m^0.5", "sqrt_sw1.mean if the model is useful; null if it is not")
+W1 = _attack(
+    "w1_m.mean", "m", "exact Wasserstein distance between points and estimates at the end, mean over UEs and models"
+)
+CENTROID_W1 = _attack("centroid_w1_m.mean", "m", "the same between the true batch centroids and the estimates")
+CENTROID_SW1 = _attack(
+    "centroid_sw1_m.mean", "m", "SW1 between the true batch centroids and the estimates, mean over UEs and models"
+)
+SMOOTHED_ERROR = _attack("smoothed_error_m.median", "m", "error of the median of all estimates, median over UEs")
+TRACK_ERROR = _attack(
+    "track_error_m.median", "m", "error of the most recent estimate, mean over rounds, median over UEs and models"
+)
+THEOREM_BOUND = Key(
+    "attack.NAME.theorem_bound_m.median", "m", "Theorem 1's bound of the closed-form attack's error against the "
+    "samples trained on, median over UEs and rounds; null unless FedSGD",
+    places=True,
+)  # fmt: skip
+SELF_TEST = _attack(
+    "self_test_m.median", "m", "error on updates that the attacker made itself, median; null if it cannot or all failed"
+)
+FAILED = _attack("failed.percent", "%", "share of estimates with a status other than ok")
+HOME_MEDIAN = _attack(
+    "home_m.median", "m", "distance from home to the nearest estimate of the UE, over all its models, median over the "
+    "UEs that have a home; infinite for a UE without an estimate"
+)  # fmt: skip
+HOME_MIN = _attack("home_m.min", "m", "the same of the most exposed UE")
+GUESS_HOME = _attack(
+    "guess_home_m.median", "m", "baseline: expected home_m of as many uniformly random guesses, median over UEs"
+)
+WORK_MEDIAN = _attack("work_m.median", "m", "distance from the workplace to the nearest estimate, median over UEs")
+HOME_TO_PEAK_MEDIAN = _attack(
+    "home_to_peak_m.median", "m", "distance from home to the nearer of the two highest density peaks of the estimates, "
+    "median over UEs"
+)  # fmt: skip
+HOME_TO_PEAK_MIN = _attack("home_to_peak_m.min", "m", "the same of the most exposed UE")
+WORK_TO_PEAK_MEDIAN = _attack("work_to_peak_m.median", "m", "the same from the workplace, median over UEs")
+HOME_NEAR_ROUND = _attack(
+    "home_within_near.round.median", "", "first round with an estimate within leakage.near_m of home, median over UEs; "
+    "null if fewer than half of them have one"
+)  # fmt: skip
+HOME_NEAR_PERCENT = _attack("home_within_near.percent", "%", "share of UEs that ever have such an estimate")
+PEAK_NEAR_ROUND = _attack(
+    "home_to_peak_within_near.round.median", "", "first round with one of the two peaks within leakage.near_m of home, "
+    "median over UEs; null if fewer than half of them have one"
+)  # fmt: skip
+PEAK_NEAR_PERCENT = _attack("home_to_peak_within_near.percent", "%", "share of UEs that ever have such a peak")
+ITERATIONS = _attack("iterations.mean", "", "iterations per estimate, mean")
+EVALUATIONS = _attack("evaluations.mean", "", "gradient evaluations per estimate, mean")
+
+AUC_LAST = Key(
+    "membership.NAME.auc.last", "", "area under the ROC curve of the last audit, members against held-out records"
+)
+AUC_LOW = Key("membership.NAME.auc.low", "", "lower end of its 95 % interval")
+AUC_HIGH = Key("membership.NAME.auc.high", "", "upper end of its 95 % interval")
+AUC_MAX = Key("membership.NAME.auc.max", "", "area under the ROC curve, max over audits")
+TPR_LAST = Key(
+    "membership.NAME.tpr_percent.last", "%", "true-positive rate of the last audit at a false-positive rate of 1 %"
+)
+
+METRIC_LAST = Key("metric.NAME.last", "", "metric PART.METRIC of the table metrics, in the last round that has it")
+METRIC_MEAN = Key("metric.NAME.last20.mean", "", "its mean over the last 20 rounds that have it")
+METRIC_STD = Key("metric.NAME.last20.std", "", "its standard deviation over the last 20 rounds that have it")
+
+EPSILON_MAX = Key(
+    "privacy.NAME.epsilon.max", "", "epsilon that a UE has spent on this mechanism, all rounds composed, max over UEs; "
+    "NAME all: on all mechanisms of one unit and relation"
+)  # fmt: skip
+DELTA = Key("privacy.NAME.delta", "", "delta of that epsilon")
+NAIVE_MAX = Key("privacy.NAME.naive.max", "", "the same epsilon by basic composition")
+ZCDP_MAX = Key("privacy.NAME.zcdp.max", "", "the same epsilon by zCDP")
+RDP_MAX = Key("privacy.NAME.rdp.max", "", "the same epsilon by Renyi DP")
+WITH_CHANNEL_MAX = Key(
+    "privacy.NAME.with_channel.max", "", "the same epsilon if the channel's noise counts; null without such noise, or "
+    "where it is infinite"
+)  # fmt: skip
+EPSILON_PER_M_MAX = Key(
+    "privacy.NAME.epsilon_per_m.max", "1/m", "epsilon of a UE's moved locations, all rounds summed, max over UEs"
+)
+
+KEYS: tuple[Key, ...] = tuple(
+    key for value in list(vars().values()) for key in (value if isinstance(value, tuple) else (value,))
+    if isinstance(key, Key)
+)  # fmt: skip
+"""all of them, in the order of this page; of a key that fits several the first counts"""
+
+
+def declaration(key: str) -> Key | None:
+    """The declaration of a key of a summary; None for one that has none."""
+    return next((one for one in KEYS if one.name_in(key) is not None), None)
+
+
+def check_declared(keys: Iterable[str]) -> None:
+    """Raise KeyError for keys of a summary that are not declared here."""
+    if unknown := [key for key in keys if declaration(key) is None]:
+        raise KeyError(f"summary: no key {', '.join(unknown)} is declared")

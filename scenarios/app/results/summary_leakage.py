@@ -1,4 +1,4 @@
-"""The part of the summary that says what attacks found, beside what guesses find."""
+"""The part of the summary about attacks: their errors, and the baselines that they are compared with."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 
 from fl.learners.density import Density
 from netsim.row_id import row_id
+from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Table
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of, row_numbers
+from scenarios.app.results.summary_keys import Key
 
 _TOGETHER = 2_000_000  # distances held at once
 
@@ -59,72 +61,70 @@ def _evenly(n: int, most: int) -> np.ndarray:
     return np.linspace(0, n - 1, min(n, most)).astype(int) if n else np.zeros(0, dtype=int)
 
 
-def heard_keys(updates: Table, leakage: Table) -> Table:
-    """The updates of rounds, UEs and models of which an attack said something."""
-    said = leakage["heard"] == 1
-    theirs, every = (row_numbers(leakage)[said], row_numbers(updates))
+def estimated(updates: Table, leakage: Table) -> Table:
+    """The updates of rounds, UEs and models for which an attack made an estimate."""
+    theirs, every = row_numbers(leakage)[leakage["heard"] == 1], row_numbers(updates)
     return {k: v[np.isin(every, theirs)] for k, v in updates.items()}
 
 
-def baseline_keys(leakage: Table, label: str) -> dict[str, Any]:
+def baseline_values(leakage: Table, label: str) -> dict[Key, Any]:
     """What random guesses and a perfect attacker reach, after the last round of an attack."""
     last = last_of({k: v[leakage["attack"] == label] for k, v in leakage.items()})
     return {
-        "baseline.random_guess.sw1_m": mean_of(last["guess_sw1_m"]),
-        "baseline.random_guess.sw1_low_m": mean_of(last["guess_sw1_low_m"]),
-        "baseline.random_guess.sw1_high_m": mean_of(last["guess_sw1_high_m"]),
-        "baseline.random_guess.emd_sqrt_m": mean_of(np.sqrt(last["guess_sw1_m"])),
-        "baseline.floor.sw1_m": mean_of(last["floor_sw1_m"]),
+        keys.GUESS_SW1: mean_of(last["guess_sw1_m"]),
+        keys.GUESS_SW1_Q05: mean_of(last["guess_sw1_m_q05"]),
+        keys.GUESS_SW1_Q95: mean_of(last["guess_sw1_m_q95"]),
+        keys.GUESS_SQRT_SW1: mean_of(np.sqrt(last["guess_sw1_m"])),
+        keys.PERFECT_SW1: mean_of(last["perfect_attacker_sw1_m"]),
     }
 
 
-def attack_keys(rows: Table) -> dict[str, Any]:
-    """The figures of one attack from its rows of `leakage`."""
+def attack_values(rows: Table) -> dict[Key, Any]:
+    """What one attack reaches, from its rows of `leakage`."""
     heard = {k: v[rows["heard"] == 1] for k, v in rows.items()}
     error = np.where(heard["diverged"] == 1, np.inf, heard["error_m"])
     selected = np.where(heard["diverged"] == 1, np.inf, heard["selected_error_m"])
-    last, first = last_of(rows), _first_error(heard, error)
+    of_last_round = error[heard["round"] == heard["round"][-1]] if len(error) else error
+    last = last_of(rows)
     return {
-        "centroid_error_m.median": quantile_of(error, 0.5),
-        "centroid_error_m.q25": quantile_of(error, 0.25),
-        "centroid_error_m.q75": quantile_of(error, 0.75),
-        "centroid_error_m.mean_inside": mean_of(error[np.isfinite(error)]),
-        "centroid_error_m.rms_inside": float(np.sqrt(mean_of(error**2))),
-        "centroid_error_m.last_round": mean_of(error[heard["round"] == heard["round"][-1]])
-        if len(error)
-        else float("nan"),
-        "centroid_error_m.first_round": first,
-        "selected_error_m.median": quantile_of(selected, 0.5),
+        keys.ERROR_MEDIAN: quantile_of(error, 0.5),
+        keys.ERROR_Q25: quantile_of(error, 0.25),
+        keys.ERROR_Q75: quantile_of(error, 0.75),
+        keys.ERROR_INSIDE_MEAN: mean_of(error),
+        keys.ERROR_INSIDE_RMS: float(np.sqrt(mean_of(error**2))),
+        keys.ERROR_LAST_ROUND: mean_of(of_last_round),
+        keys.ERROR_FIRST_ROUND: _first_error(heard, error),
+        keys.SELECTED_ERROR: quantile_of(selected, 0.5),
         **_places(heard),
         **_walks(heard),
-        "diverged_percent": mean_of(100.0 * heard["diverged"]),
-        "sw1_m": mean_of(last["sw1_m"]),
-        "emd_sqrt_m": mean_of(last["emd_sqrt_m"]),
-        "centroid_sw1_m": mean_of(last["centroid_sw1_m"]),
-        "smoothed_error_m": median_of(last["smoothed_error_m"]),
-        "track_error_m": median_of(last["track_error_m"]),
+        keys.DIVERGED: mean_of(100.0 * heard["diverged"]),
+        keys.SW1: mean_of(last["sw1_m"]),
+        keys.SQRT_SW1: mean_of(last["sqrt_sw1"]),
+        keys.CENTROID_SW1: mean_of(last["centroid_sw1_m"]),
+        keys.SMOOTHED_ERROR: median_of(last["smoothed_error_m"]),
+        keys.TRACK_ERROR: median_of(last["track_error_m"]),
     }
 
 
-def _places(rows: Table) -> dict[str, Any]:
-    """How far the places are that an attack names; nothing for one that names none."""
+def _places(rows: Table) -> dict[Key, Any]:
+    """How far off the places are that an attack names; nothing for one that names none."""
     if not (rows["places"] > 0).any():
         return {}
-    return {"place_error_m": mean_of(rows["place_error_m"]), "places_mean": mean_of(rows["places"])}
+    return {keys.PLACE_ERROR: mean_of(rows["place_error_m"]), keys.PLACES: mean_of(rows["places"])}
 
 
-def _walks(rows: Table) -> dict[str, Any]:
-    """Displacements, for an attack that says any; of the walk since the first answer, at its end."""
+def _walks(rows: Table) -> dict[Key, Any]:
+    """Errors of displacements, for an attack that estimates any; of the whole walk at its end."""
     some = {k: v[np.isfinite(rows["step_error_m"])] for k, v in rows.items()}
     if not len(some["ue"]):
         return {}
     end = last_of(some)
     return {
-        "step_error_m": mean_of(some["step_error_m"]),
-        "step_still_m": mean_of(some["step_still_m"]),
-        "step_exact_percent": mean_of(100.0 * (some["step_error_m"] <= 1.0)),
-        "walk_error_m": mean_of(end["walk_error_m"]),
-        "walk_still_m": mean_of(end["walk_still_m"]),
+        keys.STEP_ERROR: mean_of(some["step_error_m"]),
+        keys.STEP_NO_MOTION: mean_of(some["step_no_motion_m"]),
+        keys.STEP_EXACT: mean_of(100.0 * (some["step_error_m"] <= 1.0)),
+        keys.WALK_ERROR: mean_of(end["walk_error_m"]),
+        keys.WALK_NO_MOTION: mean_of(end["walk_no_motion_m"]),
     }
 
 
@@ -136,22 +136,46 @@ def _first_error(rows: Table, error: np.ndarray) -> float:
     return quantile_of(error[first], 0.5)
 
 
-def reached_keys(rows: Table, column: str, near_m: float, name: str) -> dict[str, Any]:
-    """First round within near_m of such a place (median over UEs), and for how many it comes."""
+def home_values(rows: Table, homes: np.ndarray, near_m: float) -> dict[Key, Any]:
+    """How near an attack comes to home and work, over the attacked UEs that have a home.
+
+    All rows of a UE in a round have the same values: they are of all its models together.
+    """
+    rows = {k: v[np.isin(rows["ue"], homes)] for k, v in rows.items()}
+    last = last_of(rows, np.zeros(len(rows["ue"])))
+
+    def away(column: str, q: float) -> float:
+        return quantile_of(last[column], q)  # a UE without an estimate is infinitely far
+
+    return {
+        keys.HOME_MEDIAN: away("home_m", 0.5),
+        keys.HOME_MIN: away("home_m", 0.0),
+        keys.WORK_MEDIAN: away("work_m", 0.5),
+        keys.HOME_TO_PEAK_MEDIAN: away("home_to_peak_m", 0.5),
+        keys.HOME_TO_PEAK_MIN: away("home_to_peak_m", 0.0),
+        keys.WORK_TO_PEAK_MEDIAN: away("work_to_peak_m", 0.5),
+        keys.GUESS_HOME: median_of(last["guess_home_m"]),
+        **_reached(rows, "home_m", near_m, keys.HOME_NEAR_ROUND, keys.HOME_NEAR_PERCENT),
+        **_reached(rows, "home_to_peak_m", near_m, keys.PEAK_NEAR_ROUND, keys.PEAK_NEAR_PERCENT),
+    }
+
+
+def _reached(rows: Table, column: str, near_m: float, when: Key, share: Key) -> dict[Key, Any]:
+    """First round with a distance of at most near_m (median over UEs), and the percentage of UEs that have one."""
     ues, of_row = np.unique(rows["ue"], return_inverse=True)
     if not len(ues):
-        return {f"{name}_round": None, f"{name}_probability": None}
+        return {when: None, share: None}
     first = np.full(len(ues), np.inf)
     np.minimum.at(first, of_row, np.where(rows[column] <= near_m, rows["round"], np.inf))
-    return {f"{name}_round": quantile_of(first, 0.5), f"{name}_probability": float(np.mean(np.isfinite(first)))}
+    return {when: quantile_of(first, 0.5), share: 100.0 * float(np.mean(np.isfinite(first)))}
 
 
-def effort_keys(estimates: Table) -> dict[str, Any]:
+def effort_values(estimates: Table) -> dict[Key, Any]:
     """What an attack cost: iterations, evaluations, failures."""
-    mine = estimates["what"] == "centroid"
+    mine = estimates["quantity"] == "centroid"
     return {
-        "iterations_mean": mean_of(estimates["iterations"][mine]),
-        "evaluations_mean": mean_of(estimates["evaluations"][mine]),
-        "self_test_m": median_of(estimates["self_test_m"][mine]),
-        "failed_percent": mean_of(100.0 * (estimates["status"][mine] != "ok")),
+        keys.ITERATIONS: mean_of(estimates["iterations"][mine]),
+        keys.EVALUATIONS: mean_of(estimates["evaluations"][mine]),
+        keys.SELF_TEST: median_of(estimates["self_test_m"][mine]),
+        keys.FAILED: mean_of(100.0 * (estimates["status"][mine] != "ok")),
     }

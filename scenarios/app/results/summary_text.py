@@ -1,126 +1,270 @@
-"""The few lines that a person reads first after a run."""
+"""A summary in words: the short result that a run prints, and the full text."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fl.defenses.budgeted import PRINTED
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.statistics import MEANINGFUL, counted
+from scenarios.app.results.summary_keys import Key
 
-USELESS = "low leakage proves nothing here, high leakage is still real"
-"""what privacy figures of a model say that has not learnt what it should"""
+COLUMNS = 100  # of a terminal line
+USELESS = "Low leakage proves nothing here; high leakage is still real."
+"""what leakage means where the model is not useful"""
+BETTER, WORSE, NO_BETTER = "better than", "worse than", "no better than"
 _ROUNDING_M = 1e-9  # shorter lengths are rounding errors
 
+Account = Mapping[str, np.ndarray]
+"""the table `privacy`"""
 
-def headline(summary: Mapping[str, Any], account: Mapping[str, np.ndarray] | None = None) -> list[str]:
-    """Utility, then one line an attack, then privacy spent; `-` where there is no figure.
 
-    account is the table `privacy`; None where nobody drew noise.
+def fitted(lines: Sequence[str], columns: int = COLUMNS) -> list[str]:
+    """Lines broken at blanks to a number of columns; what goes on is indented."""
+    return [
+        piece for line in lines
+        for piece in textwrap.wrap(line, columns, subsequent_indent="  ", break_long_words=False,
+                                   break_on_hyphens=False) or [""]
+    ]  # fmt: skip
+
+
+# -- the short result
+
+
+def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[str]:
+    """The result in a table of at most eight rows: is the model useful, what was found, and what noise was spent.
+
+    Warnings stand above it. `page` is where all details are.
     """
-    get = summary.get
-    ues, samples = get("ues.count"), "samples" if classifies(summary) else "measurements"
-    lines = [
-        f"{get('rounds.played')} rounds ({get('rounds.empty')} empty), {get('samples.count'):,} {samples} of "
-        f"{ues} UE{'s' if ues != 1 else ''}, {_text(get('updates.decoded_percent'))} % of updates decoded",
-        _worth(summary),
+    rows = [
+        ("rounds", _rounds(summary)),
+        ("model", model_text(summary)),
+        ("location", _nearest(summary)),
+        ("positions", _positions(summary)),
+        ("home", _nearest_home(summary)),
+        ("membership", _strongest_membership(summary)),
+        ("privacy", _spent(summary, account)),
+        ("page", page),
     ]
-    if get("samples.count") == 0:
+    lines = list(warnings(summary))
+    for name, text in rows:
+        if text:
+            first, *rest = textwrap.wrap(text, COLUMNS - 14, break_long_words=False, break_on_hyphens=False)
+            lines += [f"{name:<12}{first}", *(f"{'':<12}{line}" for line in rest)]
+    return lines
+
+
+def _rounds(summary: Mapping[str, Any]) -> str:
+    """How much was played."""
+    samples = "sample" if classifies(summary) else "measurement"
+    empty = _of(summary, keys.ROUNDS_EMPTY)
+    return (
+        f"{counted(_of(summary, keys.ROUNDS_PLAYED), 'round')}{f' ({empty} without data)' if empty else ''}, "
+        f"{counted(_of(summary, keys.SAMPLES_COUNT), samples)} of {counted(_of(summary, keys.UES_COUNT), 'UE')}, "
+        f"{_text(_of(summary, keys.UPDATES_DECODED))} % of updates decoded"
+    )
+
+
+def _nearest(summary: Mapping[str, Any]) -> str:
+    """The attack with the smallest centroid error, beside its baseline."""
+    found = {n: v for n in attacks(summary) if (v := _of(summary, keys.ERROR_MEDIAN, n)) is not None}
+    if not found:
+        return "no attack made an estimate" if attacks(summary) else ""
+    name, centre = min(found, key=lambda n: found[n]), _of(summary, keys.AREA_CENTRE_ERROR)
+    best = f" (best of {len(attacks(summary))})" if len(attacks(summary)) > 1 else ""
+    baseline = "" if centre is None else f"; baseline: always guess the map centre {_length(centre)} m"
+    return f"{name}{best}: centroid error {_length(found[name])} m{baseline}"
+
+
+def _positions(summary: Mapping[str, Any]) -> str:
+    """Whether the estimates of the attack with the smallest SW1 are better than random guesses."""
+    low, high = _of(summary, keys.GUESS_SW1_Q05), _of(summary, keys.GUESS_SW1_Q95)
+    found = {n: v for n in attacks(summary) if (v := _of(summary, keys.SW1, n)) is not None}
+    if not found or low is None or high is None:
+        return ""
+    name = min(found, key=lambda n: found[n])
+    return (
+        f"{name}: sliced Wasserstein distance {_length(found[name])} m, {verdict(found[name], low, high)} random "
+        f"guesses ({_length(low)} to {_length(high)} m)"
+    )
+
+
+def verdict(value: float, low: float, high: float) -> str:
+    """A distance against the 5 % and 95 % quantiles of random guesses."""
+    return BETTER if value < low else WORSE if value > high else NO_BETTER
+
+
+def _nearest_home(summary: Mapping[str, Any]) -> str:
+    """The attack that comes nearest to home."""
+    names = [n for n in attacks(summary) if _of(summary, keys.HOME_NEAR_PERCENT, n) is not None]
+    if not names:
+        return ""
+    away = {n: _of(summary, keys.HOME_MEDIAN, n) for n in names}
+    name = min(names, key=lambda n: (-_of(summary, keys.HOME_NEAR_PERCENT, n), np.inf if away[n] is None else away[n]))
+    return f"{name}: {home_text(summary, name)}"
+
+
+def _strongest_membership(summary: Mapping[str, Any]) -> str:
+    """The membership attack with the largest area under its curve."""
+    found = {n: v for n in audits(summary) if (v := _of(summary, keys.AUC_LAST, n)) is not None}
+    if not found:
+        return ""
+    name = max(found, key=lambda n: found[n])
+    low, high = (_text(_of(summary, key, name)) for key in (keys.AUC_LOW, keys.AUC_HIGH))
+    return f"{name}: AUC {_text(found[name])} [{low}, {high}]; baseline: random guessing 0.5"
+
+
+def _spent(summary: Mapping[str, Any], account: Account) -> str:
+    """The largest epsilon of all accounts, with the privacy unit that it holds for."""
+    moved = [f"{name} spent epsilon {_text(v)} per metre" for name, v in _by_name(summary, keys.EPSILON_PER_M_MAX)]
+    if not len(account["epsilon"]):
+        return "; ".join(moved) or "no noise was drawn: no differential privacy"
+    epsilon = np.nan_to_num(account["epsilon"], nan=np.inf)  # an empty cell is no finite epsilon
+    i = int(np.argmax(epsilon))
+    unit, relation, delta = (account[name][i] for name in ("unit", "relation", "delta"))
+    return "; ".join(
+        [
+            f"{account['mechanism'][i]} spent epsilon {_epsilon(float(epsilon[i]))} at delta {delta:g} (unit {unit}, "
+            f"{relation})",
+            *moved,
+        ]
+    )
+
+
+# -- the full text
+
+
+def full_text(summary: Mapping[str, Any], account: Account | None = None) -> list[str]:
+    """Everything that a summary says, a line each: utility, uplink, attacks, baselines, privacy; `-` for no value.
+
+    account : None where it is not known.
+    """
+    lines = [_rounds(summary), f"utility: {model_text(summary)}", *warnings(summary), *_refusals(summary)]
+    lines += [*_uplink(summary), *(_attack(summary, name) for name in attacks(summary)), *_baselines(summary)]
+    lines += [*_user_distances(summary), *_eavesdropper(summary)]
+    if _of(summary, keys.ROUNDS_STOPPED):
+        lines.append("stopped: the next round would have exceeded learning.privacy_budget")
+    lines += [_audit(summary, name) for name in audits(summary)]
+    lines += [
+        f"privacy: {name} spent epsilon {_text(value)} per metre (all locations of a UE summed)"
+        for name, value in _by_name(summary, keys.EPSILON_PER_M_MAX)
+    ]
+    return lines + ([] if account is None else spent_text(account, classifies(summary)))
+
+
+def warnings(summary: Mapping[str, Any]) -> list[str]:
+    """What makes a result worth little."""
+    lines = []
+    if _of(summary, keys.SAMPLES_COUNT) == 0:
         lines.append(
-            "WARNING: nobody measured anything: nothing was learnt and nothing can leak; let the world last longer, or "
-            "measure more often"
+            "WARNING: no UE measured anything, so nothing was learned and nothing can leak; let the world last "
+            "longer, or measure more often"
         )
-    for step in (key.split(".")[1] for key in summary if key.startswith("curation.") and key.count(".") == 2):
-        if get(f"curation.{step}.fallback_percent") == 100:
+    for step, value in _by_name(summary, keys.FALLBACK):
+        if value == 100:
             lines.append(
                 f"WARNING: curation {step} never found a cluster and kept one random sample instead; raise eps_m, "
                 "lower min_samples, or give rounds more samples"
             )
-    if get("updates.non_finite"):
+    if _of(summary, keys.UPDATES_NON_FINITE):
         lines.append(
-            f"WARNING: {get('updates.non_finite')} of {get('updates.sent')} updates overflowed on the device and were "
-            "replaced by zero; take a smaller learning_rate, or less noise"
+            f"WARNING: {_of(summary, keys.UPDATES_NON_FINITE)} of {counted(_of(summary, keys.UPDATES_SENT), 'update')} "
+            "overflowed on the UE and were replaced by zero; take a smaller learning_rate, or less noise"
         )
-    lines += _refusals(summary)
-    if get("updates.sent") and get("updates.decoded_percent") == 0:
-        lines.append("WARNING: no update was ever decoded: the model was not trained, and no attack heard anything")
-    if get("uplink.sinr_db.median") is not None:
+    if _of(summary, keys.REFUSED_BY_ALL):
+        most, played = _of(summary, keys.REFUSED_MAX), _of(summary, keys.ROUNDS_PLAYED)
         lines.append(
-            f"uplink: SINR {_text(get('uplink.sinr_db.median'))} dB, turn {_text(get('uplink.delay_s.median'))} s "
-            f"(medians), {_text(get('updates.late_percent'))} % late, {_text(get('uplink.energy_j'))} J in all, "
-            + ("handover not modelled" if get("uplink.handovers") is None else f"{get('uplink.handovers')} handovers")
+            f"WARNING: all {counted(most, 'UE')} refused in {_of(summary, keys.REFUSED_BY_ALL)} of "
+            f"{counted(played, 'round')}{_reasons(summary)}"
         )
-    for name in attacks(summary):
-        lines.append(_attack(summary, name))
-    if "baseline.floor.sw1_m" in summary:
-        lines.append(
-            "references: centroid error of naming the middle of the area "
-            f"{_length(get('baseline.area_centre.error_m'))} m; SW1 of a perfect attacker "
-            f"{_length(get('baseline.floor.sw1_m'))} m, of random guesses "
-            f"{_text(get('baseline.random_guess.sw1_m'))} m "
-            f"(5 % of them below {_text(get('baseline.random_guess.sw1_low_m'))}; square root "
-            f"{_text(get('baseline.random_guess.emd_sqrt_m'))})"
-        )
-    if get("users.pair_emd_sqrt_m.median") is not None:
-        lines.append(
-            "users: square root of SW1 between two of them "
-            f"{_text(get('users.pair_emd_sqrt_m.median'))} (median), {_text(get('users.pair_emd_sqrt_m.min'))} to "
-            f"{_text(get('users.pair_emd_sqrt_m.max'))} (see pairs.csv)"
-        )
-    if get("overheard.decoded_percent") is not None:
-        lines.append(
-            f"eavesdropper: decoded {_text(get('overheard.decoded_percent'))} % of updates, SINR "
-            f"{_text(get('overheard.sinr_db.median'))} dB (median)"
-        )
-    if get("rounds.stopped_by_budget"):
-        lines.append("stopped: the next round would have exceeded the privacy budget (learning.privacy_budget)")
-    lines += [line for key in summary if (line := _account(summary, key))]
-    return lines + ([] if account is None else spent_words(account, classifies(summary)))
-
-
-def _refusals(summary: Mapping[str, Any]) -> list[str]:
-    """How many requests the UEs' own policy refused, and why; nothing where it refused none."""
-    refused, asked = summary.get("refused.count", 0), summary.get("refused.asked", 0)
-    if not refused:
-        return []
-    rounds, everybody = summary["refused.rounds"], summary["refused.everybody_rounds"]
-    played, prefix = summary["rounds.played"], "refused.reason."
-    reasons = ", ".join(key.removeprefix(prefix) for key in summary if key.startswith(prefix))
-    why = f" ({reasons})" if reasons else ""
-    most, lines = summary["refused.most"], list[str]()
-    if everybody:
-        lines.append(f"WARNING: {most} of {most} UEs refused to answer in {everybody} of {played} rounds{why}")
-    if rounds > everybody:
-        share = _text(100.0 * refused / asked)
-        lines.append(f"refused: {share} % of all requests, in {rounds} of {played} rounds{why}")
+    if _of(summary, keys.UPDATES_SENT) and _of(summary, keys.UPDATES_DECODED) == 0:
+        lines.append("WARNING: no update was decoded: the model was not trained, and no attack received anything")
     return lines
 
 
-def _account(summary: Mapping[str, Any], key: str) -> str:
-    """What a key says of membership or of moved locations; empty for another."""
-    get, name = summary.get, key.split(".")[1] if "." in key else ""
-    if key == f"membership.{name}.auc":
-        low, high, rate = (get(f"membership.{name}.{what}") for what in ("auc_low", "auc_high", "tpr_percent"))
-        return (
-            f"membership: {name} AUC {_text(get(key))} [{_text(low)}, {_text(high)}], finds {_text(rate)} % of the "
-            "members at 1 % false positives (last audit)"
-        )
-    if key == f"privacy.{name}.epsilon_per_m_max":
-        return f"privacy: {name} spent epsilon {_text(get(key))} per metre (all locations of a UE summed)"
-    return ""
+def _refusals(summary: Mapping[str, Any]) -> list[str]:
+    """How many requests the UEs' own policies refused, and why; nothing where only all UEs refused, or none."""
+    rounds, by_all = _of(summary, keys.REFUSED_ROUNDS) or 0, _of(summary, keys.REFUSED_BY_ALL) or 0
+    if rounds <= by_all:
+        return []
+    share = _text(100.0 * summary[keys.REFUSED_COUNT.of()] / summary[keys.REFUSED_REQUESTED.of()])
+    played = counted(summary[keys.ROUNDS_PLAYED.of()], "round")
+    return [f"refused: {share} % of all requests, in {rounds} of {played}{_reasons(summary)}"]
 
 
-def spent_words(account: Mapping[str, np.ndarray], images: bool) -> list[str]:
-    """One line an account of the table `privacy`, with all that its epsilon stands on: unit, relation, delta, sum.
+def _reasons(summary: Mapping[str, Any]) -> str:
+    """Why requests were refused, in brackets; empty where no reason is known."""
+    names = ", ".join(name for name, _ in _by_name(summary, keys.REFUSED_REASON))
+    return f" ({names})" if names else ""
+
+
+def _uplink(summary: Mapping[str, Any]) -> list[str]:
+    """Medians and totals of the uplink; nothing for an ideal one."""
+    if _of(summary, keys.UPLINK_SINR) is None:
+        return []
+    moves = _of(summary, keys.UPLINK_HANDOVERS)
+    return [
+        f"uplink: SINR {_text(_of(summary, keys.UPLINK_SINR))} dB, latency {_text(_of(summary, keys.UPLINK_LATENCY))} "
+        f"s (medians), {_text(_of(summary, keys.UPDATES_LATE))} % of updates late, energy "
+        f"{_text(_of(summary, keys.UPLINK_ENERGY))} J in total, "
+        + ("handover not modelled" if moves is None else counted(moves, "handover"))
+    ]
+
+
+def _baselines(summary: Mapping[str, Any]) -> list[str]:
+    """What needs no attack; nothing where nobody attacked, or samples have no place."""
+    if keys.PERFECT_SW1.of() not in summary:
+        return []
+    centre, perfect, guess, low, root = (
+        _length(_of(summary, key))
+        for key in (keys.AREA_CENTRE_ERROR, keys.PERFECT_SW1, keys.GUESS_SW1, keys.GUESS_SW1_Q05, keys.GUESS_SQRT_SW1)
+    )
+    return [
+        f"baselines: always guess the map centre, centroid error {centre} m; random guesses, SW1 {guess} m (5 % "
+        f"quantile {low} m; square root {root}); perfect attacker (true centroids), SW1 {perfect} m"
+    ]
+
+
+def _user_distances(summary: Mapping[str, Any]) -> list[str]:
+    """How alike UEs are; nothing for one UE."""
+    if _of(summary, keys.PAIR_SQRT_SW1_MEDIAN) is None:
+        return []
+    median, low, high = (
+        _text(_of(summary, key)) for key in (keys.PAIR_SQRT_SW1_MEDIAN, keys.PAIR_SQRT_SW1_MIN, keys.PAIR_SQRT_SW1_MAX)
+    )
+    return [f"UEs: square root of SW1 between two of them {median} (median), {low} to {high} (see user_distances.csv)"]
+
+
+def _eavesdropper(summary: Mapping[str, Any]) -> list[str]:
+    """What the eavesdropper decoded; nothing without one."""
+    decoded = _of(summary, keys.EAVESDROPPER_DECODED)
+    sinr = _text(_of(summary, keys.EAVESDROPPER_SINR))
+    return [] if decoded is None else [f"eavesdropper: decoded {_text(decoded)} % of updates, median SINR {sinr} dB"]
+
+
+def _audit(summary: Mapping[str, Any], name: str) -> str:
+    """The last audit of a membership attack."""
+    auc, low, high, rate = (
+        _text(_of(summary, key, name)) for key in (keys.AUC_LAST, keys.AUC_LOW, keys.AUC_HIGH, keys.TPR_LAST)
+    )
+    return (
+        f"membership: {name} AUC {auc} [{low}, {high}], true-positive rate {rate} % at 1 % false positives (last audit)"
+    )
+
+
+def spent_text(account: Account, images: bool) -> list[str]:
+    """One line per account of the table `privacy`: epsilon with its unit, relation, delta and accountant.
 
     images: whether a record is an image.
     """
     units = {
         "user": "all data of one UE",
         "record": f"one {'image' if images else 'measurement'} of a UE",
-        PRINTED: "as the source claims it, no guarantee",
+        PRINTED: "as the publication states it; no guarantee",
     }
     columns = [account[k].tolist() for k in ("mechanism", "unit", "relation", "delta")]
     who = list(zip(*columns, strict=True))
@@ -130,149 +274,167 @@ def spent_words(account: Mapping[str, np.ndarray], images: bool) -> list[str]:
         epsilon = np.nan_to_num(account["epsilon"][rows], nan=np.inf)  # an empty cell is no finite epsilon
         worst = rows[int(np.argmax(epsilon))]
         mechanism, unit, relation, delta = each
-        whose = "every UE alike" if account["ue"][worst] < 0 else f"largest of {len(rows)} UEs"
-        said = f"unit {unit}: {units[unit]}; {relation}; " if unit in units else f"unit {unit}; {relation}; "
+        whose = "the same for every UE" if account["ue"][worst] < 0 else f"max over {counted(len(rows), 'UE')}"
+        holds = f"unit {unit}: {units[unit]}; {relation}; " if unit in units else f"unit {unit}; {relation}; "
         lines.append(
-            f"privacy: {mechanism} spent epsilon {_epsilon(epsilon.max())} at delta {delta:g} ({said}"
-            f"{account['accountant'][worst]} over {int(account['draws'][worst])} draws of noise; {whose})"
+            f"privacy: {mechanism} spent epsilon {_epsilon(epsilon.max())} at delta {delta:g} ({holds}"
+            f"{account['accountant'][worst]} over {counted(int(account['draws'][worst]), 'draw')} of noise; {whose})"
         )
     return lines
 
 
-def _worth(summary: Mapping[str, Any]) -> str:
-    """What the model is worth, in the terms of its kind."""
-    if "utility.rank_correlation" in summary:
-        return density_words(summary)
-    return f"utility: {accuracy_words(summary)}" if classifies(summary) else _signals(summary)
+# -- the model
 
 
-def _signals(summary: Mapping[str, Any]) -> str:
-    """What a map of signals is worth."""
-    if all(summary.get(f"utility.{name}_db") is None for name in ("rmse", "constant_rmse")):
-        return f"utility: {_useful(summary)}"
-    rmse, constant, raw = (
-        _text(summary.get(f"utility.{name}_db")) for name in ("rmse", "constant_rmse", "raw_upload_rmse")
-    )
-    return f"utility: {rmse} dB rmse (constant {constant}, raw upload {raw}){_grid_words(summary)}; {_useful(summary)}"
+def model_text(summary: Mapping[str, Any]) -> str:
+    """How useful the model is, beside its baselines, in the terms of its kind."""
+    if is_density(summary):
+        return density_text(summary)
+    return accuracy_text(summary) if classifies(summary) else signals_text(summary)
 
 
-def _grid_words(summary: Mapping[str, Any]) -> str:
-    """The errors of a map of obstacles, which must not be mixed: the first is of the model before the last step."""
-    if "utility.mae_new_stations_db" not in summary:
+def signals_text(summary: Mapping[str, Any]) -> str:
+    """How good a map of signals is."""
+    rmse, constant, raw = (_of(summary, key) for key in (keys.RMSE, keys.CONSTANT_RMSE, keys.RAW_UPLOAD_RMSE))
+    if constant is None:
+        return "not measured: nothing was held out"
+    if rmse is None:
+        return f"NOT useful. The model is not finite. {USELESS}"
+    if not _of(summary, keys.USEFUL):
+        worth = "NOT useful"
+    else:
+        worth = "useful" if rmse < constant else "hardly useful, no better than a constant"
+    text = f"{worth}: RMSE {_text(rmse)} dB; baselines: constant {_text(constant)} dB"
+    text += "" if raw is None else f", raw upload {_text(raw)} dB"
+    text += _grid_text(summary)
+    return text if _of(summary, keys.USEFUL) else f"{text}. The model has not learned the map. {USELESS}"
+
+
+def _grid_text(summary: Mapping[str, Any]) -> str:
+    """The errors of a map of obstacles; the first is that of the model before the last step."""
+    if keys.NEW_STATIONS_MAE.of() not in summary:
         return ""
     links = {
-        "links that train (before the last step)": summary.get("figure.learner.mae_links_db.last"),
-        "new links": summary.get("utility.mae_new_links_db"),
-        "new base stations": summary.get("utility.mae_new_stations_db"),
-        "new positions": summary.get("utility.mae_new_positions_db"),
+        "training links (before the last step)": _of(summary, keys.METRIC_LAST, "learner.mae_links_db"),
+        "new links": _of(summary, keys.NEW_LINKS_MAE),
+        "new base stations": _of(summary, keys.NEW_STATIONS_MAE),
+        "new positions": _of(summary, keys.NEW_POSITIONS_MAE),
     }
     return "; mean absolute error " + ", ".join(f"{_text(v)} dB on {k}" for k, v in links.items() if v is not None)
 
 
-def density_words(summary: Mapping[str, Any]) -> str:
-    """What a density is worth, and how many bands its waves leave."""
-    get = summary.get
-    law = ""
-    if get("utility.kde_truth_rank_correlation") is not None:
-        law = (
-            f", {_text(get('utility.truth_rank_correlation'))} with the law of the places (exact kernel "
-            f"{_text(get('utility.kde_truth_rank_correlation'))})"
+def is_density(summary: Mapping[str, Any]) -> bool:
+    """Whether the model of a run is a density."""
+    return keys.RANK_CORRELATION.of() in summary
+
+
+def density_text(summary: Mapping[str, Any]) -> str:
+    """How good a density is, and how many bands its waves leave."""
+    worth = "useful" if _of(summary, keys.USEFUL) else "NOT useful"
+    text = f"{worth}: rank correlation {_text(_of(summary, keys.RANK_CORRELATION))} with the exact kernel density"
+    exact = _of(summary, keys.KDE_TRUTH_RANK_CORRELATION)
+    if exact is not None:
+        text += (
+            f", {_text(_of(summary, keys.TRUTH_RANK_CORRELATION))} with the true distribution (baseline: exact kernel "
+            f"density {_text(exact)})"
         )
-    bands = ""
-    if get("figure.query.bands_probability.last") is not None:
-        bands = (
-            f"; {get('figure.query.bands.last'):.0f} bands cross the area with probability "
-            f"{_text(get('figure.query.bands_probability.last'))} (Lemma 3)"
-        )
-    useful = "" if get("utility.useful") else f"; NOT useful: {USELESS}"
-    return (
-        f"utility: rank correlation {_text(get('utility.rank_correlation'))} with the exact kernel{law}{bands}{useful}"
-    )
+    sure = _of(summary, keys.METRIC_LAST, "query.bands_probability")
+    if sure is not None:
+        bands = _of(summary, keys.METRIC_LAST, "query.bands")
+        text += f"; {counted(int(bands), 'band')} across the area with probability {_text(sure)} (Lemma 3)"
+    return text if _of(summary, keys.USEFUL) else f"{text}. {USELESS}"
+
+
+def classifies(summary: Mapping[str, Any]) -> bool:
+    """Whether the model of a run is a classifier."""
+    return keys.ACCURACY.of() in summary
+
+
+def accuracy_text(summary: Mapping[str, Any]) -> str:
+    """How good a classifier is."""
+    accuracy, constant = _of(summary, keys.ACCURACY), _of(summary, keys.CONSTANT_ACCURACY)
+    if accuracy is None or constant is None:
+        return "not measured: nothing was held out"
+    text = f"accuracy {accuracy:.1f} % on held-out images; baseline: most frequent class {constant:.1f} %"
+    return f"useful: {text}" if _of(summary, keys.USEFUL) else f"NOT useful: {text}"
+
+
+# -- attacks
 
 
 def attacks(summary: Mapping[str, Any]) -> list[str]:
-    """Names of the attacks that a summary speaks of, in order."""
-    tail = ".centroid_error_m.median"
-    return [k.removeprefix("attack.").removesuffix(tail) for k in summary if k.endswith(tail)]
+    """Names of the attacks on location in a summary, in order."""
+    return [name for name, _ in _by_name(summary, keys.ERROR_MEDIAN)]
+
+
+def audits(summary: Mapping[str, Any]) -> list[str]:
+    """Names of the membership attacks in a summary, in order."""
+    return [name for name, _ in _by_name(summary, keys.AUC_LAST)]
 
 
 def _attack(summary: Mapping[str, Any], name: str) -> str:
-    def get(key: str) -> str:
-        value = summary.get(f"attack.{name}.{key}")
-        root = key == "emd_sqrt_m" and value is not None and value**2 < _ROUNDING_M
-        return _length(0.0 if root else value)
+    """All that a summary says of one attack."""
 
-    found = _home(summary, name)
-    if summary.get(f"attack.{name}.place_error_m") is not None:
-        named = _places(summary.get(f"attack.{name}.places_mean"))
-        found += (
-            f"; {named} a UE, {get('place_error_m')} m away by weight (a constant answer leaves "
-            f"{_text(summary.get('baseline.anywhere.error_m'))})"
+    def get(key: Key) -> str:
+        return _length(_of(summary, key, name))
+
+    root = _of(summary, keys.SQRT_SW1, name)
+    tiny = root is not None and root**2 < _ROUNDING_M
+    text = (
+        f"{name}: centroid error {get(keys.ERROR_MEDIAN)} m [{get(keys.ERROR_Q25)}, {get(keys.ERROR_Q75)}], "
+        f"{get(keys.DIVERGED)} % diverged; SW1 {get(keys.SW1)} m (square root {_length(0.0 if tiny else root)})"
+    )
+    if _of(summary, keys.HOME_NEAR_PERCENT, name) is not None:
+        text += f"; home: {home_text(summary, name)}"
+    places = _of(summary, keys.PLACES, name)
+    if places is not None:
+        text += (
+            f"; {'1 place' if places == 1 else f'{_text(places)} places'} per UE, weighted mean distance "
+            f"{get(keys.PLACE_ERROR)} m (baseline: constant answer {_text(_of(summary, keys.ANYWHERE_ERROR))} m)"
         )
-    if summary.get(f"attack.{name}.step_error_m") is not None:
-        found += (
-            f"; displacements along one axis are off by {get('step_error_m')} m a round (saying that nobody moved: "
-            f"{get('step_still_m')}), {get('step_exact_percent')} % within 1 m, whole walks by {get('walk_error_m')} m "
-            f"(of {get('walk_still_m')})"
+    if _of(summary, keys.STEP_ERROR, name) is not None:
+        text += (
+            f"; displacement per round along one axis: error {get(keys.STEP_ERROR)} m (baseline: no motion "
+            f"{get(keys.STEP_NO_MOTION)} m), {get(keys.STEP_EXACT)} % within 1 m; whole walk: error "
+            f"{get(keys.WALK_ERROR)} m (baseline: no motion {get(keys.WALK_NO_MOTION)} m)"
         )
+    return text
+
+
+def home_text(summary: Mapping[str, Any], name: str) -> str:
+    """How near home an attack comes: the nearest estimate, its baseline, and the share of UEs that were found."""
+    nearest, least, guess = (
+        _length(_of(summary, key, name)) for key in (keys.HOME_MEDIAN, keys.HOME_MIN, keys.GUESS_HOME)
+    )
+    single = _of(summary, keys.UES_COUNT) == 1
+    median = "" if single else f" (median UE), {least} m (most exposed UE)"
+    when = _of(summary, keys.HOME_NEAR_ROUND, name)
+    share = _of(summary, keys.HOME_NEAR_PERCENT, name)
+    first = "" if when is None else f" (from round {_text(when)}{'' if single else ' on, median'})"
     return (
-        f"{name}: centroid error {get('centroid_error_m.median')} m "
-        f"[{get('centroid_error_m.q25')}, {get('centroid_error_m.q75')}], {get('diverged_percent')} % diverged, "
-        f"SW1 {get('sw1_m')} m (square root {get('emd_sqrt_m')}){found}"
+        f"nearest estimate {nearest} m{median}; random guesses {guess} m; "
+        f"within {_of(summary, keys.NEAR):g} m for {share:.0f} % of UEs{first}"
     )
 
 
-def home_reach(summary: Mapping[str, Any], name: str) -> tuple[str, float] | None:
-    """What counts as near home, metres, and for what share of UEs the attack came as near; None without homes."""
-    pattern = re.compile(rf"attack\.{re.escape(name)}\.home_within_(.+)m_probability")
-    found = [(m[1], value) for key, value in summary.items() if (m := pattern.fullmatch(key)) and value is not None]
-    return found[0] if found else None
+# -- values
 
 
-def home_distance(summary: Mapping[str, Any], name: str) -> str:
-    """How near home it came: the median UE, the one exposed most, and as many random guesses."""
-    away, worst, guess = (
-        _length(summary.get(f"attack.{name}.{key}")) for key in ("home_m", "home_worst_m", "guess_home_m")
-    )
-    whom = "" if summary.get("ues.count") == 1 else f" (median UE), {worst} m (the UE exposed most)"
-    return f"{away} m{whom}, as many random guesses {guess} m"
+def _of(summary: Mapping[str, Any], key: Key, name: str = "") -> Any:
+    """The value of a key; None where there is none."""
+    return summary.get(key.of(name))
 
 
-def _home(summary: Mapping[str, Any], name: str) -> str:
-    """How near home an attack came; nothing where no UE has one."""
-    reach = home_reach(summary, name)
-    if reach is None:
-        return ""
-    near, share = reach
-    when = summary.get(f"attack.{name}.home_within_{near}m_round")
-    median = f" (median round {_text(when)})" if when is not None else ""
-    return (
-        f"; comes within {near} m of home for {100 * share:.0f} % of UEs{median}, nearest "
-        f"{home_distance(summary, name)}"
-    )
+def _by_name(summary: Mapping[str, Any], key: Key) -> list[tuple[str, Any]]:
+    """NAME and value of each key of a pattern."""
+    return [(name, value) for one, value in summary.items() if (name := key.name_in(one)) is not None]
 
 
-def _places(mean: Any) -> str:
-    return "1 place" if mean == 1 else f"{_text(mean)} places"
-
-
-def _useful(summary: Mapping[str, Any]) -> str:
-    """What the utility figure is worth."""
-    rmse, constant = summary.get("utility.rmse_db"), summary.get("utility.constant_rmse_db")
-    if constant is None:
-        return "not measured (nothing was held out)"
-    if rmse is None:
-        return f"NOT useful, the model is not finite: {USELESS}"
-    if not summary.get("utility.useful"):
-        return f"NOT useful, the model has not learnt the map: {USELESS}"
-    return "better than a constant" if rmse < constant else "hardly useful, no better than a constant"
-
-
-def _epsilon(value: Any) -> str:
-    """An epsilon worth printing: beyond 20 it is no meaningful guarantee, beyond 1000 not even a number."""
-    if value is None or value > 1000:
+def _epsilon(value: float) -> str:
+    """An epsilon; beyond 20 it is no meaningful guarantee, beyond 1000 not worth printing."""
+    if value > 1000:
         return "> 1000 (no guarantee)"
-    return f"{value:.1f} (no meaningful guarantee)" if value > 20 else f"{value:.3g}"
+    return f"{value:.1f} (no meaningful guarantee)" if value > MEANINGFUL else f"{value:.3g}"
 
 
 def _length(value: Any) -> str:
@@ -284,20 +446,3 @@ def _text(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.0f}" if 100 <= abs(value) < 1e6 else f"{value:.3g}"
-
-
-ACCURACY, CONSTANT = "accuracy_percent", "constant_accuracy_percent"
-
-
-def classifies(summary: Mapping[str, Any]) -> bool:
-    """Whether the model of a run says classes."""
-    return f"utility.{ACCURACY}" in summary
-
-
-def accuracy_words(summary: Mapping[str, Any]) -> str:
-    """How many held-out samples it gets right."""
-    right, constant = summary.get(f"utility.{ACCURACY}"), summary.get(f"utility.{CONSTANT}")
-    if right is None or constant is None:
-        return "not measured (nothing was held out)"
-    text = f"{right:.1f} % of held-out images classified right (naming the commonest class: {constant:.1f} %)"
-    return text if summary.get("utility.useful") else f"{text}; NOT useful: it hardly beats that"

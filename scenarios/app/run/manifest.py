@@ -12,7 +12,8 @@ from netsim import __version__
 from netsim.channel_card import channel_card
 from netsim.world import World
 from scenarios.app.results.notes import hold_out_notes
-from scenarios.app.study.study import SCHEMA_VERSION, Study
+from scenarios.app.study.schema import SCHEMA_VERSION
+from scenarios.app.study.study import Study
 
 
 def manifest_of(study: Study, world: World, setup: Setup, command: str) -> dict[str, Any]:

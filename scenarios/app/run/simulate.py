@@ -239,13 +239,13 @@ def _open(setup: Setup, world: World, first: RoundState, tree: Any) -> tuple[Rou
 
 
 def _whole_run(setup: Setup, state: RoundState, world: World) -> None:
-    """Tables of what is calculated once, at the end: exact transport of every track, and how alike the UEs are."""
+    """Tables that are computed once, at the end: exact Wasserstein distances, distances between UEs, privacy."""
     scores = records.utility(setup.learning, state, state.held_out, world)
     setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
     spends = read_table(setup.recorder.folder, "spends")
     for row in final_account(spends):
         setup.recorder.row("privacy", **row)
     for (ue, model, attack), found in leakage.exact(state.leakage).items():
-        setup.recorder.row("transport", ue=ue, model=model, attack=attack, **found)
+        setup.recorder.row("wasserstein", ue=ue, model=model, attack=attack, **found)
     for ue, other, sw1_m in leakage.pairs(state.leakage, setup.learning.leakage.directions):
-        setup.recorder.row("pairs", ue=ue, other=other, sw1_m=sw1_m, emd_sqrt_m=float(np.sqrt(sw1_m)))
+        setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from io import StringIO
 
-from scenarios.app.study.study import SCHEMA_VERSION, Study
+from scenarios.app.study.schema import SCHEMA_VERSION
+from scenarios.app.study.study import Study
 
 
 def study_yaml(study: Study) -> str:

@@ -20,7 +20,6 @@ from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.plan import Plan, check_plannable
 from scenarios.app.study.powers import POWERS
 
-SCHEMA_VERSION = 1
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 

@@ -10,28 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.units import FloatArray
-from scenarios.app.report.figures.accuracy import series
+from scenarios.app.report.figures.accuracy import learner_metric
 from scenarios.app.report.figures.radio import uplink_series
 from scenarios.app.report.figures.radio_map import comparison_panel
 from scenarios.app.report.plot import GREY, Cell, Figure, Look, Panel, line, looks, mosaic, numbers, plain
 from scenarios.app.report.series import (
-    FLOOR,
     GUESS,
+    PERFECT,
     Series,
-    attack_tracks,
+    attack_grids,
     diagonal_m,
     drawable,
-    home_tracks,
+    home_grids,
     median_line,
     unfound,
     wide,
 )
+from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.over_seeds import over_seeds
 from scenarios.app.results.run import Run, part
-from scenarios.app.results.statistics import carried, figure_text, quantile
-from scenarios.app.results.summary_text import ACCURACY, classifies
+from scenarios.app.results.statistics import Quartiles, carried, counted, figure_text, quantile
+from scenarios.app.results.summary_text import classifies
 
-FEWEST_LABELS = 3  # without which a point per label is no picture
+FEWEST_LABELS = 3  # of a figure with a point per label
 
 
 @dataclass(frozen=True)
@@ -52,36 +53,38 @@ class Member:
 
 
 _NONE: Series = (np.zeros(0), np.zeros(0))
-_OF_TRACKS, _OF_UES = ("sw1_m", "floor_sw1_m", "guess_sw1_m"), ("home_m", "home_named_m", "guess_home_m")
+_OF_TRACKS = ("sw1_m", "perfect_attacker_sw1_m", "guess_sw1_m")
+_OF_UES = ("home_m", "home_to_peak_m", "guess_home_m")
+_ACCURACY = "accuracy_percent"
 _CARRIED = _OF_TRACKS + _OF_UES
-_ENDLESS = ("error_m", "home_m", "home_named_m")  # which may be infinite
+_INFINITE = ("error_m", "home_m", "home_to_peak_m")  # columns that may be infinite
 
 
 def member(label: str, run: Run) -> Member:
-    """The run's trends; its tables are let go."""
+    """The run's trends, without its tables."""
     trends: dict[tuple[str, str], Series] = {}
-    for look, tracks in attack_tracks(run, looks(run.attacks)):
-        grids = {"error_m": tracks.error_m()} | {name: tracks.so_far(name) for name in _OF_TRACKS}
+    for look, rows in attack_grids(run, looks(run.attacks)):
+        grids = {"error_m": rows.error_m()} | {name: rows.so_far(name) for name in _OF_TRACKS}
         for name, grid in grids.items():
-            trends[look.name, name] = run.requested_s(tracks.round), quantile(grid, 0.5)
-    for look, tracks in home_tracks(run, looks(run.attacks)):
+            trends[look.name, name] = run.requested_s(rows.round), quantile(grid, 0.5)
+    for look, rows in home_grids(run, looks(run.attacks)):
         for name in _OF_UES:
-            trends[look.name, name] = run.requested_s(tracks.round), quantile(unfound(tracks.so_far(name)), 0.5)
+            trends[look.name, name] = run.requested_s(rows.round), quantile(unfound(rows.so_far(name)), 0.5)
     rounds = run.rows("rounds")
     for name in ("rmse_db", "constant_rmse_db", "epsilon_max"):
         trends["", name] = run.requested_s(rounds["round"]), rounds[name]
-    right = series(run, ACCURACY)
-    trends["", ACCURACY] = run.requested_s(right["round"]), right["value"]
-    trends |= {("", name): found for name, found in uplink_series(run).items()}
+    accuracy = learner_metric(run, keys.ACCURACY)
+    trends["", _ACCURACY] = run.requested_s(accuracy["round"]), accuracy["value"]
+    trends |= {("", name): series for name, series in uplink_series(run).items()}
     return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends, run.grid)
 
 
 def labels_of(members: Sequence[Member]) -> dict[str, list[Mapping[str, Any]]]:
     """Label -> the summaries of its runs."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    grouped: dict[str, list[Mapping[str, Any]]] = {}
     for m in members:
-        found.setdefault(m.label, []).append(m.summary)
-    return found
+        grouped.setdefault(m.label, []).append(m.summary)
+    return grouped
 
 
 def comparison_panels(members: Sequence[Member], attacks: Sequence[str], points: bool = True) -> list[Panel]:
@@ -89,18 +92,18 @@ def comparison_panels(members: Sequence[Member], attacks: Sequence[str], points:
     labels = list(labels_of(members))
     unit, seconds = _time_unit(members)
     x_axis = {"title": {"text": f"simulated time ({unit})"}, "rangemode": "tozero"}
-    painter = _Painter(members, looks(labels), seconds)
-    leakage = [_leakage(painter, name, k, x_axis) for k, name in enumerate(attacks)]
+    plotter = _Plotter(members, looks(labels), seconds)
+    leakage = [_leakage(plotter, name, k, x_axis) for k, name in enumerate(attacks)]
     placed = not all(classifies(m.summary) for m in members)
     points = points and placed and len(labels) >= FEWEST_LABELS
     grids = {m.label: m.grid for m in reversed(members)}  # the first run of each label
     maps = comparison_panel({label: grids[label] for label in labels})
     return [
         *leakage,
-        _gain(painter, x_axis),
-        *_uplink(painter, x_axis),
+        _utility(plotter, x_axis),
+        *_uplink(plotter, x_axis),
         *maps,
-        *(_exchange(members, attacks) if points else []),
+        *(_points(members, attacks) if points else []),
     ]
 
 
@@ -111,7 +114,7 @@ def _time_unit(members: Sequence[Member]) -> tuple[str, float]:
 
 
 @dataclass(frozen=True)
-class _Painter:
+class _Plotter:
     """Draws one quantity of all runs: a curve per label, over its seeds."""
 
     members: Sequence[Member]
@@ -119,14 +122,14 @@ class _Painter:
     second: float
 
     def curves(self, attack: str, column: str, unit: str, legend: bool = False, **more: Any) -> list[Figure]:
-        found = []
+        lines: list[Figure] = []
         for look in self.own:
             time_s, grid = self._grid([m for m in self.members if m.label == look.name], attack, column)
-            if column in _ENDLESS:
+            if column in _INFINITE:
                 grid = drawable(grid)
                 more["most"] = max(diagonal_m(m.manifest) for m in self.members)
-            found += median_line(look, numbers(time_s / self.second), grid, unit, showlegend=legend, **more)
-        return found
+            lines += median_line(look, numbers(time_s / self.second), grid, unit, showlegend=legend, **more)
+        return lines
 
     def reference(self, attack: str, column: str, look: Look, legend: bool = True) -> list[Figure]:
         """One curve for the median of all runs."""
@@ -147,124 +150,128 @@ class _Painter:
         return time_s, carried(grid) if column in _CARRIED else grid
 
 
-def _leakage(painter: _Painter, attack: str, k: int, x_axis: Figure) -> Panel:
-    title = f"What {attack} finds out over time"
-    near_m = painter.members[0].near_m
-    error = painter.curves(attack, "error_m", "m", legend=True)
+_SW1_TITLE, _HOME_TITLE = "SW1 of all estimates so far", "Home to the nearest estimate"
+
+
+def _leakage(plotter: _Plotter, attack: str, k: int, x_axis: Figure) -> Panel:
+    title = f"Error of {attack} over time"
+    near_m = plotter.members[0].near_m
+    error = plotter.curves(attack, "error_m", "m", legend=True)
     cells = [
         Cell("centroid error (m)", error, "Centroid error of the round", log=True),
-        Cell("SW1 so far (m)", painter.curves(attack, "sw1_m", "m"), "SW1 of everything so far"),
-        Cell("distance (m)", painter.curves(attack, "home_m", "m"), "Home to the nearest estimate", line_at=near_m),
-        Cell("distance (m)", painter.curves(attack, "home_named_m", "m"), "Home to a named place", line_at=near_m),
+        Cell("SW1 (m)", plotter.curves(attack, "sw1_m", "m"), _SW1_TITLE),
+        Cell("distance (m)", plotter.curves(attack, "home_m", "m"), _HOME_TITLE, line_at=near_m),
+        Cell("distance (m)", plotter.curves(attack, "home_to_peak_m", "m"), "Home to the nearer peak", line_at=near_m),
     ]
     cells = [c for c in cells if c.traces]
     if not cells:
         return Panel(f"leakage-{k}", title, f"{attack} produced no estimate inside the area in any run.")
     caption = (
-        "One line per label: the median over seeds, its band their quartiles; each run counts with its median over "
-        "UEs, at the time of the server's request. The error is missing where the median estimate diverged. SW1 that "
-        "is no lower than that of random guesses (grey, dotted) gives nothing away; a perfect attacker reaches the "
-        "dashed line."
+        "One line per label: median over seeds, the band their quartiles; each run counts with its median over UEs, at "
+        "the time of the server's request. The error is missing where the median estimate diverged. An attack whose "
+        "sliced Wasserstein distance (SW1) is not below that of random guesses (grey, dotted) reveals nothing; the "
+        "dashed line is the SW1 of the true centroids."
     )
-    return Panel(f"leakage-{k}", title, caption, mosaic(_referenced(cells, painter, attack), x_axis, 300))
+    return Panel(f"leakage-{k}", title, caption, mosaic(_referenced(cells, plotter, attack), x_axis, 300))
 
 
-def _referenced(cells: Sequence[Cell], painter: _Painter, attack: str) -> list[Cell]:
-    """SW1 and the nearest estimate say something only beside what guessing reaches."""
+def _referenced(cells: Sequence[Cell], plotter: _Plotter, attack: str) -> list[Cell]:
+    """The cells, with the baselines of SW1 and of the nearest estimate."""
     extra = {
-        "SW1 of everything so far": [
-            *painter.reference(attack, "guess_sw1_m", GUESS), *painter.reference(attack, "floor_sw1_m", FLOOR)
+        _SW1_TITLE: [
+            *plotter.reference(attack, "guess_sw1_m", GUESS),
+            *plotter.reference(attack, "perfect_attacker_sw1_m", PERFECT),
         ],
-        "Home to the nearest estimate": painter.reference(attack, "guess_home_m", GUESS, legend=False),
+        _HOME_TITLE: plotter.reference(attack, "guess_home_m", GUESS, legend=False),
     }  # fmt: skip
     return [Cell(c.y_title, [*c.traces, *extra.get(c.title, [])], c.title, c.log, c.line_at) for c in cells]
 
 
-def _gain(painter: _Painter, x_axis: Figure) -> Panel:
-    title = "What the model is worth over time, and what privacy was spent"
-    constant = Look("a constant", GREY, dash="dot")
-    error = painter.curves("", "rmse_db", "dB", legend=True)
-    right = painter.curves("", ACCURACY, "%", legend=not error)
-    spent = painter.curves("", "epsilon_max", "", legend=not (error or right))
-    if not (error or right or spent):
-        return Panel("utility", title, "No run recorded an error of its model or noise that it drew.")
-    values = np.concatenate([m.trends["", "rmse_db"][1] for m in painter.members])
+def _utility(plotter: _Plotter, x_axis: Figure) -> Panel:
+    title = "Utility of the model, and privacy spent"
+    constant = Look("baseline: constant", GREY, dash="dot")
+    error = plotter.curves("", "rmse_db", "dB", legend=True)
+    accuracy = plotter.curves("", _ACCURACY, "%", legend=not error)
+    spent = plotter.curves("", "epsilon_max", "", legend=not (error or accuracy))
+    if not (error or accuracy or spent):
+        return Panel("utility", title, "No run recorded an error of its model, or drew noise.")
+    values = np.concatenate([m.trends["", "rmse_db"][1] for m in plotter.members])
     cells = []
     if error:
-        shown = [*error, *painter.reference("", "constant_rmse_db", constant)]
-        cells.append(Cell("rmse (dB)", shown, "Error of the model", log=wide(values)))
-    if right:
-        cells.append(Cell("accuracy (%)", right, "Held-out images classified right"))
+        shown = [*error, *plotter.reference("", "constant_rmse_db", constant)]
+        cells.append(Cell("RMSE (dB)", shown, "RMSE of the model", log=wide(values)))
+    if accuracy:
+        cells.append(Cell("accuracy (%)", accuracy, "Accuracy on held-out images"))
     if spent:
         cells.append(
             Cell("epsilon", spent, "Largest epsilon of any UE so far (unit, relation and delta: on each run's page)")
         )
     caption = (
-        "On held-out samples: medians over seeds, bands their quartiles. A model that does not beat a constant has "
-        "learnt nothing" + ("." if spent else "; no run drew noise, so no epsilon was spent.")
+        "On held-out samples: medians over seeds, bands their quartiles. A model that is no better than a constant has "
+        "learned nothing" + ("." if spent else "; no run drew noise, so no epsilon was spent.")
     )
     return Panel("utility", title, caption, mosaic(cells, x_axis))
 
 
-def _uplink(painter: _Painter, x_axis: Figure) -> list[Panel]:
-    """What the uplink costs, where labels differ in their radio."""
-    if not _radios_differ(painter.members):
+def _uplink(plotter: _Plotter, x_axis: Figure) -> list[Panel]:
+    """The uplink, where labels differ in their radio."""
+    if not _radios_differ(plotter.members):
         return []
     what = (
-        ("heard_percent", "UEs (%)", "Updates heard in time", "%"),
+        ("decoded_percent", "UEs (%)", "Updates decoded in time", "%"),
         ("sinr_db", "SINR (dB)", "Uplink SINR, median over UEs", "dB"),
-        ("delay_s", "turn (s)", "Delay of a turn, median over UEs", "s"),
+        ("latency_s", "latency (s)", "Latency, median over UEs", "s"),
         ("energy_j", "energy (J)", "Energy of the round", "J"),
     )
     cells: list[Cell] = []
     for column, y_title, title, unit in what:
-        traces = painter.curves("", column, unit, legend=not cells)
-        values = np.concatenate([np.zeros(0), *(m.trends.get(("", column), _NONE)[1] for m in painter.members)])
-        log = column in ("delay_s", "energy_j") and wide(values)
+        traces = plotter.curves("", column, unit, legend=not cells)
+        values = np.concatenate([np.zeros(0), *(m.trends.get(("", column), _NONE)[1] for m in plotter.members)])
+        log = column in ("latency_s", "energy_j") and wide(values)
         if traces:
             cells.append(Cell(y_title, traces, title, log=log, percent=unit == "%"))
     if not cells:
         return []
     caption = (
-        "Each UE's turn lasts from the server's request to its last bit; energy is that of all uplinks and of all "
-        "training of the round. Medians over seeds, bands their quartiles."
+        "Latency is from the server's request to the last bit; energy is that of all uplinks and all training of the "
+        "round. Medians over seeds, bands their quartiles."
     )
-    return [Panel("uplink", "What the radio costs: the uplink, label by label", caption, mosaic(cells, x_axis, 250))]
+    return [Panel("uplink", "Uplink of every label", caption, mosaic(cells, x_axis, 250))]
 
 
 # -- a point per label
 
 
-def _exchange(members: Sequence[Member], attacks: Sequence[str]) -> list[Panel]:
-    """Centroid error against the error of the model: what is given away, and what for."""
-    title = _exchange_title(members)
+def _points(members: Sequence[Member], attacks: Sequence[str]) -> list[Panel]:
+    """Centroid error against the RMSE of the model."""
+    title = _points_title(members)
     labels, missing = labels_of(members), dict[str, None]()
     cells: list[Cell] = []
     for name in attacks:
         points: list[Figure] = []
         for look in looks(labels):
-            drawn = _point(look, labels[look.name], f"attack.{name}.centroid_error_m.median", legend=not cells)
-            points += drawn
-            if not drawn:
+            point = _point(look, labels[look.name], keys.ERROR_MEDIAN.of(name), legend=not cells)
+            points += point
+            if not point:
                 missing[f"{name} with “{look.name}”"] = None
         if points:
             cells.append(Cell("centroid error (m)", points, name, log=wide(_finite(points))))
     if not cells:
-        return [Panel("exchange", title, "No label has both an estimate and an error of its model: nothing to draw.")]
-    figure = mosaic(cells, {"title": {"text": "error of the model (dB)"}, "hoverformat": ",.3~r"}, 400)
+        return [Panel("tradeoff", title, "No label has both an estimate and a finite RMSE of its model.")]
+    figure = mosaic(cells, {"title": {"text": "RMSE of the model (dB)"}, "hoverformat": ",.3~r"}, 400)
     figure["layout"]["hovermode"] = "closest"
     caption = (
-        "One point per label: medians over seeds, whiskers their quartiles. Left is a better map, low is a user more "
-        "exposed. The larger a point, the larger the share of updates that the server heard in time."
-        + (f" Not drawn, for want of a finite figure: {', '.join(missing)}." if missing else "")
+        "One point per label: medians over seeds, whiskers their quartiles. Points further left have a better map, "
+        "points further down less privacy. The size of a point is the share of updates that the server decoded in time."
+        + (f" Not drawn, without a finite value: {', '.join(missing)}." if missing else "")
     )
-    return [Panel("exchange", title, caption, figure)]
+    return [Panel("tradeoff", title, caption, figure)]
 
 
-def _exchange_title(members: Sequence[Member]) -> str:
-    """Whether it is the radio in which the labels differ."""
-    what = "What the radio changes" if _radios_differ(members) else "What the choice changes"
-    return f"{what}: how far off the attacker is, and how good the map"
+def _points_title(members: Sequence[Member]) -> str:
+    """Whether the labels differ in their radio."""
+    what = "Effect of the radio" if _radios_differ(members) else "Effect of the setting"
+    return f"{what}: error of the attack and RMSE of the map"
 
 
 def _radios_differ(members: Sequence[Member]) -> bool:
@@ -277,14 +284,14 @@ def _radios_differ(members: Sequence[Member]) -> bool:
 
 def _point(look: Look, runs: Sequence[Mapping[str, Any]], key: str, legend: bool) -> list[Figure]:
     """A label's point with its whiskers, or nothing where a median is not finite."""
-    x, y = over_seeds(runs, "utility.rmse_db"), over_seeds(runs, key)
+    x, y = over_seeds(runs, keys.RMSE.of()), over_seeds(runs, key)
     if not np.isfinite([x[1], y[1]]).all():
         return []
-    heard = over_seeds(runs, "updates.decoded_percent")[1]
-    size = 6 + 14 * np.sqrt(np.clip(heard, 0, 100) / 100) if np.isfinite(heard) else 13.0
+    decoded = over_seeds(runs, keys.UPDATES_DECODED.of())[1]
+    size = 6 + 14 * np.sqrt(np.clip(decoded, 0, 100) / 100) if np.isfinite(decoded) else 13.0
     text = (
         f"{plain(look.name)}<br>map {figure_text(x[1])} dB, attacker {figure_text(y[1])} m<br>"
-        f"{figure_text(heard)} % of updates heard, {len(runs)} seed{'s' * (len(runs) > 1)}"
+        f"{figure_text(decoded)} % of updates decoded, {counted(len(runs), 'seed')}"
     )
     return [
         {
@@ -297,7 +304,7 @@ def _point(look: Look, runs: Sequence[Mapping[str, Any]], key: str, legend: bool
     ]  # fmt: skip
 
 
-def _whisker(look: Look, quartiles: tuple[float, float, float]) -> Figure:
+def _whisker(look: Look, quartiles: Quartiles) -> Figure:
     """From quartile to quartile; one that is infinite is left out."""
     low, mid, high = quartiles
     return {

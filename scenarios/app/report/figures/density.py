@@ -1,4 +1,4 @@
-"""Pictures of densities: maps, one UE's answer, and what utility costs in privacy."""
+"""Figures of densities: maps, the answer of one UE, and utility against privacy."""
 
 from __future__ import annotations
 
@@ -25,29 +25,32 @@ from scenarios.app.report.plot import (
     numbers,
     plain,
 )  # fmt: skip
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.statistics import Quartiles, quartiles_of
+from scenarios.app.results.summary_keys import Key
 from scenarios.app.results.surfaces import Surfaces
-from scenarios.app.results.tradeoff import Quartiles, Trial, quartiles
+from scenarios.app.results.tradeoff import Trial, by_label, curves
 
 MOST_SHOWN = 120  # points a side that a picture of a map holds
 PRETTY = (1, 2, 3, 8)  # features whose answers are shown side by side, as in the paper
 NAMES = {
-    "law": "the law by which UEs are where they are",
-    "exact": "exact kernel, all places known",
-    "estimate": "what the server has",
-    "answer": "one UE's answer",
+    "law": "true distribution of UEs",
+    "exact": "exact kernel density of all places",
+    "estimate": "the server's map",
+    "answer": "answer of one UE",
 }
 
 
 def run_panels(surfaces: Surfaces) -> list[Panel]:
     """Maps and one answer of a run."""
     if not surfaces:
-        return [Panel("density", "The map", "Nobody was heard, so there is no map.")]
+        return [Panel("density", "Density map", "No answer was decoded, so there is no map.")]
     shown = [(NAMES[name], surfaces, name) for name in ("law", "exact", "estimate", "answer") if name in surfaces]
     caption = (
-        "Each map has a scale of its own; yellow is high. The answer is that of the UE nearest to the middle of the "
-        "area (the cross), before any defense: all bright places are equally likely for a server that sees one wave."
+        "Each map has its own scale; yellow is high. The answer is that of the UE nearest to the centre of the area "
+        "(the cross), before any defense: for a server that sees one wave, all bright places are equally likely."
     )
-    return [Panel("density", "The map, what it should be, and what one UE says of itself", caption, pictures(shown))]
+    return [Panel("density", "Density map, its references, and the answer of one UE", caption, pictures(shown))]
 
 
 def pictures(shown: Sequence[tuple[str, Surfaces, str]]) -> Figure:
@@ -113,75 +116,67 @@ def _lines(shown: Sequence[tuple[str, Surfaces, str]]) -> Figure:
 
 @dataclass(frozen=True)
 class Measured:
-    """A label over its seeds: utility (rank correlation), Z and the single guess's error, in metres."""
+    """A label over its seeds: utility (rank correlation), place error Z and centroid error, in metres."""
 
     label: str
     curve: str
     strength: float
     utility: Quartiles
     with_exact: Quartiles
-    score_m: Quartiles
-    guess_m: Quartiles
+    place_error_m: Quartiles
+    centroid_error_m: Quartiles
     summaries: Sequence[Mapping[str, Any]]
 
 
-def measured(found: Sequence[Trial], attack: str) -> list[Measured]:
-    """One a label, in the order of the sweep."""
-    by_label: dict[str, list[Trial]] = {}
-    for trial in found:
-        by_label.setdefault(trial.label, []).append(trial)
-    return [_measured(label, of, attack) for label, of in by_label.items()]
+def measured(trials: Sequence[Trial], attack: str) -> list[Measured]:
+    """One per label, in the order of the sweep; `attack`: empty for none."""
+    return [_measured(label, of, attack) for label, of in by_label(trials).items()]
 
 
 def _measured(label: str, of: Sequence[Trial], attack: str) -> Measured:
-    def over(key: str) -> Quartiles:
-        return quartiles(np.nan if (v := t.summary.get(key)) is None else float(v) for t in of)
+    def over(key: Key, name: str = "") -> Quartiles:
+        return quartiles_of(t.summary.get(key.of(name)) for t in of)
 
-    known = of[0].summary.get("utility.truth_rank_correlation") is not None
+    none, known = (np.nan, np.nan, np.nan), of[0].summary.get(keys.TRUTH_RANK_CORRELATION.of()) is not None
     return Measured(
         label,
         of[0].curve,
         of[0].strength,
-        over("utility.truth_rank_correlation" if known else "utility.rank_correlation"),
-        over("utility.rank_correlation"),
-        over(f"attack.{attack}.place_error_m"),
-        over(f"attack.{attack}.centroid_error_m.mean_inside"),
+        over(keys.TRUTH_RANK_CORRELATION if known else keys.RANK_CORRELATION),
+        over(keys.RANK_CORRELATION),
+        over(keys.PLACE_ERROR, attack) if attack else none,
+        over(keys.ERROR_INSIDE_MEAN, attack) if attack else none,
         [t.summary for t in of],
     )
 
 
-def curves_of(points: Sequence[Measured]) -> dict[str, list[Measured]]:
-    """Curve -> its points in the order of strength."""
-    found: dict[str, list[Measured]] = {p.curve: [] for p in points if p.curve}
-    for p in sorted((p for p in points if p.curve), key=lambda p: p.strength):
-        found[p.curve].append(p)
-    return found
-
-
-def exchange_panel(points: Sequence[Measured], attack: str) -> Panel:
-    """Utility against privacy, once by Z and once by the single best guess, with both ends as lines."""
-    title = f"What the map costs: rank correlation against how far off {attack} is"
-    own = curves_of(points)
+def tradeoff_panel(points: Sequence[Measured], attack: str) -> Panel:
+    """Utility against privacy, by place error Z and by centroid error, with the baselines as lines."""
+    title = f"Utility against privacy: rank correlation and the error of {attack}"
+    own = curves(points)
     cells = []
-    for what, name in (("Z: distance of all places named, by weight", "score_m"), ("Best single guess", "guess_m")):
+    for what, name in (
+        ("Place error Z, weighted mean over places", "place_error_m"),
+        ("Centroid error, single best estimate", "centroid_error_m"),
+    ):
         traces = [t for look, of in zip(looks(own), own.values(), strict=True) for t in _path(look, of, name)]
         lone = [p for p in points if not p.curve and np.isfinite([p.utility[1], getattr(p, name)[1]]).all()]
         traces += [t for look, p in zip(_stars(lone), lone, strict=True) for t in _path(look, [p], name)]
         if traces:
             cells.append(Cell("metres", [*traces, *_ends(points)], what))
     if not cells:
-        return Panel("density-exchange", title, "No label has both a map and an attack that names places.")
+        return Panel("density-tradeoff", title, "No label has both a map and an attack that names places.")
     for cell in cells[1:]:
         for trace in cell.traces:
             trace["showlegend"] = False
     figure = mosaic(cells, {"title": {"text": "rank correlation"}, "hoverformat": ".3f"}, 430)
     figure["layout"]["hovermode"] = "closest"
     caption = (
-        "Right is a better map, high is a UE better hidden; a point is the median over seeds. The horizontal line is "
-        "what a constant answer leaves, the vertical one what the exact kernel reaches. Z flatters a few waves: they "
-        "agree at the true place alone, so the best single guess is right long before Z is small."
+        "Points further right have a better map, points further up more privacy; a point is the median over seeds. The "
+        "horizontal line is the error of a constant answer, the vertical one the rank correlation of the exact kernel "
+        "density. With few waves Z overstates privacy: the single best estimate is accurate long before Z is small."
     )
-    return Panel("density-exchange", title, caption, figure)
+    return Panel("density-tradeoff", title, caption, figure)
 
 
 def _stars(of: Sequence[Measured]) -> list[Look]:
@@ -205,18 +200,18 @@ def _path(look: Look, of: Sequence[Measured], name: str) -> list[Figure]:
 
 
 def _ends(points: Sequence[Measured]) -> list[Figure]:
-    """A constant answer's distance, and the exact kernel's rank correlation."""
+    """The baselines: error of a constant answer, and rank correlation of the exact kernel density."""
 
-    def median(key: str) -> float:
-        return quartiles(np.nan if (v := s.get(key)) is None else float(v) for p in points for s in p.summaries)[1]
+    def median(key: Key) -> float:
+        return quartiles_of(s.get(key.of()) for p in points for s in p.summaries)[1]
 
     x = [v for p in points if np.isfinite(v := p.utility[1])]
-    y = [v for p in points for of in (p.score_m, p.guess_m) if np.isfinite(v := of[1])]
-    constant, exact = median("baseline.anywhere.error_m"), median("utility.kde_truth_rank_correlation")
+    y = [v for p in points for of in (p.place_error_m, p.centroid_error_m) if np.isfinite(v := of[1])]
+    constant, exact = median(keys.ANYWHERE_ERROR), median(keys.KDE_TRUTH_RANK_CORRELATION)
     exact = exact if np.isfinite(exact) else 1.0
     ends = (
-        ("a constant answer (0 waves)", GREY, "dot", [min(x), max([*x, exact])], [constant, constant]),
-        ("exact kernel", DARK, "dash", [exact, exact], [0.0, max([*y, constant])]),
+        ("baseline: constant answer (0 waves)", GREY, "dot", [min(x), max([*x, exact])], [constant, constant]),
+        ("baseline: exact kernel density", DARK, "dash", [exact, exact], [0.0, max([*y, constant])]),
     )
     return [
         {"type": "scatter", "mode": "lines", "name": name, "x": numbers(a), "y": numbers(b), "hoverinfo": "name",
@@ -227,17 +222,17 @@ def _ends(points: Sequence[Measured]) -> list[Figure]:
 
 
 def gains(of: Sequence[Measured]) -> FloatArray:
-    """Rank correlation won for each kilometre of Z given up, against the first point of a curve (k,); NaN for it."""
+    """Gain of rank correlation per kilometre of Z lost, against the first point of a curve (k,); NaN for that point."""
     first = of[0]
-    won = np.array([p.utility[1] - first.utility[1] for p in of])
-    cost = np.array([first.score_m[1] - p.score_m[1] for p in of]) / 1000
-    return np.asarray(np.divide(won, cost, out=np.full(len(of), np.nan), where=cost > 0))
+    gain = np.array([p.utility[1] - first.utility[1] for p in of])
+    loss_km = np.array([first.place_error_m[1] - p.place_error_m[1] for p in of]) / 1000
+    return np.asarray(np.divide(gain, loss_km, out=np.full(len(of), np.nan), where=loss_km > 0))
 
 
 def gain_panel(points: Sequence[Measured]) -> Panel:
-    """Gain per privacy cost against one wave."""
-    title = "What a wave more brings: rank correlation won for a kilometre of Z, against the first point of the curve"
-    own = {name: of for name, of in curves_of(points).items() if len(of) > 1 and of[0].strength == 1}
+    """Gain of utility per loss of privacy, against one wave."""
+    title = "Gain of each further wave: rank correlation per kilometre of Z, against the first point of the curve"
+    own = {name: of for name, of in curves(points).items() if len(of) > 1 and of[0].strength == 1}
     traces = [
         line(look, [p.strength for p in of][1:], gains(of)[1:])
         for look, of in zip(looks(own), own.values(), strict=True)
@@ -250,16 +245,18 @@ def gain_panel(points: Sequence[Measured]) -> Panel:
 
 
 def map_panels(shown: Sequence[tuple[str, Surfaces]]) -> list[Panel]:
-    """One UE's answers, and maps, of some labels (title, surfaces)."""
+    """Answers of one UE, and maps, of some labels (title, surfaces)."""
     found = []
     answers = [(title, s, "answer") for title, s in shown if "answer" in s]
     if answers:
-        caption = "The cross is the UE. With few waves many places look alike; with more of them one stands out."
-        found.append(Panel("density-answers", "What one UE answers", caption, pictures(answers)))
+        caption = (
+            "The cross is the UE. With few waves many places are equally likely; with more of them one stands out."
+        )
+        found.append(Panel("density-answers", "Answer of one UE", caption, pictures(answers)))
     if shown:
         first = shown[0][1]
         ends: tuple[str, ...] = ("law", "exact")
         maps = [(NAMES[name], first, name) for name in ends if name in first]
         maps += [(title, s, "estimate") for title, s in shown]
-        found.append(Panel("density-maps", "The maps", "Each on a scale of its own.", pictures(maps)))
+        found.append(Panel("density-maps", "Density maps", "Each map has its own scale.", pictures(maps)))
     return found

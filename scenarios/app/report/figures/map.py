@@ -1,4 +1,4 @@
-"""The map of a run: buildings, base stations, where users were, and where the attacks say they were."""
+"""The map of a run: buildings, base stations, true positions and the estimates of attacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scenarios.app.report.plot import (
     plain,
 )
 from scenarios.app.results.run import Run, Table
-from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.statistics import counted, figure_text
 
 MOST_POINTS = 3000  # of a kind on the map
 FEW_ROUNDS = 10  # up to which each has its number on the colour bar
@@ -35,7 +35,7 @@ Place = tuple[float, float]
 
 def town(run: Run, own: Sequence[Look]) -> Panel:
     """The map."""
-    key, title = "map", "The map: where users were, and where the attacks say they were"
+    key, title = "map", "Map of true positions and estimates"
     west, south, east, north = run.manifest["area_m"]
     every = -(-len(run.points_m) // MOST_POINTS) or 1
     traces = [_dots("true points", run.points_m[::every])]
@@ -45,33 +45,33 @@ def town(run: Run, own: Sequence[Look]) -> Panel:
     for look in own:
         rows = run.rows("estimates", "attack", look.name)
         inside = (rows["x_m"] >= west) & (rows["x_m"] <= east) & (rows["y_m"] >= south) & (rows["y_m"] <= north)
-        outside += int((~inside & (rows["what"] == "centroid")).sum())
-        for what, size in (("centroid", 10), ("place", 6)):
-            mine = inside & (rows["what"] == what)
-            named = Look(f"{look.name}: {what}s", look.color, look.symbol)
+        outside += int((~inside & (rows["quantity"] == "centroid")).sum())
+        for quantity, size in (("centroid", 10), ("place", 6)):
+            mine = inside & (rows["quantity"] == quantity)
+            named = Look(f"{look.name}: {quantity}s", look.color, look.symbol)
             traces += _by_round(run, named, {k: v[mine] for k, v in rows.items()}, size)
     sites, far = _sites(run)
     traces = [*_buildings(run), *traces, *_landmarks(run), *_masts(sites)]
     if not any(t["x"] for t in traces):
-        return Panel(key, title, "There are no points, estimates or places to draw.")
+        return Panel(key, title, "There are no positions or estimates to draw.")
     caption = (
-        f"Fill colour tells the round, shape and outline the attack. Of each kind at most {MOST_POINTS:,} are drawn, "
-        "evenly thinned. Places are what an attack names besides the centroid of a batch. "
-        + _ground_words(run)
-        + (f"Outside the frame and not drawn: {outside:,} centroids." if outside else "The frame is the area.")
-        + (f" Too far outside to be drawn: {far:,} base stations." if far else "")
+        f"Fill colour is the round, shape and outline the attack. Of each kind at most {MOST_POINTS:,} are drawn, "
+        "evenly thinned. Places are positions that an attack names besides the centroid of a batch. "
+        + _ground_sentence(run)
+        + (f"Outside the area and not drawn: {counted(outside, 'centroid')}." if outside else "The frame is the area.")
+        + (f" Too far outside to be drawn: {counted(far, 'base station')}." if far else "")
     )
     return Panel(key, title, caption, _map(traces, (west, south, east, north), list(sites)))
 
 
-def _ground_words(run: Run) -> str:
-    """What the map shows of the ground, or why it shows none."""
+def _ground_sentence(run: Run) -> str:
+    """A sentence on the buildings of the map; empty where all are drawn."""
     if not run.ground:
-        return "This older run recorded no buildings. "
+        return "This run recorded no buildings. "
     if not len(run.ground["building_height_m"]):
         return "There are no buildings. "
     corners = len(run.ground["footprint_m"])
-    return "" if corners <= MOST_CORNERS else f"Of the buildings the widest, {MOST_CORNERS:,} corners, are drawn. "
+    return "" if corners <= MOST_CORNERS else f"Only the widest buildings are drawn, up to {MOST_CORNERS:,} corners. "
 
 
 def _dots(name: str, position_m: FloatArray) -> Figure:

@@ -1,4 +1,4 @@
-"""The figures of a run's radio: what a link is worth at a distance, and what each round's uplinks came to."""
+"""The figures of a run's radio: received power over distance, and the uplink over rounds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from netsim.units import BoolArray, FloatArray
 from scenarios.app.report.plot import DARK, Cell, Figure, Look, Panel, line, mosaic, numbers
 from scenarios.app.report.series import DATES, Series, median_line, wide
 from scenarios.app.results.run import Run, clock_of, part
-from scenarios.app.results.statistics import figure_text, quantile
+from scenarios.app.results.statistics import counted, figure_text, quantile
 
-# Tol's colours, told apart by colour-blind people; none of them is the colour of an attack
+# Tol's colours, distinguishable with colour blindness; no attack has one of them
 SEEN, HIDDEN = Look("line of sight", "#44AA99"), Look("no line of sight", "#882255", "diamond")
 LOST = Look("late", "#882255", "diamond", "dot")
 MOST_LINKS = 2000  # drawn as dots
@@ -23,16 +23,16 @@ N_BIN, FEWEST = 14, 8  # distance bins, and links without which a bin says nothi
 
 def radio(run: Run) -> Panel:
     """RSRP and line of sight against distance."""
-    key, title = "radio", "What the radio looks like: links at places sampled outdoors, by distance"
+    key, title = "radio", "Radio links at sampled outdoor places, by distance"
     if run.replayed:
-        return Panel(key, title, "The RSRP was read from a trace: no radio was modelled, so there is none to draw.")
+        return Panel(key, title, "The RSRP was read from a trace; no radio was modelled.")
     if "rsrp_dbm" not in run.ground:
-        return Panel(key, title, "This run recorded no radio map: run the study again to draw it.")
+        return Panel(key, title, "This run recorded no radio map.")
     names = ("distance_m", "rsrp_dbm", "los")
     every = {name: run.ground[name] for name in names}
     good = np.isfinite(every["rsrp_dbm"]) & (every["distance_m"] > 0)
     if not good.any():
-        return Panel(key, title, "No place was sampled outdoors, so there is no link to draw.")
+        return Panel(key, title, "There is no outdoor place, so no link was sampled.")
     # whole places are left out, so that each base station keeps its share of the dots
     drawn = good & (np.arange(len(good)) % (-(-good.size // MOST_LINKS)) == 0)[:, None]
     distance, rsrp, los = (every[name][good] for name in names)
@@ -44,15 +44,16 @@ def radio(run: Run) -> Panel:
             traces.append(_dots(look, every["distance_m"][dots], every["rsrp_dbm"][dots]))
             traces.append(_middle(look, distance, rsrp, bins * mine))
     caption = (
-        f"Mean received power without small-scale fading, from all {good.shape[1]:,} base stations at "
-        f"{len(good):,} places. Dots are links; lines are medians of at least {FEWEST} links at about that distance. "
+        f"Mean received power without small-scale fading, from {counted(good.shape[1], 'base station')} at "
+        f"{counted(len(good), 'place')}. Dots are links; lines are medians over at least {FEWEST} links "
+        "in a bin of distance. "
     )
     mixed = bool((los == 1.0).any() and (los == 0.0).any())
     cells = [Cell("RSRP (dBm)", traces, "Received power" if mixed else "")]
     if mixed:
         cells.append(Cell("links (%)", [_share(distance, los, bins)], "Links in line of sight", percent=True))
     else:
-        caption += f"All links have {'a' if los[0] == 1.0 else 'no'} line of sight, so no share of them is drawn."
+        caption += f"All links are {'in' if los[0] == 1.0 else 'without'} line of sight."
     return Panel(key, title, caption, _by_distance(cells, distance, rsrp))
 
 
@@ -76,7 +77,9 @@ def _middle(look: Look, distance_m: FloatArray, rsrp_dbm: FloatArray, bins: Bool
     told = [mine for mine in bins if mine.sum() >= FEWEST]
     x = numbers([np.median(distance_m[mine]) for mine in told])
     y = np.array([np.median(rsrp_dbm[mine]) for mine in told])
-    texts = [f"median {figure_text(v)} dBm of {mine.sum():,} links" for v, mine in zip(y, told, strict=True)]
+    texts = [
+        f"median {figure_text(v)} dBm of {counted(int(mine.sum()), 'link')}" for v, mine in zip(y, told, strict=True)
+    ]
     drawn = line(look, x, y, mode="lines+markers", text=texts, hovertemplate="%{text}")
     return drawn | {
         "line": {**drawn["line"], "width": 3},
@@ -88,7 +91,7 @@ def _share(distance_m: FloatArray, los: FloatArray, bins: BoolArray) -> Figure:
     """Links in line of sight, percent, bin by bin."""
     told = [mine for mine in bins if mine.sum() >= FEWEST]
     y = np.array([100.0 * los[mine].mean() for mine in told])
-    texts = [f"{figure_text(v)} % of {mine.sum():,} links" for v, mine in zip(y, told, strict=True)]
+    texts = [f"{figure_text(v)} % of {counted(int(mine.sum()), 'link')}" for v, mine in zip(y, told, strict=True)]
     x = numbers([np.median(distance_m[mine]) for mine in told])
     return line(SEEN, x, y, mode="lines+markers", text=texts, hovertemplate="%{text}", showlegend=False)
 
@@ -109,7 +112,7 @@ def _by_distance(cells: Sequence[Cell], distance_m: FloatArray, rsrp_dbm: FloatA
 
 
 def uplink_series(run: Run) -> dict[str, Series]:
-    """What each round's uplinks came to: percent heard in time, median turn, median SINR, energy; empty when ideal."""
+    """Per round: percent decoded in time, median latency, median SINR, energy; empty for an ideal uplink."""
     links, rounds = run.rows("links"), run.rows("rounds")
     if not np.isfinite(links["sinr_db"]).any():
         return {}
@@ -125,33 +128,33 @@ def uplink_series(run: Run) -> dict[str, Series]:
         return grid
 
     return {
-        "heard_percent": (time_s, 100.0 * _mean(by_round("decoded"))),
+        "decoded_percent": (time_s, 100.0 * _mean(by_round("decoded"))),
         "sinr_db": (time_s, quantile(by_round("sinr_db"), 0.5)),
-        "delay_s": (time_s, quantile(by_round("delay_s"), 0.5)),
+        "latency_s": (time_s, quantile(by_round("latency_s"), 0.5)),
         "energy_j": (run.requested_s(rounds["round"]), rounds["energy_j"]),
     }
 
 
 def service(run: Run) -> Panel:
-    """Decoded and late updates, delay, energy, SINR and handovers of each round."""
-    key, title = "service", "Who is heard, how late, at what cost? The uplink, round by round"
+    """Decoded and late updates, latency, energy, SINR and handovers of each round."""
+    key, title = "service", "Uplink over rounds: decoded updates, latency, energy, SINR"
     links, moves = run.rows("links"), _handovers(run)
     kind = part(run.study, "world", "radio", "uplink").get("kind")
     idle = kind == "ideal" or not np.isfinite(links["sinr_db"]).any()
-    why = "The uplink is ideal: every update is heard at once and at no cost. "
+    why = "The uplink is ideal: every update arrives at once and without energy. "
     if idle and kind != "ideal":
-        why = "No uplink with a signal-to-noise ratio was recorded. "
+        why = "No uplink with an SINR was recorded. "
     if idle and not moves:
-        return Panel(key, title, why + "There is nothing to draw.")
+        return Panel(key, title, why.rstrip())
     figure = mosaic([*([] if idle else _uplink(run, links)), *moves], DATES, 250)
     caption = (
-        "Each UE's turn lasts from the server's request to its last bit. Energy is that of all uplinks and of all "
-        "training of the round. The band of the SINR spans its quartiles over UEs."
+        "Latency is from the server's request to the last bit. Energy is that of all uplinks and all training of the "
+        "round. The band of the SINR spans its quartiles over UEs."
     )
     if part(run.study, "world", "radio").get("handover") is None:
-        caption += " Handover is not modelled: every UE hears its strongest cell."
+        caption += " Handover is not modelled: every UE is served by its strongest cell."
     elif not moves:
-        caption += " No UE was handed over from one base station to another."
+        caption += " There was no handover."
     return Panel(key, title, why + "Only handovers are drawn." if idle else caption, figure)
 
 
@@ -166,15 +169,18 @@ def _uplink(run: Run, links: dict[str, Any]) -> list[Cell]:
         grid[at, j] = links[column]
         return grid
 
-    heard, late = (100.0 * _mean(laid(name)) for name in ("decoded", "late"))
+    decoded, late = (100.0 * _mean(laid(name)) for name in ("decoded", "late"))
     share = [
-        line(Look("heard in time", DARK), x, heard, hovertemplate="%{y:.3~r} %"),
-        line(LOST, x, late, "late, and lost", hovertemplate="%{y:.3~r} %"),
+        line(Look("decoded in time", DARK), x, decoded, hovertemplate="%{y:.3~r} %"),
+        line(LOST, x, late, "late and lost", hovertemplate="%{y:.3~r} %"),
     ]
-    delay, (per_s, s) = laid("delay_s"), _unit(links["delay_s"], "s")
-    turns = [
-        line(look, x, per_s * quantile(delay, q), hovertemplate=f"%{{y:,.3~r}} {s}")
-        for look, q in ((Look("turn: median", DARK), 0.5), (Look("turn: 90 % quantile", DARK, "diamond", "dash"), 0.9))
+    latency, (per_s, s) = laid("latency_s"), _unit(links["latency_s"], "s")
+    latencies = [
+        line(look, x, per_s * quantile(latency, q), hovertemplate=f"%{{y:,.3~r}} {s}")
+        for look, q in (
+            (Look("latency: median", DARK), 0.5),
+            (Look("latency: 90 % quantile", DARK, "diamond", "dash"), 0.9),
+        )
     ]
     rounds = run.rows("rounds")
     per_j, j = _unit(rounds["energy_j"], "J")
@@ -182,9 +188,9 @@ def _uplink(run: Run, links: dict[str, Any]) -> list[Cell]:
                   hovertemplate=f"%{{y:,.3~r}} {j}", showlegend=False)]  # fmt: skip
     sinr = median_line(Look("SINR", DARK), x, laid("sinr_db"), "dB", showlegend=False)
     return [
-        Cell("UEs (%)", share, "Updates heard", percent=True),
+        Cell("UEs (%)", share, "Updates decoded and late", percent=True),
         Cell(
-            f"turn ({s})", turns, "Delay of a turn", log=wide(np.concatenate([quantile(delay, q) for q in (0.5, 0.9)]))
+            f"latency ({s})", latencies, "Latency", log=wide(np.concatenate([quantile(latency, q) for q in (0.5, 0.9)]))
         ),
         Cell(f"energy ({j})", spent, "Energy of the round", log=wide(rounds["energy_j"])),
         Cell("SINR (dB)", sinr, "Uplink SINR, median"),
@@ -199,7 +205,7 @@ def _mean(grid: FloatArray) -> FloatArray:
 
 
 def _unit(values: FloatArray, unit: str) -> tuple[float, str]:
-    """The factor and the name of a unit in which the largest figure is at least 1."""
+    """The factor and the name of a unit in which the largest value is at least 1."""
     most = float(np.max(values[np.isfinite(values)], initial=0.0))
     scales = ((1.0, unit), (1e3, f"m{unit}"), (1e6, f"µ{unit}"), (1e9, f"n{unit}"))
     return next(((factor, name) for factor, name in scales if most * factor >= 1.0), scales[0])
@@ -220,5 +226,5 @@ def _handovers(run: Run) -> list[Cell]:
     counts = np.bincount(at.astype(int), minlength=int(last) + 1)[1:].astype(float)
     ends_s = clock.ends_s(len(counts), float(round_s))
     drawn = line(Look("handovers", DARK), run.dates(ends_s), counts,
-                 hovertemplate="%{y:,.0f} handovers", showlegend=False)  # fmt: skip
+                 hovertemplate="handovers: %{y:,.0f}", showlegend=False)  # fmt: skip
     return [Cell("handovers", [drawn], "Handovers in the round")]

@@ -1,4 +1,4 @@
-"""Pictures of a radio map: where obstacles stand, what was learnt of them, and what one device's gradient shows."""
+"""Figures of a radio map: true and learned obstacles, and the gradient of one UE."""
 
 from __future__ import annotations
 
@@ -9,44 +9,45 @@ from numpy.typing import NDArray
 
 from netsim.units import FloatArray
 from scenarios.app.report.plot import Figure, Panel, axis, base_layout, color_bar, plain
+from scenarios.app.results.statistics import counted
 
 Grid = Mapping[str, NDArray[np.float64]]
-_DECADES = 4.0  # of a gradient that are told apart
+_DECADES = 4.0  # of a gradient that have different colours
 _SIDE, _GAP = 300, 70  # pixels
 _COLUMNS = 3
 _MOST = 12  # maps of a comparison
 
 
 def run_panel(grid: Grid) -> list[Panel]:
-    """The four maps of a run; nothing where no grid was learnt."""
+    """The four maps of a run; nothing without a grid."""
     if not grid:
         return []
     top = max(float(grid["roof_m"].max(initial=0.0)), 1.0)
     maps = [
         _heatmap("true obstacles", grid["roof_m"], grid, 0.0, top, "m"),
-        _heatmap("learnt obstacles", grid["height_m"], grid, float(grid["height_m"].min()), top, "m"),
-        _magnitude("gradient as the device made it", grid["made"], grid),
-        _magnitude("gradient as it was sent", grid["sent"], grid),
+        _heatmap("learned obstacles", grid["height_m"], grid, float(grid["height_m"].min()), top, "m"),
+        _magnitude("gradient before any defense", grid["made"], grid),
+        _magnitude("gradient as received", grid["sent"], grid),
     ]
     caption = (
-        "Heights in metres above ground. Gradients are of the first UE (white cross) in the last round: decades of its "
-        "size below the largest cell, four of them. What the server received is on the right or below."
+        "Heights in metres above ground. Gradients are those of the first UE (white cross) in the last round: absolute "
+        "value in decades below the largest cell, cut at four."
     )
-    return [Panel("grid", "The map of obstacles, and what a gradient shows of its device", caption, _mosaic(maps))]
+    return [Panel("grid", "Map of obstacles, and the gradient of one UE", caption, _mosaic(maps))]
 
 
 def comparison_panel(grids: Mapping[str, Grid]) -> list[Panel]:
-    """The gradient that was sent under each label, one run of each."""
+    """The gradient that the server received under each label, one run of each."""
     some = {label: grid for label, grid in grids.items() if grid}
     if not some:
         return []
     maps = [_magnitude(label, grid["sent"], grid) for label, grid in list(some.items())[:_MOST]]
-    more = f" {len(some) - _MOST} more labels are not drawn." if len(some) > _MOST else ""
+    more = f" Not drawn: {counted(len(some) - _MOST, 'more label')}." if len(some) > _MOST else ""
     caption = (
-        "The gradient of the first UE (white cross) as the server received it in the last round, the first run of each "
-        f"label: decades of its size below the largest cell.{more}"
+        "The gradient of the first UE (white cross) as the server received it in the last round of the first run of "
+        f"each label: absolute value in decades below the largest cell.{more}"
     )
-    return [Panel("grid", "What one device's gradient shows, label by label", caption, _mosaic(maps))]
+    return [Panel("grid", "Gradient of one UE under every label", caption, _mosaic(maps))]
 
 
 def _magnitude(title: str, value: FloatArray, grid: Grid) -> tuple[str, Figure, Figure]:

@@ -1,4 +1,4 @@
-"""The figure of `scenarios.app.results.tradeoff`: error of the map against privacy, a line for each curve."""
+"""The figures of `scenarios.app.results.tradeoff`: RMSE of the map against privacy, a line for each curve."""
 
 from __future__ import annotations
 
@@ -9,79 +9,80 @@ import numpy as np
 from scenarios.app.report.html import table
 from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, looks, mosaic, numbers, plain
 from scenarios.app.report.series import wide
-from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.statistics import Quartiles, counted, interval_text, quartiles_of
+from scenarios.app.results.summary_keys import CONSTANT_RMSE, Key
 from scenarios.app.results.tradeoff import (
     DISTANCE,
-    EMD,
+    SQRT_SW1,
     SW1,
     Measure,
     Point,
-    Quartiles,
     Row,
     Trial,
     attacks_of,
     curves,
     lower,
     points,
-    quartiles,
 )
 
 HEADROOM = 1.25  # where a diverged label is drawn: this much above the largest figure
 _STARS = ("star", "hexagram", "star-diamond", "pentagon")  # labels without a curve
 
 
-def exchange_panels(found: Sequence[Trial]) -> list[Panel]:
+def tradeoff_panels(trials: Sequence[Trial]) -> list[Panel]:
     """For each attack: privacy against the error of the model."""
-    names = attacks_of(found)
+    names = attacks_of(trials)
     if not names:
-        return [Panel("exchange", "What privacy costs", "No run was attacked: there is no privacy to measure.")]
-    return [_panel(found, name, k) for k, name in enumerate(names)]
+        return [Panel("tradeoff", "Utility against privacy", "No run was attacked, so there is no measure of privacy.")]
+    return [_panel(trials, name, k) for k, name in enumerate(names)]
 
 
-def _panel(found: Sequence[Trial], attack: str, k: int) -> Panel:
-    key, title = f"exchange-{k}", f"What privacy costs: RMSE of the map against what {attack} finds"
+def _panel(trials: Sequence[Trial], attack: str, k: int) -> Panel:
+    key, title = f"tradeoff-{k}", f"Utility against privacy: RMSE of the map and the error of {attack}"
     named: set[str] = set()
-    cells = [c for m in (EMD, DISTANCE, SW1) if (c := _cell(found, points(found, attack, m), m, named)) is not None]
-    words = _left_out(found, attack)
+    cells = [
+        c for m in (SQRT_SW1, DISTANCE, SW1) if (c := _cell(trials, points(trials, attack, m), m, named)) is not None
+    ]
+    words = _left_out(trials, attack)
     if not cells:
-        return Panel(key, title, f"No label has both an error of its model and a figure of privacy. {words}".rstrip())
-    x = np.array([p.rmse_db[1] for p in points(found, attack, EMD)])
+        return Panel(key, title, f"No label has both a finite RMSE and a measure of privacy. {words}".rstrip())
+    x = np.array([p.rmse_db[1] for p in points(trials, attack, SQRT_SW1)])
     x_axis: Figure = {"title": {"text": "RMSE of the map (dB)"}, "hoverformat": ",.3~r"}
     figure = mosaic(cells, x_axis | ({"type": "log"} if wide(x) else {}), 400)
     figure["layout"]["hovermode"] = "closest"
     caption = (
-        "Left is a better map, high is a user better hidden. A point is a label: the median over seeds, whiskers "
-        "their quartiles. Curves run through their strengths in order: dotted through every point, solid through "
-        "those whose models are of use. Stars are labels without a defense on a curve. "
+        "Points further left have a better map, points further up more privacy. A point is a label: the median over "
+        "seeds, whiskers their quartiles. Curves follow the strength of a mechanism: dotted through every point, solid "
+        "through those whose models are useful. Stars are labels without a curve. "
     )
     return Panel(key, title, caption + words, figure)
 
 
-def _left_out(found: Sequence[Trial], attack: str) -> str:
+def _left_out(trials: Sequence[Trial], attack: str) -> str:
     """Labels with useless models, and labels that no axis can show."""
-    every = [(m, p) for m in (EMD, DISTANCE, SW1) for p in points(found, attack, m)]
+    every = [(m, p) for m in (SQRT_SW1, DISTANCE, SW1) for p in points(trials, attack, m)]
     weak = dict.fromkeys(
-        f"“{p.label}” ({p.runs - p.useful} of {p.runs} runs)" for _, p in every if p.useful < p.runs
+        f"“{p.label}” ({p.runs - p.useful} of {counted(p.runs, 'run')})" for _, p in every if p.useful < p.runs
     )  # fmt: skip
     unknown = dict.fromkeys(f"“{p.label}”" for _, p in every if not np.isfinite(p.rmse_db[1]))
-    silent = dict.fromkeys(f"“{p.label}” ({lower(m.what)})" for m, p in every if np.isnan(p.privacy[1]))
+    silent = dict.fromkeys(f"“{p.label}” ({lower(m.name)})" for m, p in every if np.isnan(p.privacy[1]))
     return " ".join(
         f"{says}: {', '.join(names)}."
         for says, names in (
-            ("Hollow where no more than half of the models are useful. Useless models", weak),
-            ("Not drawn, for want of a finite RMSE", unknown),
-            ("Not drawn, for want of an estimate", silent),
+            ("Hollow: at most half of the models are useful. Models that are not useful", weak),
+            ("Not drawn, without a finite RMSE", unknown),
+            ("Not drawn, without an estimate", silent),
         )
         if names
     )
 
 
-def _cell(found: Sequence[Trial], of: Sequence[Point], measure: Measure, named: set[str]) -> Cell | None:
+def _cell(trials: Sequence[Trial], of: Sequence[Point], measure: Measure, named: set[str]) -> Cell | None:
     """One measure of privacy against RMSE; `named`: the legend's entries so far, which this one adds to."""
     shown = [p for p in of if p.drawable]
     if not shown:
         return None
-    guess = _median(found, measure.reference)
+    guess = _median(trials, measure.baseline)
     finite = np.array([v for v in (*(p.privacy[1] for p in shown), guess) if np.isfinite(v)])
     top = HEADROOM * float(finite.max(initial=0.0)) or 1.0
     bare, lines = [p for p in shown if not p.curve], curves(of)
@@ -89,16 +90,16 @@ def _cell(found: Sequence[Trial], of: Sequence[Point], measure: Measure, named: 
     traces = [t for look, p in zip(stars, bare, strict=True) for t in _markers(look, [p], measure, top)]
     for look in looks(lines):
         traces += [*_path(look, lines[look.name]), *_markers(look, lines[look.name], measure, top)]
-    traces += _references(found, shown, Look(measure.reference_says, GREY, dash="dot"), guess, top)
+    traces += _baselines(trials, shown, Look(measure.baseline_name, GREY, dash="dot"), guess, top)
     for trace in traces:
         trace["showlegend"] = trace["name"] not in named
         named.add(trace["name"])
-    title = measure.what + ("; at the top: diverged" if any(np.isinf(p.privacy[1]) for p in shown) else "")
-    return Cell(f"{lower(measure.what)} ({measure.unit})", traces, title, log=wide(finite) and bool((finite > 0).all()))
+    title = measure.name + ("; at the top: diverged" if any(np.isinf(p.privacy[1]) for p in shown) else "")
+    return Cell(f"{lower(measure.name)} ({measure.unit})", traces, title, log=wide(finite) and bool((finite > 0).all()))
 
 
 def _path(look: Look, line: Sequence[Point]) -> list[Figure]:
-    """Solid through points that pass the gate, dotted through all; broken where a figure is missing."""
+    """Solid through points that pass the gate, dotted through all; broken where a value is missing."""
     solid = [p for p in line if p.passes]
     dotted = [("dot", 1.2, line)] if len(solid) < len(line) else []
     return [
@@ -113,7 +114,7 @@ def _path(look: Look, line: Sequence[Point]) -> list[Figure]:
 
 
 def _markers(look: Look, line: Sequence[Point], measure: Measure, top: float) -> list[Figure]:
-    """Points with whiskers, hollow where the gate is not passed; those that diverged stand at the top and say so."""
+    """Points with whiskers, hollow where the gate is not passed; those that diverged are at the top, with a label."""
     shown = [p for p in line if p.drawable]
     return [
         {
@@ -150,24 +151,19 @@ def _whiskers(look: Look, of: Sequence[Quartiles], most: float) -> Figure:
 
 def _hover(point: Point, measure: Measure) -> str:
     return (
-        f"{plain(point.label)}<br>map {_interval(point.rmse_db)} dB<br>{lower(measure.what)} "
-        f"{_interval(point.privacy)} {measure.unit}<br>useful models: {point.useful} of {point.runs}"
+        f"{plain(point.label)}<br>map {interval_text(point.rmse_db)} dB<br>{lower(measure.name)} "
+        f"{interval_text(point.privacy)} {measure.unit}<br>useful models: {point.useful} of {point.runs}"
     )
 
 
-def _interval(of: Quartiles) -> str:
-    low, mid, high = map(figure_text, of)
-    return mid if low == high else f"{mid} [{low}, {high}]"
-
-
-def _references(found: Sequence[Trial], shown: Sequence[Point], look: Look, guess: float, top: float) -> list[Figure]:
-    """What the attacker gets without an attack, and the error of a constant: lines across the points' range."""
-    constant = _median(found, "utility.constant_rmse_db")
+def _baselines(trials: Sequence[Trial], shown: Sequence[Point], look: Look, guess: float, top: float) -> list[Figure]:
+    """The measure without an attack, and the RMSE of a constant: lines across the points' range."""
+    constant = _median(trials, CONSTANT_RMSE)
     x = [v for v in (*(p.rmse_db[1] for p in shown), constant) if np.isfinite(v)]
     y = [v for v in (*(p.privacy[1] for p in shown), guess) if np.isfinite(v)] or [top]
     ends = (
         (look, [min(x), max(x)], [guess, guess]),
-        (Look("a constant map", GREY, dash="longdash"), [constant, constant], [min(y), max(y)]),
+        (Look("baseline: constant map", GREY, dash="longdash"), [constant, constant], [min(y), max(y)]),
     )
     return [
         {
@@ -179,18 +175,18 @@ def _references(found: Sequence[Trial], shown: Sequence[Point], look: Look, gues
     ]  # fmt: skip
 
 
-def _median(found: Sequence[Trial], key: str) -> float:
-    return quartiles(np.nan if t.summary.get(key) is None else float(t.summary[key]) for t in found)[1]
+def _median(trials: Sequence[Trial], key: Key) -> float:
+    return quartiles_of(t.summary.get(key.of()) for t in trials)[1]
 
 
-def exchange_table(of: Sequence[Row]) -> str:
+def matched_table(of: Sequence[Row]) -> str:
     """The matched levels on the page: a row per level and gate, a column per curve."""
     if not of:
         return ""
     names = list(of[0].matches)
     lines = [
         [
-            f"{row.attack}: {row.measure.what} {row.measure.text(row.level)}", "useful" if row.gated else "all",
+            f"{row.attack}: {row.measure.name} {row.measure.text(row.level)}", "useful" if row.gated else "all",
             *(row.matches[name].text for name in names), row.lowest or row.alone,
         ]
         for row in of

@@ -1,4 +1,4 @@
-"""Our runs set against claims: folders are found or played, and each claim gets its verdict."""
+"""Claims against our runs: folders are given or played, and each claim gets its verdict."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
-from scenarios.app.claims.claim import Claim, Judgement
-from scenarios.app.claims.rules import AtMost, Rule, Statement, settled
+from scenarios.app.claims.claim import Claim, Verdict
+from scenarios.app.claims.rules import AtMost, Rule, Statement, decided
 from scenarios.app.claims.text import claims_csv
-from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, read_json
+from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, read_json, read_summary
 from scenarios.app.results.over_seeds import cell_text, over_seeds
 from scenarios.app.results.read import RUNS, listed
+from scenarios.app.results.statistics import counted
+from scenarios.app.results.summary_keys import USEFUL, declaration
 from scenarios.app.run.sweep import Point, sweep
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load
@@ -25,7 +27,7 @@ from scenarios.app.study.yaml_document import one_line, read
 CLAIMS = "claims.csv"
 
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be judged"
+HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 
 
 Labelled = Mapping[str, Mapping[int, Mapping[str, Any]]]
@@ -40,7 +42,7 @@ def labelled(folder: Path) -> Labelled:
     found: dict[str, dict[int, Mapping[str, Any]]] = {}
     for label, path in [("", folder)] if alone else listed(folder):
         if what_is(path / SUMMARY):
-            found.setdefault(label, {})[_seed(path / MANIFEST)] = _summary(path / SUMMARY)
+            found.setdefault(label, {})[_seed(path / MANIFEST)] = read_summary(path)
     return found
 
 
@@ -51,21 +53,13 @@ def _seed(path: Path) -> int:
     return seed
 
 
-def _summary(path: Path) -> Mapping[str, Any]:
-    summary = read_json(path)
-    wrong = [key for key, value in summary.items() if not isinstance(value, int | float | None)]
-    if wrong:
-        raise BadInput(one_line(f"{path}: {wrong[0]} is not a figure; run the study again"))
-    return summary
-
-
 def folders_of(runs: Sequence[str], claims: Sequence[Claim]) -> dict[str, Path]:
     """Scenario -> folder, as several `[SCENARIO=]DIR` say."""
     found: dict[str, Path] = {}
     for run in runs:
         name, folder = scenario_of(run, claims)
         if name in found:
-            raise BadInput(one_line(f"--run {run}: {name} is already judged by {found[name]}; give one folder for it"))
+            raise BadInput(one_line(f"--run {run}: {name} already has the folder {found[name]}; give one"))
         found[name] = folder
     return found
 
@@ -171,12 +165,12 @@ def labels_of(claims: Iterable[Claim], scenario: str) -> set[str]:
     return set().union(*(r.labels for r in rules)) if all(r.labels for r in rules) else set()
 
 
-def judge_all(
+def evaluate_all(
     claims: Sequence[Claim], folders: Mapping[str, Path], out: Path | None, jobs: int, tell: Callable[[str], None]
-) -> list[Judgement]:
-    """Judge by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
+) -> list[Verdict]:
+    """Verdicts by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
 
-    A scenario that cannot be played leaves its claims open; claims.csv goes into `out`.
+    The claims of a scenario that cannot be played stay undecided; claims.csv goes into `out`.
     """
     runs: dict[str, Labelled] = {}
     why: dict[str, str] = {}
@@ -190,7 +184,7 @@ def judge_all(
             if name in folders:
                 raise
             why[name] = error.lines[0]
-    found = [judge(c, runs.get(c.scenario, {}), why.get(c.scenario, "")) for c in claims]
+    found = [evaluate(c, runs.get(c.scenario, {}), why.get(c.scenario, "")) for c in claims]
     if out is not None:
         _keep(out, claims_csv(found))
     return found
@@ -204,63 +198,66 @@ def _keep(out: Path, text: str) -> None:
         raise BadInput(one_line(f"{out / CLAIMS}: cannot be written ({error.strerror})")) from None
 
 
-def judge(claim: Claim, runs: Labelled, why_none: str = "") -> Judgement:
+def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
     """The verdict; `why_none`: why there are no runs."""
     rule = claim.rule
     if not runs:
-        return Judgement(claim, OPEN, f"run missing: {why_none or claim.scenario}")
+        return Verdict(claim, OPEN, f"no run: {why_none or claim.scenario}")
     labels = rule.labels or tuple(runs)
     missing = [label for label in labels if label not in runs]
     if missing:
-        return Judgement(claim, OPEN, f"run missing: no label “{missing[0]}” in {claim.scenario}")
+        return Verdict(claim, OPEN, f"no run: no label “{missing[0]}” in {claim.scenario}")
     ours = "; ".join(
         f"{label}: {text}" if label else text
         for label in labels
         if (text := cell_text([*runs[label].values()], rule.key))
     )
-    unknown = [_silent(label, runs, rule.key) for label in labels]
+    unknown = [_missing(label, runs, rule.key) for label in labels]
     if any(unknown):
-        return Judgement(claim, OPEN, next(filter(None, unknown)), ours)
+        return Verdict(claim, OPEN, next(filter(None, unknown)), ours)
     seeds = sorted(set.intersection(*(set(runs[label]) for label in labels)))
     if not seeds:
-        return Judgement(claim, OPEN, "no seed was played for every label", ours)
-    figures = np.array([[over_seeds([runs[label][seed]], rule.key)[1] for seed in seeds] for label in labels])
-    said = rule.statements(figures, claim.value if isinstance(claim.value, float) else np.nan)
-    if any(2 * np.isnan(s.values).sum() > len(seeds) for s in said):
-        return Judgement(claim, OPEN, "more than half of the estimates diverged on both sides", ours)
-    holds = settled(said)
+        return Verdict(claim, OPEN, "no seed has runs of every label", ours)
+    values = np.array([[over_seeds([runs[label][seed]], rule.key)[1] for seed in seeds] for label in labels])
+    statements = rule.statements(values, claim.value if isinstance(claim.value, float) else np.nan)
+    if any(2 * np.isnan(s.values).sum() > len(seeds) for s in statements):
+        return Verdict(claim, OPEN, "with more than half of the seeds the estimates of both labels diverged", ours)
+    holds = decided(statements)
     if len(seeds) == 1:
-        return Judgement(claim, OPEN, f"one seed has no interval; alone it {HOLDS if holds else FAILS}", ours)
+        return Verdict(claim, OPEN, f"one seed gives no interval; with this seed it {HOLDS if holds else FAILS}", ours)
     useless = [_useless(label, runs) for label in labels] if _hides(rule) else []
     if any(useless):
-        alone = {True: HOLDS, False: FAILS, None: "is not settled"}[holds]
-        return Judgement(claim, OPEN, f"{next(filter(None, useless))}; ungated it {alone}", ours)
+        alone = {True: HOLDS, False: FAILS, None: "stays undecided"}[holds]
+        return Verdict(claim, OPEN, f"{next(filter(None, useless))}; with all models it {alone}", ours)
     if holds is None:
-        return Judgement(claim, OPEN, f"seeds do not settle it: {_unsettled(said)}", ours)
-    return Judgement(claim, HOLDS if holds else FAILS, "", ours)
+        return Verdict(claim, OPEN, f"too few seeds: {_undecided(statements)}", ours)
+    return Verdict(claim, HOLDS if holds else FAILS, "", ours)
 
 
-def _unsettled(said: Sequence[Statement]) -> str:
-    """The first statement that the seeds leave open."""
-    return next(s.text() for s in said if s.settled() is None)
+def _undecided(statements: Sequence[Statement]) -> str:
+    """The first statement that the seeds leave undecided."""
+    return next(s.text() for s in statements if s.holds() is None)
 
 
 def _hides(rule: Rule) -> bool:
-    """Whether the rule takes little leakage for privacy; that an error is small at most is real with any model."""
-    return rule.key.startswith("attack.") and not (isinstance(rule, AtMost) and "_m" in rule.key)
+    """Whether the rule takes low leakage for privacy; that an error is at most some metres is real with any model."""
+    known = declaration(rule.key)
+    if known is None or known.group != "attack":
+        return False
+    return not (isinstance(rule, AtMost) and known.unit in ("m", "m^0.5"))
 
 
-def _silent(label: str, runs: Labelled, key: str) -> str:
-    """Why a label has no median: half of its runs or more lack the figure."""
+def _missing(label: str, runs: Labelled, key: str) -> str:
+    """Why a label has no median: half of its runs or more have no value."""
     lacking = sum(bool(np.isnan(over_seeds([run], key)[1])) for run in runs[label].values())
     return f"{key} is null in {_of(lacking, label, runs)}" if 2 * lacking >= len(runs[label]) else ""
 
 
 def _useless(label: str, runs: Labelled) -> str:
-    """Why low leakage of a label proves nothing: half of its models or more are useless."""
-    useless = sum(not run.get("utility.useful") for run in runs[label].values())
-    return f"useless model in {_of(useless, label, runs)}" if 2 * useless >= len(runs[label]) else ""
+    """Why low leakage of a label proves nothing: half of its models or more are not useful."""
+    useless = sum(not run.get(USEFUL.of()) for run in runs[label].values())
+    return f"the model is not useful in {_of(useless, label, runs)}" if 2 * useless >= len(runs[label]) else ""
 
 
 def _of(k: int, label: str, runs: Labelled) -> str:
-    return f"{k} of {len(runs[label])} runs" + (f" of “{label}”" if label else "")
+    return f"{k} of {counted(len(runs[label]), 'run')}" + (f" of “{label}”" if label else "")
