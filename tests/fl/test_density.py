@@ -680,9 +680,9 @@ class TestRuns:
         found = run(self.small(), tmp_path / "run")
         assert found["utility.rank_correlation"] > 0.3 and found["utility.useful"]
         assert found["utility.kde_truth_rank_correlation"] > 0.95
-        assert found["figure.query.bands_probability.last"] == pytest.approx(0.2248, abs=1e-3)
-        assert found["attack.density-peak.place_error_m"] == pytest.approx(2450, abs=400)
-        assert found["baseline.anywhere.error_m"] == pytest.approx(2560, abs=80)
+        assert found["metric.query.bands_probability.last"] == pytest.approx(0.2248, abs=1e-3)
+        assert found["attack.density-peak.place_error_m.mean"] == pytest.approx(2450, abs=400)
+        assert found["baseline.anywhere.error_m.mean"] == pytest.approx(2560, abs=80)
         with (tmp_path / "run" / "leakage.csv").open() as f:
             assert len({row["ue"] for row in csv.DictReader(f)}) == 20
 
@@ -692,7 +692,7 @@ class TestRuns:
         z, literal = (
             run(self.small(learning__leakage={"literal_score": flag}), tmp_path / str(flag)) for flag in (False, True)
         )
-        key = "attack.density-peak.place_error_m"
+        key = "attack.density-peak.place_error_m.mean"
         assert literal[key] < z[key] / 5
 
     def test_no_dense_matrix_unless_an_attack_asks_for_rows(self, tmp_path, monkeypatch):
@@ -713,21 +713,21 @@ class TestRuns:
 
         found = run(self.small(learning__query={"kind": "strict"}), tmp_path / "run")
         assert found["updates.sent"] == 0 and found["utility.rank_correlation"] is None
-        assert found["figure.query.refused_bandwidth.last"] == 300
+        assert found["metric.query.refused_bandwidth.last"] == 300
 
-    def test_a_policy_that_refuses_is_named_in_the_headline(self, tmp_path):
-        from scenarios.app.results.summary_text import headline
+    def test_a_policy_that_refuses_is_named_in_the_terminal(self, tmp_path):
+        from scenarios.app.results.summary_text import full_text
         from scenarios.app.run.runner import run
 
         none = run(self.small(learning__query={"kind": "strict"}, world__ues__count=40), tmp_path / "none")
-        assert "WARNING: 40 of 40 UEs refused to answer in 1 of 1 rounds (bandwidth)" in headline(none)
+        assert "WARNING: all 40 UEs refused in 1 of 1 round (bandwidth)" in full_text(none)
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
         small = {"world.ues.count": 8, "learning.threat.targets": 2, "learning.query": rate, "vary": None}
         some = run(load("density/moving", small | {"learning.rounds": 3}), tmp_path / "some")
         assert some["refused.reason.rate"] == some["refused.count"] == 8 * 3 - some["updates.sent"] > 0
-        assert any("refused" in line and "(rate)" in line for line in headline(some))
+        assert any("refused" in line and "(rate)" in line for line in full_text(some))
         every = run(self.small(world__ues__count=40), tmp_path / "every")
-        assert every["refused.asked"] == 40 and not any("refused" in line for line in headline(every))
+        assert every["refused.requested"] == 40 and not any("refused" in line for line in full_text(every))
 
     @pytest.mark.parametrize(
         ("grid", "area_m"),
@@ -738,7 +738,9 @@ class TestRuns:
 
         learner = {"kind": "density", "n_features": 0, "bandwidth_m": 550, "grid": grid, "area_m": area_m}
         found = run(self.small(world__ues__count=50, learning__learner=learner), tmp_path / "run")
-        assert found["attack.density-peak.place_error_m"] == pytest.approx(found["baseline.anywhere.error_m"], rel=1e-9)
+        assert found["attack.density-peak.place_error_m.mean"] == pytest.approx(
+            found["baseline.anywhere.error_m.mean"], rel=1e-9
+        )
 
     def test_a_grid_that_misses_the_world_is_refused(self, tmp_path):
         from scenarios.app.run.runner import run
@@ -767,14 +769,14 @@ class TestRuns:
 
         small = {"world.ues.count": 40, "learning.threat.targets": 10, "vary": None}
         every = run(load("density/moving", small), tmp_path / "every")
-        assert every["attack.phase.step_exact_percent"] == 100.0
-        assert every["attack.phase.walk_error_m"] < 1e-6 < 500 < every["attack.phase.walk_still_m"]
+        assert every["attack.phase.step_exact.percent"] == 100.0
+        assert every["attack.phase.walk_error_m.mean"] < 1e-6 < 500 < every["attack.phase.walk_no_motion_m.mean"]
         assert every["attack.density-peak.centroid_error_m.median"] > 1000
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
         seldom = run(load("density/moving", small | {"learning.query": rate}), tmp_path / "seldom")
-        assert seldom["updates.sent"] == 80 and seldom["attack.phase.walk_error_m"] > 50
+        assert seldom["updates.sent"] == 80 and seldom["attack.phase.walk_error_m.mean"] > 50
         anew = run(load("density/moving", small | {"learning.learner.draws": "each-round"}), tmp_path / "anew")
-        assert anew.get("attack.phase.walk_error_m", math.inf) > 10
+        assert anew.get("attack.phase.walk_error_m.mean", math.inf) > 10
 
     def test_more_surfaces_than_fit_are_refused_in_one_line(self, tmp_path):
         from scenarios.app.run.runner import run

@@ -31,7 +31,7 @@ from netsim.rng import Streams
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.summary_keys import KEYS
+from scenarios.app.results.summary_keys import UTILITY, declaration
 from scenarios.app.run.runner import run
 
 RNG = Streams(4).at("data")
@@ -364,10 +364,10 @@ IMAGES = {
 def test_a_run_on_images_says_nothing_of_places(tiny, tmp_path):
     summary = run(tiny(IMAGES), tmp_path / "r")
     assert summary["utility.accuracy_percent"] is not None and summary["samples.count"] == 2 * 4 * 40
-    assert summary["figure.learner.accuracy_percent.last"] == summary["utility.accuracy_percent"]
+    assert summary["metric.learner.accuracy_percent.last"] == summary["utility.accuracy_percent"]
     of_places = [k for k in summary if k.startswith(("attack.", "baseline.", "users.", "theorem."))]
     assert not of_places and "utility.rmse_db" not in summary
-    assert {k for k in summary if k.startswith("utility.")} <= set(KEYS)
+    assert UTILITY not in {declaration(k) for k in summary if k.startswith("utility.")}
     updates = read_table(tmp_path / "r", "updates")
     np.testing.assert_allclose(updates["weight"], 0.25)
     assert np.isnan(updates["x_m"]).all() and not len(read_table(tmp_path / "r", "leakage")["ue"])
@@ -423,7 +423,7 @@ def test_a_network_that_overflows_counts_as_nothing(tiny, tmp_path):
     changes = {"learning.learner.learning_rate": 10.0, "learning.learner.local_epochs": 60}
     summary = run(tiny(IMAGES | changes), tmp_path / "r")
     assert summary["rounds.played"] == 2
-    for row in read_table(tmp_path / "r", "figures")["value"]:
+    for row in read_table(tmp_path / "r", "metrics")["value"]:
         assert np.isfinite(row)
 
 
@@ -464,4 +464,4 @@ def test_a_device_that_disappears_is_missed_and_comes_back(tmp_path):
     assert here[0.0] == set(rounds) and 0 < len(here[0.0] - here[1.0]) < len(rounds)
     for r in rounds:
         assert updates["weight"][updates["round"] == r].sum() == pytest.approx(1)
-    assert summary["figure.aggregation.histograms_disclosed.last"] == 2
+    assert summary["metric.aggregation.histograms_disclosed.last"] == 2

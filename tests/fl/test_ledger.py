@@ -271,7 +271,7 @@ class TestFinalAccount:
             (tmp_path / "privacy.csv").write_text(
                 "\n".join([",".join(names), *(",".join(cell_text(r[k]) for k in names) for r in rows)]) + "\n"
             )
-            return _privacy(read_table(tmp_path, "privacy"))["privacy.noise.with_channel_max"]
+            return _privacy(read_table(tmp_path, "privacy"))["privacy.noise.with_channel.max"]
 
         never, some = spend(ue=(0,), z=0.5), spend(ue=(1,), z=1.0, channel=7.0)
         assert largest(never, some) == pytest.approx(epsilon_of(1e-5, 2.0), rel=1e-6)
@@ -339,7 +339,7 @@ class TestStopAt:
         n = found["rounds.played"]
         assert found["rounds.stopped_by_budget"] is True and 1 < n < 15
         assert epsilon_of(1e-7, np.sqrt(n) / 5) <= 2.0 < epsilon_of(1e-7, np.sqrt(n + 1) / 5)
-        assert found["privacy.central-gaussian.epsilon_max"] == pytest.approx(
+        assert found["privacy.central-gaussian.epsilon.max"] == pytest.approx(
             epsilon_of(1e-7, np.sqrt(n) / 5), rel=1e-6
         )
         assert found["rounds.empty"] == 4
@@ -348,7 +348,7 @@ class TestStopAt:
         stopped = run(load("rsrp-dp/budget", self.study()), tmp_path / "a")
         free = self.study() | {"learning.privacy_budget": None, "learning.rounds": stopped["rounds.played"]}
         run(load("rsrp-dp/budget", free), tmp_path / "b")
-        for table in ("rounds", "spends", "figures", "final"):
+        for table in ("rounds", "spends", "metrics", "final"):
             assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
 
     def test_a_budget_too_small_for_one_round_learns_nothing(self, tmp_path):
@@ -395,7 +395,7 @@ class TestCentral:
         assert float(first["channel_std"]) == pytest.approx(expected, rel=1e-6)
         assert float(first["epsilon_with_channel"]) < float(first["epsilon"])
         summary = json.loads((tmp_path / "r" / "summary.json").read_text())
-        assert summary["privacy.central-gaussian.with_channel_max"] < summary["privacy.central-gaussian.epsilon_max"]
+        assert summary["privacy.central-gaussian.with_channel.max"] < summary["privacy.central-gaussian.epsilon.max"]
 
     def test_weights_count_on_the_share_that_is_asked(self):
         with pytest.raises(ValueError, match="give both the same"):
@@ -403,7 +403,7 @@ class TestCentral:
 
 
 def mape(folder):
-    with (folder / "figures.csv").open() as f:
+    with (folder / "metrics.csv").open() as f:
         return [float(r["value"] or "inf") for r in csv.DictReader(f) if r["name"] == "mape_percent"]
 
 

@@ -205,8 +205,8 @@ class TestStudy:
         with (tmp_path / "a" / "membership.csv").open() as f:
             rows = list(csv.DictReader(f))
         assert [r["attack"] for r in rows] == ["loss-threshold", "gradient-norm", "loss-drop"]
-        assert found["membership.loss-threshold.auc"] == pytest.approx(float(rows[0]["auc"]))
-        for table in ("rounds", "updates", "figures"):
+        assert found["membership.loss-threshold.auc.last"] == pytest.approx(float(rows[0]["auc"]))
+        for table in ("rounds", "updates", "metrics"):
             assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
         summary = json.loads((tmp_path / "b" / "summary.json").read_text())
         assert not any(k.startswith("membership.") for k in summary)
@@ -223,10 +223,10 @@ def test_noise_takes_membership_away(tmp_path):
             run(load("rsrp-dp/membership", {"seed": s, "learning.defenses": noise}), tmp_path / f"{z}{s}")
             for s in range(1, 6)
         ]
-        area[z] = np.array([f["membership.loss-threshold.auc"] for f in found])
+        area[z] = np.array([f["membership.loss-threshold.auc.last"] for f in found])
     assert np.median(area[0.0]) > 0.6 > np.median(area[0.3]) > np.median(area[1.0]) - 0.03
     assert abs(np.mean(area[1.0]) - 0.5) < 0.05
     noise[1]["noise_multiplier"] = 0.3
     seen = {"learning.threat": {"sees": "rows"}, "learning.defenses": noise, "seed": 1}
     server = run(load("rsrp-dp/membership", seen), tmp_path / "server")
-    assert server["membership.loss-threshold.auc"] > area[0.3].max() + 0.03
+    assert server["membership.loss-threshold.auc.last"] > area[0.3].max() + 0.03

@@ -257,15 +257,15 @@ class TestLeakageByHand:
         # (0,0), (200,0) against (130,40) and against their mean (100,0), each as a mean over directions
         two = np.array([[0.0, 0.0], [200.0, 0.0]])
         assert rows[0]["sw1_m"] == pytest.approx(sw1(two, np.array([[130.0, 40.0]]), 360), rel=1e-9)
-        assert rows[0]["emd_sqrt_m"] == pytest.approx(np.sqrt(rows[0]["sw1_m"]))
+        assert rows[0]["sqrt_sw1"] == pytest.approx(np.sqrt(rows[0]["sw1_m"]))
         assert rows[0]["centroid_sw1_m"] == pytest.approx(2 / np.pi * 50, rel=1e-3)
-        assert rows[0]["floor_sw1_m"] == pytest.approx(2 / np.pi * 100, rel=1e-3)
+        assert rows[0]["perfect_attacker_sw1_m"] == pytest.approx(2 / np.pi * 100, rel=1e-3)
         every = np.array([[0.0, 0.0], [200.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
         centres = np.array([[100.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
         told = np.array([[130.0, 40.0], [400.0, 290.0]])
         assert rows[2]["sw1_m"] == pytest.approx(sw1(every, told, 360), rel=1e-9)
         assert rows[2]["centroid_sw1_m"] == pytest.approx(sw1(centres, told, 360), rel=1e-9)
-        assert rows[2]["floor_sw1_m"] == pytest.approx(sw1(every, centres, 360), rel=1e-9)
+        assert rows[2]["perfect_attacker_sw1_m"] == pytest.approx(sw1(every, centres, 360), rel=1e-9)
 
     def test_home_and_work_of_all_estimates_so_far(self):
         rows = self.rows()
@@ -289,7 +289,7 @@ class TestLeakageByHand:
         ]
         row = self.rows([*rounds, ([[0, 0]], {"a": centroid_at(100, 100)})])[-1]
         assert row["home_m"] == 0  # the nearest of all estimates flatters the attacker
-        assert row["work_named_m"] < 20 and 150 < row["home_named_m"] < 250
+        assert row["work_to_peak_m"] < 20 and 150 < row["home_to_peak_m"] < 250
 
     def test_silence_is_not_divergence(self):
         rows = self.rows([([[0, 0]], {"a": said()}), ([[0, 0]], {"a": centroid_at(10, 0)})])
@@ -315,7 +315,7 @@ class TestLeakageByHand:
     def test_unknown_home_gives_no_figure(self):
         now = Now(1, measured([[0, 0]]), np.zeros((1, 2)), {"a": centroid_at(1, 1)}, AREA, Places.unknown(1))
         row = leakage.observe(HOW, {}, now, RNG)[1][0]
-        assert np.isnan([row["home_m"], row["work_m"], row["home_named_m"], row["guess_home_m"]]).all()
+        assert np.isnan([row["home_m"], row["work_m"], row["home_to_peak_m"], row["guess_home_m"]]).all()
 
     def test_the_old_state_is_a_value(self):
         state, _ = play(self.rounds[:2])
@@ -355,7 +355,7 @@ class TestGuesses:
     def test_band_holds_the_mean_and_guesses_of_home_come_nearer(self):
         rows = [r[0] for r in play([([[500, 500]], {"a": centroid_at(1, 1)})] * 6)[1]]
         for row in rows:
-            assert row["guess_sw1_low_m"] <= row["guess_sw1_m"] <= row["guess_sw1_high_m"]
+            assert row["guess_sw1_m_q05"] <= row["guess_sw1_m"] <= row["guess_sw1_m_q95"]
         home = [r["guess_home_m"] for r in rows]
         assert all(b < a for a, b in pairwise(home))
 
@@ -389,13 +389,13 @@ class TestGuesses:
         assert len(w1) == 300
         assert row["guess_sw1_m"] == pytest.approx(w1.mean(), rel=1e-9)
         # between the 15th and the 16th smallest of 300, and as far from the other end
-        assert w1[14] < row["guess_sw1_low_m"] < w1[15] and w1[284] < row["guess_sw1_high_m"] < w1[285]
+        assert w1[14] < row["guess_sw1_m_q05"] < w1[15] and w1[284] < row["guess_sw1_m_q95"] < w1[285]
 
     def test_default_draws_settle_the_band(self):
         """Two independent bands of eleven guesses hardly differ, and one of twenty draws does."""
         points, spread = cloud(400, 3) % [2000, 1500], {}
         for draws in (20, Leakage().random_baseline_draws):
-            lows = [_band(points, 11, draws, seed)["guess_sw1_low_m"] for seed in range(12)]
+            lows = [_band(points, 11, draws, seed)["guess_sw1_m_q05"] for seed in range(12)]
             spread[draws] = np.std(lows) / np.mean(lows)
         assert spread[Leakage().random_baseline_draws] < 0.05 < spread[20]
 
@@ -412,7 +412,7 @@ class TestGuesses:
         rows = {r["attack"]: r for r in play(rounds)[1][-1]}
         for name, n in (("a", 10), ("b", 2)):
             assert rows[name]["guess_home_m"] == pytest.approx(guesses_nearest_m(PLACES.home_m[0], AREA, n))
-        band = ("guess_sw1_m", "guess_sw1_low_m", "guess_sw1_high_m")
+        band = ("guess_sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95")
         assert [rows["a"][k] for k in band] == [rows["b"][k] for k in band]  # two centroids each
         assert np.isnan([rows["c"][k] for k in (*band, "guess_home_m")]).all()
         once = {r["attack"]: r for r in play([rounds[0], ([[500, 500]], {"b": centroid_at(3, 3), "a": silent})])[1][-1]}

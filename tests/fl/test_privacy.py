@@ -327,7 +327,7 @@ def test_a_run_books_every_round(tmp_path):
     assert len(spends["epsilon"]) == played > 1
     expected = [epsilon_of(1e-5, math.sqrt(r + 1)) for r in range(played)]
     np.testing.assert_allclose(spends["epsilon"], expected, rtol=1e-8)
-    assert summary["privacy.gaussian.epsilon_max"] == pytest.approx(expected[-1], rel=1e-8)
+    assert summary["privacy.gaussian.epsilon.max"] == pytest.approx(expected[-1], rel=1e-8)
     assert (spends["std"] == 0.2).all() and (spends["sensitivity"] == 0.2).all()
     assert (spends["noise_multiplier"] == study.learning.defenses[1].noise_multiplier).all()
     assert (updates["norm"] > 0.1).all()  # it was clipped ...

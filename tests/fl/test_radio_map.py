@@ -24,7 +24,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.observations import Observations
 from netsim.rng import Streams
-from scenarios.app.results.summary_text import headline
+from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 30.0, 24.0)
@@ -277,12 +277,12 @@ class TestLearner:
 
         noise = [{"kind": "clip", "phase": "heights"}, {"kind": "geometry-aligned", "mu": 2.0}]
         summary = run(tiny({**MAP, "learning.defenses": noise}), tmp_path / "a")
-        assert summary["figure.learner.mae_links_db.last"] > 0 and summary["utility.mae_new_links_db"] > 0
-        assert summary["attack.weighted-centroid.centroid_error_m.rms_inside"] > 0
+        assert summary["metric.learner.mae_links_db.last"] > 0 and summary["utility.mae_new_links_db"] > 0
+        assert summary["attack.weighted-centroid.centroid_error_m.inside.rms"] > 0
         assert not len(read_table(tmp_path / "a", "spends")["ue"])
         warnings = read_json(tmp_path / "a" / "manifest.json")["warnings"]
         assert any(w.startswith("geometry-aligned: no guarantee") for w in warnings)
-        assert any("dB on links that train (before the last step), " in line for line in headline(summary))
+        assert any("dB on training links (before the last step), " in line for line in full_text(summary))
 
     def test_a_survey_counts_once(self, tiny, tmp_path):
         once = run(tiny(MAP), tmp_path / "first")["samples.count"]

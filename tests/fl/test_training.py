@@ -305,5 +305,5 @@ class TestOverflow:
         assert np.isfinite(rounds["rmse_db"]).all() and (rounds["rmse_db"] > 50).all()
         estimates = read_table(tmp_path / "run", "estimates")
         assert set(estimates["status"]) == {"no gradient"}
-        assert summary["attack.closed-form.diverged_percent"] == 100
-        assert summary["attack.dlg.diverged_percent"] == 100
+        assert summary["attack.closed-form.diverged.percent"] == 100
+        assert summary["attack.dlg.diverged.percent"] == 100

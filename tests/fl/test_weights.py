@@ -174,7 +174,7 @@ def test_signal_maps_can_be_weighed_by_their_labels(tiny, tmp_path):
     for r, m in {*zip(updates["round"], updates["model"], strict=True)}:
         mine = (updates["round"] == r) & (updates["model"] == m)
         assert updates["weight"][mine].sum() == pytest.approx(1)
-    assert summary["figure.aggregation.histograms_disclosed.last"] == len(updates["ue"])  # new data every round
+    assert summary["metric.aggregation.histograms_disclosed.last"] == len(updates["ue"])  # new data every round
 
 
 # -- angles

@@ -163,7 +163,7 @@ def plays(combination, tiny, tmp_path):
     )
     summary = run(study, tmp_path / "run")
     assert summary["rounds.played"] == 2
-    assert summary["updates.sent"] == summary["updates.decoded_percent"] / 100 * summary["updates.sent"] > 0
+    assert summary["updates.sent"] == summary["updates.decoded.percent"] / 100 * summary["updates.sent"] > 0
     with (tmp_path / "run" / "rounds.csv").open() as f:
         for row in csv.DictReader(f):
             assert math.isfinite(float(row["update_norm"]))

@@ -42,25 +42,25 @@ def test_time_stamps_follow_the_turns(played, changes):
     rounds, links, updates = (rows(folder, t) for t in ("rounds", "links", "updates"))
     assert column(rounds, "requested_s").tolist() == [60, 120]
     assert (column(links, "time_s") == 60 * column(links, "round")).all()
-    turn = {(r["round"], r["ue"]): float(r["delay_s"] or "inf") for r in links}
+    latency = {(r["round"], r["ue"]): float(r["latency_s"] or "inf") for r in links}
     heard = {(r["round"], r["ue"]): r["decoded"] == "1" for r in links}
     for row in updates:
         of = row["round"], row["ue"]
-        want = 60 * int(row["round"]) + turn[of]
+        want = 60 * int(row["round"]) + latency[of]
         said = float(row["time_s"] or "inf")
         assert said == pytest.approx(want, rel=1e-8)  # records have nine digits
         assert (row["decoded"] == "1") == heard[of]
     late = column(links, "late").any()
     for row in rounds:
         asked = float(row["requested_s"])
-        came = [asked + turn[of] for of in turn if of[0] == row["round"] and heard[of]]
+        came = [asked + latency[of] for of in latency if of[0] == row["round"] and heard[of]]
         assert float(row["time_s"]) == pytest.approx(max(came, default=asked), rel=1e-8)
         assert asked < float(row["time_s"])
         if changes is RADIO:
             assert float(row["time_s"]) <= asked + 3.2
     assert late == ("deadline_s" in changes.get("world.radio.uplink", {}))
     merged = dict(zip([r["round"] for r in rounds], column(rounds, "time_s"), strict=True))
-    for table in ("figures", "spends"):
+    for table in ("metrics", "spends"):
         assert all(float(r["time_s"]) == merged[r["round"]] for r in rows(folder, table))
     for table in ("estimates", "leakage"):
         found = rows(folder, table)
@@ -72,7 +72,7 @@ def test_time_stamps_follow_the_turns(played, changes):
 def test_an_eavesdropper_waits_for_nobody_else(played):
     """She attacks when the last device that she decoded has ended, late ones included, the server when it merges."""
     folder = played({**RADIO, **EAR})
-    heard = rows(folder, "overheard")
+    heard = rows(folder, "eavesdropper")
     for row in rows(folder, "leakage"):
         mine = [r for r in heard if r["round"] == row["round"] and r["decoded"] == "1"]
         ends = [float(r["time_s"]) for r in mine]
@@ -86,7 +86,7 @@ def test_windows_of_data_stay_where_they_are(played):
     slow, quick = played(SLOW, "slow"), played({k: v for k, v in SLOW.items() if "compute" not in k}, "quick")
     for table in ("updates", "leakage", "rounds", "estimates"):
         a, b = rows(slow, table), rows(quick, table)
-        same = [c for c in a[0] if c not in ("time_s", "delay_s")]
+        same = [c for c in a[0] if c not in ("time_s", "latency_s")]
         assert [[r[c] for c in same] for r in a] == [[r[c] for c in same] for r in b]
     assert (column(rows(quick, "rounds"), "time_s") == [60, 120]).all()
     assert (column(rows(slow, "rounds"), "time_s") > [60, 120]).all()

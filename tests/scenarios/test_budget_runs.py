@@ -17,10 +17,10 @@ SHORT = {"learning.rounds": 12, "learning.data.samples": 24, "vary": None, "lear
 def played(changes, folder, scenario="lapa/aggregation"):
     """Summary and tables of a short run; every number that was written is one."""
     summary = run(load(scenario, SHORT | changes), folder)
-    figures = read_table(folder, "figures")
+    figures = read_table(folder, "metrics")
     assert np.isfinite(figures["value"]).all() and summary["updates.non_finite"] == 0
     assert np.isfinite(read_table(folder, "spends")["std"]).all()
-    assert summary["figure.lapa.budget_left.last"] >= -1e-9
+    assert summary["metric.lapa.budget_left.last"] >= -1e-9
     return summary, figures
 
 
@@ -44,7 +44,7 @@ def test_equal_label_distributions_leave_nothing_to_weigh_by(tmp_path):
 def test_nobody_above_the_threshold(tmp_path):
     changes = {"world.radio.uplink.noise_w": 1e-10, "world.radio.uplink.max_ser": 0.01}
     summary, _ = played(changes, tmp_path / "r")
-    assert summary["updates.decoded_percent"] == pytest.approx(100 / 15)
+    assert summary["updates.decoded.percent"] == pytest.approx(100 / 15)
 
 
 def test_a_budget_too_small_to_train(tmp_path):
@@ -52,7 +52,7 @@ def test_a_budget_too_small_to_train(tmp_path):
     tiny = {"learning.defenses": [CLIP, LAPA | {"epsilon_system_total": 1e-6}]}
     summary, _ = played(tiny, tmp_path / "r")
     assert summary["utility.accuracy_percent"] < 40
-    assert summary["privacy.lapa-as-printed.epsilon_max"] < 1e-4
+    assert summary["privacy.lapa-as-printed.epsilon.max"] < 1e-4
 
 
 def test_a_device_total_is_kept_by_the_true_account(tmp_path):
@@ -63,8 +63,8 @@ def test_a_device_total_is_kept_by_the_true_account(tmp_path):
         "learning.learner.batch_share": 1.0, "learning.learner.sample_clip": 1.0,
     }  # fmt: skip
     summary, _ = played(changes, tmp_path / "r")
-    assert 0.5 < summary["privacy.lapa.epsilon_max"] <= 1.0
-    assert summary["figure.lapa.epsilon_promised.last"] == 1.0
+    assert 0.5 < summary["privacy.lapa.epsilon.max"] <= 1.0
+    assert summary["metric.lapa.epsilon_promised.last"] == 1.0
     assert set(read_table(tmp_path / "r", "privacy")["unit"]) == {"record"}
 
 
@@ -95,8 +95,8 @@ def test_a_device_that_disappears_for_ten_rounds(tmp_path):
     number = np.searchsorted(np.unique(spends["round"]), spends["round"]) + 1  # the trace begins within a day
     rounds = {u: set(number[spends["ue"] == u].tolist()) for u in (0, 1, 2)}
     assert rounds[0] == {*range(1, 21)} and rounds[2] == {*range(1, 5), *range(15, 21)}
-    assert np.isfinite(read_table(tmp_path / "r", "figures")["value"]).all()
-    assert 0 <= summary["figure.lapa.budget_left.last"] < 12.0
+    assert np.isfinite(read_table(tmp_path / "r", "metrics")["value"]).all()
+    assert 0 <= summary["metric.lapa.budget_left.last"] < 12.0
 
 
 @pytest.mark.parametrize("noise_w", [1e-30, 1e-12])

@@ -7,7 +7,7 @@ from fl.privacy import rdp
 from fl.privacy.compose import Draws, compose
 from fl.privacy.gaussian import epsilon_of
 from scenarios.app.results.folder import MANIFEST, read_json, read_table
-from scenarios.app.results.summary_text import headline
+from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
@@ -90,7 +90,7 @@ class TestWindowsWithoutData:
 
     def test_the_model_moves_by_noise_in_them(self, tiny, tmp_path):
         run(tiny(CENTRAL | SELDOM), tmp_path / "r")
-        updates, figures = seen(tmp_path / "r", "updates"), seen(tmp_path / "r", "figures")
+        updates, figures = seen(tmp_path / "r", "updates"), seen(tmp_path / "r", "metrics")
         assert set(updates["round"]) == {1, 3, 5}
         ratio = {r: v for r, v, n in zip(figures["round"], figures["value"], figures["name"], strict=True)
                  if n == "signal_to_noise"}  # fmt: skip
@@ -163,12 +163,12 @@ class TestCaveats:
 class TestTerminal:
     def lines(self, study, out):
         summary = run(study, out)
-        return [x for x in headline(summary, seen(out, "privacy")) if x.startswith("privacy:")]
+        return [x for x in full_text(summary, seen(out, "privacy")) if x.startswith("privacy:")]
 
     def test_an_epsilon_stands_with_its_unit_relation_delta_and_sum(self, tiny, tmp_path):
         (said,) = self.lines(tiny(CENTRAL | SAMPLED), tmp_path / "r")
         assert "delta 1e-05 (unit user: all data of one UE; add-remove; PLD over 12 draws" in said
-        assert said.endswith("every UE alike)")
+        assert said.endswith("the same for every UE)")
 
     def test_of_one_record_and_of_who_spent_most(self, tiny, tmp_path):
         learner = {"kind": "rsrp-net", "hidden": [4], "sample_clip": 1.0, "batch_size": "all", "local_epochs": 1}
@@ -176,7 +176,7 @@ class TestTerminal:
         (said,) = self.lines(
             tiny({"learning.learner": learner, "learning.defenses": noise, "learning.attacks": []}), tmp_path / "r"
         )
-        assert "(unit record: one measurement of a UE; replace; exact over" in said and "largest of 4 UEs)" in said
+        assert "(unit record: one measurement of a UE; replace; exact over" in said and "max over 4 UEs)" in said
 
     def test_each_unit_and_relation_by_itself(self, tiny, tmp_path):
         chain = [{"kind": "adaptive-clip"}, NOISE]

@@ -55,7 +55,7 @@ def test_a_run_shows_its_maps_and_one_answer(tmp_path):
     heat = [t for t in figures["density"]["data"] if t["type"] == "heatmap"]
     assert len(heat) == 4 and np.array(heat[0]["z"]).shape == (14, 16)
     assert "utility" in figures and f"rank correlation {found['utility.rank_correlation']:.3g}" in text
-    assert "3 bands cross the area with probability 0.225 (Lemma 3)" in text
+    assert "3 bands across the area with probability 0.225 (Lemma 3)" in text
     with np.load(tmp_path / "r" / "surfaces.npz") as arrays:
         at, answer = arrays["answer_at_m"], arrays["answer"]
         i, j = (np.argmin(np.abs(arrays[a] - v)) for a, v in zip(("x_m", "y_m"), at, strict=True))
@@ -80,15 +80,25 @@ def test_geo_indistinguishable_places_have_no_answer_to_show(tmp_path):
 def test_a_sweep_sets_utility_against_privacy(swept):
     page = report(swept)
     figures = drawn(page)
-    assert {"density-exchange", "density-gain", "density-answers", "density-maps"} <= set(figures)
-    names = {t["name"] for t in figures["density-exchange"]["data"]}
-    assert names == {"waves", "GeoInd", "exact", "a constant answer (0 waves)", "exact kernel"}
+    assert {"density-tradeoff", "density-gain", "density-answers", "density-maps"} <= set(figures)
+    names = {t["name"] for t in figures["density-tradeoff"]["data"]}
+    assert names == {
+        "waves",
+        "GeoInd",
+        "exact",
+        "baseline: constant answer (0 waves)",
+        "baseline: exact kernel density",
+    }
     answers = [t for t in figures["density-answers"]["data"] if t["type"] == "heatmap"]
     assert len(answers) == 3  # B = 1, 3, 8
-    with (swept / "trade-off.csv").open() as f:
+    with (swept / "tradeoff.csv").open() as f:
         rows = {r["label"]: r for r in csv.DictReader(f)}
     assert list(rows) == ["exact", "B 1", "B 3", "B 8", "Geo"] and {r["runs"] for r in rows.values()} == {"2"}
-    assert float(rows["exact"]["score_m"]) < float(rows["B 8"]["score_m"]) < float(rows["B 1"]["score_m"])
+    assert (
+        float(rows["exact"]["place_error_m"])
+        < float(rows["B 8"]["place_error_m"])
+        < float(rows["B 1"]["place_error_m"])
+    )
     assert "Utility and privacy of every label" in page.read_text()
     assert "Lemma 3 gives across the area: 3 bands with probability 0.225." in page.read_text()
 
@@ -115,7 +125,7 @@ def test_damaged_surfaces_are_one_line(tmp_path):
 
 def test_gain_is_won_over_given_up():
     def trial(b, utility, z):
-        summary = {"utility.rank_correlation": utility, "attack.a.place_error_m": z}
+        summary = {"utility.rank_correlation": utility, "attack.a.place_error_m.mean": z}
         return Trial(f"B {b}", "waves", float(b), summary)
 
     points = measured([trial(1, 0.9, 2000.0), trial(2, 0.95, 1500.0), trial(3, 0.96, 2100.0)], "a")

@@ -7,14 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenarios.app.report.compare_page import _useless_words
+from scenarios.app.report.compare_page import _useless_sentence
 from scenarios.app.report.figures.compare import member
 from scenarios.app.report.figures.run import home
 from scenarios.app.report.plot import looks
 from scenarios.app.report.run_page import single
+from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.read import load
-from scenarios.app.results.summary import _homes
-from scenarios.app.results.summary_text import headline
+from scenarios.app.results.summary_leakage import home_values
+from scenarios.app.results.summary_text import USELESS, full_text
 from scenarios.app.run.runner import run
 
 NEAR = 3.0
@@ -65,17 +66,17 @@ def test_several_rows_a_ue(folder):
 def test_summary_is_over_ues(folder):
     found, away = json.loads((folder / "summary.json").read_text()), nearest_by_hand(folder)
     assert np.isfinite(away).all() and 0 < (away <= NEAR).sum() < len(away)
-    assert found["attack.closed-form.home_m"] == pytest.approx(np.median(away), rel=1e-6)
-    assert found["attack.closed-form.home_worst_m"] == pytest.approx(away.min(), rel=1e-6)
-    assert found["attack.closed-form.home_within_3m_probability"] == np.mean(away <= NEAR)
-    near_half = found["attack.closed-form.home_within_3m_round"] is not None
+    assert found["attack.closed-form.home_m.median"] == pytest.approx(np.median(away), rel=1e-6)
+    assert found["attack.closed-form.home_m.min"] == pytest.approx(away.min(), rel=1e-6)
+    assert found["attack.closed-form.home_within_near.percent"] == 100 * np.mean(away <= NEAR)
+    near_half = found["attack.closed-form.home_within_near.round.median"] is not None
     assert near_half == (np.median(away) <= NEAR)
 
 
 def test_every_row_of_a_ue_says_the_same(folder):
     said = {}
     for r in read(folder, "leakage"):
-        said.setdefault((r["round"], r["ue"]), set()).add(tuple(r[k] for k in ("home_m", "home_named_m", "work_m")))
+        said.setdefault((r["round"], r["ue"]), set()).add(tuple(r[k] for k in ("home_m", "home_to_peak_m", "work_m")))
     assert all(len(v) == 1 for v in said.values())
     last = {r["ue"]: float(r["home_m"]) for r in read(folder, "leakage")}
     np.testing.assert_allclose(sorted(last.values()), np.sort(nearest_by_hand(folder)), rtol=1e-6)
@@ -89,16 +90,16 @@ def test_terminal_page_and_comparison_say_what_the_summary_says(folder):
     shares = {t["name"]: t["y"] for t in drawn if t["yaxis"] == "y2"}
     assert shares["closed-form: nearest estimate"][-1] == pytest.approx(100 * np.mean(away <= NEAR))
     assert lines["closed-form: nearest estimate"][-1] == pytest.approx(np.median(away), rel=1e-5)
-    assert lines["closed-form: nearest estimate, the UE exposed most"][-1] == pytest.approx(away.min(), rel=1e-5)
+    assert lines["closed-form: nearest estimate, most exposed UE"][-1] == pytest.approx(away.min(), rel=1e-5)
     times, trend = member("x", loaded).trends["closed-form", "home_m"]
-    assert trend[-1] == pytest.approx(found["attack.closed-form.home_m"], rel=1e-6)
+    assert trend[-1] == pytest.approx(found["attack.closed-form.home_m.median"], rel=1e-6)
     assert (times % 21600 == 0).all()  # requests, which seeds share
     share = int((away <= NEAR).sum())
-    terminal = "\n".join(headline(found))
-    assert f"comes within 3 m of home for {20 * share} % of UEs" in terminal
-    assert f"{away.min():.3g} m (the UE exposed most)" in terminal
+    terminal = "\n".join(full_text(found))
+    assert f"within 3 m for {20 * share} % of UEs" in terminal
+    assert f"{away.min():.3g} m (most exposed UE)" in terminal
     page = single(loaded)
-    assert f"it comes within 3 m of home for {share} of 5 UEs" in page
+    assert f"within 3 m for {20 * share} % of UEs" in page and "(5 UEs with a home)" in page
 
 
 def table(**columns):
@@ -110,44 +111,44 @@ def test_a_ue_with_many_cells_counts_once():
     far, near = [5000.0] * 9, [4.0, 6.0]
     rows = table(
         ue=[0] * 9 + [1, 2], model=[*range(9), 0, 0], round=[1] * 11, home_m=far + near, work_m=far + near,
-        home_named_m=far + near, work_named_m=far + near, guess_home_m=[50.0] * 11,
+        home_to_peak_m=far + near, work_to_peak_m=far + near, guess_home_m=[50.0] * 11,
     )  # fmt: skip
-    found = _homes(rows, np.array([0, 1, 2]), 100.0)
-    assert found["home_m"] == 6.0 and found["home_worst_m"] == 4.0 and found["home_named_worst_m"] == 4.0
-    assert found["home_within_100m_probability"] == pytest.approx(2 / 3) and found["home_within_100m_round"] == 1
+    found = home_values(rows, np.array([0, 1, 2]), 100.0)
+    assert found[keys.HOME_MEDIAN] == 6.0 and found[keys.HOME_MIN] == 4.0 and found[keys.HOME_TO_PEAK_MIN] == 4.0
+    assert found[keys.HOME_NEAR_PERCENT] == pytest.approx(200 / 3) and found[keys.HOME_NEAR_ROUND] == 1
 
 
 def test_a_ue_of_which_nothing_was_said_is_infinitely_far_and_one_without_home_does_not_count():
     nan = np.nan
     rows = table(
         ue=[0, 1, 2, 3], model=[0] * 4, round=[1] * 4, home_m=[3.0, nan, nan, nan], work_m=[nan] * 4,
-        home_named_m=[nan] * 4, work_named_m=[nan] * 4, guess_home_m=[9.0, nan, nan, nan],
+        home_to_peak_m=[nan] * 4, work_to_peak_m=[nan] * 4, guess_home_m=[9.0, nan, nan, nan],
     )  # fmt: skip
-    found = _homes(rows, np.array([0, 1, 2]), 100.0)  # UE 3 has no home
-    assert np.isnan(found["home_m"]) and found["home_worst_m"] == 3.0
-    assert found["home_within_100m_probability"] == pytest.approx(1 / 3)
-    assert np.isnan(found["home_within_100m_round"]) and found["guess_home_m"] == 9.0
-    assert _homes(rows, np.zeros(0), 100.0)["home_within_100m_probability"] is None
-
-
-USELESS = "low leakage proves nothing here, high leakage is still real"
+    found = home_values(rows, np.array([0, 1, 2]), 100.0)  # UE 3 has no home
+    assert np.isnan(found[keys.HOME_MEDIAN]) and found[keys.HOME_MIN] == 3.0
+    assert found[keys.HOME_NEAR_PERCENT] == pytest.approx(100 / 3)
+    assert np.isnan(found[keys.HOME_NEAR_ROUND]) and found[keys.GUESS_HOME] == 9.0
+    assert home_values(rows, np.zeros(0), 100.0)[keys.HOME_NEAR_PERCENT] is None
 
 
 @pytest.mark.parametrize(
     ("worth", "says"),
     [
-        ({"utility.rmse_db": 21.2}, f"NOT useful, the model has not learnt the map: {USELESS}"),
-        ({"utility.rmse_db": None}, f"NOT useful, the model is not finite: {USELESS}"),
-        ({"utility.rank_correlation": 0.1}, f"NOT useful: {USELESS}"),
+        ({"utility.rmse_db": 21.2}, f"The model has not learned the map. {USELESS}"),
+        ({"utility.rmse_db": None}, f"NOT useful. The model is not finite. {USELESS}"),
+        (
+            {"utility.rank_correlation": 0.1},
+            f"NOT useful: rank correlation 0.1 with the exact kernel density. {USELESS}",
+        ),
     ],
 )
 def test_a_useless_model_excuses_no_leak(folder, worth, says):
     """Terminal, page and comparison call the model useless, and none says that what it gave away means little."""
     loaded = load(folder)
     summary = {**loaded.summary, "utility.constant_rmse_db": 7.7, "utility.useful": False, **worth}
-    assert says in "\n".join(headline(summary))
+    assert says in "\n".join(full_text(summary))
     changed = replace(loaded, summary=summary)
-    pages = [single(changed), " ".join(_useless_words([member("x", changed)]))]
-    for text in (*pages, "\n".join(headline(summary))):
-        assert "NOT useful" in text and USELESS in text and "mean little" not in text
-    assert USELESS not in "\n".join(headline({**summary, "utility.rmse_db": 7.0, "utility.useful": True}))
+    pages = [single(changed), " ".join(_useless_sentence([member("x", changed)]))]
+    for text in (*pages, "\n".join(full_text(summary))):
+        assert "NOT useful" in text and USELESS in text
+    assert USELESS not in "\n".join(full_text({**summary, "utility.rmse_db": 7.0, "utility.useful": True}))

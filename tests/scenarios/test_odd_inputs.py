@@ -6,7 +6,7 @@ import pytest
 from netsim.errors import BadInput
 from scenarios import run
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.summary_text import headline
+from scenarios.app.results.summary_text import full_text
 
 CLUSTERED = [
     {"kind": "diverse-batch", "eps_m": 1.0},
@@ -43,8 +43,8 @@ def test_a_handful_of_scattered_points_makes_no_cluster(step, measurements, tiny
     curated = tables("curation")
     assert summary["rounds.played"] == 2 and curated["fallback"].all() and (curated["after"] == 1).all()
     assert (curated["clusters"] == 0).all() and np.isfinite(tables("estimates")["x_m"]).any()
-    assert summary["curation.fallback_percent"] == 100.0
-    told = [line for line in headline(summary) if line.startswith("WARNING: curation")]
+    assert summary["curation.fallback.percent"] == 100.0
+    told = [line for line in full_text(summary) if line.startswith("WARNING: curation")]
     assert len(told) == 1 and f"curation {step['kind']} never found a cluster" in told[0] and "eps_m" in told[0]
 
 
@@ -70,17 +70,24 @@ def test_updates_that_overflow_are_zero_and_said_so(tiny, tmp_path):
     assert summary["updates.non_finite"] == summary["updates.sent"] > 0
     said = tables("estimates")
     for attack in ("closed-form", "dlg"):
-        assert set(said["status"][(said["attack"] == attack) & (said["what"] == "centroid")]) == {"no gradient"}
-    assert summary["attack.closed-form.diverged_percent"] == 100.0
-    assert summary["attack.closed-form.failed_percent"] == 100.0
+        assert set(said["status"][(said["attack"] == attack) & (said["quantity"] == "centroid")]) == {"no gradient"}
+    assert summary["attack.closed-form.diverged.percent"] == 100.0
+    assert summary["attack.closed-form.failed.percent"] == 100.0
 
 
 def test_an_area_without_any_estimate(tiny, tmp_path):
     """Every update overflows, so no attack ever says a place: no distance is made up, no figure is 0."""
     nothing, tables = played(tiny, tmp_path / "s", **WILD)
-    for key in ("sw1_m", "emd_sqrt_m", "w1_m", "centroid_w1_m", "centroid_error_m.median", "home_m"):
+    for key in (
+        "sw1_m.mean",
+        "sqrt_sw1.mean",
+        "w1_m.mean",
+        "centroid_w1_m.mean",
+        "centroid_error_m.median",
+        "home_m.median",
+    ):
         assert nothing[f"attack.closed-form.{key}"] is None, key
-    assert np.isnan(tables("transport")["w1_m"]).all()
+    assert np.isnan(tables("wasserstein")["w1_m"]).all()
 
 
 def test_a_world_in_which_nobody_measures_says_so(tiny, tmp_path):
@@ -88,8 +95,8 @@ def test_a_world_in_which_nobody_measures_says_so(tiny, tmp_path):
     asleep = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
     summary = run(tiny(asleep), tmp_path / "r")
     assert summary["samples.count"] == 0
-    assert any(line.startswith("WARNING: nobody measured anything") for line in headline(summary))
-    assert not any("WARNING" in line for line in headline(run(tiny(), tmp_path / "t")))
+    assert any(line.startswith("WARNING: no UE measured anything") for line in full_text(summary))
+    assert not any("WARNING" in line for line in full_text(run(tiny(), tmp_path / "t")))
 
 
 def test_an_area_without_room_is_told(tiny, tmp_path):
@@ -132,6 +139,6 @@ def test_the_ends_of_the_bounds_run_without_a_warning(changes, tiny, tmp_path):
 
 def test_lengths_that_are_rounding_errors_print_as_zero(tiny, tmp_path):
     summary = run(tiny(), tmp_path / "t")
-    tiny_m = {k: 3.7e-13 for k in summary if k.endswith(".sw1_m")} | {"attack.closed-form.emd_sqrt_m": 6e-7}
-    said = "\n".join(headline(summary | tiny_m))
-    assert "SW1 of a perfect attacker 0 m" in said and "SW1 0 m (square root 0)" in said
+    tiny_m = {k: 3.7e-13 for k in summary if k.endswith(".sw1_m.mean")} | {"attack.closed-form.sqrt_sw1.mean": 6e-7}
+    said = "\n".join(full_text(summary | tiny_m))
+    assert "perfect attacker (true centroids), SW1 0 m" in said and "SW1 0 m (square root 0)" in said

@@ -61,13 +61,13 @@ def test_an_eavesdropper_beside_a_ue_hears_it_better_than_the_base_station(decod
         "learning.threat": {"viewpoint": "eavesdropper", "at_m": [60, 60], "height_m": 1.5},
     }
     summary, tables = played(tiny(changes), tmp_path / "r")
-    near, far = (tables("overheard")["ue"] == k for k in (0, 1))
-    there, here = tables("links")["sinr_db"], tables("overheard")["sinr_db"]
+    near, far = (tables("eavesdropper")["ue"] == k for k in (0, 1))
+    there, here = tables("links")["sinr_db"], tables("eavesdropper")["sinr_db"]
     assert (here[near] > there[tables("links")["ue"] == 0]).all() and (here[far] < here[near]).all()
-    np.testing.assert_allclose(tables("overheard")["distance_m"][near], np.hypot(10, 10), rtol=1e-6)
+    np.testing.assert_allclose(tables("eavesdropper")["distance_m"][near], np.hypot(10, 10), rtol=1e-6)
     if decoding == "error-free":
-        assert tables("overheard")["decoded"][near].all() and not tables("overheard")["decoded"][far].any()
-        assert summary["overheard.decoded_percent"] == pytest.approx(50.0)
+        assert tables("eavesdropper")["decoded"][near].all() and not tables("eavesdropper")["decoded"][far].any()
+        assert summary["eavesdropper.decoded.percent"] == pytest.approx(50.0)
         assert set(tables("estimates")["ue"]) == {0.0}  # who is not decoded is not attacked
 
 
@@ -155,23 +155,23 @@ def test_the_summary_speaks_of_the_target(tiny, tmp_path):
     assert one[key] == pytest.approx(np.median(tables("leakage")["error_m"][mine])) and one[key] != every[key]
     with pytest.raises(BadInput, match="no UE is called 'ue7'"):
         run(tiny(base | {"learning.leakage": {"target": "ue7"}}), tmp_path / "x")
-    assert len(tables("pairs")["ue"]) == 3 and every["users.pair_emd_sqrt_m.median"] == pytest.approx(
-        np.median(np.sqrt(tables("pairs")["sw1_m"]))
+    assert len(tables("user_distances")["ue"]) == 3 and every["users.pair_sqrt_sw1.median"] == pytest.approx(
+        np.median(np.sqrt(tables("user_distances")["sw1_m"]))
     )
 
 
 def test_a_gated_figure_is_missing_for_a_useless_model(tiny, tmp_path):
     bad, _ = played(tiny({"learning.learner.learning_rate": 1e-7}), tmp_path / "r")
-    assert not bad["utility.useful"] and bad["attack.closed-form.gated_centroid_error_m"] is None
+    assert not bad["utility.useful"] and bad["attack.closed-form.centroid_error_m.gated.median"] is None
     assert bad["attack.closed-form.centroid_error_m.median"] is not None
 
 
 def test_attackers_check_themselves(tiny, tmp_path):
     known, tables = played(tiny(), tmp_path / "r")
-    assert (tables("estimates")["self_test_m"][tables("estimates")["what"] == "centroid"] < 1e-6).all()
+    assert (tables("estimates")["self_test_m"][tables("estimates")["quantity"] == "centroid"] < 1e-6).all()
     blind, tables = played(tiny({"learning.threat": {"knows": ["weights"]}}), tmp_path / "s")
-    assert np.isnan(tables("estimates")["self_test_m"]).all() and blind["attack.closed-form.self_test_m"] is None
-    assert known["attack.closed-form.failed_percent"] == 0.0
+    assert np.isnan(tables("estimates")["self_test_m"]).all() and blind["attack.closed-form.self_test_m.median"] is None
+    assert known["attack.closed-form.failed.percent"] == 0.0
 
 
 def test_drives_that_follow_each_other_are_one_user():

@@ -14,9 +14,8 @@ from scenarios.app.report.figures.radio_map import run_panel
 from scenarios.app.report.html import MOST_NAMES, keyed_table
 from scenarios.app.report.plot import Cell, Look, line, mosaic
 from scenarios.app.report.report import report
-from scenarios.app.report.run_page import _useful_words
 from scenarios.app.report.series import DATES
-from scenarios.app.results.summary_text import headline
+from scenarios.app.results.summary_text import full_text, model_text
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import sweep
 from scenarios.app.study.describe import list_slot
@@ -77,8 +76,8 @@ def test_maps_of_a_grid_have_scales_with_numbers():
 def test_what_was_not_measured_has_no_figure():
     nothing = {"utility.rmse_db": None, "utility.constant_rmse_db": None, "utility.raw_upload_rmse_db": None}
     summary = nothing | {"ues.count": 1, "rounds.played": 1, "rounds.empty": 0, "samples.count": 5}
-    assert "utility: not measured (nothing was held out)" in headline(summary)
-    assert _useful_words(nothing) == "What the model is worth was not measured: nothing was held out."
+    assert "utility: not measured: nothing was held out" in full_text(summary)
+    assert model_text(nothing) == "not measured: nothing was held out"
 
 
 def test_a_sweep_over_the_radio_draws_the_radio(tmp_path):

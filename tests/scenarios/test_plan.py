@@ -92,7 +92,7 @@ def test_a_plan_is_written_into_the_study_and_played(tmp_path):
     study = load("lapa/noise-control", SHORT | {"plan.power": "plateaus"})
     summary = run(study, tmp_path / "r")
     said = json.loads((tmp_path / "r" / "plan.json").read_text())
-    links, figures = read_table(tmp_path / "r", "links"), read_table(tmp_path / "r", "figures")
+    links, figures = read_table(tmp_path / "r", "links"), read_table(tmp_path / "r", "metrics")
     for k, watts in enumerate(said["power_w"]):
         np.testing.assert_allclose(links["power_w"][links["ue"] == k], watts)
     assert max(said["power_w"]) <= 10 ** (23 / 10 - 3)  # which is a little less than 0.2 W
@@ -100,7 +100,7 @@ def test_a_plan_is_written_into_the_study_and_played(tmp_path):
     assert summary["plan.switch_round"] == said["switch_round"] and 0 < said["own_switch_round"] < 8
     share = figures["value"][figures["name"] == "artificial_percent"]
     np.testing.assert_allclose(share, np.where(np.arange(1, 9) <= said["switch_round"], 100.0, 0.0))
-    assert summary["figure.noise-switch.switch_round.last"] == said["switch_round"]
+    assert summary["metric.noise-switch.switch_round.last"] == said["switch_round"]
     noise = np.median(links["noise_std"] * np.sqrt(10 ** (links["sinr_db"] / 10)))
     assert noise == pytest.approx(0.5 / np.sqrt(2410), rel=1e-6)
     again = planned(study, tmp_path / "cache" / "netsim")  # from the cache: the same plan

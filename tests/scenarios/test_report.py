@@ -1,6 +1,7 @@
 """Pages: complete, safe to open, the same twice, and damaged folders are refused in one line."""
 
 import csv
+import html
 import json
 import re
 import shutil
@@ -18,11 +19,10 @@ from netsim.errors import BadInput
 from netsim.record import Recorder, write_json
 from netsim.rng import Streams
 from scenarios.app.report.report import report
-from scenarios.app.report.series import Tracks
-from scenarios.app.results.folder import TEXT_COLUMNS
-from scenarios.app.results.over_seeds import split_key
+from scenarios.app.report.series import TimeGrid
+from scenarios.app.results.over_seeds import meaning
 from scenarios.app.results.statistics import carried, quantile, row_numbers
-from scenarios.app.results.summary_keys import KEYS
+from scenarios.app.results.summary_keys import declaration
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
@@ -117,11 +117,11 @@ def test_page_of_a_run_is_complete_and_needs_no_network(campus):
     shown = body(page)
     for name in ("closed-form", "dlg"):
         assert name in shown
-        assert f"{name}: the batch centroid is found to within" in shown or summary[f"attack.{name}.diverged_percent"]
-    assert "it comes within 100 m of home for" in shown
-    assert f"The model is {'' if summary['utility.useful'] else 'NOT '}" in shown
+        assert f"{name}: centroid error" in shown or summary[f"attack.{name}.diverged.percent"]
+    assert "within 100 m for" in shown
+    assert f"Model: {'' if summary['utility.useful'] else 'NOT '}useful: RMSE" in shown
     assert "No mechanism drew noise" in shown
-    assert all(split_key(key)[3] in page for key in summary if "'" not in split_key(key)[3])
+    assert all(html.escape(meaning(declaration(key))) in page for key in summary)
     assert "2026-01-05 00:00 to" in shown
     # nothing is fetched, and plotly's button that would send figures away is off
     assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)\s*=", page[: page.index("/**")] + shown)
@@ -208,7 +208,7 @@ def test_sweep_is_compared_by_label(campus, many, tmp_path):
     assert "B" in names
     assert any(trace.get("fill") == "toself" for trace in drawn["utility"]["data"])
     shown = body(page)
-    assert "1 of 4 runs are not finished" in shown
+    assert "1 of 4 runs is not finished" in shown
     assert "A &lt;b&gt;" in shown and "A <b>" not in shown
     key = r"<td><code>utility\.rmse_db</code><small>[^<]+</small></td>"
     assert re.search(rf"{key}<td>[\d.]+ <span>\[[\d.]+, [\d.]+\]</span></td><td>[\d.]+</td>", shown)
@@ -256,7 +256,7 @@ def test_radio_is_drawn_by_distance_and_state(streets, campus):
     least = ground["rsrp_dbm"].min() - 1e-3
     assert all(y >= least for y in dots["y"])
     page = text_of(campus)
-    assert "All links have a line of sight" in body(page)
+    assert "All links are in line of sight" in body(page)
     assert "xaxis2" not in figures(page)["radio"]["layout"]
 
 
@@ -274,10 +274,10 @@ def test_uplink_is_drawn_round_by_round(streets, campus, tmp_path):
     drawn = figures(text_of(folder))["service"]
     found = {trace["name"]: trace["y"] for trace in drawn["data"] if "fill" not in trace}
     assert set(found) == {
-        "heard in time", "late, and lost", "turn: median", "turn: 90 % quantile", "energy", "SINR", "handovers"
+        "decoded in time", "late and lost", "latency: median", "latency: 90 % quantile", "energy", "SINR", "handovers"
     }  # fmt: skip
-    assert found["late, and lost"] == [25.0] * len(found["late, and lost"])
-    assert found["heard in time"][0] == 75.0
+    assert found["late and lost"] == [25.0] * len(found["late and lost"])
+    assert found["decoded in time"][0] == 75.0
     assert found["handovers"][:2] == [2.0, 1.0]  # rounds of 90 s
     page = text_of(campus)
     assert "service" not in figures(page)
@@ -306,7 +306,7 @@ def test_channel_card_and_warnings_are_shown_and_escaped(copied):
     page = text_of(copied)
     assert EVIL not in page
     box = re.search(r'<ul class="warns">(.*?)</ul>', page)[1]
-    assert "&lt;script&gt;alert(1)&lt;/script&gt; 5" in box and "and 3 more warnings" in box
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; 5" in box and "3 more warnings in manifest.json" in box
     change_json(copied / "manifest.json", channel_card=[1], warnings="no list", cells={"a": 1})
     assert "This run recorded none." in body(text_of(copied))
 
@@ -329,34 +329,35 @@ def test_labels_are_set_against_each_other(streets, tmp_path):
         folder = Path(shutil.copytree(streets, out / f"r{k}"))
         key = "attack.closed-form.centroid_error_m.median"
         change_json(
-            folder / "summary.json", **{key: 10.0 + k, "utility.rmse_db": 5.0, "updates.decoded_percent": 25.0 * k}
+            folder / "summary.json", **{key: 10.0 + k, "utility.rmse_db": 5.0, "updates.decoded.percent": 25.0 * k}
         )
         rows.append(f"r{k},{label},{k}")
     (out / "runs.csv").write_text("\n".join(rows) + "\n")
     page = text_of(out)
-    points = figures(page)["exchange"]["data"]
+    points = figures(page)["tradeoff"]["data"]
     assert [p["name"] for p in points] == ["A &lt;b&gt;", "B", "C"]
     assert [p["y"] for p in points] == [[10.5], [12.0], [13.0]]
     assert points[0]["error_y"]["array"] == [0.25]
     sizes = [p["marker"]["size"] for p in points]
     assert sizes == sorted(set(sizes))
-    assert "What the choice changes" in body(page)  # nothing of the radio differs
+    assert "Effect of the setting" in body(page)  # nothing of the radio differs
     assert "<code>uplink.energy_j</code>" in page
     study = (out / "r2" / "study.yaml").read_text()
     (out / "r2" / "study.yaml").write_text(study.replace("carrier_hz: 2600000000.0", "carrier_hz: 900000000.0"))
     change_json(out / "r3" / "summary.json", **{key: None})
     page = text_of(out)
-    assert "What the radio changes" in body(page)
+    assert "Effect of the radio" in body(page)
     assert "closed-form with “C”" in body(page)
     rows[2] = "r1,C,1"
     (out / "runs.csv").write_text("\n".join([rows[0], rows[2], rows[3]]) + "\n")
-    assert "exchange" not in figures(text_of(out))  # two labels
+    assert "tradeoff" not in figures(text_of(out))  # two labels
 
 
 @pytest.mark.parametrize("keep", [set(), {"time_s"}, {"time_s", "ue", "model", "round"}])
 def test_empty_columns_are_survived(copied, keep):
     for table, columns in TABLES.items():
-        blank = dict.fromkeys(set(columns) - TEXT_COLUMNS - keep, "")
+        numbers = {name for name, column in columns.items() if column.type != "text"}
+        blank = dict.fromkeys(numbers - keep, "")
         rewrite(copied, table, lambda row, blank=blank: row | blank)
     change_json(copied / "summary.json", **dict.fromkeys(json.loads((copied / "summary.json").read_text())))
     page = text_of(copied)
@@ -406,7 +407,7 @@ DAMAGES = {
     "runs of nothing": (lambda f: (f / "runs.csv").write_text("folder,label\n"), "lists no run"),
     "runs without label": (lambda f: (f / "runs.csv").write_text("folder\na\n"), "not a table of runs"),
     "runs elsewhere": (lambda f: (f / "runs.csv").write_text("folder,label\n../..,a\n"), "lies outside"),
-    "runs missing": (lambda f: (f / "runs.csv").write_text("folder,label\nx,a\n"), "none of its 1 runs"),
+    "runs missing": (lambda f: (f / "runs.csv").write_text("folder,label\nx,a\n"), "no finished run among 1 run"),
 }
 
 
@@ -436,23 +437,11 @@ def test_what_lasts_is_carried_forward_and_tracks_keep_their_column():
         "round": np.array([1.0, 1.0, 2.0]), "time_s": np.array([1.0, 1.2, 2.0]), "ue": np.array([4.0, 0.0, 4.0]),
         "model": np.zeros(3), "v": np.array([1.0, 2.0, 3.0]),
     }  # fmt: skip
-    tracks = Tracks.of(rows)
+    tracks = TimeGrid.of(rows)
     np.testing.assert_array_equal(tracks.ue, [0, 4])
     np.testing.assert_array_equal(tracks.round, [1, 2])
     np.testing.assert_array_equal(tracks.time_s, [1.2, 2.0])
     np.testing.assert_array_equal(tracks.so_far("v"), [[2.0, 1.0], [2.0, 3.0]])
-
-
-def test_every_key_of_a_summary_is_explained():
-    for pattern, says in KEYS.items():
-        kind, name, what, found = split_key(pattern.replace("NAME", "some-name_2"))
-        assert found == says
-        assert (kind, name) == ((pattern.partition(".NAME")[0], "some-name_2") if "NAME" in pattern else ("", ""))
-        assert pattern.endswith(what)
-    kind, name, what, says = split_key("attack.dlg.home_within_250m_round")
-    assert (kind, name, what) == ("attack", "dlg", "home_within_250m_round")
-    assert "250 m of home" in says
-    assert split_key("attack.unheard") == ("", "", "attack.unheard", "")
 
 
 def test_rounds_ues_and_models_make_different_numbers():

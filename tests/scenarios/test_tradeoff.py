@@ -13,18 +13,18 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
-from scenarios.app.report.figures.tradeoff import exchange_panels
+from scenarios.app.report.figures.tradeoff import tradeoff_panels
 from scenarios.app.report.report import report
 from scenarios.app.results.tradeoff import (
     DISTANCE,
-    EMD,
+    SQRT_SW1,
     Point,
     Trial,
     curves,
-    exchange_csv,
-    exchange_rows,
     levels,
     match,
+    matched_csv,
+    matched_rows,
     points,
     sentences,
 )
@@ -37,9 +37,10 @@ A = "attack.closed-form"
 def summary(rmse_db=6.0, emd=10.0, error_m=100.0, useful=True, lost=0.0, **more):
     return {
         "utility.rmse_db": rmse_db, "utility.constant_rmse_db": 8.0, "utility.useful": useful,
-        "baseline.random_guess.emd_sqrt_m": 20.0, "baseline.random_guess.sw1_m": 400.0,
-        "baseline.area_centre.error_m": 500.0, f"{A}.emd_sqrt_m": emd, f"{A}.sw1_m": None if emd is None else emd**2,
-        f"{A}.centroid_error_m.median": error_m, f"{A}.diverged_percent": lost, **more,
+        "baseline.random_guess.sqrt_sw1.mean": 20.0, "baseline.random_guess.sw1_m.mean": 400.0,
+        "baseline.area_centre.error_m.median": 500.0, f"{A}.sqrt_sw1.mean": emd,
+        f"{A}.sw1_m.mean": None if emd is None else emd**2,
+        f"{A}.centroid_error_m.median": error_m, f"{A}.diverged.percent": lost, **more,
     }  # fmt: skip
 
 
@@ -63,7 +64,7 @@ def line(*pairs, passes=True):
 
 def test_curves_run_in_the_order_of_strength_over_the_median_of_seeds():
     mine = [trial("DP", 10, emd=v, rmse_db=w) for v, w in ((12.0, 7.0), (16.0, 9.0), (13.0, 8.0))]
-    found = curves(points([*mine, *BOTH[:2]], "closed-form", EMD))
+    found = curves(points([*mine, *BOTH[:2]], "closed-form", SQRT_SW1))
     assert {name: [p.strength for p in of] for name, of in found.items()} == {"DP": [10, 100]}
     assert found["DP"][0].privacy == (12.5, 13.0, 14.5) and found["DP"][0].rmse_db == (7.5, 8.0, 8.5)
 
@@ -77,15 +78,15 @@ def test_a_measure_that_diverged_is_infinite_and_one_never_taken_unknown():
 
 def test_the_gate_asks_for_more_than_half_of_the_models():
     two = [trial("DP", 1), trial("DP", 1, useful=False)]
-    assert not points(two, "closed-form", EMD)[0].passes
-    assert points([*two, trial("DP", 1)], "closed-form", EMD)[0].passes
+    assert not points(two, "closed-form", SQRT_SW1)[0].passes
+    assert points([*two, trial("DP", 1)], "closed-form", SQRT_SW1)[0].passes
 
 
 def test_rmse_at_a_level_is_linear_between_neighbours_and_the_lowest_of_several():
-    assert match(line((8, 6), (16, 10)), 10, EMD).rmse_db == 7.0
-    assert match(line((16, 10), (8, 6), (20, 12)), 10, EMD).rmse_db == 7.0
-    assert match(line((8, 6), (16, 10), (8, 4)), 10, EMD).rmse_db == 5.5
-    assert match(line((10, 6)), 10, EMD).rmse_db == 6.0
+    assert match(line((8, 6), (16, 10)), 10, SQRT_SW1).rmse_db == 7.0
+    assert match(line((16, 10), (8, 6), (20, 12)), 10, SQRT_SW1).rmse_db == 7.0
+    assert match(line((8, 6), (16, 10), (8, 4)), 10, SQRT_SW1).rmse_db == 5.5
+    assert match(line((10, 6)), 10, SQRT_SW1).rmse_db == 6.0
 
 
 def test_what_is_not_reached_says_where_the_curve_is():
@@ -94,16 +95,16 @@ def test_what_is_not_reached_says_where_the_curve_is():
         "only above: 6 dB at 12 √m": line((12, 6), (16, 10)),
         "only above: 6 dB at diverged": line((np.inf, 6)),
         "not reached, nearest: 6 dB at 8 √m": line((8, 6), (np.inf, 9)),
-        "no strength has both a finite error and an estimate": line((np.nan, 6), (8, np.inf)),
-        "no model has a finite error": line((9, np.inf), (8, np.inf)),
-        "no estimate: the attack says nothing of it": line((np.nan, 6)),
+        "no strength has both a finite RMSE and an estimate": line((np.nan, 6), (8, np.inf)),
+        "no model has a finite RMSE": line((9, np.inf), (8, np.inf)),
+        "the attack made no estimate": line((np.nan, 6)),
         "no useful model": [],
     }
     for text, of in says.items():
-        found = match(of, 10, EMD)
+        found = match(of, 10, SQRT_SW1)
         assert np.isnan(found.rmse_db) and found.text == text
     # a model that is not finite interrupts the curve: nothing is interpolated across it
-    assert np.isnan(match(line((8, 6), (9, np.inf), (16, 10)), 10, EMD).rmse_db)
+    assert np.isnan(match(line((8, 6), (9, np.inf), (16, 10)), 10, SQRT_SW1).rmse_db)
 
 
 def test_levels_are_quartiles_of_the_range_that_most_curves_share():
@@ -118,8 +119,8 @@ def test_levels_are_quartiles_of_the_range_that_most_curves_share():
     assert levels({"a": line((5, 1)), "b": line((np.nan, 1), (np.inf, 1)), "c": []}) == []
 
 
-def test_every_curve_is_judged_with_and_without_useless_models():
-    rows = [r for r in exchange_rows(BOTH) if r.measure is EMD]
+def test_every_curve_is_matched_with_and_without_useless_models():
+    rows = [r for r in matched_rows(BOTH) if r.measure is SQRT_SW1]
     assert [(r.level, r.gated) for r in rows[:3]] == [(8.0, True), (8.0, False), (10.0, True)]
     at_ten = {r.gated: r for r in rows if r.level == 10.0}
     assert at_ten[True].matches["DP"].text == "only below: 6 dB at 8 √m"
@@ -127,24 +128,24 @@ def test_every_curve_is_judged_with_and_without_useless_models():
     assert at_ten[False].matches["Farthest"].rmse_db == 6.5
     assert at_ten[False].lowest == "Farthest"
     assert at_ten[True].lowest == "" and at_ten[True].ranking == ["Farthest"]  # nobody to compare it with
-    assert at_ten[True].alone == "nothing is compared: only “Farthest” reaches it (6.5 dB)"
-    lines = list(csv.DictReader(exchange_csv(rows).splitlines()))
+    assert at_ten[True].alone == "not compared, only “Farthest” reaches it (6.5 dB)"
+    lines = list(csv.DictReader(matched_csv(rows).splitlines()))
     assert len(lines) == 2 * len(rows)
     dp = next(x for x in lines if (x["level"], x["models"], x["curve"]) == ("10", "all", "DP"))
-    assert (dp["measure"], dp["rmse_db"], dp["lowest"]) == ("emd_sqrt_m", "7", "0")
+    assert (dp["measure"], dp["rmse_db"], dp["lowest"]) == ("sqrt_sw1.mean", "7", "0")
 
 
 def test_the_winner_of_each_level_is_named_with_the_next_best():
-    emd, *_ = [s for s in sentences(BOTH) if "EMD" in s and "too" in s]
+    emd, *_ = [s for s in sentences(BOTH) if "square root of SW1, all models" in s]
     assert "at 10 √m “Farthest” (6.5 dB) before “DP” (7 dB)" in emd
     assert "at 8 √m “DP” (6 dB) before “Farthest” (6.25 dB)" in emd
-    gated, *_ = [s for s in sentences(BOTH) if "EMD" in s and "useful models only" in s]
-    assert "at 10 √m nothing is compared: only “Farthest” reaches it (6.5 dB)" in gated
+    gated, *_ = [s for s in sentences(BOTH) if "square root of SW1, useful models only" in s]
+    assert "at 10 √m not compared, only “Farthest” reaches it (6.5 dB)" in gated
     # all of DP and GAN is less private than any of Farthest, whose worst model is better than their best there
     far = [trial("DP", 1, rmse_db=9, error_m=100.0), trial("DP", 2, rmse_db=8, error_m=300.0)]
     far += [trial("GAN", 1, rmse_db=10, error_m=100.0), trial("GAN", 2, rmse_db=9, error_m=300.0)]
     told = " ".join(sentences([*far, trial("Farthest", 1, rmse_db=7, error_m=800.0)]))
-    assert "“DP” (8.5 dB) before “GAN” (9.5 dB), and both more private and better" in told
+    assert "“DP” (8.5 dB) before “GAN” (9.5 dB); more private and better" in told
     assert "better: “Farthest” (only above: 7 dB at 800 m)" in told
     alone = " ".join(sentences(BOTH[:3]))
     assert "Farthest" not in alone and "before" not in alone and "only “DP” reaches it" in alone
@@ -160,15 +161,15 @@ def test_the_winner_of_each_level_is_named_with_the_next_best():
     ids=["one strength", "all diverged", "no finite model"],
 )
 def test_where_nothing_can_be_matched_it_says_so(found):
-    assert exchange_rows(found) == []
+    assert matched_rows(found) == []
     assert all("nothing can be matched" in s for s in sentences(found))
-    assert exchange_panels(found)
-    assert exchange_csv([]).count("\n") == 1
+    assert tradeoff_panels(found)
+    assert matched_csv([]).count("\n") == 1
 
 
 def test_without_an_attack_there_is_no_figure():
     bare = [Trial("DP 1", "DP", 1.0, {"utility.rmse_db": 6.0, "utility.useful": True})]
-    assert exchange_panels(bare)[0].figure is None and sentences(bare) == []
+    assert tradeoff_panels(bare)[0].figure is None and sentences(bare) == []
 
 
 def traces(panel):
@@ -178,7 +179,7 @@ def traces(panel):
 
 def test_the_figure_shows_hollow_diverged_and_reference_points():
     found = [*BOTH, trial("DP", 1, rmse_db=12.0, emd=18.0, error_m=None, lost=80.0)]
-    panel = exchange_panels(found)[0]
+    panel = tradeoff_panels(found)[0]
     emd = [t for t in traces(panel) if t["xaxis"] == "x"]
     dp = next(t for t in emd if t["name"] == "DP" and t["mode"] == "markers")
     assert dp["x"] == [12.0, 10.0, 6.0] and dp["y"] == [18.0, 16.0, 8.0]
@@ -187,20 +188,20 @@ def test_the_figure_shows_hollow_diverged_and_reference_points():
     assert paths == {"dot": [12.0, 10.0, 6.0], "solid": [12.0, 6.0]}
     star = next(t for t in emd if t["name"] == "none")
     assert (star["x"], star["y"], star["marker"]["symbol"]) == ([5.0], [5.0], ["star"])
-    guess = next(t for t in emd if t["name"] == "random guesses")
-    constant = next(t for t in emd if t["name"] == "a constant map")
+    guess = next(t for t in emd if t["name"] == "baseline: random guesses")
+    constant = next(t for t in emd if t["name"] == "baseline: constant map")
     assert guess["y"] == [20.0, 20.0] and constant["x"] == [8.0, 8.0]
     lost = [t for t in panel.figure["data"] if t.get("texttemplate") == "diverged"]
     assert [(t["x"], t["y"], t["xaxis"]) for t in lost] == [([12.0], [1000.0], "x2")]  # above the 800 m of Farthest
-    assert "“DP 10” (1 of 1 runs)" in panel.caption
+    assert "“DP 10” (1 of 1 run)" in panel.caption
     shown = [t["name"] for t in panel.figure["data"] if t["showlegend"]]
-    assert sorted(shown) == sorted(set(shown)) and {"none", "DP", "Farthest", "random guesses"} <= set(shown)
+    assert sorted(shown) == sorted(set(shown)) and {"none", "DP", "Farthest", "baseline: random guesses"} <= set(shown)
 
 
 def test_whiskers_reach_from_quartile_to_quartile_and_no_higher_than_the_top():
     seeds = [trial("DP", 1, rmse_db=r, error_m=e, lost=50.0) for r, e in ((5, 100.0), (6, 200.0), (9, None))]
     other = trial("DP", 2, rmse_db=7.0, error_m=400.0)
-    panel = exchange_panels([*seeds, other])[0]
+    panel = tradeoff_panels([*seeds, other])[0]
     dp = next(t for t in traces(panel) if t["xaxis"] == "x2" and t["name"] == "DP" and t["mode"] == "markers")
     assert dp["y"] == [200.0, 400.0]
     assert dp["error_x"]["arrayminus"] == [0.5, 0.0] and dp["error_x"]["array"] == [1.5, 0.0]
@@ -210,9 +211,9 @@ def test_whiskers_reach_from_quartile_to_quartile_and_no_higher_than_the_top():
 
 def test_labels_that_no_axis_can_show_are_named():
     found = [*BOTH, trial("DP", 1, rmse_db=None, useful=False), trial("DP", 2, emd=None, error_m=None)]
-    caption = exchange_panels(found)[0].caption
-    assert "for want of a finite RMSE: “DP 1”" in caption
-    assert "“DP 2” (EMD (square root of SW1))" in caption and "“DP 2” (centroid distance)" in caption
+    caption = tradeoff_panels(found)[0].caption
+    assert "without a finite RMSE: “DP 1”" in caption
+    assert "“DP 2” (square root of SW1)" in caption and "“DP 2” (centroid error)" in caption
 
 
 # -- from a scenario to a page
@@ -279,16 +280,16 @@ def test_the_page_of_a_sweep_with_curves(folder, capsys):
     assert "at 10 √m “Farthest” (6.5 dB) before “DP <b>” (7 dB)" in out
     page = (folder / "report.html").read_text()
     drawn = json.loads(re.search(r'<script type="application/json" id="drawn">(.*?)</script>', page)[1])
-    assert "exchange-0" in drawn and "exchange" not in drawn  # it takes the place of the point per label
-    assert "DP &lt;b&gt;" in {t["name"] for t in drawn["exchange-0"]["data"]}
+    assert "tradeoff-0" in drawn and "tradeoff" not in drawn  # it takes the place of the point per label
+    assert "DP &lt;b&gt;" in {t["name"] for t in drawn["tradeoff-0"]["data"]}
     shown = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.S)
     assert "<b>" not in shown and "DP &lt;b&gt;" in shown
     assert "<th>DP &lt;b&gt;</th><th>Farthest</th><th>lowest RMSE</th>" in shown
-    assert "<td>useful</td><td>only below: 6 dB at 8 √m</td><td>6.5 dB</td><td>nothing is compared: only" in shown
-    before = (folder / "report.html").read_bytes(), (folder / "exchange.csv").read_bytes()
+    assert "<td>useful</td><td>only below: 6 dB at 8 √m</td><td>6.5 dB</td><td>not compared, only" in shown
+    before = (folder / "report.html").read_bytes(), (folder / "matched_privacy.csv").read_bytes()
     report(folder)
-    assert before == ((folder / "report.html").read_bytes(), (folder / "exchange.csv").read_bytes())
-    lines = list(csv.DictReader((folder / "exchange.csv").read_text().splitlines()))
+    assert before == ((folder / "report.html").read_bytes(), (folder / "matched_privacy.csv").read_bytes())
+    lines = list(csv.DictReader((folder / "matched_privacy.csv").read_text().splitlines()))
     assert {line["curve"] for line in lines} == {"DP <b>", "Farthest"}
 
 
@@ -296,10 +297,10 @@ def test_an_unfinished_run_is_left_out_and_sweeps_without_curves_stay_as_they_we
     (folder / "r4" / "summary.json").unlink()
     report(folder)
     text = (folder / "runs.csv").read_text()
-    (folder / "exchange.csv").unlink()
+    (folder / "matched_privacy.csv").unlink()
     (folder / "runs.csv").write_text("\n".join(",".join(x.split(",")[:3]) for x in text.splitlines()) + "\n")
     report(folder)
-    assert not (folder / "exchange.csv").exists()
+    assert not (folder / "matched_privacy.csv").exists()
 
 
 @pytest.mark.parametrize("strength", ["", "much", "nan", "inf"])

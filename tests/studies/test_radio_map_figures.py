@@ -28,20 +28,20 @@ def mean_of(summaries, key):
 
 def test_the_first_gradient_gives_everybody_away(tmp_path):
     found = leak(tmp_path)
-    assert mean_of(found, "attack.nu-1.centroid_error_m.rms_inside") == pytest.approx(6.1, abs=1.5)
-    assert mean_of(found, "attack.nu-inf.centroid_error_m.rms_inside") < 3
+    assert mean_of(found, "attack.nu-1.centroid_error_m.inside.rms") == pytest.approx(6.1, abs=1.5)
+    assert mean_of(found, "attack.nu-inf.centroid_error_m.inside.rms") < 3
 
 
 def test_uniform_noise_leads_to_the_middle_and_not_who_takes_the_strongest_cell(tmp_path):
     found = leak(tmp_path, {"kind": "uniform-noise", "mu": 50.0})
-    assert mean_of(found, "attack.nu-2.centroid_error_m.mean_inside") == pytest.approx(114, abs=6)
-    assert mean_of(found, "attack.nu-inf.centroid_error_m.mean_inside") < 10
+    assert mean_of(found, "attack.nu-2.centroid_error_m.inside.mean") == pytest.approx(114, abs=6)
+    assert mean_of(found, "attack.nu-inf.centroid_error_m.inside.mean") < 10
 
 
 def test_aligned_noise_leads_astray_less_with_rho_more_with_mu_and_not_who_takes_the_ramp_off(tmp_path):
     def error(mu, rho, attack="nu-2"):
         noise = {"kind": "geometry-aligned", "mu": float(mu), "rho": float(rho)}
-        return mean_of(leak(tmp_path / f"{mu}-{rho}", noise), f"attack.{attack}.centroid_error_m.mean_inside")
+        return mean_of(leak(tmp_path / f"{mu}-{rho}", noise), f"attack.{attack}.centroid_error_m.inside.mean")
 
     by_rho = [error(50, rho) for rho in (1, 10, 50, 100)]
     for found, (want, give) in zip(by_rho, ((284, 15), (243, 15), (186, 12), (150, 12)), strict=True):
@@ -54,7 +54,7 @@ def test_a_map_is_learnt_and_noise_costs_decibels(tmp_path):
     def rounds(label, *noise):
         changes = {"seed": 2, "learning.defenses": [CLIP, *noise], "learning.attacks": []}
         run(load("radio-maps/train", changes), tmp_path / label)
-        with (tmp_path / label / "figures.csv").open() as f:
+        with (tmp_path / label / "metrics.csv").open() as f:
             rows = [r for r in csv.DictReader(f) if r["name"] == "mae_links_db"]
         return {int(r["round"]): float(r["value"]) for r in rows}
 

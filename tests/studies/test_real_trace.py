@@ -19,7 +19,7 @@ def test_santa_monica_cell(data_folder, tmp_path, capsys):
     # the spread over networks and prototypes is 48-76 m; a factor of 2 around it
     assert 24 < both["dataset"]["attack.closed-form.centroid_error_m.median"] < 152
     assert both["public"]["attack.closed-form.centroid_error_m.median"] < 152
-    assert both["dataset"]["attack.closed-form.diverged_percent"] <= 10
+    assert both["dataset"]["attack.closed-form.diverged.percent"] <= 10
     # perfect daily centroids, in the unit of the published figures
-    assert abs(both["dataset"]["baseline.floor.sw1_m"] ** 0.5 - 13.9) < 0.4
-    assert 18 < both["dataset"]["baseline.random_guess.emd_sqrt_m"] < 22.5
+    assert abs(both["dataset"]["baseline.perfect_attacker.sw1_m.mean"] ** 0.5 - 13.9) < 0.4
+    assert 18 < both["dataset"]["baseline.random_guess.sqrt_sw1.mean"] < 22.5

@@ -31,7 +31,7 @@ from scenarios.app.report.series import (
 )
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import count, quantile
-from scenarios.app.results.summary_text import USELESS, classifies, is_density
+from scenarios.app.results.summary_text import classifies, is_density
 
 
 def run_panels(run: Run) -> list[Panel]:
@@ -169,8 +169,8 @@ def utility(run: Run) -> Panel:
         return Panel(key, title, "No error was recorded: nothing was held out, or no round was played.")
     log = wide(np.concatenate([rows[name] for name, _ in lines]))
     caption = (
-        "Root mean square error of the signal map. A model that is no better than the constant has learned nothing. "
-        f"{USELESS} Raw upload is the map of a server that receives all measurements."
+        "Root mean square error of the signal map. A model that is no better than the constant has learned nothing, "
+        "and low leakage then proves nothing. Raw upload is the map of a server that receives all measurements."
     )
     return Panel(key, title, caption, mosaic([Cell("RMSE (dB)", traces, log=log)], DATES))
 

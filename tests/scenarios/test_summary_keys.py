@@ -1,0 +1,141 @@
+"""Keys of summaries and columns of tables: declared once, written by a run, explained in docs/records.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fl.round.tables import TABLES
+from netsim.errors import BadInput
+from scenarios.app.claims.rules import AtMost
+from scenarios.app.cli.commands import main
+from scenarios.app.cli.records_page import records_page
+from scenarios.app.results.folder import read_table
+from scenarios.app.results.renamed import COLUMNS, new_key
+from scenarios.app.results.renamed import KEYS as OLD_KEYS
+from scenarios.app.results.renamed import TABLES as OLD_TABLES
+from scenarios.app.results.summary_keys import KEYS, METRIC_LAST, UTILITY, check_declared, declaration
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
+
+
+def test_every_key_has_one_declaration():
+    assert len({one.pattern for one in KEYS}) == len(KEYS)
+    for one in KEYS:
+        name = "part_2.a-metric_db" if one.group == "metric" else "some-name_2" if one.named else ""
+        assert declaration(one.of(name)) is one and one.name_in(one.of(name)) == name
+        assert one.meaning and one.of(name) == ".".join(filter(None, (one.group, name, one.rest)))
+        with pytest.raises(ValueError, match="name"):
+            one.of("" if one.named else "x")
+    assert declaration("attack.unheard") is None
+    with pytest.raises(KeyError, match=r"attack\.unheard"):
+        check_declared(["ues.count", "attack.unheard"])
+
+
+STATISTICS = [
+    "mean",
+    "median",
+    "min",
+    "max",
+    "std",
+    "rms",
+    "q05",
+    "q25",
+    "q75",
+    "q95",
+    "last",
+    "low",
+    "high",
+    "percent",
+]
+
+
+def test_a_statistic_is_the_last_word_of_a_key():
+    """It is not glued to a quantity, and no name holds the value of a setting."""
+    for one in KEYS:
+        assert not re.search(r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", one.pattern), one.pattern
+        assert not set(STATISTICS) & set(one.rest.split(".")[:-1]), one.pattern
+        assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d", "", one.pattern)), one.pattern
+
+
+SMALL = {"world.ues.count": 40, "learning.learner.grid": [12, 12], "learning.threat.targets": 4, "vary": None}
+LIMITED = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}  # refuses by rate
+MOVING = {"world.ues.count": 8, "learning.rounds": 3, "vary": None}
+NOISE = {
+    "world.duration_s": 3 * 604_800, "learning.learner.hidden": [4],
+    "learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1}],
+    "learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}],
+    "learning.membership": {"attacks": [{"kind": "gradient-norm"}]},
+}  # fmt: skip
+RUNS = [
+    ("campus", NOISE),
+    ("density/nine", SMALL),
+    ("density/moving", MOVING),
+    ("density/moving", {**MOVING, "learning.query": LIMITED}),
+    ("lapa/aggregation", {"learning.rounds": 2, "learning.data.samples": 20, "vary": None}),
+    ("radio-maps/train", {"learning.rounds": 2, "learning.learner.cell_m": 30, "vary": None}),
+]
+OF_PLANS = {one.pattern for one in KEYS if one.group == "" and one.pattern.startswith("plan.")}  # see test_plan
+
+
+def test_every_declared_key_is_written(tmp_path):
+    """And every written one is declared, or a run would end with a KeyError."""
+    written = set()
+    for i, (scenario, changes) in enumerate(RUNS):
+        summary = run(load(scenario, changes), tmp_path / str(i))
+        written |= {declaration(key).pattern for key in summary}
+    assert {one.pattern for one in KEYS} - OF_PLANS - {UTILITY.pattern} == written - {UTILITY.pattern}
+
+
+def test_the_page_of_records_is_generated():
+    assert records_page() == (Path(__file__).parents[2] / "docs" / "records.md").read_text()
+
+
+def test_the_command_prints_it(capsys):
+    assert main(["list", "--records"]) == 0
+    assert capsys.readouterr().out == records_page()
+
+
+def test_old_names_lead_to_declared_ones_and_are_no_names_any_more():
+    for old, new in OLD_KEYS.items():
+        example = old.replace("NAME", "query.bands" if old.startswith("figure.") else "dlg").replace("{near}", "2.5")
+        assert declaration(new_key(example)).pattern in (new, "attack.NAME.theorem_bound_m.median"), old
+        assert declaration(example) in (None, UTILITY), old
+    for one in KEYS:
+        name = "query.bands" if one.group == METRIC_LAST.group else "dlg" if one.named else ""
+        assert new_key(one.of(name)) is None, one.pattern
+    assert not set(OLD_TABLES) & set(TABLES)
+    for table, columns in COLUMNS.items():
+        if table in TABLES:
+            assert set(columns.values()) <= set(TABLES[table]) and not set(columns) & set(TABLES[table]), table
+
+
+def test_an_old_key_of_a_claim_is_refused_with_the_new_one():
+    with pytest.raises(ValueError, match=r"was renamed to 'attack\.dlg\.sqrt_sw1\.mean'"):
+        AtMost(key="attack.dlg.emd_sqrt_m", bound=1.0)
+    with pytest.raises(ValueError, match=r"renamed to 'metric\.learner\.mape_percent\.last20\.mean'"):
+        AtMost(key="figure.learner.mape_percent.last20_mean", bound=1.0)
+
+
+def test_a_run_of_the_old_version_is_refused_in_one_line(tiny, tmp_path, capsys):
+    folder = tmp_path / "r"
+    run(tiny(), folder)
+    manifest = (folder / "manifest.json").read_text()
+    assert '"schema": 2' in manifest and '"netsim": "0.' in manifest
+    old = manifest.replace('"schema": 2', '"schema": 1')
+    (folder / "manifest.json").write_text(old)
+    for command in (["report", str(folder)], ["report", str(tmp_path)], ["claims", "--run", f"campus={folder}"]):
+        assert main(command) == 2, command
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert all("written by netsim 0." in line and "run the study again" in line for line in lines[:2])
+
+
+def test_readers_take_types_from_the_declaration(tmp_path):
+    (tmp_path / "estimates.csv").write_text("round,attack,x_m,quantity\n1,7,,3\n")
+    table = read_table(tmp_path, "estimates")
+    assert table["attack"].tolist() == ["7"] and table["quantity"].tolist() == ["3"]
+    assert table["round"].tolist() == [1.0] and table["x_m"].dtype == float
+    (tmp_path / "estimates.csv").write_text("round\nx\n")
+    with pytest.raises(BadInput, match="column round"):
+        read_table(tmp_path, "estimates")
