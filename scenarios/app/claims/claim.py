@@ -95,11 +95,11 @@ def read_claims(path: Path, paper: str = "") -> list[Claim]:
     if wrong:
         raise BadInput(*(one_line(f"{document.at(('claims', i, 'scenario'))}: {says}") for i, says in wrong))
     every = [_placed(claim, path.parent) for claim in written]
-    found = [c for c in every if paper.lower() in c.paper.lower()]
-    if not found:
+    chosen = [c for c in every if paper.lower() in c.paper.lower()]
+    if not chosen:
         known = ", ".join(dict.fromkeys(c.paper for c in every))
         raise BadInput(one_line(f"--paper {paper}: no claim of such a publication; there are: {known}"))
-    return found
+    return chosen
 
 
 def playing_minutes(path: Path) -> Mapping[str, float]:

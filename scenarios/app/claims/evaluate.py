@@ -39,11 +39,11 @@ def labelled(folder: Path) -> Labelled:
     if what_is(folder) != "folder":
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
     alone = bool(what_is(folder / MANIFEST)) and not what_is(folder / RUNS)
-    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    by_label: dict[str, dict[int, Mapping[str, Any]]] = {}
     for label, path in [("", folder)] if alone else listed(folder):
         if what_is(path / SUMMARY):
-            found.setdefault(label, {})[_seed(path / MANIFEST)] = read_summary(path)
-    return found
+            by_label.setdefault(label, {})[_seed(path / MANIFEST)] = read_summary(path)
+    return by_label
 
 
 def _seed(path: Path) -> int:
@@ -55,13 +55,13 @@ def _seed(path: Path) -> int:
 
 def folders_of(runs: Sequence[str], claims: Sequence[Claim]) -> dict[str, Path]:
     """Scenario -> folder, as several `[SCENARIO=]DIR` say."""
-    found: dict[str, Path] = {}
+    folders: dict[str, Path] = {}
     for run in runs:
         name, folder = scenario_of(run, claims)
-        if name in found:
-            raise BadInput(one_line(f"--run {run}: {name} already has the folder {found[name]}; give one"))
-        found[name] = folder
-    return found
+        if name in folders:
+            raise BadInput(one_line(f"--run {run}: {name} already has the folder {folders[name]}; give one"))
+        folders[name] = folder
+    return folders
 
 
 def scenario_of(run: str, claims: Sequence[Claim]) -> tuple[str, Path]:
@@ -184,10 +184,10 @@ def evaluate_all(
             if name in folders:
                 raise
             why[name] = error.lines[0]
-    found = [evaluate(c, runs.get(c.scenario, {}), why.get(c.scenario, "")) for c in claims]
+    verdicts = [evaluate(c, runs.get(c.scenario, {}), why.get(c.scenario, "")) for c in claims]
     if out is not None:
-        _keep(out, claims_csv(found))
-    return found
+        _keep(out, claims_csv(verdicts))
+    return verdicts
 
 
 def _keep(out: Path, text: str) -> None:

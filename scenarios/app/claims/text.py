@@ -19,10 +19,10 @@ def claims_text(claims: Sequence[Claim]) -> str:
     return aligned(("id", "where", "says", "paper's", "scenario"), lines, (24, 18, 56, 14, 24))
 
 
-def verdicts_text(found: Sequence[Verdict]) -> str:
+def verdicts_text(verdicts: Sequence[Verdict]) -> str:
     """Claims with their verdicts, aligned."""
     lines = [
-        (j.claim.id, j.claim.where, j.claim.says, j.claim.printed, j.ours, _verdict(j)) for j in found
+        (j.claim.id, j.claim.where, j.claim.says, j.claim.printed, j.ours, _verdict(j)) for j in verdicts
     ]  # fmt: skip
     return aligned(("id", "where", "says", "paper's", "ours, median [quartiles]", "verdict"), lines, _WIDTHS)
 
@@ -48,12 +48,12 @@ def aligned(head: Sequence[str], lines: Iterable[Sequence[str]], widths: Sequenc
     return "\n\n".join(["\n".join([printed(head), printed(["-" * w for w in room])]), *blocks])
 
 
-def claims_csv(found: Iterable[Verdict]) -> str:
+def claims_csv(verdicts: Iterable[Verdict]) -> str:
     """A row for each claim."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["id", "paper", "where", "says", "scenario", "key", "value", "ours", "verdict", "reason"])
-    for j in found:
+    for j in verdicts:
         c = j.claim
         value = "" if c.value is None else c.printed
         cells = [c.id, c.paper, c.where, c.says, c.scenario, c.rule.key, value, j.ours, j.verdict, j.reason]

@@ -70,7 +70,7 @@ def keyed_table(title: str, names: Sequence[str], rows: Iterable[tuple[str, str,
     rows = list(rows)
     pieces = -(-len(names) // MOST_NAMES) or 1
     size = -(-len(names) // pieces)
-    found = [f"<h2>{html.escape(title)}</h2>"]
+    parts = [f"<h2>{html.escape(title)}</h2>"]
     for first in range(0, max(len(names), 1), max(size, 1)):
         there = slice(first, first + size)
         top = "".join(f"<th>{html.escape(n)}</th>" for n in ["key", *names[there]])
@@ -80,10 +80,10 @@ def keyed_table(title: str, names: Sequence[str], rows: Iterable[tuple[str, str,
             + "</tr>"
             for key, says, cells in rows
         )
-        found.append(
+        parts.append(
             f'<div class="wide"><table class="keyed"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
         )
-    return f"<section>{''.join(found)}</section>"
+    return f"<section>{''.join(parts)}</section>"
 
 
 def _figure(cell: str) -> str:

@@ -145,10 +145,10 @@ def _radio_facts(run: Run) -> dict[str, str]:
 
 def _card(manifest: Mapping[str, Any]) -> tuple[list[tuple[str, str]], str]:
     """Aspects and how they are modelled; and what is not."""
-    found = {str(k): str(v) for k, v in part(manifest, "channel_card").items()}
-    rest = found.pop("not modelled", "")
-    left_out = [k for k, v in found.items() if v == "not modelled"]
-    rows = [(k, v) for k, v in sorted(found.items(), key=_card_order) if k not in left_out]
+    aspects = {str(k): str(v) for k, v in part(manifest, "channel_card").items()}
+    rest = aspects.pop("not modelled", "")
+    left_out = [k for k, v in aspects.items() if v == "not modelled"]
+    rows = [(k, v) for k, v in sorted(aspects.items(), key=_card_order) if k not in left_out]
     return rows, ", ".join([*left_out, *([rest] if rest else [])])
 
 

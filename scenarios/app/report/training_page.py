@@ -43,8 +43,8 @@ class Training:
 
 def trainings(folder: Path) -> list[Training]:
     """Those of a folder: its own, or one in each folder inside; none where nothing was trained."""
-    found = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
-    return [_read(p) for p in found]
+    trained = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
+    return [_read(p) for p in trained]
 
 
 def _read(folder: Path) -> Training:
@@ -74,33 +74,33 @@ def train_lines(folder: Path) -> list[str]:
     return _findings(trainings(folder))
 
 
-def train_page(found: list[Training]) -> str:
+def train_page(trained: list[Training]) -> str:
     """The page of one training, or of several that differ in their seed."""
-    first = found[0].manifest
-    seconds = sum(float(t.manifest.get("timing", {}).get("trained_s", 0.0)) for t in found) / len(found)
+    first = trained[0].manifest
+    seconds = sum(float(t.manifest.get("timing", {}).get("trained_s", 0.0)) for t in trained) / len(trained)
     pairs = {
         "task": str(first.get("task")), "steps": f"{first.get('steps'):,}",
-        "seeds": ", ".join(str(t.manifest.get("seed")) for t in found), "training, mean": f"{seconds:.0f} s",
+        "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained), "training, mean": f"{seconds:.0f} s",
     }  # fmt: skip
     title = str(first.get("title"))
-    header = headings(title, str(first.get("paper") or "")) + paragraphs(_findings(found), "says") + facts(pairs)
-    panels = [_curves(found)]
-    return page(title, header, [*map(section, panels), _table(found)], panels)
+    header = headings(title, str(first.get("paper") or "")) + paragraphs(_findings(trained), "says") + facts(pairs)
+    panels = [_curves(trained)]
+    return page(title, header, [*map(section, panels), _table(trained)], panels)
 
 
-def _means(found: list[Training]) -> dict[str, dict[str, FloatArray]]:
+def _means(trained: list[Training]) -> dict[str, dict[str, FloatArray]]:
     """Policy -> metric -> its mean over cases, one entry per training."""
-    names = list(dict.fromkeys(r["policy"] for t in found for r in t.judged))
+    names = list(dict.fromkeys(r["policy"] for t in trained for r in t.judged))
     return {
-        n: {f: np.array([np.mean([r[f] for r in t.judged if r["policy"] == n]) for t in found]) for f in _METRICS}
+        n: {f: np.array([np.mean([r[f] for r in t.judged if r["policy"] == n]) for t in trained]) for f in _METRICS}
         for n in names
     }
 
 
-def _gaps(found: list[Training], name: str, other: str) -> FloatArray:
+def _gaps(trained: list[Training], name: str, other: str) -> FloatArray:
     """Cost of a policy over that of another minus 1, in percent: mean over cases, one entry per training."""
     gaps = []
-    for t in found:
+    for t in trained:
         costs = {(r["policy"], r["case"]): r["cost"] for r in t.judged}
         cases = [c for p, c in costs if p == name]
         gaps.append(np.mean([100 * (costs[name, c] / costs[other, c] - 1) for c in cases if (other, c) in costs]))
@@ -118,25 +118,25 @@ def _between(values: FloatArray) -> str:
     return f"{figure_text(float(values.mean()))} ± {figure_text(half)}"
 
 
-def _findings(found: list[Training]) -> list[str]:
-    names, lines = list(_means(found)), []
-    many = f", mean over {len(found)} seeds with a 95 % interval" if len(found) > 1 else ""
+def _findings(trained: list[Training]) -> list[str]:
+    names, lines = list(_means(trained)), []
+    many = f", mean over {len(trained)} seeds with a 95 % interval" if len(trained) > 1 else ""
     if OPTIMUM in names:
-        gap = _gaps(found, AGENT, OPTIMUM)
+        gap = _gaps(trained, AGENT, OPTIMUM)
         most = figure_text(float(gap.max()))
         lines.append(f"The learned policy is {_between(gap)} % above the best known optimum (max {most}){many}.")
         if VISITED in names:
-            seen = _gaps(found, VISITED, OPTIMUM)
+            seen = _gaps(trained, VISITED, OPTIMUM)
             lines.append(
                 f"The best power vector of the training is {_between(seen)} % above the optimum, "
-                f"random search with the same number of evaluations {_between(_gaps(found, 'random', OPTIMUM))} %."
+                f"random search with the same number of evaluations {_between(_gaps(trained, 'random', OPTIMUM))} %."
             )
-        lines.append(f"Against average power the bound changes by {_between(_gaps(found, AGENT, 'average'))} %.")
-    if found[0].online:
-        cases = int(found[0].summary["cases"])
+        lines.append(f"Against average power the bound changes by {_between(_gaps(trained, AGENT, 'average'))} %.")
+    if trained[0].online:
+        cases = int(trained[0].summary["cases"])
         for name in (n for n in names if n != AGENT):
             pairs = [
-                (a["cost"], b["cost"]) for t in found for a in t.judged for b in t.judged
+                (a["cost"], b["cost"]) for t in trained for a in t.judged for b in t.judged
                 if a["policy"] == AGENT and b["policy"] == name and a["case"] == b["case"]
             ]  # fmt: skip
             cost = np.array([a - b for a, b in pairs])
@@ -147,27 +147,27 @@ def _findings(found: list[Training]) -> list[str]:
     return lines
 
 
-def _curves(found: list[Training]) -> Panel:
+def _curves(trained: list[Training]) -> Panel:
     """Cost of the policy over the steps of its training, a line per seed."""
     drawn: list[Figure] = []
-    for look, t in zip(looks(f"seed {t.manifest.get('seed')}" for t in found), found, strict=True):
+    for look, t in zip(looks(f"seed {t.manifest.get('seed')}" for t in trained), trained, strict=True):
         drawn.append(line(look, t.curve["step"].tolist(), t.curve["score"]))
-    means = _means(found)
-    steps = [float(found[0].curve["step"].min()), float(found[0].curve["step"].max())]
-    if not found[0].online:
+    means = _means(trained)
+    steps = [float(trained[0].curve["step"].min()), float(trained[0].curve["step"].max())]
+    if not trained[0].online:
         for name, dash in (("average", "dot"), ("random", "longdash"), (OPTIMUM, "dashdot")):
             level = float(means[name]["cost"].mean())
             drawn.append(line(Look(name, GREY, dash=dash), steps, np.array([level, level]), mode="lines"))
     caption = (
         "Cost of an episode (minus the sum of its rewards) of the policy without exploration, in the evaluation worlds."
-        if found[0].online
+        if trained[0].online
         else "Bound L at the power of the policy without exploration, divided by that at average power."
     )
     return Panel("curve", "Learning curve", caption, mosaic([Cell("cost", drawn)], {"title": {"text": "steps"}}))
 
 
-def _table(found: list[Training]) -> str:
-    means = _means(found)
+def _table(trained: list[Training]) -> str:
+    means = _means(trained)
     columns = [f for f in _METRICS if any(np.isfinite(m[f]).any() for m in means.values())]
     rows = []
     for name, figures in sorted(means.items(), key=lambda m: float(m[1]["cost"].mean())):

@@ -75,15 +75,15 @@ def _table(folder: Path, name: str) -> Table:
     """A record table with all its columns."""
     path = folder / f"{name}.csv"
     try:
-        found = read_table(folder, name)
+        columns = read_table(folder, name)
     except BadInput as error:
         raise BadInput(one_line(str(error))) from None
     except (ValueError, csv.Error) as error:  # rows of different lengths, or a NUL
         raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
-    missing = [column for column in TABLES[name] if column not in found]
+    missing = [column for column in TABLES[name] if column not in columns]
     if missing:
         raise BadInput(one_line(f"{path}: column {missing[0]} is missing; run the study again"))
-    return found
+    return columns
 
 
 def _points_m(path: Path) -> FloatArray:
@@ -97,18 +97,18 @@ def _ground(path: Path) -> dict[str, NDArray[Any]]:
         return {}
     dimensions = {"footprint_m": 2, "footprint_ptr": 1, "building_height_m": 1, "station_m": 2}
     links = {"distance_m": 2, "rsrp_dbm": 2, "los": 2}
-    found = _arrays(path, dimensions, {**links, "footprint_building": 1})
-    ptr = found["footprint_ptr"] = found["footprint_ptr"].astype(np.int64)
-    n, n_bs = len(found["building_height_m"]), len(found["station_m"])
+    ground = _arrays(path, dimensions, {**links, "footprint_building": 1})
+    ptr = ground["footprint_ptr"] = ground["footprint_ptr"].astype(np.int64)
+    n, n_bs = len(ground["building_height_m"]), len(ground["station_m"])
     # an older run drew one ring a building
-    owner = found["footprint_building"] = found.get("footprint_building", np.arange(n)).astype(np.int64)
-    good = len(ptr) == len(owner) + 1 and ptr[0] == 0 and ptr[-1] == len(found["footprint_m"])
+    owner = ground["footprint_building"] = ground.get("footprint_building", np.arange(n)).astype(np.int64)
+    good = len(ptr) == len(owner) + 1 and ptr[0] == 0 and ptr[-1] == len(ground["footprint_m"])
     good &= bool((np.diff(ptr) >= 0).all() and ((owner >= 0) & (owner < n)).all())
-    good &= all(found[name].shape[1] == 2 for name in ("footprint_m", "station_m"))
-    shapes = {found[name].shape for name in links if name in found}
-    if not good or (shapes and (len(shapes) > 1 or shapes.pop()[1] != n_bs or not set(links) <= set(found))):
+    good &= all(ground[name].shape[1] == 2 for name in ("footprint_m", "station_m"))
+    shapes = {ground[name].shape for name in links if name in ground}
+    if not good or (shapes and (len(shapes) > 1 or shapes.pop()[1] != n_bs or not set(links) <= set(ground))):
         raise BadInput(one_line(f"{path}: its parts do not fit together; run the study again"))
-    return found
+    return ground
 
 
 def _arrays(path: Path, needed: Mapping[str, int], more: Mapping[str, int] | None = None) -> dict[str, NDArray[Any]]:
@@ -116,13 +116,13 @@ def _arrays(path: Path, needed: Mapping[str, int], more: Mapping[str, int] | Non
     try:
         arrays = read_arrays(path)
         names = {**needed, **{k: n for k, n in (more or {}).items() if k in arrays}}
-        found = {name: np.asarray(arrays[name], dtype=np.float64) for name in names}
-        wrong = [name for name, n in names.items() if found[name].ndim != n]
+        checked = {name: np.asarray(arrays[name], dtype=np.float64) for name in names}
+        wrong = [name for name, n in names.items() if checked[name].ndim != n]
         if wrong:
             raise ValueError(f"{wrong[0]} has the wrong shape")
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(one_line(f"{path}: cannot be read ({error}); run the study again")) from None
-    return found
+    return checked
 
 
 def listed(folder: Path) -> list[tuple[str, Path]]:
@@ -131,23 +131,23 @@ def listed(folder: Path) -> list[tuple[str, Path]]:
         return _sweep(folder)
     if what_is(folder / SWEEP) or marked(folder) == "sweep":
         raise BadInput(one_line(f"{folder}: this sweep is not finished; start it again and it goes on"))
-    found = [(p.name, p) for p in sorted(folder.iterdir()) if (p / MANIFEST).exists()]
-    if not found:
+    runs = [(p.name, p) for p in sorted(folder.iterdir()) if (p / MANIFEST).exists()]
+    if not runs:
         what = f"neither the folder of a run (no {MANIFEST}) nor of a sweep (no {RUNS})"
         raise BadInput(one_line(f"{folder}: {what}; give a folder that netsim wrote"))
-    return found
+    return runs
 
 
 def _sweep(folder: Path) -> list[tuple[str, Path]]:
     path = folder / RUNS
     try:
         with text_of(path) as f:
-            found = [(unguarded(row["label"] or "as written"), folder / row["folder"]) for row in csv.DictReader(f)]
+            runs = [(unguarded(row["label"] or "as written"), folder / row["folder"]) for row in csv.DictReader(f)]
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(one_line(f"{path}: not a table of runs ({error!r}); start the sweep again")) from None
-    if not found:
+    if not runs:
         raise BadInput(one_line(f"{path}: lists no run; start the sweep again"))
-    for _, run in found:
+    for _, run in runs:
         if not run.resolve().is_relative_to(folder.resolve()):
             raise BadInput(one_line(f"{path}: the run {run} lies outside of {folder}; move it inside"))
-    return found
+    return runs

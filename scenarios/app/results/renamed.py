@@ -124,6 +124,6 @@ def new_key(old: str) -> str | None:
     for pattern, new in KEYS.items():
         name = r"(?P<name>.+)" if pattern.startswith("figure.") else r"(?P<name>[^.]+)"
         text = re.escape(pattern).replace("NAME", name).replace(re.escape("{near}"), r"[0-9.e+]+")
-        if found := re.fullmatch(text, old):
-            return new.replace("NAME", found["name"]) if "NAME" in pattern else new
+        if match := re.fullmatch(text, old):
+            return new.replace("NAME", match["name"]) if "NAME" in pattern else new
     return None

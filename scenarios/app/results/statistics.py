@@ -82,8 +82,8 @@ def row_numbers(table: Table) -> np.ndarray:
 
 def quantile_of(values: np.ndarray, q: float) -> float:
     """Quantile of values (n,), NaN among them counted as infinite; NaN (null in JSON) where it is infinite."""
-    found = quantile(np.where(np.isnan(values), np.inf, values)[None], q)[0]
-    return float(found) if np.isfinite(found) else float("nan")
+    value = quantile(np.where(np.isnan(values), np.inf, values)[None], q)[0]
+    return float(value) if np.isfinite(value) else float("nan")
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

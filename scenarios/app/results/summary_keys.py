@@ -65,8 +65,8 @@ class Key:
         """NAME in a key of this pattern (empty for a single key); None for a key of another one."""
         if not self.named:
             return "" if key == self.pattern else None
-        found = self._regex.fullmatch(key)
-        return found[1] if found else None
+        match = self._regex.fullmatch(key)
+        return match[1] if match else None
 
 
 UES_COUNT = Key("ues.count", "", "UEs in the world")
@@ -132,7 +132,7 @@ LAST_ROUND_RMSE = Key(
 MAPE = Key("utility.mape_percent", "%", "mean absolute percentage error of the final model, for labels in dBm")
 CONSTANT_MAPE = Key("utility.constant_mape_percent", "%", "baseline: the same of the mean of the training labels")
 USEFUL_ROUND = Key(
-    "utility.useful_round", "", "first round with a useful model, judged on the held-out samples so far; null if never",
+    "utility.useful_round", "", "first round with a useful model on the held-out samples so far; null if never",
     places=True,
 )  # fmt: skip
 USEFUL = Key(

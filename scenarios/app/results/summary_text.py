@@ -71,25 +71,26 @@ def _rounds(summary: Mapping[str, Any]) -> str:
 
 def _nearest(summary: Mapping[str, Any]) -> str:
     """The attack with the smallest centroid error, beside its baseline."""
-    found = {n: v for n in attacks(summary) if (v := _of(summary, keys.ERROR_MEDIAN, n)) is not None}
-    if not found:
+    errors_m = {n: v for n in attacks(summary) if (v := _of(summary, keys.ERROR_MEDIAN, n)) is not None}
+    if not errors_m:
         return "no attack made an estimate" if attacks(summary) else ""
-    name, centre = min(found, key=lambda n: found[n]), _of(summary, keys.AREA_CENTRE_ERROR)
+    name, centre = min(errors_m, key=lambda n: errors_m[n]), _of(summary, keys.AREA_CENTRE_ERROR)
     best = f" (best of {len(attacks(summary))})" if len(attacks(summary)) > 1 else ""
     baseline = "" if centre is None else f"; baseline: always guess the map centre {_length(centre)} m"
-    return f"{name}{best}: centroid error {_length(found[name])} m{baseline}"
+    return f"{name}{best}: centroid error {_length(errors_m[name])} m{baseline}"
 
 
 def _positions(summary: Mapping[str, Any]) -> str:
     """Whether the estimates of the attack with the smallest SW1 are better than random guesses."""
     low, high = _of(summary, keys.GUESS_SW1_Q05), _of(summary, keys.GUESS_SW1_Q95)
-    found = {n: v for n in attacks(summary) if (v := _of(summary, keys.SW1, n)) is not None}
-    if not found or low is None or high is None:
+    distances_m = {n: v for n in attacks(summary) if (v := _of(summary, keys.SW1, n)) is not None}
+    if not distances_m or low is None or high is None:
         return ""
-    name = min(found, key=lambda n: found[n])
+    name = min(distances_m, key=lambda n: distances_m[n])
+    value = distances_m[name]
     return (
-        f"{name}: sliced Wasserstein distance {_length(found[name])} m, {verdict(found[name], low, high)} random "
-        f"guesses ({_length(low)} to {_length(high)} m)"
+        f"{name}: sliced Wasserstein distance {_length(value)} m, {verdict(value, low, high)} random guesses "
+        f"({_length(low)} to {_length(high)} m)"
     )
 
 
@@ -110,12 +111,12 @@ def _nearest_home(summary: Mapping[str, Any]) -> str:
 
 def _strongest_membership(summary: Mapping[str, Any]) -> str:
     """The membership attack with the largest area under its curve."""
-    found = {n: v for n in audits(summary) if (v := _of(summary, keys.AUC_LAST, n)) is not None}
-    if not found:
+    areas = {n: v for n in audits(summary) if (v := _of(summary, keys.AUC_LAST, n)) is not None}
+    if not areas:
         return ""
-    name = max(found, key=lambda n: found[n])
+    name = max(areas, key=lambda n: areas[n])
     low, high = (_text(_of(summary, key, name)) for key in (keys.AUC_LOW, keys.AUC_HIGH))
-    return f"{name}: AUC {_text(found[name])} [{low}, {high}]; baseline: random guessing 0.5"
+    return f"{name}: AUC {_text(areas[name])} [{low}, {high}]; baseline: random guessing 0.5"
 
 
 def _spent(summary: Mapping[str, Any], account: Account) -> str:
@@ -157,7 +158,7 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
 
 
 def warnings(summary: Mapping[str, Any]) -> list[str]:
-    """What makes a result worth little."""
+    """Warnings of results that mean little."""
     lines = []
     if _of(summary, keys.SAMPLES_COUNT) == 0:
         lines.append(
@@ -216,7 +217,7 @@ def _uplink(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _baselines(summary: Mapping[str, Any]) -> list[str]:
-    """What needs no attack; nothing where nobody attacked, or samples have no place."""
+    """The baselines; nothing without an attack, or where samples have no place."""
     if keys.PERFECT_SW1.of() not in summary:
         return []
     centre, perfect, guess, low, root = (

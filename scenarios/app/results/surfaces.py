@@ -26,10 +26,10 @@ def read_surfaces(folder: Path) -> Surfaces:
     if not what_is(path):
         return {}
     try:
-        found = {name: np.asarray(array, dtype=np.float64) for name, array in read_arrays(path).items()}
-        shape = (len(found["x_m"]), len(found["y_m"]))
-        if any(found[name].shape != shape for name in MAPS if name in found):
+        arrays = {name: np.asarray(array, dtype=np.float64) for name, array in read_arrays(path).items()}
+        shape = (len(arrays["x_m"]), len(arrays["y_m"]))
+        if any(arrays[name].shape != shape for name in MAPS if name in arrays):
             raise ValueError("its maps do not fit the grid")
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(one_line(f"{path}: cannot be read ({error}); run the study again")) from None
-    return found
+    return arrays

@@ -351,7 +351,7 @@ def matched_csv(of: Sequence[Row]) -> str:
 
 
 def tradeoff_lines(folder: Path) -> list[str]:
-    """The sentences of a sweep with curves for the terminal; nothing where no signal map was learnt."""
+    """The sentences of a sweep with curves for the terminal; nothing where no signal map was learned."""
     trials = read_trials(folder)
     return sentences(trials) if any(keys.RMSE.of() in t.summary for t in trials) else []
 

@@ -88,7 +88,7 @@ def _map(surfaces: Surfaces, name: str) -> list[Figure]:
     i, j = (np.arange(0, len(surfaces[a]), -(-len(surfaces[a]) // MOST_SHOWN)) for a in ("x_m", "y_m"))
     z = surfaces[name][np.ix_(i, j)].T
     size = float(np.abs(z).max()) or 1.0
-    found: list[Figure] = [
+    traces: list[Figure] = [
         {
             "type": "heatmap", "x": numbers(surfaces["x_m"][i]), "y": numbers(surfaces["y_m"][j]),
             "z": [[round(float(v), 3) for v in row] for row in z / size], "colorscale": "Viridis",
@@ -98,9 +98,9 @@ def _map(surfaces: Surfaces, name: str) -> list[Figure]:
     if name == "answer" and "answer_at_m" in surfaces:
         x, y = numbers(surfaces["answer_at_m"])
         cross = {"symbol": "x-thin", "size": 12, "line": {"width": 3, "color": "#ffffff"}}
-        found.append({"type": "scatter", "mode": "markers", "x": [x], "y": [y], "marker": cross,
+        traces.append({"type": "scatter", "mode": "markers", "x": [x], "y": [y], "marker": cross,
                       "hovertemplate": "where the UE is<extra></extra>"})  # fmt: skip
-    return found
+    return traces
 
 
 def _lines(shown: Sequence[tuple[str, Surfaces, str]]) -> Figure:
@@ -246,17 +246,17 @@ def gain_panel(points: Sequence[Measured]) -> Panel:
 
 def map_panels(shown: Sequence[tuple[str, Surfaces]]) -> list[Panel]:
     """Answers of one UE, and maps, of some labels (title, surfaces)."""
-    found = []
+    panels = []
     answers = [(title, s, "answer") for title, s in shown if "answer" in s]
     if answers:
         caption = (
             "The cross is the UE. With few waves many places are equally likely; with more of them one stands out."
         )
-        found.append(Panel("density-answers", "Answer of one UE", caption, pictures(answers)))
+        panels.append(Panel("density-answers", "Answer of one UE", caption, pictures(answers)))
     if shown:
         first = shown[0][1]
         ends: tuple[str, ...] = ("law", "exact")
         maps = [(NAMES[name], first, name) for name in ends if name in first]
         maps += [(title, s, "estimate") for title, s in shown]
-        found.append(Panel("density-maps", "Density maps", "Each map has its own scale.", pictures(maps)))
-    return found
+        panels.append(Panel("density-maps", "Density maps", "Each map has its own scale.", pictures(maps)))
+    return panels

@@ -107,19 +107,19 @@ def _by_round(run: Run, look: Look, rows: Table, size: int) -> list[Figure]:
 def _landmarks(run: Run) -> list[Figure]:
     """Homes and workplaces."""
     ues = run.tables["ues"]
-    found: list[Figure] = []
+    pins: list[Figure] = []
     for place, symbol in (("home", "star"), ("work", "hourglass")):
         known = np.isfinite(ues[f"{place}_x_m"]) & np.isfinite(ues[f"{place}_y_m"])
         x, y = ues[f"{place}_x_m"][known], ues[f"{place}_y_m"][known]
         names = [f"{place} of {plain(n)}" for n in ues["name"][known]]
-        found.append(_pins(place, symbol, "#ffffff", (x, y), names, len(x) <= 3))
-    return found
+        pins.append(_pins(place, symbol, "#ffffff", (x, y), names, len(x) <= 3))
+    return pins
 
 
 def _masts(sites: Mapping[Place, list[str]]) -> list[Figure]:
     """Base stations: one pin a site, with the names of all its sectors."""
     at_m = np.array(list(sites), dtype=float).reshape(-1, 2)
-    names = [f"base station {plain(', '.join(found))}" for found in sites.values()]
+    names = [f"base station {plain(', '.join(sectors))}" for sectors in sites.values()]
     return [_pins("base station", "triangle-up", DARK, (at_m[:, 0], at_m[:, 1]), names, len(names) <= 3)]
 
 
@@ -127,14 +127,14 @@ def _sites(run: Run) -> tuple[dict[Place, list[str]], int]:
     """Names of the base stations at each place, and how many lie too far outside of the area to be drawn."""
     west, south, east, north = run.manifest["area_m"]
     reach_m = FAR * max(east - west, north - south)
-    found: dict[Place, list[str]] = {}
+    sites: dict[Place, list[str]] = {}
     left_out = 0
     for name, x, y in run.stations:
         near = west - reach_m <= x <= east + reach_m and south - reach_m <= y <= north + reach_m
         left_out += not near
         if near:
-            found.setdefault((x, y), []).append(name)
-    return found, left_out
+            sites.setdefault((x, y), []).append(name)
+    return sites, left_out
 
 
 def _buildings(run: Run) -> list[Figure]:
@@ -166,12 +166,13 @@ def _buildings(run: Run) -> list[Figure]:
         if high > low
         else f"{figure_text(low)} m high"
     )
-    found = [
+    outlines = [
         _outlines([shapes[k] for k in kept if shade[owner[k]] == level], color) for level, color in enumerate(SHADES)
     ]
-    found = [trace for trace in found if trace["x"]]
+    outlines = [trace for trace in outlines if trace["x"]]
     return [
-        {**trace, "name": f"buildings, {tall}", "showlegend": k == len(found) // 2} for k, trace in enumerate(found)
+        {**trace, "name": f"buildings, {tall}", "showlegend": k == len(outlines) // 2}
+        for k, trace in enumerate(outlines)
     ]
 
 

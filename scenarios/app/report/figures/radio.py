@@ -74,11 +74,11 @@ def _dots(look: Look, distance_m: FloatArray, rsrp_dbm: FloatArray) -> Figure:
 
 def _middle(look: Look, distance_m: FloatArray, rsrp_dbm: FloatArray, bins: BoolArray) -> Figure:
     """The running median."""
-    told = [mine for mine in bins if mine.sum() >= FEWEST]
-    x = numbers([np.median(distance_m[mine]) for mine in told])
-    y = np.array([np.median(rsrp_dbm[mine]) for mine in told])
+    full = [mine for mine in bins if mine.sum() >= FEWEST]
+    x = numbers([np.median(distance_m[mine]) for mine in full])
+    y = np.array([np.median(rsrp_dbm[mine]) for mine in full])
     texts = [
-        f"median {figure_text(v)} dBm of {counted(int(mine.sum()), 'link')}" for v, mine in zip(y, told, strict=True)
+        f"median {figure_text(v)} dBm of {counted(int(mine.sum()), 'link')}" for v, mine in zip(y, full, strict=True)
     ]
     drawn = line(look, x, y, mode="lines+markers", text=texts, hovertemplate="%{text}")
     return drawn | {
@@ -89,10 +89,10 @@ def _middle(look: Look, distance_m: FloatArray, rsrp_dbm: FloatArray, bins: Bool
 
 def _share(distance_m: FloatArray, los: FloatArray, bins: BoolArray) -> Figure:
     """Links in line of sight, percent, bin by bin."""
-    told = [mine for mine in bins if mine.sum() >= FEWEST]
-    y = np.array([100.0 * los[mine].mean() for mine in told])
-    texts = [f"{figure_text(v)} % of {counted(int(mine.sum()), 'link')}" for v, mine in zip(y, told, strict=True)]
-    x = numbers([np.median(distance_m[mine]) for mine in told])
+    full = [mine for mine in bins if mine.sum() >= FEWEST]
+    y = np.array([100.0 * los[mine].mean() for mine in full])
+    texts = [f"{figure_text(v)} % of {counted(int(mine.sum()), 'link')}" for v, mine in zip(y, full, strict=True)]
+    x = numbers([np.median(distance_m[mine]) for mine in full])
     return line(SEEN, x, y, mode="lines+markers", text=texts, hovertemplate="%{text}", showlegend=False)
 
 
