@@ -33,7 +33,7 @@ class Aggregation(Part):
         return state
 
     def figures(self, state: State) -> dict[str, float]:
-        """What it has to say of the round that it remembers: names with units, for the table `figures`."""
+        """What it has to say of the round that it remembers: names with units, for the table `metrics`."""
         return {}
 
     @abstractmethod

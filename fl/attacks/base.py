@@ -105,7 +105,7 @@ class Attack(Named):
         """Estimates about the devices of this phase."""
 
     def figures(self, state: State) -> dict[str, float]:
-        """What it has to say of the round besides its estimates: names with units, for the table `figures`."""
+        """What it has to say of the round besides its estimates: names with units, for the table `metrics`."""
         return {}
 
     def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:

@@ -62,7 +62,7 @@ class Defense(Named):
         return total, state, []
 
     def figures(self, state: State) -> dict[str, float]:
-        """What it has to say of the round that it remembers: names with units, for the table `figures`."""
+        """What it has to say of the round that it remembers: names with units, for the table `metrics`."""
         return {}
 
     def standing(self, state: State) -> Standing | None:

@@ -42,7 +42,7 @@ class CentralGaussian(Defense):
 
     A step after it that may move two updates further apart is refused. Where the server asks UEs by a coin for each
     (`sampling: poisson`), and with add-remove, the ledger counts on that secret: one coin a round, for all models,
-    phases and mechanisms together. The table `figures` has
+    phases and mechanisms together. The table `metrics` has
     `signal_to_noise`: norm of the merged update over norm of the noise drawn.
     """
 

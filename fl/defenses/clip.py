@@ -16,7 +16,7 @@ class Clip(Defense):
     """Scales every update to L2 norm at most `norm`: u * min(1, norm / |u|), over all parameters together.
 
     An update that is not finite becomes zero, so the bound holds for whatever a device computed.
-    The table `figures` has `clipped_percent`, the share of updates that were longer.
+    The table `metrics` has `clipped_percent`, the share of updates that were longer.
 
     `relation` says who counts as a neighbour when noise is added later: `replace` (a device's data replaced by
     any other; sensitivity 2 norm) or `add-remove` (a device that takes part or not; sensitivity norm).

@@ -29,7 +29,7 @@ class Query(Part):
         """Which of the UEs (n,) answer."""
 
     def figures(self, state: State) -> dict[str, float]:
-        """What it has to say of the round that it remembers: names with units, for the table `figures`."""
+        """What it has to say of the round that it remembers: names with units, for the table `metrics`."""
         return {}
 
 

@@ -43,7 +43,7 @@ class Custom(Query):
                    linked give displacements away, modulo a wavelength
 
     All of it is computed from the request, the time and public numbers. No position and no motion enters, so a refusal
-    says nothing about them. The table `figures` has, for part `query`, how many UEs refused for each reason, and the
+    says nothing about them. The table `metrics` has, for part `query`, how many UEs refused for each reason, and the
     probability that Lemma 3 gives `bands` bands at the largest bandwidth asked for.
 
     Departs from the paper: 4n + 1 is not special, since any whole multiple k keeps every k-th band in place; the rate

@@ -14,6 +14,7 @@ from scenarios.app.results.statistics import MEANINGFUL, counted
 from scenarios.app.results.summary_keys import Key
 
 COLUMNS = 100  # of a terminal line
+_NAMES = 11  # columns for the name of a row
 USELESS = "Low leakage proves nothing here; high leakage is still real."
 """what leakage means where the model is not useful"""
 BETTER, WORSE, NO_BETTER = "better than", "worse than", "no better than"
@@ -53,8 +54,8 @@ def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[
     lines = list(warnings(summary))
     for name, text in rows:
         if text:
-            first, *rest = textwrap.wrap(text, COLUMNS - 14, break_long_words=False, break_on_hyphens=False)
-            lines += [f"{name:<12}{first}", *(f"{'':<12}{line}" for line in rest)]
+            first, *rest = textwrap.wrap(text, COLUMNS - 2 - _NAMES, break_long_words=False, break_on_hyphens=False)
+            lines += [f"{name:<{_NAMES}}{first}", *(f"{'':<{_NAMES}}{line}" for line in rest)]
     return lines
 
 
@@ -123,7 +124,7 @@ def _spent(summary: Mapping[str, Any], account: Account) -> str:
     """The largest epsilon of all accounts, with the privacy unit that it holds for."""
     moved = [f"{name} spent epsilon {_text(v)} per metre" for name, v in _by_name(summary, keys.EPSILON_PER_M_MAX)]
     if not len(account["epsilon"]):
-        return "; ".join(moved) or "no noise was drawn: no differential privacy"
+        return "; ".join(moved) or "no epsilon was spent: no differential privacy"
     epsilon = np.nan_to_num(account["epsilon"], nan=np.inf)  # an empty cell is no finite epsilon
     i = int(np.argmax(epsilon))
     unit, relation, delta = (account[name][i] for name in ("unit", "relation", "delta"))
@@ -144,7 +145,7 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
 
     account : None where it is not known.
     """
-    lines = [_rounds(summary), f"utility: {model_text(summary)}", *warnings(summary), *_refusals(summary)]
+    lines = [_rounds(summary), f"model: {model_text(summary)}", *warnings(summary), *_refusals(summary)]
     lines += [*_uplink(summary), *(_attack(summary, name) for name in attacks(summary)), *_baselines(summary)]
     lines += [*_user_distances(summary), *_eavesdropper(summary)]
     if _of(summary, keys.ROUNDS_STOPPED):
