@@ -120,7 +120,7 @@ def test_page_of_a_run_is_complete_and_needs_no_network(campus):
         assert f"{name}: centroid error" in shown or summary[f"attack.{name}.diverged.percent"]
     assert "within 100 m for" in shown
     assert f"Model: {'' if summary['utility.useful'] else 'NOT '}useful: RMSE" in shown
-    assert "No mechanism drew noise" in shown
+    assert "No mechanism spent epsilon" in shown
     assert all(html.escape(meaning(declaration(key))) in page for key in summary)
     assert "2026-01-05 00:00 to" in shown
     # nothing is fetched, and plotly's button that would send figures away is off

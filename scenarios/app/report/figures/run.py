@@ -198,7 +198,7 @@ def epsilon(run: Run) -> Panel:
     key, title = "epsilon", "Privacy spent: epsilon of every mechanism so far"
     names = dict.fromkeys(map(str, run.tables["spends"]["mechanism"]))
     if not names:
-        return Panel(key, title, "No mechanism drew noise, so there is no differential privacy.")
+        return Panel(key, title, "No mechanism spent epsilon, so there is no differential privacy.")
     traces, known, deltas = [], [np.zeros(0)], []
     for look in (Look(name, DARK, style.symbol, style.dash) for name, style in zip(names, looks(names), strict=True)):
         rows = run.rows("spends", "mechanism", look.name)
