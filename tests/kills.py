@@ -53,7 +53,7 @@ def play(kind, folder, replace=False):
 
 
 def small_game(study, task):
-    """A training that takes a second: two problems of a bound, judged by a roll-out."""
+    """A training that takes a second: two problems of a bound, evaluated by a roll-out."""
     from power_problems import policy, problem
 
     from rl.env_allocation import PowerAllocation
@@ -65,11 +65,11 @@ def small_game(study, task):
     def score(layers):
         return float(p.rollout(lambda seen: forward(layers, seen))[-1].value / p.start.value)
 
-    def judged(course, steps, seed):
+    def evaluate(course, steps, seed):
         cost = {AGENT: course.best.score, "average": 1.0}
-        return [training.Judged(name, case, c + case, 3) for case in (0, 1) for name, c in cost.items()]
+        return [training.Evaluation(name, case, c + case, 3) for case in (0, 1) for name, c in cost.items()]
 
-    return training._Game(PowerAllocation([p]), score, lambda *about: policy("online"), judged)
+    return training._Setup(PowerAllocation([p]), score, lambda *about: policy("online"), evaluate)
 
 
 def tables(folder):
@@ -81,7 +81,7 @@ def results(kind, folder):
         return tables(folder)
     if kind == "sweep":
         return {str(p): tables(folder / p) for p in ("as-written/seed-1", "as-written/seed-2")}
-    return {name: (folder / name).read_bytes() for name in ("curve.csv", "judged.csv", "summary.json")}
+    return {name: (folder / name).read_bytes() for name in ("curve.csv", "evaluations.csv", "summary.json")}
 
 
 def forked(kind, folder, replace=False, kill_at=None, after_s=None):

@@ -797,7 +797,7 @@ def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
     with (tmp_path / "t" / "curve.csv").open() as file:
         curve = [float(row["score"]) for row in csv.DictReader(file)]
     assert min(curve) == pytest.approx(score(sets.chosen_on), rel=1e-6)
-    assert summary["policy.ddpg.cost"] == pytest.approx(score(sets.held_out), rel=1e-6) and summary["cases"] == 4
+    assert summary["policy.ddpg.cost.mean"] == pytest.approx(score(sets.held_out), rel=1e-6) and summary["cases"] == 4
 
 
 def test_environments_live_in_processes_of_their_own(tmp_path):

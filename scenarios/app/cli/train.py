@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.report.training_page import train_lines
     from scenarios.app.study.load import load
     from scenarios.app.study.yaml_document import one_line
-    from scenarios.app.training.train import Seen, train
+    from scenarios.app.training.train import TrainingProgress, train
 
     overrides, seeds = overrides_of(args), args.seeds
     if args.steps is not None:
@@ -49,7 +49,7 @@ def main(args: argparse.Namespace) -> None:
     name = name_of(args.scenario)
     out = out_of(args, Path("runs") / "train" / name)
 
-    def tell(now: Seen) -> None:
+    def tell(now: TrainingProgress) -> None:
         if not args.quiet:
             p = now.point
             say(f"{name}, seed {now.seed}: step {p.step}/{now.steps}, cost {p.score:.4g}", errors=True)

@@ -17,9 +17,9 @@ from scenarios.app.report.html import facts, headings, page, paragraphs, section
 from scenarios.app.report.plot import GREY, Cell, Figure, Look, Panel, line, looks, mosaic
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
 from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 from scenarios.app.study.yaml_document import one_line
 
-TRAINING, CURVE, JUDGED, KIND = "training.json", "curve.csv", "judged.csv", "training"
 _METRICS = ("cost", "t_th", "noise", "loss", "leakage", "energy_j", "evaluations")
 _HEADS = {
     "cost": "cost", "t_th": "T_th, rounds", "noise": "noise", "loss": "final loss", "leakage": "leakage",
@@ -34,7 +34,7 @@ class Training:
     manifest: dict[str, Any]
     summary: dict[str, Any]
     curve: dict[str, FloatArray]
-    judged: list[dict[str, Any]]
+    evaluations: list[dict[str, Any]]
 
     @property
     def online(self) -> bool:
@@ -53,14 +53,14 @@ def _read(folder: Path) -> Training:
         raise BadInput(one_line(f"{folder}: this training is not finished; start it again and it goes on"))
     try:
         curve = _columns(folder / CURVE, ("step", "score", "reward", "best_reward"))
-        with text_of(folder / JUDGED) as f:
+        with text_of(folder / EVALUATIONS) as f:
             rows = list(csv.DictReader(f))
-        judged = [{"policy": r["policy"], **{k: float(r[k] or "nan") for k in ("case", *_METRICS)}} for r in rows]
-        if not judged:
+        evaluations = [{"policy": r["policy"], **{k: float(r[k] or "nan") for k in ("case", *_METRICS)}} for r in rows]
+        if not evaluations:
             raise ValueError("empty")
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(one_line(f"{folder}: damaged ({error!r}); train again")) from None
-    return Training(manifest, read_json(folder / SUMMARY), curve, judged)
+    return Training(manifest, read_json(folder / SUMMARY), curve, evaluations)
 
 
 def _columns(path: Path, names: tuple[str, ...]) -> dict[str, FloatArray]:
@@ -90,9 +90,11 @@ def train_page(trained: list[Training]) -> str:
 
 def _means(trained: list[Training]) -> dict[str, dict[str, FloatArray]]:
     """Policy -> metric -> its mean over cases, one entry per training."""
-    names = list(dict.fromkeys(r["policy"] for t in trained for r in t.judged))
+    names = list(dict.fromkeys(r["policy"] for t in trained for r in t.evaluations))
     return {
-        n: {f: np.array([np.mean([r[f] for r in t.judged if r["policy"] == n]) for t in trained]) for f in _METRICS}
+        n: {
+            f: np.array([np.mean([r[f] for r in t.evaluations if r["policy"] == n]) for t in trained]) for f in _METRICS
+        }
         for n in names
     }
 
@@ -101,7 +103,7 @@ def _gaps(trained: list[Training], name: str, other: str) -> FloatArray:
     """Cost of a policy over that of another minus 1, in percent: mean over cases, one entry per training."""
     gaps = []
     for t in trained:
-        costs = {(r["policy"], r["case"]): r["cost"] for r in t.judged}
+        costs = {(r["policy"], r["case"]): r["cost"] for r in t.evaluations}
         cases = [c for p, c in costs if p == name]
         gaps.append(np.mean([100 * (costs[name, c] / costs[other, c] - 1) for c in cases if (other, c) in costs]))
     return np.array(gaps)
@@ -136,7 +138,7 @@ def _findings(trained: list[Training]) -> list[str]:
         cases = int(trained[0].summary["cases"])
         for name in (n for n in names if n != AGENT):
             pairs = [
-                (a["cost"], b["cost"]) for t in trained for a in t.judged for b in t.judged
+                (a["cost"], b["cost"]) for t in trained for a in t.evaluations for b in t.evaluations
                 if a["policy"] == AGENT and b["policy"] == name and a["case"] == b["case"]
             ]  # fmt: skip
             cost = np.array([a - b for a, b in pairs])

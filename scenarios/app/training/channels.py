@@ -1,4 +1,4 @@
-"""Other channels for the same devices: the world drawn anew, for agents to train on and to be judged on."""
+"""Other channels for the same devices: the world drawn anew, for agents to train on and to be evaluated on."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
     if not isinstance(uplink, SharedBand):
         raise BadInput("world.radio.uplink: ideal uplinks have no channel to draw; set kind: noma")
     seeds = Streams(study.seed).at(f"channels.{purpose}").uniform("seed", np.arange(n))
-    found = []
+    snrs = []
     for seed in (seeds * _FAR).astype(np.int64) + _FAR:
         world = build_world(study.world, Streams(int(seed)), study.learning.round_s)
         world.env.run(until=min(study.learning.round_s, world.duration_s))
         ue = np.arange(len(world.ues))
         cohort = world.cohort(ue, world.links(), 1, np.ones(len(ue), dtype=np.int64), np.zeros(len(ue)))
-        found.append(uplink.snr_per_w(cohort))
-    gain = np.array(found)
+        snrs.append(uplink.snr_per_w(cohort))
+    gain = np.array(snrs)
     if not (gain > 0).all():
         raise BadInput("train.draws: a UE has no base station in some draw; draw channels for UEs that never leave")
     return gain

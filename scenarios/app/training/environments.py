@@ -56,9 +56,9 @@ def task_of(study: Study, kind: type[Wanted]) -> Wanted:
     """The task of a study; the kind's defaults where the study trains nothing."""
     train = study.train or Train(task=kind())  # type: ignore[call-arg]
     if not isinstance(train.task, kind):
-        wanted, found = kind.kind_name(), train.task.kind_name()
+        wanted, given = kind.kind_name(), train.task.kind_name()
         raise BadInput(
-            f"train.task: this environment is for {wanted!r}, the scenario trains {found!r}; take the other one"
+            f"train.task: this environment is for {wanted!r}, the scenario trains {given!r}; take the other one"
         )
     return train.task
 
@@ -82,16 +82,16 @@ def problems(study: Study, cache: str | Path | None = None, say: Callable[[str],
     from scenarios.app.training.channels import CHOSEN, HELD_OUT, TRAINED, channel_draws
 
     task = task_of(study, Allocation)
-    found = reference(study, cache_folder() if cache is None else Path(cache), say)
+    trajectory = reference(study, cache_folder() if cache is None else Path(cache), say)
     try:
-        task.limits.check(found.std.shape[1])
-        task.bound.factor(found.weight)
+        task.limits.check(trajectory.std.shape[1])
+        task.bound.factor(trajectory.weight)
     except ValueError as error:
         raise BadInput(f"train.task: {error}") from None
-    own = Problem(Objective(found, task.bound, task.criterion), task.limits, task.observe)
+    own = Problem(Objective(trajectory, task.bound, task.criterion), task.limits, task.observe)
     if task.draws == 1:
         return Problems([own], [own], [own])
-    if not found.still:
+    if not trajectory.still:
         raise BadInput(
             "train.task.draws: other channels can be drawn where the channel is the same in all rounds only; set "
             "draws: 1, or let UEs stand still with fading block: run"

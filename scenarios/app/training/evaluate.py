@@ -1,4 +1,4 @@
-"""A learnt policy beside powers that nobody learnt: on the study's problem, or in worlds that it has never seen."""
+"""Evaluations of a trained policy and of baseline policies: on the problem of the study, or in unseen worlds."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """How a policy did in one case (a channel or a world).
+class Evaluation:
+    """One evaluation of a policy in one case (a channel or a world).
 
-    cost : what is to be small: L over that of average power, or minus the sum of rewards. t_th : rounds until the last
-    artificial noise. noise, loss, leakage, energy_j : of an episode (see `Reward`), NaN for the study's problem;
-    evaluations : power vectors that were looked at to find it.
+    cost : what is minimised: the bound L over that of average power, or minus the sum of rewards. t_th : rounds until
+    the last artificial noise. noise, loss, leakage, energy_j : of an episode (see `Reward`), NaN for the problem of the
+    study. evaluations : power vectors that were tried to find the policy.
     """
 
     policy: str
@@ -47,27 +47,27 @@ def allocation_score(problems: Sequence[Problem], layers: Layers) -> float:
     return float(np.mean([p.rollout(lambda o: forward(layers, o))[-1].value / p.start.value for p in problems]))
 
 
-def allocation_judged(
+def evaluate_allocation(
     problems: Sequence[Problem], layers: Layers, visited: float, evaluations: int, rng: Rng
-) -> list[Judged]:
+) -> list[Evaluation]:
     """All rows of the study's problem; visited: the least cost of any step of the training (on one problem only)."""
     from rl.baselines import references
     from rl.policy import forward
 
     rows = []
     for i, problem in enumerate(problems):
-        found = references(problem, evaluations, rng, thorough=len(problems) == 1)
+        optima = references(problem, evaluations, rng, thorough=len(problems) == 1)
         start = problem.start.value
-        rows += [Judged(n, i, p.value / start, p.switch, evaluations=p.evaluations) for n, p in found.items()]
+        rows += [Evaluation(n, i, p.value / start, p.switch, evaluations=p.evaluations) for n, p in optima.items()]
         last = problem.rollout(lambda o: forward(layers, o))[-1]
-        rows.append(Judged(AGENT, i, last.value / start, last.switch, evaluations=evaluations))
+        rows.append(Evaluation(AGENT, i, last.value / start, last.switch, evaluations=evaluations))
     if len(problems) == 1:
-        rows.append(Judged(VISITED, 0, visited, -1, evaluations=evaluations))
+        rows.append(Evaluation(VISITED, 0, visited, -1, evaluations=evaluations))
     return rows
 
 
 def baselines(task: Online) -> dict[str, Power]:
-    """Powers that nobody learnt, under the same limits."""
+    """Baseline power policies under the same limits."""
     limits = task.limits
     return {
         "average": Average(total_min_w=limits.total_min_w, total_max_w=limits.total_max_w),
@@ -82,15 +82,15 @@ def worlds(study: Study, purpose: str, n: int) -> list[int]:
     return [int(x * 2**40) + 2**41 for x in Streams(study.seed).at(f"worlds.{purpose}").uniform("seed", np.arange(n))]
 
 
-def learnt(layers: Layers) -> Callable[[OnlinePower, FloatArray], FloatArray]:
-    """What a network says."""
+def trained(layers: Layers) -> Callable[[OnlinePower, FloatArray], FloatArray]:
+    """The action of a trained network."""
     from rl.policy import forward
 
     return lambda env, seen: forward(layers, seen.astype(np.float32))
 
 
-def unlearnt(power: Power) -> Callable[[OnlinePower, FloatArray], FloatArray]:
-    """What a part of the slot says, as an action."""
+def fixed_rule(power: Power) -> Callable[[OnlinePower, FloatArray], FloatArray]:
+    """The action of a power policy of the slot."""
     from rl.problem import as_action
 
     def act(env: OnlinePower, seen: FloatArray) -> FloatArray:
@@ -107,7 +107,7 @@ def unlearnt(power: Power) -> Callable[[OnlinePower, FloatArray], FloatArray]:
     return act
 
 
-def episode(env: OnlinePower, policy: str, act: Callable[[OnlinePower, Any], FloatArray], world: int) -> Judged:
+def episode(env: OnlinePower, policy: str, act: Callable[[OnlinePower, Any], FloatArray], world: int) -> Evaluation:
     """A whole training in one world under one policy."""
     seen, _ = env.reset(options={"world": world})
     cost, sums, last = 0.0, np.zeros(3), float("nan")
@@ -118,4 +118,4 @@ def episode(env: OnlinePower, policy: str, act: Callable[[OnlinePower, Any], Flo
         last = info["loss"]
         if terminated or truncated:
             noise, leakage, energy_j = (float(x) for x in sums)
-            return Judged(policy, world, cost, info["t_th"], noise, last, leakage / env.steps, energy_j)
+            return Evaluation(policy, world, cost, info["t_th"], noise, last, leakage / env.steps, energy_j)

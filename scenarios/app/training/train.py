@@ -1,4 +1,4 @@
-"""`netsim train`: an agent learns power in a scenario, beside powers that nobody learnt; one folder a seed."""
+"""Training of a power agent on a scenario, and its comparison with baselines; one folder a seed."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from netsim.record import cell_text, write_json, write_text
 from netsim.rng import Streams
 from netsim.safe import PART, what_is
 from rl.settings import AGENT, OPTIMUM, VISITED, Allocation, Online, Train
-from scenarios.app.results.folder import PAGE, STUDY, SUMMARY, is_text, ours, read_json
+from scenarios.app.results.folder import CHECKPOINT, PAGE, STUDY, SUMMARY, is_text, ours, read_json
 from scenarios.app.results.marker import check_files, held
+from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues, problems
 from scenarios.app.training.evaluate import (
-    Judged,
-    allocation_judged,
+    Evaluation,
     allocation_score,
     baselines,
     episode,
-    learnt,
-    unlearnt,
+    evaluate_allocation,
+    fixed_rule,
+    trained,
     worlds,
 )
 
@@ -40,15 +41,13 @@ if TYPE_CHECKING:
     from rl.policy import Layers, Policy
     from rl.train import Course, Point
 
-TRAINING, CURVE, JUDGED, CHECKPOINT = "training.json", "curve.csv", "judged.csv", "checkpoint.npz"
-KIND = "training"
-_FILES = (STUDY, SUMMARY, TRAINING, CURVE, JUDGED, CHECKPOINT, PAGE, "policy.json", "policy.safetensors")
+_FILES = (STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, "policy.json", "policy.safetensors")
 _SEED_OF_TEXT = "# seed of the training: "
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A training as it goes, for whoever watches."""
+class TrainingProgress:
+    """The state of a training after an evaluation, for progress output."""
 
     seed: int
     steps: int
@@ -56,7 +55,7 @@ class Seen:
     last: bool
 
 
-Watch = Callable[[Seen], None]
+Watch = Callable[[TrainingProgress], None]
 
 
 def train(
@@ -70,19 +69,19 @@ def train(
     """
     from scenarios.app.run.simulate import one_thread
 
-    asked = study.model_copy(update={"vary": None, "train": study.train or Train()})
+    plain = study.model_copy(update={"vary": None, "train": study.train or Train()})
     folders = [out] if len(seeds) == 1 else [out / f"seed-{seed}" for seed in seeds]
-    texts = [f"{_SEED_OF_TEXT}{seed}\n{study_yaml(asked)}" for seed in seeds]
+    texts = [f"{_SEED_OF_TEXT}{seed}\n{study_yaml(plain)}" for seed in seeds]
     for folder, text in zip(folders, texts, strict=True):
         _admit(folder, text, replace)
-    found = []
+    summaries = []
     with one_thread():
         for seed, folder, text in zip(seeds, folders, texts, strict=True):
             if not _finished(folder, text):
                 with held(folder, "training", partial(_admit, folder, text, replace)):
-                    _one(asked, seed, folder, text, watch, cache, board)
-            found.append(read_json(folder / SUMMARY))
-    return found
+                    _one(plain, seed, folder, text, watch, cache, board)
+            summaries.append(read_json(folder / SUMMARY))
+    return summaries
 
 
 def _admit(folder: Path, text: str, replace: bool) -> None:
@@ -130,20 +129,20 @@ def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: 
         (folder / name).unlink(missing_ok=True)
     write_text(folder / STUDY, text)
     write_json(folder / TRAINING, manifest)
-    game = _online(study, how.task) if isinstance(how.task, Online) else _allocation(study, cache)
-    training = Training(game.env, how.agent, how.steps, seed, board)
+    setup = _online(study, how.task) if isinstance(how.task, Online) else _allocation(study, cache)
+    training = Training(setup.env, how.agent, how.steps, seed, board)
     state = folder / CHECKPOINT
     course = take_steps(
-        training, game.score, how.eval_every, state, f"{__version__}\n{text}",
-        lambda point, last: watch(Seen(seed, how.steps, point, last)),
+        training, setup.score, how.eval_every, state, f"{__version__}\n{text}",
+        lambda point, last: watch(TrainingProgress(seed, how.steps, point, last)),
     )  # fmt: skip
     if course.best is None:
-        raise ValueError("nothing was judged")
-    save_policy(game.policy(study, course.best.layers, seed, course.best.steps), folder)
+        raise ValueError("no policy was evaluated")
+    save_policy(setup.policy(study, course.best.layers, seed, course.best.steps), folder)
     trained_s = time.perf_counter() - began
-    rows = game.judged(course, how.steps, seed)
+    rows = setup.evaluate(course, how.steps, seed)
     _table(folder / CURVE, [asdict(p) for p in course.curve])
-    _table(folder / JUDGED, [asdict(r) for r in rows])
+    _table(folder / EVALUATIONS, [asdict(r) for r in rows])
     write_json(folder / SUMMARY, _summary(course, rows))
     timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began}
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
@@ -151,16 +150,16 @@ def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: 
 
 
 @dataclass(frozen=True)
-class _Game:
-    """What is trained: the environment, the figure that decides, the policy as a file, and the final comparison."""
+class _Setup:
+    """What is trained: the environment, the score that selects the policy, the policy as a file, the comparison."""
 
     env: Any
     score: Callable[[Layers], float]
     policy: Callable[[Study, Layers, int, int], Policy]
-    judged: Callable[[Course, int, int], list[Judged]]
+    evaluate: Callable[[Course, int, int], list[Evaluation]]
 
 
-def _allocation(study: Study, cache: Path | None) -> _Game:
+def _allocation(study: Study, cache: Path | None) -> _Setup:
     from rl.env_allocation import PowerAllocation
     from rl.policy import Card, Policy
 
@@ -179,12 +178,12 @@ def _allocation(study: Study, cache: Path | None) -> _Game:
         )  # fmt: skip
         return Policy(card, layers, own)
 
-    def judged(course: Course, steps: int, seed: int) -> list[Judged]:
+    def evaluate(course: Course, steps: int, seed: int) -> list[Evaluation]:
         visited = float(np.exp(-course.best_reward / 5.0))
         layers = _best(course)
-        return allocation_judged(sets.held_out, layers, visited, steps, Streams(seed).at("references"))
+        return evaluate_allocation(sets.held_out, layers, visited, steps, Streams(seed).at("references"))
 
-    return _Game(PowerAllocation(drawn), lambda layers: allocation_score(sets.chosen_on, layers), policy, judged)
+    return _Setup(PowerAllocation(drawn), lambda layers: allocation_score(sets.chosen_on, layers), policy, evaluate)
 
 
 def problems_own(study: Study, cache: Path | None) -> Any:
@@ -194,7 +193,7 @@ def problems_own(study: Study, cache: Path | None) -> Any:
     return reference(study, cache_folder() if cache is None else cache)
 
 
-def _online(study: Study, task: Online) -> _Game:
+def _online(study: Study, task: Online) -> _Setup:
     from rl.env_online import OnlinePower
     from rl.policy import Card, Policy
 
@@ -205,7 +204,7 @@ def _online(study: Study, task: Online) -> _Game:
     chosen_on, held = worlds(study, "judged", task.eval_worlds), worlds(study, "held-out", task.held_out)
 
     def score(layers: Layers) -> float:
-        return float(np.mean([episode(other, AGENT, learnt(layers), w).cost for w in chosen_on]))
+        return float(np.mean([episode(other, AGENT, trained(layers), w).cost for w in chosen_on]))
 
     def policy(study: Study, layers: Layers, seed: int, steps: int) -> Policy:
         how = study.train or Train()
@@ -215,16 +214,16 @@ def _online(study: Study, task: Online) -> _Game:
         )  # fmt: skip
         return Policy(card, layers)
 
-    def judged(course: Course, steps: int, seed: int) -> list[Judged]:
-        acts = {name: unlearnt(power) for name, power in baselines(task).items()} | {AGENT: learnt(_best(course))}
+    def evaluate(course: Course, steps: int, seed: int) -> list[Evaluation]:
+        acts = {name: fixed_rule(power) for name, power in baselines(task).items()} | {AGENT: trained(_best(course))}
         return [episode(watched, name, act, w) for w in held for name, act in acts.items()]
 
-    return _Game(env, score, policy, judged)
+    return _Setup(env, score, policy, evaluate)
 
 
 def _best(course: Course) -> Layers:
     if course.best is None:
-        raise ValueError("nothing was judged")
+        raise ValueError("no policy was evaluated")
     return course.best.layers
 
 
@@ -236,29 +235,29 @@ def _table(path: Path, rows: list[dict[str, Any]]) -> None:
     write_text(path, text.getvalue())
 
 
-def _summary(course: Course, rows: list[Judged]) -> dict[str, Any]:
+def _summary(course: Course, rows: list[Evaluation]) -> dict[str, Any]:
     """Flat: the mean over cases of every figure of every policy, and the paired difference to each of the others."""
-    found: dict[str, Any] = {"steps.best": course.best.steps if course.best else None, "cases": _cases(rows)}
+    summary: dict[str, Any] = {"steps.best": course.best.steps if course.best else None, "cases": _cases(rows)}
     names = list(dict.fromkeys(r.policy for r in rows))
-    figures = [f.name for f in fields(Judged) if f.name not in ("policy", "case")]
+    figures = [f.name for f in fields(Evaluation) if f.name not in ("policy", "case")]
     for name in names:
         own = [r for r in rows if r.policy == name]
         for figure in figures:
-            found[f"policy.{name}.{figure}"] = float(np.mean([getattr(r, figure) for r in own]))
+            summary[f"policy.{name}.{figure}.mean"] = float(np.mean([getattr(r, figure) for r in own]))
     agent = {r.case: r.cost for r in rows if r.policy == AGENT}
     for name in (n for n in names if n not in (AGENT, VISITED)):
         others = {r.case: r.cost for r in rows if r.policy == name}
         gaps = np.array([agent[c] - others[c] for c in others])
         ratios = np.array([agent[c] / others[c] - 1.0 for c in others])
-        found[f"against.{name}.cost"] = float(gaps.mean())
-        found[f"against.{name}.percent"] = float(100 * ratios.mean())
-        found[f"against.{name}.percent.worst"] = float(100 * ratios.max())
-        found[f"against.{name}.half_width"] = half_width(gaps)
-        found[f"against.{name}.wins"] = int((gaps < 0).sum())
+        summary[f"against.{name}.cost.mean"] = float(gaps.mean())
+        summary[f"against.{name}.percent.mean"] = float(100 * ratios.mean())
+        summary[f"against.{name}.percent.max"] = float(100 * ratios.max())
+        summary[f"against.{name}.cost.half_width"] = half_width(gaps)
+        summary[f"against.{name}.wins"] = int((gaps < 0).sum())
     if any(r.policy == VISITED for r in rows):
         best = {r.policy: r.cost for r in rows}
-        found["visited.percent"] = 100 * (best[VISITED] / best[OPTIMUM] - 1.0)
-    return found
+        summary["visited.percent"] = 100 * (best[VISITED] / best[OPTIMUM] - 1.0)
+    return summary
 
 
 def half_width(values: Any) -> float:
@@ -269,5 +268,5 @@ def half_width(values: Any) -> float:
     return float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
 
 
-def _cases(rows: list[Judged]) -> int:
+def _cases(rows: list[Evaluation]) -> int:
     return len({r.case for r in rows})
