@@ -77,7 +77,7 @@ class Lapa(Budgeted):
     split: Literal["angle", "equal"] = "angle"
     """how a round's budget is shared"""
 
-    renamed: ClassVar[dict[str, str]] = {"error_max": "error_max"}
+    renamed: ClassVar[dict[str, str]] = {"error_most": "error_max"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
     example: ClassVar[dict[str, Any]] = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
 
