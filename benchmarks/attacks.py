@@ -74,11 +74,11 @@ def view(bench: Bench, activation: Literal["elu", "tanh", "sigmoid", "relu"], se
 def target_ms(attack: Attack, seen: View, seconds: float) -> tuple[float, float]:
     """Median time of a target in ms, from whole rounds, and the mean number of evaluations of a target."""
     facts, rng = Facts(2, 0.0, Public(AREA, 1)), Streams(0).at("benchmark.attack")
-    attack.run(seen, facts, {}, rng)  # loads
+    attack.run(seen, facts, attack.start(), rng)  # loads
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:
         started = perf_counter()
-        found, _ = attack.run(seen, facts, {}, rng)
+        found, _ = attack.run(seen, facts, attack.start(), rng)
         times.append(perf_counter() - started)
     return 1e3 * median(times) / len(seen.ue), float(found.evaluations.mean())
 

@@ -143,7 +143,6 @@ class World:
         self.catch_up()
         return np.asarray(self.state.position_m)
 
-    @property
     def memory(self) -> WorldMemory:
         """What a resumed run needs of this world; what `build_world` makes again is not in its tree."""
         self.catch_up()

@@ -1,5 +1,6 @@
 """What attacks recover: exact cases, the error identity, hostile updates, vantages, and the minimisers below."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import torch
 
 from fl.attacks.closed_form import ClosedForm, centroid, unit_cloud
-from fl.attacks.dlg import Dlg
+from fl.attacks.dlg import Dlg, LastPlaces
 from fl.attacks.gradient_matching import cosine_objective
 from fl.attacks.link_rounds import LinkRounds, weighted_median
 from fl.attacks.minimise import adam, lbfgs
@@ -19,6 +20,7 @@ from fl.types import DatasetStatistics, DenseUpdates, Facts, Local, Model, Publi
 from netsim.checkpoint import load_tree, save_tree
 from netsim.geometry import Area
 from netsim.rng import Streams
+from netsim.tree import from_tree, to_tree
 
 FACTS = Facts(1, 0.0, Public(Area(0.0, 0.0, 2000.0, 1500.0), 1))
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
@@ -73,7 +75,7 @@ def view_of(learner, data, sees="rows", decoded=None, n_model=1, seed=0):
 
 
 def attack(part, view, rng=RNG):
-    return part.run(view, Facts(1, 0.0, Public(AREA, 1)), {}, rng)[0]
+    return part.run(view, Facts(1, 0.0, Public(AREA, 1)), part.start(), rng)[0]
 
 
 def centroids(found):
@@ -468,7 +470,7 @@ def crafted(said, size=1.0, learner=None, area=AREA):
 
 def through(part, views, state=None):
     """Estimates of every round, and the state at the end, which a checkpoint has carried from round to round."""
-    found, state = [], state or {}
+    found, state = [], state or part.start()
     for view in views:
         said, state = part.run(view, FACTS, state, RNG)
         found.append(said)
@@ -483,7 +485,7 @@ class TestStarts:
         seen = []
         with monkeypatch.context() as patch:
             patch.setattr("fl.attacks.minimise.lbfgs", lambda f, x, n: seen.append(x.numpy().copy()) or lbfgs(f, x, n))
-            part.run(view, FACTS, state or {}, RNG)
+            part.run(view, FACTS, state or part.start(), RNG)
         return np.concatenate(seen)
 
     def view(self, n=3):
@@ -519,10 +521,10 @@ class TestStarts:
         part, view = Dlg(starts=100, start_at="previous", start_noise=0.01), self.view(3)
         few = replace(view, update=view.update[:2], ue=view.ue[:2], model=view.model[:2], source=view.source[:2],
                       source_model=view.source_model[:2])  # fmt: skip
-        found, state = part.run(few, FACTS, {}, RNG)
+        found, state = part.run(few, FACTS, part.start(), RNG)
         normal = self.begun(Dlg(starts=100), view, monkeypatch)
-        save_tree(tmp_path / "state.npz", state)
-        z = self.begun(part, view, monkeypatch, load_tree(tmp_path / "state.npz"))
+        save_tree(tmp_path / "state.npz", to_tree(state))
+        z = self.begun(part, view, monkeypatch, from_tree(load_tree(tmp_path / "state.npz"), part.start()))
         centre, scale = view.learner.standardisation(view.model_before)
         at = centre[0] + scale[0] * z
         np.testing.assert_allclose(at[:2, :-1].mean(axis=1), found.position_m, atol=3.0)
@@ -532,19 +534,20 @@ class TestStarts:
         np.testing.assert_array_equal(z[2], normal[2])  # nothing is known of this one
 
     def test_previous_keeps_the_last_estimate_inside_the_area(self):
-        part, state = Dlg(starts=2, start_at="previous"), {}
+        part = Dlg(starts=2, start_at="previous")
+        state = part.start()
         area = FACTS.public.area
         for where, kept in (([5.0, 5.0], [5.0, 5.0]), ([np.nan, 1.0], [5.0, 5.0]), ([-1.0, 5.0], [5.0, 5.0]),
                             ([7.0, 8.0], [7.0, 8.0])):  # fmt: skip
             state = part._remember(state, np.array([4]), np.array([where]), area)
-            assert state["owner"].tolist() == [4] and state["position_m"].tolist() == [kept]
+            assert state.owner.tolist() == [4] and state.position_m.tolist() == [kept]
         state = part._remember(state, np.array([9, 1]), np.array([[1.0, 2.0], [3.0, 4.0]]), area)
-        assert state["owner"].tolist() == [1, 4, 9] and state["position_m"].tolist() == [[3, 4], [7, 8], [1, 2]]
+        assert state.owner.tolist() == [1, 4, 9] and state.position_m.tolist() == [[3, 4], [7, 8], [1, 2]]
 
     def test_a_wrong_past_cannot_trap_the_search(self):
         """All starts but one begin in a far corner, tightly."""
         view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
-        past = {"owner": np.array([0]), "position_m": np.array([[0.0, 1500.0]])}
+        past = LastPlaces(np.array([0]), np.array([[0.0, 1500.0]]))
         part = Dlg(starts=4, start_at="previous", start_noise=0.01)
         found, _ = part.run(view, FACTS, past, RNG)
         assert np.linalg.norm(found.position_m - centroids(attack(Dlg(), view)), axis=1)[0] < 0.1
@@ -561,7 +564,8 @@ class TestStarts:
     def test_only_previous_remembers(self):
         view = self.view()
         for where in ("normal", "grid", "mean"):
-            assert Dlg(starts=2, start_at=where).run(view, FACTS, {}, RNG)[1] == {}
+            part = Dlg(starts=2, start_at=where)
+            assert len(part.run(view, FACTS, part.start(), RNG)[1].owner) == 0
 
     def test_previous_from_one_start_is_refused(self):
         with pytest.raises(ValueError, match="starts of 2 or more"):
@@ -659,8 +663,8 @@ class TestLinkRounds:
                  for s in range(3)]  # fmt: skip
         straight, _ = through(part, views)
         _, state = through(part, views[:2])
-        save_tree(tmp_path / "state.npz", state)
-        resumed, _ = through(part, views[2:], load_tree(tmp_path / "state.npz"))
+        save_tree(tmp_path / "state.npz", to_tree(state))
+        resumed, _ = through(part, views[2:], from_tree(load_tree(tmp_path / "state.npz"), part.start()))
         np.testing.assert_array_equal(resumed[0].position_m, straight[2].position_m)
         assert not (straight[2].position_m == attack(part, views[2]).position_m).all()
 
@@ -811,11 +815,11 @@ class TestSelfTest:
     def test_what_it_remembers_of_users_plays_no_part(self):
         part = LinkRounds(of=Dlg(starts=2, start_at="previous"))
         view = self.view()
-        _, state = part.run(view, FACTS, {}, RNG)
-        kept = {k: v.copy() for k, v in state["past"].items()}
+        _, state = part.run(view, FACTS, part.start(), RNG)
+        kept = deepcopy(state)
         before = part.self_test(view, FACTS, RNG)
         assert before == part.self_test(view, FACTS, RNG) < 0.5
-        assert all((state["past"][k] == kept[k]).all() for k in kept)
+        np.testing.assert_equal(to_tree(state), to_tree(kept))
 
     @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2), LinkRounds()], ids=lambda p: p.kind)
     def test_a_broken_model_finds_nothing(self, part):

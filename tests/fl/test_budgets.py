@@ -1,6 +1,7 @@
 """Budgets of epsilon over rounds and devices: their laws, their total, and what the ledger makes of them."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,8 +18,8 @@ from fl.defenses.lapa import Lapa
 from fl.defenses.noise_switch import NoiseSwitch
 from fl.defenses.uniform_dp import UniformDp
 from fl.learning import Learning
-from fl.privacy import ledger
 from fl.privacy.gaussian import epsilon_of
+from fl.privacy.ledger import Ledger
 from fl.privacy.zcdp import epsilon_of as zcdp_epsilon
 from fl.types import DenseUpdates, Facts, Local, Public, Received
 from netsim.geometry import Area
@@ -44,7 +45,7 @@ def clipped(ue=range(K), seed=0, samples=96, size=1.0):
     values = np.random.default_rng(seed).normal(size=(len(ue), D)) * size
     made = DenseUpdates(ue, np.zeros(len(ue), int), np.full(len(ue), float(samples)), values)
     local = Local(ue, 0 * ue, np.zeros(len(ue) + 1, int), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
-    return Clip(norm=N).protect(made, local, Facts(1, 0.0, PUBLIC), {}, None)[0], local
+    return Clip(norm=N).protect(made, local, Facts(1, 0.0, PUBLIC), Clip(norm=N).start(0), None)[0], local
 
 
 def play(part, rounds, ue=range(K), std=0.0, learn=True, state=None, interference=0.0):
@@ -55,7 +56,7 @@ def play(part, rounds, ue=range(K), std=0.0, learn=True, state=None, interferenc
         updates, local = clipped(ue, seed=t)
         facts = Facts(t, 0.0, PUBLIC, channel=channel(std, len(updates.ue), interference))
         rng = Streams(7).at("defense.x", t)
-        before = state["noise"] if isinstance(part, NoiseSwitch) else state
+        before = state.noise if isinstance(part, NoiseSwitch) else state
         asked, _ = inner.noise(updates, facts, before, rng)
         sent, state, spent = part.protect(updates, local, facts, state, rng)
         row = np.zeros(K)
@@ -114,7 +115,7 @@ class TestLaws:
             part = kind(initial_noise_std=30.0, rounds=10, epsilon_cap=1e6)
             _, spends, state = play(part, 1)
             assert spends[0][0].std == pytest.approx(30.0)
-            assert state["total"] == pytest.approx(part.factor * 2 * N / 30.0 * 10 * K / share)
+            assert state.total == pytest.approx(part.factor * 2 * N / 30.0 * 10 * K / share)
 
 
 class TestTotal:
@@ -157,7 +158,7 @@ class TestTotal:
             values[0] = 3.0
             updates = DenseUpdates(np.arange(K), np.zeros(K, int), np.ones(K), values)
             local = clipped()[1]
-            bounded = Clip(norm=N).protect(updates, local, Facts(t, 0.0, PUBLIC), {}, None)[0]
+            bounded = Clip(norm=N).protect(updates, local, Facts(t, 0.0, PUBLIC), Clip(norm=N).start(0), None)[0]
             asked, _ = part.noise(bounded, Facts(t, 0.0, PUBLIC), state, Streams(2).at("x", t))
             _, state, _ = part.protect(bounded, local, Facts(t, 0.0, PUBLIC), state, Streams(2).at("x", t))
             received = Received(bounded, np.ones(K, bool))
@@ -171,17 +172,17 @@ class TestTotal:
         _, _, state = play(part, 3)
         updates, _ = clipped()
         after = part.observe(Received(updates, np.zeros(K, bool)), np.zeros(K), Facts(4, 0.0, PUBLIC), state)
-        assert after["history"] is state["history"] or len(after["history"]) == len(state["history"])
+        assert after.rule.sums is state.rule.sums or len(after.rule.sums) == len(state.rule.sums)
 
 
 class TestClaims:
     def test_the_true_account_stands_beside_the_printed_one(self):
         part = UniformDp(epsilon_system_total=0.4 * 10 * K, rounds=10, sensitivity="mean-clip")
         _, spends, _ = play(part, 10)
-        state = ledger.empty(K)
+        state = Ledger.empty(K)
         for round_ in spends:
-            state = ledger.book(state, round_)
-        printed, true = (next(s for s in ledger.statements(state) if s.unit == u) for u in (PRINTED, "user"))
+            state = state.add(round_)
+        printed, true = (next(s for s in state.statements() if s.unit == u) for u in (PRINTED, "user"))
         assert printed.epsilon.max() == pytest.approx(epsilon_of(1e-5, 0.4 / part.factor * math.sqrt(10)), rel=1e-9)
         assert true.epsilon.min() > 50 * printed.epsilon.max()  # 96 samples hide behind one another on paper only
 
@@ -229,21 +230,21 @@ class TestSwitch:
         for criterion, crossed in (("aggregate", 1), ("per-device", None)):
             part = NoiseSwitch(noise=self.inner, mode="first-crossing", criterion=criterion)
             _, spends, state = play(part, 2, std=std)
-            assert state["crossed"] == crossed and bool(spends[1][0].std.any()) == (crossed is None)
+            assert state.crossed == crossed and bool(spends[1][0].std.any()) == (crossed is None)
 
     def test_without_artificial_noise_nothing_is_guaranteed(self):
         part = NoiseSwitch(noise=self.inner, mode="planned", until_round=0)
         _, spends, _ = play(part, 2, std=self.asked)
-        state = ledger.book(ledger.empty(K), [s for r in spends for s in r])
-        (said,) = ledger.statements(state)
+        state = Ledger.empty(K).add([s for r in spends for s in r])
+        (said,) = state.statements()
         assert np.isinf(said.epsilon).all() and np.isfinite(said.with_channel).all()
 
     def test_the_channel_counts_only_where_it_takes_over(self):
         """Two rounds of artificial noise alone, then two of the channel's, device by device."""
         part, std = NoiseSwitch(noise=self.inner, mode="planned", until_round=2), self.asked * np.linspace(0.5, 2, K)
         _, spends, state = play(part, 4, std=std)
-        book = ledger.book(ledger.empty(K), [s for r in spends for s in r])
-        (said,) = ledger.statements(book)
+        book = Ledger.empty(K).add([s for r in spends for s in r])
+        (said,) = book.statements()
         reach = 2 * N
         mu2 = 2 * (reach / spends[0][0].std) ** 2 + 2 * (reach / std) ** 2
         np.testing.assert_allclose(said.with_channel, [epsilon_of(1e-5, math.sqrt(m)) for m in mu2], rtol=1e-9)
@@ -254,7 +255,7 @@ class TestSwitch:
         _, _, state = play(part, 3)
         assert part.figures(state)["switch_round"] == 3.0
         _, _, state = play(part, 2, std=2 * self.asked, state=state)
-        assert part.figures(state)["switch_round"] == 3.0 and state["crossed"] == 4
+        assert part.figures(state)["switch_round"] == 3.0 and state.crossed == 4
 
     def test_a_round_goes_with_a_plan(self):
         with pytest.raises(ValidationError, match="until_round goes with mode: planned"):
@@ -281,9 +282,9 @@ class TestInterference:
     def test_the_switch_waits_for_thermal_noise(self, criterion):
         part = NoiseSwitch(noise=self.inner, mode="first-crossing", criterion=criterion)
         _, _, state = play(part, 2, std=0.9 * self.asked, interference=5 * self.asked)
-        assert state["crossed"] is None
+        assert state.crossed is None
         _, _, state = play(part, 2, std=1.1 * self.asked, interference=0.0)
-        assert state["crossed"] == 1
+        assert state.crossed == 1
 
     @pytest.mark.parametrize("noise", [inner, {"kind": "gaussian", "noise_multiplier": 2.0}])
     def test_accounts_do_not_hang_on_who_else_sends(self, noise):
@@ -293,7 +294,7 @@ class TestInterference:
             updates, local = clipped()
             facts = Facts(1, 0.0, PUBLIC, channel=channel(3.0, K, interference))
             _, _, spends = part.protect(updates, local, facts, part.start(K), Streams(7).at("defense.x", 1))
-            (statement,) = ledger.statements(ledger.book(ledger.empty(K), spends))
+            (statement,) = Ledger.empty(K).add(spends).statements()
             said.append((statement.epsilon, statement.with_channel))
         np.testing.assert_array_equal(said[0], said[1])
         assert (said[0][1] < said[0][0]).all()
@@ -301,7 +302,7 @@ class TestInterference:
     def test_central_noise_counts_the_thermal_part_of_who_was_heard(self):
         part, (updates, local) = CentralGaussian(noise_multiplier=1.0), clipped()
         facts = Facts(1, 0.0, PUBLIC, channel=channel(3.0, K, interference=50.0), weight=1 / K)
-        _, state, _ = part.protect(updates, local, facts, {}, None)
+        _, state, _ = part.protect(updates, local, facts, part.start(0), None)
         _, _, (spend,) = part.finish(np.zeros((1, D)), K, facts, state, Streams(7).at("defense.x", 1))
         assert spend.channel_std == pytest.approx(3.0 * math.sqrt(K))
 
@@ -311,8 +312,8 @@ class TestInterference:
         noise = {"kind": "lapa", "epsilon_system_total": 75.0, "rounds": 10, "error": "debias"}
         part = NoiseSwitch(noise=noise) if wrapped else Lapa(**noise)
         _, spends, state = play(part, 1, std=3.0, interference=4.0)
-        inner = state["noise"] if wrapped else state
-        np.testing.assert_allclose(inner["drawn_var"], spends[0][0].std ** 2 + 5.0**2)
+        inner = state.noise if wrapped else state
+        np.testing.assert_allclose(inner.drawn_var, spends[0][0].std ** 2 + 5.0**2)
 
 
 class TestLapaReads:
@@ -325,7 +326,7 @@ class TestLapaReads:
 
     def test_angles_are_means_over_the_rounds_that_a_device_was_heard_in(self):
         part = Lapa(epsilon_system_total=60.0)
-        state = {**part.start(4), "scale": 2.0, "drawn_var": np.zeros(4)}
+        state = replace(part.start(4), scale=2.0, drawn_var=np.zeros(4))
         heard: dict[int, list[float]] = {k: [] for k in range(4)}
         facts = Facts(1, 0.0, PUBLIC)
         for t, (ue, decoded) in enumerate(
@@ -333,7 +334,7 @@ class TestLapaReads:
         ):
             got = self.received(ue, t, np.array(decoded, bool))
             weights = np.array(decoded) / sum(decoded) * np.linspace(1, 2, len(ue))
-            state = part.remember(got, weights, facts, {**state, "drawn_var": np.zeros(len(ue))})
+            state = part.observe(got, weights, facts, replace(state, drawn_var=np.zeros(len(ue))))
             rows = got.updates.rows(slice(None))
             total = weights @ rows
             for row, k, yes in zip(rows, ue, decoded, strict=True):
@@ -341,10 +342,11 @@ class TestLapaReads:
                     cosine = row @ total / math.sqrt(row @ row) / math.sqrt(total @ total)
                     heard[k].append(math.acos(cosine))
         for k in range(3):
-            assert state["theta"][k] == pytest.approx(np.mean(heard[k]), rel=1e-12)
-        assert state["seen"].tolist() == [3, 2, 4, 0] == [len(heard[k]) for k in range(4)]
-        part_of = part.mapped(np.append(state["theta"][:3], state["theta"][:3].mean()))  # a stranger is average
-        epsilon, _ = part.share({**state, "history": []}, 10.0, 1, None)
+            assert state.rule.theta[k] == pytest.approx(np.mean(heard[k]), rel=1e-12)
+        assert state.rule.rounds.tolist() == [3, 2, 4, 0] == [len(heard[k]) for k in range(4)]
+        part_of = part.mapped(np.append(state.rule.theta[:3], state.rule.theta[:3].mean()))  # a stranger is average
+        state = replace(state, rule=replace(state.rule, sums=state.rule.sums[-1:]))
+        epsilon, _ = part.share(state, 10.0, 10.0, 1, None)
         np.testing.assert_allclose(epsilon, part_of / part_of.sum() * 10.0 * math.exp(-part.error_max))
 
     def test_debias_takes_the_noise_of_both_sums_off(self):
@@ -354,13 +356,14 @@ class TestLapaReads:
         for t in (1, 2):
             got, weights = self.received([0, 1, 2], t), np.array([0.2, 0.3, 0.5])
             variance = 0.01 * np.array([1.0, 2.0, 3.0]) * t
-            state = part.remember(got, weights, Facts(t, 0.0, PUBLIC), {**state, "scale": scale, "drawn_var": variance})
+            state = replace(state, scale=scale, drawn_var=variance)
+            state = part.observe(got, weights, Facts(t, 0.0, PUBLIC), state)
             sums.append(weights @ got.updates.rows(slice(None)) / scale)
             floors.append(sum(D * w**2 * v / scale**2 for w, v in zip(weights, variance, strict=True)))
-        np.testing.assert_allclose([h["floor"] for h in state["history"]], floors, rtol=1e-12)
+        np.testing.assert_allclose([h.floor for h in state.rule.sums], floors, rtol=1e-12)
         away = math.sqrt(((sums[1] - sums[0]) ** 2).sum() - floors[0] - floors[1])
-        _, after = part.share(state, 10.0, 1, Streams(0).at("x", 1))
-        assert after["e"] == pytest.approx(1.5 * away, rel=1e-12)
+        _, after = part.share(state, 10.0, 10.0, 1, Streams(0).at("x", 1))
+        assert after.error == pytest.approx(1.5 * away, rel=1e-12)
 
     def test_pure_noise_is_no_change_on_average(self):
         """Sums that differ by their noise alone: |d|^2 less both floors has mean 0."""
@@ -371,9 +374,10 @@ class TestLapaReads:
             for t in (1, 2):
                 rows = DenseUpdates(np.arange(3), np.zeros(3, int), np.ones(3), std[:, None] * g.normal(size=(3, D)))
                 got = Received(rows, np.ones(3, bool))
-                state = part.remember(got, weights, Facts(t, 0.0, PUBLIC), {**state, "scale": 2.0, "drawn_var": std**2})
-            a, b = state["history"]
-            gaps.append(((a["sum"] - b["sum"]) ** 2).sum() / (a["floor"] + b["floor"]))
+                state = replace(state, scale=2.0, drawn_var=std**2)
+                state = part.observe(got, weights, Facts(t, 0.0, PUBLIC), state)
+            a, b = state.rule.sums
+            gaps.append(((a.sum - b.sum) ** 2).sum() / (a.floor + b.floor))
         assert np.mean(gaps) == pytest.approx(1.0, abs=0.05)
 
 
@@ -388,7 +392,7 @@ class TestPromise:
         spent = ((every / part.factor) ** 2).sum(axis=0)
         found = [epsilon_of(1e-5, math.sqrt(s)) for s in np.unique(spent) if s > 0]
         assert max(found, default=0.0) <= part.promised(total) * (1 + 1e-9) <= most * (1 + 1e-8)
-        np.testing.assert_allclose(state["spent"], spent)
+        np.testing.assert_allclose(state.mu2, spent)
 
     def test_the_caps_promise_too(self):
         """At most T rounds of the cap, or a budget that is gone after total / cap of them."""
@@ -422,7 +426,7 @@ class TestPromise:
         for rounds in (1, 4):
             _, spends, state = play(part, rounds, std=1e6)
             assert not [name for name in part.figures(state) if "promised" in name]
-        (said,) = ledger.statements(ledger.book(ledger.empty(K), [s for r in spends for s in r]))
+        (said,) = Ledger.empty(K).add([s for r in spends for s in r]).statements()
         assert np.isinf(said.epsilon).all()
         assert "nothing is promised" in part.caveat and "guaranteed is" not in part.caveat
 
@@ -434,7 +438,7 @@ class TestPromise:
         _, spends, state = play(part, 6, std=np.linspace(0.3, 3.0, K) * 30.0)
         found = part.figures(state)
         assert "epsilon_promised" not in found
-        (said,) = ledger.statements(ledger.book(ledger.empty(K), [s for r in spends for s in r]))
+        (said,) = Ledger.empty(K).add([s for r in spends for s in r]).statements()
         assert said.with_channel.max() <= found["epsilon_promised_with_channel"] * (1 + 1e-9)
         assert said.epsilon.max() > found["epsilon_promised_with_channel"]
         assert "guaranteed is" not in part.caveat

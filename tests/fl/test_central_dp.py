@@ -9,17 +9,18 @@ from pydantic import ValidationError
 
 from fl.aggregation.uniform import Uniform
 from fl.defenses.adaptive_clip import AdaptiveClip
-from fl.defenses.central_gaussian import CentralGaussian
+from fl.defenses.central_gaussian import CentralGaussian, CentralState
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
-from fl.privacy import ledger
 from fl.privacy.gaussian import epsilon_of
-from fl.types import Bound, DenseUpdates, Facts, Local, Public, Received
+from fl.privacy.ledger import Ledger
+from fl.types import Bound, DenseUpdates, Facts, LastFigures, Local, Public, Received
 from netsim.checkpoint import load_tree, save_tree
 from netsim.geometry import Area
 from netsim.rng import Streams
+from netsim.tree import from_tree, to_tree
 
 PUBLIC = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
 K, D = 38, 261
@@ -57,13 +58,13 @@ class TestUniform:
         part, made = Uniform(clients=K, participation=share), updates(normal(5))
         for decoded in ([1, 1, 1, 1, 1], [1, 0, 1, 0, 0], [0, 0, 0, 0, 0]):
             heard = np.array(decoded, dtype=bool)
-            weights, state = part.weights(Received(made, heard), facts(), {})
+            weights, state = part.weights(Received(made, heard), facts(), part.start())
             np.testing.assert_allclose(weights, np.where(heard, 1 / (share * K), 0.0), rtol=1e-15)
-            assert state == {} and part.weight == pytest.approx(1 / (share * K), rel=1e-15)
+            assert state is None and part.weight == pytest.approx(1 / (share * K), rel=1e-15)
 
     def test_the_amount_of_data_counts_nothing(self):
         made = DenseUpdates(np.arange(3), np.zeros(3, int), np.array([1.0, 10.0, 1e6]), normal(3))
-        weights, _ = Uniform(clients=3).weights(Received(made, np.ones(3, bool)), facts(), {})
+        weights, _ = Uniform(clients=3).weights(Received(made, np.ones(3, bool)), facts(), None)
         assert len(set(weights)) == 1 and weights.sum() == pytest.approx(1)
 
 
@@ -90,9 +91,9 @@ class TestClip:
         )
         made = learner.local(model, "all", data, Streams(1).at("learner.all", 1))
         clip, noise, merge = Clip(norm=1e12), CentralGaussian(noise_multiplier=1e-300), Uniform(clients=1)
-        sent, _, _ = clip.protect(made, data, facts(weight=1.0), {}, rng())
-        sent, state, _ = noise.protect(sent, data, facts(weight=1.0), {}, rng())
-        weights, _ = merge.weights(Received(sent, np.ones(1, bool)), facts(weight=1.0), {})
+        sent, _, _ = clip.protect(made, data, facts(weight=1.0), clip.start(0), rng())
+        sent, state, _ = noise.protect(sent, data, facts(weight=1.0), noise.start(0), rng())
+        weights, _ = merge.weights(Received(sent, np.ones(1, bool)), facts(weight=1.0), merge.start())
         total = sent.weighted_sum(weights, 1)
         merged, _, _ = noise.finish(total, 1, facts(weight=1.0), state, rng())
         np.testing.assert_allclose(
@@ -109,8 +110,8 @@ class TestCentralGaussian:
     def test_standard_deviation_and_what_is_booked(self, noise_on, share, relation, factor):
         z, c, weight = 1.3, 0.5, 1 / (share * K)
         part, made = CentralGaussian(noise_multiplier=z, noise_on=noise_on), updates(normal(K))
-        sent, _, _ = device(Clip(norm=c, relation=relation), made, {})
-        sent, state, spends = device(part, sent, {})
+        sent, _, _ = device(Clip(norm=c, relation=relation), made, LastFigures())
+        sent, state, spends = device(part, sent, part.start(0))
         assert not spends
         total, found = weight * sent.values.sum(axis=0, keepdims=True), []
         for round_ in range(100):
@@ -124,18 +125,18 @@ class TestCentralGaussian:
         assert spend.std[0] == pytest.approx(z * factor * c * (1.0 if noise_on == "sum" else share * K), rel=1e-12)
         assert spend.sensitivity.tolist() == [factor * c]
         assert (spend.ue[0], spend.unit, spend.relation, spend.delta) == (-1, "user", relation, 1e-7)
-        assert state["signal_to_noise"] == pytest.approx(np.linalg.norm(total) / np.linalg.norm(noise[-1]), rel=1e-9)
+        assert state.signal_to_noise == pytest.approx(np.linalg.norm(total) / np.linalg.norm(noise[-1]), rel=1e-9)
 
     def test_everybody_pays_for_every_model_in_every_round(self):
         """The exact cost of T rounds at q = 1 is one Gaussian with mu = sqrt(T) / z, whatever the clip norm."""
         for c in (0.1, 1.0):
-            book, part = ledger.empty(3), CentralGaussian(noise_multiplier=5.0)
-            sent, _, _ = device(Clip(norm=c, relation="add-remove"), updates(normal(3)), {})
-            _, state, _ = device(part, sent, {})
+            book, part = Ledger.empty(3), CentralGaussian(noise_multiplier=5.0)
+            sent, _, _ = device(Clip(norm=c, relation="add-remove"), updates(normal(3)), LastFigures())
+            _, state, _ = device(part, sent, part.start(0))
             for round_ in range(100):
                 _, state, spends = part.finish(np.zeros((2, D)), 3, facts(round_, n_model=2), state, rng(round_))
-                book = ledger.book(book, spends)
-            (said,) = ledger.statements(book)
+                book = book.add(spends)
+            (said,) = book.statements()
             np.testing.assert_allclose(said.epsilon, epsilon_of(1e-7, np.sqrt(200) / 5), rtol=1e-9)
 
     def test_one_model_at_one_to_five_is_the_printed_table(self):
@@ -145,15 +146,15 @@ class TestCentralGaussian:
     def test_rounds_and_models_have_noise_of_their_own(self):
         part, state = (
             CentralGaussian(noise_multiplier=1.0),
-            {"bound": {"norm": 1.0, "unit": "user", "relation": "replace"}, "channel_var": np.zeros(2)},
+            CentralState(Bound(1.0, "user", "replace"), np.zeros(2)),
         )
         first, second = (part.finish(np.zeros((2, 5)), 3, facts(), state, rng(r))[0] for r in (1, 2))
         assert len({tuple(row) for row in (*first, *second)}) == 4
 
     def test_a_round_in_which_nobody_was_heard_is_noise_too(self):
         part, nobody = CentralGaussian(noise_multiplier=1.0), updates(np.zeros((0, D)))
-        sent, _, _ = device(Clip(), nobody, {})
-        _, state, _ = device(part, sent, {})
+        sent, _, _ = device(Clip(), nobody, LastFigures())
+        _, state, _ = device(part, sent, part.start(0))
         merged, _, spends = part.finish(np.zeros((1, D)), 0, facts(), state, rng())
         assert merged.any() and len(spends) == 1
 
@@ -177,9 +178,9 @@ class TestCentralGaussian:
             assert "\n" not in error.value.errors()[0]["msg"]
         made = updates(normal(3))
         with pytest.raises(ValueError, match="no bound"):
-            device(noise, made, {})
+            device(noise, made, noise.start(0))
         with pytest.raises(ValueError, match="no fixed weight"):
-            _, state, _ = device(noise, device(Clip(), made, {})[0], {})
+            _, state, _ = device(noise, device(Clip(), made, LastFigures())[0], noise.start(0))
             noise.finish(np.zeros((1, D)), 3, facts(weight=None), state, rng())
 
     @pytest.mark.parametrize("value", [0.0, -1.0, float("inf"), float("nan")])
@@ -221,7 +222,7 @@ class TestAdaptiveClip:
         part = AdaptiveClip(norm=1.0, quantile=0.3, learning_rate=0.7, count_noise=1e-12)
         state, _ = self.play(part, 1)
         share = np.mean(self.sizes <= 1.0)
-        assert state["share"] == pytest.approx(share, rel=1e-9)
+        assert state.share == pytest.approx(share, rel=1e-9)
         assert part.promise(state) == pytest.approx(np.exp(-0.7 * (share - 0.3)), rel=1e-9)
 
     @pytest.mark.parametrize("relation, sensitivity", [("add-remove", 0.5), ("replace", 1.0)])
@@ -231,7 +232,7 @@ class TestAdaptiveClip:
         _, state, _ = device(part, made, part.start(200))
         for round_ in range(4000):
             _, after, (spend,) = part.finish(np.zeros((1, 6)), 200, facts(round_, 1 / 200), state, rng(round_))
-            shares.append(after["share"])
+            shares.append(after.share)
         assert np.std(shares) * 200 == pytest.approx(4.0, rel=0.04)
         assert np.mean(shares) == pytest.approx(np.mean(self.sizes <= 1.0), abs=4 * 4 / 200 / np.sqrt(4000))
         assert (spend.ue[0], spend.std[0], spend.sensitivity[0], spend.relation) == (-1, 4.0, sensitivity, relation)
@@ -244,7 +245,7 @@ class TestAdaptiveClip:
             part, made = AdaptiveClip(norm=1.0, count_noise=1e-12, relation=relation), updates(values, model, ue)
             at = facts(weight=1 / 50, n_model=3)
             _, state, _ = device(part, made, part.start(5), at)
-            return part.finish(np.zeros((3, 1)), len(ue), at, state, rng())[1]["share"] * 50
+            return part.finish(np.zeros((3, 1)), len(ue), at, state, rng())[1].share * 50
 
         ue, model = np.array([0, 0, 0, 1, 2]), np.array([0, 1, 2, 0, 1])
         with_ = count(np.array([[0.1], [0.1], [0.1], [9.0], [0.2]]), ue, model)
@@ -258,22 +259,22 @@ class TestAdaptiveClip:
     def test_without_a_fixed_weight_the_share_is_of_those_who_were_heard(self):
         part = AdaptiveClip(norm=1.0, count_noise=1e-12)
         state, _ = self.play(part, 1, weight=None)
-        assert state["share"] == pytest.approx(np.mean(self.sizes <= 1.0), rel=1e-9)
+        assert state.share == pytest.approx(np.mean(self.sizes <= 1.0), rel=1e-9)
         nobody = updates(np.zeros((0, 6)))
         _, state, _ = device(part, nobody, part.start(3), facts(weight=None))
-        assert part.finish(np.zeros((1, 6)), 0, facts(weight=None), state, rng())[1]["norm"] == 1.0
+        assert part.finish(np.zeros((1, 6)), 0, facts(weight=None), state, rng())[1].norm == 1.0
 
     def test_its_state_survives_a_checkpoint(self, tmp_path):
         part = AdaptiveClip(norm=1.0, count_noise=2.0)
         state, _ = self.play(part, 7)
-        save_tree(tmp_path / "state.npz", state)
-        again = load_tree(tmp_path / "state.npz")
+        save_tree(tmp_path / "state.npz", to_tree(state))
+        again = from_tree(load_tree(tmp_path / "state.npz"), part.start(200))
         assert part.promise(again) == part.promise(state)
         made = self.made()
         for s in (state, again):
             clipped, s, _ = device(part, made, s)
             _, s, _ = part.finish(np.zeros((1, 6)), 200, facts(8), s, rng(8))
-            assert (clipped.norm().max(), s["norm"]) == pytest.approx((part.promise(state), s["norm"]))
+            assert (clipped.norm().max(), s.norm) == pytest.approx((part.promise(state), s.norm))
 
     def test_a_run_clips_at_the_norm_of_its_round(self, tiny, tmp_path):
         from scenarios.app.run.runner import run

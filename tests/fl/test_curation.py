@@ -14,7 +14,7 @@ from fl.curation.diverse import DiverseBatch
 from fl.curation.farthest import FarthestBatch
 from fl.curation.gan import Gan
 from fl.curation.geo_ind import GeoIndistinguishable, planar_laplace
-from fl.privacy import ledger
+from fl.privacy.ledger import Ledger
 from fl.types import Facts, Local, MetricSpend, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -38,7 +38,7 @@ def local(*pieces, ue=None, model=0):
 
 
 def apply(part, data, rng=RNG):
-    return part.apply(data, FACTS, {}, rng)
+    return part.apply(data, FACTS, part.start(0), rng)
 
 
 def kept(part, piece, rng=RNG):
@@ -268,8 +268,8 @@ class TestGeoIndistinguishable:
         (spend,) = apply(GeoIndistinguishable(epsilon_per_m=0.1, name="moved"), data).spends
         assert isinstance(spend, MetricSpend) and spend.mechanism == "moved"
         assert spend.points.tolist() == [300, 0, 50] and spend.epsilon_per_m.tolist() == [0.1] * 3
-        (said,) = ledger.statements(ledger.book(ledger.book(ledger.empty(3), [spend]), [spend]))
-        assert said.unit == ledger.LOCATION
+        (said,) = Ledger.empty(3).add([spend]).add([spend]).statements()
+        assert said.unit == "location"
         np.testing.assert_allclose(said.epsilon, [60, 10, 0])
 
     def test_clipping_brings_to_the_border_what_left_the_area(self):

@@ -349,7 +349,10 @@ class TestPublishedFigures:
         x, learner = places(n, 0), Density(n_features=features, bandwidth_m=H)
         model, updates = made(learner, box, x)
         found, _ = DensityPeak(max_places=10_000 if features else 500).run(
-            view_of(learner, model, updates), facts(box), {}, rng()
+            view_of(learner, model, updates),
+            facts(box),
+            DensityPeak(max_places=10_000 if features else 500).start(),
+            rng(),
         )
         what, away = np.array(found.what), np.linalg.norm(found.position_m - x[found.ue], axis=1)
         place = what == "place"
@@ -442,7 +445,7 @@ class TestPhase:
         start = places_a(n, seed)
         end = start + step * np.stack([np.cos(turn), np.sin(turn)], axis=1)
         learner = Density(n_features=1, bandwidth_m=H, grid=(24, 24), **more)
-        state = {}
+        state = Phase().start()
         for round_, x in enumerate((start, end), 1):
             model, updates = made(learner, BOX_A, x, round_=round_)
             found, state = Phase().run(view_of(learner, model, updates), facts(BOX_A), state, rng(round_))
@@ -468,7 +471,7 @@ class TestPhase:
         g, n = np.random.default_rng(0), 40
         x = places_a(n, 0)
         learner = Density(n_features=1, bandwidth_m=H, grid=(24, 24))
-        state, walked, start = {}, np.zeros((n, 2)), x
+        state, walked, start = Phase().start(), np.zeros((n, 2)), x
         for round_ in range(1, 52):
             model, updates = made(learner, BOX_A, x, round_=round_)
             found, state = Phase().run(view_of(learner, model, updates), facts(BOX_A), state, rng(round_))
@@ -483,7 +486,7 @@ class TestPhase:
         x = places_a(50, 1)
         learner = Density(n_features=1, bandwidth_m=H)
         model, updates = made(learner, BOX_A, x)
-        found, _ = Phase().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
+        found, _ = Phase().run(view_of(learner, model, updates), facts(BOX_A), Phase().start(), rng())
         turns = np.einsum("ni,ni->n", updates.unit[:, 0] / H, found.position_m - x) / (2 * np.pi)
         assert np.abs(turns - np.rint(turns)).max() < 1e-7
         assert set(found.what) == {"centroid"} and set(found.status) == {"ok"}
@@ -494,7 +497,7 @@ class TestPhase:
         for features in (0, 3, "exact"):
             learner = Density(n_features=features, bandwidth_m=H, grid=(24, 24))
             model, updates = made(learner, BOX_A, places_a(20, 0))
-            found, _ = Phase().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
+            found, _ = Phase().run(view_of(learner, model, updates), facts(BOX_A), Phase().start(), rng())
             assert found.status.count("no wave") > 15
 
     def test_noise_is_averaged_out(self):
@@ -502,7 +505,7 @@ class TestPhase:
         learner = Density(n_features=1, bandwidth_m=H)
         model, updates = made(learner, BOX_A, x)
         noisy = updates.plus(0.1 * np.random.default_rng(0).standard_normal((20, 10_000)))
-        found, _ = Phase().run(view_of(learner, model, noisy), facts(BOX_A), {}, rng())
+        found, _ = Phase().run(view_of(learner, model, noisy), facts(BOX_A), Phase().start(), rng())
         turns = np.einsum("ni,ni->n", updates.unit[:, 0] / H, found.position_m - x) / (2 * np.pi)
         read = np.array(found.status) == "ok"
         assert read.sum() > 15  # waves much longer than the area drown
@@ -519,7 +522,7 @@ class TestPeaks:
         x = places_a(40, 0).clip(-3, 3)
         learner = Density(n_features="exact", bandwidth_m=H)
         model, updates = made(learner, BOX_A, x)
-        found, _ = DensityPeak().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
+        found, _ = DensityPeak().run(view_of(learner, model, updates), facts(BOX_A), DensityPeak().start(), rng())
         assert np.abs(found.position_m - x[found.ue]).max() <= 3 / 99 + 1e-12
 
     def test_a_surface_that_is_negative_everywhere_has_its_highest_point(self):
@@ -527,7 +530,7 @@ class TestPeaks:
         model, updates = made(learner, BOX_A, places_a(40, 0))
         surface = learner.surfaces(model, updates.rows(slice(None)))
         assert (surface.max(axis=(1, 2, 3)) < 0).any()
-        found, _ = DensityPeak().run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
+        found, _ = DensityPeak().run(view_of(learner, model, updates), facts(BOX_A), DensityPeak().start(), rng())
         place = np.array(found.what) == "place"
         assert set(found.ue[place]) == set(range(40)) and (found.weight[place] > 0).all()
         assert np.bincount(found.ue[place], found.weight[place]) == pytest.approx(np.ones(40))
@@ -536,7 +539,7 @@ class TestPeaks:
         learner = Density(n_features=0, bandwidth_m=H)
         model, updates = made(learner, BOX_A, places_a(4, 0))
         for attack in (DensityPeak(), MultiQuery()):
-            found, _ = attack.run(view_of(learner, model, updates), facts(BOX_A), {}, rng())
+            found, _ = attack.run(view_of(learner, model, updates), facts(BOX_A), attack.start(), rng())
             said = np.array(found.what) == "centroid"
             assert np.abs(found.position_m[said]).max() < 1e-12
             assert [s for s, c in zip(found.status, said, strict=True) if c] == ["constant surface"] * 4
@@ -545,7 +548,8 @@ class TestPeaks:
         box, x = BOX_B, places_b(60, 0).clip(-5, 5)
         errors = {}
         for draws in ("once", "each-round"):
-            learner, state = Density(n_features=1, bandwidth_m=H, grid=(101, 101), draws=draws), {}
+            learner = Density(n_features=1, bandwidth_m=H, grid=(101, 101), draws=draws)
+            state = MultiQuery().start()
             for k in range(1, 7):
                 model, updates = made(learner, box, x, round_=k)
                 found, state = MultiQuery().run(view_of(learner, model, updates), facts(box), state, rng(k))
@@ -559,7 +563,7 @@ class TestPeaks:
         for bandwidths in ((0.11, 0.55), (0.55,)):
             learner = Density(n_features=1, bandwidth_m=bandwidths, grid=(101, 101))
             model, updates = made(learner, BOX_B, x)
-            found, _ = MultiQuery().run(view_of(learner, model, updates), facts(BOX_B), {}, rng())
+            found, _ = MultiQuery().run(view_of(learner, model, updates), facts(BOX_B), MultiQuery().start(), rng())
             errors.append(np.linalg.norm(found.position_m - x[found.ue], axis=1).mean())
         assert errors[0] == pytest.approx(errors[1], rel=0.25)
 
@@ -577,7 +581,7 @@ class TestPolicies:
             box = Area(0, 0, side, side)
             request = Request(1.0, np.array([h]), box)
             accepted, state = Strict().accept(np.arange(3), facts(box, request=request), Strict().start(3))
-            assert not accepted.any() and state["said"]["refused_bandwidth"] == 3.0
+            assert not accepted.any() and state.figures["refused_bandwidth"] == 3.0
 
     @pytest.mark.parametrize(
         ("changes", "reason"),
@@ -597,7 +601,7 @@ class TestPolicies:
     def test_strict_gives_its_reason(self, changes, reason):
         accepted, state = self.ask(Strict(), **changes)
         assert accepted.all() == (reason is None) and accepted.any() == (reason is None)
-        refused = {k for k, v in state["said"].items() if k.startswith("refused") and v}
+        refused = {k for k, v in state.figures.items() if k.startswith("refused") and v}
         assert refused == ({f"refused_{reason}"} if reason else set())
 
     def test_the_first_answer_fixes_the_base(self):
@@ -606,7 +610,7 @@ class TestPolicies:
         later = [self.ask(policy, state, bandwidth_m=np.array([h]))[0].all() for h in (20.0, 100.0, 40.0, 180.0)]
         assert later == [True, True, False, True]
         _, refused = self.ask(policy, bandwidth_m=np.array([20.0]), features=9.0)
-        assert refused["base_m"] == 0.0
+        assert refused.base_m == 0.0
 
     def test_rate_limit_counts_time_and_the_public_speed_alone(self):
         policy = Custom(gamma=None, multiples="any", speed_m_s=1.5)
@@ -615,7 +619,7 @@ class TestPolicies:
         early, same = self.ask(policy, state, time_s=0.9 * wait)
         late, _ = self.ask(policy, same, time_s=1.01 * wait)
         assert accepted.all() and not early.any() and late.all()
-        assert same["said"]["refused_rate"] == 4.0
+        assert same.figures["refused_rate"] == 4.0
 
     @pytest.mark.parametrize("dimensions", [1, 2])
     def test_rate_limit_is_that_of_the_largest_bandwidth_and_of_its_dimensions(self, dimensions):

@@ -9,11 +9,12 @@ import pytest
 from fl.aggregation.uniform import Uniform
 from fl.defenses.central_gaussian import CentralGaussian
 from fl.learning import Learning, PrivacyBudget
-from fl.privacy import ledger, rdp
+from fl.privacy import rdp
 from fl.privacy.compose import Draws, compose
 from fl.privacy.final import EVERYBODY, final_account
 from fl.privacy.gaussian import epsilon_of
-from fl.round.round import _asked
+from fl.privacy.ledger import ALL, Ledger
+from fl.round.round import sample_ues
 from fl.types import Local, Spend
 from netsim.record import cell_text
 from netsim.rng import Streams
@@ -40,7 +41,7 @@ def spend(ue=(-1,), z=1.0, mechanism="noise", q=1.0, relation="add-remove", delt
 
 
 def said(state, mechanism="noise"):
-    return next(s for s in ledger.statements(state) if s.mechanism == mechanism)
+    return next(s for s in state.statements() if s.mechanism == mechanism)
 
 
 def columns(spends, rounds=None):
@@ -59,61 +60,61 @@ def columns(spends, rounds=None):
 class TestLedger:
     def test_two_mechanisms_of_one_unit_cost_what_one_gaussian_costs(self):
         """mu^2 = 1 / 2^2 + 1 / 1^2, at the smaller delta."""
-        state = ledger.book(ledger.empty(3), [spend(z=2.0, delta=1e-6), spend(z=1.0, mechanism="count")])
-        together = said(state, ledger.ALL)
+        state = Ledger.empty(3).add([spend(z=2.0, delta=1e-6), spend(z=1.0, mechanism="count")])
+        together = said(state, ALL)
         assert together.delta == 1e-6
         np.testing.assert_allclose(together.epsilon, epsilon_of(1e-6, np.sqrt(1.25)), rtol=1e-12)
 
     def test_one_mechanism_needs_no_sum(self):
-        state = ledger.book(ledger.empty(3), [spend(), spend()])
-        assert [s.mechanism for s in ledger.statements(state)] == ["noise"]
+        state = Ledger.empty(3).add([spend(), spend()])
+        assert [s.mechanism for s in state.statements()] == ["noise"]
 
     def test_units_and_relations_are_never_added_up(self):
-        state = ledger.book(ledger.empty(1), [spend(), spend(unit="record"), spend(relation="replace")])
-        assert all(s.mechanism != ledger.ALL for s in ledger.statements(state))
+        state = Ledger.empty(1).add([spend(), spend(unit="record"), spend(relation="replace")])
+        assert all(s.mechanism != ALL for s in state.statements())
 
     def test_sampled_rounds_go_by_renyi(self):
-        state = ledger.empty(2)
+        state = Ledger.empty(2)
         for _ in range(100):
-            state = ledger.book(state, [spend(z=1.0, q=10 / 38, delta=1e-7)])
+            state = state.add([spend(z=1.0, q=10 / 38, delta=1e-7)])
         expected = rdp.epsilon_of(100 * rdp.renyi(1.0, 10 / 38), 1e-7)
         np.testing.assert_allclose(said(state).epsilon, expected, rtol=1e-12)
         assert expected == pytest.approx(25.4, abs=0.3)  # Haliloglu et al.'s setting with 10 of 38 clients
 
     def test_under_replacement_sampling_counts_nothing(self):
-        state = ledger.book(ledger.empty(1), [spend(q=0.1, relation="replace")])
+        state = Ledger.empty(1).add([spend(q=0.1, relation="replace")])
         assert said(state).epsilon[0] == pytest.approx(epsilon_of(1e-5, 1.0), rel=1e-12)
 
     def test_only_noise_that_hides_everybody_counts_on_sampling(self):
         with pytest.raises(ValueError, match="hides everybody"):
-            ledger.book(ledger.empty(2), [spend(ue=(0, 1), q=0.5)])
+            Ledger.empty(2).add([spend(ue=(0, 1), q=0.5)])
 
     def test_channel_noise_stands_beside_and_never_inside(self):
-        state = ledger.book(ledger.empty(1), [spend(z=3.0, channel=4.0)])
+        state = Ledger.empty(1).add([spend(z=3.0, channel=4.0)])
         assert said(state).epsilon[0] == pytest.approx(epsilon_of(1e-5, 1 / 3), rel=1e-12)
         assert said(state).with_channel[0] == pytest.approx(epsilon_of(1e-5, 1 / 5), rel=1e-12)
 
     def test_a_budget_is_exceeded_beyond_its_last_admissible_round(self):
         """epsilon 8 at 1e-7 and z = 5 lasts for 50 rounds (exact 7.9); the 52nd exceeds it."""
-        state, lasted = ledger.empty(1), 0
-        while not ledger.exceeds(state, 8.0, None):
-            state, lasted = ledger.book(state, [spend(z=5.0, delta=1e-7)]), lasted + 1
+        state, lasted = Ledger.empty(1), 0
+        while not state.exceeds(8.0, None):
+            state, lasted = state.add([spend(z=5.0, delta=1e-7)]), lasted + 1
         assert epsilon_of(1e-7, np.sqrt(lasted - 1) / 5) <= 8 < epsilon_of(1e-7, np.sqrt(lasted) / 5)
 
     def test_the_worst_user_decides(self):
-        state = ledger.book(ledger.empty(3), [spend(ue=(0, 2)), spend(ue=(2,))])
+        state = Ledger.empty(3).add([spend(ue=(0, 2)), spend(ue=(2,))])
         two = epsilon_of(1e-5, np.sqrt(2.0))
-        assert ledger.exceeds(state, 0.99 * two, None) and not ledger.exceeds(state, 1.01 * two, None)
-        assert not ledger.exceeds(state, 0.99 * two, 1e-2)  # a larger delta costs less
+        assert state.exceeds(0.99 * two, None) and not state.exceeds(1.01 * two, None)
+        assert not state.exceeds(0.99 * two, 1e-2)  # a larger delta costs less
 
     def test_ten_thousand_rounds_of_38_users_take_a_moment(self):
         import time
 
-        state, draw = ledger.empty(38), spend(ue=range(38), z=5.0)
+        state, draw = Ledger.empty(38), spend(ue=range(38), z=5.0)
         began = time.perf_counter()
         for _ in range(1000):
-            state = ledger.book(state, [draw])
-            ledger.statements(state)
+            state = state.add([draw])
+            state.statements()
         assert (time.perf_counter() - began) / 1000 < 5e-3
 
 
@@ -169,9 +170,9 @@ class TestOneCoin:
         assert row["accountant"] == "PLD" and row["epsilon"] == pytest.approx(epsilon, rel=1e-3)
         assert row["draws"] == 31 * models
         assert row["epsilon"] == pytest.approx(convolved(2 / np.sqrt(models), 0.1, 31, 1e-5), rel=2e-3)
-        state = ledger.empty(2)
+        state = Ledger.empty(2)
         for each in rounds:
-            state = ledger.book(state, [each])
+            state = state.add([each])
         assert said(state).epsilon[0] == pytest.approx(row["rdp"], rel=1e-6) and row["rdp"] > row["epsilon"]
 
     def test_dp_accounting_agrees(self):
@@ -180,18 +181,18 @@ class TestOneCoin:
 
         draws = [GaussianDpEvent(2.0), GaussianDpEvent(3.0), GaussianDpEvent(2.0)]
         theirs = RdpAccountant(rdp.ORDERS).compose(PoissonSampledDpEvent(0.1, ComposedDpEvent(draws)), 31)
-        state = ledger.empty(1)
+        state = Ledger.empty(1)
         for _ in range(31):
-            state = ledger.book(state, [spend(z=z, q=0.1) for z in (2.0, 3.0, 2.0)])
+            state = state.add([spend(z=z, q=0.1) for z in (2.0, 3.0, 2.0)])
         assert said(state).epsilon[0] == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-9)
 
     def test_models_phases_and_mechanisms_of_a_round_share_it(self):
         """2 models x 2 phases x 2 mechanisms are 8 draws on one coin; each mechanism by itself has 4."""
-        state, every, at = ledger.empty(1), [], []
+        state, every, at = Ledger.empty(1), [], []
         for r in range(1, 21):
             drawn = [spend(ue=(-1, -1), z=4.0, q=0.2, mechanism=m) for m in ("a", "b") for _ in ("heights", "losses")]
-            state, every, at = ledger.book(state, drawn), every + drawn, at + [r] * 4
-        for mechanism, draws in (("a", 4), ("b", 4), (ledger.ALL, 8)):
+            state, every, at = state.add(drawn), every + drawn, at + [r] * 4
+        for mechanism, draws in (("a", 4), ("b", 4), (ALL, 8)):
             by_hand = rdp.epsilon_of(20 * rdp.renyi(4 / np.sqrt(draws), 0.2), 1e-5)
             assert said(state, mechanism).epsilon[0] == pytest.approx(by_hand, rel=1e-12)
             row = next(r for r in final_account(columns(every, at)) if r["mechanism"] == mechanism)
@@ -199,9 +200,9 @@ class TestOneCoin:
 
     def test_a_budget_counts_all_draws_of_a_coin(self):
         def lasted(mechanisms):
-            state, n = ledger.empty(1), 0
-            while not ledger.exceeds(state, 3.0, None):
-                state, n = ledger.book(state, [spend(z=4.0, q=0.2, mechanism=m) for m in mechanisms]), n + 1
+            state, n = Ledger.empty(1), 0
+            while not state.exceeds(3.0, None):
+                state, n = state.add([spend(z=4.0, q=0.2, mechanism=m) for m in mechanisms]), n + 1
             return n - 1
 
         for mechanisms in ("aaaa", "aabb"):
@@ -211,13 +212,13 @@ class TestOneCoin:
 
     def test_a_draw_that_counts_on_no_coin_stands_beside(self):
         """Noise on a count that everybody pays in full, beside a sampled draw: added at each order, which is safe."""
-        state = ledger.book(ledger.empty(1), [spend(z=2.0, q=0.1), spend(z=5.0, mechanism="count")])
+        state = Ledger.empty(1).add([spend(z=2.0, q=0.1), spend(z=5.0, mechanism="count")])
         by_hand = rdp.epsilon_of(rdp.renyi(2.0, 0.1) + rdp.full(1 / 25), 1e-5)
-        assert said(state, ledger.ALL).epsilon[0] == pytest.approx(by_hand, rel=1e-12)
+        assert said(state, ALL).epsilon[0] == pytest.approx(by_hand, rel=1e-12)
 
     def test_a_round_has_one_rate(self):
         with pytest.raises(ValueError, match="one rate a round"):
-            ledger.book(ledger.empty(1), [spend(q=0.1), spend(q=0.2)])
+            Ledger.empty(1).add([spend(q=0.1), spend(q=0.2)])
 
     def test_rounding_of_norms_that_move_makes_no_new_kind(self):
         """Std and sensitivity that follow a clip norm, as a table of nine digits holds them: still PLD."""
@@ -313,7 +314,7 @@ class TestSampling:
         learning = Learning.model_validate(
             {"round_s": 1.0, "learner": {"kind": "rsrp-net"}, "participation": 0.25, "sampling": "poisson"}
         )
-        sizes = [len(_asked(local, learning, Streams(1).at("participation", r)).ue) for r in range(40)]
+        sizes = [len(sample_ues(local, learning, Streams(1).at("participation", r)).ue) for r in range(40)]
         assert len(set(sizes)) > 10 and abs(np.mean(sizes) - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75 / 40)
 
     def test_nobody_may_come(self, tmp_path):

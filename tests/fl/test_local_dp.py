@@ -9,8 +9,8 @@ from scipy.optimize import bisect
 
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
-from fl.privacy import ledger
 from fl.privacy.gaussian import classic_multiplier_of, delta_of, epsilon_of, multiplier_of
+from fl.privacy.ledger import Ledger
 from fl.types import DenseUpdates, Facts, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -36,7 +36,7 @@ def protect(*parts, n=3, d=4000):
     empty = Local(np.arange(n), np.zeros(n, int), np.zeros(n + 1, int), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
     updates = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), np.ones((n, d)))
     for part in parts:
-        before, (updates, _, spends) = updates, part.protect(updates, empty, FACTS, {}, RNG)
+        before, (updates, _, spends) = updates, part.protect(updates, empty, FACTS, part.start(0), RNG)
     return updates.values - before.values, spends
 
 
@@ -106,13 +106,13 @@ class TestGaussian:
     @pytest.mark.parametrize("relation", ["replace", "add-remove"])
     def test_the_ledger_states_epsilon_after_one_round(self, relation):
         _, spends = protect(Clip(norm=3.0, relation=relation), Gaussian(epsilon=4.0))
-        (said,) = ledger.statements(ledger.book(ledger.empty(3), spends))
+        (said,) = Ledger.empty(3).add(spends).statements()
         np.testing.assert_allclose(said.epsilon, 4.0, rtol=1e-9)
 
     def test_the_ledger_states_the_true_cost_of_classic(self):
         part = Gaussian(epsilon=20.0, calibration="classic", classic_beyond_one=True)
         _, spends = protect(Clip(relation="add-remove"), part)
-        (said,) = ledger.statements(ledger.book(ledger.empty(3), spends))
+        (said,) = Ledger.empty(3).add(spends).statements()
         assert said.epsilon[0] > 20
         assert delta_of(said.epsilon[0], 20 / math.sqrt(2 * math.log(1.25e5))) == pytest.approx(1e-5, rel=1e-6)
 
@@ -123,7 +123,7 @@ class TestGaussian:
         assert spend.std.tolist() == [0.5 * sensitivity] * 3 and noise.std() == pytest.approx(
             0.5 * sensitivity, rel=0.03
         )
-        (said,) = ledger.statements(ledger.book(ledger.empty(3), [spend]))
+        (said,) = Ledger.empty(3).add([spend]).statements()
         np.testing.assert_allclose(said.epsilon, epsilon_of(1e-5, 2.0), rtol=1e-12)
 
     @pytest.mark.parametrize("relation", ["replace", "add-remove"])
@@ -131,7 +131,7 @@ class TestGaussian:
         """What `netsim epsilon --target-epsilon` says may be written into a scenario as it stands."""
         part = Gaussian(noise_multiplier=multiplier_of(4.0, 1e-5))
         _, spends = protect(Clip(norm=3.0, relation=relation), part)
-        (said,) = ledger.statements(ledger.book(ledger.empty(3), spends))
+        (said,) = Ledger.empty(3).add(spends).statements()
         np.testing.assert_allclose(said.epsilon, 4.0, rtol=1e-9)
 
     @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Distances, density peaks, and leakage over time on examples worked by hand."""
 
+from copy import deepcopy
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,12 +12,13 @@ from hypothesis import strategies as st
 
 from fl.leakage import leakage
 from fl.leakage.distances import density_peaks, guesses_nearest_m, nearest_m, sliced_w1, sorted_projections, within
-from fl.leakage.leakage import Leakage, Now
+from fl.leakage.leakage import Band, Leakage, Now, Track
 from fl.leakage.sliced import _by_stretches, _point_by_point
 from fl.types import Estimates, Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.rng import Streams
+from netsim.tree import to_tree
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 RNG = Streams(6).at("leakage")
@@ -188,7 +191,7 @@ def centroid_at(x, y, ue=0):
 
 def play(rounds, how=HOW, selected=None):
     """Rows per round of [(points, {attack: estimates})]."""
-    state, history = leakage.empty(), []
+    state, history = {}, []
     for number, (points, estimates) in enumerate(rounds, start=1):
         local = points if isinstance(points, Local) else measured(points)
         mean = local.mean_x() if selected is None else selected
@@ -319,18 +322,11 @@ class TestLeakageByHand:
 
     def test_the_old_state_is_a_value(self):
         state, _ = play(self.rounds[:2])
-        track = state["0.0"]
-        kept = {k: np.copy(v) for k, v in track.items() if k != "attacks"}
-        memory = {k: np.copy(v) for k, v in track["attacks"]["a"].items() if k != "band"}
-        band = dict(track["attacks"]["a"]["band"])
+        kept = deepcopy(state)
         now = Now(3, measured([[5, 5]]), np.zeros((1, 2)), {"a": centroid_at(1, 1)}, AREA, PLACES)
         again = [leakage.observe(HOW, state, now, RNG)[1] for _ in range(2)]
         np.testing.assert_equal(again[0], again[1])
-        for k, v in kept.items():
-            np.testing.assert_array_equal(track[k], v)
-        for k, v in memory.items():
-            np.testing.assert_array_equal(track["attacks"]["a"][k], v)
-        assert track["attacks"]["a"]["band"] == band
+        np.testing.assert_equal(to_tree(state), to_tree(kept))
 
     def test_home_belongs_to_the_ue_whatever_the_model(self):
         """One estimate near home, in one of two models: both rows of the UE say so, in every later round too."""
@@ -395,13 +391,13 @@ class TestGuesses:
         """Two independent bands of eleven guesses hardly differ, and one of twenty draws does."""
         points, spread = cloud(400, 3) % [2000, 1500], {}
         for draws in (20, Leakage().random_baseline_draws):
-            lows = [_band(points, 11, draws, seed)["guess_sw1_m_q05"] for seed in range(12)]
+            lows = [_band(points, 11, draws, seed).low_m for seed in range(12)]
             spread[draws] = np.std(lows) / np.mean(lows)
         assert spread[Leakage().random_baseline_draws] < 0.05 < spread[20]
 
     def test_many_guesses_take_fewer_draws_to_the_same_error(self):
         points = cloud(200, 3) % [2000, 1500]
-        means = {n: [_band(points, n, 300, seed)["guess_sw1_m"] for seed in range(8)] for n in (20, 400)}
+        means = {n: [_band(points, n, 300, seed).mean_m for seed in range(8)] for n in (20, 400)}
         assert np.std(means[400]) < 2 * np.std(means[20])
 
     def test_guesses_speak_as_often_as_the_attack(self):
@@ -452,11 +448,11 @@ class TestGuesses:
 
 def _band(points, count, draws, seed):
     """Leakage's band of so many guesses about some points."""
-    track = {"points": points, "centroids": points[:1]}
+    track = replace(Track.empty(), points=points, centroids=points[:1])
     common = leakage._Common(
         Leakage(directions=12, random_baseline_draws=draws), track, 0, AREA, Streams(seed).at("leakage")
     )
-    return common.band({"rounds": 0, "spoken": 0}, count)
+    return common.band(Band(), count)
 
 
 class TestThinning:
@@ -467,28 +463,27 @@ class TestThinning:
     @pytest.mark.parametrize("cut", [1, 7, 64, 5000])
     def test_keeps_every_2_to_the_k_th_point_however_rounds_were_cut(self, n, cut):
         how, points = Leakage(max_points=100, directions=4, random_baseline_draws=1), self.points(n)
-        track = leakage._track({}, "0.0")
+        track = Track.empty()
         for first in range(0, n, cut):
-            leakage._remember(track, points[first : first + cut], how.max_points)
-            assert len(track["points"]) <= how.max_points
+            track = track.plus(points[first : first + cut], how.max_points)
+            assert len(track.points) <= how.max_points
         stride = 1
         while -(-n // stride) > how.max_points:
             stride *= 2
-        np.testing.assert_array_equal(track["points"], points[::stride])
-        assert track["seen"] == n
-        np.testing.assert_allclose(track["sum_m"], points.sum(axis=0))
+        np.testing.assert_array_equal(track.points, points[::stride])
+        assert track.seen == n
+        np.testing.assert_allclose(track.sum_m, points.sum(axis=0))
 
     @settings(max_examples=40, deadline=None)
     @given(st.lists(st.integers(1, 300), min_size=1, max_size=12))
     def test_any_cut(self, sizes):
-        points, track, at = self.points(sum(sizes)), leakage._track({}, "0.0"), 0
-        whole = leakage._track({}, "0.0")
+        points, track, at = self.points(sum(sizes)), Track.empty(), 0
         for size in sizes:
-            leakage._remember(track, points[at : at + size], 100)
+            track = track.plus(points[at : at + size], 100)
             at += size
-        leakage._remember(whole, points, 100)
-        np.testing.assert_array_equal(track["points"], whole["points"])
-        assert 50 <= len(track["points"]) <= 100 or sum(sizes) < 50
+        whole = Track.empty().plus(points, 100)
+        np.testing.assert_array_equal(track.points, whole.points)
+        assert 50 <= len(track.points) <= 100 or sum(sizes) < 50
 
     def test_thinning_hardly_moves_the_distance(self):
         points = cloud(4000) % [2000, 1500]

@@ -126,7 +126,9 @@ class TestLearner:
         Learning(round_s=60, learner=self.learner, defenses=(Gaussian(noise_multiplier=1.0),))
         data = self.data([8, 4])
         made = self.local(data)
-        _, _, (spend,) = Gaussian(noise_multiplier=2.0).protect(made, data, Facts(1, 0.0, PUBLIC), {}, RNG)
+        _, _, (spend,) = Gaussian(noise_multiplier=2.0).protect(
+            made, data, Facts(1, 0.0, PUBLIC), Gaussian(noise_multiplier=2.0).start(0), RNG
+        )
         assert spend.unit == "record" and spend.relation == "replace"
         np.testing.assert_allclose(spend.sensitivity / spend.std, 0.5)  # 1 / z
 

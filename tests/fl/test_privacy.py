@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
 from fl.learning import Learning
-from fl.privacy import ledger
 from fl.privacy.gaussian import delta_of, epsilon_of
+from fl.privacy.ledger import ALL, Ledger
 from fl.types import Bound, DenseUpdates, Facts, Local, Public, Spend
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -122,21 +122,21 @@ def spend(ue, std=1.0, sensitivity=1.0, mechanism="gaussian", unit="user", relat
 
 class TestLedger:
     def epsilon(self, state, **match):
-        found = [s for s in ledger.statements(state) if all(getattr(s, k) == v for k, v in match.items())]
+        found = [s for s in state.statements() if all(getattr(s, k) == v for k, v in match.items())]
         assert len(found) == 1
         return found[0].epsilon
 
     def test_rounds_compose_exactly(self):
-        state = ledger.empty(3)
+        state = Ledger.empty(3)
         for _ in range(100):
-            state = ledger.book(state, [spend([0, 2])])
+            state = state.add([spend([0, 2])])
         epsilon = self.epsilon(state)
         assert epsilon[0] == pytest.approx(91.817, abs=5e-4) == epsilon[2]
         assert epsilon[1] == 0
 
     def test_rows_of_one_ue_compose(self):
         """One UE in two models spends twice: mu^2 adds up."""
-        state = ledger.book(ledger.empty(2), [spend([0, 0, 1], std=[1.0, 2.0, 1.0], sensitivity=[3.0, 2.0, 3.0])])
+        state = Ledger.empty(2).add([spend([0, 0, 1], std=[1.0, 2.0, 1.0], sensitivity=[3.0, 2.0, 3.0])])
         expected = [epsilon_of(1e-5, math.sqrt(9 + 1)), epsilon_of(1e-5, 3.0)]
         np.testing.assert_allclose(self.epsilon(state), expected, rtol=1e-12)
 
@@ -144,9 +144,9 @@ class TestLedger:
         kinds = [
             {}, {"mechanism": "radio"}, {"unit": "record"}, {"relation": "add-remove"}, {"delta": 1e-7},
         ]  # fmt: skip
-        state = ledger.book(ledger.empty(1), [spend([0], **k) for k in kinds])
-        state = ledger.book(state, [spend([0])])
-        apart = [s for s in ledger.statements(state) if s.mechanism != ledger.ALL]
+        state = Ledger.empty(1).add([spend([0], **k) for k in kinds])
+        state = state.add([spend([0])])
+        apart = [s for s in state.statements() if s.mechanism != ALL]
         assert len(apart) == 5
         twice = self.epsilon(state, mechanism="gaussian", unit="user", relation="replace", delta=1e-5)
         assert twice[0] == pytest.approx(epsilon_of(1e-5, math.sqrt(2)), rel=1e-12)
@@ -158,18 +158,18 @@ class TestLedger:
 
     def test_noise_at_the_server_counts_for_everybody(self):
         """ue = -1 is the server's draw on behalf of all."""
-        state = ledger.book(ledger.empty(4), [spend([-1]), spend([2])])
+        state = Ledger.empty(4).add([spend([-1]), spend([2])])
         one, two = epsilon_of(1e-5, 1.0), epsilon_of(1e-5, math.sqrt(2))
         np.testing.assert_allclose(self.epsilon(state), [one, one, two, one], rtol=1e-12)
 
     def test_the_old_ledger_is_a_value(self):
-        first = ledger.book(ledger.empty(1), [spend([0])])
-        ledger.book(first, [spend([0])])
+        first = Ledger.empty(1).add([spend([0])])
+        first.add([spend([0])])
         assert self.epsilon(first)[0] == pytest.approx(epsilon_of(1e-5, 1.0))
 
     def test_nothing_spent_nothing_said(self):
-        assert ledger.statements(ledger.empty(5)) == []
-        assert ledger.book(ledger.empty(5), []) == ledger.empty(5)
+        assert Ledger.empty(5).statements() == []
+        assert Ledger.empty(5).add([]) == Ledger.empty(5)
 
 
 def updates_of(values, bound=None):
@@ -181,7 +181,7 @@ def updates_of(values, bound=None):
 def protect(defense, updates, rng=RNG):
     none = np.zeros(0, dtype=np.int64)
     local = Local(none, none, np.zeros(1, dtype=np.int64), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
-    found, _, spends = defense.protect(updates, local, FACTS, {}, rng)
+    found, _, spends = defense.protect(updates, local, FACTS, defense.start(0), rng)
     return found, spends
 
 
@@ -260,9 +260,9 @@ class TestGaussian:
         assert cost.sensitivity.tolist() == [3.0 * factor] * 2 and cost.std.tolist() == [1.5 * factor] * 2
         assert (cost.mechanism, cost.unit, cost.relation, cost.delta) == ("mine", "user", relation, 1e-6)
         assert cost.ue.tolist() == [0, 1]
-        state = ledger.book(ledger.empty(2), [cost])
+        state = Ledger.empty(2).add([cost])
         expected = epsilon_of(1e-6, 1 / 0.5)
-        np.testing.assert_allclose(ledger.statements(state)[0].epsilon, expected, rtol=1e-12)
+        np.testing.assert_allclose(state.statements()[0].epsilon, expected, rtol=1e-12)
 
     def test_noise_ends_the_bound(self):
         found, _ = protect(Gaussian(noise_multiplier=1.0), updates_of(np.ones((1, 3)), Bound(2.0)))
@@ -277,7 +277,7 @@ class TestGaussian:
     @pytest.mark.parametrize("multiplier", [1e-300, 1e-160, 1e-9, 1e9])
     def test_absurd_multipliers_are_booked_without_a_warning(self, multiplier):
         _, (cost,) = protect(Gaussian(noise_multiplier=multiplier), updates_of(np.ones((1, 3)), Bound(1.0)))
-        epsilon = ledger.statements(ledger.book(ledger.empty(1), [cost]))[0].epsilon[0]
+        epsilon = Ledger.empty(1).add([cost]).statements()[0].epsilon[0]
         assert epsilon >= 0 and (math.isinf(epsilon) == (multiplier < 1e-150))
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fl.data.links import LINKS, POSITIONS, STATIONS, Links
+from fl.data.links import LINKS, POSITIONS, STATIONS, LinkMeasurements
 from fl.learners.radio_map import RadioMap
 from fl.radio_map import obstacles
 from fl.radio_map.grid import Grid
@@ -316,11 +316,12 @@ class TestLinks:
     of = np.zeros(6, dtype=np.int64)
 
     def take(self, data, state, rounds):
+        state = data.start(0, None) if state is None else state
         return data.take(observed(time_s=60.0 * rounds), self.of, state, Streams(0).at("data", rounds))
 
     def test_held_out_stations_and_ues_are_never_learnt_from(self):
-        data = Links(hold_out_stations=2, hold_out_ues=1, memory="round")
-        seen, state, lots = set(), {}, set()
+        data = LinkMeasurements(hold_out_stations=2, hold_out_ues=1, memory="round")
+        seen, state, lots = set(), data.start(0, None), set()
         for r in (1, 2):
             taken, state = self.take(data, state, r)
             held = taken.held_out
@@ -334,26 +335,26 @@ class TestLinks:
         assert len(lots) == 1, "the same are held out in every round"
 
     def test_first_keeps_the_survey(self):
-        data = Links(hold_out_stations=1)
-        one, state = self.take(data, {}, 1)
+        data = LinkMeasurements(hold_out_stations=1)
+        one, state = self.take(data, data.start(0, None), 1)
         two, _ = self.take(data, state, 2)
         np.testing.assert_array_equal(one.train.x, two.train.x)
         assert len(one.held_out) == 5 and len(two.held_out) == 0 and len(two.fresh.x) == 0
 
     def test_all_keeps_adding(self):
-        one, state = self.take(Links(memory="all"), {}, 1)
-        two, _ = self.take(Links(memory="all"), state, 2)
+        one, state = self.take(LinkMeasurements(memory="all"), None, 1)
+        two, _ = self.take(LinkMeasurements(memory="all"), state, 2)
         assert (two.train.count == 2 * one.train.count).all()
 
     def test_a_share_of_links(self):
-        taken, _ = self.take(Links(hold_out=0.5), {}, 1)
+        taken, _ = self.take(LinkMeasurements(hold_out=0.5), None, 1)
         assert len(taken.held_out) + len(taken.train.x) == 30 and 5 < len(taken.held_out) < 25
 
     def test_nobody_left_is_refused(self):
         with pytest.raises(BadInput, match="hold_out_ues: 5 of 5"):
-            self.take(Links(hold_out_ues=5), {}, 1)
+            self.take(LinkMeasurements(hold_out_ues=5), None, 1)
         with pytest.raises(BadInput, match="hold_out_stations: 6 of 6"):
-            Links(hold_out_stations=6).models(tuple("abcdef"), None)
+            LinkMeasurements(hold_out_stations=6).models(tuple("abcdef"), None)
 
 
 class TestDescent:

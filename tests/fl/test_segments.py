@@ -13,6 +13,7 @@ from netsim.mobility.replay import Replay
 from netsim.observations import Observations
 from netsim.rng import Streams
 from netsim.traces.read import read_trace
+from netsim.tree import from_tree, to_tree
 
 
 def observed(n, first_s=0.0, ues=3, cells=2, seed=0):
@@ -41,7 +42,8 @@ def trace_file(folder, n, seed=0):
 
 class TestData:
     def test_nothing_is_learnt_before_the_campaign_ends_and_the_same_for_ever_after(self):
-        part, state = Segments(campaign_rounds=3), {}
+        part = Segments(campaign_rounds=3)
+        state = part.start(0, None)
         pieces = [observed(40, 1000.0 * k, seed=k) for k in range(6)]
         for k in range(2):
             taken, state = part.take(pieces[k], CELL, state, rng(k))
@@ -57,7 +59,7 @@ class TestData:
 
     def test_every_sample_is_learnt_from_or_held_out_and_exactly_a_fifth_is(self):
         part, whole = Segments(), observed(200)
-        taken, _ = part.take(whole, CELL, {}, rng(1))
+        taken, _ = part.take(whole, CELL, part.start(0, rng(1)), rng(1))
         found = {tuple(x) for x in taken.train.x} | {tuple(x) for x in taken.held_out.x}
         assert found == {tuple(x) for x in whole.position_m}
         assert len(taken.train.x) + len(taken.held_out) == 200
@@ -72,7 +74,7 @@ class TestData:
         ue = np.repeat(np.arange(4000), 10)
         moment = np.tile(np.arange(10.0), 4000)
         many = Observations(ue, moment, np.stack([moment, moment], axis=1), np.zeros(40_000, int), -moment)
-        taken, _ = Segments().take(many, CELL, {}, rng(1))
+        taken, _ = Segments().take(many, CELL, Segments().start(0, rng(1)), rng(1))
         often = np.bincount(taken.held_out.x[:, 0].astype(int), minlength=10)
         assert often.sum() == 8000 and np.abs(often - 800).max() < 5 * np.sqrt(4000 * 0.2 * 0.8)
 
@@ -84,30 +86,32 @@ class TestData:
         part = Segments(hold_out=0.0)
         assert part.models(("a", "b"), None) == ("strongest",)
         assert part.model_of_cell(("a", "b"), ("strongest",)).tolist() == [0, 0]
-        taken, _ = part.take(two, CELL, {}, rng(1))
+        taken, _ = part.take(two, CELL, part.start(0, rng(1)), rng(1))
         assert taken.train.y.tolist() == [-80.0, -100.0, -70.0] and taken.train.count.tolist() == [2, 1]
         every = Segments(cell="all", hold_out=0.0)
         models = every.models(("a", "b"), None)
         of_cell = every.model_of_cell(("a", "b"), models)
-        taken, _ = every.take(two, of_cell, {}, rng(1))
+        taken, _ = every.take(two, of_cell, every.start(0, rng(1)), rng(1))
         assert taken.train.y.tolist() == [-90.0, -80.0, -100.0, -70.0]
         assert taken.train.model.tolist() == [0, 1, 0]
         one = Segments(cell="b", hold_out=0.0)
         assert one.model_of_cell(("a", "b"), one.models(("a", "b"), None)).tolist() == [-1, 0]
 
     def test_a_campaign_of_nothing(self):
-        taken, state = Segments().take(Observations.none(), CELL, {}, rng(1))
+        taken, state = Segments().take(Observations.none(), CELL, Segments().start(0, rng(1)), rng(1))
         assert len(taken.measured.ue) == 0
         assert len(Segments().take(observed(5), CELL, state, rng(2))[0].measured.ue) == 0
 
     def test_its_state_survives_a_checkpoint(self, tmp_path):
-        part, state = Segments(campaign_rounds=2), {}
+        part = Segments(campaign_rounds=2)
+        state = part.start(0, None)
         for k in range(3):
-            save_tree(tmp_path / "state.npz", state)
-            taken, again = part.take(observed(30, 1000.0 * k, seed=k), CELL, load_tree(tmp_path / "state.npz"), rng(k))
+            save_tree(tmp_path / "state.npz", to_tree(state))
+            kept = from_tree(load_tree(tmp_path / "state.npz"), part.start(0, None))
+            taken, again = part.take(observed(30, 1000.0 * k, seed=k), CELL, kept, rng(k))
             other, state = part.take(observed(30, 1000.0 * k, seed=k), CELL, state, rng(k))
             np.testing.assert_array_equal(taken.train.x, other.train.x)
-            assert again["rounds"] == state["rounds"] == min(k + 1, 2)
+            assert again.rounds == state.rounds == min(k + 1, 2)
 
 
 class TestTrace:

@@ -163,19 +163,19 @@ class TestDefenses:
     def test_energy_of_the_noise_nothing_booked_and_other_phases_untouched(self, part):
         g, place = peaked(60)
         made, data, facts = cohort(np.sqrt(g), place)
-        noisy, state, spends = part.protect(made, data, facts, {}, Streams(0).at("d"))
+        noisy, state, spends = part.protect(made, data, facts, part.start(0), Streams(0).at("d"))
         energy = ((noisy.values - made.values) ** 2).sum(axis=1) / g.sum(axis=1)
         assert energy.mean() == pytest.approx(4.0, rel=0.1) and spends == []
         assert part.figures(state)["noise_over_gradient"] == pytest.approx(energy.mean())
         assert "no guarantee" in part.caveat
         other, _, _ = cohort(np.ones((60, 4)), place, "propagation")
-        assert part.protect(other, data, facts, {}, Streams(0).at("d"))[0] is other
+        assert part.protect(other, data, facts, part.start(0), Streams(0).at("d"))[0] is other
 
     def test_one_device_more_moves_nobody_elses_noise(self):
         g, place = peaked(5)
         part, rng = GeometryAligned(mu=4.0), Streams(0).at("d")
-        five = part.protect(*cohort(np.sqrt(g), place), {}, rng)[0].values
-        four = part.protect(*cohort(np.sqrt(g[:4]), place[:4]), {}, rng)[0].values
+        five = part.protect(*cohort(np.sqrt(g), place), part.start(0), rng)[0].values
+        four = part.protect(*cohort(np.sqrt(g[:4]), place[:4]), part.start(0), rng)[0].values
         np.testing.assert_allclose(five[:4], four, rtol=1e-12, atol=1e-15)
 
     def test_negative_budgets_and_learners_without_cells_are_refused(self):
@@ -191,17 +191,19 @@ class TestDefenses:
         g, place = peaked(2)
         clip = Clip(norm=0.5, phase="heights")
         made, data, facts = cohort(np.sqrt(g), place)
-        assert clip.protect(made, data, facts, {}, Streams(0).at("d"))[0].norm().max() <= 0.5
+        assert clip.protect(made, data, facts, clip.start(0), Streams(0).at("d"))[0].norm().max() <= 0.5
         other, _, _ = cohort(np.ones((2, 4)), place, "propagation")
-        assert clip.protect(other, data, facts, {}, Streams(0).at("d"))[0] is other
+        assert clip.protect(other, data, facts, clip.start(0), Streams(0).at("d"))[0] is other
         assert "bound" not in clip.offers and clip.promise({}) is None
-        from fl.data.links import Links
+        from fl.data.links import LinkMeasurements
         from fl.defenses.gaussian import Gaussian
 
         with pytest.raises(ValueError, match="needs a bound"):
-            Learning(round_s=60, data=Links(), learner=RadioMap(), defenses=(clip, Gaussian(noise_multiplier=1.0)))
+            Learning(
+                round_s=60, data=LinkMeasurements(), learner=RadioMap(), defenses=(clip, Gaussian(noise_multiplier=1.0))
+            )
         with pytest.raises(ValueError, match="no learner here has a phase"):
-            Learning(round_s=60, data=Links(), learner=RadioMap(), defenses=(Clip(phase="hights"),))
+            Learning(round_s=60, data=LinkMeasurements(), learner=RadioMap(), defenses=(Clip(phase="hights"),))
 
 
 def view(rows, phase="heights"):
@@ -232,12 +234,13 @@ class TestAttacks:
 
     def test_it_finds_devices_and_looks_at_heights_only(self):
         g, place = peaked(6)
-        found, _ = WeightedCentroid(nu=5.0).run(view(np.sqrt(g)), FACTS, {}, Streams(0).at("a"))
-        assert np.linalg.norm(found.position_m - place, axis=1).max() < 25
-        assert (
-            len(WeightedCentroid().run(view(np.ones((6, 4)), "propagation"), FACTS, {}, Streams(0).at("a"))[0].ue) == 0
+        found, _ = WeightedCentroid(nu=5.0).run(
+            view(np.sqrt(g)), FACTS, WeightedCentroid(nu=5.0).start(), Streams(0).at("a")
         )
-        silent, _ = WeightedCentroid().run(view(0 * g), FACTS, {}, Streams(0).at("a"))
+        assert np.linalg.norm(found.position_m - place, axis=1).max() < 25
+        other, start = view(np.ones((6, 4)), "propagation"), WeightedCentroid().start()
+        assert len(WeightedCentroid().run(other, FACTS, start, Streams(0).at("a"))[0].ue) == 0
+        silent, _ = WeightedCentroid().run(view(0 * g), FACTS, WeightedCentroid().start(), Streams(0).at("a"))
         assert set(silent.status) == {"no gradient"}
 
     def test_averaging_over_rounds_takes_noise_away(self):
@@ -245,9 +248,10 @@ class TestAttacks:
         made, data, facts = cohort(np.sqrt(g), place)
         part, errors = UniformNoise(mu=30.0), []
         for memory in (1.0, 1e9):
-            attack, state = WeightedCentroid(nu=2.0, memory_rounds=memory), {}
+            attack = WeightedCentroid(nu=2.0, memory_rounds=memory)
+            state = attack.start()
             for r in range(40):
-                noisy, _, _ = part.protect(made, data, facts, {}, Streams(0).at("d", r))
+                noisy, _, _ = part.protect(made, data, facts, part.start(0), Streams(0).at("d", r))
                 found, state = attack.run(view(noisy.values), FACTS, state, Streams(0).at("a", r))
             errors.append(np.linalg.norm(found.position_m - place, axis=1).mean())
         assert errors[1] < 0.6 * errors[0]
@@ -255,12 +259,12 @@ class TestAttacks:
     def test_the_running_mean_is_the_mean_and_forgets_as_said(self):
         attack, fading = WeightedCentroid(memory_rounds=1e9), WeightedCentroid(memory_rounds=2.0)
         a, b = np.eye(1, N * N), np.eye(1, N * N, 5)
-        state, faded = {}, {}
+        state, faded = attack.start(), fading.start()
         for rows in (a, b, b):
             _, state = attack.run(view(rows), FACTS, state, Streams(0).at("a"))
             _, faded = fading.run(view(rows), FACTS, faded, Streams(0).at("a"))
-        np.testing.assert_allclose(state["mean"], (a + 2 * b) / 3, atol=1e-8)
-        np.testing.assert_allclose(faded["mean"], (a / 4 + b / 2 + b) / 1.75)
+        np.testing.assert_allclose(state.mean, (a + 2 * b) / 3, atol=1e-8)
+        np.testing.assert_allclose(faded.mean, (a / 4 + b / 2 + b) / 1.75)
 
     def test_the_plane_is_found_under_a_peak(self):
         g, _ = peaked(1)
@@ -281,16 +285,24 @@ class TestAttacks:
 
         def error(rows):
             seen = replace(view(rows), learner=Known(cell_m=10.0))
-            found, _ = Likelihood(block_cells=5).run(seen, FACTS, {}, Streams(0).at("a"))
+            found, _ = Likelihood(block_cells=5).run(seen, FACTS, Likelihood(block_cells=5).start(), Streams(0).at("a"))
             return np.linalg.norm(found.position_m - place, axis=1)
 
         sent = np.sqrt(Known().expected_square(None, place)) * rng.normal(size=(30, N * N))
-        noisy = GeometryAligned(mu=50.0, rho=1.0).protect(*cohort(sent, place), {}, Streams(0).at("d"))[0].values
+        noisy = (
+            GeometryAligned(mu=50.0, rho=1.0)
+            .protect(*cohort(sent, place), GeometryAligned(mu=50.0, rho=1.0).start(0), Streams(0).at("d"))[0]
+            .values
+        )
         assert error(sent).max() < 25
-        centroid, _ = WeightedCentroid(nu=2.0).run(view(noisy), FACTS, {}, Streams(0).at("a"))
+        centroid, _ = WeightedCentroid(nu=2.0).run(
+            view(noisy), FACTS, WeightedCentroid(nu=2.0).start(), Streams(0).at("a")
+        )
         assert np.linalg.norm(centroid.position_m - place, axis=1).min() > 100
         assert np.mean(error(noisy) < 15) > 0.4  # the others' own cells lie under noise
-        silent, _ = Likelihood().run(replace(view(0 * sent), learner=Known(cell_m=10.0)), FACTS, {}, rng)
+        silent, _ = Likelihood().run(
+            replace(view(0 * sent), learner=Known(cell_m=10.0)), FACTS, Likelihood().start(), rng
+        )
         assert set(silent.status) == {"no gradient"}
 
     def test_the_most_likely_place_is_that_of_the_slow_likelihood(self):
@@ -309,7 +321,7 @@ class TestAttacks:
         sent = np.sqrt(learner.expected_square(None, place)) * rng.normal(size=(24, N * N))
         sent += np.sqrt(0.05) * rng.normal(size=sent.shape)
         attack = Likelihood(block_cells=5, step_m=20.0)
-        found, _ = attack.run(replace(view(sent), learner=learner), FACTS, {}, Streams(0).at("a"))
+        found, _ = attack.run(replace(view(sent), learner=learner), FACTS, attack.start(), Streams(0).at("a"))
         square, noise = attack.square_and_noise(sent, GRID)
         tried = np.array([(x, y) for y in range(10, 300, 20) for x in range(10, 300, 20)], dtype=float)
         quiet = 0
@@ -330,10 +342,14 @@ class TestAttacks:
     def test_who_takes_the_ramp_off_finds_devices_that_noise_led_astray(self):
         g, place = peaked(30)
         made, data, facts = cohort(np.sqrt(g), place)
-        noisy = GeometryAligned(mu=50.0, rho=1.0).protect(made, data, facts, {}, Streams(0).at("d"))[0].values
+        noisy = (
+            GeometryAligned(mu=50.0, rho=1.0)
+            .protect(made, data, facts, GeometryAligned(mu=50.0, rho=1.0).start(0), Streams(0).at("d"))[0]
+            .values
+        )
 
         def error(attack):
-            found, _ = attack.run(view(noisy), FACTS, {}, Streams(0).at("a"))
+            found, _ = attack.run(view(noisy), FACTS, attack.start(), Streams(0).at("a"))
             return np.median(np.linalg.norm(found.position_m - place, axis=1))
 
         assert error(WeightedCentroid(nu=2.0)) > 150

@@ -9,8 +9,8 @@ from fl.defenses.lapa import Lapa
 from fl.defenses.uniform_dp import UniformDp
 from fl.membership.audit import Membership, _centred, audit
 from fl.membership.base import LossThreshold
-from fl.privacy import ledger
 from fl.privacy.gaussian import epsilon_of
+from fl.privacy.ledger import Ledger
 from fl.types import Bound, DenseUpdates, Facts, HeldOut, Local, Public, Received
 from netsim.geometry import Area
 from netsim.radio.uplink import Channel
@@ -50,16 +50,16 @@ class TestRowsOfOneDevice:
         each = part.first_share() * 6.0 / 10 / 3
         np.testing.assert_allclose(asked.epsilon, each / np.array([3, 3, 3, 1, 2, 2]), rtol=1e-12)
         np.testing.assert_allclose(asked.std, part.factor * 2 * N / asked.epsilon, rtol=1e-12)
-        assert state["used"] == pytest.approx(3 * each, rel=1e-12)
+        assert state.epsilon_spent == pytest.approx(3 * each, rel=1e-12)
 
     def test_cost_less_than_a_row_that_has_it_all(self):
         """mu^2 of a device with n rows is n (epsilon / (n c))^2: a third of that of one row, for three."""
         part = UniformDp(epsilon_system_total=6.0, rounds=10)
         _, state, spends = part.protect(made(self.ue, self.model), NOBODY, facts(3, np.zeros(6)), part.start(3), RNG)
-        (said,) = ledger.statements(ledger.book(ledger.empty(3), spends))
+        (said,) = Ledger.empty(3).add(spends).statements()
         mu2 = (0.2 / part.factor) ** 2 / np.array([3, 1, 2])
         np.testing.assert_allclose(said.epsilon, [epsilon_of(1e-5, math.sqrt(m)) for m in mu2], rtol=1e-9)
-        np.testing.assert_allclose(state["spent"], mu2, rtol=1e-12)
+        np.testing.assert_allclose(state.mu2, mu2, rtol=1e-12)
 
 
 class TestKnownNoise:
@@ -69,7 +69,7 @@ class TestKnownNoise:
         part, radio = Lapa(epsilon_system_total=6.0, rounds=10), np.array([0.0, 3.0, 500.0])
         _, state, (spend,) = part.protect(made([0, 1, 2], [0, 0, 0]), NOBODY, facts(1, radio), part.start(3), RNG)
         assert (spend.std > 0).all()
-        np.testing.assert_allclose(state["drawn_var"], spend.std**2 + radio**2, rtol=1e-12)
+        np.testing.assert_allclose(state.drawn_var, spend.std**2 + radio**2, rtol=1e-12)
 
     def test_is_the_channels_alone_where_a_device_is_silent(self):
         part, radio = Lapa(epsilon_system_total=6.0, rounds=1), np.array([2.0, 3.0])
@@ -77,7 +77,7 @@ class TestKnownNoise:
         _, state, _ = part.protect(updates, NOBODY, at, part.start(2), RNG)
         sent, state, (spend,) = part.protect(updates, NOBODY, at, state, RNG)
         assert not sent.values.any() and not len(spend.ue)
-        np.testing.assert_allclose(state["drawn_var"], radio**2, rtol=1e-12)
+        np.testing.assert_allclose(state.drawn_var, radio**2, rtol=1e-12)
 
     def test_stands_in_the_floor_by_squared_weights(self):
         """d sum_k w_k^2 (sigma_k^2 + sigma_ch,k^2), in units of the clip norm: its mean over draws of the noise."""
@@ -86,7 +86,7 @@ class TestKnownNoise:
         sent, state, (spend,) = part.protect(updates, NOBODY, at, part.start(2), RNG)
         after = part.observe(Received(sent, np.ones(2, bool)), weights, at, state)
         by_hand = D * (weights**2 * (spend.std**2 + radio**2)).sum() / N**2
-        assert after["history"][-1]["floor"] == pytest.approx(by_hand, rel=1e-12)
+        assert after.rule.sums[-1].floor == pytest.approx(by_hand, rel=1e-12)
         clean, gone = (updates.values * weights[:, None]).sum(axis=0), []
         for draw in range(400):
             at_draw = Streams(5).at("defense.x", draw)

@@ -74,7 +74,7 @@ def test_effective_devices():
 def test_equal_label_distributions_leave_the_amount_of_data():
     found, state = weigh(Wasserstein(), labelled([0, 1], [0, 1] * 3))
     np.testing.assert_allclose(found, [0.25, 0.75])
-    assert state["said"]["distance_max"] == 0 and state["said"]["effective_devices"] == pytest.approx(1.6)
+    assert state.figures["distance_max"] == 0 and state.figures["effective_devices"] == pytest.approx(1.6)
 
 
 def test_total_variation_and_the_floor_by_hand():
@@ -144,7 +144,7 @@ def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
     state = part.receive_disclosed(
         labelled([0, 0]), about, state
     )  # the other one is away: its histogram is still known
-    assert len(state["row"]) == 2 and "no noise hides it" in part.discloses
+    assert len(state.row) == 2 and "no noise hides it" in part.discloses
 
 
 def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
@@ -198,12 +198,12 @@ def test_an_aligned_row_counts_more_and_angles_are_averaged():
     expected = np.arccos(
         np.array([[1.0, 0.1], [1.0, -0.1], [0.0, 1.0]]) @ mean / np.linalg.norm(mean) / [1.00499, 1.00499, 1]
     )
-    np.testing.assert_allclose(state["angle"], expected, atol=1e-4)
+    np.testing.assert_allclose(state.angle, expected, atol=1e-4)
     turned = received([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]], [10, 10, 10])
     _, later = part.weights(turned, about, state)
-    single = part.weights(turned, about, part.start())[1]["angle"]
-    np.testing.assert_allclose(later["angle"], (state["angle"] + single) / 2)
-    assert later["rounds"].tolist() == [2, 2, 2]
+    single = part.weights(turned, about, part.start())[1].angle
+    np.testing.assert_allclose(later.angle, (state.angle + single) / 2)
+    assert later.rounds.tolist() == [2, 2, 2]
 
 
 def test_rows_without_length_or_that_were_not_heard_are_defined():
@@ -211,9 +211,9 @@ def test_rows_without_length_or_that_were_not_heard_are_defined():
     found, state = part.weights(received(np.zeros((2, 3)), [1, 3]), about, part.start())
     np.testing.assert_allclose(found, [0.25, 0.75])  # all at a right angle
     found, state = part.weights(received(np.ones((2, 3)), [1, 3], decoded=[False, False]), about, state)
-    assert (found == 0).all() and state["rounds"].tolist() == [1, 1]
+    assert (found == 0).all() and state.rounds.tolist() == [1, 1]
     found, state = part.weights(received(np.ones((2, 3)), [1, 3], decoded=[False, True]), about, state)
-    assert found.tolist() == [0, 1] and state["rounds"].tolist() == [1, 2]
+    assert found.tolist() == [0, 1] and state.rounds.tolist() == [1, 2]
 
 
 # -- selection

@@ -48,7 +48,7 @@ def test_updates_are_of_real_training(activation, error_m):
     truth = attacks.cohort(3, Streams(0).at("benchmark.cohort")).mean_x()
     for part in (ClosedForm(cloud=False), Dlg(starts=4)):
         facts = Facts(2, 0.0, Public(attacks.AREA, 1))
-        found, _ = part.run(seen, facts, {}, Streams(0).at("benchmark.attack"))
+        found, _ = part.run(seen, facts, part.start(), Streams(0).at("benchmark.attack"))
         assert np.linalg.norm(found.position_m - truth, axis=1).max() < error_m
 
 

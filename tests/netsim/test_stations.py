@@ -248,7 +248,7 @@ class TestHandover:
         serving, moves = [], []
         for k, values in enumerate(rsrp_over_time):
             state, moved = rule.step(state, np.array([values]), k * step_s)
-            serving.append(int(state["serving"][0]))
+            serving.append(int(state.serving[0]))
             moves.append(bool(moved[0]))
         return serving, moves
 
@@ -294,7 +294,7 @@ class TestHandover:
                     assert moved[ue] == bool(due)
                     if due:
                         cell[ue], clock[ue], count = max(due, key=lambda b: heard[b]), {}, count + 1
-            assert state["serving"].tolist() == cell
+            assert state.serving.tolist() == cell
         assert count > 30
 
     @pytest.mark.parametrize("own_fixes", [True, False])

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from netsim.errors import BadInput
+from netsim.mobility.base import Ground
 from netsim.mobility.replay import Replay
+from netsim.rng import Streams
 from netsim.traces import source
 from netsim.traces.files import read_table
 from netsim.traces.formats import gpx
@@ -724,13 +726,14 @@ def test_a_replay_is_absent_at_night(tmp_path):
     trace = part.load(86400.0)
     assert np.diff(trace.time_s).tolist() == [10.0] * 6 + [36_000 - 60] + [10.0] * 6
     assert "resampled: 14 rows, every 10 s of 2 trips" in trace.notes
-    state, t0 = part.start_from(trace, np.arange(1)), 8 * 3600.0
+    ground = Ground(trace.area, trace.clock(1.0), Streams(0), trace=trace)
+    state, t0 = part.start(np.arange(1), ground), 8 * 3600.0
     for t, present in ((30, True), (60, True), (75, True), (76, False), (30_000, False), (36_001, True)):
         state, _ = part.advance(state, t0, 8 * 3600.0 + t, None)
-        assert np.isfinite(state["position_m"]).all() == present, t
+        assert np.isfinite(state.position_m).all() == present, t
     longer = part.model_copy(update={"absent_after_s": 900.0})
-    state, _ = longer.advance(part.start_from(trace, np.arange(1)), t0, t0 + 900.0, None)
-    assert np.isfinite(state["position_m"]).all()
+    state, _ = longer.advance(part.start(np.arange(1), ground), t0, t0 + 900.0, None)
+    assert np.isfinite(state.position_m).all()
 
 
 def test_measured_signals_are_not_invented(tmp_path):

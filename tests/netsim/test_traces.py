@@ -2,6 +2,8 @@
 
 import gzip
 import os
+from copy import deepcopy
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -501,7 +503,7 @@ def test_windows_partition_the_rows(walk):
 def test_position_is_the_last_fix_while_it_is_fresh(walk):
     trace = walk.load(86400.0)
     start = walk.start(np.arange(3), GROUND)
-    assert np.isnan(start["position_m"]).all()
+    assert np.isnan(start.position_m).all()
     part = walk.model_copy(update={"absent_after_s": 90.0})
     # jumps forward and back: the position depends on the end of the window alone
     for t1_s in trace.time_s.min() + np.array([0.0, 600.0, 601.0, 3000.0, 60.0, 7000.0, 9000.0]):
@@ -510,15 +512,14 @@ def test_position_is_the_last_fix_while_it_is_fresh(walk):
             before = np.flatnonzero((trace.user == ue) & (trace.time_s < t1_s))
             fresh = before.size and t1_s - trace.time_s[before[-1]] <= 90.0
             expected = trace.position_m[before[-1]] if fresh else [np.nan, np.nan]
-            np.testing.assert_array_equal(start["position_m"][ue], expected)
+            np.testing.assert_array_equal(start.position_m[ue], expected)
 
 
 def test_advance_leaves_the_state_it_was_given(walk):
     state = walk.start(np.arange(3), GROUND)
-    before = {key: np.copy(value) for key, value in state.items()}
+    before = deepcopy(state)
     walk.advance(state, 0.0, 1e9, GROUND)
-    for key, value in state.items():
-        np.testing.assert_array_equal(value, before[key])
+    np.testing.assert_equal(asdict(state), asdict(before))
 
 
 def test_the_clock_may_jump_from_row_to_row(walk):
@@ -704,13 +705,13 @@ def test_a_car_that_left_is_absent(step_s, tmp_path):
     state = part.start(np.arange(len(trace.users)), GROUND)
     for step in (1, 50, 51, 120, 200, 390):
         state, _ = part.advance(state, 0.0, (step - 0.2) * step_s, GROUND)
-        there = np.isfinite(state["position_m"]).all(axis=1)
+        there = np.isfinite(state.position_m).all(axis=1)
         driving = (first <= step - 1) & (step - 1 <= last)
         np.testing.assert_array_equal(there, driving[number])
     stated = part.model_copy(update={"absent_after_s": 5 * step_s})
     state, _ = stated.advance(stated.start(np.arange(len(trace.users)), GROUND), 0.0, 119.8 * step_s, GROUND)
     late = (first <= 119) & (last >= 120 - 5)
-    np.testing.assert_array_equal(np.isfinite(state["position_m"]).all(axis=1), late[number])
+    np.testing.assert_array_equal(np.isfinite(state.position_m).all(axis=1), late[number])
 
 
 def intervals(tmp_path, times, **fields):

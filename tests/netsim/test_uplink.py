@@ -333,19 +333,19 @@ class TestPower:
     serving = np.array([0, 1])
 
     def test_full_and_fixed(self):
-        assert (Full().power_w(self.gain, self.serving, 0.2, {}, RNG)[0] == 0.2).all()
-        np.testing.assert_allclose(Fixed(power_dbm=10).power_w(self.gain, self.serving, 0.2, {}, RNG)[0], 0.01)
-        np.testing.assert_allclose(Fixed(power_dbm=40).power_w(self.gain, self.serving, 0.2, {}, RNG)[0], 0.2)
+        assert (Full().power_w(self.gain, self.serving, 0.2, None, RNG)[0] == 0.2).all()
+        np.testing.assert_allclose(Fixed(power_dbm=10).power_w(self.gain, self.serving, 0.2, None, RNG)[0], 0.01)
+        np.testing.assert_allclose(Fixed(power_dbm=40).power_w(self.gain, self.serving, 0.2, None, RNG)[0], 0.2)
 
     def test_average_splits_the_middle_of_the_total(self):
-        power, _ = Average().power_w(np.ones((15, 1)), np.zeros(15, int), 0.2, {}, RNG)
+        power, _ = Average().power_w(np.ones((15, 1)), np.zeros(15, int), 0.2, None, RNG)
         np.testing.assert_allclose(power, 0.055)
 
     def test_fractional_is_the_open_loop(self):
-        power, _ = Fractional(p0_dbm=-80, alpha=0.8).power_w(self.gain, self.serving, 10.0, {}, RNG)
+        power, _ = Fractional(p0_dbm=-80, alpha=0.8).power_w(self.gain, self.serving, 10.0, None, RNG)
         np.testing.assert_allclose(10 * np.log10(power / 1e-3), [-80 + 0.8 * 80, -80 + 0.8 * 100])
-        whole, _ = Fractional(p0_dbm=-80, alpha=1.0).power_w(self.gain, self.serving, 1e9, {}, RNG)
+        whole, _ = Fractional(p0_dbm=-80, alpha=1.0).power_w(self.gain, self.serving, 1e9, None, RNG)
         received = whole * self.gain[[0, 1], self.serving]
         np.testing.assert_allclose(10 * np.log10(received / 1e-3), -80)
-        capped, _ = Fractional(p0_dbm=20, alpha=1.0).power_w(self.gain, self.serving, 0.2, {}, RNG)
+        capped, _ = Fractional(p0_dbm=20, alpha=1.0).power_w(self.gain, self.serving, 0.2, None, RNG)
         np.testing.assert_allclose(capped, 0.2)

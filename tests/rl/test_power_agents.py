@@ -19,6 +19,7 @@ import shapely
 from power_problems import LIMITS, QUICK, allocation, course, policy, problem
 
 from fl.power.search import Limits
+from fl.round.state import PartStates
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.policy import forward, load_policy, save_policy
@@ -554,7 +555,7 @@ def test_a_policy_that_does_not_fit_is_refused(tiny, tmp_path, changes, said):
 def test_a_bad_action_is_refused_in_the_live_world(tiny):
     env = online(tiny)
     env.reset(options={"world": 1})
-    round_, now = env.carry.round, env.world.env.now
+    round_, now = env.state.round, env.world.env.now
     for action, said in (
         (np.zeros(2), r"shape \(2,\)"),
         (np.zeros(4), r"shape \(4,\)"),
@@ -562,7 +563,7 @@ def test_a_bad_action_is_refused_in_the_live_world(tiny):
     ):
         with pytest.raises(ValueError, match=said):
             env.step(action)
-    assert (env.carry.round, env.world.env.now, env.steps) == (round_, now, 0)
+    assert (env.state.round, env.world.env.now, env.steps) == (round_, now, 0)
 
 
 @pytest.mark.parametrize("changes", [{}, {"learning.privacy_budget": {"epsilon": 1e-6}}])
@@ -601,10 +602,11 @@ class Learns:
 
 
 class Played:
-    """The part of a carry that costs are read from."""
+    """The part of a round's state that costs are read from."""
 
     def __init__(self, played, defenses):
-        self.played, self.parts = played, {f"defense.{d.label}": {} for d in defenses}
+        none = {d.label: None for d in defenses}
+        self.played, self.parts = played, PartStates(None, None, {}, None, None, none, {})
 
 
 def cost_of(weights, budgets, played=3, of=10, rmse_db=6.0, scale=0.5, **step):

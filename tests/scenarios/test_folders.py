@@ -360,7 +360,7 @@ def test_any_damaged_byte_of_a_checkpoint_is_a_value_error(seed, tmp_path):
 def test_a_checkpoint_without_its_parts_is_one_line(tiny, tmp_path):
     folder = interrupted(tiny(), tmp_path / "r")
     tree = load_tree(folder / "checkpoint.npz")
-    del tree["carry"]["model"]
+    del tree["state"]["model"]
     save_tree(folder / "checkpoint.npz", tree)
     refused(tiny(), folder, "delete it to start again")
 

@@ -7,7 +7,6 @@ import pytest
 
 from fl.leakage.distances import exact_w1
 from fl.learners.rsrp_net import RsrpNet
-from fl.round.transmit import overheard
 from fl.types import Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -81,10 +80,10 @@ def test_what_is_overheard_is_decoded_at_the_rate_that_was_sent():
     payload = Payload(1e6, 10, None)
     sent = uplink.plan(cohort, payload)
     assert sent.late.all()
-    same = overheard(uplink, cohort, payload, sent)
+    same = uplink.eavesdropped(cohort, payload, sent)
     assert same.decoded.all()  # the deadline is the server's, not hers
     weaker = Cohort(**{**vars(cohort), "gain": gain * np.array([[1.0], [0.5]])})
-    np.testing.assert_array_equal(overheard(uplink, weaker, payload, sent).decoded, [True, False])
+    np.testing.assert_array_equal(uplink.eavesdropped(weaker, payload, sent).decoded, [True, False])
 
 
 def test_an_attack_that_needs_more_than_the_threat_grants_is_refused(tiny):

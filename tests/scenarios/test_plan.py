@@ -77,11 +77,13 @@ def test_what_cannot_be_calibrated_is_refused():
 def test_listed_powers_stay_with_their_ue():
     part = Listed(each_w=(0.1, 0.2, 0.5))
     here = np.array([2, 0])  # UE 1 is away
-    found, _ = part.of(here).power_w(np.ones((2, 1)), np.zeros(2, int), 0.3, {}, RNG)
+    found, _ = part.of(here).power_w(np.ones((2, 1)), np.zeros(2, int), 0.3, part.of(here).start(0), RNG)
     np.testing.assert_allclose(found, [0.3, 0.1])
-    more, _ = part.of(np.arange(4)).power_w(np.ones((4, 1)), np.zeros(4, int), 1.0, {}, RNG)
+    more, _ = part.of(np.arange(4)).power_w(np.ones((4, 1)), np.zeros(4, int), 1.0, part.of(np.arange(4)).start(0), RNG)
     np.testing.assert_allclose(more, [0.1, 0.2, 0.5, 0.1])
-    nobody, _ = part.of(np.arange(0)).power_w(np.ones((0, 1)), np.zeros(0, int), 1.0, {}, RNG)
+    nobody, _ = part.of(np.arange(0)).power_w(
+        np.ones((0, 1)), np.zeros(0, int), 1.0, part.of(np.arange(0)).start(0), RNG
+    )
     assert nobody.shape == (0,)
 
 

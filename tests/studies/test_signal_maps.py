@@ -68,7 +68,9 @@ def week_of(seed):
     first = world.observations()
     world.env.run(until=world.duration_s)
     every = np.concatenate([first.position_m, world.observations().position_m])
-    taken, _ = study.learning.data.take(first, np.zeros(1, dtype=np.int64), {}, streams.at("data", 1))
+    taken, _ = study.learning.data.take(
+        first, np.zeros(1, dtype=np.int64), study.learning.data.start(0, streams.at("data", 1)), streams.at("data", 1)
+    )
     statistics = DatasetStatistics(every.mean(axis=0)[None], every.std(axis=0)[None])
     return Week(taken.train, taken.measured.mean_x()[0], world.area, statistics)
 

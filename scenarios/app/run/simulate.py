@@ -184,7 +184,7 @@ class _Keeper:
             "study": self.text,
             "program": __version__,
             "time_s": float(self.world.env.now),
-            "world": to_tree(self.world.memory),
+            "world": to_tree(self.world.memory()),
             "state": to_tree(state),
             "tables": self.setup.recorder.marks(),
             "empty": self.empty,
@@ -226,7 +226,7 @@ def _open(setup: Setup, world: World, first: RoundState, tree: Any) -> tuple[Rou
         )  # fmt: skip
         return first, 0
     try:
-        world.resume(from_tree(tree["world"], world.memory), float(tree["time_s"]))
+        world.resume(from_tree(tree["world"], world.memory()), float(tree["time_s"]))
         resumed, empty = from_tree(tree["state"], first), int(tree["empty"])
     except (KeyError, TypeError, ValueError) as error:
         path, said = setup.recorder.folder / CHECKPOINT, " ".join(str(error).split())[:120]
