@@ -19,9 +19,7 @@ from fl.data import DATA
 from fl.data.base import Data
 from fl.data.measured import Measured
 from fl.defenses import DEFENSES
-from fl.defenses.adaptive_clip import AdaptiveClip
 from fl.defenses.base import Defense
-from fl.defenses.clip import Clip
 from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS
 from fl.learners.base import Learner
@@ -90,12 +88,8 @@ class Learning(Part):
 
     @property
     def on_device(self) -> list[Defense]:
-        """Defenses that draw noise on the update before it leaves the device: they promise to hold against the server.
-
-        An adaptive clip draws its noise at the server, on a count.
-        """
-        drawn = (d for d in self.defenses if "spend" in d.offers and "central noise" not in d.offers)
-        return [d for d in drawn if not isinstance(d, AdaptiveClip)]
+        """Defenses that draw noise on the update before it leaves the UE: they promise to hold against the server."""
+        return [d for d in self.defenses if d.noise_on_device]
 
     @model_validator(mode="after")
     def _refused_unless_it_fits(self) -> Self:
@@ -104,8 +98,8 @@ class Learning(Part):
 
     def check(self) -> None:
         """ValueError with the reason, where parts do not fit together."""
-        for slot in ("curation", "defenses", "attacks"):
-            _unique(slot, getattr(self, slot))
+        for slot, parts in (("curation", self.curation), ("defenses", self.defenses), ("attacks", self.attacks)):
+            _unique(slot, parts)
         offered = set(self.data.offers)
         _meets("learner", self.learner, offered)
         _meets("query", self.query, set(self.learner.offers))
@@ -131,8 +125,8 @@ class Learning(Part):
             raise ValueError(
                 "privacy_budget: nothing here spends a budget; put a defense that draws noise, or leave it out"
             )
-        share = getattr(self.aggregation, "participation", self.participation)
-        if share != self.participation:
+        share = self.aggregation.expected_participation
+        if share is not None and share != self.participation:
             raise ValueError(
                 f"aggregation: {self.aggregation.kind_name()} counts on a participation of {share:g}, the server asks "
                 f"{self.participation:g} of the UEs; give both the same"
@@ -164,8 +158,8 @@ def _unique(slot: str, parts: Iterable[Named]) -> None:
 def _partly(before: tuple[Defense, ...]) -> str:
     """What a clip that covers one phase lacks, in words; empty where there is none."""
     for step in before:
-        if isinstance(step, Clip) and step.phase is not None:
-            return f" (the clip before it covers phase {step.phase} only: leave its phase out)"
+        if step.bounded_phase is not None:
+            return f" (the clip before it covers phase {step.bounded_phase} only: leave its phase out)"
     return ""
 
 

@@ -64,7 +64,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         fading=setting.radio.fading,
         warnings=(
             *setting.city.notes(),
-            *(() if isinstance(setting.base_stations, tuple) else setting.base_stations.notes()),
+            *(() if setting.layout is None else setting.layout.notes()),
             *_tiny(area),
             *_outside(area, state.position_m),
             *_warnings(stations, buildings),
@@ -88,13 +88,13 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
 
 def _stations(setting: WorldSetting, area: Area, trace: Trace | None, site: Site) -> tuple[BaseStation, ...]:
     """The base stations of a list or a layout."""
-    if isinstance(setting.base_stations, tuple):
+    if setting.layout is None:
         silent = trace is not None and trace.rsrp_dbm is None
-        if silent and not setting.base_stations:
+        if silent and not setting.listed_stations:
             return default_layout(area).stations(area, None)
-        return setting.base_stations
+        return setting.listed_stations
     origin = None if trace is None or not np.isfinite(trace.origin_lat) else Origin(trace.origin_lat, trace.origin_lon)
-    return setting.base_stations.stations(area, origin, site)
+    return setting.layout.stations(area, origin, site)
 
 
 def _cells(stations: tuple[BaseStation, ...], trace: Trace | None) -> tuple[str, ...]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from netsim.base_stations import BaseStation
 from netsim.part import Part
-from netsim.radio.shadowing import Gaussian
-from netsim.radio.shared_band import SharedBand
 from netsim.setting import Radio, WorldSetting
 
 NOT_MODELLED = (
@@ -29,7 +27,7 @@ def channel_card(
     radio = setting.radio
     measured = "read from the trace, not modelled"
     law = f"{'of uplinks only: ' if replayed else ''}{{}}" if stations else "not modelled"
-    found = {
+    card = {
         "carrier": f"{radio.carrier_hz / 1e9:g} GHz",
         "base stations": f"{len(stations)}" + (f", {_layout(setting)}" if stations else ""),
         "RSRP measurement": measured if replayed else f"noise {radio.measurement_noise_db:g} dB, {radio.rsrp_report}",
@@ -40,17 +38,11 @@ def channel_card(
         "small-scale fading": _words(radio.fading),
         "uplink": _words(radio.uplink),
     }
-    if isinstance(radio.uplink, SharedBand):
-        found |= {
-            "noise": f"{radio.uplink.band_noise_w():.3g} W in {radio.uplink.bandwidth_hz / 1e6:g} MHz",
-            "training": f"{setting.ues.compute_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample",
-            "downlink": "broadcast at the rate of the downlink SINR at full load; its energy is not modelled",
-        }
-    else:
-        found |= {"noise": "not modelled", "uplink interference": "not modelled", "delay and energy": "training only"}
+    training = f"{setting.ues.compute_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample"
+    card |= radio.uplink.described(training)
     if presence is not None:
-        found["presence"] = presence
-    return found | {"not modelled": ", ".join(NOT_MODELLED)}
+        card["presence"] = presence
+    return card | {"not modelled": ", ".join(NOT_MODELLED)}
 
 
 def card_lines(card: dict[str, str]) -> list[str]:
@@ -67,7 +59,7 @@ def card_lines(card: dict[str, str]) -> list[str]:
 def _layout(setting: WorldSetting) -> str:
     if setting.base_stations == ():
         return "hexagonal, placed over the trace's area"
-    return "listed" if isinstance(setting.base_stations, tuple) else _words(setting.base_stations)
+    return "listed" if setting.layout is None else _words(setting.layout)
 
 
 def _sight_words(radio: Radio) -> str:
@@ -79,14 +71,9 @@ def _sight_words(radio: Radio) -> str:
 def _shadowing_words(radio: Radio) -> str:
     """Which law, and the deviations in dB that hold, whether they are stated or the path loss law's."""
     part = radio.shadowing.under(radio.path_loss)
-    if not isinstance(part, Gaussian):
+    said = part.deviations(radio.shadowing.far_factor(radio.path_loss))
+    if not said:
         return _words(part)
-    los_db, far = part.deviation_db, radio.shadowing.far_factor(radio.path_loss)
-    said = [f"{los_db:g} dB"]
-    if far != 1.0:
-        said.append(f"{far * los_db:g} dB beyond the breakpoint")
-    if part.nlos_std_db is not None:
-        said = [f"{said[0]} in sight", *said[1:], f"{part.nlos_std_db:g} dB without"]
     if part is not radio.shadowing:
         said[-1] += f" as {radio.path_loss.kind_name()} publishes"
     rest = _fields(part, {"kind", "std_db", "nlos_std_db"})

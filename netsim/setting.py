@@ -115,6 +115,11 @@ class WorldSetting(Part):
     """how signals travel"""
 
     @property
+    def layout(self) -> Layout | None:
+        """The layout that places the base stations; None where they are written out."""
+        return None if isinstance(self.base_stations, tuple) else self.base_stations
+
+    @property
     def listed_stations(self) -> tuple[BaseStation, ...]:
         """The base stations that the scenario writes out; empty for a layout."""
         return self.base_stations if isinstance(self.base_stations, tuple) else ()

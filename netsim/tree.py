@@ -47,6 +47,11 @@ def from_tree(tree: Any, like: Value) -> Value:
     return cast(Value, _value(tree, Any, like, ""))
 
 
+def from_tree_as(tree: Any, kind: type[Value]) -> Value:
+    """As `from_tree`, for a dataclass whose fields all have types of their own."""
+    return cast(Value, _value(tree, kind, None, ""))
+
+
 def _value(tree: Any, hint: Any, like: Any, place: str) -> Any:
     """The value at one place, of the annotated type, or of the type of `like` where there is none."""
     hint = type(like) if hint is Any else hint

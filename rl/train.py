@@ -13,6 +13,7 @@ import numpy as np
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.safe import what_is
+from netsim.tree import from_tree_as, to_tree
 from rl.ddpg import Best, Training, Tree
 from rl.policy import Layers
 
@@ -86,17 +87,7 @@ def train(
 
 
 def _tree(training: Training, course: Course, text: str) -> Tree:
-    best = course.best
-    return {
-        "text": text,
-        "training": training.memory(),
-        "curve": [vars(p) for p in course.curve],
-        "best": None
-        if best is None
-        else {"layers": [list(pair) for pair in best.layers], "score": best.score, "steps": best.steps},
-        "best_reward": course.best_reward,
-        "recent": course.recent,
-    }
+    return {"text": text, "training": training.memory(), "course": to_tree(course)}
 
 
 def _open(training: Training, checkpoint: Path, text: str) -> Course:
@@ -107,14 +98,11 @@ def _open(training: Training, checkpoint: Path, text: str) -> Course:
         tree: Any = load_tree(checkpoint)
         if not isinstance(tree, dict) or tree.get("text") != text:
             return Course()
-        if not _finite([tree["training"], tree["best"]]):
+        if not _finite([tree["training"], tree["course"]["best"]]):
             raise ValueError("holds numbers that are not finite")
+        course = from_tree_as(tree["course"], Course)
         training.resume(tree["training"])
-        best = tree["best"]
-        kept = None
-        if best is not None:
-            kept = Best(tuple((w, b) for w, b in best["layers"]), best["score"], best["steps"])
-        return Course([Point(**p) for p in tree["curve"]], kept, tree["best_reward"], list(tree["recent"]))
+        return course
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
         said = " ".join(str(error).removeprefix(f"{checkpoint}: ").split())[:120]
         raise BadInput(f"{checkpoint}: cannot be gone on with ({said}); delete it to start again") from None

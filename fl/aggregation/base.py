@@ -20,6 +20,11 @@ class Aggregation(Part):
         return None
 
     @property
+    def expected_participation(self) -> float | None:
+        """Share of the UEs that its weights count on; None: they hang on who comes."""
+        return None
+
+    @property
     def discloses(self) -> str:
         """What devices tell the server of their data besides updates and their number, in words; empty: nothing."""
         return ""

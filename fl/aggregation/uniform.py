@@ -36,5 +36,9 @@ class Uniform(Aggregation):
         """What every row weighs, known before any comes."""
         return 1.0 / (self.participation * self.clients)
 
+    @property
+    def expected_participation(self) -> float:
+        return self.participation
+
     def weights(self, received: Received, facts: Facts, state: State) -> tuple[FloatArray, State]:
         return np.where(received.decoded, self.weight, 0.0), state

@@ -66,6 +66,13 @@ class AdaptiveClip(Defense):
     offers: ClassVar[frozenset[str]] = frozenset({"bound", "spend"})
     contracts: ClassVar[bool] = True
 
+    tells_in_clear: ClassVar[str] = "whether its update was below the norm"
+
+    @property
+    def noise_on_device(self) -> bool:
+        """Its noise is drawn at the server, on a count."""
+        return False
+
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """A fixed weight, where nobody may know how many took part."""

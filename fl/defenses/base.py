@@ -41,6 +41,32 @@ class Defense(Named):
     caveat: ClassVar[str] = ""
     """what whoever reads a run must know of it: it stands among the warnings of the run"""
 
+    tells_in_clear: ClassVar[str] = ""
+    """what every UE tells the server in clear in each round besides its update, in words; empty: nothing"""
+
+    @property
+    def noise_on_device(self) -> bool:
+        """Whether it draws noise on the update before that leaves the UE: then it holds against the server too."""
+        return "spend" in self.offers and "central noise" not in self.offers
+
+    @property
+    def bounded_phase(self) -> str | None:
+        """The one phase of the learner whose updates it bounds; None: it bounds none, or those of all phases."""
+        return None
+
+    @property
+    def waits(self) -> bool:
+        """Whether a round of it is still to be found by the plan of a study."""
+        return False
+
+    def all_drawn(self) -> Defense:
+        """The same, but with all noise drawn that it may leave to the channel."""
+        return self
+
+    def switched(self, until_round: int) -> Defense:
+        """The same with the round that a plan has found for it."""
+        return self
+
     def start(self, n_ue: int) -> State:
         """The first state; None for a defense without memory."""
         return None

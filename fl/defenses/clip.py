@@ -50,6 +50,10 @@ class Clip(Defense):
     def start(self, n_ue: int) -> LastFigures:
         return LastFigures()
 
+    @property
+    def bounded_phase(self) -> str | None:
+        return self.phase
+
     def promise(self, state: State) -> float | None:
         return self.norm if self.phase is None else None
 

@@ -98,8 +98,13 @@ class NoiseSwitch(Defense):
 
     @property
     def waits(self) -> bool:
-        """Whether its round is still to be found."""
         return self.mode == "planned" and self.until_round is None
+
+    def all_drawn(self) -> Budgeted:
+        return self.noise
+
+    def switched(self, until_round: int) -> NoiseSwitch:
+        return self.model_copy(update={"until_round": until_round}) if self.waits else self
 
     def start(self, n_ue: int) -> SwitchState:
         return SwitchState(self.noise.start(n_ue))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fl.defenses.adaptive_clip import AdaptiveClip
 from fl.learning import Learning
 
 
@@ -14,16 +13,16 @@ def caveats(learning: Learning, shared_band: bool) -> list[str]:
     shared_band: whether UEs share a radio in which one that sends can make the updates of others late, lost or noisier.
     """
     parts = [f"{d.label}: {d.caveat}" for d in learning.defenses if d.caveat]
-    return [*parts, *_clip_bits(learning), *_who_sends(learning), *_losses(learning, shared_band)]
+    return [*parts, *_told_in_clear(learning), *_who_sends(learning), *_losses(learning, shared_band)]
 
 
-def _clip_bits(learning: Learning) -> Iterator[str]:
-    """An adaptive clip hides its bits from readers of the model; noise on the device promises more than that."""
-    for i, clip in enumerate(learning.defenses):
+def _told_in_clear(learning: Learning) -> Iterator[str]:
+    """A bit that only readers of the model do not see; noise on the device promises more than that."""
+    for i, defense in enumerate(learning.defenses):
         later = [d.label for d in learning.on_device if d in learning.defenses[i + 1 :]]
-        if isinstance(clip, AdaptiveClip) and later:
+        if defense.tells_in_clear and later:
             yield (
-                f"{clip.label}: every device tells the server in clear whether its update was below the norm; against "
+                f"{defense.label}: every device tells the server in clear {defense.tells_in_clear}; against "
                 f"the server the epsilon of {', '.join(later)} does not cover that bit"
             )
 

@@ -86,6 +86,13 @@ class Shadowing(Part):
         """Deviation in line of sight where the law's `is_far` over that elsewhere, 1 where it is the same."""
         return 1.0
 
+    def deviations(self, far_factor: float) -> list[str]:
+        """Standard deviations in words, for the channel card; empty for a law without any.
+
+        far_factor: of the deviation far away over that elsewhere, see `far_factor`.
+        """
+        return []
+
     @abstractmethod
     def field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField:
         """The law of one city, drawn once.

@@ -67,6 +67,14 @@ class Gaussian(Shadowing):
             return 1.0
         return law.far_std_db / law.std_db[0]
 
+    def deviations(self, far_factor: float) -> list[str]:
+        said = [f"{self.deviation_db:g} dB"]
+        if far_factor != 1.0:
+            said.append(f"{far_factor * self.deviation_db:g} dB beyond the breakpoint")
+        if self.nlos_std_db is not None:
+            said = [f"{said[0]} in sight", *said[1:], f"{self.nlos_std_db:g} dB without"]
+        return said
+
     @property
     def deviation_db(self) -> float:
         """In line of sight: of the field that is drawn."""

@@ -59,6 +59,13 @@ class SharedBand(Uplink):
     def needs_bound(self) -> bool:
         return self.decoding == "noisy" and self.norm_bound is None
 
+    def described(self, training: str) -> dict[str, str]:
+        return {
+            "noise": f"{self.band_noise_w():.3g} W in {self.bandwidth_hz / 1e6:g} MHz",
+            "training": training,
+            "downlink": "broadcast at the rate of the downlink SINR at full load; its energy is not modelled",
+        }
+
     def band_noise_w(self) -> float:
         """Noise power in the whole band."""
         return self.noise_w if self.noise_w is not None else noise_w(self.bandwidth_hz, self.noise_figure_db)

@@ -121,6 +121,10 @@ class Uplink(Part):
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         """The channel of every UE of the cohort."""
 
+    def described(self, training: str) -> dict[str, str]:
+        """Aspect -> how it is modelled, for the channel card; training: what a sample of it costs, in words."""
+        return {"noise": "not modelled", "uplink interference": "not modelled", "delay and energy": "training only"}
+
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station without interference; 0 where nothing is on the air."""
         return np.zeros(len(cohort.ue))

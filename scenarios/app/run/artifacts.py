@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -59,9 +60,10 @@ def write_map(folder: Path, world: World) -> None:
 
 def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) -> None:
     """Of the first model at the first bandwidth; nothing for a learner without surfaces, or where nobody was heard."""
-    learner, model = setup.learning.learner, state.model
-    if not isinstance(learner, SurfaceLearner) or not len(state.held_out) or not model.parameters[0].any():
+    model = state.model
+    if "surfaces" not in setup.learning.learner.offers or not len(state.held_out) or not model.parameters[0].any():
         return
+    learner = cast(SurfaceLearner, setup.learning.learner)
     grid = learner.grid_m(model)
     found: dict[str, FloatArray] = {
         "x_m": model.constants["x_m"],

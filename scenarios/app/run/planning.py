@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-from fl.defenses.noise_switch import NoiseSwitch
 from fl.power.bound import Objective, Trajectory
 from fl.power.search import Limits, average, evolution, full, plateaus
 from netsim.errors import BadInput
 from netsim.radio.power import Listed
-from netsim.radio.shared_band import SharedBand
 from netsim.rng import Streams
 from netsim.units import FloatArray, w_from_dbm
 from scenarios.app.run.reference_run import reference
@@ -51,7 +48,7 @@ def _planned(study: Study, plan: Plan, cache: Path) -> Planned:
         update={
             "plan": None, "power": Listed(each_w=tuple(float(w) for w in best.power_w)),
             "learning": study.learning.model_copy(
-                update={"defenses": tuple(_switched(d, best.switch) for d in study.learning.defenses)}
+                update={"defenses": tuple(d.switched(best.switch) for d in study.learning.defenses)}
             ),
         }
     )  # fmt: skip
@@ -86,21 +83,14 @@ def _own(found: Trajectory) -> FloatArray:
 def _reference_of(study: Study) -> Study:
     """The study of the reference run: all artificial noise, nobody who looks."""
     learning = study.learning
-    defenses = tuple(d.noise if isinstance(d, NoiseSwitch) else d for d in learning.defenses)
+    defenses = tuple(d.all_drawn() for d in learning.defenses)
     unseen = {"defenses": defenses, "attacks": (), "membership": None}
     return study.model_copy(update={"plan": None, "vary": None, "learning": learning.model_copy(update=unseen)})
 
 
-def _switched(defense: Any, switch: int) -> Any:
-    """A noise switch that waits for the plan, with its round."""
-    waits = isinstance(defense, NoiseSwitch) and defense.waits
-    return defense.model_copy(update={"until_round": switch}) if waits else defense
-
-
 def _noise_w(study: Study) -> float:
     """Noise power of the receiver."""
-    uplink = study.world.radio.uplink
-    return uplink.band_noise_w() if isinstance(uplink, SharedBand) else 0.0
+    return study.world.radio.uplink.band_noise_w()
 
 
 def _with_noise(study: Study, noise_w: float) -> Study:

@@ -6,7 +6,6 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from netsim import __version__
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.safe import what_is
+from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, ratio_from_db
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.simulate import Planned, one_thread, simulate
@@ -55,7 +55,7 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
                 with one_thread():
                     simulate(alone, folder / "run", None, "reference", False, Planned(alone, {}))
                 found = trajectory_of(alone, folder / "run")
-                save_tree(folder / _FILE, {f.name: getattr(found, f.name) for f in fields(found)})
+                save_tree(folder / _FILE, to_tree(found))
                 (folder / _FILE).replace(path)
         except OSError as error:
             raise BadInput(f"{path.parent}: reference runs cannot be kept there ({error.strerror})") from None
@@ -109,7 +109,7 @@ def _checked(study: Study) -> None:
 
 def _read(path: Path) -> Trajectory:
     try:
-        return Trajectory(**load_tree(path))
-    except (TypeError, ValueError) as error:
+        return from_tree_as(load_tree(path), Trajectory)
+    except ValueError as error:
         said = str(error).removeprefix(f"{path}: ")
         raise BadInput(f"{path}: not a trajectory ({said}); delete it, and the run is made again") from None

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fl.learners.base import SurfaceLearner
 from fl.radio_map.grid import CELLS
 from fl.round.round import first_sampled
 from fl.round.state import Setup
@@ -157,7 +156,7 @@ def _affordable(study: Study, world: World) -> None:
 def _readable(study: Study, public: Public, streams: Streams, n_ue: int) -> None:
     """Refuse surfaces of so many UEs that writing them out would fill the memory."""
     learner, threat = study.learning.learner, study.learning.threat
-    if not isinstance(learner, SurfaceLearner) or not study.learning.attacks or threat.sees != "rows":
+    if "surfaces" not in learner.offers or not study.learning.attacks or threat.sees != "rows":
         return
     size = learner.init(public, streams.at("learner.init")).parameters.size
     after = min(threat.targets or n_ue, n_ue)
