@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -259,16 +260,17 @@ def _project(lon: Any, lat: Any, origin: Origin) -> Any:
     return np.stack([x, y], axis=-1).reshape(-1, 2)
 
 
-_latest: dict[str, tuple[tuple[Any, ...], Cells]] = {}  # one file, so that places and notes read it once
-
-
 def _cells_of(path: str, radio: str | None) -> Cells:
     try:
         stat = Path(path).stat()
-        version = (path, radio, stat.st_mtime_ns, stat.st_size)
+        version = (stat.st_mtime_ns, stat.st_size)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise BadInput(f"{path[:200]}: cannot be read ({why}); check base_stations.file") from None
-    if _latest.get("cells", ((), None))[0] != version:
-        _latest["cells"] = (version, read_cells(path, radio))
-    return _latest["cells"][1]
+    return _read_version(path, radio, version)
+
+
+@lru_cache(maxsize=1)  # one file, so that places and notes read it once
+def _read_version(path: str, radio: str | None, version: tuple[int, int]) -> Cells:
+    """The cells of a file; `version` tells a changed file from the one in memory."""
+    return read_cells(path, radio)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -86,20 +87,26 @@ class Footprints(City):
             version = (stat.st_mtime_ns, stat.st_size)
         except (OSError, ValueError):  # ValueError: a NUL in the name
             version = (0, 0)  # reading it will say what is wrong
-        key = f"{self.model_dump_json()} {version}"
-        if _latest.get("city", ("", None))[0] != key:
-            from shapely import bounds
-
-            outlines = read_outlines(
-                self.file, self.height_property, self.default_height_m, self.crs, self.origin_deg, self.repair
-            )
-            corner_m = bounds(outlines.footprint).reshape(-1, 2)
-            _latest["city"] = (
-                key,
-                (outlines, Area.around(corner_m), Buildings(outlines.footprint, outlines.height_m)),
-            )
-        return _latest["city"][1]
+        how = (self.height_property, self.default_height_m, self.crs, self.origin_deg, self.repair)
+        return _read_version(self.file, *how, version)
 
 
 _City = tuple[Outlines, Area, Buildings]
-_latest: dict[str, tuple[str, _City]] = {}  # one city, so that area and buildings read a file once
+
+
+@lru_cache(maxsize=1)  # one city, so that area and buildings read a file once
+def _read_version(
+    file: str,
+    height_property: str,
+    default_height_m: float,
+    crs: str,
+    origin_deg: tuple[float, float] | None,
+    repair: bool,
+    version: tuple[int, int],
+) -> _City:
+    """The city of a file; `version` tells a changed file from the one in memory."""
+    from shapely import bounds
+
+    outlines = read_outlines(file, height_property, default_height_m, crs, origin_deg, repair)
+    corner_m = bounds(outlines.footprint).reshape(-1, 2)
+    return outlines, Area.around(corner_m), Buildings(outlines.footprint, outlines.height_m)

@@ -67,6 +67,9 @@ class Mobility(Part):
     kind: str
     has_own_fixes: ClassVar[bool] = False
 
+    replays: ClassVar[bool] = False
+    """whether movement is read from a file, which may change between two runs"""
+
     def load(self, round_s: float) -> Trace | None:
         """The trace that is replayed, read for rounds of round_s; None for a model that makes up its movement."""
         return None

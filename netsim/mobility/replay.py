@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -107,6 +108,7 @@ class Replay(Mobility):
     """a UE is absent when its last fix is older than this; none: 1.5 intervals of the trace, as its card tells"""
 
     has_own_fixes: ClassVar[bool] = True
+    replays: ClassVar[bool] = True
     reference: ClassVar[str] = "recorded, not modelled"
     example: ClassVar[dict[str, Any]] = {"kind": "replay", "trace": "trace.csv"}
 
@@ -115,7 +117,7 @@ class Replay(Mobility):
 
         `round_s` is the length of a round, by which users "auto" decides.
         """
-        return _load(self, _version(Path(self.trace)), round_s)
+        return _load(self.model_dump_json(), _version(Path(self.trace)), round_s)
 
     def presence(self, trace: Trace) -> Presence:
         """After what time without a fix a UE is absent, and why."""
@@ -188,9 +190,6 @@ class Replay(Mobility):
         return places
 
 
-_latest: dict[str, tuple[str, Trace]] = {}  # one trace, so that a rehearsal and its run read a file once
-
-
 def _version(path: Path) -> tuple[int, int]:
     """Tells whether a file, or a file of a folder, has changed."""
     try:
@@ -200,28 +199,26 @@ def _version(path: Path) -> tuple[int, int]:
     return max(stat.st_mtime_ns for stat in stats), sum(stat.st_size for stat in stats)
 
 
-def _load(part: Replay, version: tuple[int, int], round_s: float) -> Trace:
-    """`version` tells a changed file from the one in memory."""
-    key = f"{part.model_dump_json()} {version} {round_s}"
-    if _latest.get("trace", ("", None))[0] != key:
-        trace = read_trace(
-            part.trace,
-            format=part.format,
-            crs=part.crs,
-            columns=part.columns,
-            cell=part.cell,
-            users=part.users,
-            segments=part.segments,
-            timezone=part.timezone,
-            outlier_sigmas=part.outlier_sigmas,
-            area_deg=part.area_deg,
-            area_m=part.area_m,
-            since=part.since,
-            until=part.until,
-            sample_s=part.sample_s,
-            resample_s=part.resample_s,
-            gap_s=part.gap_s,
-            round_s=round_s,
-        )
-        _latest["trace"] = (key, trace)
-    return _latest["trace"][1]
+@lru_cache(maxsize=1)  # one trace, so that a rehearsal and its run read a file once
+def _load(part_json: str, version: tuple[int, int], round_s: float) -> Trace:
+    """The trace of a replay; `version` tells a changed file from the one in memory."""
+    part = Replay.model_validate_json(part_json)
+    return read_trace(
+        part.trace,
+        format=part.format,
+        crs=part.crs,
+        columns=part.columns,
+        cell=part.cell,
+        users=part.users,
+        segments=part.segments,
+        timezone=part.timezone,
+        outlier_sigmas=part.outlier_sigmas,
+        area_deg=part.area_deg,
+        area_m=part.area_m,
+        since=part.since,
+        until=part.until,
+        sample_s=part.sample_s,
+        resample_s=part.resample_s,
+        gap_s=part.gap_s,
+        round_s=round_s,
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +33,7 @@ MOST_TICKS = 1e8
 MOST_SAMPLES = 5e7  # measurements of a round, which are kept until it ends
 
 
-WORLDS_KEPT = 4  # rehearsals in memory,
-
-
-MOST_KEPT = 1_000_000  # each of at most so many measurements
+WORLDS_KEPT = 4  # results of rehearsals
 
 
 MOST_WRITTEN = 5e8  # numbers of surfaces that an attacker holds at once: 4 GB
@@ -53,29 +52,11 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     Not rehearsed: for a check alone, without what is known only once all movement has been played.
     """
     learning = study.learning
-    if CELLS in learning.learner.offers:
-        _above_roofs(world)
-    if world.duration_s / learning.round_s > MOST_ROUNDS:
-        raise BadInput(
-            f"learning.round_s: {learning.round_s:g} s cuts {world.duration_s:g} s into more than {MOST_ROUNDS:,} "
-            "rounds; take longer rounds"
-        )
-    _affordable(study, world)
-    try:
-        study.power.check(len(world.ues))
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-    if learning.threat.at_m is not None:
-        check_near(world.area, learning.threat.at_m, "learning.threat.at_m: the eavesdropper")
-    seen = None
+    _check_world(study, world)
     wanted = learning.learner.wants_dataset_statistics or learning.data.wants_counts
-    if wanted and rehearsed:
-        seen = _rehearse(study, streams)
-    target = learning.leakage.target
-    if target not in ("all", "most-data", *world.ues):
-        near = ", ".join(get_close_matches(target, world.ues, 1, 0.0))
-        raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name: {near}?")
-    counts = None if seen is None else np.bincount(seen.cell, minlength=len(world.cells))
+    rehearsal = _rehearse(study) if wanted and rehearsed else None
+    _check_target(study, world)
+    counts = None if rehearsal is None else rehearsal.counts
     if wanted and not rehearsed:
         counts = np.ones(len(world.cells), dtype=np.int64)  # any cell will do to look at
     models = learning.data.models(world.cells, counts)
@@ -86,12 +67,12 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         )
     model_of_cell = learning.data.model_of_cell(world.cells, models)
     dataset = None
-    if seen is not None and learning.learner.wants_dataset_statistics:
-        dataset = _statistics(seen, model_of_cell, len(models))
+    if rehearsal is not None and learning.learner.wants_dataset_statistics:
+        dataset = rehearsal.statistics
     sampled_m = None
     if learning.learner.wants_sampled_places and rehearsed:
-        rehearsal = build_world(study.world, streams, learning.round_s)
-        sampled_m = first_sampled(rehearsal, learning, model_of_cell, streams)
+        again = build_world(study.world, streams, learning.round_s)
+        sampled_m = first_sampled(again, learning, model_of_cell, streams)
     public = Public(
         world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
         sampled_m,
@@ -108,6 +89,33 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         streams=streams,
         recorder=Recorder(folder, TABLES),
     )
+
+
+def _check_world(study: Study, world: World) -> None:
+    """Refuse a world in which the rounds cannot be played, and an eavesdropper far away from it."""
+    learning = study.learning
+    if CELLS in learning.learner.offers:
+        _above_roofs(world)
+    if world.duration_s / learning.round_s > MOST_ROUNDS:
+        raise BadInput(
+            f"learning.round_s: {learning.round_s:g} s cuts {world.duration_s:g} s into more than {MOST_ROUNDS:,} "
+            "rounds; take longer rounds"
+        )
+    _affordable(study, world)
+    try:
+        study.power.check(len(world.ues))
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+    if learning.threat.at_m is not None:
+        check_near(world.area, learning.threat.at_m, "learning.threat.at_m: the eavesdropper")
+
+
+def _check_target(study: Study, world: World) -> None:
+    """Refuse a target of leakage that is no UE."""
+    target = study.learning.leakage.target
+    if target not in ("all", "most-data", *world.ues):
+        near = ", ".join(get_close_matches(target, world.ues, 1, 0.0))
+        raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name: {near}?")
 
 
 def _above_roofs(world: World) -> None:
@@ -167,26 +175,46 @@ def _readable(study: Study, public: Public, streams: Streams, n_ue: int) -> None
         )
 
 
-_rehearsed: dict[str, Observations] = {}
+@dataclass(frozen=True)
+class _Rehearsal:
+    """What is known once all movement has been played: counts (n_cells,) of measurements, and their statistics."""
+
+    counts: IntArray
+    statistics: DatasetStatistics
 
 
-def _rehearse(study: Study, streams: Streams) -> Observations:
-    """Everything that will be measured: the same world once, without learning.
+@dataclass(frozen=True)
+class _Rehearsed:
+    """A study, by what decides everything that will be measured in it and which models learn from that."""
 
-    Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will. The variants of a
-    sweep share their world: the last few rehearsals of generated worlds are kept (a trace's file may change).
+    key: str
+    study: Study = field(compare=False)
+
+
+def _rehearse(study: Study) -> _Rehearsal:
+    """The same world once, without learning.
+
+    Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will. Of generated worlds
+    the last few results are kept, because the variants of a sweep share their world; a trace's file may change.
     """
-    key = f"{study.seed} {study.learning.round_s} {study.world.model_dump_json()}"
-    if key in _rehearsed:
-        return _rehearsed[key]
-    world = build_world(study.world, streams, study.learning.round_s)
+    if study.world.ues.mobility.replays:
+        return _play_rehearsal(study)
+    parts = (study.world.model_dump_json(), study.learning.data.model_dump_json())
+    return _kept_rehearsal(_Rehearsed(f"{study.seed} {study.learning.round_s} {parts}", study))
+
+
+@lru_cache(maxsize=WORLDS_KEPT)
+def _kept_rehearsal(rehearsed: _Rehearsed) -> _Rehearsal:
+    return _play_rehearsal(rehearsed.study)
+
+
+def _play_rehearsal(study: Study) -> _Rehearsal:
+    world = build_world(study.world, Streams(study.seed), study.learning.round_s)
     world.env.run(until=world.duration_s)
-    seen = world.observations()
-    if world.trace is None and len(seen) <= MOST_KEPT:
-        if len(_rehearsed) >= WORLDS_KEPT:
-            _rehearsed.pop(next(iter(_rehearsed)))
-        _rehearsed[key] = seen
-    return seen
+    seen, data = world.observations(), study.learning.data
+    counts = np.bincount(seen.cell, minlength=len(world.cells))
+    models = data.models(world.cells, counts)
+    return _Rehearsal(counts, _statistics(seen, data.model_of_cell(world.cells, models), len(models)))
 
 
 def _statistics(seen: Observations, model_of_cell: IntArray, n_model: int) -> DatasetStatistics:
