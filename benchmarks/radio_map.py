@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.world import Row, exponent, peak_gb, row
 from fl.defenses.alignment import aligned, objective_m2
 from fl.radio_map.grid import Grid
-from fl.radio_map.obstacles import Links, height_gradient, standardised, theta_of
+from fl.radio_map.obstacles import GridLinks, height_gradient, standardised, theta_of
 from fl.radio_map.traversal import incidence
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -54,12 +54,12 @@ def ends_m(bench: Bench) -> tuple[FloatArray, FloatArray]:
     return a, np.tile(np.column_stack([bs, np.full(len(bs), 50.0)]), (len(ue), 1))
 
 
-def links(bench: Bench, grid: Grid) -> Links:
+def links(bench: Bench, grid: Grid) -> GridLinks:
     """Measurements that miss the law by a few dB."""
     a, b = ends_m(bench)
     x = standardised(np.linalg.norm(a - b, axis=1))
     noise = Streams(0).at("benchmark.radio-map").normal("gain", np.arange(len(a)))
-    return Links(incidence(grid, a, b), x, -80 - 8 * x + 6 * noise, np.repeat(np.arange(bench.ues), bench.stations))
+    return GridLinks(incidence(grid, a, b), x, -80 - 8 * x + 6 * noise, np.repeat(np.arange(bench.ues), bench.stations))
 
 
 def seconds_of(task: Callable[[], object], seconds: float) -> float:
@@ -140,7 +140,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     for factor in (1, 2, 4):  # more links over the same cells
         some_links, more = links(replace(bench, stations=factor * bench.stations), grid), factor * count
 
-        def larger(of: Links = some_links, n: IntArray = more) -> FloatArray:
+        def larger(of: GridLinks = some_links, n: IntArray = more) -> FloatArray:
             return height_gradient(of, heights, theta, SCALE_M, n)
 
         sizes.append(len(some_links.under))

@@ -17,7 +17,7 @@ from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, tick_ms
 from fl.power.bound import Convergence, Objective, Trajectory
 from fl.power.search import Limits
-from rl.ddpg import Training
+from rl.ddpg import DdpgTraining
 from rl.env_allocation import PowerAllocation
 from rl.problem import Problem
 from rl.settings import Agent
@@ -85,7 +85,7 @@ def share(bench: Bench) -> float:
                 inside += perf_counter() - began
 
     agent = Agent(learning_starts=20, batch_size=128)
-    training = Training(Timed([problem(bench.rounds)]), agent, bench.training_steps, 0, None)
+    training = DdpgTraining(Timed([problem(bench.rounds)]), agent, bench.training_steps, 0, None)
     began = perf_counter()
     training.run(lambda fresh: None, lambda info, reward: None)
     return 100 * inside / (perf_counter() - began)

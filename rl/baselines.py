@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fl.power.search import Plan, average, evolution, full, judged, plateaus
+from fl.power.search import PowerPlan, average, evolution, full, judged, plateaus
 from netsim.rng import Rng
 from netsim.units import FloatArray
 from rl.problem import Problem, log_power
@@ -15,7 +15,7 @@ from rl.settings import OPTIMUM
 ALPHA = (0.8, 1.0)  # shares of the path loss that fractional power makes up for
 
 
-def references(problem: Problem, evaluations: int, rng: Rng, thorough: bool = True) -> dict[str, Plan]:
+def references(problem: Problem, evaluations: int, rng: Rng, thorough: bool = True) -> dict[str, PowerPlan]:
     """Name -> plan: average, full, fractional power, random search with so many evaluations, and two optimisers.
 
     `optimum` is the better of the optimisers; top-up has no plateaus, so there evolution stands alone. Without

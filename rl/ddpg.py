@@ -64,7 +64,7 @@ class _Buffer(ReplayBuffer):
         return self._get_samples(self.generator.integers(0, filled, size=batch_size), env=env)
 
 
-class Training:
+class DdpgTraining:
     """A training that has begun: takes steps, and can be written down between episodes."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], agent: Agent, steps: int, seed: int, board: str | None) -> None:

@@ -14,7 +14,7 @@ from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.tree import from_tree_as, to_tree
-from rl.ddpg import Best, Training, Tree
+from rl.ddpg import Best, DdpgTraining, Tree
 from rl.policy import Layers
 
 SAVE_EVERY_S = 10.0  # of wall time; when it is written changes no result
@@ -24,7 +24,7 @@ Judge = Callable[[Layers], float]
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """The training after some steps: the figure of the policy, the mean reward since the last point, the best reward
     of any step so far.
     """
@@ -39,14 +39,19 @@ class Point:
 class Course:
     """How a training goes: what the rest of it depends on besides the agent."""
 
-    curve: list[Point] = field(default_factory=list)
+    curve: list[CurvePoint] = field(default_factory=list)
     best: Best | None = None
     best_reward: float = -np.inf
     recent: list[float] = field(default_factory=list)
 
 
-def train(
-    training: Training, judge: Judge, every: int, checkpoint: Path, text: str, tell: Callable[[Point, bool], None]
+def take_steps(
+    training: DdpgTraining,
+    judge: Judge,
+    every: int,
+    checkpoint: Path,
+    text: str,
+    tell: Callable[[CurvePoint, bool], None],
 ) -> Course:
     """Take all steps. text says what is trained: a checkpoint of another text is not gone on with.
 
@@ -63,7 +68,7 @@ def train(
         if course.best is None or score < course.best.score:
             course.best = Best(layers, score, training.done)
         mean = float(np.mean(course.recent)) if course.recent else float("nan")
-        course.curve.append(Point(training.done, score, mean, course.best_reward))
+        course.curve.append(CurvePoint(training.done, score, mean, course.best_reward))
         course.recent = []
         training.note("judged/cost", score)
         tell(course.curve[-1], last)
@@ -86,11 +91,11 @@ def train(
     return course
 
 
-def _tree(training: Training, course: Course, text: str) -> Tree:
+def _tree(training: DdpgTraining, course: Course, text: str) -> Tree:
     return {"text": text, "training": training.memory(), "course": to_tree(course)}
 
 
-def _open(training: Training, checkpoint: Path, text: str) -> Course:
+def _open(training: DdpgTraining, checkpoint: Path, text: str) -> Course:
     """The course so far, and the training set to where it was; a new one where nothing was written."""
     if not what_is(checkpoint):
         return Course()

@@ -35,7 +35,7 @@ QUICK = Agent(learning_starts=20, batch_size=16, hidden=(16,))
 def course(folder, steps=120, stop_at=None, seed=0, board=None):
     """A training; stop_at: interrupted after so many steps and taken up again."""
     from rl import train as loop
-    from rl.ddpg import Training
+    from rl.ddpg import DdpgTraining
 
     p = problem()
 
@@ -48,7 +48,9 @@ def course(folder, steps=120, stop_at=None, seed=0, board=None):
 
     old, loop.SAVE_EVERY_S = loop.SAVE_EVERY_S, 0.0
     try:
-        return loop.train(Training(allocation([p]), QUICK, steps, seed, board), judge, 30, folder / "c.npz", "t", tell)
+        return loop.take_steps(
+            DdpgTraining(allocation([p]), QUICK, steps, seed, board), judge, 30, folder / "c.npz", "t", tell
+        )
     finally:
         loop.SAVE_EVERY_S = old
 

@@ -89,10 +89,10 @@ class ImageNet(Learner):
         return Model(self.network.start(public.n_model, image, rng), constants)
 
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        from fl.networks.sgd_classification import Steps, train
+        from fl.networks.sgd_classification import Steps, train_classification
 
         how = Steps(self.learning_rate, self.batch_share, self.local_epochs, self.sample_clip)
-        made = train(self.network, _format(model), model.parameters, data, how, self.device, rng)
+        made = train_classification(self.network, _format(model), model.parameters, data, how, self.device, rng)
         if self.sample_clip is None or not self._bounds_records:
             return made
         fewest = max(int(data.count.min(initial=np.iinfo(np.int64).max)), 1)

@@ -18,7 +18,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from fl.radio_map.obstacles import Links
+    from fl.radio_map.obstacles import GridLinks
 
 Pair = Annotated[tuple[float, float], Strict(False)]
 PROPAGATION = "propagation"
@@ -122,19 +122,19 @@ class RadioMap(GridLearner):
         """Learnt heights (n_cell,)."""
         return np.asarray(model.parameters[0, :-4])
 
-    def links(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray) -> Links:
+    def links(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray) -> GridLinks:
         """Samples as links: UE positions x (N, 2), RSRP y (N,), base station cell (N,), device row (N,).
 
         A position outside of the area, as some curation makes, has a link that begins at the border.
         """
-        from fl.radio_map.obstacles import Links, standardised
+        from fl.radio_map.obstacles import GridLinks, standardised
         from fl.radio_map.traversal import known_incidence
 
         grid, constants = self.grid(model), model.constants
         ue = np.column_stack([x, np.full(len(x), constants["ue_height_m"][0])])
         antenna = constants["antenna_m"][cell]
         distance_m = np.linalg.norm(ue - antenna, axis=1)
-        return Links(
+        return GridLinks(
             known_incidence(grid, ue, antenna), standardised(distance_m), y - constants["power_dbm"][cell], row
         )
 
@@ -153,7 +153,7 @@ class RadioMap(GridLearner):
 
     def expected_square(self, model: Model, place_m: FloatArray) -> FloatArray:
         """Every base station is measured, and errors of links are independent and of one size."""
-        from fl.radio_map.obstacles import Links, height_energy, standardised
+        from fl.radio_map.obstacles import GridLinks, height_energy, standardised
         from fl.radio_map.traversal import incidence
 
         antenna, height_m = model.constants["antenna_m"], model.constants["ue_height_m"][0]
@@ -164,11 +164,11 @@ class RadioMap(GridLearner):
             ue, station = np.column_stack([at, np.full(len(at), height_m)]), np.tile(antenna, (len(at) // n, 1))
             x = standardised(np.linalg.norm(ue - station, axis=1))
             row = np.repeat(np.arange(len(at) // n), n)
-            links = Links(incidence(self.grid(model), ue, station), x, np.zeros(len(x)), row)
+            links = GridLinks(incidence(self.grid(model), ue, station), x, np.zeros(len(x)), row)
             found[start : start + some] = height_energy(links, *self._split(model), self.sigmoid_scale_m, len(at) // n)
         return found
 
-    def _links_of(self, model: Model, data: Local) -> Links:
+    def _links_of(self, model: Model, data: Local) -> GridLinks:
         if data.y is None or data.cell is None:
             raise ValueError("radio-map learns from measurements of base stations")
         return self.links(model, data.x, data.y, data.cell, data.row_of_sample)

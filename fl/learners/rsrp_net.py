@@ -151,11 +151,11 @@ class RsrpNet(FirstLayerLearner):
         return np.concatenate(rows, axis=1)
 
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        from fl.networks.sgd_regression import Training, train
+        from fl.networks.sgd_regression import SgdSettings, train_regression
 
-        how = Training(self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip)
+        how = SgdSettings(self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip)
         x, y = self._standardise(model, data.model[data.row_of_sample], data.x, data.y)
-        made = train(self.net, model.parameters, replace(data, x=x, y=y), how, rng)
+        made = train_regression(self.net, model.parameters, replace(data, x=x, y=y), how, rng)
         return replace(made, bound=self._record_bound(data))
 
     def _record_bound(self, data: Local) -> Bound | None:

@@ -44,7 +44,7 @@ class Steps:
         return np.asarray(np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(np.int64))
 
 
-def train(
+def train_classification(
     net: Network, image: ImageFormat, start: FloatArray, data: Local, how: Steps, where: Device, rng: Rng
 ) -> DenseUpdates:
     """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model, d).

@@ -24,7 +24,7 @@ _SAMPLES = 16_384  # of one prediction block
 
 
 @dataclass(frozen=True)
-class Training:
+class SgdSettings:
     """How a device trains: step size, mini-batch (the word all: full batch), epochs, dropout.
 
     sample_clip is the largest L2 norm of one sample's gradient in the mean of a batch; None leaves them as they are.
@@ -37,7 +37,7 @@ class Training:
     sample_clip: float | None = None
 
 
-def train(net: Mlp, start: FloatArray, data: Local, how: Training, rng: Rng) -> DenseUpdates:
+def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings, rng: Rng) -> DenseUpdates:
     """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model, d).
 
     data.x (N, p) are the network's inputs, data.y (N,) its targets. A row that overflows stays non-finite:
@@ -49,7 +49,7 @@ def train(net: Mlp, start: FloatArray, data: Local, how: Training, rng: Rng) -> 
     return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
 
 
-def _blocks(net: Mlp, data: Local, how: Training) -> list[IntArray]:
+def _blocks(net: Mlp, data: Local, how: SgdSettings) -> list[IntArray]:
     """Row indices in blocks whose stacked parameters and activations fit the memory budget."""
     longest = int(data.count.max(initial=1))
     batch = longest if how.batch_size == "all" else min(how.batch_size, longest)
@@ -67,7 +67,7 @@ def _pad(data: Local, rows: IntArray) -> tuple[IntArray, IntArray]:
 
 
 @torch.no_grad()
-def _train_block(net: Mlp, start: FloatArray, data: Local, rows: IntArray, how: Training, rng: Rng) -> FloatArray:
+def _train_block(net: Mlp, start: FloatArray, data: Local, rows: IntArray, how: SgdSettings, rng: Rng) -> FloatArray:
     index, count = _pad(data, rows)
     z, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
     before = torch.from_numpy(start[data.model[rows]])
@@ -121,7 +121,7 @@ def _order(index: IntArray, count: IntArray, data: Local, rows: IntArray, epoch:
 
 
 def _masks(
-    net: Mlp, how: Training, data: Local, rows: IntArray, epoch: int, first: int, batch: int, rng: Rng
+    net: Mlp, how: SgdSettings, data: Local, rows: IntArray, epoch: int, first: int, batch: int, rng: Rng
 ) -> list[Tensor] | None:
     """Inverted dropout masks of the hidden layers (k, batch, units), or None."""
     if how.dropout == 0:

@@ -84,7 +84,7 @@ class Limits(Part):
 
 
 @dataclass(frozen=True)
-class Plan:
+class PowerPlan:
     """A power vector (K,), what L is there, after how many rounds artificial noise ends, and what finding it took."""
 
     power_w: FloatArray
@@ -93,26 +93,26 @@ class Plan:
     evaluations: int
 
 
-def judged(objective: Objective, limits: Limits, power_w: FloatArray, evaluations: int) -> Plan:
+def judged(objective: Objective, limits: Limits, power_w: FloatArray, evaluations: int) -> PowerPlan:
     """The best of power vectors (n, K), once they keep the limits."""
     kept = limits.project(power_w)
     values = objective(kept)
     best = int(np.argmin(values))
-    return Plan(kept[best], float(values[best]), int(objective.switch(kept[best : best + 1])[0]), evaluations)
+    return PowerPlan(kept[best], float(values[best]), int(objective.switch(kept[best : best + 1])[0]), evaluations)
 
 
-def average(objective: Objective, limits: Limits) -> Plan:
+def average(objective: Objective, limits: Limits) -> PowerPlan:
     """Equal split of the middle of the allowed total."""
     k = objective.trajectory.std.shape[1]
     return judged(objective, limits, limits.equal((limits.total_min_w + limits.total_max_w) / 2, k), 1)
 
 
-def full(objective: Objective, limits: Limits) -> Plan:
+def full(objective: Objective, limits: Limits) -> PowerPlan:
     """Equal split of the largest total."""
     return judged(objective, limits, limits.equal(limits.total_max_w, objective.trajectory.std.shape[1]), 1)
 
 
-def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int = 150, population: int = 8) -> Plan:
+def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int = 150, population: int = 8) -> PowerPlan:
     """Differential evolution over log power, every candidate projected onto the limits; population vectors a UE."""
     from scipy.optimize import differential_evolution
 
@@ -133,7 +133,7 @@ def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int =
     return judged(objective, limits, np.exp(found.x)[None], sum(looked))
 
 
-def plateaus(objective: Objective, limits: Limits) -> Plan:
+def plateaus(objective: Objective, limits: Limits) -> PowerPlan:
     """Each plateau's own problem by SLSQP from a few starts, and the best of all; those that cannot win are skipped."""
     if objective.criterion == "top-up":
         raise ValueError("plateaus: with top-up there is no switch and no plateau; take evolution")
@@ -152,7 +152,7 @@ def plateaus(objective: Objective, limits: Limits) -> Plan:
         found.append(power)
         mine, spent = judged(objective, limits, power[None], 0), spent + n
         best = mine if mine.value < best.value else best
-    return Plan(best.power_w, best.value, best.switch, spent)
+    return PowerPlan(best.power_w, best.value, best.switch, spent)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ _STEEPEST = 700.0  # beyond it exp leaves the numbers, and S is 0 anyway
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class GridLinks:
     """Measured links (n,): the cells under them, x (n,) of their distance, gain_db (n,), and the device row (n,)."""
 
     under: Incidence
@@ -40,10 +40,10 @@ class Links:
     gain_db: FloatArray
     row: IntArray
 
-    def of(self, start: int, end: int) -> Links:
+    def of(self, start: int, end: int) -> GridLinks:
         """The links of device rows start to end, which become 0 and so on."""
         a, b = np.searchsorted(self.row, [start, end])
-        return Links(self.under.of(a, b), self.x[a:b], self.gain_db[a:b], self.row[a:b] - start)
+        return GridLinks(self.under.of(a, b), self.x[a:b], self.gain_db[a:b], self.row[a:b] - start)
 
 
 def standardised(distance_m: FloatArray) -> FloatArray:
@@ -69,7 +69,7 @@ def sight(under: Incidence, height_m: FloatArray, scale_m: float) -> FloatArray:
     return _opened(under, height_m, scale_m)[0]
 
 
-def gain_db(links: Links, height_m: FloatArray, theta: FloatArray, scale_m: float) -> FloatArray:
+def gain_db(links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float) -> FloatArray:
     """gamma of each link (n,)."""
     return _mixed(theta, links.x, sight(links.under, height_m, scale_m))
 
@@ -80,7 +80,7 @@ def _mixed(theta: FloatArray, x: FloatArray, s: FloatArray) -> FloatArray:
 
 
 def height_gradient(
-    links: Links, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
+    links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
 ) -> FloatArray:
     """dF_i/dh of each device (n_row, n_cell); `count` (n_row,) is J_i. Links stand in the order of their rows."""
     found = np.empty((len(count), len(height_m)))
@@ -96,7 +96,7 @@ def height_gradient(
 
 
 def _height_gradient(
-    links: Links, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
+    links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
 ) -> FloatArray:
     s, closed = _opened(links.under, height_m, scale_m)
     error = links.gain_db - _mixed(theta, links.x, s)
@@ -105,14 +105,14 @@ def _height_gradient(
     return _on_cells(links, of_link, closed, len(count), len(height_m))
 
 
-def height_energy(links: Links, height_m: FloatArray, theta: FloatArray, scale_m: float, n_row: int) -> FloatArray:
+def height_energy(links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float, n_row: int) -> FloatArray:
     """Mean of (dF_i/dh)^2 (n_row, n_cell), up to a factor, when errors e_j are independent and of one size."""
     s, closed = _opened(links.under, height_m, scale_m)
     apart = (theta[0] - theta[2]) + (theta[1] - theta[3]) * links.x
     return _on_cells(links, np.square(apart * s), np.square(closed), n_row, len(height_m))
 
 
-def _on_cells(links: Links, of_link: FloatArray, of_crossing: FloatArray, n_row: int, n_cell: int) -> FloatArray:
+def _on_cells(links: GridLinks, of_link: FloatArray, of_crossing: FloatArray, n_row: int, n_cell: int) -> FloatArray:
     """Sums of products over the links of a device that cross a cell (n_row, n_cell)."""
     crossings = np.diff(links.under.first)
     place = np.repeat(links.row * n_cell, crossings) + links.under.cell
@@ -121,7 +121,7 @@ def _on_cells(links: Links, of_link: FloatArray, of_crossing: FloatArray, n_row:
 
 
 def theta_gradient(
-    links: Links, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
+    links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
 ) -> FloatArray:
     """dF_i/dtheta of each device (n_row, 4)."""
     s = sight(links.under, height_m, scale_m)

@@ -18,7 +18,7 @@ from netsim.world import World
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseStart:
     """A phase that begins: where it is played, on which data and from which model, and when the server asked."""
 
     world: World
@@ -70,7 +70,7 @@ class _Attacks:
     self_tests: dict[str, float | None]
 
 
-def play_phase(phase: Phase, states: PartStates) -> tuple[PhaseOutcome, PartStates]:
+def play_phase(phase: PhaseStart, states: PartStates) -> tuple[PhaseOutcome, PartStates]:
     """One phase as it came out, and what its parts remember afterwards."""
     # d  learn
     made, updates, bad = _learn(phase)
@@ -97,14 +97,14 @@ def play_phase(phase: Phase, states: PartStates) -> tuple[PhaseOutcome, PartStat
     ), states  # fmt: skip
 
 
-def _learn(phase: Phase) -> tuple[Updates, Updates, int]:
+def _learn(phase: PhaseStart) -> tuple[Updates, Updates, int]:
     """Updates as the learner made them, the same with zeros where they overflowed, and how many did."""
     made = phase.setup.learning.learner.local(phase.model, phase.name, phase.local, phase.streams.learner(phase.name))
     bad = ~np.isfinite(made.norm())
     return made, made.scaled(np.where(bad, 0.0, 1.0), made.bound) if bad.any() else made, int(bad.sum())
 
 
-def _plan(phase: Phase, made: Updates, states: PartStates) -> tuple[_Transmission, State]:
+def _plan(phase: PhaseStart, made: Updates, states: PartStates) -> tuple[_Transmission, State]:
     """The uplink of all rows, and the next state of the power policy."""
     world, setup, learning = phase.world, phase.setup, phase.setup.learning
     ues, of_row = np.unique(made.ue, return_inverse=True)
@@ -123,7 +123,7 @@ def _plan(phase: Phase, made: Updates, states: PartStates) -> tuple[_Transmissio
     return _Transmission(cohort, of_row, payload, channel.rows(of_row)), power
 
 
-def _protect(phase: Phase, updates: Updates, states: PartStates) -> tuple[Updates, PartStates, list[Spend]]:
+def _protect(phase: PhaseStart, updates: Updates, states: PartStates) -> tuple[Updates, PartStates, list[Spend]]:
     """The UEs' half of all defenses, in the order written."""
     defenses, spends = dict(states.defenses), list[Spend]()
     for defense in phase.setup.learning.defenses:
@@ -135,7 +135,7 @@ def _protect(phase: Phase, updates: Updates, states: PartStates) -> tuple[Update
     return updates, replace(states, defenses=defenses), spends
 
 
-def _merge(phase: Phase, received: Received, states: PartStates) -> tuple[_Merge, PartStates]:
+def _merge(phase: PhaseStart, received: Received, states: PartStates) -> tuple[_Merge, PartStates]:
     """Weights, sum, the server's half of all defenses in reverse order, and the new model."""
     learning, facts = phase.setup.learning, phase.facts
     weights, aggregation = learning.aggregation.weights(received, facts, states.aggregation)
@@ -151,7 +151,7 @@ def _merge(phase: Phase, received: Received, states: PartStates) -> tuple[_Merge
     return _Merge(weights, total, model, spends), replace(states, aggregation=aggregation, defenses=defenses)
 
 
-def _observe(phase: Phase, received: Received, weights: FloatArray, states: PartStates) -> PartStates:
+def _observe(phase: PhaseStart, received: Received, weights: FloatArray, states: PartStates) -> PartStates:
     """What defenses remember of what was published."""
     learning = phase.setup.learning
     defenses = {d.label: d.observe(received, weights, phase.facts, states.defenses[d.label]) for d in learning.defenses}
@@ -159,7 +159,7 @@ def _observe(phase: Phase, received: Received, weights: FloatArray, states: Part
 
 
 def _attack(
-    phase: Phase,
+    phase: PhaseStart,
     planned: _Transmission,
     sent: Updates,
     received: Received,
@@ -185,7 +185,7 @@ def _attack(
     return _Attacks(view, eavesdropped, estimates, self_tests), replace(states, attacks=attacks)
 
 
-def _eavesdrop(phase: Phase, planned: _Transmission) -> Eavesdropped | None:
+def _eavesdrop(phase: PhaseStart, planned: _Transmission) -> Eavesdropped | None:
     """The same transmissions at the eavesdropper's antenna; None where there is none."""
     threat, facts, cohort = phase.setup.learning.threat, phase.facts, planned.cohort
     if threat.at_m is None:
@@ -196,7 +196,7 @@ def _eavesdrop(phase: Phase, planned: _Transmission) -> Eavesdropped | None:
     return Eavesdropped(channel.rows(planned.of_row), links.distance_m[cohort.ue, 0], links.los[cohort.ue, 0])
 
 
-def _times_s(phase: Phase, channel: Channel, eavesdropped: Eavesdropped | None) -> tuple[FloatArray, float, float]:
+def _times_s(phase: PhaseStart, channel: Channel, eavesdropped: Eavesdropped | None) -> tuple[FloatArray, float, float]:
     """When each row's last bit came (n,), NaN where it never does; when the server merged; when the attack was made."""
     arrived_s = np.where(np.isfinite(channel.delay_s), phase.requested_s + channel.delay_s, np.nan)
     merged_s = _latest_s(phase.requested_s, arrived_s[channel.decoded])

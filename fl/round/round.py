@@ -15,7 +15,7 @@ from fl.learning import Learning
 from fl.membership.audit import audit, due
 from fl.round import records
 from fl.round.baselines import Reference
-from fl.round.phase import Phase, play_phase
+from fl.round.phase import PhaseStart, play_phase
 from fl.round.state import CurationStep, PartStates, PhaseOutcome, RoundOutcome, RoundState, Setup
 from fl.round.streams import RoundStreams
 from fl.types import AnySpend, Estimates, Facts, HeldOut, Local, Model
@@ -145,7 +145,7 @@ def _play_phases(
     phases, requested_s = list[PhaseOutcome](), facts.time_s
     for i, name in enumerate(setup.learning.learner.phases):
         own = streams.of_phase(name, first=i == 0)
-        phase = Phase(world, setup, facts, name, model, local, requested_s, own)
+        phase = PhaseStart(world, setup, facts, name, model, local, requested_s, own)
         outcome, states = play_phase(phase, states)
         phases.append(outcome)
         model, requested_s = outcome.model, outcome.merged_s

@@ -15,7 +15,7 @@ from fl.attacks.minimise import adam, lbfgs
 from fl.attacks.threat import Threat
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks.mlp import Mlp
-from fl.networks.sgd_regression import Training, train
+from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.types import DatasetStatistics, DenseUpdates, Facts, Local, Model, Public, Received
 from netsim.checkpoint import load_tree, save_tree
 from netsim.geometry import Area
@@ -130,7 +130,7 @@ class TestErrorIdentity:
         x = np.random.default_rng(0).normal(size=(n, 2))
         none = np.zeros(1, dtype=np.int64)
         data = Local(none, none, np.array([0, n]), x, np.full(n, -95.0), np.zeros(n))
-        update = train(net, np.zeros((1, 3)), data, Training(1e-3, "all", 1, 0.0), RNG).values
+        update = train_regression(net, np.zeros((1, 3)), data, SgdSettings(1e-3, "all", 1, 0.0), RNG).values
         z = centroid(update[:, :2].reshape(1, 1, 2), update[:, 2:])
         np.testing.assert_allclose(z[0], x.mean(axis=0), rtol=0, atol=1e-14)
 
@@ -142,12 +142,12 @@ class TestErrorIdentity:
         w, z = rng.normal(size=(1, net.n_parameters)), rng.normal(size=(n, 2))
         y = -9 + rng.normal(size=n)
         g = np.stack([_first_bias(net, w, z[i : i + 1], y[i : i + 1]) for i in range(n)])
-        _check_identity(net, w, z, y, g, Training(1e-3, "all", 1, 0.0))
+        _check_identity(net, w, z, y, g, SgdSettings(1e-3, "all", 1, 0.0))
 
     @pytest.mark.parametrize("activation", ACTIVATIONS)
     def test_of_every_unit_fedavg(self, activation):
         """The same with g summed over all local steps."""
-        net, n, how = Mlp((2, 12, 5, 1), activation), 30, Training(1e-3, 7, 3, 0.0)
+        net, n, how = Mlp((2, 12, 5, 1), activation), 30, SgdSettings(1e-3, 7, 3, 0.0)
         rng = np.random.default_rng(2)
         w, z = rng.normal(size=(1, net.n_parameters)), rng.normal(size=(n, 2))
         y, g, now = -9 + rng.normal(size=n), np.zeros((n, 12)), w.copy()
@@ -199,7 +199,7 @@ def _first_bias(net, w, z, y):
 def _check_identity(net, w, z, y, g, how):
     none = np.zeros(1, dtype=np.int64)
     data = Local(none, none, np.array([0, len(z)]), z, y, np.zeros(len(z)))
-    update = train(net, w, data, how, RNG).values
+    update = train_regression(net, w, data, how, RNG).values
     ratio = unit_cloud(update[:, :24].reshape(1, 2, 12).transpose(0, 2, 1), update[:, 24:36])[0]
     mean, z0 = g.mean(axis=0), z - z.mean(axis=0)
     alive = np.isfinite(ratio).all(axis=1)

@@ -8,7 +8,7 @@ from fl.defenses.gaussian import Gaussian
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.networks.mlp import Mlp
-from fl.networks.sgd_regression import Training, train
+from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.types import Facts, HeldOut, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -56,14 +56,14 @@ def test_one_step_is_the_mean_of_gradients_clipped_one_by_one(net, quantile):
         for m, a, b in zip(data.model, data.ptr, data.ptr[1:], strict=False)
     ]
     clip = float(np.quantile(np.concatenate(norms), quantile))
-    found = train(net, start, data, Training(1e-2, "all", 1, 0.0, clip), RNG).values
+    found = train_regression(net, start, data, SgdSettings(1e-2, "all", 1, 0.0, clip), RNG).values
     for i, (a, b) in enumerate(zip(data.ptr, data.ptr[1:], strict=False)):
         gradients = one_by_one(net, start[data.model[i]], data.x[a:b], data.y[a:b])
         np.testing.assert_allclose(found[i], -1e-2 * clipped_mean(gradients, clip), rtol=1e-9, atol=1e-12)
 
 
 def test_several_mini_batches_with_a_short_last_one():
-    net, how = NETS[0], Training(1e-2, 4, 2, 0.0, 3.0)
+    net, how = NETS[0], SgdSettings(1e-2, 4, 2, 0.0, 3.0)
     data, start = data_of([10]), start_of(NETS[0])
     w = start[0].copy()
     for epoch in range(2):
@@ -71,21 +71,23 @@ def test_several_mini_batches_with_a_short_last_one():
         for first in range(0, 10, 4):
             batch = order[first : first + 4]
             w = w - 1e-2 * clipped_mean(one_by_one(net, w, data.x[batch], data.y[batch]), 3.0)
-    np.testing.assert_allclose(train(net, start, data, how, RNG).values[0], w - start[0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        train_regression(net, start, data, how, RNG).values[0], w - start[0], rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("batch, epochs, dropout", [("all", 1, 0.0), (4, 3, 0.3), ("all", 2, 0.3)])
 def test_a_clip_that_nothing_reaches_changes_nothing(batch, epochs, dropout):
     net, data, start = NETS[1], data_of([9, 5]), start_of(NETS[1])
-    plain = train(net, start, data, Training(1e-2, batch, epochs, dropout), RNG).values
-    found = train(net, start, data, Training(1e-2, batch, epochs, dropout, 1e12), RNG).values
+    plain = train_regression(net, start, data, SgdSettings(1e-2, batch, epochs, dropout), RNG).values
+    found = train_regression(net, start, data, SgdSettings(1e-2, batch, epochs, dropout, 1e12), RNG).values
     np.testing.assert_array_equal(found, plain)
 
 
 def test_a_sample_that_overflows_counts_as_zero():
     net, data, start = NETS[0], data_of([5]), start_of(NETS[0])
     data.y[2] = 1e300
-    found = train(net, start, data, Training(1e-2, "all", 1, 0.0, 2.0), RNG).values[0]
+    found = train_regression(net, start, data, SgdSettings(1e-2, "all", 1, 0.0, 2.0), RNG).values[0]
     gradients = one_by_one(net, start[0], data.x, data.y)
     gradients[2] = 0.0
     norm = np.maximum(np.linalg.norm(gradients, axis=1), 1e-300)

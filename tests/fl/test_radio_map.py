@@ -135,7 +135,7 @@ def world(n_ue=3, n_bs=8, seed=0):
     row = np.repeat(np.arange(n_ue), n_bs)
     a, b = ue[row], np.tile(bs, (n_ue, 1))
     y = -80 + 5 * rng.normal(size=n_ue * n_bs)
-    links = obstacles.Links(incidence(GRID, a, b), standardised(np.linalg.norm(a - b, axis=1)), y, row)
+    links = obstacles.GridLinks(incidence(GRID, a, b), standardised(np.linalg.norm(a - b, axis=1)), y, row)
     heights = rng.uniform(-2, 12, len(GRID))
     return links, heights, theta_of((-20.0, -38.0), (-30.0, -21.0)), np.full(n_ue, n_bs)
 

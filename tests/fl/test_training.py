@@ -7,7 +7,7 @@ import torch
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks import sgd_regression
 from fl.networks.mlp import Mlp
-from fl.networks.sgd_regression import Training, train
+from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.types import HeldOut, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -19,8 +19,8 @@ from scenarios.app.study.load import load
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
 RNG = Streams(2).at("learner.all", 5)
 NET = Mlp((2, 7, 4, 1), "tanh")
-FEDSGD = Training(learning_rate=1e-2, batch_size="all", local_epochs=1, dropout=0.0)
-FEDAVG = Training(learning_rate=1e-2, batch_size=4, local_epochs=3, dropout=0.0)
+FEDSGD = SgdSettings(learning_rate=1e-2, batch_size="all", local_epochs=1, dropout=0.0)
+FEDAVG = SgdSettings(learning_rate=1e-2, batch_size=4, local_epochs=3, dropout=0.0)
 
 
 def data_of(counts, ue=None, model=None, seed=0):
@@ -78,39 +78,39 @@ class TestAgainstAPlainLoop:
     @pytest.mark.parametrize("activation", ACTIVATIONS)
     def test_fedsgd_is_one_step_down_the_gradient(self, activation):
         net, data = Mlp((2, 7, 4, 1), activation), data_of([9])
-        found = train(net, weights(net), data, FEDSGD, RNG)
+        found = train_regression(net, weights(net), data, FEDSGD, RNG)
         close(found.values[0], -1e-2 * autograd(net, weights(net)[0], data.x, data.y))
         assert found.count.tolist() == [9.0] and found.bound is None
 
     def test_full_batch_epochs(self):
-        data, how = data_of([9]), Training(1e-2, "all", 5, 0.0)
-        found = train(NET, weights(), data, how, RNG).values[0]
+        data, how = data_of([9]), SgdSettings(1e-2, "all", 5, 0.0)
+        found = train_regression(NET, weights(), data, how, RNG).values[0]
         close(found, plain_loop(NET, weights()[0], data, 0, how, RNG))
 
     @pytest.mark.parametrize("dropout", [0.0, 0.3])
     @pytest.mark.parametrize("count, batch_size", [(1, 4), (3, 4), (4, 4), (9, 4), (70, 20), (5, 1)])
     def test_fedavg_of_one_device(self, count, batch_size, dropout):
-        data, how = data_of([count]), Training(1e-2, batch_size, 3, dropout)
-        found = train(NET, weights(), data, how, RNG).values[0]
+        data, how = data_of([count]), SgdSettings(1e-2, batch_size, 3, dropout)
+        found = train_regression(NET, weights(), data, how, RNG).values[0]
         close(found, plain_loop(NET, weights()[0], data, 0, how, RNG))
 
     @pytest.mark.parametrize("dropout", [0.0, 0.3])
     def test_fedavg_of_a_cohort_with_two_models(self, dropout):
         data = data_of([3, 17, 8, 80], ue=[5, 5, 900, 31], model=[0, 1, 1, 0])
-        start, how = weights(n_model=2), Training(1e-2, 4, 2, dropout)
-        found = train(NET, start, data, how, RNG).values
+        start, how = weights(n_model=2), SgdSettings(1e-2, 4, 2, dropout)
+        found = train_regression(NET, start, data, how, RNG).values
         for row in range(4):
             close(found[row], plain_loop(NET, start[data.model[row]], data, row, how, RNG))
 
     def test_the_last_short_mini_batch_is_kept(self):
         """5 samples in batches of 4: the fifth moves the weights by a step of its own."""
-        data, how = data_of([5]), Training(1e-2, 4, 1, 0.0)
+        data, how = data_of([5]), SgdSettings(1e-2, 4, 1, 0.0)
         order = np.argsort(RNG.uniform("order0m", [0], (5,))[0])
         first, last = order[:4], order[4:]
         step = weights()[0] - 1e-2 * autograd(NET, weights()[0], data.x[first], data.y[first])
         both = step - 1e-2 * autograd(NET, step, data.x[last], data.y[last])
         assert np.abs(both - step).max() > 1e-3
-        close(train(NET, weights(), data, how, RNG).values[0], both - weights()[0])
+        close(train_regression(NET, weights(), data, how, RNG).values[0], both - weights()[0])
 
     def test_epochs_and_rounds_have_fresh_orders(self):
         index, count = np.arange(50)[None], np.array([50])
@@ -126,33 +126,33 @@ class TestAgainstAPlainLoop:
 
 @pytest.mark.parametrize(
     "how",
-    [FEDSGD, FEDAVG, Training(1e-2, 4, 2, 0.3), Training(1e-2, "all", 2, 0.3), Training(1e-2, 40, 2, 0.3)],
+    [FEDSGD, FEDAVG, SgdSettings(1e-2, 4, 2, 0.3), SgdSettings(1e-2, "all", 2, 0.3), SgdSettings(1e-2, 40, 2, 0.3)],
     ids=["fedsgd", "fedavg", "fedavg-dropout", "full-dropout", "batch-between-dropout"],
 )
 class TestCohorts:
     counts = (1, 30, 4, 66, 5)
 
     def test_everybody_gets_their_solo_result(self, how):
-        together = train(NET, weights(), data_of(self.counts), how, RNG).values
+        together = train_regression(NET, weights(), data_of(self.counts), how, RNG).values
         for u, n in enumerate(self.counts):
-            alone = train(NET, weights(), data_of([n], ue=[u]), how, RNG).values[0]
+            alone = train_regression(NET, weights(), data_of([n], ue=[u]), how, RNG).values[0]
             close(together[u], alone)
 
     def test_adding_a_device_changes_nobodys_update(self, how):
-        few = train(NET, weights(), data_of([5, 30], ue=[3, 4]), how, RNG).values
-        more = train(NET, weights(), data_of([90, 5, 2, 30], ue=[1, 3, 2, 4]), how, RNG).values
+        few = train_regression(NET, weights(), data_of([5, 30], ue=[3, 4]), how, RNG).values
+        more = train_regression(NET, weights(), data_of([90, 5, 2, 30], ue=[1, 3, 2, 4]), how, RNG).values
         close(more[[1, 3]], few)
 
     def test_blocks_of_memory_change_nothing(self, how, monkeypatch):
         data = data_of(self.counts)
-        whole = train(NET, weights(), data, how, RNG).values
+        whole = train_regression(NET, weights(), data, how, RNG).values
         assert len(sgd_regression._blocks(NET, data, how)) == 1
         for budget, blocks in ((1, 5), (2 * sgd_regression._BLOCK_BYTES // 10**5, None)):
             monkeypatch.setattr(sgd_regression, "_BLOCK_BYTES", budget)
             cut = sgd_regression._blocks(NET, data, how)
             assert np.concatenate(cut).tolist() == list(range(5))
             assert blocks is None or len(cut) == blocks
-            close(train(NET, weights(), data, how, RNG).values, whole)
+            close(train_regression(NET, weights(), data, how, RNG).values, whole)
 
     def test_a_device_with_broken_data_spoils_only_its_own_update(self, how):
         data = data_of(self.counts)
@@ -163,28 +163,28 @@ class TestCohorts:
                 spoilt = Local(data.ue, data.model, data.ptr, x, data.y, data.time_s)
                 good = np.arange(5) != ue
                 net = Mlp((2, 7, 1), "relu")  # unbounded: a padded slot could carry it over
-                found = train(net, weights(net), spoilt, how, RNG).values
+                found = train_regression(net, weights(net), spoilt, how, RNG).values
                 assert not np.isfinite(found[ue]).all()
-                close(found[good], train(net, weights(net), data, how, RNG).values[good])
+                close(found[good], train_regression(net, weights(net), data, how, RNG).values[good])
 
     def test_a_device_without_samples_sends_zeros(self, how):
         full = data_of([3, 8])
         ptr = np.array([0, 3, 3, 11, 11])
         data = Local(np.array([0, 7, 1, 8]), np.zeros(4, dtype=np.int64), ptr, full.x, full.y, full.time_s)
-        found = train(NET, weights(), data, how, RNG).values
+        found = train_regression(NET, weights(), data, how, RNG).values
         assert not found[[1, 3]].any()
-        close(found[[0, 2]], train(NET, weights(), full, how, RNG).values)
+        close(found[[0, 2]], train_regression(NET, weights(), full, how, RNG).values)
 
     def test_nobody(self, how):
         none = np.zeros(0, dtype=np.int64)
         data = Local(none, none, np.zeros(1, dtype=np.int64), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
-        assert train(NET, weights(), data, how, RNG).values.shape == (0, NET.n_parameters)
+        assert train_regression(NET, weights(), data, how, RNG).values.shape == (0, NET.n_parameters)
 
 
 class TestDropout:
     def test_masks_are_inverted(self):
         data, rows = data_of([1] * 500), np.arange(500)
-        how = Training(1e-2, "all", 1, 0.25)
+        how = SgdSettings(1e-2, "all", 1, 0.25)
         masks = sgd_regression._masks(Mlp((2, 30, 20, 1), "relu"), how, data, rows, 0, 0, 4, RNG)
         assert [m.shape for m in masks] == [(500, 4, 30), (500, 4, 20)]
         for mask in masks:
@@ -201,8 +201,8 @@ class TestDropout:
             np.arange(n), np.zeros(n, dtype=np.int64), 2 * np.arange(n + 1),
             np.tile(one.x, (n, 1)), np.tile(one.y, n), np.zeros(2 * n),
         )  # fmt: skip
-        with_ = train(net, weights(net), data, Training(1e-2, "all", 1, 0.4), RNG).values[:, -1]
-        without = train(net, weights(net), one, FEDSGD, RNG).values[0, -1]
+        with_ = train_regression(net, weights(net), data, SgdSettings(1e-2, "all", 1, 0.4), RNG).values[:, -1]
+        without = train_regression(net, weights(net), one, FEDSGD, RNG).values[0, -1]
         assert with_.std() > 1e-4
         assert with_.mean() == pytest.approx(without, abs=5 * with_.std() / np.sqrt(n))
 
@@ -269,7 +269,7 @@ class TestLearner:
 
 
 class TestOverflow:
-    how = Training(10.0, 1, 40, 0.0)
+    how = SgdSettings(10.0, 1, 40, 0.0)
 
     def test_an_overflowing_device_stays_non_finite_and_alone(self):
         """`relu` with a huge step: one device with wild labels overflows, its quiet neighbour does not."""
@@ -278,7 +278,7 @@ class TestOverflow:
         y = np.where(data.row_of_sample == 0, 1e150, 0.0)
         wild = Local(data.ue, data.model, data.ptr, data.x, y, data.time_s)
         quiet = np.zeros((1, net.n_parameters))
-        found = train(net, quiet, wild, self.how, RNG)
+        found = train_regression(net, quiet, wild, self.how, RNG)
         assert not np.isfinite(found.norm()[0]) and not np.isfinite(found.values[0]).all()
         assert not found.values[1].any()
 

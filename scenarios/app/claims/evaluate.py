@@ -19,7 +19,7 @@ from scenarios.app.results.over_seeds import cell_text, over_seeds
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
-from scenarios.app.run.sweep import Point, sweep
+from scenarios.app.run.sweep import SweepPoint, sweep
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load
 from scenarios.app.study.yaml_document import one_line, read
@@ -144,7 +144,7 @@ def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Callabl
         if what_is(folder / RUNS):
             _check_title(folder, name)
 
-        def done(k: int, n: int, point: Point, _: Mapping[str, Any]) -> None:
+        def done(k: int, n: int, point: SweepPoint, _: Mapping[str, Any]) -> None:
             tell(f"{name} {k}/{n}: {point.label}, seed {point.seed}")
 
         sweep(name, study, folder, jobs, {}, done, only=labels)

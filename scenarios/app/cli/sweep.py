@@ -32,7 +32,7 @@ def main(args: argparse.Namespace) -> None:
     """Play all points, draw the page that compares them."""
     from scenarios.app.report.report import report
     from scenarios.app.results.summary_keys import ACCURACY, ERROR_MEDIAN
-    from scenarios.app.run.sweep import Point, sweep
+    from scenarios.app.run.sweep import SweepPoint, sweep
     from scenarios.app.study.load import load
 
     jobs, overrides = jobs_of(args), overrides_of(args)
@@ -41,7 +41,7 @@ def main(args: argparse.Namespace) -> None:
     if "seed" in overrides and study.vary is not None and study.vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
 
-    def tell(done: int, of: int, point: Point, summary: dict[str, Any]) -> None:
+    def tell(done: int, of: int, point: SweepPoint, summary: dict[str, Any]) -> None:
         if not args.quiet:
             errors = [
                 f"{name} {v:.0f} m" for k, v in summary.items() if (name := ERROR_MEDIAN.name_in(k)) and v is not None

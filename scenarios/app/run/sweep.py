@@ -40,7 +40,7 @@ _AS_WRITTEN = Variant.model_construct(label="")
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """One run of a sweep: its label, seed, folder name and what it changes in the scenario.
 
     curve : the line that it belongs to where privacy is set against utility; empty for none. strength : where on it.
@@ -56,7 +56,7 @@ class Point:
     origins: dict[str, Place] = field(default_factory=dict)
 
 
-def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
+def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
     """All combinations of variants, value lists and seeds, in that order."""
     vary = study.vary
     if vary is None:
@@ -76,7 +76,7 @@ def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
         origins |= {key: ("vary", "values", key, n) for key, n, _ in chosen}
         origins |= {"seed": ("vary", "seed")} if vary.seed else {}
         curve = ", ".join([variant.mechanism, *parts]) if variant.mechanism else ""
-        found.append(Point(name, seed, folder, changed, curve, variant.strength, origins))
+        found.append(SweepPoint(name, seed, folder, changed, curve, variant.strength, origins))
     folders = Counter(p.folder for p in found)
     for point in found:
         if folders[point.folder] > 1:
@@ -86,7 +86,7 @@ def points(study: Study, overrides: dict[str, Any]) -> list[Point]:
 
 def checked_points(
     source: str | Path, study: Study, overrides: dict[str, Any], only: Collection[str] = ()
-) -> list[tuple[Point, Study]]:
+) -> list[tuple[SweepPoint, Study]]:
     """The points and their studies; a mistake names its point. Of a setting, seeds change nothing but the seed.
 
     only : their labels; none: all of them.
@@ -103,7 +103,7 @@ def checked_points(
     return found
 
 
-def check_prepared(source: str | Path, todo: Sequence[tuple[Point, Study]], every: bool = False) -> None:
+def check_prepared(source: str | Path, todo: Sequence[tuple[SweepPoint, Study]], every: bool = False) -> None:
     """Refuse what a run of one of the points would refuse before its first round: its files are read, its world built.
 
     Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
@@ -118,7 +118,7 @@ def check_prepared(source: str | Path, todo: Sequence[tuple[Point, Study]], ever
 
 
 @contextmanager
-def _named(point: Point) -> Generator[None, None, None]:
+def _named(point: SweepPoint) -> Generator[None, None, None]:
     """A mistake names its point."""
     try:
         yield
@@ -132,7 +132,7 @@ def sweep(
     out: Path,
     jobs: int,
     overrides: dict[str, Any],
-    tell: Callable[[int, int, Point, dict[str, Any]], None],
+    tell: Callable[[int, int, SweepPoint, dict[str, Any]], None],
     replace: bool = False,
     only: Collection[str] = (),
 ) -> Path:
@@ -159,9 +159,9 @@ def _all(
     source: str | Path,
     study: Study,
     out: Path,
-    every: Sequence[tuple[Point, Study]],
+    every: Sequence[tuple[SweepPoint, Study]],
     jobs: int,
-    tell: Callable[[int, int, Point, dict[str, Any]], None],
+    tell: Callable[[int, int, SweepPoint, dict[str, Any]], None],
     replace: bool,
 ) -> Path:
     """The runs that are not there yet, and the table of all."""
@@ -194,7 +194,7 @@ def _admit(out: Path, study: Study, replace: bool) -> None:
         )
 
 
-def _play(source: str | Path, out: Path, todo: list[Point], open_: list[int], jobs: int, replace: bool) -> Any:
+def _play(source: str | Path, out: Path, todo: list[SweepPoint], open_: list[int], jobs: int, replace: bool) -> Any:
     """Index and summary of each open point as it finishes."""
     if jobs <= 1 or len(open_) <= 1:
         for i in open_:
@@ -240,7 +240,7 @@ def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
     return None
 
 
-def _table(out: Path, study: Study, todo: list[Point], summaries: dict[int, dict[str, Any]]) -> None:
+def _table(out: Path, study: Study, todo: list[SweepPoint], summaries: dict[int, dict[str, Any]]) -> None:
     """runs.csv: folder, label, seed, curve and strength where there are curves, the varied values, every key."""
     varied = list(dict.fromkeys(k for p in todo for k in p.overrides if k not in ("seed", "vary")))
     keys = list(dict.fromkeys(k for s in summaries.values() for k in s))

@@ -39,7 +39,7 @@ from scenarios.app.training.evaluate import (
 
 if TYPE_CHECKING:
     from rl.policy import Layers, Policy
-    from rl.train import Course, Point
+    from rl.train import Course, CurvePoint
 
 _FILES = (STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, "policy.json", "policy.safetensors")
 _SEED_OF_TEXT = "# seed of the training: "
@@ -51,7 +51,7 @@ class TrainingProgress:
 
     seed: int
     steps: int
-    point: Point
+    point: CurvePoint
     last: bool
 
 
@@ -113,9 +113,9 @@ def _finished(folder: Path, text: str) -> bool:
 
 def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: Path | None, board: str | None) -> None:
     """One training, from its environment to its page's figures."""
-    from rl.ddpg import Training
+    from rl.ddpg import DdpgTraining
     from rl.policy import save_policy
-    from rl.train import train as take_steps
+    from rl.train import take_steps
 
     began = time.perf_counter()
     how = study.train or Train()
@@ -130,7 +130,7 @@ def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: 
     write_text(folder / STUDY, text)
     write_json(folder / TRAINING, manifest)
     setup = _online(study, how.task) if isinstance(how.task, Online) else _allocation(study, cache)
-    training = Training(setup.env, how.agent, how.steps, seed, board)
+    training = DdpgTraining(setup.env, how.agent, how.steps, seed, board)
     state = folder / CHECKPOINT
     course = take_steps(
         training, setup.score, how.eval_every, state, f"{__version__}\n{text}",
