@@ -316,9 +316,9 @@ def test_a_policy_comes_back_as_it_was(tmp_path, observe):
 def test_the_network_of_a_file_is_the_one_of_the_library(tmp_path):
     import torch
 
-    from rl.ddpg import Training
+    from rl.ddpg import DdpgTraining
 
-    training = Training(allocation(), QUICK, 10, 0, None)
+    training = DdpgTraining(allocation(), QUICK, 10, 0, None)
     layers = training.layers()
     seen = np.random.default_rng(0).uniform(-1, 1, (20, 8)).astype(np.float32)
     with torch.no_grad():
