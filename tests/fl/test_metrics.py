@@ -368,9 +368,9 @@ class TestGuesses:
         row = play([([[1000, 750]], {"a": centroid_at(1, 1)})], how)[1][0][0]
         radius_m = np.linspace(0, 1250, 200_001)
         share = within(np.array([1000.0, 750.0]), radius_m, AREA)
-        for name, q in (("low", 0.05), ("high", 0.95)):
+        for name, q in (("q05", 0.05), ("q95", 0.95)):
             quantile = 2 / np.pi * radius_m[np.searchsorted(share, q)]
-            assert row[f"guess_sw1_{name}_m"] == pytest.approx(quantile, rel=0.05)
+            assert row[f"guess_sw1_m_{name}"] == pytest.approx(quantile, rel=0.05)
         mean = 2 / np.pi * guesses_nearest_m(np.array([1000.0, 750.0]), AREA, 1)
         assert row["guess_sw1_m"] == pytest.approx(mean, rel=0.02)
 
