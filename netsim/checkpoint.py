@@ -80,9 +80,9 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.uint8]:
     """SHA-256 (32,) of names, types, shapes and numbers."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
-        found.update(f"{name} {array.dtype.str} {arrays[name].shape} ".encode())
-        found.update(array.data if array.size else b"")
-    return np.frombuffer(found.digest(), dtype=np.uint8)
+        digest.update(f"{name} {array.dtype.str} {arrays[name].shape} ".encode())
+        digest.update(array.data if array.size else b"")
+    return np.frombuffer(digest.digest(), dtype=np.uint8)

@@ -36,11 +36,11 @@ class Clock:
         """
         edge_s = (-np.inf, *(at_s for at_s, _ in self.changes), np.inf)
         shift_s = (0.0, *(shift for _, shift in self.changes))
-        found = np.full(np.shape(wall_s), np.inf)
+        first = np.full(np.shape(wall_s), np.inf)
         for k in reversed(range(len(shift_s))):
             time_s = np.asarray(wall_s) - shift_s[k]
-            found = np.where(time_s < edge_s[k + 1], np.maximum(time_s, edge_s[k]), found)
-        return np.asarray(found)
+            first = np.where(time_s < edge_s[k + 1], np.maximum(time_s, edge_s[k]), first)
+        return np.asarray(first)
 
     def day(self, time_s: float) -> int:
         """Number of the local day, from 0."""

@@ -96,12 +96,12 @@ class OneOf:
     @property
     def parts(self) -> dict[str, type[Part]]:
         """Kind -> part, ours first, then those that other packages bring; BadInput for one that cannot be used."""
-        found = {part.kind_name(): part for part in self._parts}
+        by_kind = {part.kind_name(): part for part in self._parts}
         for kind, (part, entry) in plugins(self.slot).items():
-            if kind in found:
+            if kind in by_kind:
                 raise _unusable(entry, self.slot, f"its kind {kind!r} is taken; give it another")
-            found[kind] = part
-        return found
+            by_kind[kind] = part
+        return by_kind
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         generate: Callable[[Any], CoreSchema] = handler.generate_schema
@@ -134,7 +134,7 @@ def plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
     ------
     BadInput : one line: a plug-in that cannot be imported, or that is no part.
     """
-    found: dict[str, tuple[type[Part], EntryPoint]] = {}
+    brought: dict[str, tuple[type[Part], EntryPoint]] = {}
     for entry in entry_points(group=f"netsim.{slot}"):
         try:
             part = entry.load()
@@ -144,10 +144,10 @@ def plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
             raise _unusable(entry, slot, f"it cannot be imported ({_said(error)})") from None
         if not (isinstance(part, type) and issubclass(part, Part) and _has_kind(part)):
             raise _unusable(entry, slot, "it is not a part with a `kind` of its own")
-        if part.kind_name() in found:
+        if part.kind_name() in brought:
             raise _unusable(entry, slot, f"its kind {part.kind_name()!r} is taken; give it another")
-        found[part.kind_name()] = part, entry
-    return found
+        brought[part.kind_name()] = part, entry
+    return brought
 
 
 def _has_kind(part: type[Part]) -> bool:

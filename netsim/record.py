@@ -151,12 +151,12 @@ def _lines(rows: Iterable[Iterable[str]]) -> bytes:
 
 def _digest(path: Path, size: int) -> Any:
     """SHA-256 over the first `size` bytes of a file; None where there are fewer."""
-    found, left = hashlib.sha256(), int(size)
+    digest, left = hashlib.sha256(), int(size)
     with opened(path, OURS_MOST_BYTES, own=True) as file:
         while left > 0 and (block := file.read(min(left, 2**20))):
-            found.update(block)
+            digest.update(block)
             left -= len(block)
-    return None if left else found
+    return None if left else digest
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -78,12 +78,12 @@ def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
     known = fields(kind)
     names = {f.name for f in known if not f.metadata.get("rebuilt")}
     _checked(tree, isinstance(tree, dict) and set(tree) == names, f"the fields {sorted(names)}", place)
-    hints, found = get_type_hints(kind), {}
+    hints, values = get_type_hints(kind), {}
     for f in known:
         old = getattr(like, f.name, None)
         kept = f.name not in names
-        found[f.name] = old if kept else _value(tree[f.name], hints[f.name], old, f"{place}.{f.name}")
-    return kind(**found)
+        values[f.name] = old if kept else _value(tree[f.name], hints[f.name], old, f"{place}.{f.name}")
+    return kind(**values)
 
 
 def _dictionary(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> dict[Any, Any]:

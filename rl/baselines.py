@@ -22,17 +22,17 @@ def references(problem: Problem, evaluations: int, rng: Rng, thorough: bool = Tr
     `thorough` evolution is left out where there are plateaus, which agree with it to a few tenths of a percent.
     """
     o, limits = problem.objective, problem.limits
-    found = {"average": average(o, limits), "full": full(o, limits)}
+    plans = {"average": average(o, limits), "full": full(o, limits)}
     for alpha in ALPHA:
-        found[f"fractional {alpha:g}"] = judged(o, limits, fractional(problem, alpha)[None], 1)
+        plans[f"fractional {alpha:g}"] = judged(o, limits, fractional(problem, alpha)[None], 1)
     tries = log_power(2.0 * rng.uniform("tries", np.arange(evaluations), (problem.n_ue,)) - 1.0, limits)
-    found["random"] = judged(o, limits, tries, evaluations)
+    plans["random"] = judged(o, limits, tries, evaluations)
     if o.criterion != "top-up":
-        found["plateaus"] = plateaus(o, limits)
+        plans["plateaus"] = plateaus(o, limits)
     if thorough or o.criterion == "top-up":
-        found["evolution"] = evolution(o, limits, rng)
-    best = min((found[n] for n in ("plateaus", "evolution") if n in found), key=lambda p: p.value)
-    return found | {OPTIMUM: best}
+        plans["evolution"] = evolution(o, limits, rng)
+    best = min((plans[n] for n in ("plateaus", "evolution") if n in plans), key=lambda p: p.value)
+    return plans | {OPTIMUM: best}
 
 
 def fractional(problem: Problem, alpha: float) -> FloatArray:

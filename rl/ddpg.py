@@ -90,9 +90,9 @@ class DdpgTraining:
     @property
     def buffer(self) -> _Buffer:
         """The transitions."""
-        found = self.model.replay_buffer
-        assert isinstance(found, _Buffer)  # noqa: S101 - made above
-        return found
+        replay = self.model.replay_buffer
+        assert isinstance(replay, _Buffer)  # noqa: S101 - made above
+        return replay
 
     @property
     def done(self) -> int:

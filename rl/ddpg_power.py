@@ -95,12 +95,12 @@ def kept(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:
     """Powers (K,) of all UEs, those that send projected onto the limits of their number."""
     from rl.kernel import project
 
-    found = wanted_w.copy()
+    power_w = wanted_w.copy()
     if len(sends):
-        found[sends] = project(
+        power_w[sends] = project(
             wanted_w[sends], limits.each_min_w, limits.each_max_w, limits.total_min_w, limits.total_max_w
         )
-    return found
+    return power_w
 
 
 def start_w(limits: Limits, k: int) -> FloatArray:

@@ -63,12 +63,12 @@ class Notes(Recorder):
 
     def taken(self) -> dict[str, dict[str, np.ndarray]]:
         """The tables since the last call, column by column."""
-        found = {
+        tables = {
             table: {name: np.concatenate([np.asarray(p[name]) for p in pieces]) for name in pieces[0]}
             for table, pieces in self.rows.items()
         }
         self.rows.clear()
-        return found
+        return tables
 
 
 class OnlinePower(gymnasium.Env[Seen, Seen]):

@@ -37,8 +37,8 @@ def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> npt.ND
         there & (now.drawn_std > 0),
     )
     of_all = [2.0 * now.budget_left - 1.0, 2.0 * now.progress - 1.0]
-    found: npt.NDArray[np.float32] = np.clip(np.concatenate([*rows, of_all]), -1.0, 1.0).astype(np.float32)
-    return found
+    seen: npt.NDArray[np.float32] = np.clip(np.concatenate([*rows, of_all]), -1.0, 1.0).astype(np.float32)
+    return seen
 
 
 def _level(ratio: FloatArray, known: npt.NDArray[np.bool_]) -> FloatArray:

@@ -53,8 +53,8 @@ def checked_action(action: FloatArray | Seen, n_ue: int) -> FloatArray:
 def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     """The action in [-1, 1] that asks for these powers."""
     span = np.log(limits.each_max_w / limits.each_min_w)
-    found = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0 if span > 0 else np.zeros(len(power_w))
-    return np.asarray(np.minimum(np.maximum(found, -1.0), 1.0))
+    action = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0 if span > 0 else np.zeros(len(power_w))
+    return np.asarray(np.minimum(np.maximum(action, -1.0), 1.0))
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ class Problem:
         """What the compiled law takes."""
         o, t = self.objective, self.objective.trajectory
         channel = t.channel_std[:1] if t.still else t.channel_std
-        found = (channel, t.std, o.cost_w, o.artificial, o.round_weight, t.weight)
-        a, b, c, d, e, f = (np.ascontiguousarray(x, dtype=np.float64) for x in found)
+        arrays = (channel, t.std, o.cost_w, o.artificial, o.round_weight, t.weight)
+        a, b, c, d, e, f = (np.ascontiguousarray(x, dtype=np.float64) for x in arrays)
         return a, b, c, d, e, f, _CODES[o.criterion]
 
     @cached_property
@@ -161,8 +161,8 @@ class Problem:
                 np.log(brought.mean(axis=0) / t.std.mean(axis=0)),
                 np.log(brought.sum(axis=1)[at] / t.std.sum(axis=1)[at]),
             )
-        found = np.nan_to_num(np.concatenate(parts) / _WIDE, nan=0.0, posinf=1.0, neginf=-1.0)
-        return np.asarray(np.clip(found, -1.0, 1.0), dtype=np.float32)
+        levels = np.nan_to_num(np.concatenate(parts) / _WIDE, nan=0.0, posinf=1.0, neginf=-1.0)
+        return np.asarray(np.clip(levels, -1.0, 1.0), dtype=np.float32)
 
 
 def seen_size(observe: Observe, n_ue: int) -> int:

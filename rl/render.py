@@ -44,9 +44,9 @@ def scene_of(world: World) -> Scene:
 
 def picture(scene: Scene, power_w: FloatArray, limits: Limits) -> Image:
     """An image (MAP + BARS, MAP, 3) of a scene: orange UEs send with the most power, blue ones with the least."""
-    found = np.empty((MAP + BARS, MAP, 3), dtype=np.uint8)
-    found[:] = _GROUND
-    chart = found[:MAP]
+    image = np.empty((MAP + BARS, MAP, 3), dtype=np.uint8)
+    image[:] = _GROUND
+    chart = image[:MAP]
     for rings in scene.footprints_m:
         chart[_inside([_pixels(scene, ring) for ring in rings])] = _HOUSE
     span = np.log(limits.each_max_w / limits.each_min_w)
@@ -61,8 +61,8 @@ def picture(scene: Scene, power_w: FloatArray, limits: Limits) -> Image:
         _dots(chart, at[None], np.array(_STATION, dtype=np.uint8), 5)
     for k in np.flatnonzero(here):
         _dots(chart, ue[k][None], color[k], 4)
-    _bars(found[MAP:], level, color, here)
-    return found
+    _bars(image[MAP:], level, color, here)
+    return image
 
 
 def _pixels(scene: Scene, at_m: FloatArray) -> FloatArray:
@@ -75,12 +75,12 @@ def _pixels(scene: Scene, at_m: FloatArray) -> FloatArray:
 def _inside(rings: Sequence[FloatArray]) -> BoolArray:
     """Pixels of the map inside a polygon with holes, rings of corners (n, 2), by the even-odd rule."""
     row, column = np.mgrid[0:MAP, 0:MAP].astype(np.float64)
-    found = np.zeros((MAP, MAP), dtype=np.bool_)
+    inside = np.zeros((MAP, MAP), dtype=np.bool_)
     for corner in rings:
         for (r0, c0), (r1, c1) in zip(corner, np.roll(corner, 1, axis=0), strict=True):
             if r0 != r1:
-                found ^= ((r0 > row) != (r1 > row)) & (column < (c1 - c0) * (row - r0) / (r1 - r0) + c0)
-    return found
+                inside ^= ((r0 > row) != (r1 > row)) & (column < (c1 - c0) * (row - r0) / (r1 - r0) + c0)
+    return inside
 
 
 def _dots(chart: Image, at: FloatArray, color: npt.NDArray[np.uint8], radius: int) -> None:

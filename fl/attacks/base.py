@@ -77,12 +77,12 @@ class View:
 
 def recall(known: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
     """What is known, value (k, ...) of an ascending list (k,), of each number wanted (n,): NaN where nothing is."""
-    found = np.full((len(wanted), *value.shape[1:]), np.nan)
+    recalled = np.full((len(wanted), *value.shape[1:]), np.nan)
     at = np.searchsorted(known, wanted)
     there = at < len(known)
     there[there] = known[at[there]] == wanted[there]
-    found[there] = value[at[there]]
-    return found
+    recalled[there] = value[at[there]]
+    return recalled
 
 
 def latest(new: IntArray, old: IntArray) -> tuple[IntArray, IntArray]:
@@ -131,8 +131,8 @@ class Attack(Named):
         own = View(
             "rows", view.phase, made.rows(slice(None)), model, ue, model, ue, view.model_before, after, view.learner
         )
-        found, _ = self.run(own, facts, self.start(), rng)
-        said = found.position_m[[what == "centroid" for what in found.what]]
+        estimates, _ = self.run(own, facts, self.start(), rng)
+        said = estimates.position_m[[what == "centroid" for what in estimates.what]]
         if len(said) == 0 or not facts.public.area.contains(said[0]):
             return float("nan")
         return float(np.linalg.norm(said[0] - place[0]))

@@ -82,11 +82,11 @@ class ClosedForm(Attack):
             cloud = centre[:, None] + scale[:, None] * unit_cloud(dw, db)
         sources = np.arange(len(where))
         status = ["ok" if np.isfinite(p).all() else "no gradient" for p in where]
-        found = [view.spread("centroid", sources, where, status=status)]
+        estimates = [view.spread("centroid", sources, where, status=status)]
         if self.cloud:
             source, position, share = self._places(cloud)
-            found.append(view.spread("place", source, position, weight=share))
-        return Estimates.join(found), state
+            estimates.append(view.spread("place", source, position, weight=share))
+        return Estimates.join(estimates), state
 
     def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
         """As of any attack; one sample has one place, so its cloud is left out."""

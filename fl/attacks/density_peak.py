@@ -69,11 +69,11 @@ class DensityPeak(Attack):
         many = np.bincount(source, minlength=len(surface))[source]
         weight = np.where(flat, 1.0 / many, height / np.where(flat, 1.0, total[source]))
         sources = np.arange(len(surface))
-        found = [
+        estimates = [
             view.spread("centroid", sources, said, status=status),
             view.spread("place", source, grid[p, q], weight=weight),
         ]
-        return Estimates.join(found), state
+        return Estimates.join(estimates), state
 
     def _named(
         self, surface: FloatArray, model: IntArray, ue: IntArray, rng: Rng

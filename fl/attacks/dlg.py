@@ -120,14 +120,14 @@ class Dlg(Attack):
             )
             begin = torch.from_numpy(start[rows])
             if self.optimiser == "lbfgs":
-                found = lbfgs(objective, begin, self.iterations)
+                minimum = lbfgs(objective, begin, self.iterations)
             else:
-                found = adam(objective, begin, self.iterations, rate=0.1, halve_every=150)
-            best = found.value.argmin(dim=1)
+                minimum = adam(objective, begin, self.iterations, rate=0.1, halve_every=150)
+            best = minimum.value.argmin(dim=1)
             pick = torch.arange(len(rows))
-            loss[rows] = found.value[pick, best].numpy()
-            z[rows] = np.where(np.isfinite(loss[rows])[:, None], found.x[pick, best, :2].numpy(), np.nan)
-            iterations[rows], evaluations[rows] = found.iterations.numpy(), found.evaluations.numpy()
+            loss[rows] = minimum.value[pick, best].numpy()
+            z[rows] = np.where(np.isfinite(loss[rows])[:, None], minimum.x[pick, best, :2].numpy(), np.nan)
+            iterations[rows], evaluations[rows] = minimum.iterations.numpy(), minimum.evaluations.numpy()
         status = [
             "no gradient" if not u else "ok" if np.isfinite(d) else "no finite loss"
             for u, d in zip(usable, loss, strict=True)

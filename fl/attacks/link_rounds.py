@@ -100,18 +100,18 @@ class LinkRounds(Attack):
         return LinkState(self.of.start(), Linked(np.zeros(0, dtype=np.int64), np.zeros((0, 2)), np.zeros(0)))
 
     def run(self, view: View, facts: Facts, state: LinkState, rng: Rng) -> tuple[Estimates, LinkState]:
-        found, inner = self.of.run(view, facts, state.of, rng)
-        centroid = np.array([what == "centroid" for what in found.what], dtype=bool)
-        track, said = row_id(found.ue[centroid], found.model[centroid]), found.position_m[centroid]
+        estimates, inner = self.of.run(view, facts, state.of, rng)
+        centroid = np.array([what == "centroid" for what in estimates.what], dtype=bool)
+        track, said = row_id(estimates.ue[centroid], estimates.model[centroid]), estimates.position_m[centroid]
         weight = self._weight(view, track)
         use = facts.public.area.contains(said) & np.isfinite(weight) & (weight > 0)
         link = _median if self.how == "median" else self._fading
         memory, linked = link(state.past, track, said, weight, use)
-        position, status = found.position_m.copy(), np.array(found.status, dtype=object)
+        position, status = estimates.position_m.copy(), np.array(estimates.status, dtype=object)
         known = np.asarray(np.isfinite(linked).all(axis=1))  # who never had an estimate inside keeps what was said
         position[centroid] = np.where(known[:, None], linked, said)
         status[centroid] = np.where(use, "ok", np.where(known, "kept", status[centroid]))
-        return replace(found, position_m=position, status=status.tolist()), LinkState(inner, memory)
+        return replace(estimates, position_m=position, status=status.tolist()), LinkState(inner, memory)
 
     def _weight(self, view: View, track: IntArray) -> FloatArray:
         """What this round counts for each track (n,)."""

@@ -167,13 +167,13 @@ class Phase(Attack):
         status = [_word(g, s, np.isfinite(p)) for g, s, p in zip(good, same, before[:, 2], strict=True)]
         linked = np.flatnonzero(good & same)
         step = (turn[:, None] * now.omega / square)[linked]
-        found = [
+        estimates = [
             view.spread("centroid", np.arange(len(said)), said, status=status),
             view.spread("step", linked, step),
         ]
         every, newest = latest(track[good], state.track)
         waves = np.column_stack([now.omega, now.phase])[good]
-        return Estimates.join(found), LastWaves(every, np.concatenate([waves, state.wave])[newest])
+        return Estimates.join(estimates), LastWaves(every, np.concatenate([waves, state.wave])[newest])
 
     def _read(
         self, surface: FloatArray, known: FloatArray, x_m: FloatArray, y_m: FloatArray

@@ -50,9 +50,9 @@ def _digits() -> Collection:
     """1,797 digits of 8 x 8 pixels; of each class every fifth is held out."""
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    pixels = np.rint(found.data * (255.0 / 16.0)).astype(np.uint8)
-    label = found.target.astype(np.int64)
+    digits = load_digits()
+    pixels = np.rint(digits.data * (255.0 / 16.0)).astype(np.uint8)
+    label = digits.target.astype(np.int64)
     place = np.zeros(len(label), dtype=np.int64)  # of each image within its class
     for c in range(10):
         place[label == c] = np.arange((label == c).sum())

@@ -122,13 +122,13 @@ class Budgeted(Defense):
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """A bound, and where one record is to be hidden by its share of one step, a bound on that."""
         said = "noise without a bound on the update protects nothing that can be stated; put a clip before it"
-        found = {"bound": said, "single upload a round": "its budget is shared out over rounds, not over phases of one"}
+        needs = {"bound": said, "single upload a round": "its budget is shared out over rounds, not over phases of one"}
         if self.sensitivity == "record-one-step":
-            found["record bound"] = (
+            needs["record bound"] = (
                 "2 C / n holds for one full-batch step on gradients clipped by sample only; take sample_clip, "
                 "batch_size: all (of images batch_share: 1) and local_epochs: 1, or sensitivity: update"
             )
-        return found
+        return needs
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:

@@ -195,11 +195,11 @@ class _Common:
         draws = min(
             self.how.random_baseline_draws, max(self.how.random_baseline_draws * GUESSES // count, FEWEST_DRAWS)
         )
-        found = []
+        w1 = []
         for some in np.array_split(np.arange(draws), max(1, draws * count // 20_000)):
             unit = self.rng.uniform("guess", np.full(len(some), self.owner), (count, 2), item=some)
-            found.append(sliced_w1(self.points, sorted_projections(self.area.sample(unit), self.how.directions)))
-        return np.concatenate(found)
+            w1.append(sliced_w1(self.points, sorted_projections(self.area.sample(unit), self.how.directions)))
+        return np.concatenate(w1)
 
 
 def _attack(

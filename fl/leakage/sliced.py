@@ -25,7 +25,7 @@ def _point_by_point(a: FloatArray, sets: FloatArray) -> FloatArray:
     """u runs through the breakpoints of both quantile functions, in units of 1 / (n m): they are whole numbers."""
     directions, n = a.shape
     m = sets.shape[2]
-    found = np.zeros(sets.shape[0])
+    distance = np.zeros(sets.shape[0])
     for s in range(sets.shape[0]):
         total = 0.0
         for d in range(directions):
@@ -37,8 +37,8 @@ def _point_by_point(a: FloatArray, sets: FloatArray) -> FloatArray:
                 u = until
                 i += of_a == until
                 j += of_b == until
-        found[s] = total / (n * m) / directions
-    return found
+        distance[s] = total / (n * m) / directions
+    return distance
 
 
 @njit(cache=True)
@@ -56,7 +56,7 @@ def _by_stretches(a: FloatArray, sets: FloatArray) -> FloatArray:
             so_far[d, i + 1] = so_far[d, i] + a[d, i]
     first = np.arange(m + 1) * n  # the stretches, in units of 1 / (n m)
     start, stop = first // m, -(-first // m)  # the points of a that hold their ends
-    found = np.zeros(n_set)
+    distance = np.zeros(n_set)
     for s in range(n_set):
         total = 0.0
         for d in range(directions):
@@ -78,5 +78,5 @@ def _by_stretches(a: FloatArray, sets: FloatArray) -> FloatArray:
                 after = so_far[d, end] * m + ((first[j + 1] - end * m) * a[d, end] if end < n else 0.0)
                 total += b * (2 * crossed - first[j] - first[j + 1]) - 2 * there + before + after
                 before = after
-        found[s] = max(total, 0.0) / (n * m) / directions  # sums that cancel may round to less
-    return found
+        distance[s] = max(total, 0.0) / (n * m) / directions  # sums that cancel may round to less
+    return distance

@@ -185,19 +185,19 @@ class Density(SurfaceLearner):
 
     def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
         """Against the exact kernel density of the places: means over models, NaN without places."""
-        found = [
+        scores = [
             (rank_correlation(mine, exact), float(np.sqrt(np.mean((mine - exact) ** 2))))
             for mine, exact in self._compared(model, held_out)
         ]
-        rank, rmse = np.mean(found, axis=0) if found else (np.nan, np.nan)
+        rank, rmse = np.mean(scores, axis=0) if scores else (np.nan, np.nan)
         return {"rank_correlation": float(rank), "kde_rmse": float(rmse)}
 
     def compare(self, model: Model, held_out: HeldOut, law: FloatArray) -> dict[str, float]:
-        found = [
+        ranks = [
             (rank_correlation(mine, law), rank_correlation(exact, law))
             for mine, exact in self._compared(model, held_out)
         ]
-        mine, exact = np.mean(found, axis=0) if found else (np.nan, np.nan)
+        mine, exact = np.mean(ranks, axis=0) if ranks else (np.nan, np.nan)
         return {"truth_rank_correlation": float(mine), "kde_truth_rank_correlation": float(exact)}
 
     def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:

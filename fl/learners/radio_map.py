@@ -157,7 +157,7 @@ class RadioMap(GridLearner):
         from fl.radio_map.traversal import incidence
 
         antenna, height_m = model.constants["antenna_m"], model.constants["ue_height_m"][0]
-        n, found = len(antenna), np.empty((len(place_m), len(self.heights_m(model))))
+        n, square = len(antenna), np.empty((len(place_m), len(self.heights_m(model))))
         some = max(1, _BLOCK // n)
         for start in range(0, len(place_m), some):  # cut anew: so many links are not worth remembering
             at = np.repeat(place_m[start : start + some], n, axis=0)
@@ -165,8 +165,8 @@ class RadioMap(GridLearner):
             x = standardised(np.linalg.norm(ue - station, axis=1))
             row = np.repeat(np.arange(len(at) // n), n)
             links = GridLinks(incidence(self.grid(model), ue, station), x, np.zeros(len(x)), row)
-            found[start : start + some] = height_energy(links, *self._split(model), self.sigmoid_scale_m, len(at) // n)
-        return found
+            square[start : start + some] = height_energy(links, *self._split(model), self.sigmoid_scale_m, len(at) // n)
+        return square
 
     def _links_of(self, model: Model, data: Local) -> GridLinks:
         if data.y is None or data.cell is None:
@@ -189,19 +189,19 @@ class RadioMap(GridLearner):
         """Predicted minus measured gain of links (N,), some at a time."""
         from fl.radio_map.obstacles import gain_db
 
-        found = np.zeros(len(x))
+        error_db = np.zeros(len(x))
         for at in range(0, len(x), _BLOCK):
             some = slice(at, at + _BLOCK)
             links = self.links(model, x[some], y[some], cell[some], np.zeros(len(x[some]), dtype=np.int64))
-            found[some] = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
-        return found
+            error_db[some] = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
+        return error_db
 
     def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
         error = self.errors_db(model, held_out.x, held_out.y, held_out.cell)
         groups = {"new_links": LINKS, "new_stations": STATIONS, "new_positions": POSITIONS}
-        found = {f"mae_{name}_db": _mean(np.abs(error[held_out.group == g])) for name, g in groups.items()}
+        errors = {f"mae_{name}_db": _mean(np.abs(error[held_out.group == g])) for name, g in groups.items()}
         constant_db = float(held_out.y.std()) if len(held_out) else float("nan")
-        return {"rmse_db": float(np.sqrt(_mean(error**2))), "constant_rmse_db": constant_db} | found
+        return {"rmse_db": float(np.sqrt(_mean(error**2))), "constant_rmse_db": constant_db} | errors
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
         from fl.radio_map.obstacles import gain_db

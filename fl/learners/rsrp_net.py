@@ -224,7 +224,7 @@ class RsrpNet(FirstLayerLearner):
 
         rows = data.model[data.row_of_sample]
         z, y = self._standardise(model, rows, data.x, data.y)
-        found = np.full(len(data.ue), np.nan)
+        bound_m = np.full(len(data.ue), np.nan)
         for i, (first, end) in enumerate(pairwise(data.ptr)):
             if end > first and y is not None:
                 m, n = int(data.model[i]), int(end - first)
@@ -233,8 +233,8 @@ class RsrpNet(FirstLayerLearner):
                     spread = ((z[first:end] - z[first:end].mean(axis=0)) ** 2).sum()
                     mean = g.mean(axis=0)
                     bound = (np.abs(mean) * (((g - mean) ** 2).sum(axis=0) + spread)).sum() / (2 * n * (mean**2).sum())
-                found[i] = bound * float(model.constants["scale_m"][m].max())
-        return found
+                bound_m[i] = bound * float(model.constants["scale_m"][m].max())
+        return bound_m
 
     @property
     def update_over_gradient(self) -> float:

@@ -48,8 +48,8 @@ class LossThreshold(Inference):
     def score(
         self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
-        found = -learner.record_losses(after, model_of, x, y)
-        return found if self.reference_model == "none" else found + learner.record_losses(before, model_of, x, y)
+        score = -learner.record_losses(after, model_of, x, y)
+        return score if self.reference_model == "none" else score + learner.record_losses(before, model_of, x, y)
 
 
 class GradientNorm(Inference):

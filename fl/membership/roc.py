@@ -22,10 +22,10 @@ def auc(member: FloatArray, other: FloatArray) -> tuple[float, float, float]:
         return math.nan, math.nan, math.nan
     of_member = _placed(member, np.sort(other)) / n
     of_other = 1 - _placed(other, np.sort(member)) / m
-    found = float(of_member.mean())
+    area = float(of_member.mean())
     spread = (of_member.var(ddof=1) / m if m > 1 else 0.25) + (of_other.var(ddof=1) / n if n > 1 else 0.25)
     half = _Z * math.sqrt(float(spread))
-    return found, max(found - half, 0.0), min(found + half, 1.0)
+    return area, max(area - half, 0.0), min(area + half, 1.0)
 
 
 def tpr_percent(member: FloatArray, other: FloatArray, fpr: float = 0.01) -> tuple[float, float, float]:

@@ -140,16 +140,16 @@ def plateaus(objective: Objective, limits: Limits) -> PowerPlan:
     k, spent = objective.trajectory.std.shape[1], 0
     limits.check(k)
     free, n = _solved(objective, limits, None, [limits.equal(limits.total_max_w, k)[0]])
-    found = [free]
+    powers = [free]
     best, spent = judged(objective, limits, free[None], 0), n
     least = float((objective.cost_w / free).sum())  # no plateau has less channel noise than this
     for j in range(int(objective.switch(free[None])[0])):
         edge = _edge(objective, j)
         if least + objective.artificial[j] >= best.value or edge is None:
             continue
-        starts = [found[-1], np.full(k, limits.each_min_w), _shrunk(free, edge, limits)]
+        starts = [powers[-1], np.full(k, limits.each_min_w), _shrunk(free, edge, limits)]
         power, n = _solved(objective, limits, edge, starts)
-        found.append(power)
+        powers.append(power)
         mine, spent = judged(objective, limits, power[None], 0), spent + n
         best = mine if mine.value < best.value else best
     return PowerPlan(best.power_w, best.value, best.switch, spent)

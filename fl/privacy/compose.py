@@ -207,9 +207,9 @@ def _best(draws: Draws, delta: float, renyi: Figure, note: str) -> Figure:
     elif not 0 < renyi.epsilon <= NO_DIGITS:
         why = f"PLD is not asked at 0 or beyond {NO_DIGITS:.0f}"
     else:
-        found = pld.epsilon_of(draws.z, draws.q, draws.count, delta, renyi.epsilon)
-        if found <= renyi.epsilon:
+        epsilon = pld.epsilon_of(draws.z, draws.q, draws.count, delta, renyi.epsilon)
+        if epsilon <= renyi.epsilon:
             words = "privacy loss distributions of all rounds convolved (dp-accounting), users sampled by secret coins"
-            return Figure("PLD", found, words)
+            return Figure("PLD", epsilon, words)
         why = "PLD rounds to more than it"
     return Figure("RDP", renyi.epsilon, f"{renyi.words}; {why}")

@@ -48,7 +48,7 @@ def _rows(
     mechanism, unit, relation, delta = who
     ue = column["ue"][rows].astype(np.int64)
     believed = _channel_counts(column, rows, str(relation))
-    found = []
+    stated = []
     for each in np.unique(ue[ue >= 0]) if np.any(ue >= 0) else [EVERYBODY]:
         mine = rows[(ue == each) | (ue == EVERYBODY)]
         said = _composed(_draws(column, mine, str(relation)), float(delta), str(relation), known)
@@ -56,7 +56,7 @@ def _rows(
         if believed:
             counted = _draws(column, mine, str(relation), column["channel_std"])
             with_channel = _composed(counted, float(delta), str(relation), known).best.epsilon
-        found.append(
+        stated.append(
             {
                 "mechanism": mechanism,
                 "ue": int(each),
@@ -72,7 +72,7 @@ def _rows(
                 "with_channel": with_channel,
             }
         )
-    return found
+    return stated
 
 
 def _composed(draws: Draws, delta: float, relation: str, known: dict[bytes, Composition]) -> Composition:

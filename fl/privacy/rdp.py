@@ -82,8 +82,8 @@ def _log_binomial(orders: tuple[float, ...], terms: int) -> FloatArray:
 
     a, k = np.array(orders)[:, None], np.arange(terms)[None, :]
     with np.errstate(invalid="ignore"):
-        found = gammaln(a + 1) - gammaln(k + 1) - gammaln(a - k + 1)
-    return np.where((a == np.floor(a)) & (k > a), -np.inf, found)
+        logarithm = gammaln(a + 1) - gammaln(k + 1) - gammaln(a - k + 1)
+    return np.where((a == np.floor(a)) & (k > a), -np.inf, logarithm)
 
 
 def _log_a_whole(z: float, q: float, orders: FloatArray) -> FloatArray:

@@ -41,8 +41,8 @@ def tight_epsilon_of(rho: float, delta: float) -> float:
         return rho * alpha + math.log1p(-1 / alpha) - math.log(delta * alpha) / (alpha - 1)
 
     near = math.log(math.sqrt(math.log(1 / delta) / rho))
-    found = minimize_scalar(epsilon_at, bounds=(near - 5, near + 5), method="bounded", options={"xatol": 1e-9})
-    return max(0.0, min(float(found.fun), float(epsilon_of(rho, delta))))
+    minimum = minimize_scalar(epsilon_at, bounds=(near - 5, near + 5), method="bounded", options={"xatol": 1e-9})
+    return max(0.0, min(float(minimum.fun), float(epsilon_of(rho, delta))))
 
 
 def naive_epsilon_of(z: FloatArray, q: FloatArray, count: FloatArray, delta: float) -> float:
@@ -82,8 +82,8 @@ def _single_epsilons(z: FloatArray, delta: FloatArray) -> FloatArray:
         middle = (low + high) / 2
         above = delta_at(middle) > d
         low, high = np.where(above, middle, low), np.where(above, high, middle)
-    found = np.where(free, 0.0, np.maximum(m * (m / 2 + high), 0.0))
-    return np.where(plain, found, np.where((mu <= 1e-300) | (delta >= 1), 0.0, np.inf))
+    epsilon = np.where(free, 0.0, np.maximum(m * (m / 2 + high), 0.0))
+    return np.where(plain, epsilon, np.where((mu <= 1e-300) | (delta >= 1), 0.0, np.inf))
 
 
 def _check(delta: float) -> None:

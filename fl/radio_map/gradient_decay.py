@@ -53,11 +53,11 @@ def figures(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> dict
     square = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0) ** 2
     live = largest[:, 0] > 0
     mean = rings(square[live], centre_m, place_m[live])
-    found = {"monotone_percent": monotone_percent(mean)}
+    said = {"monotone_percent": monotone_percent(mean)}
     if not live.any():
-        return found
+        return said
     known = np.isfinite(mean)
     with np.errstate(divide="ignore", invalid="ignore"):
         profile = np.where(known, mean, 0.0).sum(axis=(0, 2)) / known.sum(axis=(0, 2))
         fall_db = 10 * np.log10(profile / profile[0])
-    return found | {f"fall_{start:g}_m_db": float(v) for start, v in zip(RINGS_M[1:], fall_db[1:], strict=True)}
+    return said | {f"fall_{start:g}_m_db": float(v) for start, v in zip(RINGS_M[1:], fall_db[1:], strict=True)}

@@ -70,13 +70,13 @@ def _keep_grid(folder: Path, world: World, learning: Learning, outcome: RoundOut
     if grid is None or phase is None or not len(phase.made.ue):
         return
     first, shape, area = np.zeros(1, dtype=np.int64), (grid.ny, grid.nx), grid.area
-    found = {
+    layers = {
         "roof_m": world.buildings.height_at(grid.centre_m),
         "height_m": model.parameters[0, : len(grid)],
         "made": phase.made.rows(first)[0],
         "sent": phase.received.updates.rows(first)[0],
     }
-    maps = {name: value.reshape(shape) for name, value in found.items()}
+    maps = {name: value.reshape(shape) for name, value in layers.items()}
     frame = np.array([area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m])
     with replacing(folder / "grid.npz") as file:
         np.savez(file, place_m=local.mean_x()[0], area_m=frame, **maps)
@@ -225,23 +225,23 @@ def _eavesdropped(number: int, phase: PhaseOutcome, heard: Eavesdropped) -> dict
     }
 
 
-def _estimates(number: int, phase: PhaseOutcome, label: str, found: Estimates) -> dict[str, Any]:
-    n, self_test_m = len(found.ue), phase.self_tests.get(label)
+def _estimates(number: int, phase: PhaseOutcome, label: str, estimates: Estimates) -> dict[str, Any]:
+    n, self_test_m = len(estimates.ue), phase.self_tests.get(label)
     return {
         "round": [number] * n,
         "time_s": [phase.attacked_s] * n,
         "phase": [phase.name] * n,
         "attack": [label] * n,
-        "ue": found.ue,
-        "model": found.model,
-        "quantity": found.what,
-        "x_m": found.position_m[:, 0],
-        "y_m": found.position_m[:, 1],
-        "weight": found.weight,
-        "loss": found.loss,
-        "iterations": found.iterations,
-        "evaluations": found.evaluations,
-        "status": found.status,
+        "ue": estimates.ue,
+        "model": estimates.model,
+        "quantity": estimates.what,
+        "x_m": estimates.position_m[:, 0],
+        "y_m": estimates.position_m[:, 1],
+        "weight": estimates.weight,
+        "loss": estimates.loss,
+        "iterations": estimates.iterations,
+        "evaluations": estimates.evaluations,
+        "status": estimates.status,
         "self_test_m": np.full(n, np.nan if self_test_m is None else self_test_m),
     }
 

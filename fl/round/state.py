@@ -74,8 +74,8 @@ class PartStates:
 
     def standings(self, learning: Learning) -> list[Standing]:
         """Where the budgets of all defenses that have one stand."""
-        found = (defense.standing(self.defenses[defense.label]) for defense in learning.defenses)
-        return [standing for standing in found if standing is not None]
+        standings = (defense.standing(self.defenses[defense.label]) for defense in learning.defenses)
+        return [standing for standing in standings if standing is not None]
 
     def norm_bound(self, learning: Learning) -> float | None:
         """The bound of an update's norm that the last defense with one promises for the next round."""

@@ -53,17 +53,17 @@ class Outlines:
 
     def notes(self, file: str) -> tuple[str, ...]:
         """What a person should know of what was not simply read."""
-        found = []
+        notes = []
         if n := sum(self.skipped.values()):
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.skipped.items())
-            found.append(f"city: {file}: {n:,} of its shapes are left out: {kinds}")
+            notes.append(f"city: {file}: {n:,} of its shapes are left out: {kinds}")
         if self.by_levels or self.unread[1]:
             odd = (
                 f"; {self.unread[1]:,} texts are no height, such as {_short(self.unread[0])}" if self.unread[1] else ""
             )
             by = f"{self.by_levels:,} by their levels of {LEVEL_M:g} m, {self.by_default:,} by default_height_m"
-            found.append(f"city: {file}: heights of buildings: {by}{odd}")
-        return tuple(found)
+            notes.append(f"city: {file}: heights of buildings: {by}{odd}")
+        return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,10 @@ def known_crs(crs: str) -> str | None:
     """The name of a system of coordinates, such as EPSG:32632, as we write it; None for what names none."""
     if crs in ("auto", "local-metres", "lonlat"):
         return crs
-    found = _CRS.fullmatch(crs.strip())
-    if found is None:
+    match = _CRS.fullmatch(crs.strip())
+    if match is None:
         return None
-    authority, code = found[1].upper(), found[2]
+    authority, code = match[1].upper(), match[2]
     if authority == "OGC":
         return "lonlat" if code.upper() == "CRS84" else None
     return f"EPSG:{_OLD_CODES.get(code, code)}" if code.isdecimal() else None
@@ -276,8 +276,8 @@ def _features(file: str) -> tuple[list[Any], str | None]:
     except ValueError:
         raise BadInput(f"{file}: not JSON (a number of thousands of digits); give a GeoJSON file") from None
     if not isinstance(data, dict) or data.get("type") != "FeatureCollection":
-        found = data.get("type") if isinstance(data, dict) else data
-        raise BadInput(f"{file}: type: {_short(found)} is not 'FeatureCollection'; give a GeoJSON FeatureCollection")
+        kind = data.get("type") if isinstance(data, dict) else data
+        raise BadInput(f"{file}: type: {_short(kind)} is not 'FeatureCollection'; give a GeoJSON FeatureCollection")
     features = data.get("features")
     if not isinstance(features, list):
         raise BadInput(f"{file}: features: {_short(features)} is not a list; give a list of Features")

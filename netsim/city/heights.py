@@ -63,10 +63,10 @@ def metres(text: str) -> float | None:
     text = text.strip()
     if len(text) > _LONGEST:
         return None
-    if found := _METRES.fullmatch(text):
-        return float(found[1] + found[2].replace(",", "."))
-    if found := _FEET.fullmatch(text):
-        feet, inches = (float((part or "0").replace(",", ".")) for part in found.groups())
+    if match := _METRES.fullmatch(text):
+        return float(match[1] + match[2].replace(",", "."))
+    if match := _FEET.fullmatch(text):
+        feet, inches = (float((part or "0").replace(",", ".")) for part in match.groups())
         return (feet + inches / 12.0) * FOOT_M
     return None
 
@@ -74,7 +74,7 @@ def metres(text: str) -> float | None:
 def _levels(value: Any) -> float | None:
     """A number of storeys above 0; None for anything else."""
     if isinstance(value, str):
-        found = re.fullmatch(_NUMBER, value.strip()) if len(value) <= _LONGEST else None
-        value = float(found[1].replace(",", ".")) if found else None
+        match = re.fullmatch(_NUMBER, value.strip()) if len(value) <= _LONGEST else None
+        value = float(match[1].replace(",", ".")) if match else None
     good = type(value) in (int, float) and 0 < value <= HIGHEST_M / LEVEL_M
     return float(value) if good else None

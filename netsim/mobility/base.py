@@ -88,11 +88,11 @@ class Mobility(Part):
 
     def ahead(self, state: Any, times_s: list[float], ground: Ground) -> list[tuple[State, Fixes]]:
         """What `advance` gives from each time to the next, one after the other: the same numbers."""
-        found = []
+        walked = []
         for t0_s, t1_s in pairwise(times_s):
             state, fixes = self.advance(state, t0_s, t1_s, ground)
-            found.append((state, fixes))
-        return found
+            walked.append((state, fixes))
+        return walked
 
     def wake_s(self, state: Any, now_s: float, ground: Ground) -> float:
         """Until this time nobody moves and nobody measures of its own accord: the clock may jump there."""

@@ -197,14 +197,14 @@ class Commuter(Mobility):
         """All fixes of the day, in order of (ue, time); times in s of the day."""
         rate_per_h = np.array([self.dwell_fixes_per_h, self.work_fixes_per_h, self.dwell_fixes_per_h])
         spread_m = np.array([self.home_spread_m, self.work_spread_m, self.third_spread_m])
-        found = [Fixes.none()]
+        pieces = [Fixes.none()]
         for first in range(0, len(ue), _BLOCK):
             some = slice(first, first + _BLOCK)
             part = Day(plan.knot_s[some], plan.knot_m[some])
             rate_per_s = rate_per_h[role[some]] / _HOUR_S
-            found.append(dwell_fixes(part, rate_per_s, spread_m[role[some]], ue[some], rng))
-            found.append(walk_fixes(part, self.walk_fix_every_s, self.gps_noise_m, ue[some], rng))
-        return _in_order(Fixes.join(found))
+            pieces.append(dwell_fixes(part, rate_per_s, spread_m[role[some]], ue[some], rng))
+            pieces.append(walk_fixes(part, self.walk_fix_every_s, self.gps_noise_m, ue[some], rng))
+        return _in_order(Fixes.join(pieces))
 
     def _all_places(self, ue: IntArray, ground: Ground) -> FloatArray:
         """Home, work and third places (n, 2 + n_third, 2) of every UE."""

@@ -56,9 +56,9 @@ class Links:
         if noise_dbm not in self._sinr:
             if self._whole is not None:
                 whole, rows = self._whole
-                found = whole.sinr(noise_dbm)[rows]
+                ratio = whole.sinr(noise_dbm)[rows]
             else:
                 rest = self.received_w.sum(axis=1, keepdims=True) - self.received_w
-                found = self.received_w / (rest + w_from_dbm(noise_dbm))
-            self._sinr[noise_dbm] = found
+                ratio = self.received_w / (rest + w_from_dbm(noise_dbm))
+            self._sinr[noise_dbm] = ratio
         return self._sinr[noise_dbm]

@@ -110,8 +110,8 @@ class GridField:
         weight = _normalised(at - cell, self.covariance).astype(np.float32)  # (4, n)
         corner = cell[:, 1] * nx + cell[:, 0] + np.array([[0], [1], [nx], [nx + 1]])  # (4, n), as _CORNERS
         rows = self.value_db.reshape(ny * nx, n_site)
-        found = np.asarray(np.einsum("kn,knb->nb", weight, rows.take(corner, axis=0)), dtype=np.float64)
-        return found if self.column is None else found.take(self.column, axis=1)
+        shadow_db = np.asarray(np.einsum("kn,knb->nb", weight, rows.take(corner, axis=0)), dtype=np.float64)
+        return shadow_db if self.column is None else shadow_db.take(self.column, axis=1)
 
 
 @dataclass(frozen=True)

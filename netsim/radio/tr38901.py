@@ -90,10 +90,10 @@ def _two_slopes(
     first += 20.0 * log10(carrier_hz / 1e9)
     drop = _beyond(last, pairs.ue_height_m, pairs.bs_height_m.tobytes(), carrier_hz)
     # the larger of the two is PL2 exactly beyond the breakpoint, where they meet
-    found = near * decades
-    found += first
-    np.maximum(found, 40.0 * decades + (first - drop), out=found)
-    return found
+    loss_db = near * decades
+    loss_db += first
+    np.maximum(loss_db, 40.0 * decades + (first - drop), out=loss_db)
+    return loss_db
 
 
 @lru_cache(maxsize=64)
@@ -107,10 +107,10 @@ def _beyond(last: float, ue_height_m: float, bs_heights_m: bytes, carrier_hz: fl
 def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m."""
     share = 18.0 / np.maximum(distance_m, 18.0)
-    found = np.exp(distance_m * (-1.0 / decay_m))
-    found *= 1.0 - share
-    found += share
-    return found
+    probability = np.exp(distance_m * (-1.0 / decay_m))
+    probability *= 1.0 - share
+    probability += share
+    return probability
 
 
 class UrbanMacro(_Scenario):
@@ -131,12 +131,12 @@ class UrbanMacro(_Scenario):
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
         d = pairs.distance_2d_m
-        found = _urban_sight(d, 63.0)
+        probability = _urban_sight(d, 63.0)
         if pairs.ue_height_m > 13.0:
             c = ((min(pairs.ue_height_m, 23.0) - 13.0) / 10.0) ** 1.5
             high = 1.0 + c * 1.25 * (d / 100.0) ** 3 * np.exp(-d / 150.0)
-            found = np.where(d <= 18.0, 1.0, np.minimum(found * high, 1.0))
-        return found
+            probability = np.where(d <= 18.0, 1.0, np.minimum(probability * high, 1.0))
+        return probability
 
 
 class UrbanMicro(_Scenario):

@@ -32,8 +32,8 @@ class Dirichlet(Partition):
         alpha = np.full(len(per_class), self.alpha)
         share = np.array([rng.generator("shares", int(k)).dirichlet(alpha) for k in device])
         unit, edges = rng.uniform("class", device, (int(size.max(initial=0)),)), np.cumsum(share, axis=1)
-        found = np.empty(share.shape, dtype=np.int64)
+        counts = np.empty(share.shape, dtype=np.int64)
         for k in device:
             chosen = np.searchsorted(edges[k] / edges[k, -1], unit[k, : size[k]], side="right")
-            found[k] = np.bincount(chosen, minlength=len(per_class))
-        return found
+            counts[k] = np.bincount(chosen, minlength=len(per_class))
+        return counts

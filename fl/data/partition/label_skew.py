@@ -45,11 +45,11 @@ class LabelSkew(Partition):
         held = order[(skewed[:, None] * self.labels + np.arange(self.labels)) % classes]  # (skewed, labels)
         wanted = size[self.iid :]
         share = wanted[:, None] // self.labels + (np.arange(self.labels) < wanted[:, None] % self.labels)
-        found = np.zeros((devices, classes), dtype=np.int64)
-        found[self.iid + skewed[:, None], held] = share
+        counts = np.zeros((devices, classes), dtype=np.int64)
+        counts[self.iid + skewed[:, None], held] = share
         for k in range(self.iid):
-            found[k] = _sampled(int(size[k]), per_class, k, rng)
-        return found
+            counts[k] = _sampled(int(size[k]), per_class, k, rng)
+        return counts
 
 
 def _sampled(size: int, per_class: IntArray, device: int, rng: Rng) -> IntArray:

@@ -43,7 +43,7 @@ def write_map(folder: Path, world: World) -> None:
     place = world.buildings.outdoor(world.area, rng, "place", owner)
     rings = world.buildings.rings()
     shapes = [ring for own in rings for ring in own]
-    found: dict[str, np.ndarray] = {
+    arrays: dict[str, np.ndarray] = {
         "footprint_m": np.concatenate(shapes) if shapes else np.zeros((0, 2)),
         "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
         "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
@@ -53,9 +53,9 @@ def write_map(folder: Path, world: World) -> None:
     }
     if world.stations:
         links = world.budget.links(0.0, place)
-        found |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
+        arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
     with replacing(folder / MAP) as file:
-        np.savez_compressed(file, **found)  # type: ignore[arg-type]
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) -> None:
@@ -65,7 +65,7 @@ def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) 
         return
     learner = cast(SurfaceLearner, setup.learning.learner)
     grid = learner.grid_m(model)
-    found: dict[str, FloatArray] = {
+    arrays: dict[str, FloatArray] = {
         "x_m": model.constants["x_m"],
         "y_m": model.constants["y_m"],
         "estimate": learner.surfaces(model, model.parameters[:1])[0, 0],
@@ -73,11 +73,11 @@ def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) 
     }
     law = world.mobility.density(grid.reshape(-1, 2))
     if law is not None:
-        found["law"] = law.reshape(grid.shape[:2])
+        arrays["law"] = law.reshape(grid.shape[:2])
     if not setup.learning.curation:  # which would have changed what the UE answered about
-        found |= _answer(setup, state, learner)
+        arrays |= _answer(setup, state, learner)
     with replacing(folder / SURFACES) as file:
-        np.savez_compressed(file, **found)  # type: ignore[arg-type]
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[str, FloatArray]:

@@ -70,10 +70,10 @@ def _disclosed(study: Study) -> list[str]:
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in ("numpy", "scipy", "torch", "simpy", "scikit-learn", "pyproj"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

@@ -33,13 +33,13 @@ def planned(study: Study, cache: Path) -> Planned:
 
 
 def _planned(study: Study, plan: Plan, cache: Path) -> Planned:
-    found, written = reference(_reference_of(study), cache), study
-    own = _own(found)[None]
+    trajectory, written = reference(_reference_of(study), cache), study
+    own = _own(trajectory)[None]
     if plan.switch_share is not None:
-        calm = Objective(found, plan.bound, plan.criterion)
-        factor = calm.noise_factor(own[0], max(1, round(plan.switch_share * len(found.std))))
-        found, written = found.louder(factor), _with_noise(study, _noise_w(study) * factor)
-    objective, limits = Objective(found, plan.bound, plan.criterion), _reachable(plan.limits, study)
+        calm = Objective(trajectory, plan.bound, plan.criterion)
+        factor = calm.noise_factor(own[0], max(1, round(plan.switch_share * len(trajectory.std))))
+        trajectory, written = trajectory.louder(factor), _with_noise(study, _noise_w(study) * factor)
+    objective, limits = Objective(trajectory, plan.bound, plan.criterion), _reachable(plan.limits, study)
     if plan.power == "evolution":
         best = evolution(objective, limits, Streams(study.seed).at("plan"))
     else:
@@ -53,7 +53,7 @@ def _planned(study: Study, plan: Plan, cache: Path) -> Planned:
         }
     )  # fmt: skip
     said = {
-        "reference": found.content, "noise_w": _noise_w(written),
+        "reference": trajectory.content, "noise_w": _noise_w(written),
         "own_switch_round": int(objective.switch(own)[0]), "own_objective": float(objective(own)[0]),
         "own_total_w": float(own.sum()), "switch_round": best.switch, "objective": best.value,
         "total_w": float(best.power_w.sum()), "evaluations": best.evaluations,
@@ -73,11 +73,11 @@ def _reachable(limits: Limits, study: Study) -> Limits:
     return limits.model_copy(update={"each_max_w": min(limits.each_max_w, most_w)})
 
 
-def _own(found: Trajectory) -> FloatArray:
+def _own(trajectory: Trajectory) -> FloatArray:
     """What each UE sent with in the reference run (K,)."""
-    if found.power_w is None or not (found.power_w > 0).all():
+    if trajectory.power_w is None or not (trajectory.power_w > 0).all():
         raise ValueError("a UE never sent in the reference run; plan for UEs that take part")
-    return found.power_w
+    return trajectory.power_w
 
 
 def _reference_of(study: Study) -> Study:

@@ -54,8 +54,8 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
                 folder = Path(place)
                 with one_thread():
                     simulate(alone, folder / "run", None, "reference", False, Planned(alone, {}))
-                found = trajectory_of(alone, folder / "run")
-                save_tree(folder / _FILE, to_tree(found))
+                trajectory = trajectory_of(alone, folder / "run")
+                save_tree(folder / _FILE, to_tree(trajectory))
                 (folder / _FILE).replace(path)
         except OSError as error:
             raise BadInput(f"{path.parent}: reference runs cannot be kept there ({error.strerror})") from None
@@ -77,9 +77,9 @@ def trajectory_of(study: Study, folder: Path) -> Trajectory:
 
     def laid(table: dict[str, np.ndarray], values: FloatArray) -> FloatArray:
         """Sums of values (rows of a table) as (rounds, UEs)."""
-        found = np.zeros(shape)
-        np.add.at(found, (np.searchsorted(rounds, table["round"]), table["ue"].astype(np.int64)), values)
-        return found
+        sums = np.zeros(shape)
+        np.add.at(sums, (np.searchsorted(rounds, table["round"]), table["ue"].astype(np.int64)), values)
+        return sums
 
     if laid(updates, np.ones(len(updates["ue"]))).max() > 1:
         raise BadInput(f"{folder}: a UE sent several rows in a round; a bound reads one model and one phase")

@@ -245,7 +245,7 @@ def _whole_run(setup: Setup, state: RoundState, world: World) -> None:
     spends = read_table(setup.recorder.folder, "spends")
     for row in final_account(spends):
         setup.recorder.row("privacy", **row)
-    for (ue, model, attack), found in leakage.exact(state.leakage).items():
-        setup.recorder.row("wasserstein", ue=ue, model=model, attack=attack, **found)
+    for (ue, model, attack), distances in leakage.exact(state.leakage).items():
+        setup.recorder.row("wasserstein", ue=ue, model=model, attack=attack, **distances)
     for ue, other, sw1_m in leakage.pairs(state.leakage, setup.learning.leakage.directions):
         setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))

@@ -66,7 +66,7 @@ def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
     if runs > MOST_RUNS:
         raise BadInput(f"vary: {runs:,} combinations, at most {MOST_RUNS:,} are possible; take fewer values or seeds")
     values = list(product(*([(k, n, v) for n, v in enumerate(vs)] for k, vs in vary.values.items())))
-    found = []
+    planned = []
     for (i, variant), chosen, seed in product(variants, values, vary.seed or (study.seed,)):
         parts = [f"{key.rsplit('.', 1)[-1]}={flow(value)}" for key, _, value in chosen]
         name = ", ".join([variant.label, *parts] if variant.label else parts) or "as written"
@@ -76,12 +76,12 @@ def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
         origins |= {key: ("vary", "values", key, n) for key, n, _ in chosen}
         origins |= {"seed": ("vary", "seed")} if vary.seed else {}
         curve = ", ".join([variant.mechanism, *parts]) if variant.mechanism else ""
-        found.append(SweepPoint(name, seed, folder, changed, curve, variant.strength, origins))
-    folders = Counter(p.folder for p in found)
-    for point in found:
+        planned.append(SweepPoint(name, seed, folder, changed, curve, variant.strength, origins))
+    folders = Counter(p.folder for p in planned)
+    for point in planned:
         if folders[point.folder] > 1:
             raise BadInput(f"vary: the label {point.label!r} is not unique as a folder name; rename a variant")
-    return found
+    return planned
 
 
 def checked_points(
@@ -91,7 +91,7 @@ def checked_points(
 
     only : their labels; none: all of them.
     """
-    scenario, settings, found = Scenario(source), dict[str, Study](), []
+    scenario, settings, checked = Scenario(source), dict[str, Study](), []
     for point in points(study, overrides):
         setting = point.folder.rpartition("/")[0]
         if only and point.label not in only:
@@ -99,8 +99,8 @@ def checked_points(
         if setting not in settings:
             with _named(point):
                 settings[setting] = scenario.study(point.overrides, point.origins)
-        found.append((point, settings[setting].model_copy(update={"seed": point.seed})))
-    return found
+        checked.append((point, settings[setting].model_copy(update={"seed": point.seed})))
+    return checked
 
 
 def check_prepared(source: str | Path, todo: Sequence[tuple[SweepPoint, Study]], every: bool = False) -> None:
