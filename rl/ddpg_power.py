@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from netsim.errors import BadInput
 from netsim.part import FILE_NAME
 from netsim.radio.power import Power, PowerContext
 from netsim.rng import Rng
@@ -57,12 +58,20 @@ class Ddpg(Decided):
     settles on after an episode on its reference run, over today's channels if it observes them.
     """
 
+    needs_channel_noise: ClassVar[bool] = True
+
     kind: Literal["ddpg"] = "ddpg"
     policy: Annotated[Path, FILE_NAME] = Field()
     """folder that `netsim train` wrote"""
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
     example: ClassVar[dict[str, Any]] = {"kind": "ddpg", "policy": "runs/power"}
+
+    def check_files(self) -> None:
+        try:
+            self.learnt()
+        except BadInput as error:
+            raise ValueError(f"power.policy: {error}") from None
 
     def check(self, n_ue: int) -> None:
         ues = self.learnt().card.ues

@@ -50,6 +50,11 @@ class Data(Part):
         """Whether the choice of models needs to know how often each cell will be measured."""
         return False
 
+    @property
+    def named_cell(self) -> str | None:
+        """The one cell that it learns, where a study names it."""
+        return None
+
     @abstractmethod
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         """The cells that get a model, in order; raises BadInput when a named one is not there.

@@ -59,6 +59,10 @@ class Segments(Data):
         return frozenset({"positions", "signals", "real labels"} | ({HELD_OUT_PLACES} if self.hold_out else set()))
 
     @property
+    def named_cell(self) -> str | None:
+        return None if self.cell in ("all", "busiest", STRONGEST) else self.cell
+
+    @property
     def wants_counts(self) -> bool:
         return self.cell == "busiest"
 

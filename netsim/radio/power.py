@@ -45,6 +45,8 @@ class Power(Part):
     kind: str
     wants_context: ClassVar[bool] = False
     """whether it is given the context before every choice"""
+    needs_channel_noise: ClassVar[bool] = False
+    """whether it only makes sense where channel noise stays on the updates"""
 
     def start(self, n_ue: int) -> State:
         """The first state, in a world of so many UEs; None for a policy without memory."""
@@ -53,6 +55,9 @@ class Power(Part):
     def update_context(self, context: PowerContext, state: State) -> State:
         """The next state, once it knows the context of the round."""
         return state
+
+    def check_files(self) -> None:
+        """Raise ValueError where a file that it names cannot be used."""
 
     def check(self, n_ue: int) -> None:
         """Raise ValueError where it cannot serve a world of so many UEs."""

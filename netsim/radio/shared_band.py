@@ -56,8 +56,16 @@ class SharedBand(Uplink):
         return True
 
     @property
+    def adds_noise(self) -> bool:
+        return self.decoding == "noisy"
+
+    @property
+    def isolates_ues(self) -> bool:
+        return self.interference == "none"
+
+    @property
     def needs_bound(self) -> bool:
-        return self.decoding == "noisy" and self.norm_bound is None
+        return self.adds_noise and self.norm_bound is None
 
     def described(self, training: str) -> dict[str, str]:
         return {

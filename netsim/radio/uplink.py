@@ -117,6 +117,16 @@ class Uplink(Part):
         """Whether one UE that sends can make the updates of others late, lost or noisier."""
         return False
 
+    @property
+    def adds_noise(self) -> bool:
+        """Whether channel noise stays on the updates that are decoded."""
+        return False
+
+    @property
+    def isolates_ues(self) -> bool:
+        """Whether the noise on an update depends on its own UE's power alone."""
+        return False
+
     @abstractmethod
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         """The channel of every UE of the cohort."""

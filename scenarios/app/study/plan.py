@@ -16,7 +16,6 @@ from pydantic import Field, model_validator
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from netsim.part import Part
-from netsim.radio.shared_band import SharedBand
 from netsim.radio.uplink import Uplink
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def check_plannable(uplink: Uplink) -> None:
     Without interference what the model suffers and what may count as privacy are the same noise, so one trajectory
     serves both parts of the bound.
     """
-    if not isinstance(uplink, SharedBand) or uplink.interference != "none" or uplink.decoding != "noisy":
+    if not (uplink.adds_noise and uplink.isolates_ues):
         raise ValueError(
             "world.radio.uplink: the bound takes noise that falls with each UE's own power; set kind: noma with "
             "interference: none and decoding: noisy"

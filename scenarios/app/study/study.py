@@ -7,14 +7,10 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from fl.defenses.noise_switch import NoiseSwitch
 from fl.learning import Learning
-from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.radio.power import Full, Power
-from netsim.radio.shared_band import SharedBand
 from netsim.setting import WorldSetting
-from rl.ddpg_power import Ddpg
 from rl.settings import Train
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.plan import Plan, check_plannable
@@ -96,8 +92,8 @@ class Study(Part):
 
     @model_validator(mode="after")
     def _cells(self) -> Self:
-        cell, names = getattr(self.learning.data, "cell", "all"), [b.name for b in self.world.listed_stations]
-        if cell not in ("all", "busiest", "strongest") and names and cell not in names:
+        cell, names = self.learning.data.named_cell, [b.name for b in self.world.listed_stations]
+        if cell is not None and names and cell not in names:
             raise ValueError(
                 f"learning.data.cell: no base station is called {cell!r}{nearest(cell, names) or ';'} "
                 f"there are: {', '.join(names[:10])}"
@@ -106,7 +102,7 @@ class Study(Part):
 
     @model_validator(mode="after")
     def _plannable(self) -> Self:
-        waiting = [d for d in self.learning.defenses if isinstance(d, NoiseSwitch) and d.waits]
+        waiting = [d for d in self.learning.defenses if d.waits]
         if waiting and self.plan is None:
             raise ValueError(
                 f"learning.defenses: {waiting[0].label} with mode: planned has no round; give until_round, or a plan: "
@@ -121,18 +117,12 @@ class Study(Part):
         return self
 
     @model_validator(mode="after")
-    def _learnt(self) -> Self:
-        """Refuse a policy that cannot be read, or that is for another number of UEs."""
-        if not isinstance(self.power, Ddpg):
-            return self
-        try:
-            self.power.learnt()
-        except BadInput as error:
-            raise ValueError(f"power.policy: {error}") from None
+    def _powered(self) -> Self:
+        """Refuse powers whose files cannot be read, or that are for another number of UEs or another uplink."""
+        self.power.check_files()
         if self.world.ues.mobility.kind_name() != "replay":  # a trace says how many only once it is read
             self.power.check(self.world.ues.count)
-        uplink = self.world.radio.uplink
-        if not isinstance(uplink, SharedBand) or uplink.decoding != "noisy":
+        if self.power.needs_channel_noise and not self.world.radio.uplink.adds_noise:
             raise ValueError(
                 "power: a policy weighs channel noise against artificial noise; set world.radio.uplink to noma or oma "
                 "with decoding: noisy"
