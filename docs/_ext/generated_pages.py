@@ -1,0 +1,258 @@
+"""Pages that are written from the program when the documentation is built: scenario keys and command line.
+
+They go to ``docs/reference/generated``, which is not committed, so they cannot differ from the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from netsim.part import OneOf, Part
+from scenarios.app.cli.parser import parser
+from scenarios.app.study.describe import field_type, flow, in_words, members, slot_of, unit, unwrap
+from scenarios.app.study.slots import SLOTS
+from scenarios.app.study.study import Study
+
+FOLDER = Path(__file__).parents[1] / "reference" / "generated"
+
+
+def pages() -> dict[str, str]:
+    """File name -> Markdown of every generated page."""
+    found = {"sections.md": sections_page(), "cli.md": cli_page(parser())}
+    return found | {f"slot-{name}.md": slot_page(name, slot) for name, slot in SLOTS.items()}
+
+
+def write_pages(folder: Path = FOLDER) -> None:
+    """Write all pages; those that have not changed keep their time, so that Sphinx does not read them again."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found = pages()
+    for old in folder.glob("*.md"):
+        if old.name not in found:
+            old.unlink()
+    for name, text in found.items():
+        path = folder / name
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+# ---------------------------------------------------------------------------------------------- scenario keys
+
+
+def sections_page() -> str:
+    """All keys outside of slots, section by section, in the order in which a scenario is written."""
+    lines = ["# Sections of a scenario", "", "Keys that hold a part link to the page of its slot.", ""]
+    for path, model in sections(Study, ""):
+        lines += [f"({_anchor(path)})=", f"## `{path}:`" if path else "## Top level", ""]
+        lines += [markdown(inspect.cleandoc(model.__doc__ or "")), "", *fields_table(model, path), ""]
+    return "\n".join(lines)
+
+
+def sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    """The model and every mapping under it that is no slot: dotted path and model, depth first."""
+    yield path, model
+    for name, field in model.model_fields.items():
+        for inner, mark in nested(field):
+            yield from sections(inner, f"{path}.{name}{mark}".lstrip("."))
+
+
+def nested(field: FieldInfo) -> Iterator[tuple[type[BaseModel], str]]:
+    """Mappings with keys of their own that a field holds, outside of slots; `[]` marks a list of them."""
+    base, metadata = unwrap(field_type(field))
+    if slot_of(metadata) is not None:
+        return
+    for member in members(base):
+        inner, more = unwrap(member)
+        if slot_of(more) is None and isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield inner, ""
+        for item in get_args(inner):
+            item_type, item_metadata = unwrap(item)
+            if slot_of(item_metadata) is None and isinstance(item_type, type) and issubclass(item_type, BaseModel):
+                yield item_type, "[]"
+
+
+def slots_in(annotation: Any) -> set[str]:
+    """Names of the slots that an annotation mentions, at any depth."""
+    base, metadata = unwrap(annotation)
+    slot = slot_of(metadata)
+    found = {slot.slot} if slot is not None else set()
+    for inner in (*members(base), *get_args(base)):
+        if inner is not base:
+            found |= slots_in(inner)
+    return found
+
+
+def slot_page(name: str, slot: OneOf) -> str:
+    """All parts of a slot."""
+    kinds = slot.parts
+    lines = [f"# {name}", "", f"{len(kinds)} kinds: " + ", ".join(f"[`{k}`](#{_anchor(name, k)})" for k in kinds), ""]
+    for kind, part in kinds.items():
+        lines += part_section(name, kind, part)
+    return "\n".join(lines)
+
+
+def part_section(slot: str, kind: str, part: type[Part]) -> list[str]:
+    """One part: what it does, its keys, the smallest example, what it needs, and where it comes from."""
+    lines = [f"({_anchor(slot, kind)})=", f"## {kind}", "", markdown(inspect.cleandoc(part.__doc__ or "")), ""]
+    lines += fields_table(part, None) if len(part.model_fields) > 1 else ["No keys besides `kind`."]
+    lines.append("")
+    for field in part.model_fields.values():
+        for inner, _ in nested(field):
+            title = f"Keys of each `{inner.__name__}`"
+            lines += [f"**{title}.** {markdown(inspect.cleandoc(inner.__doc__ or ''))}", ""]
+            lines += [*fields_table(inner, None), ""]
+    facts = [("Example", f"`{flow(part.example)}`")] if part.example else []
+    facts += [("Needs", f"{need}: {why}") for need, why in part.needs.items()] if isinstance(part.needs, dict) else []
+    offers = part.model_validate_json(json.dumps(part.example)).offers if part.example else frozenset()
+    facts += [("Offers", ", ".join(sorted(offers)))] if offers else []
+    facts += [("Reference", markdown(part.reference))] if part.reference else []
+    facts.append(("Code", f"`{part.__module__}.{part.__name__}`"))
+    return [*lines, *(f"- {word}: {text}" for word, text in facts), ""]
+
+
+def fields_table(model: type[BaseModel], path: str | None) -> list[str]:
+    """One row a key: what it takes with its bounds, the unit, the default, the meaning.
+
+    path : of the section in the scenario, whose own sections have anchors; None inside a part.
+    """
+    rows = ["| key | type and bounds | unit | default | meaning |", "|---|---|---|---|---|"]
+    for name, field in model.model_fields.items():
+        if name == "kind":
+            continue
+        rows.append("| " + " | ".join(_cells(name, field, path)) + " |")
+    return rows
+
+
+def _cells(name: str, field: FieldInfo, path: str | None) -> list[str]:
+    annotation = field_type(field)
+    slots, inner = sorted(slots_in(annotation)), list(nested(field))
+    choices = [f"a part of slot [{slot}](slot-{slot}.md)" for slot in slots]
+    if slots and any(get_origin(member) is tuple and slots_in(member) for member in members(unwrap(annotation)[0])):
+        choices = [f"a list of parts of slot [{slot}](slot-{slot}.md)" for slot in slots]
+    for model, mark in inner:
+        word = "a list of mappings" if mark else "a mapping"
+        keys = ", ".join(f"`{key}`" for key in model.model_fields)
+        place = _anchor(f"{path}.{name}{mark}".lstrip("."))
+        choices.append(f"{word}: {keys}" if path is None else f"[{word}](#{place})")
+    taken = " or ".join(choices) or escape(in_words(annotation))
+    default = "required" if field.is_required() else _default(field)
+    return [f"`{name}`", taken, unit(name).strip(), default, escape(field.description or "")]
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True, validated_data={})
+    return "" if value is None else f"`{flow(value)}`"
+
+
+def _anchor(*words: str) -> str:
+    """A label that is unique in the documentation."""
+    text = "-".join(words) or "top"
+    return "key-" + re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+# ---------------------------------------------------------------------------------------------- command line
+
+
+def cli_page(top: argparse.ArgumentParser) -> str:
+    """Every command with its arguments."""
+    lines = ["# Command line", "", markdown(top.description or ""), "", markdown(top.epilog or ""), ""]
+    for name, command, summary in commands(top):
+        lines += [f"(cli-{name})=", f"## netsim {name}", "", f"{sentence(summary)}", ""]
+        lines += ["```text", " ".join(command.format_usage().split()).removeprefix("usage: "), "```", ""]
+        rows = [_argument(action) for action in command._actions if action.dest != "help"]
+        if rows:
+            lines += ["| argument | default | meaning |", "|---|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+def commands(top: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser, str]]:
+    """Name, parser and help of each command."""
+    for action in top._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            for name, command in action.choices.items():
+                yield name, command, helps.get(name, "")
+
+
+def _argument(action: argparse.Action) -> str:
+    name = ", ".join(action.option_strings) or action.dest
+    taken = action.metavar or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices else "")
+    if action.option_strings and not taken and action.nargs != 0:
+        taken = action.dest.upper()
+    label = f"`{name} {taken}`".replace(" `", "`") if action.option_strings else f"`{taken or name}`"
+    machine = action.dest == "jobs"  # the default is the number of cores of this machine
+    default = "" if action.default in (None, False, [], "") or machine else f"`{action.default}`"
+    default = "number of cores" if machine else default
+    text = (action.help or "").replace("%(default)s", "number of cores" if machine else str(action.default))
+    return f"| {escape(label)} | {default} | {escape(text)} |"
+
+
+# ---------------------------------------------------------------------------------------------- text
+
+
+def markdown(text: str) -> str:
+    """A docstring as Markdown: code stays, what Markdown would take for markup outside of code is escaped."""
+    text = re.sub(r"(?m)^:math:`(.*)`$", r"$\1$", text).replace("``", "`").replace("::\n", ":\n")
+    pieces = re.split(r"(`[^`]*`)", text)
+    return "".join(piece if piece.startswith("`") else _marked(piece) for piece in pieces)
+
+
+def _marked(text: str) -> str:
+    """Outside of code: `<`, `*`, `$` and `_` at the edge of a word are no markup; indented lines are code blocks."""
+    lines = []
+    for line in text.split("\n"):
+        code = line.startswith("    ")
+        lines.append(line if code else re.sub(r"([<*$\[\]]|(?<!\w)_|_(?!\w))", r"\\\1", line))
+    return "\n".join(lines)
+
+
+def escape(text: str) -> str:
+    """Text for a cell of a table."""
+    return " ".join(markdown(text).split()).replace("|", "\\|")
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    text = markdown(text)
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
+
+
+# ---------------------------------------------------------------------------------------------- Sphinx
+
+_SECTIONS = {
+    "parameters", "returns", "raises", "yields", "notes", "examples", "attributes", "see also", "references", "warns",
+}  # fmt: skip
+
+
+def plain_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text with `code`, not reStructuredText: escape what reStructuredText would take for markup.
+
+    Sections with other names than numpydoc's (`Class attributes`) become a line in bold.
+    """
+    out: list[str] = []
+    for i, line in enumerate(lines):
+        if re.fullmatch(r"-{3,}", line.strip()) and out and lines[i - 1].strip().lower() not in _SECTIONS:
+            out[-1] = f"**{lines[i - 1].strip()}**"
+            out.append("")
+            continue
+        if line.startswith("   ") or line.lstrip().startswith((":", "..")):
+            out.append(line)
+            continue
+        pieces = re.split(r"(`+[^`]*`+)", line)
+        out.append("".join(p if p.startswith("`") else re.sub(r"(?<!\\)([*|]|_(?!\w))", r"\\\1", p) for p in pieces))
+    lines[:] = out
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir) / "reference" / "generated"))
+    app.connect("autodoc-process-docstring", plain_docstring, priority=900)  # after napoleon
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

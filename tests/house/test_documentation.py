@@ -1,0 +1,361 @@
+"""What README.md and docs/*.md show is run: shell and Python blocks, YAML blocks, printed output, links, numbers of lines.
+
+A block is an indented or flush ``` block with a language. HTML comments directly before it steer the test, unseen by
+readers:
+
+    <!-- test: skip REASON -->       not run (what needs a network, or somebody's own files)
+    <!-- test: slow -->              run by `pytest -m slow` only
+    <!-- test: data -->              needs real measurements (NETSIM_DATA)
+    <!-- test: set PATH=VALUE -->    shortens every netsim command of the block that plays a scenario
+    <!-- test: replace OLD => NEW -->  shortens a Python block
+    <!-- test: copy FROM TO -->      a file of the repository under another name, before the block
+    <!-- test: file NAME -->         the block is kept as a file of that name
+    <!-- test: into NAME -->         a YAML fragment that belongs into this scenario (default: campus)
+    <!-- test: output -->            lines that the block before has printed; `...` stands for anything
+
+The blocks of a page share a folder and are run in order; Python blocks also share their names.
+"""
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from scenarios.app.cli.commands import main
+from scenarios.app.cli.parser import parser
+from scenarios.app.study.load import bundled, load, parse_value
+from scenarios.app.study.yaml_document import read_text
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *(p for p in sorted(DOCS.rglob("*.md")) if not {"_build", "generated"} & set(p.parts))]
+NAMES = [str(p.relative_to(ROOT)) for p in PAGES]
+PLAYS = ("run", "sweep", "replay", "train", "validate")
+LANGUAGES = {"bash", "python", "yaml", "text", "toml", "csv", "bibtex", "console"}
+
+
+@dataclass
+class Block:
+    """A block of code: where it stands, its language and text, and what the comments before it say."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+    told: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def place(self):
+        return f"{self.page}:{self.line}"
+
+
+def blocks(name):
+    """All blocks of a page, in order."""
+    lines = (ROOT / name).read_text().split("\n")
+    found, told, i = [], {}, 0
+    while i < len(lines):
+        comment = re.fullmatch(r"\s*<!-- test: (\w+) ?(.*?) -->", lines[i])
+        fence = re.fullmatch(r"(\s*)(`{3,})(\S*)", lines[i])
+        if comment:
+            told.setdefault(comment[1], []).append(comment[2])
+        elif fence:
+            end = lines.index(fence[1] + fence[2], i + 1)
+            text = "\n".join(line.removeprefix(fence[1]) for line in lines[i + 1 : end])
+            if not fence[3].startswith("{"):  # a directive of Sphinx
+                found.append(Block(name, i + 1, fence[3], text, told))
+            told, i = {}, end
+        elif lines[i].strip() and not lines[i].lstrip().startswith("<!--"):
+            assert not told, f"{name}:{i + 1}: a comment for the test stands before no block"
+        i += 1
+    return found
+
+
+def commands(text):
+    """The commands of a shell block as lists of words; a line that ends with a backslash goes on."""
+    joined = text.replace("\\\n", " ")
+    return [line for line in joined.split("\n") if line.strip() and not line.lstrip().startswith("#")]
+
+
+class Page:
+    """Runs the blocks of a page in a folder of their own."""
+
+    def __init__(self, folder):
+        self.folder, self.names, self.printed = folder, {"__name__": "__main__"}, ""
+
+    def play(self, block):
+        for pair in block.told.get("copy", []):
+            source, target = pair.split()
+            (self.folder / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / source, self.folder / target)
+        for name in block.told.get("file", []):
+            (self.folder / name).write_text(block.text + "\n")
+        if block.language == "bash":
+            self.printed = "".join(self.command(line, block) for line in commands(block.text))
+        elif block.language == "python":
+            self.printed = self.python(block)
+        elif block.language == "yaml":
+            self.scenario(block)
+        elif "output" in block.told:
+            self.compare(block)
+
+    def command(self, line, block):
+        words = shlex.split(line, comments=True)
+        if words[0] != "netsim" or {"|", "&&"} & set(words):
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", line], capture_output=True, text=True, cwd=self.folder, env=shell(),
+                check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, f"{block.place}: {line}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            return done.stdout
+        words, target = (words[: words.index(">")], words[words.index(">") + 1]) if ">" in words else (words, None)
+        words += [w for text in block.told.get("set", []) for w in ("--set", text)] if words[1] in PLAYS else []
+        out, errors = io.StringIO(), io.StringIO()
+        with contextlib.chdir(self.folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            code = main(words[1:])
+        assert code == 0, f"{block.place}: {shlex.join(words)}\n{errors.getvalue()[-2000:]}"
+        if target is not None:
+            (self.folder / target).write_text(out.getvalue())
+        return out.getvalue()
+
+    def python(self, block):
+        text = block.text
+        for change in block.told.get("replace", []):
+            old, new = change.split(" => ")
+            assert old in text, f"{block.place}: {old!r} is not in the block"
+            text = text.replace(old, new)
+        out = io.StringIO()
+        with contextlib.chdir(self.folder), contextlib.redirect_stdout(out):
+            exec(compile(text, block.place, "exec"), self.names)
+        return out.getvalue()
+
+    def scenario(self, block):
+        """A whole scenario is loaded as it is, a fragment in its place in another."""
+        data = read_text(block.text, block.place).data
+        if "title" in data:
+            path = self.folder / "block.yaml"
+            path.write_text(block.text)
+            with contextlib.chdir(self.folder):
+                load(path)
+            return
+        for base in block.told.get("into", ["campus"]):
+            load(base, flat(data))
+
+    def compare(self, block):
+        printed = "\n".join(line.strip() for line in self.printed.split("\n"))
+        for line in filter(None, map(str.strip, block.text.split("\n"))):
+            pattern = ".*".join(map(re.escape, line.split("...")))
+            assert line == "..." or re.search(rf"^{pattern}$", printed, re.M), (
+                f"{block.place}: not printed: {line}\n{self.printed}"
+            )
+
+
+def flat(data, path=""):
+    """Dotted path -> value; a part (a mapping with a kind) is one value."""
+    found = {}
+    for key, value in data.items():
+        inner = isinstance(value, dict) and "kind" not in value and key != "set"
+        found |= flat(value, f"{path}{key}.") if inner else {f"{path}{key}": value}
+    return found
+
+
+def shell():
+    """The environment of a command: this Python and this checkout."""
+    paths = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    python_path = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PATH": os.pathsep.join(paths), "PYTHONPATH": os.pathsep.join(filter(None, python_path))}
+
+
+def left_out(block, slow):
+    """Why a block is not run now."""
+    if "skip" in block.told or ("slow" in block.told and not slow):
+        return True
+    return "data" in block.told and "NETSIM_DATA" not in os.environ
+
+
+def play_page(name, folder, slow):
+    page, before = Page(folder), None
+    for block in blocks(name):
+        out = left_out(block, slow) or ("output" in block.told and before is None)
+        if not out:
+            page.play(block)
+        before = None if out and block.language in ("bash", "python") else block
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Reference runs are kept here, not in the home of whoever tests."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "page"
+    folder.mkdir()
+    return folder
+
+
+def quick(name):
+    return any(not {"skip", "slow"} & set(b.told) and b.language in ("bash", "python", "yaml") for b in blocks(name))
+
+
+def long(name):
+    return any("slow" in b.told for b in blocks(name))
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if quick(n)])
+def test_blocks_of_a_page_run(name, cache):
+    play_page(name, cache, slow=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [n for n in NAMES if long(n)])
+def test_long_blocks_of_a_page_run(name, cache):
+    play_page(name, cache, slow=True)
+
+
+def documented_commands():
+    """Every netsim command of blocks and of running text, with where it stands."""
+    for name in NAMES:
+        text = (ROOT / name).read_text()
+        for block in blocks(name):
+            if block.language == "bash":
+                yield from ((block.place, line) for line in commands(block.text) if line.startswith("netsim "))
+        prose = re.sub(r"(?ms)^\s*```.*?^\s*```$", "", text)
+        for found in re.finditer(r"`(netsim (?:%s)[^`]*)`" % "|".join([*PLAYS, "list", "epsilon", "claims"]), prose):
+            yield name, " ".join(found[1].split())
+
+
+def test_every_command_that_is_shown_is_understood():
+    """The parser takes it, its scenario exists, and every --set fits into that scenario."""
+    known, count = bundled(), 0
+    for place, line in documented_commands():
+        words = shlex.split(line, comments=True)[1:]
+        words = words[: next((i for i, w in enumerate(words) if w in (">", "|", "&&")), len(words))]
+        if any(word.isupper() or word in ("...", "SCENARIO") for word in words):
+            continue  # a form with placeholders
+        args = parser().parse_args(words)
+        scenario = getattr(args, "scenario", None)
+        if scenario is not None and not scenario.endswith(".yaml"):
+            assert scenario in known, f"{place}: no scenario {scenario}"
+            sets = dict(text.split("=", 1) for text in args.sets)
+            if args.command in PLAYS and sets and "DIR" not in line:
+                values = {k: parse_value(v) for k, v in sets.items() if not str(v).startswith(("runs/", "/"))}
+                load(scenario, {k: v for k, v in values.items() if "policy" not in str(v)})
+        count += 1
+    assert count > 50
+
+
+def test_every_block_has_a_language_and_few_are_left_out():
+    everything = [block for name in NAMES for block in blocks(name)]
+    assert not [b.place for b in everything if b.language not in LANGUAGES]
+    skipped = [b for b in everything if "skip" in b.told]
+    assert all(len(b.told["skip"][0].split()) > 2 for b in skipped), "a skip has a reason"
+    assert len(skipped) < 0.2 * sum(b.language in ("bash", "python") for b in everything)
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text().split("\n")) <= 151
+
+
+def test_links_of_the_readme_lead_somewhere():
+    text = (ROOT / "README.md").read_text()
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", text)
+    assert len(targets) > 15
+    assert not [t for t in targets if "://" not in t and not (ROOT / t).exists()]
+
+
+needs_sphinx = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("sphinx", "myst_nb", "pydata_sphinx_theme")),
+    reason="the extra docs is not installed",
+)
+
+
+@pytest.fixture
+def generated(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "_ext")
+    import generated_pages
+
+    return generated_pages.pages()
+
+
+def test_every_part_and_key_is_on_a_generated_page(generated):
+    from scenarios.app.study.slots import SLOTS
+
+    for slot, one_of in SLOTS.items():
+        page = generated[f"slot-{slot}.md"]
+        for kind, part in one_of.parts.items():
+            assert f"\n## {kind}\n" in page
+            section = page.split(f"\n## {kind}\n")[1].split("\n## ")[0]
+            for key in set(part.model_fields) - {"kind"}:
+                assert f"\n| `{key}` |" in section, f"{slot} {kind}: {key}"
+
+
+def test_every_option_is_on_the_page_of_the_command_line(generated):
+    for name, command in next(a for a in parser()._actions if hasattr(a, "_name_parser_map")).choices.items():
+        assert f"\n## netsim {name}\n" in generated["cli.md"]
+        section = generated["cli.md"].split(f"\n## netsim {name}\n")[1].split("\n## ")[0]
+        for action in command._actions:
+            assert action.dest == "help" or (action.option_strings or [action.dest])[0] in section
+
+
+def test_every_slot_has_a_page_in_the_reference():
+    from scenarios.app.study.slots import SLOTS
+
+    listed = (DOCS / "reference" / "scenario.md").read_text()
+    assert [slot for slot in SLOTS if f"generated/slot-{slot}\n" not in listed] == []
+
+
+CITED = re.compile(r"\[([A-Za-z][\w ,.&-]*?) (?:(?:19|20)\d\d|\d+)[,\]]")
+
+
+def test_short_citations_stand_on_the_page_of_references():
+    """`[dlg 11]`, `[Balle and Wang 2018, Theorem 8]` and the like in the code."""
+    page = (DOCS / "reference" / "references.md").read_text()
+    found = set()
+    for package in ("netsim", "fl", "rl", "scenarios"):
+        for path in (ROOT / package).rglob("*.py"):
+            text = " ".join(path.read_text().split())
+            found |= {(m[1], m[0]) for m in re.finditer(r"\[([A-Z][\w -]+(?:, [A-Z]\w+)*(?: and \w+)? (?:19|20)\d\d)", text)}
+            found |= {(m[1], m[0]) for m in re.finditer(r"\[([a-z]{3,10}) \d+\]", text)}
+    assert len(found) > 10
+    assert sorted(short for short, _ in found if f"`{short}`" not in page) == []
+
+
+@pytest.mark.slow
+@needs_sphinx
+def test_pages_build_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", "-d", str(tmp_path / "trees")]
+    done = subprocess.run([*command, str(DOCS), str(tmp_path / "html")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "html" / "index.html").exists()
+
+
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_notebooks_are_small_and_executed(path):
+    import json
+
+    assert path.stat().st_size < 400_000
+    cells = [c for c in json.loads(path.read_text())["cells"] if c["cell_type"] == "code"]
+    assert [c["execution_count"] for c in cells] == list(range(1, len(cells) + 1))
+    assert not [o for c in cells for o in c["outputs"] if o["output_type"] == "error"]
+    assert any("image/png" in o.get("data", {}) for c in cells for o in c["outputs"])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("nbclient") is None, reason="the extra docs is not installed")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_notebooks_run(path, tmp_path, monkeypatch):
+    import nbformat
+    from nbclient import NotebookClient
+
+    monkeypatch.setenv("PYTHONPATH", shell()["PYTHONPATH"])
+    notebook = nbformat.read(path, as_version=4)
+    NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(tmp_path)}}).execute()
