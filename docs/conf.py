@@ -33,6 +33,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autoclass_content = "class"
+autodoc_inherit_docstrings = False
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 add_module_names = False

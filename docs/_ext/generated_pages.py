@@ -134,6 +134,8 @@ def fields_table(model: type[BaseModel], path: str | None) -> list[str]:
 def _cells(name: str, field: FieldInfo, path: str | None) -> list[str]:
     annotation = field_type(field)
     slots, inner = sorted(slots_in(annotation)), list(nested(field))
+    if any(slot not in SLOTS for slot in slots):  # a choice of few parts of another slot
+        slots = []
     choices = [f"a part of slot [{slot}](slot-{slot}.md)" for slot in slots]
     if slots and any(get_origin(member) is tuple and slots_in(member) for member in members(unwrap(annotation)[0])):
         choices = [f"a list of parts of slot [{slot}](slot-{slot}.md)" for slot in slots]
@@ -227,28 +229,47 @@ def sentence(text: str) -> str:
 
 # ---------------------------------------------------------------------------------------------- Sphinx
 
-_SECTIONS = {
-    "parameters", "returns", "raises", "yields", "notes", "examples", "attributes", "see also", "references", "warns",
-}  # fmt: skip
+_SECTIONS = {"parameters", "returns", "raises", "yields", "notes", "examples", "see also", "references", "warns"}
+_TERM = re.compile(r"(\w[\w, ]*(?: \([^)]*\))?) : (.*)")
 
 
 def plain_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with `code`, not reStructuredText: escape what reStructuredText would take for markup.
+    """Docstrings are plain text with `code`, not reStructuredText; this makes them valid reStructuredText.
 
-    Sections with other names than numpydoc's (`Class attributes`) become a line in bold.
+    Markup characters outside of code are escaped, an indented paragraph (a formula) becomes a literal block, a line
+    `term : meaning` an item of a list, and a section with another name than numpydoc's a line in bold. What napoleon
+    has written (fields that begin with a colon) keeps its form.
     """
     out: list[str] = []
-    for i, line in enumerate(lines):
-        if re.fullmatch(r"-{3,}", line.strip()) and out and lines[i - 1].strip().lower() not in _SECTIONS:
-            out[-1] = f"**{lines[i - 1].strip()}**"
-            out.append("")
-            continue
-        if line.startswith("   ") or line.lstrip().startswith((":", "..")):
-            out.append(line)
-            continue
-        pieces = re.split(r"(`+[^`]*`+)", line)
-        out.append("".join(p if p.startswith("`") else re.sub(r"(?<!\\)([*|]|_(?!\w))", r"\\\1", p) for p in pieces))
+    for paragraph in re.split(r"\n(?:[ \t]*\n)+", "\n".join(lines).strip("\n")):
+        out += [*_paragraph(paragraph.split("\n")), ""]
     lines[:] = out
+
+
+def _paragraph(rows: list[str]) -> list[str]:
+    if rows[0].lstrip().startswith((":", "..")):
+        return [_escaped(row) for row in rows]
+    if all(row.startswith("    ") for row in rows):
+        return ["::", "", *rows]
+    if len(rows) > 1 and re.fullmatch(r"-{3,}", rows[1].strip()):
+        return [f"**{rows[0].strip()}**", "", *_paragraph(rows[2:] or [""])]
+    out: list[str] = []
+    for row in (row.strip() for row in rows):
+        term = _TERM.fullmatch(row)
+        if term and len(term[1]) < 60:
+            out += [f"- `{term[1]}`: {_escaped(term[2])}"]
+        elif row.startswith("- "):
+            out += [f"- {_escaped(row[2:])}"]
+        else:
+            in_list = any(line.startswith("- ") for line in out)
+            out += [("  " if in_list else "") + _escaped(row)]
+    first = next((k for k, line in enumerate(out) if line.startswith("- ")), 0)
+    return [*out[:first], "", *out[first:]] if first else out
+
+
+def _escaped(text: str) -> str:
+    pieces = re.split(r"(`+[^`]*`+)", text)
+    return "".join(p if p.startswith("`") else re.sub(r"(?<!\\)([*|]|_(?!\w))", r"\\\1", p) for p in pieces)
 
 
 def setup(app: Any) -> dict[str, Any]:

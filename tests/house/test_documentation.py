@@ -1,4 +1,4 @@
-"""What README.md and docs/*.md show is run: shell and Python blocks, YAML blocks, printed output, links, numbers of lines.
+"""What README.md and docs/*.md show is run: shell, Python and YAML blocks; printed output and links are compared.
 
 A block is an indented or flush ``` block with a language. HTML comments directly before it steer the test, unseen by
 readers:
@@ -40,7 +40,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *(p for p in sorted(DOCS.rglob("*.md")) if not {"_build", "generated"} & set(p.parts))]
 NAMES = [str(p.relative_to(ROOT)) for p in PAGES]
 PLAYS = ("run", "sweep", "replay", "train", "validate")
-LANGUAGES = {"bash", "python", "yaml", "text", "toml", "csv", "bibtex", "console"}
+LANGUAGES = {"bash", "python", "yaml", "text", "toml", "csv"}
 
 
 @dataclass
@@ -64,7 +64,7 @@ def blocks(name):
     found, told, i = [], {}, 0
     while i < len(lines):
         comment = re.fullmatch(r"\s*<!-- test: (\w+) ?(.*?) -->", lines[i])
-        fence = re.fullmatch(r"(\s*)(`{3,})(\S*)", lines[i])
+        fence = re.fullmatch(r"(\s*)(`{3,})(.*)", lines[i])
         if comment:
             told.setdefault(comment[1], []).append(comment[2])
         elif fence:
@@ -108,7 +108,7 @@ class Page:
             self.compare(block)
 
     def command(self, line, block):
-        words = shlex.split(line, comments=True)
+        words = shlex.split(os.path.expandvars(line), comments=True)
         if words[0] != "netsim" or {"|", "&&"} & set(words):
             done = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", line], capture_output=True, text=True, cwd=self.folder, env=shell(),
@@ -226,7 +226,7 @@ def documented_commands():
             if block.language == "bash":
                 yield from ((block.place, line) for line in commands(block.text) if line.startswith("netsim "))
         prose = re.sub(r"(?ms)^\s*```.*?^\s*```$", "", text)
-        for found in re.finditer(r"`(netsim (?:%s)[^`]*)`" % "|".join([*PLAYS, "list", "epsilon", "claims"]), prose):
+        for found in re.finditer(rf"`(netsim (?:{'|'.join([*PLAYS, 'list', 'epsilon', 'claims'])})\b[^`]*)`", prose):
             yield name, " ".join(found[1].split())
 
 
@@ -236,8 +236,8 @@ def test_every_command_that_is_shown_is_understood():
     for place, line in documented_commands():
         words = shlex.split(line, comments=True)[1:]
         words = words[: next((i for i, w in enumerate(words) if w in (">", "|", "&&")), len(words))]
-        if any(word.isupper() or word in ("...", "SCENARIO") for word in words):
-            continue  # a form with placeholders
+        if len(words) < 2 or any(word.isupper() or word == "..." for word in words):
+            continue  # the name of a command, or a form with placeholders
         args = parser().parse_args(words)
         scenario = getattr(args, "scenario", None)
         if scenario is not None and not scenario.endswith(".yaml"):
@@ -310,7 +310,7 @@ def test_every_slot_has_a_page_in_the_reference():
     assert [slot for slot in SLOTS if f"generated/slot-{slot}\n" not in listed] == []
 
 
-CITED = re.compile(r"\[([A-Za-z][\w ,.&-]*?) (?:(?:19|20)\d\d|\d+)[,\]]")
+CITED = re.compile(r"\[([A-Z][\w -]+(?:, [A-Z]\w+)*(?: and \w+)?(?: et al\.)? (?:19|20)\d\d)")
 
 
 def test_short_citations_stand_on_the_page_of_references():
@@ -320,7 +320,9 @@ def test_short_citations_stand_on_the_page_of_references():
     for package in ("netsim", "fl", "rl", "scenarios"):
         for path in (ROOT / package).rglob("*.py"):
             text = " ".join(path.read_text().split())
-            found |= {(m[1], m[0]) for m in re.finditer(r"\[([A-Z][\w -]+(?:, [A-Z]\w+)*(?: and \w+)? (?:19|20)\d\d)", text)}
+            found |= {
+                (m[1], m[0]) for m in re.finditer(r"\[([A-Z][\w -]+(?:, [A-Z]\w+)*(?: and \w+)? (?:19|20)\d\d)", text)
+            }
             found |= {(m[1], m[0]) for m in re.finditer(r"\[([a-z]{3,10}) \d+\]", text)}
     assert len(found) > 10
     assert sorted(short for short, _ in found if f"`{short}`" not in page) == []
