@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from netsim.part import OneOf, Part
-from scenarios.app.cli.parser import parser
+from scenarios.app.cli.commands import parser
 from scenarios.app.study.describe import field_type, flow, in_words, members, slot_of, unit, unwrap
 from scenarios.app.study.slots import SLOTS
 from scenarios.app.study.study import Study
@@ -169,7 +169,7 @@ def cli_page(top: argparse.ArgumentParser) -> str:
     for name, command, summary in commands(top):
         lines += [f"(cli-{name})=", f"## netsim {name}", "", f"{sentence(summary)}", ""]
         lines += ["```text", " ".join(command.format_usage().split()).removeprefix("usage: "), "```", ""]
-        rows = [_argument(action) for action in command._actions if action.dest != "help"]
+        rows = [_argument(action) for action in command._actions if _shown(action)]
         if rows:
             lines += ["| argument | default | meaning |", "|---|---|---|", *rows, ""]
     return "\n".join(lines)
@@ -182,6 +182,10 @@ def commands(top: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Argum
             helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
             for name, command in action.choices.items():
                 yield name, command, helps.get(name, "")
+
+
+def _shown(action: argparse.Action) -> bool:
+    return action.dest != "help" and action.help != argparse.SUPPRESS
 
 
 def _argument(action: argparse.Action) -> str:

@@ -1,4 +1,4 @@
-"""Execute the notebooks of this folder and store them with their outputs: ``python docs/notebooks/execute.py [NAME ...]``."""
+"""Execute notebooks and store them with their outputs: ``python docs/notebooks/execute.py [NAME ...]``."""
 
 from __future__ import annotations
 
