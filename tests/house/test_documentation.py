@@ -222,7 +222,7 @@ def documented_commands():
     for name in NAMES:
         text = (ROOT / name).read_text()
         for block in blocks(name):
-            if block.language == "bash":
+            if block.language == "bash" and "skip" not in block.told:
                 yield from ((block.place, line) for line in commands(block.text) if line.startswith("netsim "))
         prose = re.sub(r"(?ms)^\s*```.*?^\s*```$", "", text)
         for found in re.finditer(rf"`(netsim (?:{'|'.join([*PLAYS, 'list', 'epsilon', 'claims'])})\b[^`]*)`", prose):
