@@ -23,8 +23,10 @@ import os
 import re
 import shlex
 import shutil
+import site
 import subprocess
 import sys
+import venv
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -266,6 +268,36 @@ def test_links_of_the_readme_lead_somewhere():
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", text)
     assert len(targets) > 15
     assert not [t for t in targets if "://" not in t and not (ROOT / t).exists()]
+
+
+def test_the_package_of_the_manual_installs_as_written(tmp_path):
+    """The commands of docs/extending.md, in an environment of its own that sees the packages of this one."""
+    if any(importlib.util.find_spec(name) is None for name in ("pip", "setuptools")):
+        pytest.skip("pip or setuptools is not installed: nothing to build with")
+    package, environment = tmp_path / "package", tmp_path / "environment"
+    package.mkdir()
+    shown = blocks("docs/extending.md")
+    for block, name in zip(shown, ("sign_defense.py", "pyproject.toml"), strict=False):
+        (package / name).write_text(block.text + "\n")
+    venv.create(environment, with_pip=False)
+    (there,) = environment.glob("lib/python*/site-packages")
+    (there / "here.pth").write_text("\n".join([str(ROOT), *site.getsitepackages()]))
+    command = environment / "bin" / "netsim"
+    command.write_text(f'#!/bin/sh\nexec "{environment}/bin/python" -m scenarios.app.cli.commands "$@"\n')
+    command.chmod(0o755)
+    (block,) = [b for b in shown if b.language == "bash"]
+    assert "--no-deps --no-build-isolation -e ." in block.text
+    short = " --quiet --set world.duration_s=1209600 --set 'learning.attacks=[{kind: closed-form}]'"
+    text = re.sub(r"(?m)^(netsim run .*)$", lambda line: line[1] + short, block.text)
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    env |= {"PATH": f"{environment}/bin:{env['PATH']}", "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, cwd=package, env=env, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "size of every number that is sent" in done.stdout
+    assert "kind: sign" in (package / "runs" / "campus" / "4" / "study.yaml").read_text()
+    assert (there / "sign_defense-1.0.dist-info" / "entry_points.txt").exists()
 
 
 needs_sphinx = pytest.mark.skipif(
