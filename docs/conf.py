@@ -31,7 +31,15 @@ suppress_warnings = ["mystnb.unknown_mime_type"]
 # Docstrings follow the NumPy convention.
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_type_aliases = {
+    name: name for name in ("FloatArray", "IntArray", "BoolArray", "ComplexArray", "State", "Seen", "ArrayLike")
+}
+autodoc_class_signature = "separated"
+autodoc_default_options = {
+    "members": True,
+    "show-inheritance": True,
+    "exclude-members": "__init__, __new__, model_config, model_post_init",
+}
 autoclass_content = "class"
 autodoc_inherit_docstrings = False
 napoleon_google_docstring = False

@@ -237,6 +237,15 @@ _SECTIONS = {"parameters", "returns", "raises", "yields", "notes", "examples", "
 _TERM = re.compile(r"(\w[\w, ]*(?: \([^)]*\))?) : (.*)")
 
 
+_COLON = "\ue000"
+
+
+def keep_colons(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Before napoleon, which would read `type: meaning` in the first line of a property's docstring."""
+    if what in ("attribute", "property", "data") and lines:
+        lines[:] = [line.replace(":", _COLON) for line in lines]
+
+
 def plain_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Docstrings are plain text with `code`, not reStructuredText; this makes them valid reStructuredText.
 
@@ -247,7 +256,7 @@ def plain_docstring(app: Any, what: str, name: str, obj: Any, options: Any, line
     out: list[str] = []
     for paragraph in re.split(r"\n(?:[ \t]*\n)+", "\n".join(lines).strip("\n")):
         out += [*_paragraph(paragraph.split("\n")), ""]
-    lines[:] = out
+    lines[:] = [line.replace(_COLON, ":") for line in out]
 
 
 def _paragraph(rows: list[str]) -> list[str]:
@@ -279,5 +288,6 @@ def _escaped(text: str) -> str:
 def setup(app: Any) -> dict[str, Any]:
     """Called by Sphinx."""
     app.connect("builder-inited", lambda app: write_pages(Path(app.srcdir) / "reference" / "generated"))
+    app.connect("autodoc-process-docstring", keep_colons, priority=100)
     app.connect("autodoc-process-docstring", plain_docstring, priority=900)  # after napoleon
     return {"parallel_read_safe": True, "parallel_write_safe": True}
