@@ -5,6 +5,7 @@ readers:
 
     <!-- test: skip REASON -->       not run (what needs a network, or somebody's own files)
     <!-- test: slow -->              run by `pytest -m slow` only
+    <!-- test: needs MODULE -->      left out where that is not installed
     <!-- test: data -->              needs real measurements (NETSIM_DATA)
     <!-- test: set PATH=VALUE -->    shortens every netsim command of the block that plays a scenario
     <!-- test: replace OLD => NEW -->  shortens a Python block
@@ -32,8 +33,13 @@ from pathlib import Path
 
 import pytest
 
+from fl.leakage.leakage import Leakage
+from fl.learning import Learning
+from fl.power.bound import Convergence
+from rl.settings import Train
 from scenarios.app.cli.commands import main, parser
 from scenarios.app.study.load import bundled, load, parse_value
+from scenarios.app.study.plan import Plan
 from scenarios.app.study.yaml_document import read_text
 
 ROOT = Path(__file__).parents[2]
@@ -178,6 +184,8 @@ def shell():
 def left_out(block, slow):
     """Why a block is not run now."""
     if "skip" in block.told or ("slow" in block.told and not slow):
+        return True
+    if any(importlib.util.find_spec(name) is None for name in block.told.get("needs", [])):
         return True
     return "data" in block.told and "NETSIM_DATA" not in os.environ
 
@@ -340,6 +348,18 @@ def test_every_slot_has_a_page_in_the_reference():
 
     listed = (DOCS / "reference" / "scenario.md").read_text()
     assert [slot for slot in SLOTS if f"generated/slot-{slot}\n" not in listed] == []
+
+
+def test_every_key_that_was_renamed_is_in_the_changelog():
+    from scenarios.app.study.slots import SLOTS
+
+    changelog = (DOCS / "changelog.md").read_text()
+    parts = {part for slot in SLOTS.values() for part in slot.parts.values()}
+    known = {cls for part in parts for cls in part.__mro__} | {Learning, Train, Leakage, Plan, Convergence}
+    renamed = [pair for cls in known for pair in vars(cls).get("renamed", {}).items()]
+    assert len(renamed) > 15
+    missing = [f"{old} -> {new}" for old, new in renamed if f"{old}`" not in changelog or f"{new}`" not in changelog]
+    assert sorted(missing) == []
 
 
 CITED = re.compile(r"\[([A-Z][\w -]+(?:, [A-Z]\w+)*(?: and \w+)?(?: et al\.)? (?:19|20)\d\d)")
