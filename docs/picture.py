@@ -35,7 +35,7 @@ def _map(axes, run, folder: Path) -> None:
         true_m = points["position_m"][points["ue"] == UE]
     said, who = run.tables["estimates"], run.tables["ues"]
     mine = (said["ue"] == UE) & (said["attack"] == ATTACK)
-    centre, place = mine & (said["what"] == "centroid"), mine & (said["what"] == "place")
+    centre, place = mine & (said["quantity"] == "centroid"), mine & (said["quantity"] == "place")
     axes.plot(*true_m.T, ".", ms=2, color="0.7", label="measured at (never sent)", rasterized=True)
     axes.plot(said["x_m"][place], said["y_m"][place], "x", ms=5, mew=1, color="tab:red", label="places inferred")
     axes.plot(said["x_m"][centre], said["y_m"][centre], "+", ms=6, mew=1, color="tab:blue", label="centroids inferred")

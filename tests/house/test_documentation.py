@@ -36,8 +36,11 @@ import pytest
 from fl.leakage.leakage import Leakage
 from fl.learning import Learning
 from fl.power.bound import Convergence
+from fl.round.tables import TABLES
 from rl.settings import Train
 from scenarios.app.cli.commands import main, parser
+from scenarios.app.results.renamed import new_key
+from scenarios.app.results.summary_keys import declaration
 from scenarios.app.study.load import bundled, load, parse_value
 from scenarios.app.study.plan import Plan
 from scenarios.app.study.yaml_document import read_text
@@ -360,6 +363,27 @@ def test_every_key_that_was_renamed_is_in_the_changelog():
     assert len(renamed) > 15
     missing = [f"{old} -> {new}" for old, new in renamed if f"{old}`" not in changelog or f"{new}`" not in changelog]
     assert sorted(missing) == []
+
+
+OTHER_TABLES = {"runs", "matched_privacy", "tradeoff", "curve", "judged", "claims"}
+KEY = re.compile(r"`((?:attack|baseline|utility|metric|eavesdropper|privacy|membership|updates|uplink)\.[\w.-]+\.\w+)`")
+
+
+def test_tables_and_keys_that_pages_name_exist():
+    names = [n for n in NAMES if not n.endswith(("records.md", "changelog.md"))]
+    text = {name: (ROOT / name).read_text() for name in names}
+    tables = [(name, m[1]) for name in names for m in re.finditer(r"`([\w-]+)\.csv`", text[name])]
+    keys = [(name, m[1]) for name in names for m in KEY.finditer(text[name])]
+    assert len(tables) > 5 and len(keys) > 2
+    assert [found for found in tables if found[1] not in {*TABLES, *OTHER_TABLES}] == []
+    assert [found for found in keys if declaration(found[1]) is None] == []
+
+
+def test_names_of_the_first_version_lead_to_existing_ones():
+    changelog = (DOCS / "changelog.md").read_text().split("### Renamed: summary keys")[1]
+    for old, new in re.findall(r"\| `((?:attack|baseline|theorem|privacy)\.[\w.]+)` \| `([\w.-]+)`", changelog):
+        assert new_key(old.replace("NAME", "dlg")) == new.replace("NAME", "dlg")
+        assert declaration(new.replace("NAME", "dlg")) is not None
 
 
 CITED = re.compile(r"\[([A-Z][\w -]+(?:, [A-Z]\w+)*(?: and \w+)?(?: et al\.)? (?:19|20)\d\d)")
