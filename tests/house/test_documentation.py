@@ -281,6 +281,7 @@ def test_links_of_the_readme_lead_somewhere():
     assert not [t for t in targets if "://" not in t and not (ROOT / t).exists()]
 
 
+@pytest.mark.slow
 def test_the_package_of_the_manual_installs_as_written(tmp_path):
     """The commands of docs/extending.md, in an environment of its own that sees the packages of this one."""
     if any(importlib.util.find_spec(name) is None for name in ("pip", "setuptools")):
