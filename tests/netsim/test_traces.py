@@ -744,6 +744,6 @@ def test_people_with_holes_in_their_traces_stay_there(tmp_path):
 def test_a_run_tells_when_a_ue_is_absent(tmp_path, capsys):
     from scenarios.app.cli.commands import main
 
-    main(["run", "replays/sumo", "--out", str(tmp_path / "r"), "--quiet", "--set", "world.duration_s=240"])
-    said = capsys.readouterr().out
+    main(["run", "replays/sumo", "--out", str(tmp_path / "r"), "--quiet", "--verbose", "--set", "world.duration_s=240"])
+    said = " ".join(capsys.readouterr().out.split())
     assert "presence: a UE is absent 18 s after its last fix (99 % of the trips' time is sampled every 12 s" in said

@@ -114,10 +114,20 @@ def test_sweep_folder_bytes_equal_a_lone_run(tmp_path):
     assert (swept / "summary.json").read_bytes() == (tmp_path / "r" / "summary.json").read_bytes()
 
 
-@pytest.mark.parametrize("words", [["list"], ["list", "defense"], ["list", "--matrix"], ["list", "--matrix", "--csv"]])
-def test_list(words, capsys):
+@pytest.mark.parametrize("words", [["list"], ["list", "learner"], ["list", "defense"], ["list", "--matrix"]])
+def test_lists_fit_a_terminal_of_a_hundred_columns(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
     assert main(words) == 0
-    assert "clip" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert ("density" if words[-1] == "learner" else "clip") in said
+    assert max(map(len, said.splitlines())) <= 100
+
+
+def test_every_combination_is_a_line_of_the_matrix_as_csv(capsys):
+    assert main(["list", "--matrix", "--csv"]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
+    assert head == "data,learner,curation,defenses,aggregation,attack,threat,verdict"
+    assert len(rows) > 1e6 and sum(row.endswith(",legal") for row in rows) > 1e4
 
 
 def test_schema_knows_every_kind(capsys):
@@ -449,10 +459,3 @@ def test_every_argument_of_every_command_has_a_line_of_help():
     for name, command in commands.choices.items():
         for action in command._actions:
             assert action.help, f"netsim {name} {action.option_strings or action.dest}"
-
-
-@pytest.mark.parametrize("words", [["list"], ["list", "--matrix"], ["list", "learner"], ["list", "defense"]])
-def test_lists_fit_a_terminal_of_a_hundred_columns(words, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    assert main(words) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 100

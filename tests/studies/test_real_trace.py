@@ -13,7 +13,7 @@ def test_santa_monica_cell(data_folder, tmp_path, capsys):
     assert "17,819 of 397,428 rows used" in out and "all rows are one target" in out
     both = {}
     for mode in ("dataset", "public"):
-        both[mode] = json.loads((tmp_path / "r" / f"features-{mode}" / "summary.json").read_text())
+        both[mode] = json.loads((tmp_path / "r" / f"standardised-by-{mode}" / "summary.json").read_text())
         assert both[mode]["rounds.played"] == 16 and both[mode]["ues.count"] == 1
         assert both[mode]["samples.count"] == 17_819
     # the spread over networks and prototypes is 48-76 m; a factor of 2 around it
