@@ -48,15 +48,7 @@ add_module_names = False
 default_role = "code"  # docstrings write `name` for code
 
 # Theme. Nothing is fetched when the pages are built.
-html_theme = "pydata_sphinx_theme"
+html_theme = "furo"
 html_title = f"netsim {version}"
 html_static_path = ["_static"]
 html_show_sourcelink = False
-html_theme_options = {
-    "navbar_align": "left",
-    "header_links_before_dropdown": 7,
-    "show_prev_next": True,
-    "secondary_sidebar_items": ["page-toc"],
-    "footer_start": ["copyright"],
-    "footer_end": [],
-}
