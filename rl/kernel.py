@@ -7,14 +7,14 @@ compares them.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from netsim.compiled import compiled
 from netsim.units import FloatArray
 
 AGGREGATE, DEVICE, TOP_UP = 0, 1, 2
 
 
-@njit(cache=True)
+@compiled
 def project(power_w: FloatArray, low: float, high: float, least: float, most: float) -> FloatArray:
     """The nearest vector (K,) with low <= x_k <= high and least <= sum_k x_k <= most.
 
@@ -46,7 +46,7 @@ def project(power_w: FloatArray, low: float, high: float, least: float, most: fl
     return found
 
 
-@njit(cache=True)
+@compiled
 def judge(
     power_w: FloatArray,
     channel_std: FloatArray,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from netsim.compiled import compiled
 from netsim.units import FloatArray
 
 FEW = 8  # sets so many times smaller than the other side are summed by stretches
@@ -20,7 +20,7 @@ def mean_gaps(a: FloatArray, sets: FloatArray) -> FloatArray:
     return np.asarray(_by_stretches(a, sets) if few else _point_by_point(a, sets))
 
 
-@njit(cache=True)
+@compiled
 def _point_by_point(a: FloatArray, sets: FloatArray) -> FloatArray:
     """u runs through the breakpoints of both quantile functions, in units of 1 / (n m): they are whole numbers."""
     directions, n = a.shape
@@ -41,7 +41,7 @@ def _point_by_point(a: FloatArray, sets: FloatArray) -> FloatArray:
     return distance
 
 
-@njit(cache=True)
+@compiled
 def _by_stretches(a: FloatArray, sets: FloatArray) -> FloatArray:
     """One stretch of u for each point of b, over which Q_b is constant and Q_a crosses it at most once.
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
 
+from netsim.compiled import compiled
 from netsim.units import FloatArray
 
 
@@ -35,7 +35,7 @@ class _Halved(torch.autograd.Function):
         return torch.from_numpy(found).view(ctx.shape)
 
 
-@njit(cache=True)
+@compiled
 def _largest(h: FloatArray) -> tuple[FloatArray, np.ndarray]:
     """Largest values (n, rows // 2, columns // 2) and which of four: 0 1 above 2 3. NaN passes."""
     n, rows, columns = h.shape[0], h.shape[1] // 2, h.shape[2] // 2
@@ -55,7 +55,7 @@ def _largest(h: FloatArray) -> tuple[FloatArray, np.ndarray]:
     return most, which
 
 
-@njit(cache=True)
+@compiled
 def _spread(gradient: FloatArray, which: np.ndarray, rows: int, columns: int) -> FloatArray:
     """Gradients (n, rows // 2, columns // 2) back at the pixels (n, rows, columns) that were largest."""
     n = gradient.shape[0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from netsim.compiled import compiled
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _LEAST_SINR = 1e-30  # so that the noise of an update that is not heard stays finite
@@ -24,7 +24,7 @@ class Turn(NamedTuple):
     late: BoolArray
 
 
-@njit(cache=True)
+@compiled
 def judge(
     sinr: FloatArray,
     snr: FloatArray,
@@ -70,7 +70,7 @@ def judge(
     return Turn(airtime_s, delay_s, energy_j, noise_std, thermal_std, decoded, late)
 
 
-@njit(cache=True)
+@compiled
 def waits(
     sinr: FloatArray,
     rate_bps: FloatArray,

@@ -14,13 +14,13 @@ h h^H). Sums run from the weakest up: a small one is never the difference of lar
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from netsim.compiled import compiled
 from netsim.radio.uplink import ComplexArray
 from netsim.units import FloatArray, IntArray
 
 
-@njit(cache=True)
+@compiled
 def turns(received_w: FloatArray, serving: IntArray, n_bs: int, group_size: int) -> tuple[IntArray, IntArray, IntArray]:
     """Order, turn (n,) and first (n_turns + 1,).
 
@@ -51,7 +51,7 @@ def turns(received_w: FloatArray, serving: IntArray, n_bs: int, group_size: int)
     return order, turn, first
 
 
-@njit(cache=True)
+@compiled
 def one_antenna(
     received_w: FloatArray,
     serving: IntArray,
@@ -91,7 +91,7 @@ def one_antenna(
     return _ratio(signal, disturbance, np.ones(n), noise_w), turn
 
 
-@njit(cache=True)
+@compiled
 def many_antennas(
     power_w: FloatArray,
     h: ComplexArray,
@@ -131,7 +131,7 @@ def many_antennas(
     return _ratio(power_w * strength**2, disturbance, strength, noise_w), turn
 
 
-@njit(cache=True)
+@compiled
 def _left_of_powers(
     group: IntArray,
     serving: IntArray,
@@ -153,7 +153,7 @@ def _left_of_powers(
             kept[b] += signal[u]
 
 
-@njit(cache=True)
+@compiled
 def _left_of_vectors(
     group: IntArray,
     serving: IntArray,
@@ -183,7 +183,7 @@ def _left_of_vectors(
             some_kept[b] = True
 
 
-@njit(cache=True)
+@compiled
 def _ratio(signal: FloatArray, disturbance: FloatArray, strength: FloatArray, noise_w: float) -> FloatArray:
     """signal / (disturbance + strength noise) (n,), 0 where there is no signal."""
     sinr = np.zeros(len(signal))
@@ -192,7 +192,7 @@ def _ratio(signal: FloatArray, disturbance: FloatArray, strength: FloatArray, no
     return sinr
 
 
-@njit(cache=True)
+@compiled
 def _sinr(signal: float, disturbance: float, strength: float, noise_w: float) -> float:
     """signal / (disturbance + strength noise), 0 where there is no signal."""
     if not signal > 0:
@@ -201,7 +201,7 @@ def _sinr(signal: float, disturbance: float, strength: float, noise_w: float) ->
     return value if np.isfinite(value) else 0.0
 
 
-@njit(cache=True)
+@compiled
 def _add(covariance: ComplexArray, power_w: float, h: ComplexArray) -> None:
     """Add power h h^H to its lower triangle; nobody reads the other."""
     for i in range(len(h)):
@@ -209,7 +209,7 @@ def _add(covariance: ComplexArray, power_w: float, h: ComplexArray) -> None:
             covariance[i, j] += power_w * h[i] * np.conj(h[j])
 
 
-@njit(cache=True)
+@compiled
 def _quadratic(h: ComplexArray, covariance: ComplexArray) -> float:
     """h^H R h from the lower triangle of a Hermitian R: real, and not negative."""
     total = 0.0

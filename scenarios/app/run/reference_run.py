@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,11 +24,6 @@ from scenarios.app.study.plan import check_plannable
 from scenarios.app.study.study import Study
 
 _FILE, _FORMAT = "trajectory.npz", 2
-
-
-def cache_folder() -> Path:
-    """Where reference runs are kept: `netsim` in the user's cache directory."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netsim"
 
 
 def reference(study: Study, cache: Path, say: Callable[[str], None] | None = None) -> Trajectory:

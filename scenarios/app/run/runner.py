@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fl.round.state import begin
+from netsim.cache import cache_folder
 from scenarios.app.run.planning import planned
-from scenarios.app.run.reference_run import cache_folder
 from scenarios.app.run.setup import ready
 from scenarios.app.run.simulate import Watch, one_thread, simulate
 from scenarios.app.study.study import Study

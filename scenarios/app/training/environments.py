@@ -77,8 +77,9 @@ class Problems:
 def problems(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problems:
     """The problems of a study. say : gets a line before a reference run is made."""
     from fl.power.bound import Objective
+    from netsim.cache import cache_folder
     from rl.problem import Problem
-    from scenarios.app.run.reference_run import cache_folder, reference
+    from scenarios.app.run.reference_run import reference
     from scenarios.app.training.channels import CHOSEN, HELD_OUT, TRAINED, channel_draws
 
     task = task_of(study, Allocation)

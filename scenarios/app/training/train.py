@@ -188,7 +188,8 @@ def _allocation(study: Study, cache: Path | None) -> _Setup:
 
 def problems_own(study: Study, cache: Path | None) -> Any:
     """The trajectory of the study's own channel."""
-    from scenarios.app.run.reference_run import cache_folder, reference
+    from netsim.cache import cache_folder
+    from scenarios.app.run.reference_run import reference
 
     return reference(study, cache_folder() if cache is None else cache)
 

@@ -1,0 +1,28 @@
+"""Compiled functions, whose machine code is kept in the user's cache and never beside the sources.
+
+A file beside an installed module outlives the installation that made it: a folder of nothing but machine code is then
+imported in place of the package that was installed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from numba import njit
+from numba.core import config
+
+from netsim.cache import cache_folder
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def compiled(function: Function) -> Function:
+    """`numba.njit` with its machine code in the user's cache; in NUMBA_CACHE_DIR where that is set."""
+    settings: Any = config
+    before = settings.CACHE_DIR
+    settings.CACHE_DIR = before or str(cache_folder() / "numba")
+    try:
+        return njit(cache=True)(function)  # type: ignore[no-any-return]
+    finally:
+        settings.CACHE_DIR = before
