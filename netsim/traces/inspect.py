@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -52,7 +53,15 @@ def inspect_trace(
         *_outliers(view),
         ("try", _command(view, columns or {}, timezone)),
     ]
-    return "\n".join(f"{name:<17}{text}".rstrip() for name, text in facts)
+    return "\n".join(_fitted(name, text) for name, text in facts)
+
+
+def _fitted(name: str, text: str) -> str:
+    """A fact beside its name, on lines of 100 columns; a command stays on one line, so that it can be copied."""
+    if name == "try":
+        return f"{name:<17}{text}"
+    lines = textwrap.wrap(text, 83, break_long_words=False, break_on_hyphens=False, drop_whitespace=False)
+    return "\n".join(f"{name if i == 0 else '':<17}{line}".rstrip() for i, line in enumerate(lines or [""]))
 
 
 _Facts = Iterator[tuple[str, str]]
@@ -112,7 +121,9 @@ def _file(table: Table) -> _Facts:
     yield "format", f"{table.format}: {TITLES[table.format]}"
     n_repeated = int(repeated(table, np.arange(len(table))).sum())
     n_rows = len(table) + sum(table.skipped.values())
-    yield "rows", f"{n_rows:,}, of which usable {table.usable.sum():,}, exact duplicates {n_repeated:,}"
+    usable = np.flatnonzero(table.usable)
+    n_usable = len(usable) - int(repeated(table, usable).sum())
+    yield "rows", f"{n_rows:,}, of which usable {n_usable:,}, exact duplicates {n_repeated:,}"
     unusable = ", ".join(f"{reason} {n:,}" for reason, n in (table.skipped | table.counts).items() if n)
     yield "unusable", unusable or "none"
     if table.found:
@@ -135,7 +146,7 @@ def _span(view: _View) -> _Facts:
     if view.clock.changes:
         yield "", f"clocks change on {', '.join(view.clock.text(at_s)[:10] for at_s, _ in view.clock.changes[:4])}"
     days = len(np.unique(view.local_s // DAY_S))
-    yield "", f"{(last - first) / DAY_S:.1f} days from first to last, rows on {days} local days"
+    yield "", f"{(last - first) / DAY_S:.1f} days from first to last, rows on {days} local day{'s' * (days != 1)}"
     yield "area", view.table.points.extent()
     width_m, height_m = np.ptp(view.xy_m, axis=0)
     yield "", f"{width_m:,.0f} m east-west, {height_m:,.0f} m north-south"

@@ -667,13 +667,13 @@ def test_a_comma_that_may_mean_thousands_is_refused(tmp_path, lat):
 def test_inspection_proposes_what_to_leave_out_and_what_it_would_change(tmp_path):
     near = [f"{T0 + i},a,34.{i % 10:04d},-118,-100,x" for i in range(60)]
     path = write(tmp_path, rows(*near, f"{T0 + 99},a,34,-119,-100,x", f"{T0 + 100},a,40,-119,-100,y"))
-    told = inspect_trace(path)
+    told = " ".join(inspect_trace(path).split())
     kept, dropped = (read_trace(path, outlier_sigmas=sigmas) for sigmas in (None, 4.0))
     assert "1 of 61 rows of cell x are further than 4 standard deviations from its mean" in told
     assert "--set world.ues.mobility.outlier_sigmas=4 drops them" in told
     assert kept.counts["outlier"] == 0 and dropped.counts["outlier"] == 1
     # extents are those of the plane about all rows of the file, so they agree to a few parts in a thousand
-    shown = told.split("drops them: ")[1].splitlines()[0].replace(",", "").replace(" m", "").split(" becomes ")
+    shown = told.split("drops them: ")[1].split(" try ")[0].replace(",", "").replace(" m", "").split(" becomes ")
     for text, area in zip(shown, (kept.area, dropped.area), strict=True):
         np.testing.assert_allclose([float(v) for v in text.split(" x ")], area.side_m, rtol=0.05, atol=1.0)
 
@@ -747,3 +747,19 @@ def test_a_run_tells_when_a_ue_is_absent(tmp_path, capsys):
     main(["run", "replays/sumo", "--out", str(tmp_path / "r"), "--quiet", "--verbose", "--set", "world.duration_s=240"])
     said = " ".join(capsys.readouterr().out.split())
     assert "presence: a UE is absent 18 s after its last fix (99 % of the trips' time is sampled every 12 s" in said
+
+
+def test_usable_rows_are_counted_without_duplicates(tmp_path):
+    text = inspect_trace(write(tmp_path, rows("1,a,1,2,-90,x", "1,a,1,2,-90,x", "2,a,1,2,-100,x", "3,a,,2,-100,x")))
+    assert "4, of which usable 2, exact duplicates 1" in text
+
+
+def test_a_replay_of_less_than_two_rounds_warns(tmp_path, capsys):
+    from scenarios.app.cli.commands import main
+
+    path = write(tmp_path, rows(*(f"{T0 + 30 * i},a,34.{i:04d},-118,-100,x" for i in range(20))))
+    sets = ["--set", "learning.attacks=[{kind: closed-form}]", "--set", "learning.learner.hidden=[4]"]
+    assert main(["replay", str(path), "--out", str(tmp_path / "r"), "--quiet", *sets]) == 0
+    said = capsys.readouterr().out
+    assert "the trace lasts 570 s, less than two rounds of 86,400 s" in " ".join(said.split())
+    assert max(len(line) for line in said.splitlines() if str(tmp_path) not in line) <= 100

@@ -897,3 +897,20 @@ def test_the_picture_leaves_courtyards_open():
     grey = (chart == (200, 203, 208)).all(axis=-1)
     assert grey.mean() == pytest.approx(0.96 + 0.0016, abs=0.01)
     assert grey[MAP // 2, MAP // 2] and grey[MAP // 5, MAP // 2] and not grey[MAP // 2, int(0.44 * MAP)]
+
+
+def test_power_over_an_ideal_uplink_is_refused():
+    from scenarios.app.training.environments import online
+
+    with pytest.raises(BadInput, match="power changes nothing over an ideal uplink"):
+        online("campus")
+
+
+def test_a_training_of_random_steps_alone_says_so(tmp_path):
+    sets = [w for k, v in SHORT.items() for w in ("--set", f"{k}={json.dumps(v)}")]
+    sets += ["--set", "train.steps=40", "--set", "train.agent.learning_starts=40", "--set", "train.eval_every=40"]
+    done = command("train", "power/paper", *sets, "--out", "t", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "The policy is untrained: all 40 steps were random, since learning starts after 40" in said
+    assert max(map(len, done.stdout.splitlines())) <= 100

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from itertools import zip_longest
+
+import numpy as np
 
 from netsim.record import guarded
 from scenarios.app.claims.claim import Claim, Verdict
@@ -28,6 +31,7 @@ def verdicts_text(verdicts: Sequence[Verdict]) -> str:
 
 
 _WIDTHS = (24, 14, 40, 12, 34, 30)
+_NARROWEST = 8
 
 
 def _verdict(of: Verdict) -> str:
@@ -35,14 +39,20 @@ def _verdict(of: Verdict) -> str:
 
 
 def aligned(head: Sequence[str], lines: Iterable[Sequence[str]], widths: Sequence[int]) -> str:
-    """Columns of plain text, each cell wrapped to its width; an empty line between rows."""
-    table = [[textwrap.wrap(one_line(cell), w) for cell, w in zip(line, widths, strict=True)] for line in lines]
+    """Columns of plain text that fit the terminal, each cell wrapped to its width; an empty line between rows."""
+    cells = [[one_line(cell) for cell in line] for line in lines]
+    longest = [max(len(row[i]) for row in [list(head), *cells]) for i in range(len(head))]
+    widths = [min(w, n) for w, n in zip(widths, longest, strict=True)]
+    fits = shutil.get_terminal_size((100, 24)).columns - 2 * (len(widths) - 1)
+    while sum(widths) > max(fits, _NARROWEST * len(widths)):
+        widths[int(np.argmax(widths))] -= 1
+    table = [[textwrap.wrap(cell, w) for cell, w in zip(line, widths, strict=True)] for line in cells]
     room = [
         max([len(name), *(len(row) for line in table for row in line[i])]) for i, name in enumerate(head)
     ]  # fmt: skip
 
-    def printed(cells: Sequence[str]) -> str:
-        return "  ".join(f"{cell:<{w}}" for cell, w in zip(cells, room, strict=True)).rstrip()
+    def printed(row: Sequence[str]) -> str:
+        return "  ".join(f"{cell:<{w}}" for cell, w in zip(row, room, strict=True)).rstrip()
 
     blocks: Iterator[str] = ("\n".join(printed(row) for row in zip_longest(*line, fillvalue="")) for line in table)
     return "\n\n".join(["\n".join([printed(head), printed(["-" * w for w in room])]), *blocks])

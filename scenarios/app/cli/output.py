@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
 
 MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
@@ -14,6 +15,13 @@ def say(text: str, end: str = "\n", errors: bool = False) -> None:
 
     lines = "\n".join(one_line(line) for line in text.split("\n"))
     print(lines, end=end, file=sys.stderr if errors else sys.stdout, flush=errors)
+
+
+def say_fitted(lines: Sequence[str]) -> None:
+    """Print result lines, indented and wrapped at 100 columns."""
+    for line in lines:
+        for piece in textwrap.wrap(line, 98, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False):
+            say(f"  {piece}")
 
 
 def complain(lines: Sequence[str], who: str = "netsim") -> None:

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TextIO
 
+from scenarios.app.results.statistics import figure_text
 from scenarios.app.run.simulate import Progress
 from scenarios.app.study.yaml_document import one_line
 
@@ -46,6 +47,6 @@ def _line(now: Progress) -> str:
     leaks = ", ".join(f"{name} {value:.0f} m" for name, value in now.figures["leakage"].items())
     right = now.figures["scores"].get("accuracy_percent")
     rmse_db = now.figures["rmse_db"]
-    worth = f", rmse {rmse_db:.1f} dB" if rmse_db == rmse_db else ""  # NaN where no signals are learnt
+    worth = f", rmse {figure_text(rmse_db)} dB" if rmse_db == rmse_db else ""  # NaN where no signals are learnt
     worth = worth if right is None else f", accuracy {right:.1f} %"
     return head + worth + (f", centroid error: {leaks}" if leaks else "")

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from scenarios.app.cli.options import Commands, add_run_options, add_trace, columns_of, out_of, overrides_of
-from scenarios.app.cli.output import say
+from scenarios.app.cli.output import say, say_fitted
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -42,8 +42,7 @@ def main(args: argparse.Namespace) -> None:
         args.trace, args.cell, args.users, args.round, args.timezone, columns, stations, args.format, args.crs
     )
     overrides |= overrides_of(args)
-    for line in trace_lines(load(args.scenario, overrides)):
-        say(f"  {line}")
+    say_fitted(trace_lines(load(args.scenario, overrides)))
     parts = [Path(args.trace).name.split(".")[0], args.cell, args.round]
     out = out_of(args, Path("runs") / "replay" / "-".join(p for p in parts if p))
     key = "learning.learner.standardise_by"

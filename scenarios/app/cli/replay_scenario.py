@@ -6,11 +6,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from netsim.base_stations import default_layout
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
 from netsim.safe import what_is
+from netsim.traces.trace import Trace
 from scenarios.app.results.notes import hold_out_notes
+from scenarios.app.results.statistics import counted
 from scenarios.app.study.study import Study
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -63,14 +67,25 @@ def trace_lines(study: Study) -> list[str]:
     lines = [
         f"{trace.counts.get('rows_used', len(trace.user)):,} of {trace.counts.get('rows_read', 0):,} rows used"
         + (f" (left out: {', '.join(f'{k} {v:,}' for k, v in left_out.items())})" if left_out else ""),
-        f"{len(trace.users)} target(s), area {width:.0f} m x {height:.0f} m, first day {trace.first_day} "
+        f"{counted(len(trace.users), 'target')}, area {width:.0f} m x {height:.0f} m, first day {trace.first_day} "
         f"({trace.timezone})",
     ]
     if trace.rsrp_dbm is None and study.world.base_stations == ():
         area = study.world.city.area(trace.area)
         layout = default_layout(area)
         lines.append(
-            f"base stations: the trace has no RSRP; {len(layout.stations(area, None))} sites are placed on a hexagonal "
-            f"layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
+            f"base stations: the trace has no RSRP; {counted(len(layout.stations(area, None)), 'site')} placed on a "
+            f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
         )
-    return [*lines, *trace.notes, *hold_out_notes(study)]
+    return [*lines, *_short(trace, study.learning.round_s), *trace.notes, *hold_out_notes(study)]
+
+
+def _short(trace: Trace, round_s: float) -> list[str]:
+    """A warning for a trace that lasts less than two rounds."""
+    span_s = float(np.ptp(trace.time_s))
+    if span_s >= 2 * round_s:
+        return []
+    return [
+        f"warning: the trace lasts {span_s:,.0f} s, less than two rounds of {round_s:,.0f} s: leakage over time needs "
+        "more rounds; give --round LENGTH (netsim inspect suggests one)"
+    ]

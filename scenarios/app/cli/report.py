@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from scenarios.app.cli.options import Commands
-from scenarios.app.cli.output import say
+from scenarios.app.cli.output import say, say_fitted
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -21,5 +21,4 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.results.tradeoff import tradeoff_lines
 
     say(f"page in {report(Path(args.folder))}")
-    for line in tradeoff_lines(Path(args.folder)):
-        say(f"  {line}")
+    say_fitted(tradeoff_lines(Path(args.folder)))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from netsim.errors import BadInput
 from scenarios.app.cli.options import Commands, add_scenario, add_sets, name_of, out_of, overrides_of
-from scenarios.app.cli.output import say
+from scenarios.app.cli.output import say, say_fitted
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -57,6 +57,5 @@ def main(args: argparse.Namespace) -> None:
     cache = None if args.cache is None else Path(args.cache)
     train(study, seeds, out, tell, cache, args.tensorboard, args.replace)
     say(f"{name}: {one_line(study.title)}")
-    for line in train_lines(out):
-        say(f"  {line}")
+    say_fitted(train_lines(out))
     say(f"  policy and figures in {out}, page in {report(out)}")

@@ -120,13 +120,27 @@ def _between(values: FloatArray) -> str:
     return f"{figure_text(float(values.mean()))} ± {figure_text(half)}"
 
 
+def _untrained(trained: list[Training]) -> list[str]:
+    """What must be known of a training in which no gradient step was made, or none that helped."""
+    first = trained[0].manifest
+    steps, starts = first.get("steps", 0), first.get("learning_starts", 0)
+    if steps <= starts:
+        return [
+            f"The policy is untrained: all {steps:,} steps were random, since learning starts after {starts:,} "
+            "(train.agent.learning_starts). Take more steps."
+        ]
+    if all(t.summary.get("steps.best") == 0 for t in trained):
+        return ["The policy is untrained: no evaluation after the first was better. Take more steps."]
+    return []
+
+
 def _findings(trained: list[Training]) -> list[str]:
-    names, lines = list(_means(trained)), []
+    names, lines = list(_means(trained)), _untrained(trained)
     many = f", mean over {len(trained)} seeds with a 95 % interval" if len(trained) > 1 else ""
     if OPTIMUM in names:
         gap = _gaps(trained, AGENT, OPTIMUM)
         most = figure_text(float(gap.max()))
-        lines.append(f"The learned policy is {_between(gap)} % above the best known optimum (max {most}){many}.")
+        lines.append(f"The policy is {_between(gap)} % above the best known optimum (max {most}){many}.")
         if VISITED in names:
             seen = _gaps(trained, VISITED, OPTIMUM)
             lines.append(

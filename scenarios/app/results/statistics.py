@@ -56,10 +56,10 @@ Quartiles = tuple[float, float, float]
 
 
 def figure_text(value: float) -> str:
-    """A number for people: three significant digits, thousands in full."""
+    """A number for people: three significant digits, thousands in full, very large ones with an exponent."""
     if not np.isfinite(value):
         return "–" if np.isnan(value) else "∞"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
 def interval_text(of: Quartiles) -> str:

@@ -95,8 +95,8 @@ def find(source: str | Path) -> Path:
         what = "a folder" if what_is(path) == "folder" else "no regular file but a device, a pipe or a socket"
         raise BadInput(one_line(f"{source}: is {what}; give the path of a scenario file, or a bundled name"))
     raise BadInput(
-        f"{source}: no such file and no bundled scenario{nearest(str(source), list(names)) or ';'} "
-        f"bundled are: {', '.join(names)}"
+        f"{source}: no such file and no bundled scenario{nearest(str(source), list(names))}; "
+        "give the path of a YAML file, or a name that `netsim list` shows"
     )
 
 

@@ -49,6 +49,11 @@ def online(
     from rl.env_online import OnlinePower
 
     study = scenario if isinstance(scenario, Study) else load(scenario)
+    if not study.world.radio.uplink.shares_band:
+        raise BadInput(
+            "world.radio.uplink: power changes nothing over an ideal uplink; take a scenario with kind: noma or oma, "
+            f"such as {DEFAULTS[ONLINE]}"
+        )
     return OnlinePower(Stages(study), n_ues(study), task_of(study, Online), render_mode)
 
 

@@ -121,7 +121,8 @@ def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: 
     how = study.train or Train()
     manifest = {
         "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": seed,
-        "steps": how.steps, "program": __version__, "python": platform.python_version(), "finished": False,
+        "steps": how.steps, "learning_starts": how.agent.learning_starts, "program": __version__,
+        "python": platform.python_version(), "finished": False,
     }  # fmt: skip
     if not is_text(folder / STUDY, text):  # another one was here
         (folder / CHECKPOINT).unlink(missing_ok=True)
