@@ -1,4 +1,4 @@
-"""Cities: the area and what stands in it."""
+"""Cities: the simulated area, its buildings and its streets."""
 
 from netsim.city.base import City
 from netsim.city.buildings import Buildings

@@ -1,4 +1,4 @@
-"""The city slot: the area and what stands in it."""
+"""The city slot: the simulated area, its buildings and its streets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ Span = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; t
 
 
 class City(Part):
-    """A place on a local plane (x east, y north, metres).
+    """The simulated area on a local plane (x east, y north, metres).
 
-    It offers `open-ground` if it has no buildings, `buildings` if it has, and `streets` to walk on.
+    A city without buildings offers `open-ground`, one with buildings offers `buildings`, and one with a street grid
+    offers `streets`.
     """
 
     kind: str
@@ -28,23 +29,23 @@ class City(Part):
 
     @property
     def has_size(self) -> bool:
-        """Whether it knows its own area; otherwise a replayed trace must bring one."""
+        """Whether the city defines its own area; otherwise the area is that of a replayed trace."""
         return True
 
     @abstractmethod
     def area(self, trace_area: Area | None) -> Area:
-        """The public area of interest; a city without a size of its own takes that of the replayed trace."""
+        """The public area of interest; for a city without its own size, that of the replayed trace."""
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
-        """What stands in the area."""
+        """The buildings in the area."""
         return Buildings.none()
 
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of how it was read."""
+        """Notes for the user on how the city was read."""
         return ()
 
     def streets(self) -> tuple[FloatArray, FloatArray] | None:
-        """Centre lines of the streets: x (a,) of those that run north, y (b,) of those that run east."""
+        """Centre lines of the streets: x (a,) of north-south, y (b,) of east-west streets; None without streets."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""What stands in a city, and what it stands in the way of."""
+"""Buildings as prisms: line of sight, clear paths, and outdoor places."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _DRAWS = 1000  # of a place out of doors, before a city counts as full
 
 @dataclass(frozen=True, eq=False)
 class Buildings:
-    """Prisms: `footprint` (n,) valid shapely polygons, holes are courtyards; `height_m` (n,) above ground.
+    """Buildings as prisms: `footprint` (n,) valid shapely polygons, holes are courtyards; `height_m` (n,) above ground.
 
-    A wall belongs to the outside: who touches it is not inside, and a link that touches it is not blocked.
+    A wall belongs to the outside: a point on a wall is outdoors, and a link that touches a wall is not blocked.
     """
 
     footprint: npt.NDArray[Any]
@@ -66,14 +66,13 @@ class Buildings:
         return height_m
 
     def line_of_sight(self, ue_m: FloatArray, bs_m: FloatArray) -> BoolArray:
-        r"""Which links from ue_m (n, 3) to bs_m (m, 3) are free; (n, m).
+        r"""Which links from ue_m (n, 3) to bs_m (m, 3) are in line of sight; (n, m).
 
         Link z(s), 0 <= s <= 1, is blocked iff it is lower than a building somewhere over its footprint::
 
             min over s in I of z(s) < h,    I the parts of the link inside the footprint
 
-        Both directions are calculated alike, so that the answer is the same to the last bit. An absent UE
-        (NaN) sees nobody.
+        Both directions of a link give the same result, bit for bit. An absent UE (NaN) has no line of sight.
         """
         shape = len(ue_m), len(bs_m)
         ue, bs = (index.ravel() for index in np.indices(shape))
@@ -82,14 +81,14 @@ class Buildings:
         return np.asarray((present & ~self._blocked(a_m, b_m)).reshape(shape))
 
     def clear(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
-        """Which straight ways on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings; (n,)."""
+        """Which straight paths on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings; (n,)."""
         return np.isinf(self.first_wall(a_m, b_m)[0])
 
     def first_wall(self, a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """How far on its way from a_m to b_m (n, 2) each line enters a building, and along which wall.
+        """Distance at which each path from a_m to b_m (n, 2) first enters a building, and the direction of that wall.
 
-        Metres (n,), infinite for a clear way, and the direction of the wall (n,) in radians. A line that
-        begins indoors enters at once.
+        Distances (n,) in metres, infinite for a clear path, and directions (n,) in radians. A path that begins indoors
+        has distance 0.
         """
         walls = self._walls
         lines = Lines.between(a_m, b_m, walls)
@@ -106,7 +105,7 @@ class Buildings:
         return far_m, towards_rad
 
     def outdoor(self, area: Area, rng: Rng, what: str, owner: IntArray) -> FloatArray:
-        """A uniform place (n, 2) out of doors for each owner (n,), which depends on no other owner."""
+        """A uniform outdoor place (n, 2) for each owner (n,), drawn independently of the other owners."""
         position_m = area.sample(rng.uniform(what, owner, (2,)))
         left = np.flatnonzero(self.inside(position_m))
         for draw in range(1, _DRAWS):
@@ -120,7 +119,7 @@ class Buildings:
         )
 
     def _blocked(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
-        """Links (k,) between points (k, 3), in the order of `_in_order`."""
+        """Which links between points (k, 3), in the order of `_in_order`, are blocked; (k,)."""
         blocked = np.zeros(len(a_m), dtype=np.bool_)
         if not len(self):
             return blocked

@@ -1,8 +1,9 @@
-"""Where straight lines cross footprints: the geometry under lines of sight, clear paths and walls.
+"""Intersections of straight lines with footprints, used for line of sight, clear paths and walls.
 
-Each link is looked at in its own frame: `along` the link from its start, `side` metres to its left. A wall is
-crossed where `side` changes its sign. A vertex that lies on the link is pushed to the left once and to the
-right once; what lies inside both times is inside, so that touching a corner or a wall is not crossing it.
+Each line has its own frame: `along` is the distance from its start, `side` the distance to its left, in metres. A line
+crosses a wall where `side` changes sign. A vertex that lies on the line is evaluated twice, moved to the left and
+moved to the right. Only stretches that are inside in both cases count as inside, so touching a corner or a wall is not
+a crossing.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Walls:
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Straight lines on the ground: start_m (k, 2), way (k, 2) of length 1 (0 for a point), length_m (k,)."""
+    """Straight lines on the ground: start_m (k, 2), unit vector way (k, 2) (0 for a point), length_m (k,)."""
 
     start_m: FloatArray
     way: FloatArray
@@ -84,7 +85,7 @@ class Lines:
 class Stretches:
     """Parts of lines that lie inside a footprint: from_m to until_m (s,) along the line.
 
-    line, building (s,) are indices, `wall` (s,) is the vertex at which the wall that is met first begins.
+    line, building (s,) are indices; `wall` (s,) is the index of the vertex at which the first wall crossed begins.
     """
 
     line: IntArray
@@ -95,9 +96,9 @@ class Stretches:
 
 
 def stretches(lines: Lines, walls: Walls, ends_m: FloatArray, height_m: FloatArray) -> Iterator[Stretches]:
-    """Every part of a line inside a footprint below which the line may dip, a block of lines at a time.
+    """Every part of a line inside the footprint of a building that may reach the line; one block of lines at a time.
 
-    ends_m (k, 2) is how high a line begins and ends, height_m (n,) how high the buildings are.
+    ends_m (k, 2) are the heights of a line at its start and end, height_m (n,) those of the buildings.
     """
     if not len(height_m):
         return
@@ -106,12 +107,12 @@ def stretches(lines: Lines, walls: Walls, ends_m: FloatArray, height_m: FloatArr
         some = slice(at, at + block)
         part = Lines(lines.start_m[some], lines.way[some], lines.length_m[some])
         line, building = _candidates(part, walls, ends_m[some], height_m)
-        found = _inside(part, walls, line, building)
-        yield Stretches(found.line + at, found.building, found.from_m, found.until_m, found.wall)
+        inside = _inside(part, walls, line, building)
+        yield Stretches(inside.line + at, inside.building, inside.from_m, inside.until_m, inside.wall)
 
 
 def _candidates(lines: Lines, walls: Walls, ends_m: FloatArray, height_m: FloatArray) -> tuple[IntArray, IntArray]:
-    """Lines and buildings (p,) that pass within reach, and not above; the rest need no closer look."""
+    """Candidate pairs (p,) of line and building: the line passes within the building's radius, not above its roof."""
     low_m = ends_m.min(axis=1)
     (x, y), (way_x, way_y) = lines.start_m.T, lines.way.T
     # (lines, buildings)

@@ -22,14 +22,16 @@ Longitude = Annotated[float, Field(ge=-180, le=180)]
 class Footprints(City):
     """Buildings from a FeatureCollection of Polygons and MultiPolygons, holes being courtyards.
 
-    Local metres are taken as they are. Longitude and latitude (WGS84) are projected, azimuthal equidistant
-    about the middle of the footprints, which becomes (0, 0); `origin_deg` moves it, say to that of a trace. Another
-    system, such as UTM, goes by way of longitude and latitude. `auto` takes what the file's member `crs` names; without
-    one, coordinates that span less than one unit both ways are degrees: no city is so wide, and none so small in
-    metres. The area is the bounding box of the footprints, grown by `margin_m`.
+    Local metres are used unchanged. Longitude and latitude (WGS84) are projected with the azimuthal equidistant
+    projection about the centre of the footprints, which becomes (0, 0); `origin_deg` sets another origin, such as that
+    of a trace. Other systems, such as UTM, are first converted to longitude and latitude. With `auto` the file's member
+    `crs` decides; without one, coordinates that span less than one unit on both axes are taken as degrees, because a
+    city is neither that wide in degrees nor that small in metres. The area is the bounding box of the footprints,
+    extended by `margin_m`.
 
-    OpenStreetMap's exports are read as they are: heights in m or feet with or without a unit, levels of 3 m where there
-    is no height; points, lines and what has no geometry or is no building are left out, and the run says how many.
+    Exports of OpenStreetMap can be read unchanged: heights in m or feet, with or without a unit; 3 m per level where
+    there is no height. Points, lines, features without a geometry and features that are not buildings are left out and
+    counted in a note.
     """
 
     reference: ClassVar[str] = "GeoJSON, RFC 7946"
@@ -40,18 +42,18 @@ class Footprints(City):
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of a GeoJSON file, at most 50 MB"""
     crs: str = "auto"
-    """what its coordinates are: local-metres, lonlat (degrees), a system such as EPSG:32632; auto, as the file says"""
+    """coordinate system: local-metres, lonlat (degrees), or a name such as EPSG:32632; auto: as the file states"""
     height_property: str = Field(default="height_m", min_length=1)
-    """the property that holds a building's height above ground in m; without it height, building:height,
-    building:levels or levels count"""
+    """property that holds a building's height above ground in m; if it is missing, the properties height,
+    building:height, building:levels and levels are used"""
     default_height_m: float | None = Field(default=None, ge=0, le=10_000)
-    """height of buildings without any of them; none: they are refused"""
+    """height of buildings without any of these properties, m; none: such a file is refused"""
     margin_m: float = Field(default=10.0, ge=0, le=1e5)
-    """width of the open ground around the footprints"""
+    """width of the open ground around the footprints, m"""
     origin_deg: Annotated[tuple[Latitude, Longitude], Strict(False)] | None = None
-    """latitude and longitude of (0, 0), for a file in degrees; none: the middle of the footprints"""
+    """latitude and longitude of (0, 0), for a file in degrees; none: the centre of the footprints"""
     repair: bool = False
-    """mend polygons that cross themselves or whose holes lie outside, instead of refusing them"""
+    """repair polygons that cross themselves or have holes outside their outline, instead of refusing them"""
 
     @field_validator("crs")
     @classmethod
@@ -74,14 +76,14 @@ class Footprints(City):
         return self._read()[2]
 
     def origin(self) -> tuple[float, float] | None:
-        """Latitude and longitude of (0, 0); None for a file in local metres, which does not say."""
+        """Latitude and longitude of (0, 0); None for a file in local metres."""
         return self._read()[0].origin_deg
 
     def notes(self) -> tuple[str, ...]:
         return self._read()[0].notes(self.file)
 
     def _read(self) -> _City:
-        """What the file holds, the bounding box, and the buildings; the latest are kept until the file changes."""
+        """Outlines, bounding box and buildings of the file; the latest result is cached until the file changes."""
         try:
             stat = Path(self.file).stat()
             version = (stat.st_mtime_ns, stat.st_size)
@@ -104,7 +106,7 @@ def _read_version(
     repair: bool,
     version: tuple[int, int],
 ) -> _City:
-    """The city of a file; `version` tells a changed file from the one in memory."""
+    """The city of a file; `version` distinguishes a changed file from the cached one."""
     from shapely import bounds
 
     outlines = read_outlines(file, height_property, default_height_m, crs, origin_deg, repair)

@@ -1,4 +1,4 @@
-"""A made-up city: discs, rectangles and stars at random places."""
+"""A synthetic city: discs, rectangles and stars at random places."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _INNERMOST = 0.4  # radius of a corner of a star at least, as a share of the lar
 
 
 class Generated(City):
-    r"""Discs, turned rectangles and stars at random places, in equal thirds.
+    r"""Discs, rotated rectangles and stars at random places, a third each.
 
-    The area begins at (0, 0), and each building is drawn by itself::
+    The south-west corner of the area is (0, 0). Each building is drawn independently::
 
         disc       32 corners, diameter ~ U(size_m)
-        rectangle  both sides ~ U(size_m), turned by U(0, 2 pi)
-        star       8 corners at equal angles, turned, radii ~ U(0.4, 1) U(size_m) / 2
+        rectangle  both sides ~ U(size_m), rotated by U(0, 2 pi)
+        star       8 corners at equal angles, rotated, radii ~ U(0.4, 1) U(size_m) / 2
         height ~ U(building_height_m),  centre uniform where the whole building stays inside the area
 
-    Buildings may overlap: the taller one counts. Building k depends on (seed, k) only.
+    Buildings may overlap; the taller one counts. Building k depends on (seed, k) only.
     """
 
     reference: ClassVar[str] = "own generator of test cities for building maps from lines of sight"
@@ -38,15 +38,15 @@ class Generated(City):
 
     kind: Literal["generated"] = "generated"
     width_m: float = Field(gt=0, le=1e6)
-    """east-west side of the area"""
+    """east-west side of the area, m"""
     height_m: float = Field(gt=0, le=1e6)
-    """north-south side of the area"""
+    """north-south side of the area, m"""
     count: int = Field(default=20, ge=0, le=100_000)
-    """how many buildings"""
+    """number of buildings"""
     size_m: Span = (10.0, 32.0)
-    """smallest and largest diameter of a disc or star, side of a rectangle"""
+    """smallest and largest diameter of a disc or star, or side of a rectangle, m"""
     building_height_m: Span = (10.0, 130.0)
-    """lowest and highest building"""
+    """lowest and highest height of a building, m"""
 
     @field_validator("building_height_m", "size_m")
     @classmethod

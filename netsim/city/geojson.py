@@ -1,4 +1,4 @@
-"""Footprints from GeoJSON: what is no building is counted, what is wrong is refused with file, feature and remedy."""
+"""Footprints from GeoJSON. Features that are not buildings are counted; errors name file, feature and remedy."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _OLD_CODES = {"900913": "3857"}  # what web maps were called before they had a n
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """What a file holds: `footprint` (n,) valid polygons in local metres and `height_m` (n,).
+    """The buildings of a file: `footprint` (n,) valid polygons in local metres and `height_m` (n,).
 
-    origin_deg : latitude and longitude of (0, 0), None for a plane of its own.
-    skipped : features and parts of them that are no buildings, by what they are.
-    by_levels, by_default : heights that are levels times 3 m, and that are the default. unread : the first text that
-    should have been a height, and how many there are.
+    origin_deg : latitude and longitude of (0, 0), None for local metres.
+    skipped : number of features, and of parts of features, that are not buildings, by type.
+    by_levels, by_default : number of heights taken as levels times 3 m, and as the default. unread : the first text
+    that could not be read as a height, and the number of such texts.
     """
 
     footprint: npt.NDArray[Any]
@@ -52,7 +52,7 @@ class Outlines:
     unread: tuple[str, int]
 
     def notes(self, file: str) -> tuple[str, ...]:
-        """What a person should know of what was not simply read."""
+        """Notes for the user on skipped features and assumed heights."""
         notes = []
         if n := sum(self.skipped.values()):
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in self.skipped.items())
@@ -102,8 +102,9 @@ def read_outlines(
 ) -> Outlines:
     """All buildings of a GeoJSON FeatureCollection, on a local plane. Raises BadInput with one line.
 
-    Points, lines and features without a geometry are counted and left out. In a file in which features say `building`,
-    as OpenStreetMap's do, so are polygons that do not. The file's own `crs` member counts where `crs` is auto.
+    Points, lines and features without a geometry are counted and left out. If some features have the property
+    `building`, as in OpenStreetMap, polygons without it are left out too. The file's `crs` member is used where `crs`
+    is auto.
     """
     features, stated = _features(file)
     skipped: Counter[str] = Counter()
@@ -143,7 +144,7 @@ def read_outlines(
 
 
 def known_crs(crs: str) -> str | None:
-    """The name of a system of coordinates, such as EPSG:32632, as we write it; None for what names none."""
+    """The normalised name of a coordinate system, such as EPSG:32632; None if the text names no known system."""
     if crs in ("auto", "local-metres", "lonlat"):
         return crs
     match = _CRS.fullmatch(crs.strip())
@@ -161,7 +162,7 @@ def known_crs(crs: str) -> str | None:
 def _on_plane(
     file: str, flat: _Flat, crs: str, origin_deg: tuple[float, float] | None
 ) -> tuple[FloatArray, tuple[float, float] | None]:
-    """Corners (n, 2) in local metres, and latitude and longitude of (0, 0) if the globe is known."""
+    """Corners (n, 2) in local metres, and latitude and longitude of (0, 0), None for a file in local metres."""
     corner = np.array(flat.corner)
     if crs not in ("auto", "local-metres", "lonlat"):
         corner, crs = _in_degrees(file, corner, crs), "lonlat"
@@ -233,7 +234,7 @@ def _projected(lon_lat: FloatArray, origin_deg: tuple[float, float]) -> FloatArr
 
 @dataclass(frozen=True)
 class _Refusal:
-    """Says where in a file something is wrong."""
+    """Raises BadInput with the place of an error in the file."""
 
     file: str
     place: str
@@ -251,7 +252,7 @@ def _short(value: Any) -> str:
 
 
 def _text(file: str) -> str:
-    """What stands in a file that is not too large."""
+    """The text of a file of limited size."""
     if not what_is(file):
         raise BadInput(f"{file}: no such file; give the path of a GeoJSON file")
     try:
@@ -265,7 +266,7 @@ def _text(file: str) -> str:
 
 
 def _features(file: str) -> tuple[list[Any], str | None]:
-    """The features of a file, whatever they are, and the system of coordinates that it states."""
+    """All features of a file, unchecked, and the coordinate system that it states."""
     text = _text(file)
     try:
         data = json.loads(text)
@@ -285,7 +286,7 @@ def _features(file: str) -> tuple[list[Any], str | None]:
 
 
 def _stated(file: str, crs: Any) -> str | None:
-    """The system that the member `crs` names."""
+    """The coordinate system that the member `crs` names."""
     if crs is None:
         return None
     properties = crs.get("properties") if isinstance(crs, dict) else None
@@ -299,7 +300,7 @@ def _stated(file: str, crs: Any) -> str | None:
 
 
 def _tags(feature: Any) -> dict[str, Any]:
-    """Properties of a feature; OpenStreetMap's tags stand among them, or in an object of their own."""
+    """Properties of a feature, with OpenStreetMap tags, which are properties or an object of their own."""
     properties = feature.get("properties") if isinstance(feature, dict) else None
     if not isinstance(properties, dict):
         return {}
@@ -308,7 +309,7 @@ def _tags(feature: Any) -> dict[str, Any]:
 
 
 def _tagged(tags: dict[str, Any]) -> bool:
-    """Whether OpenStreetMap calls it a building, or a part of one."""
+    """Whether the tags mark a building or a part of a building."""
     return any(tags.get(key) not in (None, "", "no", False) for key in _TAGS)
 
 
@@ -368,7 +369,7 @@ def _listed(value: Any, refuse: _Refusal, claim: str) -> list[Any]:
 
 
 def _position(value: Any, refuse: _Refusal) -> tuple[float, float]:
-    """East and north; a height above the sea is left out."""
+    """East and north; a third coordinate (altitude) is ignored."""
     if not isinstance(value, list) or len(value) < 2:
         refuse(f"geometry.coordinates: {_short(value)} is not a position", "a position is two numbers")
     x, y = value[:2]
@@ -380,7 +381,7 @@ def _position(value: Any, refuse: _Refusal) -> tuple[float, float]:
 
 
 def _shapes(file: str, corner_m: FloatArray, flat: _Flat, repair: bool) -> tuple[npt.NDArray[Any], IntArray]:
-    """Polygons (m,), valid or mended, and which one of the file each is part of (m,)."""
+    """Valid or repaired polygons (m,), and the index of the polygon of the file that each belongs to (m,)."""
     import shapely
 
     ring = shapely.linearrings(corner_m, indices=flat.ring_of)

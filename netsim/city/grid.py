@@ -18,15 +18,15 @@ _MOST_BLOCKS = 100_000
 
 
 class Grid(City):
-    """Square blocks with streets between them, each block one building.
+    """Square blocks with streets between them; each block is one building.
 
-    Columns and rows are counted from the south-west corner (0, 0)::
+    Columns i and rows j are counted from the south-west corner (0, 0)::
 
         west wall of block (i, j) = street_m + i (block_m + street_m),  south wall likewise from j
         height ~ U(building_height_m), by block
 
-    Streets run between the blocks and around them. A block that would not fit whole with its street is left
-    out, so that open ground may remain in the north and in the east.
+    Streets run between the blocks and around them. Only blocks that fit completely, with their street, are placed;
+    open ground may remain in the north and in the east.
     """
 
     reference: ClassVar[str] = "Manhattan grid, ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2: blocks and streets"
@@ -35,15 +35,15 @@ class Grid(City):
 
     kind: Literal["grid"] = "grid"
     width_m: float = Field(gt=0, le=1e6)
-    """east-west side of the area"""
+    """east-west side of the area, m"""
     height_m: float = Field(gt=0, le=1e6)
-    """north-south side of the area"""
+    """north-south side of the area, m"""
     block_m: float = Field(default=80.0, gt=0, le=1e5)
-    """side of a block"""
+    """side of a block, m"""
     street_m: float = Field(default=20.0, gt=0, le=1e4)
-    """width of a street, from wall to wall"""
+    """width of a street, from wall to wall, m"""
     building_height_m: Span = (10.0, 30.0)
-    """lowest and highest building"""
+    """lowest and highest height of a building, m"""
 
     @field_validator("building_height_m")
     @classmethod
@@ -67,7 +67,7 @@ class Grid(City):
 
     @property
     def _blocks(self) -> tuple[int, int]:
-        """Columns and rows of blocks."""
+        """Number of columns and rows of blocks."""
         period_m = self.block_m + self.street_m
         columns, rows = ((side_m - self.street_m) / period_m for side_m in (self.width_m, self.height_m))
         return max(0, floor(columns + 1e-9)), max(0, floor(rows + 1e-9))

@@ -1,4 +1,4 @@
-"""How high a building is, from the properties of a GeoJSON feature as people and OpenStreetMap write them."""
+"""Height of a building from the properties of a GeoJSON feature, in the notations common in OpenStreetMap."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 HIGHEST_M = 1e4
 LEVEL_M = 3.0
-"""height of a storey where only their number is known"""
+"""height of a storey, used where only the number of storeys is known"""
 FOOT_M = 0.3048
 _LONGEST = 30  # characters of a height
 _HEIGHTS = ("height", "building:height")
@@ -24,29 +24,29 @@ _FEET = re.compile(
 
 @dataclass(frozen=True)
 class Height:
-    """A height in m, NaN where there is none, and where it comes from: a property's name."""
+    """A height in m, NaN if unknown, and the name of the property it was read from."""
 
     value_m: float
     source: str
     unread: str | None = None
-    """the first text that should say it and does not"""
+    """the first text that could not be read as a height"""
 
 
 def height_of(properties: Mapping[str, Any], key: str) -> Height:
-    r"""The height that `key` holds, or else OpenStreetMap's height, or else its number of levels, 3 m each.
+    r"""The height stored under `key`, else OpenStreetMap's height, else its number of levels times 3 m.
 
-    Numbers are metres; texts are "12", "12 m", "12.5m", "12,5 m", "40'", "40 ft" or "6'4\"". A text that is none of
-    these is passed over. Raises ValueError with the property's name and value for what cannot be a height.
+    Numbers are metres; texts are "12", "12 m", "12.5m", "12,5 m", "40'", "40 ft" or "6'4\"". Texts in
+    another form are skipped. Raises ValueError with the property's name and value for a number that cannot be a height.
     """
     unread = None
     for name in dict.fromkeys((key, *_HEIGHTS)):
         value = properties.get(name)
         if isinstance(value, str):
-            found = metres(value)
-            if found is None:
+            height_m = metres(value)
+            if height_m is None:
                 unread = unread or value
                 continue
-            value = found
+            value = height_m
         if value is not None:
             if type(value) not in (int, float) or not 0 <= value <= HIGHEST_M:
                 raise ValueError(name)

@@ -16,17 +16,17 @@ _LEAST_M = 1.0  # longer side of a trace's area
 class OpenField(City):
     """An empty rectangle from (0, 0) to (width_m, height_m).
 
-    Without a size it is the bounding box of the replayed trace, grown by `margin` on every side: a service area
-    is public knowledge, and does not end at the very metre where somebody turned round.
+    Without a size it is the bounding box of the replayed trace, extended by `margin` on every side. The area is public,
+    so its border must not coincide with the extreme positions of the users.
     """
 
     kind: Literal["open-field"] = "open-field"
     width_m: float | None = Field(default=None, gt=0, le=1e6)
-    """east-west side; none: as wide as the replayed trace"""
+    """east-west side, m; none: from the replayed trace"""
     height_m: float | None = Field(default=None, gt=0, le=1e6)
-    """north-south side; none: as high as the replayed trace"""
+    """north-south side, m; none: from the replayed trace"""
     margin: float = Field(default=0.1, ge=0, le=10)
-    """share of a side that is added at each end of it around a replayed trace"""
+    """extension at each end of a side of the bounding box of a replayed trace, as a share of that side"""
 
     reference: ClassVar[str] = "no obstacle: every link is in line of sight"
     example: ClassVar[dict[str, Any]] = {"kind": "open-field", "width_m": 500, "height_m": 400}

@@ -1,4 +1,4 @@
-"""Mobility: where UEs are, and where and when they measure."""
+"""Mobility: positions of UEs over time, and their fixes (where and when they measure)."""
 
 from netsim.mobility.base import Ground, Mobility, Places
 from netsim.mobility.commuter import Commuter

@@ -1,4 +1,4 @@
-"""The mobility slot: where UEs are, and where and when they measure."""
+"""The mobility slot: positions of UEs over time, and their fixes (where and when they measure)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from netsim.units import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class State:
-    """What a model knows of its UEs: position_m (n_ue, 2), NaN for one that is absent; models add columns."""
+    """State of all UEs: position_m (n_ue, 2), NaN for an absent UE; mobility models add fields."""
 
     position_m: FloatArray
 
 
 @dataclass(frozen=True)
 class Ground:
-    """What a mobility model is told about the place, once.
+    """The environment that a mobility model moves UEs in; it does not change during a run.
 
-    streets : centre lines, x (a,) of those that run north and y (b,) of those that run east; None without.
-    trace : what is replayed, where anything is.
+    streets : centre lines, x (a,) of north-south streets and y (b,) of east-west streets; None without streets.
+    trace : the replayed trace, None without one.
     """
 
     area: Area
@@ -45,23 +45,23 @@ class Ground:
 
 @dataclass(frozen=True)
 class Places:
-    """The truth that leakage is scored against: home_m and work_m (n_ue, 2), NaN where a UE has none."""
+    """Ground truth for the scores of leakage: home_m and work_m (n_ue, 2), NaN where a UE has none."""
 
     home_m: FloatArray
     work_m: FloatArray
 
     @classmethod
     def unknown(cls, n_ue: int) -> Places:
-        """Nobody has a home."""
+        """NaN for all UEs."""
         return cls(np.full((n_ue, 2), np.nan), np.full((n_ue, 2), np.nan))
 
 
 class Mobility(Part):
-    """Moves all UEs at once. State is a value: given in, given back, never kept inside the part.
+    """Moves all UEs at once. The state is passed in and returned; a mobility model keeps no state of its own.
 
-    `has_own_fixes` says that the model itself knows when UEs measure (a diary, a trace); otherwise the world
-    samples positions every `measure_every_s`. What `start` makes anew in any case is marked `REBUILT` in the state (see
-    `netsim.tree`), and a checkpoint leaves it out.
+    `has_own_fixes`: the model determines when UEs measure (a diary, a trace); otherwise the world samples positions
+    every `measure_every_s`. Fields of the state that `start` always recomputes are marked `REBUILT` (see
+    `netsim.tree`), and checkpoints omit them.
     """
 
     kind: str
@@ -71,23 +71,23 @@ class Mobility(Part):
     """whether movement is read from a file, which may change between two runs"""
 
     def load(self, round_s: float) -> Trace | None:
-        """The trace that is replayed, read for rounds of round_s; None for a model that makes up its movement."""
+        """The replayed trace, read for rounds of round_s; None for a synthetic mobility model."""
         return None
 
     def presence(self, trace: Trace) -> Presence | None:
-        """After what time without a fix a UE of the trace is absent; None where nobody is replayed."""
+        """The time without a fix after which a UE of the trace is absent; None for a synthetic mobility model."""
         return None
 
     @abstractmethod
     def start(self, ue: IntArray, ground: Ground) -> Any:
-        """Positions and whatever else moves, at time 0: a `State`, which its other methods are given again."""
+        """The `State` at time 0, which is passed to the other methods."""
 
     @abstractmethod
     def advance(self, state: Any, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
-        """Move every UE from t0_s to t1_s; the fixes are those in [t0_s, t1_s), in order of (ue, time)."""
+        """Moves every UE from t0_s to t1_s; the next state, and the fixes in [t0_s, t1_s) sorted by (ue, time)."""
 
     def ahead(self, state: Any, times_s: list[float], ground: Ground) -> list[tuple[State, Fixes]]:
-        """What `advance` gives from each time to the next, one after the other: the same numbers."""
+        """The results of `advance` for each interval of `times_s`, with the same numbers."""
         walked = []
         for t0_s, t1_s in pairwise(times_s):
             state, fixes = self.advance(state, t0_s, t1_s, ground)
@@ -95,13 +95,13 @@ class Mobility(Part):
         return walked
 
     def wake_s(self, state: Any, now_s: float, ground: Ground) -> float:
-        """Until this time nobody moves and nobody measures of its own accord: the clock may jump there."""
+        """Time until which no UE moves and the model yields no fixes; the clock may jump to it."""
         return now_s
 
     def places(self, state: Any, ground: Ground) -> Places:
-        """Home and work of every UE, for scoring only."""
+        """Home and workplace of every UE, used for scoring only."""
         return Places.unknown(len(state.position_m))
 
     def density(self, position_m: FloatArray) -> FloatArray | None:
-        """The law of where UEs are, at places (k, 2), per square metre, for scoring only; None where it is unknown."""
+        """Probability density of UE positions at places (k, 2), per m^2, used for scoring only; None if unknown."""
         return None

@@ -1,4 +1,4 @@
-"""Commuters: home, work, lunch, an evening stop, and a fix every few minutes."""
+"""Commuters: a daily schedule of home, work, lunch and an evening stop, with fixes every few minutes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BLOCK = 512  # UEs whose fixes are drawn at once, to bound memory
 
 @dataclass(frozen=True)
 class Lived:
-    """A day: its number, where everybody is when, and the fixes, seconds from midnight of the first day."""
+    """A simulated day: its number, the schedule of every UE, and the fixes, in s from midnight of the first day."""
 
     day: int
     plan: Day
@@ -51,22 +51,22 @@ class Habits(State):
 
 
 class Commuter(Mobility):
-    r"""People with a home, a workplace and habits, whose phones measure now and then.
+    r"""UEs with a home, a workplace and a daily schedule, which measure at random times at places and on the way.
 
-    Days are six stays with five walks between them; what is skipped has no length (hours are N(mean, std))::
+    A day has six stays with five walks between them; a skipped stay or walk has length zero (hours are N(mean, std))::
 
         workday    home 07:00 to N(8:30, 0.5 h), work, lunch at a third place from N(12:12, 0.25 h) for
                    U(0.4, 1) h, work to N(17:48, 0.8 h), a stop at a third place for U(0.5, 1.5) h,
                    home to 23:30
         other day  home 08:00 to 12:00, with probability 0.7 a third place for U(0.5, 3) h, home to 23:30
 
-    A walk goes east or west first, then north or south, by a corner with 25 m of jitter, at walk_speed_m_s
+    A walk goes east or west first, then north or south, through a corner with 25 m of jitter, at walk_speed_m_s
     x U(0.85, 1.6). Fixes at a place are a Poisson process in time and Gaussian around the place; fixes on the
-    way are regular. At night a UE is at home and takes none, and so it is on a skipped day.
+    way are regular. At night and on a skipped day a UE is at home and takes no fixes.
 
     Day d of UE u depends on (seed, u, d) only. Fixes are clipped to the area.
 
-    Departs from the source: no cap of 3,500 fixes a week; hours and corners are cut at 3 standard deviations;
+    Departs from the source: no cap of 3,500 fixes a week; hours and corners are truncated at 3 standard deviations;
     the deviation of the lunch hour, which the source does not give, is 0.25 h.
     """
 
@@ -82,9 +82,9 @@ class Commuter(Mobility):
 
     kind: Literal["commuter"] = "commuter"
     home_m: Points | None = None
-    """homes [[x, y], ...] in m, UE u has number u mod length; none: drawn uniformly per UE"""
+    """homes [[x, y], ...] in m; UE u takes entry u mod length; none: drawn uniformly per UE"""
     work_m: Points | None = None
-    """workplaces [[x, y], ...] in m, as home_m; none: drawn, a third of the area's shorter side from home"""
+    """workplaces [[x, y], ...] in m, as home_m; none: drawn at least a third of the area's shorter side from home"""
     third_places_m: Points | None = None
     """places for lunch, evenings and trips [[x, y], ...] in m, for all UEs; none: four drawn per UE"""
     dwell_fixes_per_h: float = Field(default=25.0, ge=0)
@@ -92,7 +92,7 @@ class Commuter(Mobility):
     work_fixes_per_h: float = Field(default=18.0, ge=0)
     """fixes per hour at work"""
     walk_fix_every_s: float = Field(default=15.0, gt=0)
-    """time between fixes on the way, s"""
+    """time between fixes on a walk, s"""
     home_spread_m: float = Field(default=18.0, ge=0)
     """standard deviation of fixes at home, per axis, m"""
     work_spread_m: float = Field(default=22.0, ge=0)
@@ -100,9 +100,9 @@ class Commuter(Mobility):
     third_spread_m: float = Field(default=15.0, ge=0)
     """standard deviation of fixes at third places, per axis, m"""
     gps_noise_m: float = Field(default=4.0, ge=0)
-    """standard deviation of fixes on the way, per axis, m"""
+    """standard deviation of fixes on a walk, per axis, m"""
     walk_speed_m_s: float = Field(default=1.4, gt=0)
-    """speed that U(0.85, 1.6) multiplies, m/s"""
+    """walking speed before its factor U(0.85, 1.6), m/s"""
     skip_day_probability: float = Field(default=0.04, ge=0, le=1)
     """probability of a day without fixes"""
     commute_probability: float = Field(default=0.92, ge=0, le=1)
@@ -113,13 +113,13 @@ class Commuter(Mobility):
     """probability of a stop after work, on a workday"""
 
     def start(self, ue: IntArray, ground: Ground) -> Habits:
-        """Everybody is at home."""
+        """All UEs at home."""
         place_m = self._all_places(ue, ground)
         self._refuse_long_walks(place_m)
         return Habits(place_m[:, _HOME].copy(), ue, place_m)
 
     def advance(self, state: Habits, t0_s: float, t1_s: float, ground: Ground) -> tuple[Habits, Fixes]:
-        """Live every day that the window touches; its fixes are those of the days, cut to the window."""
+        """Simulates every day that overlaps the window; returns the fixes inside the window."""
         taken, today = [Fixes.none()], state.today
         days = range(ground.clock.day(t0_s), ceil(t1_s / DAY_S))
         for day in days:
@@ -134,7 +134,7 @@ class Commuter(Mobility):
         return state, _in_order(Fixes.join(taken))
 
     def wake_s(self, state: Habits, now_s: float, ground: Ground) -> float:
-        """Morning, when it is night for all UEs."""
+        """The morning if it is night for all UEs, else now."""
         day, today = ground.clock.day(now_s), state.today
         morning_s = day * DAY_S + _MORNING_H * _HOUR_S
         if today is not None and today.day == day and now_s >= day * DAY_S + today.plan.knot_s[:, -1].max(initial=0.0):
@@ -146,7 +146,7 @@ class Commuter(Mobility):
         return Places(state.place_m[:, _HOME], state.place_m[:, _WORK])
 
     def _live(self, day: int, ue: IntArray, place_m: FloatArray, ground: Ground) -> Lived:
-        """Plan, route and fixes of one day."""
+        """Schedule, route and fixes of one day."""
         rng = ground.streams.at("mobility.commuter", day)
         low_m, high_m = ground.area.low_m, ground.area.high_m
         stop, from_s, until_s, stay_s = self._plan(rng, ue, place_m.shape[1] - _THIRD, ground.clock.weekday(day) < 5)
@@ -164,7 +164,7 @@ class Commuter(Mobility):
     def _plan(
         self, rng: Rng, ue: IntArray, n_third: int, weekday: bool
     ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Which place (n, 6), from when (n,), until when and then for how long (n, 6), in s of the day."""
+        """Schedule in s of the day: place index (n, 6), start (n,), end time and further stay (n, 6) of each stay."""
         chance = rng.uniform("chance", ue, (8,)).T
         hours = _HOUR_MEAN + _HOUR_STD * np.clip(rng.normal("hour", ue, (3,)), -_TAIL, _TAIL)
         leave_h, lunch_h, close_h = hours.T
@@ -194,7 +194,7 @@ class Commuter(Mobility):
         return np.stack(stop, axis=1), from_s, until_s, np.stack(stay_h, axis=1) * _HOUR_S
 
     def _fixes(self, plan: Day, role: IntArray, ue: IntArray, rng: Rng) -> Fixes:
-        """All fixes of the day, in order of (ue, time); times in s of the day."""
+        """All fixes of the day, sorted by (ue, time); times in s of the day."""
         rate_per_h = np.array([self.dwell_fixes_per_h, self.work_fixes_per_h, self.dwell_fixes_per_h])
         spread_m = np.array([self.home_spread_m, self.work_spread_m, self.third_spread_m])
         pieces = [Fixes.none()]
@@ -224,7 +224,7 @@ class Commuter(Mobility):
         return np.concatenate([home[:, None], work[:, None], third], axis=1)
 
     def _refuse_long_walks(self, place_m: FloatArray) -> None:
-        """Every walk must be short enough for the day to end at home."""
+        """Raises BadInput if a walk is too long for the day to end at home."""
         detour_m = 4 * _TAIL * _CORNER_STD_M  # there and back, along both axes
         longest_m = float(np.ptp(place_m, axis=1).sum(axis=1).max(initial=0.0)) + detour_m
         needed_m_s = longest_m / (_PACE_LOW * _LONGEST_WALK_S)

@@ -1,6 +1,6 @@
-"""A day on foot: stays at places with walks between them, and the fixes that a phone takes on the way.
+"""A day of stays at places with walks between them, and the fixes taken during it.
 
-Pure laws over all UEs of a day: what a person plans is the business of a mobility part.
+Pure functions over all UEs of a day; the schedule itself comes from a mobility part.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from netsim.units import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Day:
-    """The day of n UEs as a polyline in space and time; what is skipped has no length.
+    """The day of n UEs as a polyline in space and time; skipped stays have length zero.
 
-    With S stays, knot 3k is the arrival at stay k, 3k + 1 the leave, and 3k + 2 the corner of the walk to
+    With S stays, knot 3k is the arrival at stay k, 3k + 1 the departure, and 3k + 2 the corner of the walk to
     stay k + 1: knot_s (n, 3 S - 1) in seconds of the day, ascending; knot_m (n, 3 S - 1, 2).
     """
 
@@ -27,21 +27,21 @@ class Day:
 
     @property
     def arrive_s(self) -> FloatArray:
-        """Arrival at each stay (n, S)."""
+        """Time of arrival at each stay (n, S)."""
         return self.knot_s[:, 0::3]
 
     @property
     def leave_s(self) -> FloatArray:
-        """End of each stay (n, S)."""
+        """Time of departure from each stay (n, S)."""
         return self.knot_s[:, 1::3]
 
     @property
     def place_m(self) -> FloatArray:
-        """Where each stay is (n, S, 2)."""
+        """Position of each stay (n, S, 2)."""
         return self.knot_m[:, 0::3]
 
     def at(self, row: IntArray, time_s: FloatArray) -> FloatArray:
-        """Positions (m, 2) of UEs `row` (m,) at times (m,); at the first place before, at the last after."""
+        """Positions (m, 2) of UEs `row` (m,) at times (m,); before the day the first place, after it the last."""
         knot_s, knot_m = self.knot_s[row], self.knot_m[row]  # (m, knots), (m, knots, 2)
         after = (knot_s <= time_s[:, None]).sum(axis=1)
         i, j = np.maximum(after - 1, 0), np.minimum(after, knot_s.shape[1] - 1)
@@ -59,7 +59,7 @@ def walked(
     until_s: FloatArray,
     stay_s: FloatArray,
 ) -> Day:
-    """The day that follows from a plan: leave stay k at max(until, arrive) + stay, then walk on.
+    """The day that follows from a schedule: departure from stay k at max(until, arrive) + stay, then the walk.
 
     place_m, until_s, stay_s : per stay, (n, S, 2) and (n, S); corner_m, speed_m_s : per walk, (n, S - 1, 2)
     and (n, S - 1); from_s (n,) is when the first stay begins.
@@ -83,8 +83,8 @@ def walked(
 def dwell_fixes(day: Day, rate_per_s: FloatArray, spread_m: FloatArray, ue: IntArray, rng: Rng) -> Fixes:
     """Fixes at places: a Poisson process of rate (n, S), Gaussian spread of standard deviation (n, S).
 
-    Arrivals of a process of rate 1 are laid on the integral of the rate over the day, which gives the process
-    of varying rate [Cinlar 1975, Ch. 4] from numbers that nobody else's day can shift.
+    Arrivals of a process of rate 1 are mapped through the inverse of the integrated rate of the day, which gives the
+    process of varying rate [Cinlar 1975, Ch. 4]. The random numbers of a UE do not depend on other UEs.
     """
     mean = rate_per_s * (day.leave_s - day.arrive_s)
     upto = np.cumsum(mean, axis=1)  # (n, S)
@@ -100,17 +100,17 @@ def dwell_fixes(day: Day, rate_per_s: FloatArray, spread_m: FloatArray, ue: IntA
     return Fixes(ue[row], day.arrive_s[row, k] + since_s, position_m)
 
 
-def walk_fixes(day: Day, round_s: float, noise_m: float, ue: IntArray, rng: Rng) -> Fixes:
-    """Fixes on the way: one at the start of each walk and every `round_s` after, with Gaussian noise."""
+def walk_fixes(day: Day, interval_s: float, noise_m: float, ue: IntArray, rng: Rng) -> Fixes:
+    """Fixes on walks: one at the start of each walk and every `interval_s` after it, with Gaussian noise."""
     leave_s = day.leave_s[:, :-1]
-    count = np.ceil((day.arrive_s[:, 1:] - leave_s) / round_s).astype(np.int64)  # (n, S - 1)
+    count = np.ceil((day.arrive_s[:, 1:] - leave_s) / interval_s).astype(np.int64)  # (n, S - 1)
     row, walk = np.divmod(np.repeat(np.arange(count.size), count.ravel()), count.shape[1])
     per_ue = count.sum(axis=1)
-    time_s = leave_s[row, walk] + round_s * _rank(count.ravel())
+    time_s = leave_s[row, walk] + interval_s * _rank(count.ravel())
     scatter = rng.normal("walk", ue, (int(per_ue.max(initial=1)), 2))[row, _rank(per_ue)]
     return Fixes(ue[row], time_s, day.at(row, time_s) + noise_m * scatter)
 
 
 def _rank(count: IntArray) -> IntArray:
-    """0 ... count[0] - 1, 0 ... count[1] - 1, and so on, in one array."""
+    """Concatenation of arange(count[0]), arange(count[1]), and so on."""
     return np.asarray(np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count))

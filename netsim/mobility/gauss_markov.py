@@ -1,4 +1,4 @@
-"""The Gauss-Markov model: a smooth walk that is mirrored at walls."""
+"""The Gauss-Markov model: smooth movement with reflection at walls."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _CLEARANCE_M = 0.01  # from a wall at which a UE turns
 
 @dataclass(frozen=True)
 class Step(State):
-    """The present step of every UE.
+    """The current step of every UE.
 
-    ue (n_ue,): whose; step: its number; knot_m (n_ue, 9, 2): the corners of its way; speed_m_s, direction_rad, mean_rad
-    (n_ue,).
+    ue (n_ue,): index of the UE; step: number of the step; knot_m (n_ue, 9, 2): corners of its path; speed_m_s,
+    direction_rad, mean_rad (n_ue,).
     """
 
     ue: IntArray
@@ -37,19 +37,20 @@ class Step(State):
 
 
 class GaussMarkov(Mobility):
-    r"""Speed and direction that remember, and walls that turn people round.
+    r"""Speed and direction are first-order autoregressive processes; UEs are reflected at walls.
 
-    In step k, of length `step_s`, UE u walks straight on with speed s and direction d::
+    In step k, of length `step_s`, UE u moves straight with speed s and direction d::
 
         s(k) = a s(k-1) + (1 - a) s_mean + sqrt(1 - a^2) s_std w,   w ~ N(0, 1),  likewise d(k)
 
-    where a is `memory`: 1 goes straight on for ever, 0 forgets at once. A UE with s < 0 stands. s(0) and d(0)
-    have the stationary law N(mean, std^2); the mean direction is uniform, one for each UE.
+    where a is `memory`: with 1 speed and direction are constant, with 0 they are independent from step to step. A UE
+    with s < 0 stands still. s(0) and d(0) have the stationary distribution N(mean, std^2); the mean direction is drawn
+    uniformly for each UE.
 
-    At a wall and at the border of the area, a UE and its mean direction are mirrored, and it walks on. The
-    numbers of a step depend on (seed, u, k) only, and a position on its step: the tick length changes nothing.
+    At a wall and at the border of the area the direction and the mean direction of a UE are reflected. The random
+    numbers of a step depend on (seed, u, k) only, and a position only on its step, so the tick length has no effect.
 
-    Departs from the source: mirrors at the border, where the source turns the mean direction near it.
+    Departs from the source: reflection at the border, where the source changes the mean direction near it.
     """
 
     reference: ClassVar[str] = (
@@ -66,12 +67,12 @@ class GaussMarkov(Mobility):
     direction_std_rad: float = Field(default=0.5, ge=0, le=10)
     """standard deviation of the direction around a UE's mean direction, rad"""
     memory: float = Field(default=0.85, ge=0, le=1)
-    """correlation of speed and direction from one step to the next"""
+    """correlation a of speed and direction from one step to the next"""
     step_s: float = Field(default=10.0, ge=1e-3, le=86_400)
     """time between changes of speed and direction, s"""
 
     def start(self, ue: IntArray, ground: Ground) -> Step:
-        """Everybody is out of doors, at the beginning of step 0."""
+        """All UEs outdoors, at the beginning of step 0."""
         if not (ground.area.side_m > 0).all():
             width, height = ground.area.side_m
             raise BadInput(f"world.ues.mobility: area of {width:g} x {height:g} m has no room to walk; enlarge it")
@@ -84,7 +85,7 @@ class GaussMarkov(Mobility):
         return self._step(ue, 0, position_m, speed_m_s, direction_rad, mean_rad, ground)
 
     def advance(self, state: Step, t0_s: float, t1_s: float, ground: Ground) -> tuple[Step, Fixes]:
-        """Take every step that begins by t1_s; the position is that share of the last."""
+        """Takes every step that begins by t1_s; the position is interpolated on the last one."""
         step, last = state.step, floor(t1_s / self.step_s)
         rng, a = _stream(ground), self.memory
         new = sqrt(1 - a**2)
@@ -108,7 +109,7 @@ class GaussMarkov(Mobility):
         mean_rad: FloatArray,
         ground: Ground,
     ) -> Step:
-        """Step number `step` of UEs `ue` (n,), at its beginning, from_m (n, 2)."""
+        """Step number `step` of UEs `ue` (n,), starting at from_m (n, 2)."""
         length_m = np.maximum(speed_m_s, 0.0) * self.step_s
         knot_m, mirrored, turn_rad = _walk(from_m, length_m, direction_rad, ground)
         turned_rad, turned_mean_rad = (mirrored * rad + turn_rad for rad in (direction_rad, mean_rad))
@@ -123,9 +124,9 @@ def _stream(ground: Ground) -> Rng:
 def _walk(
     from_m: FloatArray, length_m: FloatArray, direction_rad: FloatArray, ground: Ground
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The corners (n, 9, 2) of a way from from_m (n, 2) that walls turn, and what they do to any direction.
+    """The corners (n, 9, 2) of a path from from_m (n, 2) with reflections, and their effect on a direction.
 
-    A direction r becomes sign * r + turn: sign (n,) is -1 after an odd number of mirrors.
+    A direction r becomes sign * r + turn: sign (n,) is -1 after an odd number of reflections.
     """
     n = len(from_m)
     knot_m = np.repeat(from_m[:, None], _PIECES + 1, axis=1)
@@ -151,9 +152,10 @@ def _walk(
 def _free_way(
     here_m: FloatArray, way: FloatArray, length_m: FloatArray, ground: Ground
 ) -> tuple[FloatArray, FloatArray]:
-    """How far (n,) one can walk from here_m in direction `way` (n, 2) of length 1, and what stops one.
+    """Distance (n,) from here_m to the first wall or border in direction `way` (n, 2), a unit vector.
 
-    The second is the direction (n,) of the wall or border in rad. Infinite when nothing is met within length_m.
+    The second result is the direction (n,) of that wall or border in rad. The distance is infinite if there is none
+    within length_m.
     """
     wall_m, wall_rad = ground.buildings.first_wall(here_m, here_m + length_m[:, None] * way)
     across = np.abs(np.cos(wall_rad) * way[:, 1] - np.sin(wall_rad) * way[:, 0])
@@ -165,7 +167,7 @@ def _free_way(
 
 
 def _border(here_m: FloatArray, way: FloatArray, area: Area) -> tuple[FloatArray, FloatArray]:
-    """How far (n,) it is to the border of the area, and in which direction (n,) that runs, in rad."""
+    """Distance (n,) to the border of the area, and the direction (n,) of that border in rad."""
     ahead_m = np.where(way > 0, area.high_m - here_m, here_m - area.low_m)
     distance_m = np.divide(ahead_m, np.abs(way), out=np.full_like(ahead_m, np.inf), where=way != 0)
     first = np.argmin(distance_m, axis=1)
@@ -173,7 +175,7 @@ def _border(here_m: FloatArray, way: FloatArray, area: Area) -> tuple[FloatArray
 
 
 def _part_of(knot_m: FloatArray, share: float) -> FloatArray:
-    """Positions (n, 2) after a share of the ways with corners knot_m (n, k, 2)."""
+    """Positions (n, 2) after a share of the length of paths with corners knot_m (n, k, 2)."""
     piece_m = np.linalg.norm(np.diff(knot_m, axis=1), axis=2)  # (n, k - 1)
     end_m = np.cumsum(piece_m, axis=1)
     gone_m = share * end_m[:, -1]

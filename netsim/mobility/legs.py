@@ -1,6 +1,6 @@
-"""Journeys made of legs: walk straight from one place to the next, pause, go on.
+"""Movement in legs: a straight walk from one place to the next, followed by a pause.
 
-A position is calculated from the leg, never from the last position, so the tick length changes nothing.
+A position is computed from the leg, not from the previous position, so the tick length has no effect.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ def between(bounds: Range, unit: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Leg(State):
-    """The present leg of every UE.
+    """The current leg of every UE.
 
-    ue, leg (n_ue,): whose, and its number; from origin_m to target_m (n_ue, 2), from depart_s to arrive_s, then a pause
-    to pause_until_s (n_ue,).
+    ue, leg (n_ue,): index of the UE and number of the leg; the UE walks from origin_m to target_m (n_ue, 2) between
+    depart_s and arrive_s and pauses until pause_until_s (n_ue,).
     """
 
     ue: IntArray
@@ -68,11 +68,11 @@ class Leg(State):
         return vars(self)
 
     def of(self, row: IntArray) -> Self:
-        """The legs of some UEs (n,)."""
+        """The legs of the UEs at `row` (n,)."""
         return type(self)(**{name: column[row] for name, column in self.columns().items()})
 
     def copied(self) -> Self:
-        """The same in arrays of its own."""
+        """A copy with its own arrays."""
         return type(self)(**{name: column.copy() for name, column in self.columns().items()})
 
 
@@ -80,9 +80,9 @@ Walk = TypeVar("Walk", bound=Leg)
 
 
 def walked_on(state: Walk, t0_s: float, t1_s: float, next_leg: Callable[[Walk], Walk]) -> Walk:
-    """Every UE at t1_s; one that pauses throughout is left alone.
+    """The state at t1_s; a UE that pauses throughout is not recomputed.
 
-    `next_leg` gives the following leg of UEs whose pause is over, from their present one.
+    `next_leg` returns the next leg of UEs whose pause is over, from their current one.
     """
     moving = state.arrive_s > t0_s
     late = (state.pause_until_s <= t1_s).nonzero()[0]
@@ -102,7 +102,7 @@ def walked_on(state: Walk, t0_s: float, t1_s: float, next_leg: Callable[[Walk], 
 
 
 def walked_ahead(state: Walk, times_s: list[float], next_leg: Callable[[Walk], Walk]) -> list[Walk]:
-    """`walked_on` from each time to the next; stretches on which nobody begins a leg are calculated at once."""
+    """`walked_on` for each interval of `times_s`; intervals in which no UE begins a leg are computed together."""
     walked: list[Walk] = []
     at, last = 0, len(times_s) - 1
     while at < last:
@@ -121,14 +121,14 @@ def walked_ahead(state: Walk, times_s: list[float], next_leg: Callable[[Walk], W
 
 
 class Legged(Mobility):
-    """Mobility whose state is a leg: `next_leg` is all that a model has to say of movement."""
+    """Mobility in legs: a subclass defines `next_leg` only."""
 
     @abstractmethod
     def next_leg(self, now: Any, ground: Ground) -> Any:
-        """The following leg of UEs whose pause is over, from their present one (both a `Leg`)."""
+        """The next leg of UEs whose pause is over, from their current one (both a `Leg`)."""
 
     def advance(self, state: Leg, t0_s: float, t1_s: float, ground: Ground) -> tuple[Leg, Fixes]:
-        """Move every UE to t1_s; a UE that pauses throughout is left alone."""
+        """Moves every UE to t1_s; a UE that pauses throughout is not recomputed."""
         return walked_on(state, t0_s, t1_s, partial(self.next_leg, ground=ground)), Fixes.none()
 
     def ahead(self, state: Leg, times_s: list[float], ground: Ground) -> list[tuple[State, Fixes]]:
@@ -143,7 +143,7 @@ class Legged(Mobility):
 
 
 def _on_leg(state: Leg, row: IntArray | slice, time_s: float | FloatArray) -> FloatArray:
-    """Positions (n, 2) at a time, or (k, n, 2) at times (k, 1), within the present leg of the UEs in `row` (n,)."""
+    """Positions (n, 2) at a time, or (k, n, 2) at times (k, 1), within the current leg of the UEs in `row` (n,)."""
     origin_m, target_m = state.origin_m[row], state.target_m[row]
     depart_s = state.depart_s[row]
     walk_s = np.maximum(state.arrive_s[row] - depart_s, 1e-200)  # a leg of no length is over at once

@@ -1,4 +1,4 @@
-"""The Manhattan model: along the streets of a grid, turning at crossings."""
+"""The Manhattan model: movement along the streets of a grid with random turns at crossings."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class StreetLeg(Leg):
 
 
 class Manhattan(Legged):
-    r"""Along the streets of a grid, turning and sometimes pausing at crossings.
+    r"""Movement along the streets of a grid, with random turns and occasional pauses at crossings.
 
-    Leg k of UE u goes along the middle of a street from one crossing to the next::
+    Leg k of UE u follows the centre line of a street from one crossing to the next::
 
         heading: straight on 0.5, left 0.25, right 0.25,  v ~ U(v_min, v_max)
         at the crossing, with probability `pause_probability`, a pause ~ U(p_min, p_max)
 
-    Where the city ends the chances of the ways that are left are scaled to 1; at a dead end UEs turn back.
-    UEs start anywhere on a street. The numbers of a leg depend on (seed, u, k) only.
+    At the edge of the city the probabilities of the remaining directions are scaled to sum 1; at a dead end UEs turn
+    back. UEs start at random points of the streets. The random numbers of a leg depend on (seed, u, k) only.
 
-    Departs from the source: no lanes, and nobody slows down for the one ahead.
+    Departs from the source: there are no lanes, and UEs do not slow down behind others.
     """
 
     reference: ClassVar[str] = (
@@ -57,7 +57,7 @@ class Manhattan(Legged):
     """shortest and longest pause at a crossing, s"""
 
     def start(self, ue: IntArray, ground: Ground) -> StreetLeg:
-        """Everybody is under way at time 0, from a random crossing, a random share of the way to the next."""
+        """All UEs at time 0 on a leg from a random crossing, a random share of the way to the next."""
         rng, streets = _stream(ground), _streets(ground)
         unit = rng.uniform("start", ue, (4,))
         crossing = (unit[:, :2] * _size(streets)).astype(np.int64)
@@ -86,7 +86,7 @@ class Manhattan(Legged):
         heading: IntArray,
         streets: Streets,
     ) -> StreetLeg:
-        """Leg number `leg` (n,) of UEs `ue` (n,), which begins at or after a crossing (n, 2)."""
+        """Leg number `leg` (n,) of UEs `ue` (n,), starting from a crossing (n, 2)."""
         unit = rng.uniform("leg", ue, (3,), item=leg)
         following = crossing + _STEP[heading]
         target_m = _at_m(following, streets)
@@ -106,7 +106,7 @@ def _stream(ground: Ground) -> Rng:
 
 
 def _streets(ground: Ground) -> Streets:
-    """The streets of the ground, which must cross somewhere."""
+    """The streets of the ground; raises BadInput if there is no crossing."""
     streets = ground.streets
     if streets is None or min(map(len, streets)) < 1 or max(map(len, streets)) < 2:
         raise BadInput("world.ues.mobility: manhattan needs streets that cross; take city grid")
@@ -114,17 +114,17 @@ def _streets(ground: Ground) -> Streets:
 
 
 def _size(streets: Streets) -> IntArray:
-    """Crossings from west to east, and from south to north (2,)."""
+    """Number of crossings from west to east and from south to north (2,)."""
     return np.array([len(streets[0]), len(streets[1])])
 
 
 def _exists(crossing: IntArray, streets: Streets) -> BoolArray:
-    """Which crossings (..., 2) the city has."""
+    """Which crossings (..., 2) exist in the city."""
     return np.asarray(((crossing >= 0) & (crossing < _size(streets))).all(axis=-1))
 
 
 def _at_m(crossing: IntArray, streets: Streets) -> FloatArray:
-    """Where crossings (n, 2) are (n, 2)."""
+    """Positions (n, 2) in m of crossings (n, 2)."""
     return np.stack([streets[0][crossing[:, 0]], streets[1][crossing[:, 1]]], axis=1)
 
 

@@ -1,4 +1,4 @@
-"""UEs that stand where a mixture of Gaussians puts them: a population whose density is known."""
+"""Static UEs at positions drawn from a Gaussian mixture, so that the population density is known."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ class Component(Part):
     """One Gaussian of a mixture."""
 
     at_m: Coordinates
-    """its middle, metres east and north"""
+    """mean, metres east and north"""
     std_m: tuple[Annotated[float, Field(gt=0, le=1e9)], Annotated[float, Field(gt=0, le=1e9)]]
-    """standard deviations along its own two axes, metres"""
+    """standard deviations along the component's two principal axes, metres"""
     turn_rad: float = 0.0
-    """angle from east to its first axis, counter-clockwise"""
+    """angle from east to the first principal axis, counter-clockwise"""
     weight: float = Field(default=1.0, gt=0, le=1e6)
-    """how many UEs it has, against the others"""
+    """weight of the component, relative to the others"""
 
     @property
     def axes(self) -> FloatArray:
-        """Its axes, as columns of length std_m: (2, 2)."""
+        """Principal axes (2, 2), as columns of length std_m."""
         c, s = np.cos(self.turn_rad), np.sin(self.turn_rad)
         return np.asarray(np.array([[c, -s], [s, c]]) * np.array(self.std_m))
 
 
 class Mixture(Mobility):
-    r"""Nobody moves: UEs stand at places drawn from p(x) = sum_k w_k N(x; at_k, S_k) / sum_k w_k.
+    r"""UEs do not move; their positions are drawn from p(x) = sum_k w_k N(x; at_k, S_k) / sum_k w_k.
 
-    S_k = R(turn) diag(std_m^2) R(turn)^T. The tails reach beyond the area, and so may UEs. The law is known, for
-    scoring only: an estimate of the density can be compared with the density.
+    S_k = R(turn) diag(std_m^2) R(turn)^T. The distribution is not truncated, so UEs may lie outside the area. The
+    density is known for scoring: an estimated density can be compared with it.
     """
 
     kind: Literal["mixture"] = "mixture"
     components: tuple[Component, ...] = Field(min_length=1, max_length=1000)
-    """the Gaussians"""
+    """the Gaussian components"""
 
     reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Section 4.1.1"
     example: ClassVar[dict[str, Any]] = {"kind": "mixture", "components": [{"at_m": [200, 150], "std_m": [50, 20]}]}
@@ -52,7 +52,7 @@ class Mixture(Mobility):
         return np.asarray(weight / weight.sum())
 
     def start(self, ue: IntArray, ground: Ground) -> State:
-        """Positions (n_ue, 2), for good."""
+        """Positions (n_ue, 2), which do not change."""
         rng = ground.streams.at("mobility.mixture")
         edges = np.cumsum(self._share)[:-1]
         k = np.searchsorted(edges, rng.uniform("component", ue), side="right")
@@ -60,11 +60,11 @@ class Mixture(Mobility):
         return State(at_m[k] + np.einsum("nij,nj->ni", axes[k], rng.normal("place", ue, (2,))))
 
     def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
-        """Time passes."""
+        """The same state, without fixes."""
         return state, Fixes.none()
 
     def wake_s(self, state: State, now_s: float, ground: Ground) -> float:
-        """Never."""
+        """Infinity: no UE ever moves."""
         return float("inf")
 
     def density(self, position_m: FloatArray) -> FloatArray:

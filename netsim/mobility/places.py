@@ -1,4 +1,4 @@
-"""Places of UEs: listed by a person, or drawn at random."""
+"""Places of UEs: listed in the scenario, or drawn at random."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def listed_m(points: tuple[tuple[float, float], ...], ue: IntArray, area: Area, 
 
 
 def inside_m(area: Area, unit: FloatArray) -> FloatArray:
-    """Uniform places (..., 2) inside the margin."""
+    """Uniform numbers (..., 2) mapped to places inside the margin of the area."""
     return area.sample(_MARGIN + (1 - 2 * _MARGIN) * unit)
 
 

@@ -1,4 +1,4 @@
-"""The random waypoint model: walk straight to a random point, pause, repeat."""
+"""The random waypoint model: straight walks to random points with pauses in between."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class RandomWaypoint(Legged):
         x(t) = origin + (target - origin) min(1, (t - depart) / (arrive - depart))
         arrive = depart + |target - origin| / v,   next depart = arrive + pause
 
-    The numbers of a leg depend on (seed, u, k) only and the position is computed from the leg, not from the
-    last position: the tick length changes nothing, and adding a UE shifts nobody.
+    The random numbers of a leg depend on (seed, u, k) only, and a position is computed from its leg, not from the
+    previous position. The tick length has no effect, and adding a UE does not change the others.
 
-    UEs start uniformly placed, all on their first leg, which is not the stationary law: positions drift to
-    the centre and the mean speed falls over the first few legs to E[D] / (E[D] E[1/v] + E[pause]), where
-    E[1/v] = ln(v_max / v_min) / (v_max - v_min). A speed of 0 is refused, because E[1/v] has no limit then.
+    UEs start uniformly placed, all at the beginning of their first leg, which is not the stationary distribution:
+    positions drift to the centre and the mean speed falls over the first few legs to E[D] / (E[D] E[1/v] + E[pause]),
+    where E[1/v] = ln(v_max / v_min) / (v_max - v_min). A minimum speed of 0 is refused, because E[1/v] diverges.
 
-    Departs from the paper among buildings: nobody is indoors, and where the way to the target is not clear, the
-    UE takes the first of 64 other points whose way is: 16 from a rectangle around it with a third of the area's
-    sides, 16 with a ninth, and so on. If none is, it stays where it is for a pause (1 s at least) and tries again.
+    Departs from the paper among buildings: UEs stay outdoors. If the straight path to the target is not clear, the UE
+    takes the first of 64 other points with a clear path: 16 from a rectangle around it with a third of the area's
+    sides, 16 with a ninth, and so on. If there is none, it pauses (at least 1 s) and tries again.
     """
 
     reference: ClassVar[str] = (
@@ -48,7 +48,7 @@ class RandomWaypoint(Legged):
     """shortest and longest pause at a waypoint, s"""
 
     def start(self, ue: IntArray, ground: Ground) -> Leg:
-        """Everybody sets out on leg 0 at time 0."""
+        """All UEs at the beginning of leg 0 at time 0."""
         if not (ground.area.side_m > 0).all():
             width, height = ground.area.side_m
             raise BadInput(f"world.ues.mobility: area of {width:g} x {height:g} m has no room to walk; enlarge it")
@@ -69,7 +69,7 @@ class RandomWaypoint(Legged):
         depart_s: FloatArray,
         ground: Ground,
     ) -> Leg:
-        """Leg number `leg` (n,) of UEs `ue` (n,), who are at its beginning."""
+        """Leg number `leg` (n,) of UEs `ue` (n,), from its beginning."""
         unit = rng.uniform("leg", ue, (4,), item=leg)
         target_m, stays = _target(rng, ue, leg, origin_m, ground.area.sample(unit[:, :2]), ground)
         speed_m_s = between(self.speed_m_s, unit[:, 2])
@@ -86,9 +86,9 @@ def _stream(ground: Ground) -> Rng:
 def _target(
     rng: Rng, ue: IntArray, leg: IntArray, origin_m: FloatArray, first_m: FloatArray, ground: Ground
 ) -> tuple[FloatArray, BoolArray]:
-    """The first target (n, 2) with a clear way from origin_m (n, 2), beginning with first_m (n, 2).
+    """The first target (n, 2) with a clear path from origin_m (n, 2), beginning with first_m (n, 2).
 
-    Where none is clear it is the origin itself, and the UE stays (n,).
+    Where no path is clear the target is the origin, and the UE stays (n,).
     """
     target_m = first_m.copy()
     lost = np.flatnonzero(~ground.buildings.clear(origin_m, first_m))

@@ -1,4 +1,4 @@
-"""Replay of a measured trace: UEs are where and when the file says, and measure what it says."""
+"""Replay of a measured trace: positions, times and measurements of UEs are those of the file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from netsim.units import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a trace in order of time; ue (N,) is a place in `Replayed.ue`."""
+    """Rows of a trace sorted by time; ue (N,) is an index into `Replayed.ue`."""
 
     ue: IntArray
     time_s: FloatArray
@@ -39,9 +39,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Replayed(State):
-    """n_seen: rows before now; last_row (n_ue,): the last of them of each UE, -1 before its first.
+    """n_seen: number of rows before now; last_row (n_ue,): the last of them of each UE, -1 before its first.
 
-    ue (n_ue,); absent_after_s: age of its last fix beyond which a UE is absent; rows: of the trace.
+    ue (n_ue,): indices of the UEs; absent_after_s: age of its last fix beyond which a UE is absent; rows: of the trace.
     """
 
     n_seen: int
@@ -63,49 +63,49 @@ class Replayed(State):
 
 
 class Replay(Mobility):
-    """A UE stands at its last fix until the next one, and is absent when that was too long ago.
+    """A UE stays at its last fix until the next one, and is absent if that fix is older than `absent_after_s`.
 
-    The k-th UE plays the k-th user of the trace. Signals in the file replace the radio.
+    The k-th UE replays the k-th user of the trace. RSRP in the file replaces the radio model.
     """
 
     kind: Literal["replay"] = "replay"
     trace: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the trace: a file, or a folder of PLT, GPX or Cabspotting files"""
     format: Format = "auto"
-    """what the file is; auto looks into it"""
+    """format of the file; auto: detected from its content"""
     crs: str = "auto"
-    """what x and y are: local metres, or a system such as EPSG:25832; auto takes what the format has"""
+    """coordinate system of x and y: local-metres, or a name such as EPSG:25832; auto: that of the format"""
     columns: dict[str, str] = Field(default_factory=dict)
-    """our name: header in the file, for headers that are not called as ours"""
+    """column name: header in the file, for headers that differ from the column names"""
     cell: str | None = None
-    """the cell whose rows are replayed; all for every cell; nothing for the busiest"""
+    """the cell whose rows are replayed; all: every cell; none: the cell with most rows"""
     users: Users = "auto"
-    """what a user is: the user column (id), a local day (day), everybody together (all), drives that
-    follow each other from place to place (chain), equal parts of everything in order of time (segments), or a single
-    row (rows)"""
+    """what a user of the trace is: an entry of the user column (id), a local day (day), all rows together (all),
+    a chain of drives that start where another ended (chain), one of `segments` equal parts of the rows in order of
+    time (segments), or a single row (rows); auto: id, unless no id has rows in two rounds, then all"""
     segments: int | None = Field(default=None, ge=1, le=100_000)
-    """into how many users `users: segments` cuts the trace"""
+    """number of users into which `users: segments` divides the trace"""
     timezone: str = "auto"
-    """IANA name, also of times in the file that say no zone; auto takes an offset from the longitude, and UTC for local
-    metres"""
+    """IANA name of the time zone, also used for times in the file without a zone; auto: an offset derived from the
+    longitude, or UTC for local metres"""
     outlier_sigmas: float | None = Field(default=None, gt=0)
-    """rows further than this from the mean of their cell are left out, in standard deviations; none: all are kept"""
+    """rows further than this many standard deviations from the mean of their cell are left out; none: all are kept"""
     area_deg: tuple[float, float, float, float] | None = None
     """only rows in this box: south, west, north, east in degrees"""
     area_m: tuple[float, float, float, float] | None = None
-    """only rows in this box: x, y of the south-western and of the north-eastern corner, in metres of the file"""
+    """only rows in this box: x_min, y_min, x_max, y_max, in metres of the file"""
     since: float | str | None = None
     """only rows at or after this time: epoch seconds, or ISO 8601 with a time zone unless timezone names one"""
     until: float | str | None = None
     """only rows before this time, in the same forms"""
     sample_s: float = Field(default=1.0, gt=0)
-    """time between rows of an ns-2 file, which has movements but no rows"""
+    """sampling interval of an ns-2 file, which contains movements instead of rows, s"""
     resample_s: float | None = Field(default=None, gt=0)
-    """interpolate each trip at the multiples of this time; none: the rows of the file. Not for measured RSRP"""
+    """interpolate each trip at the multiples of this time, s; none: the rows of the file. Not for measured RSRP"""
     gap_s: float = Field(default=600.0, gt=0)
-    """a pause longer than this between two rows ends a trip: nothing is interpolated across it"""
+    """a pause longer than this between two rows ends a trip, s; there is no interpolation across it"""
     absent_after_s: float | None = Field(default=None, gt=0)
-    """a UE is absent when its last fix is older than this; none: 1.5 intervals of the trace, as its card tells"""
+    """a UE is absent if its last fix is older than this, s; none: 1.5 times the sampling interval of the trace"""
 
     has_own_fixes: ClassVar[bool] = True
     replays: ClassVar[bool] = True
@@ -113,20 +113,20 @@ class Replay(Mobility):
     example: ClassVar[dict[str, Any]] = {"kind": "replay", "trace": "trace.csv"}
 
     def load(self, round_s: float) -> Trace:
-        """The trace; the latest one is kept in memory until the file changes.
+        """The trace; the latest one is cached until the file changes.
 
-        `round_s` is the length of a round, by which users "auto" decides.
+        `round_s` is the length of a round, which users "auto" depends on.
         """
         return _load(self.model_dump_json(), _version(Path(self.trace)), round_s)
 
     def presence(self, trace: Trace) -> Presence:
-        """After what time without a fix a UE is absent, and why."""
+        """The time without a fix after which a UE is absent, and how it was determined."""
         if self.absent_after_s is not None:
             return Presence(self.absent_after_s, "absent_after_s")
         return presence(trace, self.gap_s)
 
     def start(self, ue: IntArray, ground: Ground) -> Replayed:
-        """Before the first row of the trace of the ground, or, where it has none, of our own with rounds of a day.
+        """The state before the first row of the ground's trace, or without one of this part's trace with daily rounds.
 
         Raises `BadInput` if there are more UEs than users.
         """
@@ -152,7 +152,7 @@ class Replay(Mobility):
         )
 
     def advance(self, state: Replayed, t0_s: float, t1_s: float, ground: Ground) -> tuple[Replayed, Fixes]:
-        """The rows in [t0_s, t1_s) are the fixes; the cost grows with them, not with the trace."""
+        """The fixes are the rows in [t0_s, t1_s); the cost grows with their number, not with that of the trace."""
         rows = state.rows
         first, end = np.searchsorted(rows.time_s, (t0_s, t1_s))
         last_row = state.last_rows(int(end))
@@ -176,7 +176,7 @@ class Replay(Mobility):
         return float(time_s[following]) if following < len(time_s) else float("inf")
 
     def places(self, state: Replayed, ground: Ground) -> Places:
-        """Where each UE's rows lie at night and in office hours; see `home_and_work`."""
+        """Home and workplace of each UE from its rows at night and in office hours; see `home_and_work`."""
         n_ue, rows = len(state.position_m), state.rows
         places = Places.unknown(n_ue)
         if self.users == "rows":  # one fix tells no home
@@ -191,7 +191,7 @@ class Replay(Mobility):
 
 
 def _version(path: Path) -> tuple[int, int]:
-    """Tells whether a file, or a file of a folder, has changed."""
+    """A value that changes when a file, or a file of a folder, changes."""
     try:
         stats = [p.stat() for p in (path, *(path.rglob("*") if path.is_dir() else ()))]
     except (OSError, ValueError):  # ValueError: a NUL in the name
@@ -201,7 +201,7 @@ def _version(path: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=1)  # one trace, so that a rehearsal and its run read a file once
 def _load(part_json: str, version: tuple[int, int], round_s: float) -> Trace:
-    """The trace of a replay; `version` tells a changed file from the one in memory."""
+    """The trace of a replay; `version` distinguishes a changed file from the cached one."""
     part = Replay.model_validate_json(part_json)
     return read_trace(
         part.trace,
