@@ -17,4 +17,4 @@ SIGHTS = OneOf("line-of-sight", Always, Never, ByGeometry, ByProbability)
 FADINGS = OneOf("fading", NoFading, Rayleigh, Rician)
 UPLINKS = OneOf("uplink", Ideal, Noma, Oma)
 POWERS = (Full, Average, Fixed, Listed, Fractional)
-"""Those that do not learn; the union of the slot is joined where all floors meet."""
+"""Power policies without learning; the full union of the slot is defined in `scenarios`."""

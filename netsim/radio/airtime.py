@@ -1,4 +1,4 @@
-"""What a transmission costs and whether it arrives, compiled: one loop over the UEs of a band."""
+"""Latency, energy and success of transmissions, compiled: one loop over the UEs of a band."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 _LEAST_SINR = 1e-30  # so that the noise of an update that is not heard stays finite
 
 
-class Turn(NamedTuple):
+class Transmission(NamedTuple):
     """One entry a UE (n,): airtime_s, delay_s, energy_j, noise_std, thermal_std, decoded, late (see `Channel`)."""
 
     airtime_s: FloatArray
@@ -25,7 +25,7 @@ class Turn(NamedTuple):
 
 
 @compiled
-def judge(
+def transmissions(
     sinr: FloatArray,
     snr: FloatArray,
     rate_bps: FloatArray,
@@ -39,11 +39,12 @@ def judge(
     deadline_s: float,
     least_sinr: float,
     rho: float,
-) -> Turn:
-    """The turn of every UE: downlink, training, wait for its group, and `rows` updates of n_bits on the air.
+) -> Transmission:
+    """The transmission of every UE: downlink, training, wait for its group, and `rows` updates of n_bits on the air.
 
-    Heard are UEs of at least `least_sinr`, or the best one when nobody is; each number of an update carries noise of
-    rho / sqrt(sinr), of which rho / sqrt(snr) is thermal; what takes longer than deadline_s is late.
+    A UE is decoded if its SINR is at least `least_sinr`; if none reaches that, the one with the highest SINR is. Each
+    number of a decoded update carries noise of standard deviation rho / sqrt(sinr), of which rho / sqrt(snr) is
+    thermal. A transmission that takes longer than deadline_s is late.
     """
     n = len(sinr)
     airtime_s, delay_s, energy_j, noise_std = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -67,7 +68,7 @@ def judge(
         heard = sinr[u] > 0 and sinr[u] >= least and airtime_s[u] < np.inf
         late[u] = heard and delay_s[u] > deadline_s
         decoded[u] = heard and not late[u]
-    return Turn(airtime_s, delay_s, energy_j, noise_std, thermal_std, decoded, late)
+    return Transmission(airtime_s, delay_s, energy_j, noise_std, thermal_std, decoded, late)
 
 
 @compiled
@@ -78,14 +79,15 @@ def waits(
     rows: IntArray,
     compute_s: FloatArray,
     serving: IntArray,
-    turn: IntArray,
+    group_of: IntArray,
     n_bits: float,
     limit_s: float,
     least_sinr: float,
 ) -> FloatArray:
-    """Time (n,) until the turn of a UE's group: the longest airtime of every earlier group of its cell (see `judge`).
+    """Waiting time (n,) of each UE until its group may send: the sum of the longest airtimes of earlier groups.
 
-    A base station does not wait for UEs that it does not hear, or whose own turn ends after limit_s.
+    group_of (n,) is the index of the group in the cell. A base station does not wait for UEs that it cannot decode (see
+    `transmissions`), nor for those whose transmission would end after limit_s.
     """
     n = len(sinr)
     wait_s = np.zeros(n)
@@ -97,13 +99,13 @@ def waits(
     for u in range(n):
         n_bs = max(n_bs, serving[u] + 1)
     begins_s, longest_s, current = np.zeros(n_bs), np.zeros(n_bs), np.zeros(n_bs, np.int64)
-    for u in np.argsort(turn, kind="mergesort"):
+    for u in np.argsort(group_of, kind="mergesort"):
         b = serving[u]
         if b < 0:
             continue
-        if turn[u] > current[b]:
+        if group_of[u] > current[b]:
             begins_s[b] += longest_s[b]
-            longest_s[b], current[b] = 0.0, turn[u]
+            longest_s[b], current[b] = 0.0, group_of[u]
         wait_s[u] = begins_s[b]
         if sinr[u] > 0 and sinr[u] >= least and rate_bps[u] > 0 and downlink_bps[u] > 0:
             bits = n_bits * rows[u]

@@ -3,7 +3,7 @@ r"""The sector antenna of 3GPP TR 38.901, Table 7.3-1 (one element): pattern of 
     A_v = -min(12 ((theta - theta_tilt) / 65 deg)^2, 30),   A_h = -min(12 (phi / 65 deg)^2, 30),
     gain = 8 dBi - min(-(A_v + A_h), 30)
 
-theta is the angle below the horizon's complement (90 deg at the horizon), phi the azimuth from the boresight.
+theta is the zenith angle (90 deg at the horizon), phi the azimuth from the boresight.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ DOWNTILT_DEG = 10.0
 def sector_gain_db(offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
     """Gain in dBi (n, n_bs) towards UEs at offset_m (n, n_bs, 2) east and north, drop_m (n_bs,) below the antenna.
 
-    azimuth_deg (n_bs,) is clockwise from north; NaN is an antenna that radiates alike in all directions, 0 dB. The
-    beam points 10 degrees below the horizon.
+    azimuth_deg (n_bs,) is clockwise from north; NaN is an isotropic antenna, 0 dB. The beam points 10 degrees below
+    the horizon.
     """
     bearing = np.degrees(np.arctan2(offset_m[..., 0], offset_m[..., 1]))
     phi = (bearing - azimuth_deg + 180.0) % 360.0 - 180.0

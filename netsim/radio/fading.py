@@ -19,17 +19,17 @@ _SHORTEST_S = 1e-3  # of a block, so that the longest run counts its blocks in 6
 
 
 class Fading(Part):
-    """Draws amplitudes of unit mean power per antenna, from numbers of each (UE, base station) pair's own."""
+    """Draws amplitudes of unit mean power per antenna, independently for each (UE, base station) pair."""
 
     kind: str
 
     @abstractmethod
     def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray | None:
-        """Amplitudes (n, n_bs, antennas) of the UEs (n,) in a block; None stands for one antenna and ones."""
+        """Amplitudes (n, n_bs, antennas) of the UEs (n,) in a block; None means one antenna with amplitude 1."""
 
     @abstractmethod
     def block_index(self, round_: int, time_s: float) -> int:
-        """Which block a round at a time belongs to."""
+        """Index of the block of a round at a time."""
 
 
 class NoFading(Fading):
@@ -47,12 +47,12 @@ class NoFading(Fading):
 
 
 class _Block(Fading):
-    """Fading that holds for a block: the whole run, a round, or a time."""
+    """Block fading: constant for the whole run, for a round, or for a time."""
 
     antennas: int = Field(default=1, ge=1, le=1024)
-    """antennas of the base station"""
+    """number of antennas of the base station"""
     block: Literal["run", "round"] | float = "round"
-    """how long a draw holds: the whole run, a round, or so many seconds"""
+    """length of a block: the whole run, a round, or a time in s"""
 
     @model_validator(mode="after")
     def _positive(self) -> Self:
@@ -73,7 +73,7 @@ class _Block(Fading):
 
 
 class Rayleigh(_Block):
-    """No line of sight: every antenna's amplitude is CN(0, 1), independent of the others."""
+    """Rayleigh fading: the amplitude of every antenna is CN(0, 1), independent of the others."""
 
     kind: Literal["rayleigh"] = "rayleigh"
     reference: ClassVar[str] = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
@@ -84,14 +84,15 @@ class Rayleigh(_Block):
 
 
 class Rician(_Block):
-    """A steady wave of relative power K beside scattered ones: sqrt(K/(K+1)) e^(j phi) + CN(0, 1/(K+1)).
+    """Rician fading: a line-of-sight component and scattering, sqrt(K/(K+1)) e^(j phi) + CN(0, 1/(K+1)).
 
-    The steady wave meets a half-wavelength array at a random angle, so antenna a has phase phi + a psi.
+    The line-of-sight component arrives at a half-wavelength array at a random angle, so antenna a has phase
+    phi + a psi.
     """
 
     kind: Literal["rician"] = "rician"
     k_db: float = Field(default=9.0, ge=-40, le=60)
-    """power of the steady wave over that of the scattered ones"""
+    """K, power of the line-of-sight component over that of the scattered ones, dB"""
     reference: ClassVar[str] = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"
     example: ClassVar[dict[str, Any]] = {"kind": "rician"}
 

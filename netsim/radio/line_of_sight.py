@@ -1,4 +1,4 @@
-"""The line-of-sight slot: which links see each other."""
+"""The line-of-sight slot: which links are in line of sight."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from netsim.units import BoolArray, FloatArray, IntArray
 SightLaw = Callable[[Pairs, FloatArray], BoolArray]
 """(pairs, position_m (n, 2)) -> line of sight (n, n_bs)."""
 Geometry = Callable[[FloatArray], BoolArray]
-"""position_m (n, 2) -> line of sight (n, n_bs) past the city's buildings."""
+"""position_m (n, 2) -> line of sight (n, n_bs) by the city's buildings."""
 
 
 class Sight(Part):
-    """Decides line of sight."""
+    """Decides which links are in line of sight."""
 
     kind: str
     needs_of_law: ClassVar[frozenset[str]] = frozenset()
 
     @abstractmethod
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        """The law of one city, drawn once; site (n_bs,) numbers the places of the base stations."""
+        """The line-of-sight function of one city, drawn once; site (n_bs,) is the site index of each base station."""
 
 
 class Always(Sight):
@@ -57,7 +57,7 @@ class Never(Sight):
 
 
 class ByGeometry(Sight):
-    """A link sees its base station unless a building of the city stands in its way."""
+    """A link is in line of sight unless a building of the city blocks it."""
 
     kind: Literal["geometry"] = "geometry"
     reference: ClassVar[str] = "ray between the antennas against footprints and heights"
@@ -69,16 +69,16 @@ class ByGeometry(Sight):
 
 
 class ByProbability(Sight):
-    """Line of sight with the path loss law's own probability, the same at the same place on every day.
+    """Line of sight with the probability of the path loss law, constant in time.
 
-    A link at distance d is in sight where U(place, site) < P_LOS(d), with U uniform and spatially correlated: the
+    A link at distance d is in line of sight where U(place, site) < P_LOS(d). U is uniform and spatially correlated: the
     normal distribution function of a Gaussian field with exponential correlation, at the nearest node of a grid of a
     tenth of the decorrelation distance. Sectors of one site share U.
     """
 
     kind: Literal["probability"] = "probability"
     decorrelation_m: float = Field(default=50.0, gt=0, le=1e5)
-    """distance over which the state of sight persists"""
+    """decorrelation distance of the line-of-sight state, m"""
     reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Table 7.4.2-1; spatial consistency after Section 7.6.3.3"
     example: ClassVar[dict[str, Any]] = {"kind": "probability"}
     needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})

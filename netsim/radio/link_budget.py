@@ -18,10 +18,10 @@ RSRP_RANGE_DBM = (-140.0, -44.0)  # what a UE reports, 3GPP TS 36.133 Table 9.1.
 
 @dataclass(frozen=True)
 class Budget:
-    """Law of place: at_m (n_bs, 2), height_m, power_dbm, azimuth_deg (n_bs,) (NaN: no sector), and laws of loss.
+    """Base stations at_m (n_bs, 2), height_m, power_dbm, azimuth_deg (n_bs,) (NaN: no sector), and the laws of loss.
 
-    nlos_factor and far_factor: deviation of shadowing without line of sight, and in it where the law's `is_far`, over
-    that of the field.
+    nlos_factor, far_factor: ratio of the deviation of shadowing to that of the drawn field, without line of sight, and
+    in line of sight where the law's `is_far`.
     """
 
     at_m: FloatArray
@@ -43,7 +43,7 @@ class Budget:
         return Pairs(pairs.distance_2d_m, pairs.distance_3d_m, pairs.ue_height_m, pairs.bs_height_m, los)
 
     def _distances(self, position_m: FloatArray) -> Pairs:
-        """The geometry of all links without looking."""
+        """The geometry of all links without line of sight."""
         square = position_m[:, 0, None] - self.at_m[:, 0]
         north = position_m[:, 1, None] - self.at_m[:, 1]
         square *= square  # in place: new arrays of this size are what a tick spends its time on
@@ -77,7 +77,7 @@ class Budget:
         return self.nlos_factor != 1.0 or self.far_factor != 1.0
 
     def _deviation(self, pairs: Pairs, los: BoolArray) -> FloatArray:
-        """Deviation of shadowing (n, n_bs) over that of the field."""
+        """Ratio of the deviation of shadowing (n, n_bs) to that of the drawn field."""
         if self.far_factor == 1.0:
             return np.where(los, 1.0, self.nlos_factor)
         seen = np.where(self.path_loss.is_far(pairs, self.carrier_hz), self.far_factor, 1.0)
@@ -85,13 +85,13 @@ class Budget:
 
     def rsrp_dbm(self, position_m: FloatArray) -> FloatArray:
         """Mean received reference-signal power (n, n_bs), without small-scale fading or clipping."""
-        # rays past buildings are dear: they are left out where no law asks for them
+        # rays past buildings are expensive: they are left out where no law asks for them
         looks = self.path_loss.needs_sight or self._varies
         pairs = self.pairs(position_m) if looks else self._distances(position_m)
         return self.power_dbm + self.gain_db(position_m, pairs)
 
     def links(self, time_s: float, position_m: FloatArray) -> Links:
-        """The snapshot of all pairs."""
+        """The `Links` of all pairs at a time."""
         pairs = self.pairs(position_m)
         gain_db = self.gain_db(position_m, pairs)
         los = pairs.los if pairs.los is not None else np.ones(gain_db.shape, dtype=bool)

@@ -13,9 +13,9 @@ from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
 @dataclass(frozen=True)
 class Links:
-    """The radio between all UEs and all base stations at one time.
+    """The radio links between all UEs and all base stations at one time.
 
-    time_s; distance_m (n_ue, n_bs) in three dimensions; gain (n_ue, n_bs), linear, path loss, shadowing and
+    time_s; distance_m (n_ue, n_bs), 3D; gain (n_ue, n_bs), linear, of path loss, shadowing and
     antenna; rsrp_dbm, los (n_ue, n_bs); received_w is rsrp_dbm in watts. NaN for an absent UE. A world without base
     stations (a replayed measurement trace) has n_bs = 0.
     """
@@ -30,7 +30,7 @@ class Links:
     _sinr: dict[float, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
     def part(self, first: int, n: int, time_s: float) -> Self:
-        """Rows first to first + n, as the links of another time; what is derived from them is derived once."""
+        """Rows first to first + n as the links of another time; derived arrays are shared, not recomputed."""
         rows = slice(first, first + n)
         return type(self)(
             time_s, self.distance_m[rows], self.gain[rows], self.rsrp_dbm[rows], self.los[rows],
@@ -49,9 +49,9 @@ class Links:
         return np.where(np.isnan(self.received_w[:, 0]), -1, np.argmax(self.received_w, axis=1))
 
     def sinr(self, noise_dbm: float) -> FloatArray:
-        """Downlink SINR (n_ue, n_bs), linear: each cell against all others, at full load, and noise.
+        """Downlink SINR (n_ue, n_bs), linear: interference from all other cells at full load, and noise.
 
-        noise_dbm is the noise in the bandwidth that RSRP counts (one resource element).
+        noise_dbm is the noise in the bandwidth of RSRP (one resource element).
         """
         if noise_dbm not in self._sinr:
             if self._whole is not None:

@@ -40,7 +40,7 @@ def ser(snr: npt.ArrayLike, modulation: Modulation) -> FloatArray:
 
 
 def threshold(error_rate: float, modulation: Modulation) -> float:
-    """The symbol SNR (linear) at which `ser` is error_rate: its exact inverse; 0 for a rate that no signal exceeds."""
+    """The symbol SNR (linear) at which `ser` is error_rate (exact inverse); 0 for a rate above the largest `ser`."""
     from scipy.special import ndtri
 
     if modulation == "bpsk":

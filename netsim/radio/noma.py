@@ -1,4 +1,4 @@
-r"""Non-orthogonal multiple access: everybody of a group at once, told apart by successive cancellation."""
+r"""Non-orthogonal multiple access: simultaneous uplinks, separated by successive interference cancellation."""
 
 from __future__ import annotations
 
@@ -13,60 +13,65 @@ from netsim.units import FloatArray, IntArray
 
 
 class Noma(SharedBand):
-    r"""Uplinks of a cell superposed on one band; maximum-ratio combining, then successive cancellation (SIC).
+    r"""Uplinks of a cell superposed on one band; maximum-ratio combining, then successive interference cancellation.
 
-    At base station b with N_a antennas UE k arrives as h_k = sqrt(gain_kb) z_kb. Decoding goes from the strongest
-    received power x_k ||h_k||^2 to the weakest; those decoded earlier are subtracted but for a share r::
+    The channel of UE k at base station b with N_a antennas is h_k = sqrt(gain_kb) z_kb. Decoding goes from the
+    strongest received power x_k ||h_k||^2 to the weakest; of signals decoded earlier a share r remains::
 
         gamma_k = x_k ||h_k||^4 / ( sum_later x_j |h_k^H h_j|^2 + r sum_earlier x_j |h_k^H h_j|^2
                                     + sum_other-cells x_j |h_k^H h_jb|^2 + ||h_k||^2 N )
 
-    with r = `sic_residual` (0 cancels wholly, 1 not at all). `interference: none` leaves only N (the literature's
-    perfect SIC), `intra` leaves out other cells. For r = 0, one antenna and one cell the sum of log2(1 + gamma)
-    is log2(1 + sum x g / N). What was not decoded cannot be cancelled: r is 1 for a UE whose symbol error rate is above
-    `max_ser`. A cell with more UEs than `group_size` serves groups one after the other, in order of received power; UEs
-    of the same turn in other cells interfere. A group waits for those of the groups before it who are heard in time.
+    with r = `sic_residual` (0: complete cancellation, 1: none). `interference: none` keeps only N (perfect SIC),
+    `intra` omits other cells. For r = 0, one antenna and one cell the sum of log2(1 + gamma) is
+    log2(1 + sum x g / N). A signal that is not decoded is not cancelled: r is 1 for a UE whose symbol error rate is
+    above `max_ser`. A cell with more UEs than `group_size` serves groups one after the other, in order of received
+    power; UEs in the group of the same index in other cells interfere. A group starts when the decodable UEs of the
+    groups before it have sent, unless these would end after the deadline.
     """
 
     kind: Literal["noma"] = "noma"
     sic_residual: float = Field(default=0.0, ge=0, le=1)
-    """share of a decoded signal's power that cancellation leaves"""
+    """share r of the power of a decoded signal that remains after cancellation"""
     group_size: int | None = Field(default=None, ge=1)
-    """most UEs superposed at a time; none: all of the cell"""
+    """largest number of UEs superposed at a time; none: all of the cell"""
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 4-6"
     example: ClassVar[dict[str, Any]] = {"kind": "noma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         noise = self.band_noise_w()
-        sinr, turn = self.sinr(cohort, noise)
+        sinr, group_of = self.sinr(cohort, noise)
         rate = self.bandwidth_hz * self.efficiency(sinr)
-        waits = self._waits(cohort, payload, sinr, rate, turn)
+        waits = self._waits(cohort, payload, sinr, rate, group_of)
         return self.outcome(cohort, payload, sinr, own_signal_w(cohort) / noise, rate, waits)
 
     def sinr(self, cohort: Cohort, noise_w: float) -> tuple[FloatArray, IntArray]:
-        """SINR (n,) of every UE, 0 without a cell, and its turn (n,) in the cell."""
-        from netsim.radio.sic import many_antennas, one_antenna  # compiled: the import is dear
+        """SINR (n,) of every UE, 0 without a cell, and the index (n,) of its group in the cell."""
+        from netsim.radio.sic import many_antennas, one_antenna  # compiled: the import is slow
 
         n = len(cohort.ue)
-        group, others, least = self.group_size or max(n, 1), self.interference == "all", self.least_sinr()
+        group_size, others, least = self.group_size or max(n, 1), self.interference == "all", self.least_sinr()
         if cohort.fading is None or cohort.fading.shape[2] == 1 or self.interference == "none":
             received_w = cohort.power_w[:, None] * cohort.strength
-            sinr, turn = one_antenna(received_w, cohort.serving, group, noise_w, self.sic_residual, others, least)
+            sinr, group_of = one_antenna(
+                received_w, cohort.serving, group_size, noise_w, self.sic_residual, others, least
+            )
             if self.interference == "none" and n:
                 sinr = own_signal_w(cohort) / noise_w
-            return sinr, turn
+            return sinr, group_of
         h = np.sqrt(cohort.gain)[:, :, None] * cohort.fading
-        sinr, turn = many_antennas(cohort.power_w, h, cohort.serving, group, noise_w, self.sic_residual, others, least)
-        return sinr, turn
+        sinr, group_of = many_antennas(
+            cohort.power_w, h, cohort.serving, group_size, noise_w, self.sic_residual, others, least
+        )
+        return sinr, group_of
 
     def _waits(
-        self, cohort: Cohort, payload: Payload, sinr: FloatArray, rate: FloatArray, turn: IntArray
+        self, cohort: Cohort, payload: Payload, sinr: FloatArray, rate: FloatArray, group_of: IntArray
     ) -> FloatArray:
         """Time (n,) until a UE's group may send."""
         if self.group_size is None:
-            return np.zeros(len(turn))
-        from netsim.radio.airtime import waits  # compiled: the import is dear
+            return np.zeros(len(group_of))
+        from netsim.radio.airtime import waits  # compiled: the import is slow
 
         wait_s: FloatArray = waits(
             sinr,
@@ -75,7 +80,7 @@ class Noma(SharedBand):
             cohort.rows,
             cohort.compute_s,
             cohort.serving,
-            turn,
+            group_of,
             payload.n_bits,
             min(cohort.limit_s, np.inf if self.deadline_s is None else self.deadline_s),
             self.least_sinr(),

@@ -1,4 +1,4 @@
-"""Orthogonal multiple access: every UE of a cell on its own part of the band, for comparison with NOMA."""
+"""Orthogonal multiple access: every UE of a cell has its own part of the band."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ class Oma(SharedBand):
 
         gamma_k = x_k ||h_k||^2 / (N / m + I),    rate_k = (B / m) log2(1 + gamma_k)
 
-    with N the noise of the whole band. Nobody of the same cell interferes. With `interference: all`, I is what UEs
-    of other cells bring into the UE's share: their mean received power an antenna, spread evenly over the band.
+    with N the noise of the whole band. UEs of the same cell do not interfere. With `interference: all`, I is the
+    interference of UEs of other cells in the UE's share: their mean received power per antenna, spread evenly over the
+    band.
     """
 
     kind: Literal["oma"] = "oma"

@@ -1,4 +1,4 @@
-"""Path loss laws with one closed form: log-distance, free space, a power law, two slopes."""
+"""Path loss laws in closed form: log-distance, free space, a power law, two slopes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netsim.units import SPEED_OF_LIGHT_M_S, FloatArray
 
 
 class LogDistance(PathLoss):
-    r"""Loss grows by 10 n dB per decade of distance::
+    r"""Log-distance path loss: the loss grows by 10 n dB per decade of distance::
 
         PL(d) = PL(d_ref) + 10 n log10(max(d, d_min) / d_ref)
 
@@ -25,7 +25,7 @@ class LogDistance(PathLoss):
 
     kind: Literal["log-distance"] = "log-distance"
     exponent: float = Field(default=3.5, gt=0)
-    """n: 2 in free space, 3 to 4 in cities"""
+    """path loss exponent n: 2 in free space, 3 to 4 in cities"""
     reference_m: float = Field(default=10.0, gt=0)
     """distance of the reference loss, m"""
     reference_loss_db: float = 50.0
@@ -45,7 +45,7 @@ def free_space_db(distance_m: FloatArray, carrier_hz: float) -> FloatArray:
 
 
 class FreeSpace(PathLoss):
-    """Nothing in the way: 20 log10(4 pi f d / c), isotropic antennas, d the 3D distance."""
+    """Free-space loss 20 log10(4 pi f d / c) with isotropic antennas; d is the 3D distance."""
 
     reference: ClassVar[str] = "Friis, 'A note on a simple transmission formula', Proc. IRE 34(5), 1946"
     example: ClassVar[dict[str, Any]] = {"kind": "free-space"}
@@ -59,9 +59,9 @@ class FreeSpace(PathLoss):
 
 
 class PowerLaw(PathLoss):
-    """Free space with another exponent: gain = G_BS G_UE (c / (4 pi f d))^P, in watts per watt.
+    """Free-space gain with another exponent: gain = G_BS G_UE (c / (4 pi f d))^P, linear.
 
-    P = 2 is free space. Antenna gains belong to the law, as in its source.
+    P = 2 is free space. The antenna gains are part of the law, as in its source.
     """
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 39"
@@ -69,11 +69,11 @@ class PowerLaw(PathLoss):
 
     kind: Literal["power-law"] = "power-law"
     exponent: float = Field(default=3.76, gt=0)
-    """P"""
+    """exponent P"""
     bs_gain_db: float = Field(default=5.0, ge=-30, le=60)
-    """antenna gain of the base station over isotropic"""
+    """antenna gain of the base station, dBi"""
     ue_gain_db: float = Field(default=0.0, ge=-30, le=60)
-    """antenna gain of the UE over isotropic"""
+    """antenna gain of the UE, dBi"""
     min_distance_m: float = Field(default=1.0, gt=0)
     """nearer than this the loss stays as it is here, m"""
 
@@ -83,7 +83,7 @@ class PowerLaw(PathLoss):
 
 
 class LosNlos(PathLoss):
-    """Two slopes, one with and one without line of sight: gain in dB = slope log10(d) + intercept."""
+    """Gain in dB = slope log10(d) + intercept, with one slope and intercept with and one without line of sight."""
 
     reference: ClassVar[str] = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
     example: ClassVar[dict[str, Any]] = {"kind": "los-nlos"}
@@ -91,13 +91,13 @@ class LosNlos(PathLoss):
 
     kind: Literal["los-nlos"] = "los-nlos"
     los_slope_db: float = Field(default=-22.0, lt=0)
-    """dB per decade of distance in line of sight"""
+    """slope in line of sight, dB per decade of distance"""
     los_gain_db: float = -28.0
-    """gain at 1 m in line of sight"""
+    """gain at 1 m in line of sight, dB"""
     nlos_slope_db: float = Field(default=-36.0, lt=0)
-    """dB per decade of distance without it"""
+    """slope without line of sight, dB per decade of distance"""
     nlos_gain_db: float = -22.0
-    """gain at 1 m without it"""
+    """gain at 1 m without line of sight, dB"""
     min_distance_m: float = Field(default=1.0, gt=0)
     """nearer than this the loss stays as it is here, m"""
 

@@ -1,4 +1,4 @@
-"""Power policies that do not learn: who sends with how many watts."""
+"""The power slot: transmit powers of UEs, by policies without learning."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray, db_from_ratio, w_from_dbm
 
 State = Any
-"""What a policy remembers, as a value: None, or a frozen dataclass that it names itself (see `netsim.tree`)."""
+"""State of a policy: None, or a frozen dataclass of the policy (see `netsim.tree`)."""
 
 
 @dataclass(frozen=True)
 class PowerContext:
-    """What a policy may know besides the links when it sets the powers of a round: one entry a UE of the world (K,).
+    """Inputs of a policy besides the links when it sets the powers of a round; arrays (K,) with an entry for each UE.
 
-    sends (n,) the UEs that transmit; snr_per_w SNR of a UE's own uplink at 1 W without interference, 0 for one that is
-    away; scale: noise on each number of an update has std scale / sqrt(snr_per_w power_w), 0 without channel noise;
-    required_std noise that budgets asked for in the UE's last round, drawn_std what was drawn of it, 0 before the
-    first; budget_left share of the budget that is left (1 without one); progress share of the rounds that are over.
+    sends (n,): indices of the UEs that transmit; snr_per_w: SNR of a UE's uplink at 1 W without interference, 0 for an
+    absent UE; scale: noise on each number of an update has std scale / sqrt(snr_per_w power_w), 0 without channel
+    noise; required_std: noise that the budgets required in the UE's last round, and drawn_std: the part of it that was
+    drawn, both 0 before its first round; budget_left: remaining share of the budget (1 without one); progress: share of
+    the rounds completed.
     """
 
     sends: IntArray
@@ -44,37 +45,37 @@ class Power(Part):
 
     kind: str
     wants_context: ClassVar[bool] = False
-    """whether it is given the context before every choice"""
+    """whether `update_context` is called before every choice"""
     needs_channel_noise: ClassVar[bool] = False
-    """whether it only makes sense where channel noise stays on the updates"""
+    """whether the policy requires an uplink whose decoded updates carry channel noise"""
 
     def start(self, n_ue: int) -> State:
-        """The first state, in a world of so many UEs; None for a policy without memory."""
+        """The initial state in a world of n_ue UEs; None for a policy without state."""
         return None
 
     def update_context(self, context: PowerContext, state: State) -> State:
-        """The next state, once it knows the context of the round."""
+        """The next state after the context of the round is known."""
         return state
 
     def check_files(self) -> None:
-        """Raise ValueError where a file that it names cannot be used."""
+        """Raises ValueError if a file of the policy cannot be used."""
 
     def check(self, n_ue: int) -> None:
-        """Raise ValueError where it cannot serve a world of so many UEs."""
+        """Raises ValueError if the policy does not support a world of n_ue UEs."""
 
     def of(self, ue: IntArray) -> Power:
-        """The policy for the UEs with these indices, one entry each; the same for all unless it names them."""
+        """The policy for the UEs with these indices; the policy itself unless it has settings for each UE."""
         return self
 
     @abstractmethod
     def power_w(
         self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
     ) -> tuple[FloatArray, State]:
-        """Power (n,) in watts, never above max_power_w; and the next state."""
+        """Power (n,) in W, at most max_power_w, and the next state."""
 
 
 class Full(Power):
-    """Every UE sends at its maximum."""
+    """Every UE sends at its maximum power."""
 
     kind: Literal["full"] = "full"
     reference: ClassVar[str] = "baseline"
@@ -91,7 +92,7 @@ class Fixed(Power):
 
     kind: Literal["fixed"] = "fixed"
     power_dbm: float = Field(ge=-60, le=60)
-    """transmit power"""
+    """transmit power, dBm"""
     reference: ClassVar[str] = "baseline"
     example: ClassVar[dict[str, Any]] = {"kind": "fixed", "power_dbm": 10}
 
@@ -102,13 +103,13 @@ class Fixed(Power):
 
 
 class Average(Power):
-    """An equal split of the middle of the allowed total: (total_min_w + total_max_w) / (2 n) each."""
+    """An equal share of the mean of the smallest and largest total power: (total_min_w + total_max_w) / (2 n) each."""
 
     kind: Literal["average"] = "average"
     total_min_w: float = Field(default=0.15, ge=0)
-    """least power of all UEs together"""
+    """smallest total power of all UEs, W"""
     total_max_w: float = Field(default=1.5, gt=0)
-    """most power of all UEs together"""
+    """largest total power of all UEs, W"""
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
     example: ClassVar[dict[str, Any]] = {"kind": "average"}
 
@@ -132,7 +133,7 @@ class Listed(Power):
 
     kind: Literal["listed"] = "listed"
     each_w: tuple[Annotated[float, Field(gt=0, le=1000)], ...] = Field(min_length=1)
-    """watts of the first, the second, ... UE; gone round where there are more UEs"""
+    """transmit power of each UE, W; UE u takes entry u mod length"""
     reference: ClassVar[str] = "baseline"
     example: ClassVar[dict[str, Any]] = {"kind": "listed", "each_w": [0.1, 0.2]}
 
@@ -147,7 +148,7 @@ class Listed(Power):
 
 
 class Fractional(Power):
-    """Open loop: P = min(P_max, P0 + alpha * PL) in dB, which makes up for a share alpha of the path loss.
+    """Open-loop power control: P = min(P_max, P0 + alpha * PL) in dB, which compensates a share alpha of the path loss.
 
     PL is the loss to the serving base station, shadowing and antenna gains included. A UE without one sends at its
     maximum.
@@ -155,9 +156,9 @@ class Fractional(Power):
 
     kind: Literal["fractional"] = "fractional"
     p0_dbm: float = Field(default=-85.0, ge=-202, le=24)
-    """power that would arrive at alpha 1, over the whole band"""
+    """P0, target received power at alpha 1 over the whole band, dBm"""
     alpha: float = Field(default=0.8, ge=0, le=1)
-    """share of the path loss that is made up for"""
+    """share of the path loss that is compensated"""
     reference: ClassVar[str] = "3GPP TS 38.213, Section 7.1.1 (open-loop part)"
     example: ClassVar[dict[str, Any]] = {"kind": "fractional"}
 

@@ -1,4 +1,4 @@
-"""Shadowing: a random law of place, drawn once for every site of base stations."""
+"""Shadowing: a random function of position, drawn once for every site of base stations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _NoField:
 
 
 class NoShadowing(Shadowing):
-    """No obstacles: 0 dB everywhere."""
+    """No shadowing: 0 dB everywhere."""
 
     reference: ClassVar[str] = "none: path loss alone"
     example: ClassVar[dict[str, Any]] = {"kind": "none"}
@@ -43,12 +43,12 @@ class NoShadowing(Shadowing):
 
 
 class Gaussian(Shadowing):
-    """Shadowing of mean 0 dB whose deviations are stated, or else those that the path loss law was published with."""
+    """Gaussian shadowing of mean 0 dB; deviations that are not set are those published with the path loss law."""
 
     std_db: float | None = Field(default=None, ge=0, le=100)
-    """standard deviation, dB; none: what the path loss law was published with (uma, umi, rma), 6 dB for others"""
+    """standard deviation, dB; none: as published with the path loss law (uma, umi, rma), 6 dB for other laws"""
     nlos_std_db: float | None = Field(default=None, gt=0, le=100)
-    """standard deviation without line of sight, dB; none: the same as a stated std_db, else the law's"""
+    """standard deviation without line of sight, dB; none: std_db if it is set, else as published with the law"""
 
     @model_validator(mode="after")
     def _scalable(self) -> Self:
@@ -77,7 +77,7 @@ class Gaussian(Shadowing):
 
     @property
     def deviation_db(self) -> float:
-        """In line of sight: of the field that is drawn."""
+        """Standard deviation in line of sight, which is that of the drawn field."""
         return _USUAL_STD_DB if self.std_db is None else self.std_db
 
     @property
@@ -89,9 +89,9 @@ class Gaussian(Shadowing):
 class GridField:
     """Bilinear interpolation on a grid, scaled so that the variance is the same at every position.
 
-    value_db (ny, nx, n_site) is float32 (1e-6 dB of 10 dB); its corner is at low_m (2,); `covariance` (4, 4) is
-    that of the corners of a cell, with 1 on the diagonal. Positions off the grid take the value at its edge.
-    column (n_bs,) is the site of each base station; None where each has one of its own.
+    value_db (ny, nx, n_site) is float32 (precision 1e-6 dB at 10 dB); its corner is at low_m (2,); `covariance` (4, 4)
+    is that of the corners of a cell, with 1 on the diagonal. Positions outside the grid take the value at its edge.
+    column (n_bs,) is the site of each base station; None if every base station has its own site.
     """
 
     value_db: npt.NDArray[np.float32]
@@ -131,9 +131,9 @@ class _Memoryless:
 
 
 class Independent(Gaussian):
-    """Another Gaussian value at every place: N(0, std^2) per millimetre and site, without memory.
+    """Spatially white shadowing: an independent value N(0, std^2) for every place and site.
 
-    The very same millimetre gives the same value again; the next one is independent of it.
+    Positions are rounded to millimetres: positions with the same rounded coordinates have the same value.
     """
 
     reference: ClassVar[str] = "log-normal shadowing without spatial correlation, a common simplification"
@@ -146,24 +146,24 @@ class Independent(Gaussian):
 
 
 class Correlated(Gaussian):
-    r"""A Gaussian field per site of base stations, independent of the others, with exponential correlation::
+    r"""An independent Gaussian random field for each site, with exponential correlation::
 
         E[s(x) s(y)] = std^2 exp(-|x - y| / decorrelation)
 
-    The same place has the same value on every day and for every UE.
+    The value at a place is the same at all times and for all UEs.
 
     The field is drawn on a grid by circulant embedding: white noise on a torus, filtered with the square root
     of the eigenvalues of the covariance (its FFT). The torus is larger than the grid by 8 decorrelation
-    distances, so that the two ends of the grid are correlated by at most exp(-8) through the back door.
+    distances, so that wrap-around correlates opposite ends of the grid by at most exp(-8).
     Negative eigenvalues are set to 0 and the rest is scaled so that the variance is std^2 again. Between grid
-    points the value is interpolated bilinearly and divided by the standard deviation that interpolation
-    leaves, so that every position has exactly `std_db`.
+    points the value is interpolated bilinearly and divided by the standard deviation of the interpolated
+    value, so that every position has exactly `std_db`.
 
-    That division raises the correlation of distant points a little (6 % on the default grid). The grid is
-    therefore drawn with a decorrelation distance that is shorter by as much as it takes for two random
-    positions to reach the correlation 1/e at `decorrelation_m`, whatever the grid.
+    That division raises the correlation of distant points slightly (6 % on the default grid). The grid is
+    therefore drawn with a shorter decorrelation distance, chosen such that two random positions at distance
+    `decorrelation_m` have correlation 1/e for any grid spacing.
 
-    The grid reaches one decorrelation distance beyond the area; further out the value at its edge holds.
+    The grid extends one decorrelation distance beyond the area; further out the value at its edge is used.
     """
 
     reference: ClassVar[str] = (
@@ -188,7 +188,7 @@ class Correlated(Gaussian):
         return self
 
     def field(self, area: Area, site: IntArray, rng: Rng) -> GridField:
-        """Draw one field a site; that of site s depends on (seed, s) and the area only."""
+        """Draws one field for each site; that of site s depends on (seed, s) and the area only."""
         from scipy.fft import irfft2, next_fast_len, rfft2
 
         step_m = self.grid_m or self.decorrelation_m / 10
@@ -219,7 +219,7 @@ _CORNERS = ((0, 0), (1, 0), (0, 1), (1, 1))  # of a cell: right, up
 
 
 def _spectrum(torus: list[int], step: float) -> FloatArray:
-    """Eigenvalues (ny, nx // 2 + 1) of exp(-d step) on a torus, d in cells; none negative, mean 1."""
+    """Eigenvalues (ny, nx // 2 + 1) of exp(-d step) on a torus, d in cells; clipped at 0, mean 1."""
     from scipy.fft import fft2
 
     y, x = (np.minimum(np.arange(n), n - np.arange(n)) for n in torus)
@@ -258,7 +258,7 @@ def _normalised(part: FloatArray, covariance: FloatArray) -> FloatArray:
 
 
 def _shortened(decorrelation_m: float, step_m: float) -> float:
-    """The decorrelation distance of the grid with which random positions decorrelate at decorrelation_m.
+    """The decorrelation distance of the grid for which random positions have correlation 1/e at decorrelation_m.
 
     With g = E[1 / sqrt(variance left by interpolation)] over a cell, distant points correlate by
     g^2 exp(-d / D); this is 1/e at d = decorrelation for D = decorrelation / (1 + 2 ln g).

@@ -1,6 +1,6 @@
-r"""What NOMA and OMA have in common: a band, noise, a deadline, selection, and noise on the decoded numbers.
+r"""Common base of NOMA and OMA: band, noise, deadline, selection of UEs, and noise on decoded updates.
 
-Analog reading of an update: numbers s = u / rho with the fixed, data-independent rho = C / sqrt(q) (C the bound of
+Analog transmission of an update: numbers s = u / rho with the fixed, data-independent rho = C / sqrt(q) (C the bound of
 the update's norm, q its length) have mean square at most 1, so after decoding with SINR gamma each number of the
 update carries independent noise of
 
@@ -10,7 +10,8 @@ update carries independent noise of
 
     sigma_thermal = rho / sqrt(snr),    snr = x ||h||^2 / N
 
-is the receiver's own; the rest is other UEs' signals, which somebody who decodes them subtracts.
+is the thermal noise of the receiver; the rest is interference from other UEs, which a receiver that decodes their
+signals can subtract.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ class SharedBand(Uplink):
     """Fields and laws of an uplink over a band that cells share."""
 
     bandwidth_hz: float = Field(default=20e6, ge=1.0, le=1e11)
-    """band of a cell"""
+    """bandwidth of a cell, Hz"""
     noise_figure_db: float = Field(default=6.0, ge=0, le=40)
-    """of the base station's receiver"""
+    """noise figure of the base station's receiver, dB"""
     noise_w: float | None = Field(default=None, gt=0, le=1e6)
-    """noise power in the band; none: thermal noise (290 K) times the noise figure"""
+    """noise power in the band, W; none: thermal noise (290 K) times the noise figure"""
     interference: Literal["none", "intra", "all"] = "all"
-    """who disturbs whom: nobody, UEs of the same cell, or those of other cells too"""
+    """source of interference: none, UEs of the same cell (intra), or UEs of all cells (all)"""
     decoding: Literal["noisy", "error-free"] = "noisy"
-    """noisy: analog, channel noise stays on the decoded update; error-free: digital, what is in time is exact"""
+    """noisy: analog, decoded updates carry channel noise; error-free: digital, updates received in time are exact"""
     norm_bound: float | None = Field(default=None, ge=1e-12, le=1e12)
-    """largest L2 norm of a payload, where no clip promises one (noisy decoding needs it)"""
+    """largest L2 norm of a payload, for learning without a clip (required by noisy decoding)"""
     deadline_s: float | None = Field(default=None, gt=0, le=1e9)
-    """longest turn from the server's request to the last bit; later updates are lost; none: the round itself"""
+    """longest latency from the server's request to the last bit, s; later updates are lost; none: the round length"""
     max_ser: float | None = Field(default=None, gt=0, lt=0.75)
-    """largest symbol error rate of a UE that is selected, and cancelled for others; none: all are"""
+    """largest symbol error rate at which a UE is selected, and its signal cancelled; none: no limit"""
     modulation: Literal["bpsk", "qpsk", "16qam"] = "qpsk"
-    """of that symbol error rate"""
+    """modulation that the symbol error rate refers to"""
     max_bps_per_hz: float = Field(default=8.0, gt=0, le=20)
-    """largest spectral efficiency that modulation and coding reach"""
+    """largest spectral efficiency of modulation and coding, bit/s/Hz"""
 
     @property
     def shares_band(self) -> bool:
@@ -91,13 +92,13 @@ class SharedBand(Uplink):
         rate_bps: FloatArray,
         wait_s: FloatArray,
     ) -> Channel:
-        """Delays, energy, noise and who is heard, from SINR, SNR and rate (n,) and the wait for one's turn (n,).
+        """The channel of the cohort, from SINR, SNR, rate (n,) and the time (n,) until a UE's group may send.
 
-        The downlink broadcasts as many bits over the same width of band.
+        The downlink broadcasts the same number of bits over the same bandwidth.
         """
-        from netsim.radio.airtime import judge  # compiled: the import is dear
+        from netsim.radio.airtime import transmissions  # compiled: the import is slow
 
-        turn = judge(
+        sent = transmissions(
             sinr,
             snr,
             rate_bps,
@@ -116,17 +117,17 @@ class SharedBand(Uplink):
             power_w=cohort.power_w,
             sinr=sinr,
             rate_bps=rate_bps,
-            noise_std=turn.noise_std,
-            thermal_std=turn.thermal_std,
-            airtime_s=turn.airtime_s,
-            delay_s=turn.delay_s,
-            energy_j=turn.energy_j,
-            decoded=turn.decoded,
-            late=turn.late,
+            noise_std=sent.noise_std,
+            thermal_std=sent.thermal_std,
+            airtime_s=sent.airtime_s,
+            delay_s=sent.delay_s,
+            energy_j=sent.energy_j,
+            decoded=sent.decoded,
+            late=sent.late,
         )
 
     def efficiency(self, sinr: FloatArray) -> FloatArray:
-        """Shannon's log2(1 + SINR), bit/s/Hz, up to what modulation reaches."""
+        """Shannon's log2(1 + SINR), bit/s/Hz, at most `max_bps_per_hz`."""
         return np.minimum(np.log2(1.0 + sinr), self.max_bps_per_hz)
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
@@ -136,10 +137,10 @@ class SharedBand(Uplink):
     def eavesdropped(self, cohort: Cohort, payload: Payload, sent: Channel) -> Channel:
         """As `Uplink.eavesdropped`.
 
-        The eavesdropper cancels like a base station, hears all cells at once, and decodes what the base station's rate
-        allows: with error-free decoding only UEs whose rate there is at least the one they send at; with noisy decoding
-        everybody, the worse the noisier. What it cannot cancel disturbs it as it disturbs a base station: one that
-        decodes all cells jointly would hear more.
+        The eavesdropper cancels interference like a base station and receives all cells at once. With error-free
+        decoding it decodes the UEs whose rate at its antenna is at least the rate that they send at; with noisy
+        decoding it decodes all UEs, with its own channel noise. Signals that it cannot cancel interfere as at a base
+        station; an eavesdropper that decodes all cells jointly would decode more.
         """
         heard = self.model_copy(update={"deadline_s": None, "max_ser": None}).plan(cohort, payload)
         if self.decoding == "noisy":
@@ -147,7 +148,7 @@ class SharedBand(Uplink):
         return replace(heard, decoded=heard.decoded & (heard.rate_bps >= sent.rate_bps) & (sent.rate_bps > 0))
 
     def noise_scale(self, payload: Payload) -> float:
-        """rho, the scale of the numbers sent; 0 where channel noise does not stay on them."""
+        """rho, the scale of the numbers sent; 0 if decoded updates carry no channel noise."""
         if self.decoding == "error-free":
             return 0.0
         bound = payload.norm_bound if payload.norm_bound is not None else self.norm_bound

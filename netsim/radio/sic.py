@@ -1,14 +1,14 @@
-r"""Successive cancellation, compiled: who is decoded after whom, and what disturbs each.
+r"""Successive interference cancellation, compiled: decoding order and SINR of each UE.
 
     gamma_k = x_k ||h_k||^4 / ( sum_later x_j |h_k^H h_j|^2 + r sum_earlier x_j |h_k^H h_j|^2
                                 + sum_other-cells x_j |h_k^H h_jb|^2 + ||h_k||^2 N )
 
-A UE that is decoded too badly (gamma_k < least) is not cancelled: r is 1 for it. Since gamma_k counts those before k,
-this is found out in order of decoding.
+A UE with gamma_k < least is not cancelled: r is 1 for it. Since gamma_k depends on the UEs before k, this is evaluated
+in decoding order.
 
-Every loop runs over UEs in order of decoding and keeps running sums per base station, so the cost grows with
+Every loop runs over UEs in decoding order and keeps running sums per base station, so the cost grows with
 n * n_bs for one antenna and n * n_bs * antennas^2 for several (interference is then a quadratic form in a sum of
-h h^H). Sums run from the weakest up: a small one is never the difference of large ones.
+h h^H). Sums run from the weakest signal up, which avoids cancellation between large numbers.
 """
 
 from __future__ import annotations
@@ -21,34 +21,36 @@ from netsim.units import FloatArray, IntArray
 
 
 @compiled
-def turns(received_w: FloatArray, serving: IntArray, n_bs: int, group_size: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Order, turn (n,) and first (n_turns + 1,).
+def groups(
+    received_w: FloatArray, serving: IntArray, n_bs: int, group_size: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Decoding order (n_attached,), group_of (n,) and first (n_groups + 1,).
 
-    received_w (n,) at the serving base station. UEs of a cell fall into groups of `group_size` by falling received
-    power, and group t sends in turn t. The order (n_heard,) lists UEs that have a cell by turn, then by falling
-    power; those of turn t stand at first[t] to first[t + 1].
+    received_w (n,) at the serving base station. UEs of a cell form groups of `group_size` by decreasing received
+    power; group_of is the index t of a UE's group, and groups send one after the other. The order lists the UEs that
+    have a cell by group, then by decreasing power; those of group t are order[first[t] : first[t + 1]].
     """
     n = len(serving)
-    turn, rank = np.zeros(n, np.int64), np.zeros(n_bs, np.int64)
+    group_of, rank = np.zeros(n, np.int64), np.zeros(n_bs, np.int64)
     by_power = np.argsort(-received_w, kind="mergesort")
-    n_turns = 1
+    n_groups = 1
     for u in by_power:
         b = serving[u]
         if b >= 0:
-            turn[u] = rank[b] // group_size
+            group_of[u] = rank[b] // group_size
             rank[b] += 1
-            n_turns = max(n_turns, turn[u] + 1)
-    first = np.zeros(n_turns + 1, np.int64)
+            n_groups = max(n_groups, group_of[u] + 1)
+    first = np.zeros(n_groups + 1, np.int64)
     for u in range(n):
         if serving[u] >= 0:
-            first[turn[u] + 1] += 1
+            first[group_of[u] + 1] += 1
     first = np.cumsum(first)
     order, filled = np.empty(first[-1], np.int64), first.copy()
     for u in by_power:
         if serving[u] >= 0:
-            order[filled[turn[u]]] = u
-            filled[turn[u]] += 1
-    return order, turn, first
+            order[filled[group_of[u]]] = u
+            filled[group_of[u]] += 1
+    return order, group_of, first
 
 
 @compiled
@@ -61,16 +63,17 @@ def one_antenna(
     others: bool,
     least: float,
 ) -> tuple[FloatArray, IntArray]:
-    """SINR (n,), 0 without a cell, and turn (n,), from received powers (n, n_bs) at every base station.
+    """SINR (n,), 0 without a cell, and group_of (n,), from received powers (n, n_bs) at every base station.
 
-    `others`: UEs of other cells that send in the same turn disturb, too. UEs below the SINR `least` are not cancelled.
+    `others`: UEs in the group of the same index in other cells interfere too. UEs below the SINR `least` are not
+    cancelled.
     """
     n, n_bs = received_w.shape
     signal = np.zeros(n)
     for u in range(n):
         if serving[u] >= 0:
             signal[u] = received_w[u, serving[u]]
-    order, turn, first = turns(signal, serving, n_bs, group_size)
+    order, group_of, first = groups(signal, serving, n_bs, group_size)
     disturbance, so_far = np.zeros(n), np.empty(n_bs)
     for t in range(len(first) - 1):
         group = order[first[t] : first[t + 1]]
@@ -88,7 +91,7 @@ def one_antenna(
             so_far[serving[u]] += signal[u]
         if residual > 0 or least > 0:
             _left_of_powers(group, serving, signal, noise_w, residual, least, disturbance)
-    return _ratio(signal, disturbance, np.ones(n), noise_w), turn
+    return _ratio(signal, disturbance, np.ones(n), noise_w), group_of
 
 
 @compiled
@@ -109,7 +112,7 @@ def many_antennas(
         if serving[u] >= 0:
             own[u] = h[u, serving[u]]
             strength[u] = np.sum(own[u].real ** 2 + own[u].imag ** 2)
-    order, turn, first = turns(power_w * strength, serving, n_bs, group_size)
+    order, group_of, first = groups(power_w * strength, serving, n_bs, group_size)
     disturbance = np.zeros(n)
     so_far = np.empty((n_bs, n_antennas, n_antennas), np.complex128)
     for t in range(len(first) - 1):
@@ -128,7 +131,7 @@ def many_antennas(
             _add(so_far[serving[u]], power_w[u], own[u])
         if residual > 0 or least > 0:
             _left_of_vectors(group, serving, power_w, own, strength, noise_w, residual, least, so_far, disturbance)
-    return _ratio(power_w * strength**2, disturbance, strength, noise_w), turn
+    return _ratio(power_w * strength**2, disturbance, strength, noise_w), group_of
 
 
 @compiled
@@ -141,7 +144,7 @@ def _left_of_powers(
     least: float,
     disturbance: FloatArray,
 ) -> None:
-    """Add to `disturbance` (n,) what those decoded earlier leave in a group, which is in order of decoding."""
+    """Adds to `disturbance` (n,) the residual power of UEs decoded earlier in a group, given in decoding order."""
     n_bs = serving.max() + 1
     cancelled, kept = np.zeros(n_bs), np.zeros(n_bs)
     for u in group:
@@ -166,7 +169,7 @@ def _left_of_vectors(
     cancelled: ComplexArray,
     disturbance: FloatArray,
 ) -> None:
-    """The same from amplitudes own (n, antennas) and their squares strength (n,); `cancelled` is room to work in."""
+    """The same from amplitudes own (n, antennas) and their squares strength (n,); `cancelled` is a work array."""
     cancelled[:] = 0.0
     kept = np.zeros_like(cancelled) if least > 0 else cancelled
     some_kept = np.zeros(len(cancelled), np.bool_)
@@ -203,7 +206,7 @@ def _sinr(signal: float, disturbance: float, strength: float, noise_w: float) ->
 
 @compiled
 def _add(covariance: ComplexArray, power_w: float, h: ComplexArray) -> None:
-    """Add power h h^H to its lower triangle; nobody reads the other."""
+    """Adds power h h^H to the lower triangle of `covariance`; the upper triangle is not used."""
     for i in range(len(h)):
         for j in range(i + 1):
             covariance[i, j] += power_w * h[i] * np.conj(h[j])
@@ -211,7 +214,7 @@ def _add(covariance: ComplexArray, power_w: float, h: ComplexArray) -> None:
 
 @compiled
 def _quadratic(h: ComplexArray, covariance: ComplexArray) -> float:
-    """h^H R h from the lower triangle of a Hermitian R: real, and not negative."""
+    """h^H R h from the lower triangle of a Hermitian R, as a real number, at least 0."""
     total = 0.0
     for i in range(len(h)):
         row = 0j

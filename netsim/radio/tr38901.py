@@ -24,7 +24,7 @@ MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
 
 
 class _Scenario(PathLoss):
-    """What the three scenarios share: both states of sight, one distance floor, ranges of validity."""
+    """Common base of the three scenarios: line-of-sight states, smallest distance, ranges of validity."""
 
     needs_sight: ClassVar[bool] = True
     offers: ClassVar[frozenset[str]] = frozenset({"probability of sight"})

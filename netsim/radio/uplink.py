@@ -1,7 +1,7 @@
-"""The uplink slot: what a transmission meets on its way to the base station.
+"""The uplink slot: SINR, rate, latency, energy and noise of transmissions to the base station.
 
-An uplink plans; it does not touch the payload. What the channel does to an update (loss, noise) is applied
-where updates are known, in `fl.round.transmit`.
+An uplink computes the channel; it does not change the payload. The effects of the channel on an update (loss, noise)
+are applied in `fl.round.transmit`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ComplexArray = npt.NDArray[np.complex128]
 
 @dataclass(frozen=True)
 class Payload:
-    """What a row of the round is: size in bits, real numbers, and the bound of their L2 norm if there is one."""
+    """One row of the round: size in bits, number of reals, and the bound of their L2 norm if there is one."""
 
     n_bits: float
     n_numbers: int
@@ -33,12 +33,12 @@ class Payload:
 class Cohort:
     """The UEs that transmit in a round, one entry each.
 
-    ue (n,) their indices; serving (n,) base station, -1 for none; gain (n, n_bs) power gain of path loss,
-    shadowing and antennas, linear; fading (n, n_bs, antennas) small-scale amplitude of unit mean power
-    an antenna, None for one antenna without fading;
-    power_w (n,); rows (n,) how many rows of the round each sends; downlink_sinr (n,) of its cell, linear;
-    compute_s, compute_j (n,) local training before it can send; limit_s when the next round begins: nobody waits for
-    what comes later.
+    ue (n,): indices; serving (n,): base station, -1 for none; gain (n, n_bs): power gain of path loss,
+    shadowing and antennas, linear; fading (n, n_bs, antennas): small-scale amplitude of unit mean power
+    per antenna, None for one antenna without fading;
+    power_w (n,); rows (n,): number of rows of the round that a UE sends; downlink_sinr (n,) of its cell, linear;
+    compute_s, compute_j (n,): time and energy of local training before the transmission; limit_s: time until the next
+    round begins, beyond which no group waits for another.
     """
 
     ue: IntArray
@@ -69,16 +69,16 @@ class Cohort:
 
 @dataclass(frozen=True)
 class Channel:
-    """The uplink of one round, one entry a transmitting UE (or row, see `rows`).
+    """The uplink of one round, one entry for each transmitting UE (or row, see `rows`).
 
-    power_w; sinr (linear); rate_bps; noise_std (standard deviation added to each number of the update after
-    decoding, in the update's own unit); thermal_std, the part of it that is the receiver's thermal noise; airtime_s;
-    delay_s from the server's request to the last bit; energy_j of transmission and training; decoded: heard well
-    enough, and in time; late: heard, but after the deadline.
+    power_w; sinr (linear); rate_bps; noise_std: standard deviation added to each number of the update after
+    decoding, in the unit of the update; thermal_std: its part due to the receiver's thermal noise; airtime_s;
+    delay_s: from the server's request to the last bit; energy_j: of transmission and training; decoded: received with
+    sufficient SINR and in time; late: received with sufficient SINR, but after the deadline.
 
-    noise_std is what a model that is learnt from the update suffers. Only thermal_std may be counted as privacy: a
-    receiver that decodes the others' signals subtracts them, so they hide nobody. It is 0 for a UE without a base
-    station, which has no receiver whose noise could be counted.
+    noise_std is the noise that training is subject to. Only thermal_std may count as privacy: a receiver that decodes
+    the signals of other UEs can subtract them, so interference does not protect. thermal_std is 0 for a UE without a
+    base station, because there is no receiver whose noise could be counted.
     """
 
     power_w: FloatArray
@@ -93,38 +93,38 @@ class Channel:
     late: BoolArray
 
     def within(self, limit_s: float) -> Self:
-        """The same, with turns longer than limit_s late."""
+        """A copy in which transmissions with a latency above limit_s are late."""
         late = self.late | (self.decoded & (self.delay_s > limit_s))
         return replace(self, decoded=self.decoded & ~late, late=late)
 
     def rows(self, index: IntArray) -> Self:
-        """Entries repeated for the rows that a UE sends."""
+        """Entries at `index`, one for each row that a UE sends."""
         return type(self)(*(getattr(self, f.name)[index] for f in fields(self)))
 
 
 class Uplink(Part):
-    """How transmissions share the radio."""
+    """Multiple access of the UEs that transmit in a round."""
 
     kind: str
 
     @property
     def needs_bound(self) -> bool:
-        """Whether a payload without a promised norm bound cannot be sent."""
+        """Whether a payload must have a bound of its norm."""
         return False
 
     @property
     def shares_band(self) -> bool:
-        """Whether one UE that sends can make the updates of others late, lost or noisier."""
+        """Whether the transmission of one UE can make updates of others late, lost or noisier."""
         return False
 
     @property
     def adds_noise(self) -> bool:
-        """Whether channel noise stays on the updates that are decoded."""
+        """Whether decoded updates carry channel noise."""
         return False
 
     @property
     def isolates_ues(self) -> bool:
-        """Whether the noise on an update depends on its own UE's power alone."""
+        """Whether the noise on an update depends on the power of its own UE only."""
         return False
 
     @abstractmethod
@@ -132,32 +132,32 @@ class Uplink(Part):
         """The channel of every UE of the cohort."""
 
     def described(self, training: str) -> dict[str, str]:
-        """Aspect -> how it is modelled, for the channel card; training: what a sample of it costs, in words."""
+        """Aspect -> its model in words, for the channel card; training: cost of training per sample, in words."""
         return {"noise": "not modelled", "uplink interference": "not modelled", "delay and energy": "training only"}
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
-        """SNR at 1 W (n,) of each UE at its own base station without interference; 0 where nothing is on the air."""
+        """SNR at 1 W (n,) of each UE at its own base station without interference; 0 for an ideal uplink."""
         return np.zeros(len(cohort.ue))
 
     def noise_scale(self, payload: Payload) -> float:
-        """Decoder noise on each number of an update has std noise_scale / sqrt(SINR); 0 without such noise."""
+        """Scale of decoder noise, whose std on each number of an update is noise_scale / sqrt(SINR); 0 without it."""
         return 0.0
 
     def band_noise_w(self) -> float:
-        """Thermal noise power in the whole band; 0 where nothing is on the air."""
+        """Thermal noise power in the whole band, W; 0 for an ideal uplink."""
         return 0.0
 
     def eavesdropped(self, cohort: Cohort, payload: Payload, sent: Channel) -> Channel:
-        """The channel (n,) of the same transmissions at somebody else's antenna, for whom no deadline counts.
+        """The channel (n,) of the same transmissions at an eavesdropper's antenna, without a deadline.
 
-        cohort: the same UEs with their links to that antenna alone; sent: their channel at the base station. Raises
-        TypeError where nothing is on the air.
+        cohort: the same UEs with their links to that antenna only; sent: their channel at the base station. Raises
+        TypeError for an ideal uplink.
         """
         raise TypeError(f"{self.kind_name()}: nothing is on the air")
 
 
 class Ideal(Uplink):
-    """Everybody is heard at once, without noise, airtime or transmit energy: learning without a radio."""
+    """Ideal uplink: all updates arrive at once, without noise, airtime or transmit energy."""
 
     kind: Literal["ideal"] = "ideal"
     reference: ClassVar[str] = "the usual assumption of federated learning papers"
