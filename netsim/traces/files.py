@@ -47,9 +47,9 @@ def read_table(
     if format not in ("auto", *TITLES):
         raise BadInput(f"{name}: format: {format!r} is none of auto, {', '.join(TITLES)}; use one of these")
     check_crs(name, crs)
-    found = detect(name) if format == "auto" else format
-    if columns and found != "csv":
-        raise BadInput(f"{name}: columns: only a CSV has headers, and this is read as {found}; leave columns out")
+    detected = detect(name) if format == "auto" else format
+    if columns and detected != "csv":
+        raise BadInput(f"{name}: columns: only a CSV has headers, and this is read as {detected}; leave columns out")
     readers: dict[str, Callable[[], Table]] = {
         "csv": lambda: read_csv(name, columns or {}, crs, None if timezone == "auto" else named_zone(timezone)),
         "plt": lambda: read_plt(name, crs),
@@ -58,4 +58,4 @@ def read_table(
         "ns2": lambda: read_ns2(name, crs, sample_s),
         "cabspotting": lambda: read_cabspotting(name, crs),
     }
-    return readers[found]()
+    return readers[detected]()

@@ -36,28 +36,28 @@ def match(path: str, header: Sequence[str], columns: Mapping[str, str], crs: str
             raise BadInput(f"{path}: columns: {shown(ours)} is not one of our names; use {', '.join(OURS)}")
         if name not in header:
             raise BadInput(f"{path}: columns: {ours}={name}: {_no_such(header, name)}")
-    found = {ours: columns.get(ours, ours) for ours in OURS}
-    found = {ours: name for ours, name in found.items() if name in header}
-    place, other = (METRES, DEGREES) if _in_metres(found, crs) else (DEGREES, METRES)
-    missing = [ours for ours in ("time_s", *place) if ours not in found]
+    header_of = {ours: columns.get(ours, ours) for ours in OURS}
+    header_of = {ours: name for ours, name in header_of.items() if name in header}
+    place, other = (METRES, DEGREES) if _in_metres(header_of, crs) else (DEGREES, METRES)
+    missing = [ours for ours in ("time_s", *place) if ours not in header_of]
     if missing:
-        raise BadInput(_missing_columns(path, header, missing, found))
-    found = {ours: name for ours, name in found.items() if ours not in other}
-    for name in found.values():
+        raise BadInput(_missing_columns(path, header, missing, header_of))
+    header_of = {ours: name for ours, name in header_of.items() if ours not in other}
+    for name in header_of.values():
         if list(header).count(name) > 1:
             raise BadInput(f"{path}: line 1: {shown(name)} stands twice in the header; rename one")
-    return found
+    return header_of
 
 
-def optional(header: Sequence[str], found: Mapping[str, str]) -> dict[str, str]:
-    """Our name -> the header that probably means it, for optional columns that were not found."""
-    return {ours: name for ours, name in _likely(header, found).items() if ours in OPTIONAL}
+def optional(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, str]:
+    """Our name -> the header that probably means it, for optional columns that the file lacks."""
+    return {ours: name for ours, name in _likely(header, header_of).items() if ours in OPTIONAL}
 
 
-def notes(found: Mapping[str, str], likely: Mapping[str, str]) -> tuple[str, ...]:
+def notes(header_of: Mapping[str, str], likely: Mapping[str, str]) -> tuple[str, ...]:
     """What a person should know of the columns."""
     found_notes = []
-    if "user" not in found:
+    if "user" not in header_of:
         found_notes.append("the file has no column user: all rows belong to one user, called all")
     if likely:
         text = ",".join(f"{ours}={name}" for ours, name in likely.items())
@@ -65,8 +65,8 @@ def notes(found: Mapping[str, str], likely: Mapping[str, str]) -> tuple[str, ...
     return tuple(found_notes)
 
 
-def _in_metres(found: Mapping[str, str], crs: str) -> bool:
-    metres, degrees = (sum(ours in found for ours in pair) for pair in (METRES, DEGREES))
+def _in_metres(header_of: Mapping[str, str], crs: str) -> bool:
+    metres, degrees = (sum(ours in header_of for ours in pair) for pair in (METRES, DEGREES))
     return metres > 0 and (crs not in (AUTO, GLOBE) or metres > degrees)
 
 
@@ -76,11 +76,11 @@ def _no_such(header: Sequence[str], name: str) -> str:
     return f"the file has no such column (it has {listed(header)}); {hint}"
 
 
-def _missing_columns(path: str, header: Sequence[str], missing: list[str], found: dict[str, str]) -> str:
+def _missing_columns(path: str, header: Sequence[str], missing: list[str], header_of: dict[str, str]) -> str:
     start = f"{path}: line 1: no column {', '.join(missing)}; the file has {listed(header)}; "
     if not any(np.isnan(number(name)) for name in header):
         return start + "these are data: put a header such as time_s,user,lat,lon above them"
-    likely = _likely(header, found)
+    likely = _likely(header, header_of)
     if set(METRES) <= set(likely) and not set(DEGREES) & set(likely):
         missing = [METRES[DEGREES.index(ours)] if ours in DEGREES else ours for ours in missing]
     if not set(missing) & set(likely):
@@ -91,13 +91,13 @@ def _missing_columns(path: str, header: Sequence[str], missing: list[str], found
     return f"{start}try --columns {text}{more}"
 
 
-def _likely(header: Sequence[str], found: Mapping[str, str]) -> dict[str, str]:
-    """For each of our names that was not found, the unused header that most probably means it."""
+def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, str]:
+    """For each of our names that the file lacks, the unused header that most probably means it."""
     plain = {"".join(c for c in h.lower() if c.isalnum()): h for h in reversed(header)}
-    free = {key: name for key, name in plain.items() if name not in found.values()}
+    free = {key: name for key, name in plain.items() if name not in header_of.values()}
     likely: dict[str, str] = {}
     for ours, words in _SYNONYMS.items():
-        if ours in found:
+        if ours in header_of:
             continue
         names = [ours.replace("_", ""), *words.split()]
         same = [name for name in names if name in free]

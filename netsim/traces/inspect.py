@@ -126,8 +126,8 @@ def _file(table: Table) -> _Facts:
     yield "rows", f"{n_rows:,}, of which usable {n_usable:,}, exact duplicates {n_repeated:,}"
     unusable = ", ".join(f"{reason} {n:,}" for reason, n in (table.skipped | table.counts).items() if n)
     yield "unusable", unusable or "none"
-    if table.found:
-        yield "columns", ", ".join(o if o == h else f"{o}={h}" for o, h in table.found.items())
+    if table.header_of:
+        yield "columns", ", ".join(o if o == h else f"{o}={h}" for o, h in table.header_of.items())
         yield "ignored", _clipped(", ".join(table.ignored)) or "none"
     for note in table.notes:
         yield "note", note

@@ -1,6 +1,25 @@
-"""From a trace file to a `Trace`: choose rows, put them on a local plane and a local clock, name the users.
+"""From a trace file to a `Trace`: select rows, project them to a local plane and a local clock, define the users.
 
-Every row left out is counted under one reason, so that ``rows_read`` is ``rows_used`` plus all others.
+Counts: every row left out is counted under one reason, so that ``rows_read`` is ``rows_used`` plus all others.
+
+Users: "id" is the user column; "all" is one user with all rows; "day" is one user for each local day; "chain" takes ids
+as drives and joins those that begin where another ended (within a mile) into one user, the rest being `background`;
+"segments" divides all rows, sorted by time, into `segments` equal parts; "rows" makes every row a user; "auto" is "id",
+unless no id has rows in two rounds of `round_s` seconds, and then "all".
+
+Outliers: without `outlier_sigmas` all rows with finite values within bounds are kept.
+
+Resampling: only a trace without RSRP and cells can be resampled, because measurements cannot be interpolated.
+
+Plane: azimuthal equidistant on WGS84, centred on the median of the rows kept (outliers included, which hardly change a
+median). Distances from the centre are exact, others nearly so within tens of kilometres. Local metres are not changed.
+
+Time: elapsed seconds since local midnight of the first row's day; `Trace.clock` gives the wall clock, on which the day
+of the change from summer time has 90,000 s. Times that are all below 1e8 s count from the midnight of a day of their
+own, which is called 1970-01-01 (a Thursday).
+
+Memory: `Table` states the bytes of a row while it is read; the trace adds 32 (user 8, time 8, place 16), 16 more with
+RSRP and cell, and temporarily about as much again.
 """
 
 from __future__ import annotations
@@ -49,42 +68,24 @@ def read_trace(
     gap_s: float = GAP_S,
     round_s: float = DAY_S,
 ) -> Trace:
-    """Read a trace into local metres and seconds from a local midnight.
+    """Reads a trace into local metres and seconds from a local midnight.
 
     Parameters
     ----------
     format, crs, columns, sample_s : see `read_table`.
-    cell : keep the rows of this cell; "all" keeps every cell; None takes the busiest and says so in a note.
-    users : who is a user of the trace. "all": one target to which all rows belong; "id": the user column;
-        "day": one user per local day; "chain": ids are drives, and those that begin where another ended (within a
-        mile) belong to one user, the rest to `background`; "segments": all rows in order of time, cut into
-        `segments` equal parts (one campaign, made by many); "rows": every row is a user of its own; "auto": "id",
-        unless no id has rows in two rounds of `round_s` seconds.
-    timezone : IANA name, also of the zone in which times of day without one were written; "auto" refuses such times,
-        and is a fixed offset of round(longitude / 15) hours, without daylight saving, and UTC for metres of a plane
-        of its own.
-    outlier_sigmas : rows further than this many standard deviations from the mean of their cell, in x or in
-        y, are left out; None keeps them: what is finite and within bounds counts.
-    area_deg, area_m : keep the rows in (lat_min, lon_min, lat_max, lon_max), or in (x_min, y_min, x_max, y_max);
-        in the coordinates of the file.
+    cell : keep the rows of this cell; "all": every cell; None: the cell with most rows, stated in a note.
+    users, segments : what a user of the trace is, see above.
+    timezone : IANA name, also of times of day without a zone; "auto" refuses such times, and is a fixed offset of
+        round(longitude / 15) hours, or UTC for local metres.
+    outlier_sigmas : leave out rows further than this many standard deviations from the mean of their cell, in x or y.
+    area_deg, area_m : keep the rows in (lat_min, lon_min, lat_max, lon_max) or (x_min, y_min, x_max, y_max), in the
+        coordinates of the file.
     since, until : keep the rows with since <= time < until; epoch seconds, or text as in a trace file.
-    resample_s : interpolate between the rows of a trip at the multiples of this time on the local clock. Only for
-        a trace without RSRP and cells: a measurement in between was never made.
+    resample_s : interpolate the rows of a trip at the multiples of this time on the local clock; not for measurements.
     gap_s : a longer pause between two rows of a user ends a trip.
     round_s : length of a round, for users "auto".
 
-    Plane: azimuthal equidistant on WGS84, centred on the median of the rows kept (outliers included, which
-    hardly move a median): distances from the centre are true, others nearly so within tens of kilometres.
-    Metres of a plane of its own stay as they are.
-
-    Time: elapsed seconds since local midnight of the first row's day; `Trace.clock` knows what the wall clock shows,
-    and that the day on which clocks go back has 90,000 s. Times that are all below 1e8 s count from the midnight of a
-    day of their own, which is called 1970-01-01 (a Thursday).
-
-    Memory: `Table` tells the bytes of a row while it is read; the trace adds 32 (user 8, time 8, place 16), 16
-    more with RSRP and cell, and about as much again for a moment.
-
-    Raises `BadInput` with one line. The arrays are read-only, for they may be shared.
+    Raises `BadInput` with one line. The arrays are read-only, because they may be shared.
     """
     _check(path, users, outlier_sigmas, round_s)
     _check_segments(path, users, segments)
@@ -99,37 +100,8 @@ def read_trace(
     local, zone_notes = _calendar(table, rows, timezone, plane.lon_deg)
     moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - local.midnight_s, plane.xy_m)
     moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
-    if segments is not None and segments > len(moves.user):
-        raise BadInput(f"{table.path}: segments: {segments} are more than the {len(moves.user)} rows; take fewer")
-    clock = wall_clock(local.first_day, local.midnight_s, local.zone, float(moves.time_s.max()))
-    names, user, user_notes = name_users(
-        users, table.users, moves.user, moves.time_s, moves.xy_m, clock, round_s, segments
-    )
-    order = by_user_and_time(user, moves.time_s)
-    cells, cell_of_row = ((), None) if table.cell is None else renumbered(table.cells, taken(table.cell, rows))
-    counts["rows_used"] = len(rows)
-    trace = Trace(
-        users=names,
-        cells=cells,
-        user=arranged(user, order),
-        time_s=arranged(moves.time_s, order),
-        position_m=arranged(moves.xy_m, order),
-        cell=None if cell_of_row is None else arranged(cell_of_row, order),
-        rsrp_dbm=None if table.rsrp_dbm is None else arranged(taken(table.rsrp_dbm, rows), order),
-        area=Area.around(moves.xy_m),
-        first_day=local.first_day,
-        timezone=local.name,
-        origin_lat=plane.lat_deg,
-        origin_lon=plane.lon_deg,
-        zone=local.zone,
-        midnight_s=local.midnight_s,
-        counts=counts,
-        notes=(*table.notes, *cell_notes, *zone_notes, *_at_once(moves.time_s), *resample_notes, *user_notes),
-    )
-    for array in (trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm):
-        if array is not None:
-            array.setflags(write=False)
-    return trace
+    notes = [*cell_notes, *zone_notes, *_at_once(moves.time_s), *resample_notes]
+    return _trace(table, rows, moves, plane, local, _Naming(users, segments, round_s), counts, notes)
 
 
 def _at_once(time_s: np.ndarray) -> tuple[str, ...]:
@@ -170,6 +142,60 @@ class _Local(NamedTuple):
     midnight_s: float
     zone: tzinfo
     name: str
+
+
+class _Naming(NamedTuple):
+    """How users of the trace are defined: the settings `users`, `segments` and `round_s`."""
+
+    users: Users
+    segments: int | None
+    round_s: float
+
+
+def _trace(
+    table: Table,
+    rows: IntArray,
+    moves: Moves,
+    plane: Plane,
+    local: _Local,
+    naming: _Naming,
+    counts: dict[str, int],
+    notes: list[str],
+) -> Trace:
+    """The trace of the rows (n,) of a table, which are at `moves`, sorted by (user, time)."""
+    if naming.segments is not None and naming.segments > len(moves.user):
+        raise BadInput(
+            f"{table.path}: segments: {naming.segments} are more than the {len(moves.user)} rows; take fewer"
+        )
+    clock = wall_clock(local.first_day, local.midnight_s, local.zone, float(moves.time_s.max()))
+    names, user, user_notes = name_users(
+        naming.users, table.users, moves.user, moves.time_s, moves.xy_m, clock, naming.round_s, naming.segments
+    )
+    order = by_user_and_time(user, moves.time_s)
+    cells, cell_of_row = ((), None) if table.cell is None else renumbered(table.cells, taken(table.cell, rows))
+    counts["rows_used"] = len(rows)
+    trace = Trace(
+        users=names,
+        cells=cells,
+        user=arranged(user, order),
+        time_s=arranged(moves.time_s, order),
+        position_m=arranged(moves.xy_m, order),
+        cell=None if cell_of_row is None else arranged(cell_of_row, order),
+        rsrp_dbm=None if table.rsrp_dbm is None else arranged(taken(table.rsrp_dbm, rows), order),
+        area=Area.around(moves.xy_m),
+        first_day=local.first_day,
+        timezone=local.name,
+        origin_lat=plane.lat_deg,
+        origin_lon=plane.lon_deg,
+        zone=local.zone,
+        midnight_s=local.midnight_s,
+        counts=counts,
+        notes=(*table.notes, *notes, *user_notes),
+    )
+    for array in (trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm):
+        if array is not None:
+            array.setflags(write=False)
+    return trace
 
 
 def _calendar(table: Table, rows: IntArray, timezone: str, lon_deg: float) -> tuple[_Local, list[str]]:

@@ -53,5 +53,5 @@ def _rows_before(time_s: FloatArray, starts: IntArray, ends: IntArray, trip: Int
     length_s = time_s[ends] - time_s[starts] + 1.0
     shift_s = np.cumsum(length_s) - length_s - time_s[starts]
     axis_s = time_s + np.repeat(shift_s, ends - starts + 1)
-    found = np.searchsorted(axis_s, at_s + shift_s[trip], side="right") - 1
-    return np.asarray(np.clip(found, starts[trip], ends[trip]))
+    row = np.searchsorted(axis_s, at_s + shift_s[trip], side="right") - 1
+    return np.asarray(np.clip(row, starts[trip], ends[trip]))

@@ -32,8 +32,8 @@ class Table:
     usable (n,) : the row has all the signal columns that the file has; counts : the others, by reason, each
     row under one reason.
     skipped : rows of the file that are not here, by reason.
-    found : our name -> header in the file; ignored : headers that nothing reads; likely : our name -> header
-    that probably means it, for optional columns that were not found. Only a CSV has headers.
+    header_of : our name -> header in the file; ignored : headers that nothing reads; likely : our name -> header
+    that probably means it, for optional columns that the file lacks. Only a CSV has headers.
     """
 
     path: str
@@ -50,7 +50,7 @@ class Table:
     speed_mps: FloatArray | None = None
     counts: dict[str, int] = field(default_factory=dict)
     skipped: dict[str, int] = field(default_factory=dict)
-    found: dict[str, str] = field(default_factory=dict)
+    header_of: dict[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     likely: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

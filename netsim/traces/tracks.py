@@ -46,10 +46,10 @@ def files_in(path: str, pattern: str) -> list[str]:
     """The file, or all files of a folder and below that fit the pattern, in order of name."""
     if what_is(path) != "folder":
         return [path]
-    found = [str(p) for p in sorted(Path(path).rglob(pattern)) if what_is(p) == "file"]
-    if not found:
+    files = [str(p) for p in sorted(Path(path).rglob(pattern)) if what_is(p) == "file"]
+    if not files:
         raise BadInput(f"{path}: the folder holds no file {pattern}; give another folder, or the file itself")
-    return found
+    return files
 
 
 def read_fields(source: Source, delimiter: str | None, skip: int, fields: Sequence[Field]) -> list[FloatArray]:

@@ -119,9 +119,9 @@ class Times:
             first = number(text[0])
             self._scale = 0.0 if np.isnan(first) else 1000.0 if first > MILLISECONDS_FROM else 1.0
             self._first_line = line
-        found = self._numeric(text) if self._scale else self._iso(text)
+        time_s = self._numeric(text) if self._scale else self._iso(text)
         self._n_rows += len(text)
-        return found
+        return time_s
 
     def _numeric(self, text: Sequence[str]) -> FloatArray:
         value = numbers(text) / (self._scale or 1.0)

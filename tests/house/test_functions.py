@@ -8,7 +8,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROOMS = ("netsim", "fl", "rl", "scenarios/app")
 MAX_LINES = 60
-EXCEPTIONS = {"netsim/traces/read.py:read_trace"}  # seventeen keywords, each with its words
 
 
 def functions(path):
@@ -23,7 +22,7 @@ def test_no_function_is_longer_than_a_page(room):
     files = sorted((ROOT / room).rglob("*.py"))
     sizes = [(f"{path.relative_to(ROOT)}:{name}", lines) for path in files for name, lines in functions(path)]
     assert len(sizes) > 50
-    assert [(where, lines) for where, lines in sizes if lines > MAX_LINES and where not in EXCEPTIONS] == []
+    assert [(where, lines) for where, lines in sizes if lines > MAX_LINES] == []
 
 
 def test_the_measure_counts_from_def_to_the_last_line(tmp_path):

@@ -43,8 +43,8 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | Non
     """`columns` maps our names to headers, e.g. ``{"lat": "Latitude"}``; `zone` is that of times without one."""
     sheets = read_sheets(path)
     first = next(sheets)
-    found = headers.match(path, first.header, columns, crs)
-    grown = _Columns(found, zone)
+    header_of = headers.match(path, first.header, columns, crs)
+    grown = _Columns(header_of, zone)
     grown.add(first)
     for sheet in sheets:
         grown.add(sheet)
@@ -52,11 +52,13 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | Non
     there = grown.keep_placed(path)
     time_s, line = grown.column("time_s"), grown.column("line")
     users, user = grown.names["user"].all(), grown.column("user")
-    _refuse_backwards(path, found["time_s"], user, time_s, line, there)
-    rsrp_dbm = grown.column("rsrp_dbm") if "rsrp_dbm" in found else None
-    cells, cell = without_missing(grown.names["cell"].all(), grown.column("cell")) if "cell" in found else ((), None)
+    _refuse_backwards(path, header_of["time_s"], user, time_s, line, there)
+    rsrp_dbm = grown.column("rsrp_dbm") if "rsrp_dbm" in header_of else None
+    cells, cell = (
+        without_missing(grown.names["cell"].all(), grown.column("cell")) if "cell" in header_of else ((), None)
+    )
     usable, counts = _usable(len(time_s), cell, rsrp_dbm)
-    likely = headers.optional(first.header, found)
+    likely = headers.optional(first.header, header_of)
     return Table(
         path=path,
         n_bytes=Source(path).n_bytes,
@@ -69,21 +71,21 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | Non
         rsrp_dbm=rsrp_dbm,
         cell=cell,
         cells=cells,
-        speed_mps=grown.column("speed_mps") if "speed_mps" in found else None,
+        speed_mps=grown.column("speed_mps") if "speed_mps" in header_of else None,
         counts=counts,
         skipped={PLACELESS: n_rows - len(time_s)},
-        found=found,
-        ignored=tuple(h for h in first.header if h not in found.values()),
+        header_of=header_of,
+        ignored=tuple(h for h in first.header if h not in header_of.values()),
         likely=likely,
-        notes=(*headers.notes(found, likely), *twice),
+        notes=(*headers.notes(header_of, likely), *twice),
     )
 
 
 class _Columns:
-    """The columns that were found, growing sheet by sheet."""
+    """The columns that the file has, growing sheet by sheet."""
 
-    def __init__(self, found: Mapping[str, str], zone: tzinfo | None) -> None:
-        self.found = found
+    def __init__(self, header_of: Mapping[str, str], zone: tzinfo | None) -> None:
+        self.header_of = header_of
         self.names = {"user": Names(), "cell": Names()}
         self._times = Times(zone)
         codes = ("line", "user", "cell")
@@ -92,9 +94,9 @@ class _Columns:
     def add(self, sheet: Sheet) -> None:
         """Check and keep the rows of a sheet. Raises `BadInput` with one line."""
         self._grow("line", np.asarray(sheet.line, dtype=np.int32))
-        if "user" not in self.found:
+        if "user" not in self.header_of:
             self._grow("user", self.names["user"].read(["all"] * len(sheet.line)))
-        for ours, header in self.found.items():
+        for ours, header in self.header_of.items():
             try:
                 self._grow(ours, self._values(ours, sheet.values(header), sheet))
             except Refused as refusal:
@@ -131,12 +133,12 @@ class _Columns:
 
     def keep_placed(self, path: str) -> IntArray:
         """Forget the rows without a position; returns the places in the file (n,) of the others."""
-        first, second = (self.column(ours) for ours in _BOUNDS if ours in self.found)
+        first, second = (self.column(ours) for ours in _BOUNDS if ours in self.header_of)
         there = np.isfinite(first) & np.isfinite(second)
         if not there.any():
             raise BadInput(f"{path}: no row has a position; give a file with some, or other --columns")
         if not there.all():
-            for ours in dict.fromkeys(("line", "user", *self.found)):
+            for ours in dict.fromkeys(("line", "user", *self.header_of)):
                 self._replace(ours, self.column(ours)[there])
         return np.flatnonzero(there)
 
@@ -156,7 +158,7 @@ class _Columns:
 
 
 def _points(path: str, grown: _Columns, crs: str) -> Points:
-    if "x_m" in grown.found:
+    if "x_m" in grown.header_of:
         return in_metres(path, crs, grown.column("x_m"), grown.column("y_m"))
     return in_degrees(path, crs, grown.column("lat"), grown.column("lon"))
 

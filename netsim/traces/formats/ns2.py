@@ -103,18 +103,18 @@ def _read(source: Source) -> _Events:
     events = _Events()
     for first, text in source.blocks():
         for line, words in enumerate(text.split("\n"), first):
-            found = None if words.lstrip().startswith("#") else _EVENT.match(words)
-            if found is not None:
-                _add(events, f"{source.path}: line {line}", found)
+            match = None if words.lstrip().startswith("#") else _EVENT.match(words)
+            if match is not None:
+                _add(events, f"{source.path}: line {line}", match)
             elif "setdest" in words.partition("#")[0]:
                 problem = f'{shown(words.strip())} is not $ns_ at TIME "$node_(ID) setdest X Y SPEED"'
                 raise BadInput(f"{source.path}: line {line}: {problem}; correct or remove the line")
     return events
 
 
-def _add(events: _Events, where: str, found: re.Match[str]) -> None:
-    node, verb, rest = found["node"], found["verb"], found["rest"].split()
-    time_s = _BEFORE_ALL_S if found["time"] is None else _number(where, "time", found["time"], low=0.0)
+def _add(events: _Events, where: str, match: re.Match[str]) -> None:
+    node, verb, rest = match["node"], match["verb"], match["rest"].split()
+    time_s = _BEFORE_ALL_S if match["time"] is None else _number(where, "time", match["time"], low=0.0)
     if verb == "switch" and rest and rest[0] in ("ON", "OFF"):
         events.add(node, _ON if rest[0] == "ON" else _OFF, time_s)
     elif verb == "set" and len(rest) == 2 and rest[0] in ("X_", "Y_"):
