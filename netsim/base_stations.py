@@ -37,7 +37,7 @@ class BaseStation(Part):
     power_dbm: float = Field(default=15.0, ge=-30, le=70)
     """reference-signal power per resource element, without the antenna pattern's gain: what RSRP counts"""
     azimuth_deg: float | None = Field(default=None, ge=0, lt=360)
-    """where a sector antenna points, clockwise from north; none: the same in all directions"""
+    """azimuth of a sector antenna, degrees clockwise from north; none: isotropic"""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class Hexagonal(Layout):
 
     kind: Literal["hexagonal"] = "hexagonal"
     inter_site_m: float = Field(default=500.0, gt=0, le=1e6)
-    """distance between neighbouring sites"""
+    """distance between neighbouring sites, m"""
     sectors: Literal[1, 3] = 1
-    """cells of a site"""
+    """number of cells of a site"""
     height_m: float = Field(default=25.0, ge=0, le=1000)
     """antenna height above ground"""
     power_dbm: float = Field(default=15.0, ge=-30, le=70)
@@ -133,9 +133,9 @@ class CellFile(Layout):
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the CSV"""
     radio: str | None = None
-    """only this technology (GSM, UMTS, LTE, NR); none: all"""
+    """radio technology of the cells (GSM, UMTS, LTE, NR); none: all"""
     origin_lat: float | None = Field(default=None, ge=-90, le=90)
-    """latitude of the plane's (0, 0); none: as the replayed trace has it"""
+    """latitude of the plane's (0, 0); none: that of the replayed trace"""
     origin_lon: float | None = Field(default=None, ge=-180, le=180)
     """longitude of the plane's (0, 0)"""
     height_m: float = Field(default=25.0, ge=0, le=1000)
@@ -144,7 +144,7 @@ class CellFile(Layout):
     """reference-signal power of every cell"""
 
     margin_m: float = Field(default=1000.0, ge=0, le=1e5)
-    """how far outside of the area a cell may stand and still be heard"""
+    """largest distance of a cell outside the area, m; further cells are left out"""
 
     reference: ClassVar[str] = "OpenCelliD database format, wiki.opencellid.org"
     example: ClassVar[dict[str, Any]] = {"kind": "cell-file", "file": "cells.csv"}
@@ -186,13 +186,12 @@ class CellFile(Layout):
 class Uniform(Layout):
     """Base stations at independent uniform places of the area, all at one height, as aerial base stations are.
 
-    A place whose roof is not below the antenna is drawn again, so nobody hovers inside a building. Station k depends on
-    (seed, k) and the city only.
+    A place with a roof at or above the antenna is drawn again. Station k depends on (seed, k) and the city only.
     """
 
     kind: Literal["uniform"] = "uniform"
     count: int = Field(ge=1, le=MAX_STATIONS)
-    """how many"""
+    """number of base stations"""
     height_m: float = Field(default=50.0, ge=0, le=1000)
     """antenna height above ground"""
     power_dbm: float = Field(default=15.0, ge=-30, le=70)

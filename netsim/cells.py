@@ -57,7 +57,7 @@ def read_cells(path: str, radio: str | None) -> Cells:
         raise BadInput(f"{path}: the file is empty; give a CSV with OpenCelliD's columns")
     bare = _is_data(first)
     at = _columns(path, first_line, list(_ORDER) if bare else first)
-    found: dict[str, tuple[float, float]] = {}
+    lon_lat_deg: dict[str, tuple[float, float]] = {}
     skipped: Counter[str] = Counter()
     radios: dict[str, None] = {}
     for line, row in chain([(first_line, first)] if bare else [], rows):
@@ -72,16 +72,16 @@ def read_cells(path: str, radio: str | None) -> Cells:
         texts = with_points([row[at["lon"]], row[at["lat"]]], delimiter)
         if any(map(missing, texts)):
             skipped["without a position"] += 1
-        elif name in found:
+        elif name in lon_lat_deg:
             skipped["of a cell that stands there already"] += 1
         else:
             lon, lat = (_degrees(path, line, key, text) for key, text in zip(_LIMIT, texts, strict=True))
-            found[name] = (lon, lat)
-    if radio is not None and radios and not found:
+            lon_lat_deg[name] = (lon, lat)
+    if radio is not None and radios and not lon_lat_deg:
         has = listed(list(radios))
         raise BadInput(f"{path}: base_stations.radio: no cell of {shown(radio)}; the file has {has}; name one of these")
-    places = np.array(list(found.values())).reshape(-1, 2)
-    return Cells(tuple(found), places[:, 0], places[:, 1], dict(skipped))
+    places = np.array(list(lon_lat_deg.values())).reshape(-1, 2)
+    return Cells(tuple(lon_lat_deg), places[:, 0], places[:, 1], dict(skipped))
 
 
 _Rows = Iterator[tuple[int, list[str]]]

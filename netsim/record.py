@@ -120,14 +120,14 @@ class Recorder:
             path = self._path(table)
             try:
                 size, digest = marks[table]
-                found = _digest(path, size)
+                hasher = _digest(path, size)
             except (OSError, TypeError, ValueError):
-                found = None
-            if found is None:
+                hasher = None
+            if hasher is None:
                 raise ValueError(f"{path}: is missing or shorter than when the run was interrupted")
-            if found.hexdigest() != digest:
+            if hasher.hexdigest() != digest:
                 raise ValueError(f"{path}: is not what the interrupted run wrote")
-            self.written[table] = _Written(size, found)
+            self.written[table] = _Written(size, hasher)
 
     def cut(self) -> None:
         """Forget whatever was written after the marks that the run goes on from."""

@@ -47,10 +47,10 @@ def opened(path: str | Path, most_bytes: int, own: bool = False) -> BinaryIO:
 def content(path: str | Path, most_bytes: int, own: bool = False) -> bytes:
     """All bytes of a regular file. Raises OSError for anything else, and for more bytes."""
     with opened(path, most_bytes, own) as file:
-        found = file.read(most_bytes + 1)
-    if len(found) > most_bytes:  # it grew, or says nothing of its size
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:  # it grew, or says nothing of its size
         raise _too_large(path, most_bytes)
-    return found
+    return data
 
 
 def writable(path: Path, create: bool = False) -> int:

@@ -1,4 +1,4 @@
-"""What a world is told: the `world:` section of a scenario."""
+"""Settings of the world: the section `world:` of a scenario."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from netsim.row_id import MAX_STATIONS
 
 
 class Ues(Part):
-    """The phones."""
+    """Settings of the UEs."""
 
     count: int = Field(default=1, ge=1, le=1_000_000)
-    """how many; a replayed trace brings its own number"""
+    """number of UEs; for a replayed trace the number of its users"""
     mobility: Annotated[Mobility, MOBILITIES]
-    """how they move"""
+    """mobility model"""
     measure_every_s: float | None = Field(default=None, ge=1e-3, le=1e10)
-    """time between measurements; none: as the mobility model has it (a diary, a trace)"""
+    """time between measurements, s; none: given by the mobility model (a diary, a trace)"""
     height_m: float = Field(default=1.5, ge=0, le=500)
-    """antenna height above ground"""
+    """antenna height above ground, m"""
     max_power_dbm: float = Field(default=23.0, ge=-60, le=60)
-    """largest transmit power"""
+    """largest transmit power, dBm"""
     measure: Literal["serving", "all"] = "serving"
-    """which cells a measurement reports: the serving one, or every one"""
+    """cells in a measurement: the serving cell, or all cells"""
     compute_s_per_sample: float = Field(default=0.0, ge=0, le=1e3)
-    """time to train on one sample once"""
+    """time of one training pass over one sample, s"""
     compute_j_per_sample: float = Field(default=0.0, ge=0, le=1e3)
-    """energy to train on one sample once"""
+    """energy of one training pass over one sample, J"""
 
     @model_validator(mode="after")
     def _sampled(self) -> Self:
@@ -74,45 +74,45 @@ def _usual_shadowing(given: dict[str, Any]) -> Shadowing:
 
 
 class Radio(Part):
-    """How signals travel."""
+    """Settings of the radio."""
 
     carrier_hz: float = Field(default=2.6e9, ge=1e8, le=1e11)
-    """carrier frequency"""
+    """carrier frequency, Hz"""
     path_loss: Annotated[PathLoss, PATH_LOSSES] = LogDistance()
-    """mean loss over distance"""
+    """path loss model"""
     line_of_sight: Annotated[Sight, SIGHTS] = Field(default_factory=_usual_sight)
-    """which links see each other; without a word the law's own probability (uma, umi, rma), always for others"""
+    """line-of-sight model; default: the probability of the path loss model (uma, umi, rma), always for others"""
     shadowing: Annotated[Shadowing, SHADOWINGS] = Field(default_factory=_usual_shadowing)
-    """loss by obstacles around that mean; without a word that of the law (uma, umi, rma), none for others"""
+    """shadowing model; default: that of the path loss model (uma, umi, rma), none for others"""
     fading: Annotated[Fading, FADINGS] = NoFading()
     """small-scale fading and antennas of the uplink"""
     measurement_noise_db: float = Field(default=0.0, ge=0, le=30)
-    """standard deviation of a single RSRP measurement"""
+    """standard deviation of the error of an RSRP measurement, dB"""
     rsrp_report: Literal["exact", "quantised"] = "exact"
     """quantised: whole dB within -140 to -44 dBm, as UEs report (3GPP TS 36.133, Table 9.1.4-1)"""
     handover: Handover | None = None
-    """when a UE changes its serving cell; none: always the strongest"""
+    """handover model; none: the serving cell is always the strongest"""
     uplink: Annotated[Uplink, UPLINKS] = Ideal()
-    """how updates reach the base station"""
+    """uplink model"""
 
 
 class WorldSetting(Part):
     """City, base stations, UEs, radio and time."""
 
     first_day: str = "2026-01-05"
-    """calendar date of time 0 (local midnight); a replayed trace brings its own"""
+    """calendar date of time 0 (local midnight); for a replayed trace that of the trace"""
     duration_s: float | None = Field(default=None, gt=0, le=1e10)
-    """simulated time; none: to the end of the replayed trace"""
+    """simulated time, s; none: to the end of the replayed trace"""
     tick_s: float = Field(default=60.0, ge=1e-3, le=86_400)
-    """all UEs move together once a tick; resting UEs do not move at all"""
+    """time step of mobility, s: all UEs move together once a tick"""
     city: Annotated[City, CITIES]
-    """the place"""
+    """the city: area, buildings and streets"""
     base_stations: tuple[BaseStation, ...] | Annotated[Layout, LAYOUTS] = ()
-    """the cells: a list or a layout; none for a replayed trace that brings measurements"""
+    """base stations: a list or a layout; empty for a replayed trace with measurements"""
     ues: Ues
-    """who moves and measures"""
+    """the UEs"""
     radio: Radio = Field(default_factory=Radio)
-    """how signals travel"""
+    """the radio"""
 
     @property
     def layout(self) -> Layout | None:
