@@ -1,4 +1,4 @@
-"""Curation: what devices do to their own data before they learn from them."""
+"""Curation: processing of a UE's local data before training."""
 
 from fl.curation.diverse import DiverseBatch
 from fl.curation.farthest import FarthestBatch

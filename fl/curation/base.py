@@ -1,4 +1,4 @@
-"""The curation slot: what a device does to its data of the round before it learns from them."""
+"""The curation slot: processing of a UE's data of the round before training."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ UNTOUCHED = "untouched places"  # what data with positions offer, until a step o
 
 
 class Curation(Named):
-    """One step of a chain on every device's data; a step that adds noise spends privacy in its own unit."""
+    """One step of a chain on the local data of all UEs; a step that adds noise spends privacy in its own unit."""
 
     kind: str
     by_place: ClassVar[bool] = False
-    """whether what it keeps, or makes of a record, hangs on where the device's records are"""
+    """whether the selection or the change of a record depends on the positions of the UE's records"""
 
     def start(self, n_ue: int) -> State:
         """The first state; None for a step without memory."""

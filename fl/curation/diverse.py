@@ -1,4 +1,4 @@
-"""Diverse Batch: one sample for each place."""
+"""Diverse Batch: one sample for each cluster of positions."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from netsim.units import FloatArray, IntArray
 
 
 class DiverseBatch(Curation):
-    """Keeps of each DBSCAN cluster of a device's positions the sample that is nearest to the cluster's mean.
+    """Keeps, of each DBSCAN cluster of a UE's positions, the sample nearest to the cluster's mean.
 
-    One pass. Dwelling then counts no more than passing by, and the mean of what is kept moves away from the mean of
-    what was measured. A row without any cluster keeps one random sample and counts as `fallback`. Of samples at the
-    same distance from the mean the first is kept.
+    Long stays then have the same weight as short ones, and the mean of the kept samples differs from the mean of the
+    measured ones. A row without any cluster keeps one random sample and counts as `fallback`. Of samples at the same
+    distance from the mean the first is kept.
 
-    It selects and adds no noise, so it guarantees nothing: every kept sample is a true one. With `eps_m` too large all
-    clusters merge, and the one sample left is the nearest to the mean: the strongest leak of all. As many random
-    samples (`random`) already have much of its effect. Fewer than `min_samples` samples make no cluster.
+    The step selects true samples and adds no noise, so there is no privacy guarantee. If `eps_m` is too large, all
+    clusters merge, and the one remaining sample is the nearest to the mean, which leaks most. The same number of random
+    samples (`random`) has much of the effect. Fewer than `min_samples` samples form no cluster.
     """
 
     kind: Literal["diverse-batch"] = "diverse-batch"
     eps_m: float = Field(default=50.0, gt=0, le=1e6)
-    """samples no further apart are neighbours"""
+    """eps of DBSCAN: samples at most this far apart are neighbours, m"""
     min_samples: int = Field(default=5, ge=1, le=1_000_000)
-    """neighbours, itself among them, that make a sample the core of a cluster"""
+    """min_samples of DBSCAN: number of neighbours, the sample included, of a core sample"""
     noise: Lone = "drop"
     """samples in no cluster: drop them, or keep each as a cluster of its own"""
 

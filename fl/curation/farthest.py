@@ -1,4 +1,4 @@
-"""Farthest Batch: samples from places far from where the device was on average."""
+"""Farthest Batch: samples from clusters far from the mean position of the UE."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from netsim.units import FloatArray, IntArray
 
 
 class FarthestBatch(Curation):
-    """Keeps `num` samples of each device from the DBSCAN clusters farthest from the mean of its data of the round.
+    """Keeps `num` samples of each UE from the DBSCAN clusters farthest from the mean of its data of the round.
 
     Clusters in order of decreasing distance from their mean to the mean of all samples, noise included; in a cluster
     samples in random order. If all clusters together have fewer than `num` samples, all of those are kept. A row
     without any cluster keeps one random sample and counts as `fallback`.
 
-    It selects and adds no noise, so it guarantees nothing. It moves an estimate of the mean away from the mean and
-    towards a place that is as real: on days between home and work it points at one or the other. `num: 1` sends one
-    true location. Compare it with as many random samples (`random`).
+    The step selects true samples and adds no noise, so there is no privacy guarantee. It moves an estimate of the mean
+    towards another true place: on days between home and work towards one of the two. With `num: 1` one true location is
+    used. Compare it with the same number of random samples (`random`).
     """
 
     kind: Literal["farthest-batch"] = "farthest-batch"
     num: int = Field(ge=1)
-    """samples kept per device and round"""
+    """number of samples kept per UE and round"""
     eps_m: float = Field(default=50.0, gt=0, le=1e6)
-    """samples no further apart are neighbours"""
+    """eps of DBSCAN: samples at most this far apart are neighbours, m"""
     min_samples: int = Field(default=5, ge=1, le=1_000_000)
-    """neighbours, itself among them, that make a sample the core of a cluster"""
+    """min_samples of DBSCAN: number of neighbours, the sample included, of a core sample"""
     noise: Lone = "drop"
     """samples in no cluster: drop them, or keep each as a cluster of its own"""
 

@@ -1,4 +1,4 @@
-"""An adversarial network that moves positions so that its own adversary cannot tell where they were."""
+"""A generative adversarial network that displaces positions against an adversary that predicts the true ones."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ _SMALLEST_M = 1.0  # scale of an axis along which a device did not move
 
 
 class Gan(Curation):
-    """Moves every position by what a generator learns, so that an adversary cannot predict where it was.
+    """Displaces every position with a generator that is trained against an adversary on the UE.
 
-    On each device, from its own data of the round: x' = x + G(x, noise), an adversary A predicts x from x', and
+    On each UE, from its own data of the round: x' = x + G(x, noise), an adversary A predicts x from x', and
 
         min_G  rho E|x' - x|^2 - (1 - rho) min(E|A(x') - x|^2, cap),    min_A  E|A(x') - x|^2,
 
-    in units of the device's own mean and deviation (1 m at least) of each axis. A takes two steps for each of G, both
-    have one hidden layer (tanh) and Adam. Smaller `rho` moves further, and at once: a commuter by some 10 m at 0.5 and
-    by 400 m at 0.4.
+    with positions standardised by the UE's own mean and deviation (at least 1 m) of each axis. A takes two steps for
+    each step of G; both have one hidden layer (tanh) and are trained with Adam. A smaller `rho` gives larger
+    displacements, with a sharp transition: for a commuter about 10 m at 0.5 and 400 m at 0.4.
 
-    No privacy is claimed and nothing is spent: the adversary is the device's own, and another that knows the law or
-    averages may do better. It protects little: positions move in all directions and their mean hardly at all. Positions
-    alone are moved; labels, times and how many samples there are stay as they were.
+    There is no privacy guarantee and no spend: another adversary that knows the generator or averages may do better
+    than the one used in training. The protection is weak, because displacements have all directions and the mean hardly
+    changes. Only positions are displaced; labels, times and the number of samples do not change.
     """
 
     kind: Literal["gan"] = "gan"
     rho: float = Field(default=0.2, gt=0, lt=1)
-    """weight of moving little against weight of misleading the adversary"""
+    """weight of small displacements; 1 - rho is the weight of the adversary's error"""
     cap: float = Field(default=4.0, gt=0, le=1e6)
-    """squared error of the adversary beyond which nothing is gained (an adversary that knows nothing makes 2)"""
+    """upper limit of the adversary's squared error in the loss (an adversary without information has 2)"""
     hidden: int = Field(default=32, ge=1, le=4096)
-    """hidden units of either network"""
+    """hidden units of each network"""
     steps: int = Field(default=500, ge=1, le=100_000)
     """training steps of the generator"""
     batch_size: int = Field(default=128, ge=1, le=65_536)
     """samples of a training step, drawn with replacement"""
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
-    """Adam's rate for the generator"""
+    """learning rate of Adam for the generator"""
     adversary_learning_rate: float = Field(default=3e-3, gt=0, le=1)
-    """Adam's rate for the adversary"""
+    """learning rate of Adam for the adversary"""
 
     renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate", "adversary_step_size": "adversary_learning_rate"}
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"

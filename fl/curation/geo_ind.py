@@ -1,4 +1,4 @@
-"""Geo-indistinguishability: every position is moved at random."""
+"""Geo-indistinguishability: planar Laplace noise on every position."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from netsim.units import FloatArray, IntArray
 
 
 class GeoIndistinguishable(Curation):
-    r"""Moves every position by planar Laplace noise, independently of all others.
+    r"""Adds planar Laplace noise to every position, independently of all others.
 
     Density (epsilon^2 / 2 pi) e^(-epsilon |noise|): the radius is Gamma(2, 1 / epsilon_per_m), 2 / epsilon_per_m metres
     in the mean, the angle uniform.
 
-    One location: for two true places d metres apart, what is shown has probabilities within a factor
-    e^(epsilon_per_m d) of each other. Two places 1 / epsilon_per_m apart are hard to tell, far ones are not meant to
-    be. All locations of a UE: displaced by d_1, d_2, ... metres, the factor is e^(epsilon_per_m sum d_i), so the
-    ledger adds epsilon_per_m for each of them. The guarantee is per location, not per user, and averaging undoes it:
-    the mean of n moved positions is as far off as one of them, over sqrt(n).
+    One location: for two true places d metres apart the probabilities of any output differ by at most a factor
+    e^(epsilon_per_m d). Places up to about 1 / epsilon_per_m apart are hard to distinguish; distant places can be
+    distinguished. All locations of a UE: displaced by d_1, d_2, ... metres, the factor is e^(epsilon_per_m sum d_i), so
+    the ledger adds epsilon_per_m for each of them. The guarantee is per location, not per user, and averaging weakens
+    it: the error of the mean of n noisy positions is that of one, divided by sqrt(n).
 
-    It covers positions only. Labels, times and how many samples there are stay as they were, and a label (RSRP)
-    measured at the true place speaks of it. After a step that selects by position it would cover the samples selected
-    and not the selection, so such a chain is refused. Reals are rounded to doubles; the law is that of the reals.
+    The guarantee covers positions only. Labels, times and the number of samples do not change, and a label (RSRP)
+    measured at the true place depends on it. After a step that selects samples by position the guarantee would not
+    cover the selection, so such a chain is refused. It holds for real numbers; rounding to doubles is not analysed.
     """
 
     kind: Literal["geo-indistinguishable"] = "geo-indistinguishable"
     epsilon_per_m: float = Field(ge=1e-9, le=1e9)
     """privacy level of one location, per metre"""
     inside: Literal["keep", "clip"] = "keep"
-    """moved positions outside the area: keep them, or bring each to the nearest point of the border, which costs no
-    privacy and draws the mean towards the centre"""
+    """noisy positions outside the area: keep them, or clip each to the nearest point of the border, which costs no
+    privacy and biases the mean towards the centre"""
 
     reference: ClassVar[str] = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
     example: ClassVar[dict[str, Any]] = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}

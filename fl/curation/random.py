@@ -1,4 +1,4 @@
-"""Same-size control for every clever selection."""
+"""Random selection: the baseline of the same size for the other selections."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from netsim.row_id import row_id
 
 
 class RandomBatch(Curation):
-    """Keeps `num` samples of each device, drawn uniformly without replacement (all, if it has fewer)."""
+    """Keeps `num` samples of each UE, drawn uniformly without replacement (all, if it has fewer)."""
 
     kind: Literal["random"] = "random"
     num: int = Field(ge=1)
-    """samples kept per device and round"""
+    """number of samples kept per UE and round"""
 
     reference: ClassVar[str] = "control of Bakopoulou et al., Location Leakage in Federated Signal Maps"
     example: ClassVar[dict[str, Any]] = {"kind": "random", "num": 5}

@@ -1,4 +1,4 @@
-"""Data: what a round learns from."""
+"""Data: the training data of a round."""
 
 from fl.data.images import Images
 from fl.data.links import LinkMeasurements

@@ -20,10 +20,10 @@ HELD_OUT_PLACES = "held-out places"
 
 @dataclass(frozen=True)
 class Taken:
-    """The data of a round: everything measured (what privacy is about), the training part, the rest.
+    """The data of a round: all measurements (which leakage refers to), the training part, and the held-out part.
 
-    fresh is the part of `train` that no earlier round had; None: all of it. due: whether there is a round to play,
-    which hangs on the study alone and not on what anybody measured.
+    fresh is the part of `train` that no earlier round had; None: all of it. due: whether a round takes place, which
+    depends on the study only and not on the measurements.
     """
 
     measured: Local
@@ -34,7 +34,7 @@ class Taken:
 
 
 class Data(Part):
-    """Chooses what a round learns from."""
+    """Selects the training data of a round."""
 
     kind: str
     scores_round_alone: ClassVar[bool] = False

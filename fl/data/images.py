@@ -27,7 +27,7 @@ Count = Annotated[int, Field(ge=1, le=100_000_000)]
 class Owned:
     """Which images each UE holds: index (N,) into the collection, UE k those from ptr[k] to ptr[k + 1].
 
-    scored: whether the held-out images have been handed over, which is done once.
+    scored: whether the held-out images have been returned, which happens once.
     """
 
     index: IntArray
@@ -38,19 +38,18 @@ class Owned:
 class Images(Data):
     """Every UE owns labelled images, the same ones in every round; all UEs train one model.
 
-    Images have no place: the world moves the UEs and carries their updates, and nothing that needs positions fits. A UE
-    takes part in the rounds in which it measures its radio: whoever is away cannot be asked. Without a folder they are
-    scikit-learn's digits (8 x 8). A sample x is a row of pixels, 0 to 255, one byte each; y is its class.
+    Images have no position, so parts that need positions are refused; the world models only mobility and radio. A UE
+    takes part in the rounds in which it measures its radio; an absent UE cannot be sampled. Without a folder the images
+    are scikit-learn's digits (8 x 8). A sample x is a row of pixels, 0 to 255, one byte each; y is its class.
     """
 
     kind: Literal["images"] = "images"
     folder: Annotated[str, FILE_NAME] | None = Field(default=None, min_length=1)
     """folder of IDX files (MNIST, Fashion-MNIST), plain or gzipped; none: the digits"""
     partition: Annotated[Partition, PARTITIONS] = LabelSkew()
-    """which images a device holds"""
+    """which images each UE holds"""
     samples: Count | Annotated[tuple[Count, ...], Field(min_length=1)] | None = None
-    """images of each device, |D_k|; of a list device k takes entry k, then from the start again; none: equal shares of
-    all"""
+    """number of images of each UE, |D_k|; for a list UE k takes entry k mod length; none: equal shares of all images"""
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
     example: ClassVar[dict[str, Any]] = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}

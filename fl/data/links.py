@@ -33,25 +33,25 @@ class Survey:
 
 
 class LinkMeasurements(Data):
-    """Every UE's measurements of every base station that it hears, learnt by one model of them all.
+    """Measurements of all base stations that a UE receives; one joint model is trained on them.
 
-    `memory: first` is a survey: UEs measure in the first round that has measurements and learn from it for ever;
-    `round` forgets it at the end of the round, as UEs that move do; `all` keeps whatever a UE has measured so far.
+    `memory: first` is a survey: the measurements of the first round that has any are the training data of all rounds;
+    `round` uses the measurements of the current round only; `all` uses all measurements of a UE so far.
 
-    `hold_out_stations` base stations and `hold_out_ues` UEs are drawn by lot once: no training sees a link of theirs.
-    They score the map at new base stations for the same UEs, and at new positions; these UEs send nothing and are not
-    attacked. `hold_out` is a share of the other links.
+    `hold_out_stations` base stations and `hold_out_ues` UEs are drawn once, and none of their links is used in
+    training. They evaluate the map at new base stations for the same UEs, and at new positions. Held-out UEs send
+    nothing and are not attacked. `hold_out` is a share of the other links.
     """
 
     kind: Literal["links"] = "links"
     memory: Literal["first", "round", "all"] = "first"
-    """what a device learns from: the first round's links, those of the round, or all of its own so far"""
+    """training data of a UE: the links of its first round, those of the current round, or all of its links so far"""
     hold_out: float = Field(default=0.0, ge=0, le=0.9)
-    """share of links kept from training to score it"""
+    """share of links held out of training for evaluation"""
     hold_out_stations: int = Field(default=0, ge=0, le=4096)
-    """how many base stations are kept from training to score it"""
+    """number of base stations held out of training for evaluation"""
     hold_out_ues: int = Field(default=0, ge=0, le=1_000_000)
-    """how many UEs do not train and score it"""
+    """number of UEs held out of training for evaluation"""
 
     renamed: ClassVar[dict[str, str]] = {"keeps": "memory"}
     reference: ClassVar[str] = (

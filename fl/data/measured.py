@@ -70,19 +70,19 @@ class Samples:
 class Measured(Data):
     """Every UE's RSRP measurements of the round.
 
-    With `memory: round` nothing is carried over to the next; with `memory: all` a UE that measured something learns
-    from everything it has measured so far. One model per cell; a sample belongs to the cell it measured. A random
-    share is held out of all training and scores the maps; the seed draws which, so seeds learn from different rows,
-    also of a recorded trace. Held-out samples still count as measured: leakage is about where the UE was.
+    With `memory: round` a UE trains on the measurements of the round; with `memory: all` a UE that measured in the
+    round trains on all its measurements so far. There is one model per cell, and a sample belongs to the cell that it
+    measured. A random share is held out of training and evaluates the maps; it depends on the seed, also for a recorded
+    trace. Held-out samples still count as measured, because leakage concerns the positions of the UE.
     """
 
     kind: Literal["measured"] = "measured"
     cell: str = Field(default="all", min_length=1)
-    """name of the one cell to learn, or a word: all, or busiest (the most measured one)"""
+    """cells that get a model: the name of one cell, all, or busiest (the cell with most measurements)"""
     memory: Literal["round", "all"] = "round"
-    """what a device learns from: the measurements of the round, or all of its own so far"""
+    """training data of a UE: its measurements of the round, or all of its measurements so far"""
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
-    """share of samples kept from training to score it"""
+    """share of samples held out of training for evaluation"""
 
     renamed: ClassVar[dict[str, str]] = {"keeps": "memory"}
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"

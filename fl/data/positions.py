@@ -1,4 +1,4 @@
-"""Where UEs are: one place each."""
+"""Positions of UEs: one for each UE and round."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ AREA = "area"
 
 
 class Positions(Data):
-    """Every UE's place at the end of the round: its last fix in it.
+    """The position of every UE at the end of the round, which is its last fix in the round.
 
-    Nothing is held out of the answers: all true places score the map of this round, and this round's alone, since UEs
-    move. There is one model, of the whole area.
+    No sample is held out: all true positions of a round evaluate the map of that round only, because UEs move. There is
+    one model for the whole area.
     """
 
     kind: Literal["positions"] = "positions"

@@ -1,4 +1,4 @@
-"""A campaign of measurements that is made once and learnt from in every round."""
+"""A measurement campaign that is made once and used for training in every round."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Campaign:
 
 
 class Segments(Data):
-    """Every UE owns its segment of one campaign and learns from all of it in every round.
+    """Every UE owns its segment of one campaign and trains on all of it in every round.
 
-    During the first `campaign_rounds` rounds UEs only measure, and nothing is learnt; the round that ends the campaign
-    is the first one played. What is measured later is ignored, so the data never change. To cut one recorded drive into
-    K consecutive segments, one a client, replay it with `users: segments` and `segments: K`: then every client is a UE
-    of the world. UEs that walk by themselves own what they measured: their tracks, laid end to end, are the campaign.
+    During the first `campaign_rounds` rounds UEs only measure; training starts in the round that ends the campaign.
+    Later measurements are ignored, so the data do not change. To divide one recorded drive into K consecutive segments,
+    one per UE, replay it with `users: segments` and `segments: K`. For UEs of a synthetic mobility model the campaign
+    consists of the measurements of all UEs.
 
     `cell: strongest` learns one model of the strongest signal at each moment and place. A random share of every row
     is held out, exactly round(hold_out n) of its n samples, drawn once.
@@ -41,13 +41,13 @@ class Segments(Data):
 
     kind: Literal["segments"] = "segments"
     campaign_rounds: int = Field(default=1, ge=1, le=10_000_000)
-    """rounds that the campaign lasts"""
+    """duration of the campaign in rounds"""
     cell: str = Field(default=STRONGEST, min_length=1)
-    """name of the one cell to learn, or a word: strongest (one model), all (a model for each), or busiest"""
+    """cells that get a model: the name of one cell, strongest (one model of the strongest signal), all, or busiest"""
     thin: int = Field(default=1, ge=1, le=1_000_000)
-    """of a UE's samples of a model, in order of time, only every thin-th is kept"""
+    """thinning: only every thin-th sample of a UE and model, in order of time, is kept"""
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
-    """share of every UE's samples kept from training to score it"""
+    """share of every UE's samples held out of training for evaluation"""
 
     reference: ClassVar[str] = (
         "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Eq. 5"

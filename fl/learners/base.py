@@ -1,4 +1,4 @@
-"""The learner slot: what is learnt, and how a device turns its data into an update."""
+"""The learner slot: the model, local training, and evaluation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from netsim.units import FloatArray, IntArray
 
 
 class Learner(Part):
-    """One task. `phases` are played one after the other inside a round, each with its own upload."""
+    """A learning task. The `phases` of a round take place one after the other, each with its own upload."""
 
     kind: str
     phases: ClassVar[tuple[str, ...]] = ("all",)
@@ -27,7 +27,7 @@ class Learner(Part):
 
     @property
     def passes(self) -> float:
-        """How often local work goes over every sample: what computing time and energy are counted by."""
+        """Number of passes over every sample in local training, which determines compute time and energy."""
         return 1.0
 
     @property
@@ -42,7 +42,7 @@ class Learner(Part):
 
     @property
     def discloses(self) -> str:
-        """What everybody is told of the data before the first round, in words; empty: nothing."""
+        """Statistics of the data that are published before the first round, in words; empty: none."""
         return ""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Learner(Part):
         return np.full(len(data.ue), np.nan)
 
     def request(self, model: Model) -> Request | None:
-        """What the server asks of every UE, where a UE's query policy has something to judge."""
+        """The server's request, for learners with which a query policy can be used; None for others."""
         return None
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:

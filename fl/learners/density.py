@@ -1,4 +1,4 @@
-r"""Population density: how many UEs are near each point of a grid, without training."""
+r"""Population density on a grid by kernel density estimation, without training."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _SAMPLE = 10  # the bandwidth is a mean over a random tenth of the asked places,
 class Density(SurfaceLearner):
     r"""Kernel density estimation, by the exact kernel or by each UE's projection on a few random Fourier features.
 
-    With the Gaussian kernel k_h(g, d) = exp(-|g - d|^2 / (2 h^2)) the server wants mean_i k_h(g, d_i) on a grid.
-    UE i at d_i answers, at all P x Q grid points,
+    With the Gaussian kernel k_h(g, d) = exp(-|g - d|^2 / (2 h^2)) the server estimates mean_i k_h(g, d_i) on a grid.
+    The update of UE i at d_i is, at all P x Q grid points,
 
         n_features: exact   k_h(g, d_i)
         n_features: B       sum_b cos(xi_ib . (g - d_i) / h),  xi_ib ~ N(0, I)
 
     and the server takes the mean over UEs, over B in the second case: E cos(xi . (g - d) / h) = k_h(g, d). A UE draws
-    xi_ib once and keeps it (`draws: once`): a question about another bandwidth rescales the same wave, so several of
-    bandwidth_m tell no more than the largest. `each-round` draws anew for every question, which gives the UE away.
-    n_features: 0 is a constant answer, the end of privacy and of utility.
+    xi_ib once and keeps it (`draws: once`): another bandwidth rescales the same wave, so several of bandwidth_m reveal
+    no more than the largest. `each-round` draws new waves for every request, from which the position can be recovered.
+    n_features: 0 is a constant update, without information on the position and without utility.
 
     Utility (see `evaluate`): Spearman's rank correlation over all grid points, at the first bandwidth, with the exact
-    kernel density of all places of the round (`rank_correlation`) and, where UEs stand by a known law, with that law
-    (`truth_rank_correlation`; `kde_truth_rank_correlation` is what the exact kernel reaches); `kde_rmse` is the root
-    mean square difference to the exact kernel density, in the kernel's unit (1 at its top).
+    kernel density of all positions of the round (`rank_correlation`) and, where the distribution of UEs is known, with
+    that distribution (`truth_rank_correlation`; `kde_truth_rank_correlation` is the value of the exact kernel);
+    `kde_rmse` is the root mean square difference to the exact kernel density, in the kernel's unit (1 at its maximum).
 
     Departs from the paper: its kernel squares a squared distance; and the sum over features is divided by B once, at
     the server. Nothing here is differentially private.
@@ -45,20 +45,20 @@ class Density(SurfaceLearner):
 
     kind: Literal["density"] = "density"
     n_features: int | Literal["exact"] = 1
-    """waves that every UE answers with (B), 0 for a constant; or exact, the kernel itself"""
+    """number of random features (waves) of a UE (B), 0 for a constant; or exact, the kernel itself"""
     bandwidth_m: float | tuple[float, ...] | None = None
-    """bandwidth of the kernel (h), or several in one request; none: by the neighbours"""
+    """bandwidth of the kernel (h), m, or several in one request; none: derived from `neighbours`"""
     neighbours: int | None = Field(default=None, ge=1, le=100_000)
-    """bandwidth as the mean distance to the k-th nearest of the places that the first round asks about, over a random
-    tenth of them; they are published for it (k); none: bandwidth_m"""
+    """bandwidth as the mean distance to the k-th nearest position among those sampled in the first round, over a random
+    tenth of them; these positions are published (k); none: bandwidth_m"""
     grid: tuple[int, ...] = Field(default=(100, 100), min_length=1, max_length=2)
-    """grid points from west to east, and from south to north; a single number: along a line through the middle"""
+    """number of grid points from west to east and from south to north; one number: a line through the centre"""
     area_m: tuple[float, float, float, float] | None = None
     """the area of the grid: x, y of the south-western and the north-eastern corner; none: the area of the world"""
     draws: Literal["once", "each-round"] = "once"
-    """when a UE draws its waves"""
+    """whether a UE draws its waves once or in each round"""
     normalised: bool = False
-    """divide by (2 pi h^2) for a density per square metre (sqrt(2 pi) h per metre on a line); ranks stay"""
+    """divide by 2 pi h^2 for a density per m^2 (by sqrt(2 pi) h per m on a line); ranks do not change"""
 
     renamed: ClassVar[dict[str, str]] = {"features": "n_features"}
     reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Algorithms 1 to 3"

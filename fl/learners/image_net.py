@@ -1,4 +1,4 @@
-"""Image classifiers, trained by all UEs together."""
+"""Image classification with federated averaging."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ class ImageNet(Learner):
 
     kind: Literal["image-net"] = "image-net"
     network: Annotated[Network, NETWORKS] = Cnn()
-    """what classifies"""
+    """network of the classifier"""
     learning_rate: float = Field(default=0.01, gt=0, le=10)
-    """learning rate of the devices (lambda)"""
+    """learning rate of local training (lambda)"""
     batch_share: float = Field(default=0.1, gt=0, le=1)
-    """share of a device's images in a mini-batch; 1: full batch"""
+    """share of a UE's images in a mini-batch; 1: full batch"""
     local_epochs: int = Field(default=1, ge=1, le=1000)
     """passes over the local images in a round"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """where training is computed; auto: on the graphics card if there is one"""
+    """torch device of the training; auto: the GPU if there is one"""
     sample_clip: float | None = Field(default=None, gt=0, le=1e12)
-    """largest L2 norm of one image's gradient (C); none: as it is"""
+    """largest L2 norm of one image's gradient (C); none: no clipping"""
 
     renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"

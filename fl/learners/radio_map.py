@@ -1,4 +1,4 @@
-"""A radio map of virtual obstacles: heights on a grid and a law of propagation, learnt in turns."""
+"""A radio map of virtual obstacles: heights on a grid and propagation parameters, learnt alternately."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLOCK = 20_000  # links predicted at once, to bound memory
 
 
 class RadioMap(GridLearner):
-    r"""Learns the gain of any link from heights of virtual obstacles h (n_cell,) and a law of propagation theta (4,).
+    r"""Learns the gain of any link from heights of virtual obstacles h (n_cell,) and propagation parameters theta (4,).
 
     `fl.radio_map.obstacles` has the law and its gradients. A round has two phases, each a step of FedSGD on the
     squared error::
@@ -35,8 +35,8 @@ class RadioMap(GridLearner):
         propagation   theta <- theta - learning_rate_propagation * merged dF/dtheta     at (new h, theta)
 
     An update is the gradient itself. `gradient: normalised` scales every device's height gradient to norm 1 first,
-    which trains from starts whose gradients vanish. Noise on heights hides nothing in the other phase: the gradients of
-    theta are what a device's errors are on average, and travel as they are unless a defense covers them too.
+    which also trains from initial values with vanishing gradients. Noise on heights does not protect the other phase:
+    gradients of theta are averages of a device's errors and are sent without noise unless a defense covers them too.
 
     Figures: mae_links_db (the links of the round, under the model that the round started from), and on held-out links
     mae_new_links_db, mae_new_stations_db (new base stations, same UEs) and mae_new_positions_db (UEs that never train);
@@ -51,27 +51,27 @@ class RadioMap(GridLearner):
     phases: ClassVar[tuple[str, ...]] = (HEIGHTS, PROPAGATION)
     grid_phase: ClassVar[str] = HEIGHTS
     cell_m: float = Field(default=3.0, gt=0, le=1e4)
-    """side of a cell; divides both sides of the area"""
+    """side of a cell, m; must divide both sides of the area"""
     sigmoid_scale_m: float = Field(default=2.0, gt=0, le=100)
-    """how far above an obstacle a link is mostly in sight (s)"""
+    """scale of the sigmoid of the height of a link above an obstacle (s), m"""
     initial_height_m: float = Field(default=10.0, ge=-1000, le=1000)
-    """height of every obstacle at first (H_max)"""
+    """initial height of every obstacle (H_max), m"""
     min_height_m: float = Field(default=-10.0, ge=-1000, le=1000)
-    """heights never fall below"""
+    """smallest height of an obstacle, m"""
     max_height_m: float = Field(default=50.0, ge=-1000, le=1000)
-    """nor rise above"""
+    """largest height of an obstacle, m"""
     learning_rate_heights: float = Field(default=300.0, ge=0, le=1e9)
     """learning rate of heights (eta_h)"""
     learning_rate_propagation: float = Field(default=1e-3, ge=0, le=1e9)
-    """learning rate of the law of propagation (eta_theta); 0 keeps the first one"""
+    """learning rate of the propagation parameters (eta_theta); 0: they stay at their initial values"""
     gradient: Literal["raw", "normalised"] = "raw"
-    """of heights: as it is, or scaled to norm 1 on the device"""
+    """gradient of heights: raw, or scaled to norm 1 on the UE"""
     initial_slope_db: Pair = (-20.0, -38.0)
-    """dB a decade of distance at first, in sight and without"""
+    """initial slopes with and without line of sight, dB per decade of distance"""
     initial_gain_db: Pair = (-30.0, -21.0)
-    """gain at 1 m at first, in sight and without"""
+    """initial gains at 1 m with and without line of sight, dB"""
     theory: bool = False
-    """also estimate what bounds the descent: smoothness, dissimilarity, and the noise that they allow"""
+    """also estimate the constants of the descent lemma: smoothness, dissimilarity, and the noise that they allow"""
 
     renamed: ClassVar[dict[str, str]] = {
         "step_size_heights": "learning_rate_heights",

@@ -29,10 +29,10 @@ class RsrpNet(FirstLayerLearner):
     Inputs are standardised, z = (x - centre) / scale, with constants that the server knows. Profiles of the
     reference study: smooth (elu or tanh; the attack study) and utility (relu; learns the map better).
 
-    `labels: raw` keeps dBm, all residuals have one sign at first and updates give the batch centroid away;
-    `centred` starts the output bias at the public mean RSRP, which removes most of that leak under FedSGD.
-    `standardise_by: dataset` standardises by the data's own mean and deviation, as the paper does and as no
-    deployment could; `public` uses the centre of the area and half its side / sqrt(3).
+    With `labels: raw` (dBm) all residuals initially have one sign, and the batch centroid can be recovered from
+    updates; `centred` starts the output bias at the public mean RSRP, which removes most of that leakage under FedSGD.
+    `standardise_by: dataset` standardises by the mean and deviation of the data, as in the paper; a deployment does not
+    know them. `public` uses the centre of the area and half its side / sqrt(3).
 
     `sample_clip` C scales the gradient of every sample to norm C at most before a batch is averaged. For one full-batch
     step with `standardise_by: public`, replacing one of a device's n records by any other moves its update by at most
@@ -44,25 +44,25 @@ class RsrpNet(FirstLayerLearner):
     hidden: tuple[int, ...] = Field(default=(256, 128), min_length=1, max_length=8)
     """units of each hidden layer"""
     activation: Literal["elu", "tanh", "sigmoid", "relu"] = "elu"
-    """of the hidden layers; elu and tanh are the smooth profile, relu the utility profile"""
+    """activation of the hidden layers; elu and tanh are the smooth profile, relu the utility profile"""
     labels: Literal["raw", "centred", "standardised"] = "raw"
-    """what the output is trained on"""
+    """training target: RSRP in dBm, with the output bias at its public mean, or standardised"""
     standardise_by: Literal["public", "dataset"] = "public"
-    """whose constants standardise positions"""
+    """constants that standardise positions: public ones, or those of the data"""
     learning_rate: float = Field(default=1e-3, gt=0, le=10)
-    """learning rate of the devices"""
+    """learning rate of local training"""
     batch_size: int | Literal["all"] = "all"
-    """samples of a mini-batch"""
+    """number of samples in a mini-batch; all: full batch"""
     local_epochs: int = Field(default=1, ge=1, le=1000)
     """passes over the local data in a round"""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """share of hidden units left out at each training step (inverted dropout)"""
     sample_clip: float | None = Field(default=None, ge=1e-12, le=1e12)
-    """largest L2 norm of one sample's gradient (C); none: as it is"""
+    """largest L2 norm of one sample's gradient (C); none: no clipping"""
     public_rsrp_mean_dbm: float = Field(default=-95.0, ge=-160, le=0)
-    """mean RSRP that everybody assumes: start of the output bias, centre of standardised labels"""
+    """public mean RSRP, dBm: initial output bias, centre of standardised labels"""
     public_rsrp_std_db: float = Field(default=9.0, gt=0, le=60)
-    """deviation of RSRP that everybody assumes: scale of standardised labels"""
+    """public standard deviation of RSRP, dB: scale of standardised labels"""
 
     renamed: ClassVar[dict[str, str]] = {"features": "standardise_by", "step_size": "learning_rate"}
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"

@@ -1,4 +1,4 @@
-"""Networks: what classifies images."""
+"""Networks: image classifiers and regressors on flat parameter rows."""
 
 from fl.networks.cnn import Cnn
 from fl.networks.perceptron import Perceptron

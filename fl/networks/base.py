@@ -37,12 +37,12 @@ class Network(Part):
 
     @property
     def mixes_images(self) -> bool:
-        """Whether an image's score hangs on the others of its batch, so that no gradient belongs to it alone."""
+        """Whether the logits of an image depend on the other images of its batch, so gradients are not per image."""
         return False
 
     @property
     def together(self) -> int:
-        """Devices that are trained as one stacked computation: as many as are faster together than one by one."""
+        """Number of UEs that are trained as one stacked computation, chosen for speed."""
         return 4096
 
     def check(self, image: ImageFormat) -> None:

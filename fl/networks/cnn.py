@@ -20,18 +20,18 @@ _EPS = 1e-5  # of the variance, as usual
 class Cnn(Network):
     """Two 5x5 convolutions, each with 2x2 max pooling; batch normalisation; 50 units with ReLU; the logits.
 
-    28 x 28 pixels give 21,880 parameters, the 40 of batch normalisation included. There is no activation but the
-    pooling between the convolutions, as the study lists its layers.
+    28 x 28 pixels give 21,880 parameters, including 40 of batch normalisation. Between the convolutions there is
+    pooling but no activation function, as in the list of layers of the study.
 
-    Batch normalisation takes mean and variance of each channel from the images at hand: in training those of the
-    mini-batch, in scoring those of the up to 2,000 images that are scored together. Running statistics are not kept and
-    never travel: they would be 40 more numbers of a device's data that no clip bounds and no noise hides, and the
-    average of devices with one class each describes nobody's images.
+    Batch normalisation uses the mean and variance of each channel over the current images: those of the mini-batch in
+    training, those of up to 2,000 images evaluated together in evaluation. Running statistics are neither kept nor
+    sent: they would be 40 further numbers of a UE's data without a bound and without noise, and the average over UEs
+    with one class each does not describe the images of any of them.
     """
 
     kind: Literal["cnn"] = "cnn"
     channels: tuple[int, int] = (10, 20)
-    """of the two convolutions"""
+    """number of channels of the two convolutions"""
     hidden: int = Field(default=50, ge=1, le=4096)
     """units of the fully connected layer"""
     batch_norm: bool = True

@@ -95,10 +95,10 @@ class Mlp:
     def deltas(self, flat: Tensor, slopes: list[Tensor], output: Tensor) -> list[Tensor]:
         """D_l (k, B, out_l) for l = 1..L, from the output's delta (k, B)."""
         layers = self.unpack(flat)
-        found = [output.unsqueeze(-1)]
+        deltas = [output.unsqueeze(-1)]
         for (weight, _), slope in zip(reversed(layers[1:]), reversed(slopes), strict=True):
-            found.append((found[-1] @ weight.transpose(1, 2)) * slope)
-        return found[::-1]
+            deltas.append((deltas[-1] @ weight.transpose(1, 2)) * slope)
+        return deltas[::-1]
 
     def gradient(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
         """Sum over samples of the outer products: rows (k, d)."""

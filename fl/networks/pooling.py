@@ -16,8 +16,8 @@ def halved(h: Tensor) -> Tensor:
     """The largest of every 2 x 2 pixels of h (B, C, rows, columns); an odd last row or column is left out."""
     if h.device.type != "cpu":
         return torch.nn.functional.max_pool2d(h, 2)
-    found: Tensor = _Halved.apply(h)  # type: ignore[no-untyped-call]
-    return found
+    pooled: Tensor = _Halved.apply(h)  # type: ignore[no-untyped-call]
+    return pooled
 
 
 class _Halved(torch.autograd.Function):
@@ -31,8 +31,8 @@ class _Halved(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        found = _spread(gradients[0].contiguous().flatten(0, 1).numpy(), ctx.which, *ctx.shape[2:])
-        return torch.from_numpy(found).view(ctx.shape)
+        spread = _spread(gradients[0].contiguous().flatten(0, 1).numpy(), ctx.which, *ctx.shape[2:])
+        return torch.from_numpy(spread).view(ctx.shape)
 
 
 @compiled
@@ -59,15 +59,15 @@ def _largest(h: FloatArray) -> tuple[FloatArray, np.ndarray]:
 def _spread(gradient: FloatArray, which: np.ndarray, rows: int, columns: int) -> FloatArray:
     """Gradients (n, rows // 2, columns // 2) back at the pixels (n, rows, columns) that were largest."""
     n = gradient.shape[0]
-    found = np.empty((n, rows, columns), gradient.dtype)
+    spread = np.empty((n, rows, columns), gradient.dtype)
     if rows % 2 or columns % 2:
-        found[:] = 0.0
+        spread[:] = 0.0
     for i in range(n):
         for r in range(gradient.shape[1]):
             for c in range(gradient.shape[2]):
                 w, value = which[i, r, c], gradient[i, r, c]
-                found[i, 2 * r, 2 * c] = value if w == 0 else 0.0
-                found[i, 2 * r, 2 * c + 1] = value if w == 1 else 0.0
-                found[i, 2 * r + 1, 2 * c] = value if w == 2 else 0.0
-                found[i, 2 * r + 1, 2 * c + 1] = value if w == 3 else 0.0
-    return found
+                spread[i, 2 * r, 2 * c] = value if w == 0 else 0.0
+                spread[i, 2 * r, 2 * c + 1] = value if w == 1 else 0.0
+                spread[i, 2 * r + 1, 2 * c] = value if w == 2 else 0.0
+                spread[i, 2 * r + 1, 2 * c + 1] = value if w == 3 else 0.0
+    return spread

@@ -1,4 +1,4 @@
-"""Queries: which of the server's requests a UE answers."""
+"""Query policies: which requests of the server a UE answers."""
 
 from fl.query.base import Off, Query
 from fl.query.policies import Custom, Strict

@@ -16,7 +16,7 @@ BANDS = 3  # that a policy without a number of its own is told about
 
 
 class Query(Part):
-    """A policy that accepts or refuses a round. It must not look at position or motion."""
+    """A policy by which a UE accepts or refuses a round. It must not depend on position or motion."""
 
     kind: str
 
@@ -29,12 +29,12 @@ class Query(Part):
         """Which of the UEs (n,) answer."""
 
     def figures(self, state: State) -> dict[str, float]:
-        """What it has to say of the round that it remembers: names with units, for the table `metrics`."""
+        """Figures of the last round for the table `metrics`; names with units."""
         return {}
 
 
 def bands_said(request: Request | None, bands: int) -> dict[str, float]:
-    """How sure Lemma 3 is of so many bands at the largest bandwidth asked for; nothing without a question."""
+    """Probability of `bands` bands at the largest requested bandwidth by Lemma 3; empty without a request."""
     if request is None:
         return {}
     side_m = float(request.area.side_m[: request.dimensions].min())

@@ -1,4 +1,4 @@
-"""Policies about waves: which questions about a grid a device answers."""
+"""Query policies for population density: which requests for surfaces a UE answers."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ class Answers:
 
 
 class Custom(Query):
-    r"""Every device refuses what would localise it, by rules that everybody knows beforehand.
+    r"""A UE refuses requests whose answers would localise it, by public rules.
 
     A request for B features, bandwidths h and an area with largest square of side l is refused
 
-        features   if B > max_features (the exact kernel has no end of them)
-        bandwidth  if the largest h > sqrt(gamma) l / (2 pi bands), Lemma 3: that many bands then cross the square with
-                   probability 1 - C(gamma) at least. Asking for several bandwidths is as revealing as asking for the
-                   largest, so the rule is applied to that one.
+        features   if B > max_features (the exact kernel counts as infinitely many)
+        bandwidth  if the largest h > sqrt(gamma) l / (2 pi bands). Below it, by Lemma 3, that many bands cross the
+                   square with probability at least 1 - C(gamma). Several bandwidths reveal as much as the largest of
+                   them, so the rule is applied to that one.
         family     if an h is not a whole multiple k of the base bandwidth with k = 1, 5, 9, ... (Lemma 4)
-        area       if it is not the agreed one, by which l is meant
-        rate       if less time has passed since the device's last answer than somebody at `speed_m_s` needs to pass the
-                   wavelength of `passed` of all waves, in the plane or on a line as is asked: snapshots that are
-                   linked give displacements away, modulo a wavelength
+        area       if it is not the agreed area, to which l refers
+        rate       if the time since the UE's last answer is shorter than a UE at `speed_m_s` needs to travel the
+                   wavelength of a share `passed` of all waves, in the plane or on a line as requested: linked answers
+                   reveal displacements modulo a wavelength
 
-    All of it is computed from the request, the time and public numbers. No position and no motion enters, so a refusal
-    says nothing about them. The table `metrics` has, for part `query`, how many UEs refused for each reason, and the
-    probability that Lemma 3 gives `bands` bands at the largest bandwidth asked for.
+    The rules use only the request, the time and public constants, so a refusal does not depend on position or motion.
+    The table `metrics` has, for part `query`, the number of UEs that refused for each reason, and the probability of
+    `bands` bands by Lemma 3 at the largest requested bandwidth.
 
-    Departs from the paper: 4n + 1 is not special, since any whole multiple k keeps every k-th band in place; the rate
-    limit is ours.
+    Departs from the paper: any whole multiple k keeps every k-th band in place, not only 4n + 1; the rate limit is
+    added.
     """
 
     kind: Literal["custom"] = "custom"
     max_features: int | None = Field(default=3, ge=0)
-    """features that a device answers with at most (B_max); none: as many as asked"""
+    """largest number of features that a UE answers with (B_max); none: no limit"""
     bands: int = Field(default=3, ge=2, le=1000)
-    """bands that shall cross the area (j)"""
+    """number of bands that must cross the area (j)"""
     gamma: float | None = Field(default=0.1, gt=0, le=100)
-    """how sure of it (Lemma 3): probability exp(-gamma / 2) in the plane, less on a line; none: any bandwidth"""
+    """gamma of Lemma 3: the bands have probability exp(-gamma / 2) in the plane, less on a line; none: any bandwidth"""
     multiples: Literal["4n+1", "any"] | tuple[int, ...] = "4n+1"
     """allowed multiples of the base bandwidth: the family of Lemma 4, a list of whole numbers, or any"""
     base_bandwidth_m: float | None = Field(default=None, gt=0, le=1e9)
@@ -64,9 +64,9 @@ class Custom(Query):
     area_m: tuple[float, float, float, float] | None = None
     """agreed area: x, y of the south-western and the north-eastern corner; none: the area of the world"""
     speed_m_s: float | None = Field(default=None, gt=0, le=1e4)
-    """public speed of the rate limit; none: no rate limit"""
+    """public speed of the rate limit, m/s; none: no rate limit"""
     passed: float = Field(default=0.5, gt=0, lt=1)
-    """share of waves whose length is passed between two answers"""
+    """share of waves whose wavelength is travelled between two answers"""
 
     reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4, Algorithm 3"
     example: ClassVar[dict[str, Any]] = {"kind": "custom", "max_features": 8}
@@ -104,7 +104,7 @@ class Custom(Query):
         return accepted, Answers(last_s, known, bands_said(request, self.bands) | counts)
 
     def _wrong(self, request: Request, base_m: float, service: Area) -> dict[str, bool]:
-        """Which rules the request breaks, whoever is asked."""
+        """Which rules the request breaks for every UE."""
         agreed = service if self.area_m is None else Area(*self.area_m)
         corners = np.array([*agreed.low_m, *agreed.high_m])
         requested = np.array([*request.area.low_m, *request.area.high_m])
@@ -119,7 +119,7 @@ class Custom(Query):
         }
 
     def _early(self, ue: IntArray, request: Request, time_s: float, last_s: FloatArray) -> BoolArray:
-        """Who answered too short a time ago (n,)."""
+        """Which UEs (n,) are refused by the rate limit."""
         if self.speed_m_s is None:
             return np.zeros(len(ue), dtype=np.bool_)
         widest_m = float(request.bandwidth_m.max())
@@ -130,9 +130,9 @@ class Custom(Query):
 class Strict(Query):
     """At most 3 features, 3 bands, bandwidths of the family (4n + 1) h0, the agreed area.
 
-    The bands have probability 0.95 in the plane, and on a line erfc(sqrt(0.05)) = 0.75: more waves are long there.
+    The bands have probability 0.95 in the plane and erfc(sqrt(0.05)) = 0.75 on a line, where more waves are long.
 
-    As `custom` with its defaults. It refuses the bandwidths of every experiment that was published with it.
+    The same as `custom` with its defaults. It refuses the bandwidths of all published experiments of its source.
     """
 
     kind: Literal["strict"] = "strict"

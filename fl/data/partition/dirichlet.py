@@ -1,4 +1,4 @@
-"""A mixture of classes of each device's own."""
+"""Dirichlet partition: a random mixture of classes for each UE."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from netsim.units import IntArray
 
 
 class Dirichlet(Partition):
-    """Every device draws its shares of the classes from Dirichlet(alpha, ..., alpha), and its images from these shares.
+    """Each UE draws its class shares from Dirichlet(alpha, ..., alpha), and its images from these shares.
 
-    A small alpha leaves few classes on a device, a large one nearly equal shares.
+    A small alpha gives few classes per UE, a large one nearly equal shares.
     """
 
     kind: Literal["dirichlet"] = "dirichlet"
     alpha: float = Field(default=0.5, ge=1e-3, le=1e6)
-    """concentration"""
+    """concentration parameter of the Dirichlet distribution"""
 
     reference: ClassVar[str] = (
         "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"

@@ -1,4 +1,4 @@
-"""Some devices that hold everything, and many that hold few classes."""
+"""Label skew: some UEs hold images of all classes, the others of few classes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from netsim.units import IntArray
 
 
 class LabelSkew(Partition):
-    """The first `iid` devices hold images of all classes, each of the others `labels` classes in equal numbers.
+    """The first `iid` UEs hold images of all classes, each of the others `labels` classes in equal numbers.
 
-    The skewed devices go round the classes in a random order, so that every class is held by as many of them as any
-    other, give or take one. The images of an IID device are drawn at random from all.
+    Classes are assigned to the skewed UEs in turn, in a random order, so the numbers of UEs per class differ by at most
+    one. The images of an IID UE are drawn at random from all images.
     """
 
     kind: Literal["label-skew"] = "label-skew"
     iid: int = Field(default=3, ge=0, le=1_000_000)
-    """devices that hold images of all classes"""
+    """number of UEs that hold images of all classes"""
     labels: int = Field(default=1, ge=1, le=256)
-    """classes of each other device"""
+    """number of classes of each other UE"""
 
     reference: ClassVar[str] = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V; McMahan et al., "
