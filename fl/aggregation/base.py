@@ -1,4 +1,4 @@
-"""The aggregation slot: how much each received row counts."""
+"""The aggregation slot: weights of the received rows."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from netsim.units import FloatArray
 
 
 class Aggregation(Part):
-    """Weights of the rows that the server merges; a row that was not decoded weighs nothing."""
+    """Weights of the rows that the server merges; a row that was not decoded has weight 0."""
 
     kind: str
 
     @property
     def weight(self) -> float | None:
-        """What every decoded row weighs, where that is known before any comes; None: it hangs on who comes."""
+        """The weight of every decoded row if it is fixed; None: it depends on the participants."""
         return None
 
     @property
     def expected_participation(self) -> float | None:
-        """Share of the UEs that its weights count on; None: they hang on who comes."""
+        """Share of the UEs that its fixed weights assume; None: the weights depend on the participants."""
         return None
 
     @property
     def discloses(self) -> str:
-        """What devices tell the server of their data besides updates and their number, in words; empty: nothing."""
+        """What UEs disclose of their data besides updates and the number of samples, in words; empty: nothing."""
         return ""
 
     def start(self) -> State:
@@ -34,11 +34,11 @@ class Aggregation(Part):
         return None
 
     def receive_disclosed(self, local: Local, facts: Facts, state: State) -> State:
-        """The next state, after devices told what it `discloses`, before they train."""
+        """The next state after UEs have sent what it `discloses`, before they train."""
         return state
 
     def figures(self, state: State) -> dict[str, float]:
-        """What it has to say of the round that it remembers: names with units, for the table `metrics`."""
+        """Figures of the last round for the table `metrics`; names with units."""
         return {}
 
     @abstractmethod

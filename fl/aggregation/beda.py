@@ -1,4 +1,4 @@
-"""Weights by amount of data, and by how an update is aligned with everybody's."""
+"""Weights by the number of samples and by the angle between an update and the mean update."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Beda(Aggregation):
 
     kind: Literal["beda"] = "beda"
     alpha: float = Field(default=5.0, gt=0, le=100)
-    """how much an aligned device gains: at most a factor of exp(alpha)"""
+    """alpha: the weight of an aligned UE grows by a factor of at most exp(alpha)"""
 
     reference: ClassVar[str] = (
         "Wu and Wang, Fast-Convergent Federated Learning With Adaptive Weighting, 2021 (FedAdp); benchmark BEDA of the "

@@ -1,4 +1,4 @@
-"""Weights by amount of data."""
+"""Weights by the number of samples."""
 
 from __future__ import annotations
 

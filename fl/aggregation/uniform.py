@@ -1,4 +1,4 @@
-"""The same fixed weight for everybody."""
+"""The same fixed weight for all rows."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from netsim.units import FloatArray
 
 
 class Uniform(Aggregation):
-    r"""w_k = 1 / (q K) for every row that was decoded, whatever the others do.
+    r"""w_k = 1 / (q K) for every decoded row, independent of the other rows.
 
-    K (`clients`) is how many UEs could take part and q (`participation`) the share of them that is asked. The
-    denominator is fixed: a UE that is missing makes the merged update smaller and nobody else's weight larger, so the
-    weights need not sum to 1. This is what central privacy counts on: one UE's row, of norm at most c, moves the sum by
-    c and the merge by c / (q K); with weights by amount of data, or by 1 / |those who came|, it would move everybody's.
+    K (`clients`) is the number of UEs that could take part and q (`participation`) the share of them that is sampled.
+    The denominator is fixed: a missing UE does not change the weights of the others, and the weights need not sum to 1.
+    Central differential privacy requires this: one UE's row, of norm at most c, changes the sum by c and the merged
+    update by c / (q K); with weights by the number of samples or of participants it would change all weights.
     """
 
     kind: Literal["uniform"] = "uniform"
     clients: int = Field(ge=1, le=10_000_000)
-    """UEs that could take part (K)"""
+    """number of UEs that could take part (K)"""
     participation: float = Field(default=1.0, gt=0, le=1)
-    """share of them that the server asks in a round (q): the participation of the study"""
+    """share of them that the server samples in a round (q), equal to the participation of the study"""
 
     reference: ClassVar[str] = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, f_f"
     example: ClassVar[dict[str, Any]] = {"kind": "uniform", "clients": 4}

@@ -1,4 +1,4 @@
-"""Weights by amount of data, and by how near a device's labels are to everybody's."""
+"""Weights by the number of samples and by the distance of a UE's label distribution to the global one."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ class Wasserstein(Aggregation):
     Without a floor an IID device (W near 0.1) takes all the weight: exp(10). Weights are renormalised over the rows
     that were decoded: the study's Eq. 22 keeps the sum over all devices, so that a selection would shrink the step.
 
-    Every device discloses its label histogram, in clear: once, and again when its data change. No noise of this program
-    hides it and no ledger counts it. Figures: `histograms_disclosed` so far, `distance_min` and `distance_max` of W
+    Every UE discloses its label histogram without noise: once, and again when its data change. The ledger does not
+    count this disclosure. Figures: `histograms_disclosed` so far, `distance_min` and `distance_max` of W
     over this round's rows, `effective_devices` = 1 / sum G^2 (noise on the merged update grows as its inverse).
     """
 
     kind: Literal["wasserstein"] = "wasserstein"
     distance: Literal["total-variation", "label-index", "label-range"] = "total-variation"
-    """between label distributions; label-range for real labels"""
+    """distance between label distributions; label-range for real labels"""
     floor: float = Field(default=0.25, gt=0, le=1e6)
-    """least distance that counts (W_floor)"""
+    """lower limit of the distance (W_floor)"""
     label_range: tuple[float, float] = (-140.0, -44.0)
-    """public range of real labels; those outside count at its ends"""
+    """public range of real labels; labels outside are clipped to it"""
     bins: int = Field(default=48, ge=2, le=100_000)
-    """equal bins of that range"""
+    """number of equal bins of that range"""
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 20-22"
     example: ClassVar[dict[str, Any]] = {"kind": "wasserstein"}

@@ -1,4 +1,4 @@
-"""Defenses: what stands between an update and the server."""
+"""Defenses: clipping and noise between a UE's update and the published model."""
 
 from fl.defenses.adaptive_clip import AdaptiveClip
 from fl.defenses.arb import Arb

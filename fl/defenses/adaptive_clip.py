@@ -1,4 +1,4 @@
-"""Clipping at a norm that follows a quantile of the updates."""
+"""Adaptive clipping: the clip norm follows a quantile of the norms of the updates."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ class NormState:
 
 
 class AdaptiveClip(Defense):
-    r"""Clips at C, which the server moves after every round until a share `quantile` of the updates is below C.
+    r"""Clips at C, which the server adapts after every round towards the `quantile` of the norms of the updates.
 
     With b_k = 1 where |u_k| <= C (the mean over its rows where a UE sends several), m UEs and quantile gamma::
 
         b = 1/2 + (sum_k (b_k - 1/2) + N(0, sigma_b^2)) / m       cut to [0, 1]
         C <- C exp(-learning_rate (b - gamma))
 
-    Only the bits of decoded updates count. m is 1 / weight where the aggregation has a fixed weight; otherwise it is
-    the number of UEs that were decoded, which everybody then knows: `relation: add-remove` is refused there.
-    The noisy share is a query of its own, booked under this part's name and at sensitivity 1/2 (add-remove) or 1
-    (replace); C itself is computed from it and costs nothing more. Noise on the updates is booked by the part that
-    draws it, with the C of its round; both are paid, and the ledger's `all` has the sum.
+    Only the bits of decoded updates count. m is 1 / weight if the aggregation has a fixed weight; otherwise it is the
+    number of decoded UEs, which is then public, and `relation: add-remove` is refused.
+    The noisy share is a separate query, recorded in the ledger under this part's name with sensitivity 1/2 (add-remove)
+    or 1 (replace); C is post-processing of it. Noise on the updates is recorded by the part that draws it, with the C
+    of its round; the account `all` of the ledger composes both.
     """
 
     kind: Literal["adaptive-clip"] = "adaptive-clip"
     norm: float = Field(default=0.1, ge=1 / _LARGEST, le=_LARGEST)
     """clip norm of the first round"""
     quantile: float = Field(default=0.5, ge=0, le=1)
-    """share of the updates that shall stay as they are (gamma)"""
+    """target share of updates that are not clipped (gamma)"""
     learning_rate: float = Field(default=0.2, gt=0, le=10)
-    """how fast the norm moves: at most by a factor of exp(learning_rate) in a round (eta_C)"""
+    """learning rate of the norm, which changes by at most a factor exp(learning_rate) in a round (eta_C)"""
     count_noise: float = Field(default=1.0, gt=0, le=1e9)
     """standard deviation of the noise on the number of updates below the norm (sigma_b); m / 20 in the paper"""
     relation: Literal["replace", "add-remove"] = "replace"
-    """which change of a user's data the bound covers"""
+    """neighbouring relation: a user's data replaced, or the user added or removed"""
     delta: float = Field(default=1e-7, gt=0, lt=1)
-    """at which the epsilon of the count is stated"""
+    """delta at which the epsilon of the count is stated"""
 
     renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate"}
     reference: ClassVar[str] = (

@@ -131,7 +131,7 @@ def aligned(g: FloatArray, area: Area, place_m: FloatArray, mu: float, rho: floa
     ramps = _ramps(area, g.shape[1])
     best = _best(g, ramps, centre_m, place_m, mu, rho)
     angle, slope = ramps.angle_rad[best], budget / ramps.total[best]
-    found, value = _tried(g, centre_m, place_m, mu, rho, angle, slope)
+    direction, value = _tried(g, centre_m, place_m, mu, rho, angle, slope)
     turn, factor = 2 * np.pi / _ANGLES / 2, 1.5
     for _ in range(steps):
         start_angle, start_slope = angle, slope
@@ -139,11 +139,11 @@ def aligned(g: FloatArray, area: Area, place_m: FloatArray, mu: float, rho: floa
             other_angle, other_slope = start_angle + da * turn, start_slope * factor**df
             other, score = _tried(g, centre_m, place_m, mu, rho, other_angle, other_slope)
             better = score > value
-            found = np.where(better[:, None], other, found)
+            direction = np.where(better[:, None], other, direction)
             angle, slope = np.where(better, other_angle, angle), np.where(better, other_slope, slope)
             value = np.maximum(score, value)
         turn, factor = turn / 2, np.sqrt(factor)
-    sigma2[some] = found * largest
+    sigma2[some] = direction * largest
     return sigma2
 
 

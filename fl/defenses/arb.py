@@ -1,4 +1,4 @@
-"""A budget that grows a little while the model still moves, the same for every device."""
+"""ARB: a budget that adapts to the changes of the model, the same for all UEs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Changes:
 
 
 class Arb(Budgeted):
-    """Starts at 0.6 of the uniform budget; a hundredth more after a round that changed the model no more than the last.
+    """Starts at 0.6 of the uniform budget and grows by 1 % after a round in which the change of the model did not grow.
 
     With u = epsilon_system_total / (T K), and d[t] the distance between the updates of rounds t and t - 1::
 
         epsilon <- 1.01 epsilon if d[t] <= 1.05 d[t-1], else epsilon / 1.01;    cut to [u / 2, 2 u]
 
-    and never above twice what is left for each device and round, nor above what is left for each device. The source
-    names this benchmark ("adaptive Rayleigh budgets") without defining it: this is a reconstruction.
+    and at most twice the remaining budget per device and round, and at most the remaining budget per device. The source
+    names this benchmark ("adaptive Rayleigh budgets") without a definition; this is a reconstruction.
     """
 
     kind: Literal["arb"] = "arb"

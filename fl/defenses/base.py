@@ -1,4 +1,4 @@
-"""The defense slot: a half on the device, a half at the server, and a memory of what was published."""
+"""The defense slot: a part on the UE, a part at the server, and a state updated from published results."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from netsim.units import FloatArray
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a defense with a budget stands: noise it asked of each UE (n_ue,) in its last round and what it drew of it,
-    0 before the first; and the share of the budget that is left.
+    """Status of a defense with a budget: the noise required for each UE (n_ue,) in its last round and the noise drawn,
+    both 0 before the first; and the remaining share of the budget.
     """
 
     required_std: FloatArray
@@ -39,10 +39,10 @@ class Defense(Named):
     """whether it never moves two updates further apart: cutting down to a norm does not, independent noise does not"""
 
     caveat: ClassVar[str] = ""
-    """what whoever reads a run must know of it: it stands among the warnings of the run"""
+    """limitation of the part that is listed among the warnings of the run"""
 
     tells_in_clear: ClassVar[str] = ""
-    """what every UE tells the server in clear in each round besides its update, in words; empty: nothing"""
+    """what every UE discloses to the server in each round besides its update, in words; empty: nothing"""
 
     @property
     def noise_on_device(self) -> bool:
@@ -56,15 +56,15 @@ class Defense(Named):
 
     @property
     def waits(self) -> bool:
-        """Whether a round of it is still to be found by the plan of a study."""
+        """Whether its round of the switch must still be determined by the plan of a study."""
         return False
 
     def all_drawn(self) -> Defense:
-        """The same, but with all noise drawn that it may leave to the channel."""
+        """A copy that draws all required noise and does not rely on channel noise."""
         return self
 
     def switched(self, until_round: int) -> Defense:
-        """The same with the round that a plan has found for it."""
+        """A copy with the round of the switch that a plan determined."""
         return self
 
     def start(self, n_ue: int) -> State:
@@ -72,7 +72,7 @@ class Defense(Named):
         return None
 
     def promise(self, state: State) -> float | None:
-        """The L2 bound that it will hold this round, known before any update: what a radio may scale by."""
+        """The L2 bound of this round's updates, known beforehand, by which an uplink may scale; None without one."""
         return None
 
     @abstractmethod
@@ -88,11 +88,11 @@ class Defense(Named):
         return total, state, []
 
     def figures(self, state: State) -> dict[str, float]:
-        """What it has to say of the round that it remembers: names with units, for the table `metrics`."""
+        """Figures of the last round for the table `metrics`; names with units."""
         return {}
 
     def standing(self, state: State) -> Standing | None:
-        """Where its budget stands, for whoever plans by it; None without one."""
+        """Status of its budget, for power policies; None without a budget."""
         return None
 
     def observe(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:

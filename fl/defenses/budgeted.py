@@ -1,6 +1,6 @@
-"""Noise whose size follows a budget of epsilon: what `lapa`, `arb` and `uniform-dp` have in common.
+"""Noise determined by a budget of epsilon: the common base of `lapa`, `arb` and `uniform-dp`.
 
-A budget for the whole system, all devices and all rounds together, is handed out round by round. A device that may
+A budget for the whole system, all devices and all rounds together, is distributed round by round. A device that may
 spend epsilon_k in a round adds N(0, sigma_k^2) to each number of its clipped update,
 
     sigma_k = c Delta_k / epsilon_k,    c = sqrt(2 ln(1.25 / delta))        [Dwork and Roth 2014, Theorem A.1]
@@ -16,7 +16,7 @@ its own, which a device never passes because no round takes more than an even sh
     epsilon_k[t] <= c sqrt((mu^2 - sum_(s<t) (epsilon_k[s] / c)^2) / (T - t + 1))
 
 The figure `epsilon_promised` is that epsilon, at the sensitivity that the noise is set for. It holds where all noise
-that is asked for is drawn; `noise-switch`, which draws less, states it in another way or not at all.
+that is required is drawn; `noise-switch`, which draws less, states it in another way or not at all.
 """
 
 from __future__ import annotations
@@ -78,24 +78,24 @@ class BudgetState:
 
 
 class Budgeted(Defense):
-    """Gaussian noise by a budget; the rule that hands it out is the subclass's `share`."""
+    """Gaussian noise by a budget; the method `share` of the subclass distributes it."""
 
     epsilon_system_total: float | None = Field(default=None, gt=0, le=1e12)
     """budget of all devices and rounds together"""
     initial_noise_std: float | None = Field(default=None, gt=0, le=1e12)
-    """in its place: noise of the first round, from which the budget follows (mean over devices)"""
+    """instead of the budget: noise std of the first round, from which the budget is computed (mean over UEs)"""
     rounds: int = Field(default=100, ge=1, le=1_000_000)
-    """rounds that the budget is for; afterwards devices send nothing"""
+    """number of rounds that the budget is for; afterwards UEs send nothing"""
     epsilon_cap: float = Field(default=1.0, gt=0, le=1e6)
-    """most that a device may spend in a round"""
+    """largest epsilon of a UE in a round"""
     epsilon_device_total: float | None = Field(default=None, gt=0, le=1e6)
-    """most that a device may spend in all rounds, by a filter; none: what the caps alone leave"""
+    """largest epsilon of a UE in all rounds, enforced by a privacy filter; none: as implied by the caps"""
     sensitivity: Literal["update", "record-one-step", "mean-clip", "paper"] = "update"
-    """how far one neighbour moves an update: see the class"""
+    """sensitivity of an update to one neighbour, see `uniform-dp`"""
     paper_learning_rate: float = Field(default=0.05, gt=0, le=10)
-    """lambda of `sensitivity: paper`"""
+    """learning rate lambda of `sensitivity: paper`"""
     delta: float = Field(default=1e-5, gt=0, lt=1)
-    """at which epsilon is stated"""
+    """delta at which epsilon is stated"""
 
     contracts: ClassVar[bool] = True
     adaptive: ClassVar[bool] = True

@@ -26,7 +26,7 @@ class CentralState:
 
 
 class CentralGaussian(Defense):
-    r"""Adds N(0, std^2) to each number of the merged update: what is published is private, what the server sees is not.
+    r"""Adds N(0, std^2) to each number of the merged update: protects published models, but not against the server.
 
     With norm bound c (a `clip` before it), sensitivity s = c (add-remove) or 2 c (replace), fixed weight w = 1 / (q K)
     (aggregation `uniform`) and noise multiplier z::
@@ -37,12 +37,12 @@ class CentralGaussian(Defense):
     `average` is how Haliloglu et al. print their Algorithm 2 (s = c); only `sum` trains at the multipliers that they
     report. One UE moves the sum by s, and the spend is booked for all UEs at once with the noise as it is on the sum:
     z s, or z s q K for `average`, which is the far stronger noise. Epsilon depends on z, q and the rounds, never on c.
-    Every model gets noise in every round, also one that nobody sent to, and also in a window in which nobody measured:
-    whether anybody did is hidden like the rest.
+    Every model gets noise in every round, also without any update and without any measurement, so participation is
+    protected too.
 
-    A step after it that may move two updates further apart is refused. Where the server asks UEs by a coin for each
-    (`sampling: poisson`), and with add-remove, the ledger counts on that secret: one coin a round, for all models,
-    phases and mechanisms together. The table `metrics` has
+    A later step that may increase the distance of two updates is refused. With Poisson sampling of clients
+    (`sampling: poisson`) and add-remove the ledger uses amplification by sampling: one draw per UE and round, for all
+    models, phases and mechanisms together. The table `metrics` has
     `signal_to_noise`: norm of the merged update over norm of the noise drawn.
     """
 
@@ -50,9 +50,9 @@ class CentralGaussian(Defense):
     noise_multiplier: float = Field(gt=0, le=1e9)
     """standard deviation of the noise in units of the sensitivity (z)"""
     noise_on: Literal["sum", "average"] = "sum"
-    """what has noise of z s: the sum of the updates, or their average (as printed in the paper)"""
+    """where noise of std z s is added: to the sum of the updates, or to their average (as printed in the paper)"""
     delta: float = Field(default=1e-7, gt=0, lt=1)
-    """at which epsilon is stated"""
+    """delta at which epsilon is stated"""
 
     reference: ClassVar[str] = (
         "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Algorithm 2; "

@@ -1,4 +1,4 @@
-"""Clipping: the only source of a sensitivity bound."""
+"""Clipping of updates, which bounds their sensitivity."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from netsim.rng import Rng
 class Clip(Defense):
     """Scales every update to L2 norm at most `norm`: u * min(1, norm / |u|), over all parameters together.
 
-    An update that is not finite becomes zero, so the bound holds for whatever a device computed.
-    The table `metrics` has `clipped_percent`, the share of updates that were longer.
+    A non-finite update becomes zero, so the bound always holds. The table `metrics` has `clipped_percent`, the share of
+    updates with a larger norm.
 
-    `relation` says who counts as a neighbour when noise is added later: `replace` (a device's data replaced by
-    any other; sensitivity 2 norm) or `add-remove` (a device that takes part or not; sensitivity norm).
+    `relation` is the neighbouring relation for later noise: `replace` (a UE's data replaced by any other; sensitivity
+    2 norm) or `add-remove` (a UE takes part or not; sensitivity norm).
 
-    With `phase` it clips the updates of that phase of the learner only; the others have no bound, so noise that needs
-    one may not follow.
+    With `phase` only the updates of that phase of the learner are clipped; the others have no bound, so noise that
+    needs a bound cannot follow.
     """
 
     kind: Literal["clip"] = "clip"
     norm: float = Field(default=1.0, ge=1e-12, le=1e12)
     """largest L2 norm of an update"""
     relation: Literal["replace", "add-remove"] = "replace"
-    """which change of a user's data the bound covers"""
+    """neighbouring relation: a user's data replaced, or the user added or removed"""
     phase: str | None = Field(default=None, min_length=1, max_length=40)
     """only updates of this phase of the learner; none: all"""
 

@@ -1,4 +1,4 @@
-"""Gaussian noise on every device's update."""
+"""Gaussian mechanism on the update of every UE."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from netsim.row_id import row_id
 
 
 class Gaussian(Defense):
-    r"""Adds N(0, std^2) to each number of a bounded update, on the device.
+    r"""Adds N(0, std^2) to each number of a bounded update, on the UE.
 
     The bound is read from the chain (a `clip` before it); the sensitivity is 2 norm under replacement of the user's
-    data and norm under adding or removing it. Exactly one of two keys says how much noise::
+    data and norm under adding or removing it. Exactly one of two settings determines the noise::
 
         noise_multiplier   std = noise_multiplier * sensitivity
         epsilon            std = m(epsilon, delta) * sensitivity: one update is (epsilon, delta)-DP
@@ -26,25 +26,25 @@ class Gaussian(Defense):
     where m is the smallest that suffices (`analytic`) or sqrt(2 ln(1.25 / delta)) / epsilon (`classic`), proven for
     epsilon below 1 only: set for delta 1e-5, its true delta is 2.3e-5 at epsilon 10 and 1.5e-3 at 20. `epsilon` is for
     one update, of one model in one round. The ledger composes all of them from std and sensitivity (Gaussian DP with
-    mu = sensitivity / std), so it states the true cost, that of `classic` too, and beside it what it would be if the
-    noise of the radio channel counted. The guarantee is local: it holds against the server too.
+    mu = sensitivity / std), so it states the true cost, also for `classic`, and in addition the cost if the noise of
+    the radio channel counted. The guarantee is local: it holds against the server too.
 
     The study of location leakage (Bakopoulou et al.) uses `classic` beyond 1 with the clip norm as sensitivity, that is
-    `relation: add-remove` in `clip`. It speaks of a user's whole update, there or not: replacing one moves it twice as
-    far, and it is no guarantee for a record.
+    `relation: add-remove` in `clip`. This guarantee concerns the presence of a user's whole update; replacing an update
+    has twice the sensitivity, and there is no guarantee for a single record.
     """
 
     kind: Literal["gaussian"] = "gaussian"
     noise_multiplier: float | None = Field(default=None, gt=0, le=1e9)
     """standard deviation of the noise in units of the sensitivity (z)"""
     epsilon: float | None = Field(default=None, gt=0, le=1e9)
-    """what one update may cost at `delta`, in place of noise_multiplier"""
+    """epsilon of one update at `delta`, instead of noise_multiplier"""
     calibration: Literal["analytic", "classic"] = "analytic"
-    """from epsilon to noise: the exact curve, or the older formula for epsilon below 1"""
+    """calibration of the noise: exact (analytic), or the classic formula, which is proven for epsilon below 1"""
     classic_beyond_one: bool = False
-    """take classic although epsilon is 1 or more, where it need not keep to it"""
+    """allow classic for epsilon of 1 or more, where the noise may not reach that epsilon"""
     delta: float = Field(default=1e-5, gt=0, lt=1)
-    """at which epsilon is stated"""
+    """delta at which epsilon is stated"""
 
     reference: ClassVar[str] = (
         "Balle and Wang 2018, Theorem 8 and Algorithm 1 (analytic); Dwork and Roth 2014, Theorem A.1 (classic)"

@@ -1,4 +1,4 @@
-"""LAPA: less noise as the model settles, and for devices whose updates agree with everybody's."""
+"""LAPA: privacy budgets that adapt to the change of the model and to the angles of updates."""
 
 from __future__ import annotations
 
@@ -46,36 +46,35 @@ class Lapa(Budgeted):
         f_k = beta (1 - exp(-exp(-beta (theta_k - 1))))                                                      (15)
         epsilon_k = min(f_k / sum_j f_j epsilon[t+1], epsilon_cap)                                           (16)
 
-    The first round has e = error_max and equal shares. A large change means much to protect, hence little epsilon:
-    budgets rise while training settles, and their sum never exceeds the total. `error` is the distance, in units of the
-    clip norm::
+    The first round has e = error_max and equal shares. A large change gives a small epsilon, so budgets rise as
+    training converges; their sum never exceeds the total. `error` is the distance, in units of the clip norm::
 
-        rms      |d| / sqrt(q)                                   steady under heavy noise
-        debias   sqrt(max(0, |d|^2 - noise of both sums))        for noise that does not drown the signal
+        rms      |d| / sqrt(q)                                   stable under strong noise
+        debias   sqrt(max(0, |d|^2 - noise of both sums))        for noise weaker than the signal
         l2       |d|                                             as printed; also rel, |d| / |g[i_{s-1}]|,
                                                                  and norm, ||g[i_s]| - |g[i_{s-1}]||
 
-    With the last three more noise means a larger error, so less epsilon, so more noise; without the cap such runs end
-    in noise alone. The source's text says that devices which agree with the sum get the stronger protection; its
-    formula (16), kept here, gives them the larger epsilon. Budgets depend on earlier noisy updates only. `sensitivity`
-    is that of `uniform-dp`.
+    With the last three, more noise increases the error, which lowers epsilon and increases the noise further; without
+    the cap such runs diverge to noise only. According to the text of the source, devices aligned with the sum get the
+    stronger protection; its formula (16), used here, gives them the larger epsilon. Budgets depend on earlier noisy
+    updates only. `sensitivity` is as in `uniform-dp`.
     """
 
     kind: Literal["lapa"] = "lapa"
     error: Literal["rms", "debias", "l2", "rel", "norm"] = "rms"
-    """how far two sums are apart"""
+    """distance between two sums, see above"""
     gain_last: float = Field(default=0.5, ge=0, le=1e3)
     """weight of the newest change (K_p)"""
     gain_mean: float = Field(default=0.5, ge=0, le=1e3)
     """weight of the mean change (K_s)"""
     window: int = Field(default=5, ge=2, le=1000)
-    """sums that are compared (m)"""
+    """number of sums that are compared (m)"""
     error_max: float = Field(default=1.0, gt=0, le=50)
-    """largest e that counts (e_max)"""
+    """upper limit of e (e_max)"""
     beta: float = Field(default=5.0, gt=0, le=100)
-    """how sharply angles tell devices apart"""
+    """beta of the angle function: larger values distinguish angles more sharply"""
     split: Literal["angle", "equal"] = "angle"
-    """how a round's budget is shared"""
+    """distribution of a round's budget over UEs: by angle, or equal"""
 
     renamed: ClassVar[dict[str, str]] = {"error_most": "error_max"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"

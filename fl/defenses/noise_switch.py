@@ -1,4 +1,4 @@
-"""From artificial noise to the channel's: when what the radio adds is enough."""
+"""Switch from artificial noise to channel noise when the noise of the radio channel is sufficient."""
 
 from __future__ import annotations
 
@@ -35,38 +35,38 @@ class SwitchState:
 
 
 class NoiseSwitch(Defense):
-    r"""Draws the noise that a budget asks for only as long, or as far, as the channel does not bring it.
+    r"""Draws the noise that a budget requires only where the channel noise is not sufficient.
 
-    With sigma_k what `noise` asks for and sigma_ch,k the receiver's thermal noise on each number of the update (other
-    UEs' signals hide nobody: whoever decodes them subtracts them)::
+    With sigma_k the std that `noise` requires and sigma_ch,k the receiver's thermal noise on each number of the update
+    (interference does not count, because a receiver that decodes the other UEs can subtract it)::
 
-        planned          artificial noise in rounds up to `until_round` (T_th), none afterwards; a study's `plan` may
-                         find that round
-        first-crossing   none from the first round on in which the criterion holds: fires early on a noisy trajectory
-        top-up           sqrt(max(0, sigma_k^2 - sigma_ch,k^2)) in every round: the two together are what was asked for
+        planned          artificial noise in rounds up to `until_round` (T_th), none afterwards; the `plan` of a study
+                         may determine that round
+        first-crossing   none from the first round in which the criterion holds, which may be early by chance
+        top-up           sqrt(max(0, sigma_k^2 - sigma_ch,k^2)) in every round: both together are the required noise
 
-        aggregate        sum_k sigma_ch,k >= sum_k sigma_k    (23); one starved device can meet it for all
+        aggregate        sum_k sigma_ch,k >= sum_k sigma_k    (23); one UE at low power can meet it for all
         per-device       sigma_ch,k >= sigma_k for every k that sends
 
-    What is not drawn is not booked: without artificial noise the account says that nothing is guaranteed. Beside it,
-    `with_channel` counts the channel's noise only where it takes the place of artificial noise, device by device: it
-    holds for the receiver of the scenario, and against nobody with a better one. The uplink must decode noisily (`noma`
-    or `oma` with decoding: noisy). The figure `switch_round` is the last round in which anybody drew noise (T_th).
+    The ledger counts only noise that is drawn; without artificial noise there is no guarantee. In addition,
+    `with_channel` counts channel noise where it replaces artificial noise, for each UE: this holds for the receiver of
+    the scenario, but not against a better one. The uplink must decode noisily (`noma` or `oma` with decoding: noisy).
+    The figure `switch_round` is the last round in which any UE drew noise (T_th).
 
-    Nothing is promised beforehand with `planned` and `first-crossing`: what `noise` would promise ends where its noise
-    ends. With `top-up` thermal and artificial noise together are never less than what was asked for, so the total that
-    was fixed before the first round holds with this receiver: figure `epsilon_promised_with_channel`.
+    With `planned` and `first-crossing` there is no guarantee fixed beforehand, because that of `noise` requires its
+    noise in all rounds. With `top-up` thermal and artificial noise together are at least the required noise, so the
+    total fixed before the first round holds for this receiver: figure `epsilon_promised_with_channel`.
     """
 
     kind: Literal["noise-switch"] = "noise-switch"
     noise: Annotated[Budgeted, BUDGETED]
-    """whose noise it is"""
+    """defense that determines the required noise"""
     mode: Literal["planned", "top-up", "first-crossing"] = "top-up"
     """when artificial noise is drawn"""
     until_round: int | None = Field(default=None, ge=0, le=1_000_000)
-    """last round with artificial noise, of mode planned (T_th); none: the study's plan finds it"""
+    """last round with artificial noise, of mode planned (T_th); none: determined by the plan of the study"""
     criterion: Literal["aggregate", "per-device"] = "per-device"
-    """what the channel must bring, of mode first-crossing"""
+    """condition on the channel noise, of mode first-crossing"""
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 23"
     example: ClassVar[dict[str, Any]] = {

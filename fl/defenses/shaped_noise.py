@@ -1,4 +1,4 @@
-"""Noise on the cells of a radio map's gradients whose size, and shape, follow the gradient itself."""
+"""Noise on the height gradients of a radio map whose variance depends on the gradient."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from netsim.units import FloatArray
 class ShapedNoise(Defense):
     """Adds n_m ~ N(0, sigma_m^2) to each cell of a height gradient, sum_m sigma_m^2 = mu |g|^2.
 
-    It books nothing: the variance follows the private gradient, and so does the shape, so no epsilon can be stated.
-    Other phases pass as they are. Figures: noise_over_gradient (mean of |n|^2 / |g|^2), spread_percent (share of the
+    There is no spend: the variance depends on the private gradient, so no epsilon can be stated. Updates of other
+    phases do not change. Figures: noise_over_gradient (mean of |n|^2 / |g|^2), spread_percent (share of the
     cells that got noise, mean over devices) and largest_share_percent (of the budget on one cell, mean).
     """
 
     mu: float = Field(ge=0, le=1e9)
-    """energy of the noise over that of the (clipped) gradient"""
+    """ratio of the energy of the noise to that of the (clipped) gradient"""
 
     reference: ClassVar[str] = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 21"
@@ -84,21 +84,21 @@ class UniformNoise(ShapedNoise):
 
 
 class GeometryAligned(ShapedNoise):
-    """Variance along a ramp that leads an attacker away from the device, so wide that it is not conspicuous.
+    """Noise variance along a ramp that shifts the weighted centroid of the update away from the UE.
 
-    sigma_m^2 = max(0, r u.c_m + b - g_m): direction u and slope r maximise the attacker's squared error P less
-    rho times the spatial variance V; b spends the budget exactly (`fl.defenses.alignment`). The device knows its own
-    place.
+    sigma_m^2 = max(0, r u.c_m + b - g_m): direction u and slope r maximise the attacker's squared error P minus
+    rho times the spatial variance V; b is set such that the budget is used exactly (`fl.defenses.alignment`). The UE
+    knows its own position.
 
-    Departs from the paper: V is divided by the squared mean and multiplied by 100 m^2, since it is smaller than P by
-    eight orders of magnitude; and a table of directions and slopes, refined, stands for the nested ascent.
+    Departs from the paper: V is divided by the squared mean and multiplied by 100 m^2, because it is smaller than P by
+    eight orders of magnitude; and a refined table of directions and slopes replaces the nested ascent.
     """
 
     kind: Literal["geometry-aligned"] = "geometry-aligned"
     rho: float = Field(default=50.0, ge=0, le=1e9)
-    """what spreading the noise counts against leading astray"""
+    """weight of the spatial variance of the noise against the attacker's squared error"""
     refine: int = Field(default=1, ge=0, le=10)
-    """rounds of local search after the table"""
+    """number of refinement steps after the table search"""
 
     reference: ClassVar[str] = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Algorithm 1"
@@ -110,9 +110,9 @@ class GeometryAligned(ShapedNoise):
 
 
 class EdgeNoise(ShapedNoise):
-    """The whole budget on that side of the area's edge which is farthest from the gradient's own centroid.
+    """The whole budget on the side of the area that is farthest from the centroid of the gradient.
 
-    What maximises the attacker's error alone looks like: it hides nothing of the pattern (the paper's Fig. 3b).
+    This maximises the attacker's error only; the pattern of the gradient remains visible (the paper's Fig. 3b).
     """
 
     kind: Literal["edge-noise"] = "edge-noise"

@@ -1,4 +1,4 @@
-"""The same budget for every device in every round."""
+"""Uniform budget: the same epsilon for every UE in every round."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from netsim.units import FloatArray
 
 
 class UniformDp(Budgeted):
-    """epsilon_k[t] = epsilon_system_total / (T K): the benchmark that adapts nothing.
+    """epsilon_k[t] = epsilon_system_total / (T K): the baseline without adaptation.
 
-    `sensitivity` says how far a neighbour moves an update of norm N at most, learnt from n samples::
+    `sensitivity` is the largest change of an update of norm N, trained on n samples, by a neighbour::
 
-        update            2 N: whatever the device learnt from (the only true one for several local steps)
+        update            2 N: for any data of the UE (the only valid one for several local steps)
         record-one-step   2 lambda C / n of one full-batch step on gradients clipped by sample
-        mean-clip         2 N / n: as if the clip of the mean bounded each sample; no guarantee
+        mean-clip         2 N / n: assumes that the clip of the mean bounds each sample; no guarantee
         paper             2 lambda N / n: as printed; no guarantee
 
     For the last two the ledger has two accounts: the true one, and the source's own claim (unit `record-as-printed`).
