@@ -1,4 +1,4 @@
-"""Attacks: what somebody who sees part of the training can say about where its users are."""
+"""Attacks: estimates of the positions of UEs from the observed part of the training."""
 
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.density_peak import DensityPeak

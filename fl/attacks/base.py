@@ -1,6 +1,6 @@
-"""The attack slot: exactly the view that the threat grants goes in, estimates come out.
+"""The attack slot: estimates from the view that the threat model grants.
 
-The truth never enters here; it meets the estimates in `fl.leakage.distances`.
+Attacks have no access to the true positions, which are compared with the estimates in `fl.leakage.distances`.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ def recall(known: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
 
 
 def latest(new: IntArray, old: IntArray) -> tuple[IntArray, IntArray]:
-    """Everybody in two lists, ascending, and where each stands in (new, old) together, new before old."""
+    """The union of two lists, ascending, and the index of each entry in (new, old) concatenated, new before old."""
     every, first = np.unique(np.concatenate([new, old]), return_index=True)
     return every, first
 
 
 class Attack(Named):
-    """An attack. It keeps its state as a value and knows nothing but its view and public facts."""
+    """An attack, which depends on its view, public facts and its own state only."""
 
     kind: str
 
@@ -105,16 +105,16 @@ class Attack(Named):
         """Estimates about the devices of this phase."""
 
     def figures(self, state: State) -> dict[str, float]:
-        """What it has to say of the round besides its estimates: names with units, for the table `metrics`."""
+        """Figures of the last round besides the estimates, for the table `metrics`; names with units."""
         return {}
 
     def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
-        """Distance in metres between a place that the attacker made up and what it recovers of it.
+        """Error in metres of the attack on an update that the attacker generated itself.
 
-        It trains on one sample of its own, at a random place in the area, with a random label around the public mean,
-        from the weights that this phase started from, and attacks that update without any memory. So a failed
-        optimiser can be told from a protected user. NaN: the attack found nothing, or a place outside the area; None:
-        nobody took part, or the learner has no labels whose mean and deviation everybody knows.
+        The attacker trains on one sample at a random place in the area, with a random label around the public mean,
+        from the initial weights of this phase, and attacks that update without state. This distinguishes a failed
+        optimiser from a protected user. NaN: no estimate, or one outside the area; None: no UE took part, or the
+        learner has no labels with public mean and deviation.
         """
         constants = view.model_before.constants
         if len(view.source_model) == 0 or not {"rsrp_mean_dbm", "rsrp_std_db"} <= set(constants):
@@ -132,7 +132,7 @@ class Attack(Named):
             "rows", view.phase, made.rows(slice(None)), model, ue, model, ue, view.model_before, after, view.learner
         )
         estimates, _ = self.run(own, facts, self.start(), rng)
-        said = estimates.position_m[[what == "centroid" for what in estimates.what]]
-        if len(said) == 0 or not facts.public.area.contains(said[0]):
+        centroid_m = estimates.position_m[[what == "centroid" for what in estimates.what]]
+        if len(centroid_m) == 0 or not facts.public.area.contains(centroid_m[0]):
             return float("nan")
-        return float(np.linalg.norm(said[0] - place[0]))
+        return float(np.linalg.norm(centroid_m[0] - place[0]))

@@ -1,4 +1,4 @@
-r"""The batch centroid by algebra from the first layer of an update."""
+r"""The batch centroid in closed form from the first layer of an update."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def centroid(dw: FloatArray, db: FloatArray) -> FloatArray:
 
 
 def unit_cloud(dw: FloatArray, db: FloatArray) -> FloatArray:
-    """Ratio r_h = dW_h / db_h of every unit: (n, hidden, p), NaN for a unit that hardly moved.
+    """Ratio r_h = dW_h / db_h of every unit: (n, hidden, p), NaN for a unit with a negligible update.
 
     With ReLU units r_h is the centroid of the samples that activate unit h, so the cloud separates places.
     """
@@ -47,7 +47,7 @@ def unit_cloud(dw: FloatArray, db: FloatArray) -> FloatArray:
 
 
 class ClosedForm(Attack):
-    """Recovers the centroid of a device's batch from the first layer's weights and biases, without iterating.
+    """Recovers the centroid of a UE's batch from the first layer's weights and biases in closed form.
 
     Estimates: `centroid` (see `centroid`), and with `cloud` also `place`: centres of the clusters (DBSCAN) of
     the per-unit ratios, weighted by their share of the units, which separate home from work when units are
@@ -57,13 +57,13 @@ class ClosedForm(Attack):
 
     kind: Literal["closed-form"] = "closed-form"
     cloud: bool = True
-    """also name places from the cloud of per-unit ratios"""
+    """also estimate places from the cloud of per-unit ratios"""
     cluster_m: float = Field(default=75.0, gt=0)
-    """reach of a cluster of units"""
+    """eps of DBSCAN for the clusters of units, m"""
     cluster_units: int = Field(default=5, ge=1)
-    """units that make a cluster"""
+    """smallest number of units in a cluster"""
     max_places: int = Field(default=4, ge=1, le=64)
-    """places named per device and round"""
+    """largest number of estimated places per UE and round"""
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Lemma 1, Eq. 1"
     example: ClassVar[dict[str, Any]] = {"kind": "closed-form"}

@@ -1,4 +1,4 @@
-"""The simplest reading of a device's surface: it is where its answer is highest."""
+"""Attack on population density: the maximum of a UE's surface."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ def local_maxima(surface: FloatArray, tie: float = TIE) -> BoolArray:
 
 
 class DensityPeak(Attack):
-    r"""Names the grid point where a device's surface is highest, and all local maxima that are nearly as high.
+    r"""Estimates the position as the maximum of a UE's surface, and places as all local maxima of similar height.
 
     Estimates: `centroid`, the highest point (the best single guess); `place`, every local maximum of at least the
     highest over `within`, weighted by its height: e_j / sum e. With the mean distance of places by weight
-    (`place_error_m`, the Z of the paper) stands the error of the single guess, because Z flatters: the exact height B
-    is reached at the true place only, so with 3 features the highest point is right while Z still counts others.
+    (`place_error_m`, the Z of the paper) the error of the single guess is recorded, because Z understates leakage: the
+    exact height B is reached at the true position only, so with 3 features the maximum is correct although Z includes
+    other places.
 
-    A surface that is negative everywhere has one place, its highest point.
-    A constant surface says nothing: all its points are places. Of more than `max_places` a random subset stands for
-    all. Of several bandwidths the first is read.
+    A surface that is negative everywhere has one place, its maximum. For a constant surface all points are places. If
+    there are more than `max_places`, a random subset is used. Of several bandwidths the first is used.
     """
 
     kind: Literal["density-peak"] = "density-peak"
     within: float = Field(default=1.1, ge=1, le=1e6)
-    """how much higher the highest maximum may be than one that still counts (epsilon_z)"""
+    """largest ratio of the highest maximum to a local maximum that counts as a place (epsilon_z)"""
     max_places: int = Field(default=500, ge=1, le=100_000)
-    """places named of a device and round"""
+    """largest number of estimated places per UE and round"""
 
     reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Lemma 1, Section 4.2.2, Eq. 16"
     example: ClassVar[dict[str, Any]] = {"kind": "density-peak"}

@@ -1,4 +1,4 @@
-r"""Deep leakage from gradients: look for one sample whose gradient points where the update points."""
+r"""Deep leakage from gradients: search for one sample whose gradient has the direction of the update."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOGETHER = 128  # updates that are searched at once: bounds the memory
 
 @dataclass(frozen=True)
 class LastPlaces:
-    """The last estimate of everybody that lay inside the area: owner (k,) ascending, position_m (k, 2)."""
+    """The last estimates inside the area: owner (k,) ascending, position_m (k, 2)."""
 
     owner: IntArray
     position_m: FloatArray
@@ -40,28 +40,28 @@ class Dlg(Attack):
     D = 1 - |cos|, which is what freezing y' on either side of the prediction and keeping the smaller loss gives.
     No sample's gradient is ever formed (outer-product form, see `fl.networks.mlp`).
 
-    `start_at` says what the attacker knows before: `normal` draws starts from N(0, I) in standardised units, `grid`
-    spreads them over the service area, `mean` draws them around the public mean position, `previous` around the last
-    estimate of the same device that lay inside the area, but for one start that stays random, so that a wrong past
-    cannot trap the search; a device without a past starts as in `normal`.
+    `start_at` is the attacker's prior: `normal` draws starts from N(0, I) in standardised units, `grid` spreads them
+    over the service area, `mean` draws them around the public mean position, `previous` around the last estimate of the
+    same UE inside the area. With `previous` one start remains random, so that a wrong estimate cannot trap the search;
+    a UE without an earlier estimate starts as with `normal`.
     Departs from the paper: the weights are w_before, to which the gradient belongs, and not w_after; L-BFGS in
     place of up to 400,000 steps of gradient descent.
     """
 
     kind: Literal["dlg"] = "dlg"
     starts: int = Field(default=8, ge=1, le=256)
-    """starts per device and round"""
+    """number of starts per UE and round"""
     start_at: Literal["normal", "grid", "mean", "previous"] = "normal"
-    """where: standard normal around the centre of the inputs, evenly over the area, near the centre, or near the last
-    round's estimate of the same device"""
+    """distribution of the starts: standard normal around the centre of the inputs, evenly over the area, near the
+    centre, or near the previous estimate of the same UE"""
     start_noise: float | None = Field(default=None, gt=0, le=10)
-    """deviation of starts at the mean or the previous estimate, in standardised units; none: 0.5"""
+    """standard deviation of starts around the mean or the previous estimate, in standardised units; none: 0.5"""
     optimiser: Literal["lbfgs", "adam"] = "lbfgs"
-    """L-BFGS, or Adam at 0.1 halved every 150 iterations"""
+    """L-BFGS, or Adam with learning rate 0.1, halved every 150 iterations"""
     iterations: int = Field(default=60, ge=1, le=100_000)
-    """at the most"""
+    """largest number of iterations of the optimiser"""
     guess_label: Literal["frozen", "free"] = "frozen"
-    """whether the label is searched for as well"""
+    """free: the label is optimised too; frozen: only its sign relative to the prediction is chosen"""
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 2"
     example: ClassVar[dict[str, Any]] = {"kind": "dlg", "starts": 2, "iterations": 3}

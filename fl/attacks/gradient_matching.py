@@ -146,16 +146,16 @@ def _through_deltas(
     by_delta: list[Tensor],
 ) -> list[Tensor | None]:
     """What the deltas' derivatives give to each hidden layer's sum before activation."""
-    found: list[Tensor | None] = []
+    deltas: list[Tensor | None] = []
     above = by_delta[0]
     for h, slope in enumerate(slopes):
         bend = net.bend(activations[h + 1], slope)
         if bend is None:
             return [None] * len(slopes)
-        found.append(bend.mul_(above).mul_(carried[h]))
+        deltas.append(bend.mul_(above).mul_(carried[h]))
         if h + 1 < len(slopes):
             above = _product(above * slope, layers[h + 1].weight, runs).add_(by_delta[h + 1])
-    return found
+    return deltas
 
 
 def _through_layers(

@@ -1,4 +1,4 @@
-"""An attacker who asks of every place: would a device there have sent this?"""
+"""Maximum-likelihood attack: the likelihood of an update as a function of the position of the UE."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _FLOOR = 1e-12  # of the largest square: what no pattern explains is no smaller
 
 
 class Likelihood(RampAware):
-    r"""The most likely of many places, and near it the strongest cell.
+    r"""Maximum-likelihood position on a grid of candidates, refined by the strongest cells near it.
 
-    Model and base stations are public, so the server knows which cells a device at u would touch: P_m(u), the mean
-    square of its gradient for measurements it cannot know, scaled to 1 at its largest. With the ramp of the noise
-    fitted as `ramp-aware` does, the update's squares q_m (largest 1) are draws of variance v_m = noise_m + P_m(u)::
+    Model and base stations are public, so the server can compute P_m(u), the expected squared gradient of a UE at u
+    over unknown measurements, scaled to maximum 1. With the ramp of the noise fitted as in `ramp-aware`, the squares
+    q_m of the update (maximum 1) have variance v_m = noise_m + P_m(u)::
 
         log L(u) = -1/2 sum_m (log v_m + q_m / v_m),    noise_m = max(0, a.c_m + b) + 1e-12
 
-    u runs over places `step_m` apart. The estimate is the centroid (nu) of the cells within `step_m` of the best of
-    them where more is left than noise explains; without any, that place itself. It is the strongest attacker known
-    here against aligned noise of small rho, which leads all others astray, and weaker than `ramp-aware` elsewhere.
+    u runs over candidates `step_m` apart. The estimate is the centroid (nu) of the cells within `step_m` of the best
+    candidate whose squares exceed the noise; without any, that candidate. It is the strongest implemented attack
+    against aligned noise of small rho, which misleads the other attacks, and weaker than `ramp-aware` otherwise.
     """
 
     kind: Literal["likelihood"] = "likelihood"  # type: ignore[assignment]
     nu: float | Literal["inf"] = "inf"
-    """how much strong cells count; the word inf: only the strongest"""
+    """exponent of the cell weights; inf: only the strongest cell"""
     step_m: float = Field(default=10.0, gt=0, le=1e6)
-    """distance between places that are tried"""
+    """distance between candidate positions, m"""
 
     reference: ClassVar[str] = (
         "against Geometry-Aligned Differential Privacy, Eq. 16 and 37: an adversary who matches patterns"
@@ -58,9 +58,9 @@ class Likelihood(RampAware):
             gain[:, k] = (loud * ratio / (1 + ratio) - np.log1p(ratio)).sum(axis=1)
         best_m = tried_m[gain.argmax(axis=1)]
         near = np.linalg.norm(grid.centre_m[None] - best_m[:, None], axis=2) <= self.step_m
-        found = weighted_centroid(self.size(seen, grid) * near, grid.centre_m, float(self.nu))
+        centroid_m = weighted_centroid(self.size(seen, grid) * near, grid.centre_m, float(self.nu))
         silent = square.max(axis=1, keepdims=True) <= 0
-        return np.where(silent, np.nan, np.where(np.isfinite(found), found, best_m))
+        return np.where(silent, np.nan, np.where(np.isfinite(centroid_m), centroid_m, best_m))
 
     def _tried(self, grid: Grid) -> FloatArray:
         """Places over the whole area (k, 2), at most `step_m` apart."""

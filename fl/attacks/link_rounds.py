@@ -1,4 +1,4 @@
-r"""An attacker who links rounds: every round's estimate of a device is merged with those before."""
+r"""Linking of rounds: the estimates of a UE in successive rounds are merged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Linked:
 
 @dataclass(frozen=True)
 class LinkState:
-    """of: the memory of the attack whose estimates are linked; past: what it said."""
+    """of: the state of the attack whose estimates are linked; past: its earlier estimates."""
 
     of: State
     past: Linked
@@ -51,7 +51,7 @@ class _Needs:
 
 
 class LinkRounds(Attack):
-    r"""Merges the centroids that another attack finds in one round after the other, per device and model.
+    r"""Merges the centroids that another attack estimates in successive rounds, per UE and model.
 
     With estimates x_t inside the area and weights w_t::
 
@@ -61,18 +61,18 @@ class LinkRounds(Attack):
 
     w_t is 1 (`equal`), or (`gradient`) the RMS of the first layer's bias update, since the error of an estimate grows
     as 1 / |gbar|. A round that gives a device no estimate inside the area keeps its last value (status `kept`).
-    What else the linked attack names (places) passes unchanged.
+    Other estimates of the linked attack (places) are not changed.
     """
 
     kind: Literal["link-rounds"] = "link-rounds"
     of: Annotated[Attack, LINKED] = ClosedForm(cloud=False)
     """the attack whose estimates are linked"""
     how: Literal["average", "median", "smooth"] = "average"
-    """how they are merged"""
+    """method of merging"""
     weight: Literal["equal", "gradient"] = "equal"
-    """what a round counts"""
+    """weight of a round: equal, or the RMS of the first layer's bias update (gradient)"""
     memory_rounds: float | None = Field(default=None, gt=1, le=1e6)
-    """rounds after which `smooth` has forgotten all but a third; none: 5"""
+    """time constant of `smooth` in rounds; none: 5"""
 
     reference: ClassVar[str] = "Averaging repeated estimates, against Bakopoulou et al., Theorem 1 (one round)"
     example: ClassVar[dict[str, Any]] = {"kind": "link-rounds"}

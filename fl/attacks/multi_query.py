@@ -1,4 +1,4 @@
-"""Asking again: surfaces of the same device, added up over questions."""
+"""Attack by repeated queries: sum of the surfaces of the same UE over requests."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Answered:
 
 
 class MultiQuery(Attack):
-    r"""Adds up everything that a device has answered, over rounds and bandwidths, and names the highest point.
+    r"""Sums all surfaces of a UE, over rounds and bandwidths, and estimates its position as the maximum.
 
-    Every wave of a device is at its height where the device is, whatever its length and direction. K questions to a
-    device that draws anew are K features, and few are enough; a device that keeps its waves gives each of them once,
-    and of several bandwidths only the bands that all of them share remain. It counts on a device that stays.
+    Every wave of a UE has its maximum at the position of the UE, for any wavelength and direction. K requests to a UE
+    that draws new waves give K features, of which few suffice; a UE that keeps its waves reveals each of them once, and
+    several bandwidths only restrict the position to the bands that they share. The attack assumes a UE that stays.
     """
 
     kind: Literal["multi-query"] = "multi-query"

@@ -1,4 +1,4 @@
-r"""What one wave says exactly: its direction, its length, its phase, and how the phase moves."""
+r"""Direction, wavelength and phase of a single wave, and the change of the phase over rounds."""
 
 from __future__ import annotations
 
@@ -125,12 +125,11 @@ class LastWaves:
 
 
 class Phase(Attack):
-    r"""Reads direction, length and phase of a device's single wave, and follows the phase from round to round.
+    r"""Estimates direction, wavelength and phase of a UE's single wave, and tracks the phase from round to round.
 
-    A surface cos(omega . (g - d)) gives omega (up to its sign) and omega . d modulo 2 pi: the device's place along
-    omega, modulo the wavelength 2 pi / |omega|, and nothing across. Two surfaces that are known to be of one device
-    give its displacement along omega, modulo the wavelength: who answers often enough gives away the whole relative
-    track along one axis.
+    A surface cos(omega . (g - d)) determines omega (up to its sign) and omega . d modulo 2 pi: the UE's position along
+    omega modulo the wavelength 2 pi / |omega|, but not across. Two surfaces that are known to be of one UE determine
+    its displacement along omega modulo the wavelength, so frequent answers reveal the relative track along one axis.
 
     Estimates: `centroid`, of all points on the device's bands the one nearest to the middle of the grid; `step`, the
     displacement along omega since the device's last answer, the shortest that fits. A surface that is not one wave (the
@@ -139,7 +138,7 @@ class Phase(Attack):
 
     kind: Literal["phase"] = "phase"
     misfit: float = Field(default=0.1, gt=0, lt=1)
-    """share of a surface's energy that one wave may leave unexplained"""
+    """largest share of a surface's energy that is not explained by one wave"""
 
     reference: ClassVar[str] = "against Zong et al., Privacy by Projection, PoPETs 2023, Section 3.5, Multiple Queries"
     example: ClassVar[dict[str, Any]] = {"kind": "phase"}

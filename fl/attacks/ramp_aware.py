@@ -1,4 +1,4 @@
-"""An attacker who knows that noise was added along a ramp, and takes it off again."""
+"""Attack on aligned noise: the ramp of the noise variance is estimated and subtracted."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _FEW = 3  # blocks that a plane needs
 
 
 class RampAware(GridAttack):
-    r"""Fits the linear ramp of the noise's variance, takes off what it explains, and weighs what is left.
+    r"""Fits the linear ramp of the noise variance, subtracts it, and takes the weighted centroid of the rest.
 
-    In a block of cells the median of G^2 is 0.455 of the noise's variance there, however strong a few cells are. A
-    plane a.c + b is fitted to these variances, again and again only where it is positive, and then::
+    In a block of cells the median of G^2 is 0.455 times the noise variance, robust to a few strong cells. A plane
+    a.c + b is fitted to these variances, iteratively where it is positive, and then::
 
         s_m^2 = max(0, G_m^2 - caution max(0, a.c_m + b)),    p = sum s_m^nu c_m / sum s_m^nu
 
-    `caution` is how many variances noise may explain: 2 ln(M), about 18 for 10,000 cells, is as large as the largest of
-    M squared draws. Where a ramp ends there is no noise, and the gradient stands there as it is. Where nothing is left,
-    the attack falls back on the strongest cell relative to the plane. A flat plane, uniform noise, is a ramp too.
+    `caution` is the multiple of the variance that is subtracted: 2 ln(M), about 18 for 10,000 cells, is about the
+    largest of M squared draws. Beyond the end of a ramp there is no noise, and the gradient is not changed. If nothing
+    remains, the estimate is the strongest cell relative to the plane. Uniform noise is a flat plane.
     """
 
     kind: Literal["ramp-aware"] = "ramp-aware"
     block_cells: int = Field(default=4, ge=2, le=1000)
-    """cells along the side of a block"""
+    """side of a block in cells"""
     border_cells: int = Field(default=0, ge=0, le=1000)
-    """cells along the edge of the area that are not believed, against noise on the edge"""
+    """width in cells of the border of the area that is ignored, against noise on the edge"""
     caution: float | None = Field(default=None, gt=0, le=1e6)
-    """variances that noise may explain; none: 2 ln(number of cells)"""
+    """multiple of the noise variance that is subtracted; none: 2 ln(number of cells)"""
 
     reference: ClassVar[str] = (
         "against Geometry-Aligned Differential Privacy, Eq. 37: an adversary who knows the scheme"

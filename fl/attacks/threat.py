@@ -1,4 +1,4 @@
-"""The threat model: who attacks, and exactly what they see of a round."""
+"""The threat model: the attacker, and its view of a round."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _ANTENNA_M = 10.0
 
 
 class Threat(Part):
-    """Grants a view.
+    """The view of an attacker.
 
-    `rows`: every decoded update, with its sender. `sum`: only the merged update of each model, as under secure
-    aggregation. `model`: only the published models, before and after. An `analyst` is somebody outside who
-    reads published models; the `server` runs the training; an `eavesdropper` stands at a place with an antenna of its
-    own and hears every uplink there over its own links: nearer UEs better than the base station does, others worse.
+    `rows`: every decoded update with its sender. `sum`: only the merged update of each model, as under secure
+    aggregation. `model`: only the published models before and after the round. An `analyst` reads published models from
+    outside; the `server` runs the training; an `eavesdropper` receives all uplinks with its own antenna at a given
+    position, with links of its own: nearby UEs better than the base station, others worse.
 
-    `knows` is what the attacker knows besides: `weights` (the model that the round started from, which is broadcast
-    to every participant) and `training` (the learner's step size, epochs and batches).
+    `knows` is further knowledge of the attacker: `weights` (the initial model of the round, which is broadcast to all
+    participants) and `training` (learning rate, epochs and batch size of the learner).
     """
 
     sees: Literal["rows", "sum", "model"] = "rows"
-    """what of a round the attacker can tell apart"""
+    """observed updates: of each UE, their sum, or published models only"""
     viewpoint: Literal["server", "analyst", "eavesdropper"] = "server"
-    """where the attacker sits"""
+    """position of the attacker in the system"""
     knows: tuple[Literal["weights", "training"], ...] = ("weights", "training")
-    """what it knows of the training; an attack that needs more is refused"""
+    """knowledge of the training; an attack that needs more is refused"""
     targets: int | None = Field(default=None, ge=1, le=1_000_000)
-    """how many UEs it is after, evenly taken from all: it looks at no others, and leakage is measured for these alone;
-    none: everybody"""
+    """number of targeted UEs, taken evenly from all; only these are attacked, and leakage is measured for these only;
+    none: all UEs"""
     at_m: Coordinates | None = None
-    """where an eavesdropper stands, metres east and north"""
+    """position of an eavesdropper, metres east and north"""
     height_m: float | None = Field(default=None, ge=0, le=1000)
-    """height of its antenna above ground; none: 10"""
+    """antenna height of an eavesdropper above ground, m; none: 10"""
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""Where an update on a grid is strong, there its device is."""
+"""Attacks on grid updates by the weighted centroid of the cells."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class MeanUpdates:
 
 
 class GridAttack(Attack):
-    """Looks at the updates of the grid's phase, alone or averaged over rounds.
+    """Base of attacks on the updates of the grid phase, in single rounds or averaged over rounds.
 
-    With `memory_rounds` T > 1 every device's updates are averaged first: noise falls, what stays the same stays. Old
-    rounds fade with (1 - 1/T) a round; a large T is the plain mean::
+    With `memory_rounds` T > 1 the updates of every UE are averaged first, which reduces noise. The weight of old rounds
+    decreases by (1 - 1/T) per round; a large T gives the plain mean::
 
         mean_t = mean_{t-1} + (G_t - mean_{t-1}) / w_t,    w_t = 1 + (1 - 1/T) w_{t-1},    w_0 = 0
     """
 
     nu: float | Literal["inf"] = 2.0
-    """how much strong cells count; the word inf: only the strongest"""
+    """exponent of the cell weights; inf: only the strongest cell"""
     memory_rounds: float = Field(default=1.0, ge=1, le=1e9)
-    """rounds over which a device's updates are averaged; 1: each round by itself"""
+    """number of rounds over which a UE's updates are averaged; 1: no averaging"""
 
     reference: ClassVar[str] = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 18"

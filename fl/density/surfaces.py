@@ -106,20 +106,20 @@ class SurfaceUpdates(Updates):
     @cached_property
     def _norm(self) -> FloatArray:
         """|F G^T|^2 = sum of (F^T F) * (G^T G): terms by terms instead of P by Q, where terms are fewer."""
-        found, cells = np.zeros(len(self.ue)), len(self.x_m) * len(self.y_m)
+        norm, cells = np.zeros(len(self.ue)), len(self.x_m) * len(self.y_m)
         few = np.sqrt(cells)  # samples' terms up to which their products are the smaller matrix
         per_sample = 1 if self.unit is None else 2 * self.unit.shape[1]
         for row, samples in self._alike(np.arange(len(self.ue)), TERMS):
             if samples.shape[1] * per_sample > few:
-                found[row] = np.sqrt((self.rows(row) ** 2).sum(axis=1))
+                norm[row] = np.sqrt((self.rows(row) ** 2).sum(axis=1))
                 continue
             total = np.zeros(len(row))
             for k in range(len(self.bandwidth_m)):
                 pairs = self._factors(samples, row, k)
                 f, g = (np.concatenate([pair[i] for pair in pairs], axis=1) for i in (0, 1))  # (rows, terms, P or Q)
                 total += ((f @ np.swapaxes(f, 1, 2)) * (g @ np.swapaxes(g, 1, 2))).sum(axis=(1, 2))
-            found[row] = np.abs(self.scale[row]) * np.sqrt(np.maximum(total, 0.0)) / samples.shape[1]
-        return found
+            norm[row] = np.abs(self.scale[row]) * np.sqrt(np.maximum(total, 0.0)) / samples.shape[1]
+        return norm
 
     def scaled(self, factor: FloatArray, bound: Bound | None) -> Self:
         return replace(self, scale=self.scale * factor, bound=bound)
@@ -152,9 +152,9 @@ class SurfaceUpdates(Updates):
         if self.unit is None:
             return bumps(at_m, float(self.bandwidth_m[k]), self.x_m, self.y_m)
         omega = self.unit[row] / self.bandwidth_m[k]  # (r, B, 2)
-        found = waves(at_m[:, :, None], omega[:, None], self.x_m, self.y_m)  # (r, s, B, P)
+        parts = waves(at_m[:, :, None], omega[:, None], self.x_m, self.y_m)  # (r, s, B, P)
         shape = len(row), samples.shape[1] * omega.shape[1]
-        return [(fx.reshape(*shape, len(self.x_m)), fy.reshape(*shape, len(self.y_m))) for fx, fy in found]
+        return [(fx.reshape(*shape, len(self.x_m)), fy.reshape(*shape, len(self.y_m))) for fx, fy in parts]
 
     def _alike(self, rows: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
         """Places (r,) in `rows` that have equally many samples s, and these (r, s); at most so many samples at once."""

@@ -1,1 +1,1 @@
-"""What estimates give away: distances between estimated and true places."""
+"""Leakage of location: distances between estimated and true positions."""

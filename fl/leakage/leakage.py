@@ -1,8 +1,8 @@
-"""Leakage over time: where truth meets estimates, once a round, for every UE.
+"""Leakage over time: estimates are compared with the true positions of every UE, once a round.
 
-Nothing here is visible to an attack. Rows are kept per track, a (UE, model) pair: the points measured so far, the
-batch centroids so far, and each attack's estimates so far. Home and work belong to a UE: they are held against all that
-an attack has said of it, in all its models.
+Attacks have no access to this module. The state is kept per track, a (UE, model) pair: all measured points, batch
+centroids and estimates of each attack so far. Home and work of a UE are compared with all estimates of an attack for
+that UE, in all its models.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ GUESSES = 40  # whose draws fall beyond so many guesses: the more there are, the
 
 
 class Leakage(Part):
-    """How leakage is measured."""
+    """Settings of the measures of leakage."""
 
     directions: int = Field(default=90, ge=4, le=2000)
-    """directions of the sliced Wasserstein distance"""
+    """number of directions of the sliced Wasserstein distance"""
     max_points: int = Field(default=2000, ge=100, le=100_000)
-    """true points of a UE that enter it (evenly thinned in time beyond)"""
+    """largest number of true points of a UE in it; more are thinned evenly in time"""
     random_baseline_draws: int = Field(default=300, ge=1, le=10_000)
-    """random attackers of the reference band; for n > 40 guesses 40 / n as many, though no fewer than 20"""
+    """number of random attackers of the baseline; for n > 40 guesses 40 / n times as many, but at least 20"""
     every_rounds: int = Field(default=1, ge=1, le=1_000_000)
-    """it is measured in round 1 and in every such round: with many UEs it costs more than the attacks"""
+    """leakage is measured in round 1 and then every so many rounds; with many UEs it costs more than the attacks"""
     peak_width_m: float = Field(default=75.0, gt=0)
-    """kernel width of the density whose peaks an attacker would name"""
+    """kernel width of the density of estimates whose peaks are the attacker's guesses of home and work, m"""
     near_m: float = Field(default=100.0, gt=0)
-    """what counts as knowing a place"""
+    """distance within which a place counts as found, m"""
     literal_score: bool = False
-    """divide `place_error_m` by the number of places, as the formula of the density paper is printed; then more places
-    look less private"""
+    """divide `place_error_m` by the number of places, as printed in the density paper; more places then give a smaller
+    error"""
     target: str = Field(default="all", min_length=1, max_length=200)
-    """whose leakage the summary speaks of: all, most-data (the UE with most measurements), or a UE by name"""
+    """UEs in the summary of leakage: all, most-data (the UE with most measurements), or the name of a UE"""
 
     renamed: ClassVar[dict[str, str]] = {"guess_draws": "random_baseline_draws"}
 

@@ -1,4 +1,4 @@
-"""Membership: from a model or an update, was this record among those that it was trained on?"""
+"""Membership inference: whether a record was in the training data of a model or an update."""
 
 from fl.membership.base import GradientNorm, LossThreshold
 from netsim.part import OneOf

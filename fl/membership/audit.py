@@ -1,4 +1,4 @@
-"""The audit of a round: records that the attacker holds meet what it saw, and the truth meets its scores."""
+"""Audit of a round: membership scores of known records, and their evaluation."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from netsim.units import FloatArray, IntArray
 
 
 class Membership(Part):
-    """Which records of a device the attacker holds, and how it tells those that were learnt from.
+    """Membership inference on records of each UE that the attacker holds.
 
     Members are a random share `overlap` of what each device learnt from in the round, non-members as many (where there
-    are as many) of what it measured and held out; held-out records that are nobody's (images) are dealt to devices
-    class by class. Asked is the model that the attacker sees: with `rows` each device's own, weights before plus its
-    update; with `sum` or `model` the common one. Scores count from the median of each device's records, so that a
-    device whose model is poor does not blur the others.
+    are as many) of what it measured and held out; held-out records without an owner (images) are assigned to UEs
+    class by class. Scores are computed with the model that the attacker sees: with `rows` that of each UE, weights
+    before plus its update; with `sum` or `model` the common one. Scores are relative to the median of the UE's records,
+    so that differences between the models of UEs do not affect them.
     """
 
     attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
-    """how it scores a record"""
+    """attacks, each of which assigns a score to a record"""
     overlap: float = Field(default=1.0, gt=0, le=1)
-    """share of each device's records that it holds"""
+    """share of each UE's records that the attacker holds"""
     every_rounds: int = Field(default=10, ge=1)
-    """played rounds from one audit to the next; the first is always one"""
+    """number of rounds with training between audits; the first of them is always audited"""
     max_records: int = Field(default=5000, ge=10, le=1_000_000)
-    """records on either side"""
+    """largest number of members, and of non-members"""
 
     renamed: ClassVar[dict[str, str]] = {"most": "max_records"}
 

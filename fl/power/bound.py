@@ -99,17 +99,17 @@ class Convergence(Part):
     """
 
     strong_convexity: float = Field(default=1.0, gt=0)
-    """mu"""
+    """strong convexity mu"""
     smoothness: float = Field(default=10.0, gt=0)
-    """L, at least mu"""
+    """smoothness L, at least mu"""
     dissimilarity: float = Field(default=1.2, ge=1)
-    """d: how far local gradients are from the global one (delta in the study)"""
+    """dissimilarity d of local and global gradients (delta in the study)"""
     learning_rate: float = Field(default=0.01, gt=0)
-    """l: step of the bound, which need not be that of the training"""
+    """learning rate l of the bound, which may differ from that of the training"""
     order: Literal["paper", "reordered"] = "reordered"
-    """which rounds the noise of early training counts as"""
+    """weights w_t of the rounds: as printed (paper), or as in the recursion (reordered)"""
     contraction: Literal["paper", "jensen"] = "paper"
-    """how A reads the weights"""
+    """s in A: sum_k G_k^2 (paper), or 1 (jensen)"""
 
     renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
@@ -126,15 +126,15 @@ class Convergence(Part):
         """A of weights (T, K); refused where the bound does not contract."""
         spread = 1.0 if self.contraction == "jensen" else float((weight**2).sum(axis=1).max())
         mu, smooth, step = self.strong_convexity, self.smoothness, self.learning_rate
-        found = 1.0 + mu * smooth * step**2 * self.dissimilarity**2 * spread - 2.0 * step * mu
-        if found >= 1.0:
+        contraction = 1.0 + mu * smooth * step**2 * self.dissimilarity**2 * spread - 2.0 * step * mu
+        if contraction >= 1.0:
             most = 2.0 / (smooth * self.dissimilarity**2 * spread)
             raise ValueError(
-                f"learning_rate: {step:g} makes A = {found:.4g}, which must be below 1; take less than {most:.4g}"
+                f"learning_rate: {step:g} makes A = {contraction:.4g}, which must be below 1; take less than {most:.4g}"
             )
-        if found < 0.0:
-            raise ValueError(f"learning_rate: {step:g} makes A = {found:.4g}, below 0; take a smaller one")
-        return found
+        if contraction < 0.0:
+            raise ValueError(f"learning_rate: {step:g} makes A = {contraction:.4g}, below 0; take a smaller one")
+        return contraction
 
 
 @dataclass(frozen=True)
@@ -179,12 +179,12 @@ class Objective:
 
     def switch(self, power_w: FloatArray) -> IntArray:
         """T_th (n,) of power vectors (n, K): rounds after the last one in which the channel's noise is too little."""
-        found = np.empty(len(power_w), dtype=np.int64)
+        switch = np.empty(len(power_w), dtype=np.int64)
         for rows in self._blocks(len(power_w)):
             short = self._short(1.0 / np.sqrt(power_w[rows]))
             last = short.shape[1] - np.argmax(short[:, ::-1], axis=1)
-            found[rows] = np.where(short.any(axis=1), last, 0)
-        return found
+            switch[rows] = np.where(short.any(axis=1), last, 0)
+        return switch
 
     def noise_factor(self, power_w: FloatArray, switch: int) -> float:
         """By how much the receiver's noise power must change for T_th to come nearest `switch` at a power (K,).
@@ -221,11 +221,11 @@ class Objective:
         channel = (1.0 / power_w) @ self.cost_w
         if self.criterion != "top-up":
             return np.asarray(channel + self.artificial[self.switch(power_w)])
-        t, found = self.trajectory, channel
+        t, total = self.trajectory, channel
         for rows in self._blocks(len(power_w)):
             lacking = np.maximum(t.std**2 - t.channel_std**2 / power_w[rows][:, None, :], 0.0)  # (n, T, K)
-            found[rows] += np.einsum("t,tk,ntk->n", self.round_weight, t.weight**2, lacking)
-        return np.asarray(found)
+            total[rows] += np.einsum("t,tk,ntk->n", self.round_weight, t.weight**2, lacking)
+        return np.asarray(total)
 
     def _blocks(self, n: int) -> list[slice]:
         """Stretches of n power vectors that fit the memory."""

@@ -23,16 +23,16 @@ _MARGIN = 1e-9  # by which a plateau's edge is kept, so that rounding does not f
 
 
 class Limits(Part):
-    """What power vectors may be: each UE's power, and that of all together, in watts."""
+    """Limits of power vectors: the power of each UE and the total power, in watts."""
 
     each_min_w: float = Field(default=0.05, gt=0)
-    """least power of a UE, 0.25 P0: without a floor a UE is starved to make noise for all"""
+    """smallest power of a UE, W (0.25 P0); without it an optimum may use one UE at low power as noise for all"""
     each_max_w: float = Field(default=0.2, gt=0)
-    """most power of a UE (P0)"""
+    """largest power of a UE, W (P0)"""
     total_min_w: float = Field(default=0.15, ge=0)
-    """least power of all together"""
+    """smallest total power, W"""
     total_max_w: float = Field(default=1.5, gt=0)
-    """most power of all together"""
+    """largest total power, W"""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -125,12 +125,12 @@ def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int =
         looked.append(log_power.shape[1])
         return objective(limits.project(np.exp(log_power.T)))
 
-    found = differential_evolution(
+    optimum = differential_evolution(
         values, [(np.log(limits.each_min_w), np.log(limits.each_max_w))] * k, maxiter=generations, popsize=population,
         init="sobol", tol=0.0, polish=False, vectorized=True, updating="deferred",
         seed=int(rng.uniform("seed", 0)[0] * 2**32),
     )  # fmt: skip
-    return judged(objective, limits, np.exp(found.x)[None], sum(looked))
+    return judged(objective, limits, np.exp(optimum.x)[None], sum(looked))
 
 
 def plateaus(objective: Objective, limits: Limits) -> PowerPlan:

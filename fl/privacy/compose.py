@@ -179,9 +179,9 @@ def _bisect(
     return math.exp(x), math.exp(y)
 
 
-def _miss(found: float, epsilon: float) -> float:
+def _miss(reached: float, epsilon: float) -> float:
     """How far above the target, as a ratio's logarithm; never infinite below."""
-    return math.log(max(found, 1e-300) / epsilon)
+    return math.log(max(reached, 1e-300) / epsilon)
 
 
 def _rdp(draws: Draws, delta: float) -> float:

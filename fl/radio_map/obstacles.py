@@ -83,16 +83,16 @@ def height_gradient(
     links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float, count: IntArray
 ) -> FloatArray:
     """dF_i/dh of each device (n_row, n_cell); `count` (n_row,) is J_i. Links stand in the order of their rows."""
-    found = np.empty((len(count), len(height_m)))
+    gradient = np.empty((len(count), len(height_m)))
     # a few devices at a time stay within the cache: the cost grows with the crossings and no faster
     ends = links.under.first[np.searchsorted(links.row, np.arange(len(count) + 1))]
     start = 0
     while start < len(count):
         end = max(start + 1, int(np.searchsorted(ends, ends[start] + _AT_ONCE, "right")) - 1)
         some = links.of(start, end)
-        found[start:end] = _height_gradient(some, height_m, theta, scale_m, count[start:end])
+        gradient[start:end] = _height_gradient(some, height_m, theta, scale_m, count[start:end])
         start = end
-    return found
+    return gradient
 
 
 def _height_gradient(

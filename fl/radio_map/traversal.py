@@ -106,8 +106,8 @@ def known_incidence(grid: Grid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     if key in _known:
         _known.move_to_end(key)
         return _known[key]
-    found = incidence(grid, a_m, b_m)
-    _known[key] = found
+    lengths = incidence(grid, a_m, b_m)
+    _known[key] = lengths
     while len(_known) > _KEPT or sum(map(len, _known.values())) > _MOST_KEPT:
         _known.popitem(last=False)
-    return found
+    return lengths
