@@ -42,8 +42,8 @@ def project(power_w: FloatArray, low: float, high: float, least: float, most: fl
     t0 = np.minimum(np.maximum(power_w + corner[a], low), high).sum()
     t1 = np.minimum(np.maximum(power_w + corner[b], low), high).sum()
     along = min(max((want - t0) / (t1 - t0), 0.0), 1.0) if t1 > t0 else 0.0
-    found: FloatArray = np.minimum(np.maximum(power_w + corner[a] + along * (corner[b] - corner[a]), low), high)
-    return found
+    clipped_w: FloatArray = np.minimum(np.maximum(power_w + corner[a] + along * (corner[b] - corner[a]), low), high)
+    return clipped_w
 
 
 @compiled

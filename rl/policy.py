@@ -180,7 +180,7 @@ def _tensors(path: Path) -> dict[str, np.ndarray]:
     from safetensors.numpy import load
 
     try:
-        found = load(content(path, _MOST_BYTES))
+        tensors = load(content(path, _MOST_BYTES))
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; a policy is a card and its weights") from None
     except OSError as error:
@@ -189,10 +189,10 @@ def _tensors(path: Path) -> dict[str, np.ndarray]:
         raise BadInput(
             f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again"
         ) from None
-    wrong = sorted(k for k, v in found.items() if v.dtype not in (np.float32, np.float64))
+    wrong = sorted(k for k, v in tensors.items() if v.dtype not in (np.float32, np.float64))
     if wrong:
         raise BadInput(f"{path}: {wrong[0][:60]} is not of real numbers; train the policy again")
-    return found
+    return tensors
 
 
 def _reference(path: Path, card: Card, tensors: dict[str, np.ndarray]) -> Trajectory | None:
@@ -206,11 +206,11 @@ def _reference(path: Path, card: Card, tensors: dict[str, np.ndarray]) -> Trajec
         raise BadInput(f"{path}: the reference trajectory is not whole; train the policy again")
     std, weight, gain = (tensors[f"reference.{n}"].astype(np.float64) for n in ("std", "weight", "gain"))
     try:
-        found = Trajectory(std, weight, gain, float(tensors["reference.scale"][0]))
+        trajectory = Trajectory(std, weight, gain, float(tensors["reference.scale"][0]))
         card.bound.factor(weight)
         card.limits.check(card.ues)
     except ValueError as error:
         raise BadInput(f"{path}: {error}; train the policy again") from None
-    if found.std.shape[1] != card.ues or not 0 < found.scale < np.inf:
-        raise BadInput(f"{path}: its trajectory has {found.std.shape[1]} UEs, its card {card.ues}; train it again")
-    return found
+    if trajectory.std.shape[1] != card.ues or not 0 < trajectory.scale < np.inf:
+        raise BadInput(f"{path}: its trajectory has {trajectory.std.shape[1]} UEs, its card {card.ues}; train it again")
+    return trajectory

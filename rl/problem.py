@@ -39,15 +39,15 @@ def log_power(action: FloatArray, limits: Limits) -> FloatArray:
 def checked_action(action: FloatArray | Seen, n_ue: int) -> FloatArray:
     """The action as real numbers (n_ue,). ValueError for another shape, or for numbers that are not finite."""
     try:
-        found = np.asarray(action, dtype=np.float64)
+        numbers = np.asarray(action, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"action: not numbers; give {n_ue} of them, from -1 to 1") from None
-    if found.shape != (n_ue,):
-        raise ValueError(f"action: shape {found.shape}; give one number from -1 to 1 for each UE, shape ({n_ue},)")
-    if not np.isfinite(found).all():
-        which = int(np.argmin(np.isfinite(found)))
-        raise ValueError(f"action: number {which} is {found[which]}; give finite numbers from -1 to 1")
-    return found
+    if numbers.shape != (n_ue,):
+        raise ValueError(f"action: shape {numbers.shape}; give one number from -1 to 1 for each UE, shape ({n_ue},)")
+    if not np.isfinite(numbers).all():
+        which = int(np.argmin(np.isfinite(numbers)))
+        raise ValueError(f"action: number {which} is {numbers[which]}; give finite numbers from -1 to 1")
+    return numbers
 
 
 def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
@@ -106,9 +106,9 @@ class Problem:
         value, switch = kernel.judge(power_w, *self._laws)
         return Outcome(power_w, value, switch)
 
-    def reward(self, found: Outcome) -> float:
+    def reward(self, outcome: Outcome) -> float:
         """-5 ln(L / L at average power): falls with L, and does not depend on its unit."""
-        return float(-5.0 * np.log(found.value / self.start.value))
+        return float(-5.0 * np.log(outcome.value / self.start.value))
 
     def seen(self, last: Outcome) -> Seen:
         """The observation after an outcome, float32 in [-1, 1].
@@ -117,21 +117,21 @@ class Problem:
         gain of each UE (K), what the channel brings at average power against what each UE requires on average (K),
         and against what all require at five times of the training, all in logarithms.
         """
-        k, found = self.n_ue, np.empty(self.n_seen, dtype=np.float32)
-        found[:k] = as_action(last.power_w, self.limits)
-        found[k] = 2.0 * last.switch / len(self.objective.trajectory.std) - 1.0
-        found[k + 1] = min(max(np.log(last.value / self.start.value), -5.0), 5.0) / 5.0
+        k, observation = self.n_ue, np.empty(self.n_seen, dtype=np.float32)
+        observation[:k] = as_action(last.power_w, self.limits)
+        observation[k] = 2.0 * last.switch / len(self.objective.trajectory.std) - 1.0
+        observation[k + 1] = min(max(np.log(last.value / self.start.value), -5.0), 5.0) / 5.0
         if self.observe == "channel":
-            found[k + 2 :] = self._channel_seen
-        return found
+            observation[k + 2 :] = self._channel_seen
+        return observation
 
     def rollout(self, act: Callable[[Seen], FloatArray], steps: int = STEPS) -> list[Outcome]:
         """What a policy tries in an episode that begins at average power."""
-        found, last = [], self.start
+        outcomes, last = [], self.start
         for _ in range(steps):
             last = self.act(act(self.seen(last)))
-            found.append(last)
-        return found
+            outcomes.append(last)
+        return outcomes
 
     def with_gain(self, gain: FloatArray) -> Problem:
         """The same requirements and weights over another channel, gain (K,) in every round."""

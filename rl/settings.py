@@ -1,4 +1,4 @@
-"""What an agent decides and how it is trained: the `train:` of a scenario."""
+"""Settings of reinforcement learning: the section `train:` of a scenario."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ AGENT, VISITED, OPTIMUM = "ddpg", "ddpg, best visited", "optimum"
 
 
 class Agent(Part):
-    """Deep deterministic policy gradient: an actor and a critic, each with a slow copy.
+    """Deep deterministic policy gradient (DDPG): an actor and a critic, each with a target network.
 
-    Learning starts after `learning_starts` random steps. With discount 0 only the reward of the action itself counts.
+    Learning starts after `learning_starts` random steps. With discount 0 only the immediate reward counts.
     """
 
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
-    """of Adam, for actor and critic"""
+    """learning rate of Adam, for actor and critic"""
     batch_size: int = Field(default=128, ge=1, le=65_536)
-    """transitions of a gradient step"""
+    """number of transitions in a gradient step"""
     buffer_size: int = Field(default=20_000, ge=1, le=10_000_000)
-    """transitions that are remembered"""
+    """size of the replay buffer in transitions"""
     learning_starts: int = Field(default=300, ge=1, le=1_000_000)
     """steps before learning starts"""
     gradient_steps: int = Field(default=1, ge=1, le=1000)
     """gradient steps after each step in the environment"""
     tau: float = Field(default=0.01, gt=0, le=1)
-    """how fast the slow copies follow"""
+    """soft update coefficient of the target networks"""
     discount: float = Field(default=0.0, ge=0, lt=1)
-    """gamma"""
+    """discount factor (gamma)"""
     exploration_noise_std: float = Field(default=0.2, ge=0, le=2)
-    """of the Gaussian noise on actions while training"""
+    """standard deviation of the Gaussian noise on actions during training"""
     exploration_noise_final_std: float | None = Field(default=None, ge=0, le=2)
-    """what it falls to, in a straight line over the training; none: it stays"""
+    """its value at the end of training, reached linearly; none: constant"""
     hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1, max_length=8)
     """units of the hidden layers of actor and critic"""
 
@@ -60,14 +60,14 @@ class Agent(Part):
 
 
 class Reward(Part):
-    """What a round costs an agent that acts online: a weighted sum, whose negative is its reward.
+    """Cost of a round for an online agent: a weighted sum, whose negative is the reward.
 
-    noise compares the round's increment of the bound with what the required noise alone would add, as a logarithm, so
-    that one UE behind a building does not drown all others:
+    noise is the logarithm of the ratio of the round's increment of the bound to the increment by the required noise
+    alone, so that one UE with a poor channel does not dominate:
 
         A^(T-1-t) ln( sum_k G_k^2 (sigma_k^2 + sigma_ch,k^2) / sum_k G_k^2 sigma_required,k^2 )
 
-    It is 0 where artificial and channel noise together are exactly what budgets ask for.
+    It is 0 if artificial and channel noise together equal the required noise.
     """
 
     noise: float = Field(default=1.0, ge=0, le=1e6)
@@ -77,9 +77,9 @@ class Reward(Part):
     leakage: float = Field(default=0.0, ge=0, le=1e6)
     """weight of the share of estimates that come within `leakage_within_m` of the truth, mean over attacks"""
     leakage_within_m: float = Field(default=50.0, gt=0, le=1e6)
-    """how near an attacker must come"""
+    """distance within which an estimate counts, m"""
     energy_per_j: float = Field(default=0.0, ge=0, le=1e9)
-    """weight of a joule of all UEs together"""
+    """weight of the energy of all UEs, per joule"""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -89,29 +89,29 @@ class Reward(Part):
 
 
 class Task(Part):
-    """What an agent decides, and by what it is judged."""
+    """The action space of an agent and its objective."""
 
     kind: str
     limits: Limits = Limits()
-    """what powers may be"""
+    """limits of the transmit powers"""
     bound: Convergence = Convergence()
-    """the constants of the convergence bound"""
+    """constants of the convergence bound"""
 
 
 class Allocation(Task):
-    """One power vector for a whole training, judged by the bound on a frozen reference run."""
+    """One power vector for a whole training, evaluated by the bound on a recorded reference run."""
 
     kind: Literal["allocation"] = "allocation"
     observe: Literal["paper", "channel"] = "paper"
-    """what is seen: the last powers, T_th and objective, or besides these the gains and the requirements"""
+    """observation: the last powers, T_th and objective; channel: additionally gains and required noise"""
     criterion: Criterion = "aggregate"
-    """when the channel's noise is enough: for the sum over UEs, for each device, or artificial noise tops it up"""
+    """when channel noise is sufficient: for the sum over UEs, for each UE, or with artificial noise added (top-up)"""
     draws: int = Field(default=1, ge=1, le=100_000)
-    """channels to train on; 1: the scenario's own"""
+    """number of channel realisations for training; 1: that of the scenario"""
     eval_worlds: int = Field(default=16, ge=1, le=10_000)
-    """channels by which the best policy is chosen while training; it is not trained on them"""
+    """number of channel realisations for the evaluations during training, which select the best policy"""
     held_out: int = Field(default=16, ge=1, le=10_000)
-    """channels on which it is compared at the end; neither trained nor chosen on them. With one draw all is that one"""
+    """number of held-out channel realisations for the final comparison; with `draws: 1` one is used for all"""
 
     renamed: ClassVar[dict[str, str]] = {"judged_on": "eval_worlds", "criterion: device": "per-device"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
@@ -119,15 +119,15 @@ class Allocation(Task):
 
 
 class Online(Task):
-    """A power vector for every round of a live world, judged round by round."""
+    """A power vector for every round of a simulated world, with a reward in each round."""
 
     kind: Literal["online"] = "online"
     reward: Reward = Reward()
-    """what a round costs"""
+    """cost of a round"""
     eval_worlds: int = Field(default=2, ge=1, le=1000)
-    """worlds by which the best policy is chosen while training; it is not trained on them"""
+    """number of worlds for the evaluations during training, which select the best policy"""
     held_out: int = Field(default=10, ge=1, le=1000)
-    """worlds on which it is compared at the end; neither trained nor chosen on them"""
+    """number of held-out worlds for the final comparison"""
 
     renamed: ClassVar[dict[str, str]] = {"judged_on": "eval_worlds"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
@@ -138,15 +138,15 @@ TASKS = OneOf("power-task", Allocation, Online)
 
 
 class Train(Part):
-    """What `netsim train` learns, and how."""
+    """Task and training of `netsim train`."""
 
     task: Annotated[Task, TASKS] = Allocation()
-    """what is decided"""
+    """action space and objective"""
     agent: Agent = Agent()
-    """who learns it"""
+    """the agent"""
     steps: int = Field(default=3000, ge=1, le=100_000_000)
-    """steps of the training"""
+    """number of environment steps of the training"""
     eval_every: int = Field(default=250, ge=1, le=100_000_000)
-    """steps between judgements of the policy, of which the best is kept"""
+    """number of steps between evaluations of the policy; the best policy is kept"""
 
     renamed: ClassVar[dict[str, str]] = {"judge_every": "eval_every"}
