@@ -145,7 +145,7 @@ def test_inspection_says_when_clocks_change_and_what_it_guessed(tmp_path):
     assert "2026-10-23 00:00:00 to 2026-10-27 23:50:00 (Europe/Berlin)" in told
     assert "clocks change on 2026-10-25" in told and "rows on 5 local days" in told and "guessed" not in told
     assert "--timezone Europe/Berlin --round 24h" in told
-    guessed = inspect_trace(path)
+    guessed = " ".join(inspect_trace(path).split())
     assert "guessed time zone: UTC+01:00 by longitude, without daylight saving; --timezone NAME sets another" in guessed
 
 
