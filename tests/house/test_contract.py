@@ -38,8 +38,9 @@ def pytest_generate_tests(metafunc):
     """Combinations are only looked for where a test plays them, those of three parts where slow tests are asked for."""
     if "combination" not in metafunc.fixturenames:
         return
-    of = 3 if metafunc.definition.get_closest_marker("slow") else 2
-    wanted = of == 2 or "not slow" not in metafunc.config.option.markexpr
+    of = 3 if "three_parts" in metafunc.function.__name__ else 2
+    slow = metafunc.definition.get_closest_marker("slow") is not None
+    wanted = not slow or "not slow" not in metafunc.config.option.markexpr
     some = covering(list(legal_combinations()), of) if wanted else [{}]
     metafunc.parametrize("combination", some, ids=name_of)
 
@@ -138,8 +139,26 @@ def test_every_three_parts_that_may_meet_run_two_rounds(combination, tiny, tmp_p
     plays(combination, tiny, tmp_path)
 
 
-def plays(combination, tiny, tmp_path):
+@pytest.mark.slow
+def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(combination, tiny, tmp_path, table_bytes):
+    """Interrupted after the second of three rounds; what every part remembers comes back from the checkpoint."""
     from scenarios.app.run.runner import run
+
+    def watch(now):
+        if now.round == 2:
+            raise KeyboardInterrupt
+
+    study = study_of(combination, tiny, **{"world.duration_s": 180})
+    run(study, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "halved", watch)
+    assert (tmp_path / "halved" / "checkpoint.npz").exists()
+    run(study, tmp_path / "halved")
+    assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
+
+
+def study_of(combination, tiny, **more):
+    """The tiny study with these parts."""
 
     def example(slot, kind):
         return SLOTS[slot].parts[kind].example
@@ -149,7 +168,7 @@ def plays(combination, tiny, tmp_path):
 
     viewpoint, sees = combination["threat"].split(" sees ")
     chain = [] if combination["defenses"] == "none" else combination["defenses"].split(" > ")
-    study = tiny(
+    return tiny(
         {
             "learning.data": example("data", combination["data"]),
             "learning.learner": example("learner", combination["learner"]),
@@ -160,8 +179,14 @@ def plays(combination, tiny, tmp_path):
             "learning.attacks": several("attack"),
         }
         | ({"world.radio.uplink": {"kind": "noma", "norm_bound": 1.0}} if viewpoint == "eavesdropper" else {})
+        | more
     )
-    summary = run(study, tmp_path / "run")
+
+
+def plays(combination, tiny, tmp_path):
+    from scenarios.app.run.runner import run
+
+    summary = run(study_of(combination, tiny), tmp_path / "run")
     assert summary["rounds.played"] == 2
     assert summary["updates.sent"] == summary["updates.decoded.percent"] / 100 * summary["updates.sent"] > 0
     with (tmp_path / "run" / "rounds.csv").open() as f:

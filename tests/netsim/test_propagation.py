@@ -330,29 +330,28 @@ def test_snr_of_the_two_regions_of_the_power_law():
     np.testing.assert_allclose(np.quantile(np.concatenate(snr), [0.05, 0.5, 0.95]), [6.8, 10.7, 16.4], atol=1.0)
 
 
-def flat(distance_m):
-    """Links of these lengths between antennas at one height."""
-    distance_m = np.atleast_2d(distance_m)
-    return Pairs(distance_m, distance_m, 0.0, np.zeros(distance_m.shape[1]))
+def at_one_height(distance_m):
+    """Links of these lengths between antennas of one height."""
+    return pairs(distance_m, 0.0, 0.0)
 
 
 class TestLogDistance:
     def test_slope_per_decade(self):
         distance_m = np.array([[10.0, 100.0, 1000.0]])
-        assert np.allclose(np.diff(LogDistance(exponent=3.5).loss_db(flat(distance_m), 2e9)), 35.0)
+        assert np.allclose(np.diff(LogDistance(exponent=3.5).loss_db(at_one_height(distance_m), 2e9)), 35.0)
 
     def test_defaults_give_the_printed_law(self):
         # 50 dB at 10 m and 35 dB per decade [dlg 11]
-        assert LogDistance().loss_db(flat(np.array([[10.0, 100.0]])), 2e9).tolist() == [[50.0, 85.0]]
+        assert LogDistance().loss_db(at_one_height(np.array([[10.0, 100.0]])), 2e9).tolist() == [[50.0, 85.0]]
 
     def test_free_space(self):
         """Friis: 32.45 + 20 log10(f / MHz) + 20 log10(d / km) = 98.47 dB at 2 GHz and 1 km."""
         at_1_m_db = 20 * np.log10(4 * np.pi * 2e9 / C)
         law = LogDistance(exponent=2.0, reference_m=1.0, reference_loss_db=float(at_1_m_db))
-        assert law.loss_db(flat(np.array([[1000.0]])), 2e9)[0, 0] == pytest.approx(98.47, abs=0.01)
+        assert law.loss_db(at_one_height(np.array([[1000.0]])), 2e9)[0, 0] == pytest.approx(98.47, abs=0.01)
 
     def test_grows_with_distance_and_is_flat_very_near(self):
-        loss_db = LogDistance().loss_db(flat(np.array([[0.0, 0.5, 1.0, 2.0, 5.0, 5000.0]])), 2e9)[0]
+        loss_db = LogDistance().loss_db(at_one_height(np.array([[0.0, 0.5, 1.0, 2.0, 5.0, 5000.0]])), 2e9)[0]
         assert loss_db[0] == loss_db[1] == loss_db[2] == pytest.approx(15.0)
         assert (np.diff(loss_db[2:]) > 0).all()
 

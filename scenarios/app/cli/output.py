@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Sequence
 
 MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
@@ -19,9 +18,10 @@ def say(text: str, end: str = "\n", errors: bool = False) -> None:
 
 def say_fitted(lines: Sequence[str]) -> None:
     """Print result lines, indented and wrapped at 100 columns."""
-    for line in lines:
-        for piece in textwrap.wrap(line, 98, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False):
-            say(f"  {piece}")
+    from scenarios.app.results.summary_text import COLUMNS, fitted
+
+    for line in fitted(lines, COLUMNS - 2):
+        say(f"  {line}")
 
 
 def complain(lines: Sequence[str], who: str = "netsim") -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.app.cli.options import command_line
-from scenarios.app.cli.output import say
+from scenarios.app.cli.output import say, say_fitted
 
 
 def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Namespace, title: str) -> None:
@@ -27,15 +27,14 @@ def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Names
     finally:
         meter.end()
     say(f"{title} (seed {study.seed}): {one_line(study.title)}")
-    for line in result_lines(out, report(out), args.verbose):
-        say(line)
+    say_fitted(result_lines(out, report(out), args.verbose))
 
 
 def result_lines(folder: Path, page: Path, verbose: bool) -> list[str]:
-    """The result of a run for the terminal, at most 100 columns wide: its main lines, or all of them."""
+    """The result of a run for the terminal: its main lines, or all of them."""
     from netsim.channel_card import card_lines
     from scenarios.app.results.folder import MANIFEST, read_json, read_summary, read_table
-    from scenarios.app.results.summary_text import COLUMNS, fitted, full_text, short_text
+    from scenarios.app.results.summary_text import full_text, short_text
 
     manifest, summary, account = read_json(folder / MANIFEST), read_summary(folder), read_table(folder, "privacy")
     lines = [f"warning: {text}" for text in manifest["warnings"]]
@@ -44,4 +43,4 @@ def result_lines(folder: Path, page: Path, verbose: bool) -> list[str]:
         lines += [f"records in {folder}, page in {page}"]
     else:
         lines += short_text(summary, account, str(page))
-    return [f"  {line}" for line in fitted(lines, COLUMNS - 2)]
+    return lines

@@ -16,7 +16,7 @@ from rl.settings import AGENT, OPTIMUM, VISITED
 from scenarios.app.report.html import facts, headings, page, paragraphs, section, table
 from scenarios.app.report.plot import GREY, Cell, Figure, Look, Panel, line, looks, mosaic
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
-from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.statistics import figure_text, half_width
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 from scenarios.app.study.yaml_document import one_line
 
@@ -111,13 +111,8 @@ def _gaps(trained: list[Training], name: str, other: str) -> FloatArray:
 
 def _between(values: FloatArray) -> str:
     """A mean, with its 95 % interval where there are several values."""
-    from scipy.stats import t
-
-    n = len(values)
-    if n < 2:
-        return figure_text(float(values.mean()))
-    half = float(t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n))
-    return f"{figure_text(float(values.mean()))} ± {figure_text(half)}"
+    mean = figure_text(float(values.mean()))
+    return mean if len(values) < 2 else f"{mean} ± {figure_text(half_width(values))}"
 
 
 def _untrained(trained: list[Training]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +54,14 @@ Interval = tuple[FloatArray, FloatArray, FloatArray]
 """Lower bound, middle and upper bound (n_time,) each."""
 Quartiles = tuple[float, float, float]
 """Lower quartile, median, upper quartile."""
+
+
+def half_width(values: Any) -> float:
+    """Half of the 95 % interval of a mean, by Student's t; NaN for one value."""
+    from scipy.stats import t
+
+    n = len(values)
+    return float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
 
 
 def figure_text(value: float) -> str:

@@ -22,6 +22,7 @@ from netsim.safe import PART, what_is
 from rl.settings import AGENT, OPTIMUM, VISITED, Allocation, Online, Train
 from scenarios.app.results.folder import CHECKPOINT, PAGE, STUDY, SUMMARY, is_text, ours, read_json
 from scenarios.app.results.marker import check_files, held
+from scenarios.app.results.statistics import half_width
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
@@ -260,14 +261,6 @@ def _summary(course: Course, rows: list[Evaluation]) -> dict[str, Any]:
         best = {r.policy: r.cost for r in rows}
         summary["visited.percent"] = 100 * (best[VISITED] / best[OPTIMUM] - 1.0)
     return summary
-
-
-def half_width(values: Any) -> float:
-    """Half of the 95 % interval of a mean, by Student's t; NaN for one value."""
-    from scipy.stats import t
-
-    n = len(values)
-    return float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
 
 
 def _cases(rows: list[Evaluation]) -> int:
