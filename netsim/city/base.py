@@ -11,6 +11,7 @@ from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.rng import Streams
+from netsim.streets.graph import StreetGraph
 from netsim.units import FloatArray
 
 Span = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; the two numbers stay strict
@@ -39,6 +40,10 @@ class City(Part):
     def buildings(self, area: Area, streams: Streams) -> Buildings:
         """The buildings in the area."""
         return Buildings.none()
+
+    def street_graph(self, area: Area, streams: Streams) -> StreetGraph | None:
+        """The street graph; None for a city without one."""
+        return None
 
     def notes(self) -> tuple[str, ...]:
         """Notes for the user on how the city was read."""

@@ -12,9 +12,12 @@ import numpy as np
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.geometry import Area
+from netsim.indoors import Indoors
 from netsim.observations import Fixes
 from netsim.part import Part
 from netsim.rng import Streams
+from netsim.streets.doors import Premises
+from netsim.streets.graph import StreetGraph
 from netsim.traces.presence import Presence
 from netsim.traces.trace import Trace
 from netsim.units import FloatArray, IntArray
@@ -26,13 +29,18 @@ class State:
 
     position_m: FloatArray
 
+    def indoors(self) -> Indoors | None:
+        """Which UEs are inside buildings or vehicles, one row a UE; None where the model puts nobody inside."""
+        return None
+
 
 @dataclass(frozen=True)
 class Ground:
     """The environment that a mobility model moves UEs in; it does not change during a run.
 
-    streets : centre lines, x (a,) of north-south streets and y (b,) of east-west streets; None without streets.
+    streets : centre lines, x (a,) of north-south streets and y (b,) of east-west streets; None without a street grid.
     trace : the replayed trace, None without one.
+    graph : the street graph, None without one; premises : buildings with a door to it.
     """
 
     area: Area
@@ -41,6 +49,8 @@ class Ground:
     buildings: Buildings = field(default_factory=Buildings.none)
     streets: tuple[FloatArray, FloatArray] | None = None
     trace: Trace | None = None
+    graph: StreetGraph | None = None
+    premises: Premises = field(default_factory=Premises.none)
 
 
 @dataclass(frozen=True)

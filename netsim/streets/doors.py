@@ -1,0 +1,53 @@
+"""Doors: where a building is entered, and the nearest street for every mode of travel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.units import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """Points on streets: edge (k,), distance along_m (k,) from its tail, and position at_m (k, 2).
+
+    edge is -1 where no street is open to the mode of travel.
+    """
+
+    edge: IntArray
+    along_m: FloatArray
+    at_m: FloatArray
+
+    def select(self, index: IntArray) -> Access:
+        """Rows by index."""
+        return Access(self.edge[index], self.along_m[index], self.at_m[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Premises:
+    """Buildings that can be entered from a street, k of them.
+
+    building (k,) : index into the buildings of the city.
+    door_m (k, 2) : point of the facade that is nearest to a street that is open to pedestrians.
+    access : nearest point of a street to the door, for walking, cycling and driving (order of `graph.MODES`).
+    floors (k,) : number of storeys.
+    floor_area_m2 (k,) : area of the footprint times storeys.
+    """
+
+    building: IntArray
+    door_m: FloatArray
+    access: tuple[Access, Access, Access]
+    floors: IntArray
+    floor_area_m2: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.building)
+
+    @classmethod
+    def none(cls) -> Premises:
+        """No building has a door."""
+        nothing, nowhere = np.zeros(0, dtype=np.int64), np.zeros((0, 2))
+        access = Access(nothing, np.zeros(0), nowhere)
+        return cls(nothing, nowhere, (access, access, access), nothing, np.zeros(0))
