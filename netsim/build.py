@@ -19,6 +19,9 @@ from netsim.radio.handover import Handover
 from netsim.radio.link_budget import Budget
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
+from netsim.streets.doors import Premises
+from netsim.streets.graph import StreetGraph
+from netsim.streets.premises import doors, without_door
 from netsim.traces.trace import Trace
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 from netsim.world import World
@@ -40,7 +43,8 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     duration_s = _duration_s(setting, trace)
     clock = Clock(date.fromisoformat(setting.first_day)) if trace is None else trace.clock(duration_s)
     buildings = setting.city.buildings(area, streams)
-    ground = Ground(area, clock, streams, buildings, setting.city.streets(), trace)
+    graph, premises, doors_notes = _streets(setting, area, streams, buildings)
+    ground = Ground(area, clock, streams, buildings, setting.city.streets(), trace, graph, premises)
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
     stations = _stations(setting, area, trace, Site(buildings, streams.at("stations")))
     state = mobility.start(np.arange(len(names)), ground)
@@ -64,6 +68,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         fading=setting.radio.fading,
         warnings=(
             *setting.city.notes(),
+            *doors_notes,
             *(() if setting.layout is None else setting.layout.notes()),
             *_tiny(area),
             *_outside(area, state.position_m),
@@ -84,6 +89,17 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     )
     world.env.process(world.live())
     return world
+
+
+def _streets(
+    setting: WorldSetting, area: Area, streams: Streams, buildings: Buildings
+) -> tuple[StreetGraph | None, Premises, tuple[str, ...]]:
+    """The street graph, the doors to it, and a note on buildings without one, where UEs move along streets."""
+    graph = setting.city.street_graph(area, streams) if "streets" in setting.ues.mobility.needs else None
+    if graph is None:
+        return None, Premises.none(), ()
+    premises = doors(buildings, graph)
+    return graph, premises, without_door(len(buildings), premises)
 
 
 def _stations(setting: WorldSetting, area: Area, trace: Trace | None, site: Site) -> tuple[BaseStation, ...]:

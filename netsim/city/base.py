@@ -20,8 +20,8 @@ Span = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; t
 class City(Part):
     """The simulated area on a local plane (x east, y north, metres).
 
-    A city without buildings offers `open-ground`, one with buildings offers `buildings`, and one with a street grid
-    offers `streets`.
+    A city without buildings offers `open-ground`, one with buildings `buildings`, one with parallel streets that cross
+    at right angles `street grid`, and one with a street graph `streets`.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class City(Part):
         return Buildings.none()
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph | None:
-        """The street graph; None for a city without one."""
+        """The street graph, for a city that offers `streets`; None for others."""
         return None
 
     def notes(self) -> tuple[str, ...]:

@@ -12,6 +12,9 @@ from netsim.city.base import City, Span, in_order
 from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.rng import Streams
+from netsim.streets.assembly import assemble
+from netsim.streets.graph import CLASSES, StreetGraph
+from netsim.streets.lines import StreetLines
 from netsim.units import FloatArray
 
 _MOST_BLOCKS = 100_000
@@ -31,7 +34,7 @@ class Grid(City):
 
     reference: ClassVar[str] = "Manhattan grid, ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2: blocks and streets"
     example: ClassVar[dict[str, Any]] = {"kind": "grid", "width_m": 520, "height_m": 320}
-    offers: ClassVar[frozenset[str]] = frozenset({"buildings", "streets"})
+    offers: ClassVar[frozenset[str]] = frozenset({"buildings", "street grid", "streets"})
 
     kind: Literal["grid"] = "grid"
     width_m: float = Field(gt=0, le=1e6)
@@ -87,6 +90,17 @@ class Grid(City):
         low_m, high_m = self.building_height_m
         footprint = box(west_m, south_m, west_m + self.block_m, south_m + self.block_m)
         return Buildings(footprint, low_m + (high_m - low_m) * unit)
+
+    def street_graph(self, area: Area, streams: Streams) -> StreetGraph:
+        """The centre lines of the streets, residential ones, with a node at every crossing of three or four."""
+        x_m, y_m = self.streets()
+        column, row = np.indices((len(x_m), len(y_m)))
+        crossing_m = np.stack([x_m[column], y_m[row]], axis=-1)
+        north, east = crossing_m.reshape(-1, 2), crossing_m.transpose(1, 0, 2).reshape(-1, 2)
+        count = np.repeat([len(y_m), len(x_m)], [len(x_m), len(y_m)])
+        residential = np.full(len(count), CLASSES.index("residential"))
+        first = np.append(0, np.cumsum(count))
+        return assemble(StreetLines.two_way(np.concatenate([north, east]), first, residential)).graph
 
     def streets(self) -> tuple[FloatArray, FloatArray]:
         columns, rows = self._blocks

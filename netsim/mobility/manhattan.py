@@ -46,7 +46,7 @@ class Manhattan(Legged):
         "INFOCOM 2003; ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "manhattan"}
-    needs: ClassVar[dict[str, str]] = {"streets": "it walks along the streets of a grid; take city grid"}
+    needs: ClassVar[dict[str, str]] = {"street grid": "it walks along the streets of a grid; take city grid"}
 
     kind: Literal["manhattan"] = "manhattan"
     speed_m_s: SpeedRange = (0.8, 1.6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -49,6 +50,15 @@ class StreetGraph:
     def length_m(self) -> FloatArray:
         """Length of every edge (e,), m."""
         return self.along_m[self.first[1:] - 1]
+
+    @cached_property
+    def twin(self) -> IntArray:
+        """The edge of the same centre line in the other direction (e,), -1 for a street of one direction."""
+        ends = self.first.tolist()
+        edge_of = {self.vertex_m[a:b].tobytes(): k for k, (a, b) in enumerate(pairwise(ends))}
+        back = self.vertex_m[::-1]
+        n = len(back)
+        return np.array([edge_of.get(back[n - b : n - a].tobytes(), -1) for a, b in pairwise(ends)], dtype=np.int64)
 
     def line_m(self, edge: int) -> FloatArray:
         """Centre line of one edge (k, 2) from tail to head."""

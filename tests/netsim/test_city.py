@@ -632,8 +632,12 @@ class TestStudy:
     @pytest.mark.parametrize(
         ("mobility", "town", "words"),
         [
-            ("manhattan", OpenField.example, "manhattan needs streets, which city open-field has not.*take city grid"),
-            ("manhattan", Generated.example, "needs streets"),
+            (
+                "manhattan",
+                OpenField.example,
+                "manhattan needs street grid, which city open-field has not.*take city grid",
+            ),
+            ("manhattan", Generated.example, "needs street grid"),
             ("commuter", Grid.example, "commuter needs open-ground, which city grid has not.*walls of buildings"),
             ("commuter", Footprints.example, "needs open-ground"),
         ],

@@ -1,0 +1,122 @@
+"""The fastest way between points of streets: out of an edge, along a shortest path, into another edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.streets.doors import Access
+from netsim.streets.graph import StreetGraph
+from netsim.streets.slices import Slices
+from netsim.streets.trees import Trees
+from netsim.units import FloatArray, IntArray
+
+_LAST = 2**40  # step of the last slice of a trip
+
+
+@dataclass(frozen=True, eq=False)
+class _Ways:
+    """Ways between points of streets and nodes: two of each (k, 2), along the edge and along its twin.
+
+    edge : the edge used, from from_m to to_m; node : the node at which the edge ends or begins; time_s : infinite for a
+    way that is closed.
+    """
+
+    edge: IntArray
+    from_m: FloatArray
+    to_m: FloatArray
+    node: IntArray
+    time_s: FloatArray
+
+
+def fastest(
+    graph: StreetGraph, trees: Trees, origin: Access, destination: Access, mode: int, with_slices: bool
+) -> tuple[FloatArray, Slices]:
+    """Time along streets (k,), infinite where there is no way, and the slices of edges if asked for.
+
+    At each end of a trip the edge may be used in both directions, if they are open: the fastest of the four
+    combinations and, on one street, of the direct way is taken; of equally fast ones the first.
+    """
+    out, into = _ways(graph, origin, mode, leaving=True), _ways(graph, destination, mode, leaving=False)
+    direct = _direct(out, into)
+    time_s = direct.time_s.min(axis=1)
+    pieces = []
+    # a way that is closed needs no tree
+    node = np.where(np.isinf(into.time_s), into.node[:, ::-1], into.node)
+    _, group = np.unique(node, axis=0, return_inverse=True)
+    for at in range(0, group.max(initial=-1) + 1, trees.capacity // 2):
+        some = np.flatnonzero((group >= at) & (group < at + trees.capacity // 2))
+        row = trees.rows(mode, node[some].ravel()).reshape(-1, 2)
+        between_s = trees.time_s[row[:, None, :], out.node[some][:, :, None]]
+        total_s = (out.time_s[some][:, :, None] + between_s + into.time_s[some][:, None, :]).reshape(-1, 4)
+        best = np.argmin(total_s, axis=1)
+        best_s = total_s[np.arange(len(some)), best]
+        by_nodes = best_s < time_s[some]
+        time_s[some] = np.minimum(best_s, time_s[some])
+        if with_slices and by_nodes.any():
+            trip, (i, j) = some[by_nodes], np.divmod(best[by_nodes], 2)
+            pieces += [_slices(out, trip, i, 0), _slices(into, trip, j, _LAST)]
+            towards = row[by_nodes][np.arange(len(trip)), j]
+            pieces.append(_followed(graph, trees, mode, trip, out.node[trip, i], node[trip, j], towards))
+    if with_slices:
+        on_edge = np.flatnonzero(np.isfinite(time_s) & (time_s == direct.time_s.min(axis=1)))
+        pieces.append(_slices(direct, on_edge, np.argmin(direct.time_s[on_edge], axis=1), 0))
+    return time_s, Slices.join(pieces)
+
+
+def _ways(graph: StreetGraph, access: Access, mode: int, leaving: bool) -> _Ways:
+    """From points of streets to the nodes at which their edges end (leaving), or from the nodes where they begin."""
+    known = access.edge >= 0
+    edge = np.where(known, access.edge, 0)
+    twin = graph.twin[edge]
+    both = np.column_stack([edge, np.where(twin >= 0, twin, edge)])
+    length_m = graph.length_m[both]
+    along_m = np.clip(np.where(known, access.along_m, 0.0)[:, None], 0.0, length_m)
+    at_m = np.column_stack([along_m[:, 0], (length_m - along_m)[:, 1]])
+    speed_m_s = graph.speed_m_s[both, mode]
+    is_open = known[:, None] & (speed_m_s > 0) & np.column_stack([known, twin >= 0])
+    from_m, to_m = (at_m, length_m) if leaving else (np.zeros_like(at_m), at_m)
+    time_s = np.full(both.shape, np.inf)
+    np.divide(to_m - from_m, speed_m_s, out=time_s, where=is_open)
+    return _Ways(both, from_m, to_m, (graph.head if leaving else graph.tail)[both], time_s)
+
+
+def _direct(out: _Ways, into: _Ways) -> _Ways:
+    """The ways along one edge (k, 2); infinite where the two points are on different streets or the wrong way round.
+
+    Column c uses the edge of `out` in column c, whichever column of `into` it is.
+    """
+    # a point of a street is known by an edge or by its twin
+    column = np.where(out.edge == into.edge, [0, 1], np.where(out.edge == into.edge[:, ::-1], [1, 0], -1))
+    to_m = np.take_along_axis(into.to_m, np.maximum(column, 0), axis=1)
+    possible = (column >= 0) & (to_m >= out.from_m) & np.isfinite(out.time_s)
+    possible &= np.isfinite(np.take_along_axis(into.time_s, np.maximum(column, 0), axis=1))
+    left_m = out.to_m - out.from_m
+    # the speed of the edge, from the time to its end; at the very end no time passes
+    share = np.divide(to_m - out.from_m, left_m, out=np.zeros_like(to_m), where=possible & (left_m > 0))
+    time_s = np.where(possible, share * np.where(possible, out.time_s, 0.0), np.inf)
+    return _Ways(out.edge, out.from_m, to_m, out.node, time_s)
+
+
+def _slices(ways: _Ways, trip: IntArray, column: IntArray, step: int) -> Slices:
+    """The chosen ways of some trips."""
+    at = trip, column
+    return Slices(trip, np.full(len(trip), step), ways.edge[at], ways.from_m[at], ways.to_m[at])
+
+
+def _followed(
+    graph: StreetGraph, trees: Trees, mode: int, trip: IntArray, node: IntArray, target: IntArray, row: IntArray
+) -> Slices:
+    """The edges from nodes to targets (k,) along the trees of rows (k,)."""
+    pieces = [(trip[:0], node[:0], node[:0], node[:0])]
+    step = 0
+    while len(trip := trip[moving := node != target]):
+        step += 1
+        node, target, row = node[moving], target[moving], row[moving]
+        following = trees.following[row, node].astype(np.int64)
+        pieces.append((trip, np.full(len(trip), step), node, following))
+        node = following
+    trip, steps, tail, head = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    edge = trees.hops(mode).edge(tail, head)
+    return Slices(trip, steps, edge, np.zeros(len(edge)), graph.length_m[edge])
