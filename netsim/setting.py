@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from netsim.base_stations import LAYOUTS, BaseStation, Layout
-from netsim.city import CITIES, City
+from netsim.city import CITIES, City, Town
 from netsim.mobility import MOBILITIES, Mobility
 from netsim.part import Part
 from netsim.radio import FADINGS, PATH_LOSSES, SHADOWINGS, SIGHTS, UPLINKS
@@ -105,8 +105,8 @@ class WorldSetting(Part):
     """simulated time, s; none: to the end of the replayed trace"""
     tick_s: float = Field(default=60.0, ge=1e-3, le=86_400)
     """time step of mobility, s: all UEs move together once a tick"""
-    city: Annotated[City, CITIES]
-    """the city: area, buildings and streets"""
+    city: Annotated[City, CITIES] = Town()
+    """the city: area, buildings and streets; default: a generated town of 2 km x 2 km"""
     base_stations: tuple[BaseStation, ...] | Annotated[Layout, LAYOUTS] = ()
     """base stations: a list or a layout; empty for a replayed trace with measurements"""
     ues: Ues
@@ -146,6 +146,10 @@ class WorldSetting(Part):
             raise ValueError("give duration_s (only a replayed trace has an end of its own)")
         if not self.base_stations and not replayed:
             raise ValueError("base_stations: give at least one (only a trace that brings RSRP needs none)")
+        if replayed and "city" not in self.model_fields_set:
+            raise ValueError(
+                "city: a replayed trace needs the city that it was recorded in; take open-field or footprints"
+            )
         if not replayed and not self.city.has_size:
             raise ValueError("city: give it a size (only a replayed trace brings an area of its own)")
         self._needs_of_the_city("ues.mobility", self.ues.mobility)

@@ -6,8 +6,9 @@ from netsim.city.footprints import Footprints
 from netsim.city.generated import Generated
 from netsim.city.grid import Grid
 from netsim.city.open_field import OpenField
+from netsim.city.town import Town
 from netsim.part import OneOf
 
-__all__ = ["CITIES", "Buildings", "City", "Footprints", "Generated", "Grid", "OpenField"]
+__all__ = ["CITIES", "Buildings", "City", "Footprints", "Generated", "Grid", "OpenField", "Town"]
 
-CITIES = OneOf("city", OpenField, Grid, Footprints, Generated)
+CITIES = OneOf("city", Town, OpenField, Grid, Footprints, Generated)

@@ -45,6 +45,10 @@ class City(Part):
         """The street graph, for a city that offers `streets`; None for others."""
         return None
 
+    def scenery(self, area: Area, streams: Streams) -> tuple[tuple[str, FloatArray], ...]:
+        """What maps draw below streets and buildings: (water, green or railway, outline (k, 2) in m)."""
+        return ()
+
     def notes(self) -> tuple[str, ...]:
         """Notes for the user on how the city was read."""
         return ()

@@ -1,0 +1,117 @@
+"""The generated town: figures of its plan, determinism, and what stands where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import shapely
+
+from netsim.city import Town
+from netsim.city.town import _drawn
+from netsim.city.town_plan import lots, planned
+from netsim.rng import Streams
+
+
+def plan_of(town, seed):
+    return planned(town.area(None), town.barrier, town.crossings, town.park, Streams(seed).at("city.town"))
+
+
+def degrees(lines):
+    ends = np.concatenate([shapely.get_coordinates(shapely.get_point(lines, k)) for k in (0, -1)]).round(3)
+    return np.unique(ends, axis=0, return_counts=True)[1]
+
+
+@pytest.mark.parametrize("barrier", ["river", "railway", "none"])
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_density_of_streets_and_buildings(barrier, seed):
+    """Within the ranges of European inner cities: 150 to 220 junctions per km^2, coverage 0.20 to 0.35."""
+    town = Town(barrier=barrier)
+    plan, buildings = plan_of(town, seed), town.buildings(town.area(None), Streams(seed))
+    km2 = town.width_m * town.height_m / 1e6
+    assert 150 <= (degrees(plan.lines) >= 3).sum() / km2 <= 220
+    assert 20 <= shapely.length(plan.lines).sum() / 1e3 / km2 <= 26
+    covered = shapely.area(buildings.footprint).sum()
+    assert 0.20 <= covered / (town.width_m * town.height_m) <= 0.35
+    assert covered - shapely.area(shapely.union_all(buildings.footprint)) < 1e-3  # none overlaps another
+
+
+@pytest.mark.parametrize("side_m", [300, 400, 1000])
+@pytest.mark.parametrize("barrier", ["river", "railway", "none"])
+def test_towns_of_any_size_are_whole(side_m, barrier):
+    town = Town(width_m=side_m, height_m=1.5 * side_m, barrier=barrier)
+    area = town.area(None)
+    for seed in range(4):
+        buildings, graph = town.buildings(area, Streams(seed)), town.street_graph(area, Streams(seed))
+        assert shapely.is_valid(buildings.footprint).all() and (shapely.area(buildings.footprint) >= 60).all()
+        floors = buildings.height_m / 3
+        np.testing.assert_array_equal(floors, np.round(floors))
+        assert floors.min() >= 1 and floors.max() <= 12
+        corner_m = shapely.get_coordinates(buildings.footprint)
+        assert area.contains(corner_m).all() and area.grown(0.1).contains(graph.vertex_m).all()
+
+
+def test_no_building_stands_on_a_street_in_the_park_or_in_the_river():
+    town = Town(width_m=1200, height_m=1200)
+    for seed in range(3):
+        plan, buildings = plan_of(town, seed), town.buildings(town.area(None), Streams(seed))
+        footprints = shapely.union_all(buildings.footprint)
+        assert plan.barrier is not None and plan.park is not None
+        for closed in (plan.barrier, plan.park, shapely.union_all(plan.lines)):
+            assert shapely.distance(footprints, closed) > 0.5
+
+
+@pytest.mark.parametrize("crossings", [1, 2, 4, 9])
+def test_bridges_are_as_many_as_asked_for(crossings):
+    town = Town(crossings=crossings)
+    for seed in range(3):
+        plan = plan_of(town, seed)
+        wet = shapely.length(shapely.intersection(plan.lines, shapely.buffer(plan.barrier, -1.0))) > 1.0
+        pieces = shapely.get_parts(shapely.line_merge(shapely.union_all(plan.lines[wet])))
+        assert len(pieces) == crossings
+
+
+def test_a_town_without_barrier_and_park_has_no_scenery():
+    town = Town(width_m=600, height_m=600, barrier="none", park=False)
+    assert town.scenery(town.area(None), Streams(0)) == ()
+    kinds = [kind for kind, _ in Town(barrier="railway").scenery(Town().area(None), Streams(0))]
+    assert kinds == ["railway", "green"]
+
+
+def test_the_seed_decides_everything():
+    town = Town(width_m=700, height_m=600)
+    area = town.area(None)
+    found = []
+    for seed in (3, 3, 4):
+        _drawn.cache_clear()
+        found.append((town.buildings(area, Streams(seed)), town.street_graph(area, Streams(seed))))
+    (one, streets), (same, again), (other, _) = found
+    np.testing.assert_array_equal(shapely.get_coordinates(one.footprint), shapely.get_coordinates(same.footprint))
+    np.testing.assert_array_equal(streets.vertex_m, again.vertex_m)
+    np.testing.assert_array_equal(streets.speed_m_s, again.speed_m_s)
+    assert len(other) != len(one) or not np.array_equal(other.height_m, one.height_m)
+
+
+def test_the_centre_is_higher_than_the_edge():
+    """Mean floors fall from 6 by 3.5 to the edge of the inscribed circle."""
+    town = Town()
+    buildings = town.buildings(town.area(None), Streams(5))
+    away_m = np.linalg.norm(shapely.get_coordinates(shapely.centroid(buildings.footprint)) - 1000.0, axis=1)
+    floors, near = buildings.height_m / 3, away_m < 250
+    expected = 6 - 3.5 * away_m[near].mean() / 1000
+    assert floors[near].mean() == pytest.approx(expected, abs=0.25)
+
+
+def test_lots_are_smaller_than_their_target_and_fill_the_block():
+    block = np.array([shapely.box(0, 0, 130, 90), shapely.Polygon([(200, 0), (300, 20), (280, 150), (190, 110)])])
+    found = lots(block, lambda number: np.full(len(number), 800.0), Streams(0).at("test"))
+    assert (shapely.area(found) <= 800.0).all() and (shapely.area(found) > 800 * 0.25).all()
+    assert shapely.area(found).sum() == pytest.approx(shapely.area(block).sum())
+    assert shapely.area(shapely.union_all(found)) == pytest.approx(shapely.area(block).sum())
+
+
+def test_streets_keep_their_class_where_they_are_cut():
+    """Main streets cross the whole town: every main line of the grid is of one class between its junctions."""
+    plan = plan_of(Town(barrier="none", park=False), 0)
+    length_m = np.bincount(plan.street_class, weights=shapely.length(plan.lines), minlength=7) / 1e3
+    assert length_m[0] > 4 and length_m[1] > 8 and length_m[3] > 50 and length_m[5] > 0.3
+    assert length_m[[2, 4, 6]].sum() == 0
