@@ -158,7 +158,7 @@ def _box(area: Area) -> Any:
 
 
 def _park(node_m: FloatArray, corridor: Any, rng: Rng) -> Any:
-    """A park of 2 x 2 cells of the grid, away from the corridor and from main streets if possible; None if none fits."""
+    """A park of 2 x 2 cells of the grid, off the corridor and off main streets if possible; None where none fits."""
     import shapely
 
     nx, ny = np.array(node_m.shape[:2]) - 3
