@@ -7,19 +7,20 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from netsim.cells import Cells, read_cells
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import FILE_NAME, Coordinates, OneOf, Part
+from netsim.radio.antenna import ANTENNAS, Antenna, Sector
 from netsim.rng import Rng, Streams
 from netsim.row_id import MAX_STATIONS
-from netsim.units import IntArray
+from netsim.units import FloatArray, IntArray
 
 _DRAWS = 1000  # of a place above the roofs
 _WIDEST_M = 2e6  # side of an area that is laid out for a trace
@@ -38,6 +39,16 @@ class BaseStation(Part):
     """reference-signal power per resource element, without the antenna pattern's gain: what RSRP counts"""
     azimuth_deg: float | None = Field(default=None, ge=0, lt=360)
     """azimuth of a sector antenna, degrees clockwise from north; none: isotropic"""
+    antenna: Annotated[Antenna, ANTENNAS] = Sector()
+    """pattern of an antenna with an azimuth"""
+
+    @model_validator(mode="after")
+    def _directed(self) -> Self:
+        if self.azimuth_deg is None and self.antenna != Sector():
+            raise ValueError(
+                f"antenna: {self.antenna.kind_name()} needs azimuth_deg; without it antennas are isotropic"
+            )
+        return self
 
 
 @dataclass(frozen=True)
@@ -69,11 +80,19 @@ class Layout(Part):
         """What a person should know of how they were read."""
         return ()
 
+    @property
+    def shifts_m(self) -> FloatArray | None:
+        """Displacements (k, 2) of the images of the layout, itself included; None without wrap-around."""
+        return None
+
 
 class Hexagonal(Layout):
     """Sites on a hexagonal lattice through the middle of the area, as in 3GPP's reference layouts.
 
-    With three sectors a site has three cells that point 30, 150 and 270 degrees from north.
+    With three sectors a site has three cells that point 30, 150 and 270 degrees from north. With `rings` the layout is
+    the middle site and that many rings around it, whatever the area: 7, 19, 37, ... sites. With `wrap_around` the
+    layout of r rings repeats in six directions, at distances of sqrt(3 r^2 + 3 r + 1) inter-site distances: every UE is
+    served by the nearest image of each site, as if it were in the middle.
     """
 
     kind: Literal["hexagonal"] = "hexagonal"
@@ -85,12 +104,67 @@ class Hexagonal(Layout):
     """antenna height above ground"""
     power_dbm: float = Field(default=15.0, ge=-30, le=70)
     """reference-signal power per resource element"""
+    antenna: Annotated[Antenna, ANTENNAS] = Sector()
+    """antenna pattern of three sectors; one sector is isotropic"""
+    rings: int | None = Field(default=None, ge=0, le=36)
+    """number of rings of sites around the middle one; none: sites fill the area"""
+    wrap_around: bool = False
+    """whether the layout repeats in all directions, for calibration in open ground; needs rings"""
 
     reference: ClassVar[str] = "3GPP TR 38.901, Table 7.8-1 (layout)"
     example: ClassVar[dict[str, Any]] = {"kind": "hexagonal", "inter_site_m": 300}
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.wrap_around and self.rings is None:
+            raise ValueError("wrap_around: needs rings, whose layout repeats")
+        if self.sectors == 1 and self.antenna != Sector():
+            raise ValueError(f"antenna: {self.antenna.kind_name()} needs sectors: 3; one sector is isotropic")
+        return self
+
+    @property
+    def shifts_m(self) -> FloatArray | None:
+        if not self.wrap_around or self.rings is None:
+            return None
+        i, j = self.rings + 1, self.rings
+        turned = [(0, 0)]
+        for _ in range(6):  # a turn by 60 degrees maps a to b and b to b - a
+            turned.append((i, j))
+            i, j = -j, i + j
+        return np.asarray(np.array(turned) @ self._step_m)
+
+    @property
+    def _step_m(self) -> FloatArray:
+        """The lattice vectors a and b, in rows."""
+        return np.array([[self.inter_site_m, 0.0], [self.inter_site_m / 2, self.inter_site_m * math.sqrt(3) / 2]])
+
+    def _ringed(self, area: Area) -> FloatArray:
+        """The sites of the rings around the middle of the area."""
+        rings = self.rings or 0
+        j, i = (index.reshape(-1) for index in np.mgrid[-rings : rings + 1, -rings : rings + 1])
+        near = np.abs(i + j) <= rings
+        farthest_m = float(np.linalg.norm(area.side_m)) / 2
+        # the images around reach the nearest one of every site up to here
+        reach_m = self.inter_site_m * (2 / math.sqrt(3) * math.sqrt(3 * rings * (rings + 1) + 1) - rings)
+        if self.wrap_around and farthest_m > reach_m:
+            raise BadInput(
+                f"world.base_stations.wrap_around: the corners of the area are {farthest_m:.0f} m from its middle, at "
+                f"most {reach_m:.0f} m are covered by {rings} rings; take a smaller area or more rings"
+            )
+        return np.asarray(area.centre_m + np.stack([i, j], axis=1)[near] @ self._step_m)
+
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
-        step = np.array([[self.inter_site_m, 0.0], [self.inter_site_m / 2, self.inter_site_m * math.sqrt(3) / 2]])
+        sites = self._filling(area) if self.rings is None else self._ringed(area)
+        if len(sites) * self.sectors > MAX_STATIONS:
+            raise BadInput(
+                f"world.base_stations.inter_site_m: {self.inter_site_m:g} m makes {len(sites) * self.sectors} cells, "
+                f"at most {MAX_STATIONS} are possible; take a larger distance"
+            )
+        return tuple(self._cell(k, site, s) for k, site in enumerate(sites) for s in range(self.sectors))
+
+    def _filling(self, area: Area) -> FloatArray:
+        """The sites of the lattice in the area."""
+        step = self._step_m
         rows = math.ceil(float(area.side_m[1]) / step[1, 1] / 2) + 1
         columns = math.ceil(float(area.side_m[0]) / self.inter_site_m / 2) + 1 + rows
         if (2 * rows + 1) * (2 * columns + 1) > 100 * MAX_STATIONS:
@@ -100,13 +174,7 @@ class Hexagonal(Layout):
             )
         j, i = np.meshgrid(np.arange(-rows, rows + 1), np.arange(-columns, columns + 1), indexing="ij")
         sites = area.centre_m + i.reshape(-1, 1) * step[0] + j.reshape(-1, 1) * step[1]
-        sites = sites[area.contains(sites)]
-        if len(sites) * self.sectors > MAX_STATIONS:
-            raise BadInput(
-                f"world.base_stations.inter_site_m: {self.inter_site_m:g} m makes {len(sites) * self.sectors} cells, "
-                f"at most {MAX_STATIONS} are possible; take a larger distance"
-            )
-        return tuple(self._cell(k, site, s) for k, site in enumerate(sites) for s in range(self.sectors))
+        return np.asarray(sites[area.contains(sites)])
 
     def _cell(self, k: int, site: Any, sector: int) -> BaseStation:
         return BaseStation(
@@ -115,6 +183,7 @@ class Hexagonal(Layout):
             height_m=self.height_m,
             power_dbm=self.power_dbm,
             azimuth_deg=None if self.sectors == 1 else 30.0 + 120.0 * sector,
+            antenna=self.antenna,
         )
 
 

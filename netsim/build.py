@@ -14,8 +14,12 @@ from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.mobility.base import Ground
+from netsim.indoors import STOREY_M, Indoors
+from netsim.mobility.base import Ground, State
+from netsim.radio.antenna import Antenna, Sector
+from netsim.radio.base import Pairs
 from netsim.radio.handover import Handover
+from netsim.radio.indoor_links import Environment
 from netsim.radio.link_budget import Budget
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
@@ -44,10 +48,12 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     clock = Clock(date.fromisoformat(setting.first_day)) if trace is None else trace.clock(duration_s)
     buildings = setting.city.buildings(area, streams)
     graph, premises, doors_notes = _streets(setting, area, streams, buildings)
-    ground = Ground(area, clock, streams, buildings, setting.city.streets(), trace, graph, premises)
-    names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
     stations = _stations(setting, area, trace, Site(buildings, streams.at("stations")))
+    at_m = _images(setting, stations)
+    ground = Ground(area, clock, streams, buildings, setting.city.streets(), trace, graph, premises, at_m)
+    names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
     state = mobility.start(np.arange(len(names)), ground)
+    indoors = _drawn_indoors(setting, state, streams)
     world = World(
         env=simpy.Environment(),
         ues=names,
@@ -74,6 +80,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
             *_outside(area, state.position_m),
             *_warnings(stations, buildings),
             *_reach(setting, stations, area),
+            *_tall(setting, ground, state.indoors() if indoors is None else indoors),
         ),
         measure=setting.ues.measure,
         quantised=setting.radio.rsrp_report == "quantised",
@@ -83,6 +90,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         compute_j_per_sample=setting.ues.compute_j_per_sample,
         buildings=buildings,
         trace=trace,
+        drawn_indoors=indoors,
     )
     world.antenna_at = cache(
         lambda at_m, height_m: _budget_at(setting, at_m, height_m, area, buildings, streams, world)
@@ -111,6 +119,25 @@ def _stations(setting: WorldSetting, area: Area, trace: Trace | None, site: Site
         return setting.listed_stations
     origin = None if trace is None or not np.isfinite(trace.origin_lat) else Origin(trace.origin_lat, trace.origin_lon)
     return setting.layout.stations(area, origin, site)
+
+
+def _images(setting: WorldSetting, stations: tuple[BaseStation, ...]) -> FloatArray:
+    """Places (k, 2) of the base stations, with those of their images where the layout wraps around."""
+    at_m = np.array([b.at_m for b in stations], dtype=np.float64).reshape(-1, 2)
+    shifts_m = None if setting.layout is None else setting.layout.shifts_m
+    at_m = np.unique(at_m, axis=0)
+    return at_m if shifts_m is None else np.concatenate([at_m + shift_m for shift_m in shifts_m])
+
+
+def _drawn_indoors(setting: WorldSetting, state: State, streams: Streams) -> Indoors | None:
+    """Who is inside by a draw; None where the scenario draws nobody."""
+    if setting.ues.indoor is None:
+        return None
+    if state.indoors() is not None:
+        raise BadInput(
+            f"world.ues.indoor: mobility {setting.ues.mobility.kind_name()} says itself who is inside; leave it out"
+        )
+    return setting.ues.indoor.drawn(np.arange(len(state.position_m)), streams.at("ues.indoor"))
 
 
 def _cells(stations: tuple[BaseStation, ...], trace: Trace | None) -> tuple[str, ...]:
@@ -175,12 +202,14 @@ def _laws(
     at_m, height_m = values[:, :2], values[:, 2]
     antennas_m = values[:, :3]
 
-    def geometry(position_m: FloatArray) -> BoolArray:
-        phones = np.column_stack([position_m, np.full(len(position_m), setting.ues.height_m)])
-        return buildings.line_of_sight(phones, antennas_m)
+    def geometry(position_m: FloatArray, pairs: Pairs) -> BoolArray:
+        height_m = np.broadcast_to(pairs.ue_height_m, (len(position_m), 1))
+        own = None if pairs.indoors is None else pairs.indoors.building
+        return buildings.line_of_sight(np.column_stack([position_m, height_m]), antennas_m, own)
 
     shadowing = radio.shadowing.under(radio.path_loss)
     sight = radio.line_of_sight.law(area, site, radio.path_loss, geometry, streams.at(f"radio.sight{name}"))
+    inside = streams.at(f"radio.indoors{name}")
     return Budget(
         at_m=at_m,
         height_m=height_m,
@@ -193,6 +222,35 @@ def _laws(
         shadow=shadowing.field(area, site, streams.at(f"radio.shadowing{name}")),
         nlos_factor=shadowing.nlos_factor,
         far_factor=radio.shadowing.far_factor(radio.path_loss),
+        shadow_nlos=shadowing.nlos_field(area, site, streams.at(f"radio.shadowing{name}")),
+        shadow_indoors=shadowing.indoor_field(site, inside),
+        penetration=radio.penetration.law(radio.path_loss, radio.carrier_hz, streams.at("radio.penetration")),
+        environment=Environment(radio.path_loss, site, inside),
+        antennas=_antennas(stations),
+        shifts_m=None if setting.layout is None else setting.layout.shifts_m,
+    )
+
+
+def _antennas(stations: tuple[BaseStation, ...]) -> tuple[tuple[Antenna, IntArray], ...]:
+    """Every pattern with the base stations (k,) that have it; empty where all have the usual one."""
+    kinds = list(dict.fromkeys(b.antenna for b in stations))
+    if kinds in ([], [Sector()]):
+        return ()
+    return tuple((kind, np.flatnonzero([b.antenna == kind for b in stations])) for kind in kinds)
+
+
+def _tall(setting: WorldSetting, ground: Ground, indoors: Indoors | None) -> tuple[str, ...]:
+    """Whether UEs may be on floors above the heights that the path loss law was published for."""
+    if indoors is None:
+        return ()
+    law = setting.radio.path_loss
+    floors = int(max(ground.premises.floors.max(initial=1) - 1, indoors.floor.max(initial=0)))
+    height_m, most_m = setting.ues.height_m + STOREY_M * floors, law.ue_heights_m[1]
+    if height_m <= most_m:
+        return ()
+    return (
+        f"path loss {law.kind_name()} was published for UEs up to {most_m:g} m high; on floors up to {height_m:g} m it "
+        f"has the loss at {most_m:g} m",
     )
 
 

@@ -34,6 +34,7 @@ def channel_card(
         "path loss": law.format(_words(radio.path_loss)),
         "line of sight": law.format(_sight_words(radio)),
         "shadowing": law.format(_shadowing_words(radio)),
+        "penetration": law.format(_words(radio.penetration)),
         "serving cell": "the strongest" if radio.handover is None else f"handover ({_fields(radio.handover)})",
         "small-scale fading": _words(radio.fading),
         "uplink": _words(radio.uplink),
@@ -76,7 +77,7 @@ def _shadowing_words(radio: Radio) -> str:
         return _words(part)
     if part is not radio.shadowing:
         said[-1] += f" as {radio.path_loss.kind_name()} publishes"
-    rest = _fields(part, {"kind", "std_db", "nlos_std_db"})
+    rest = _fields(part, {"kind", "std_db", "nlos_std_db", "indoor_std_db"})
     return f"{part.kind_name()} ({', '.join([*said, *([rest] if rest else [])])})"
 
 

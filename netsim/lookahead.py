@@ -8,6 +8,7 @@ nearly all they cost, and a block pays it once. Every position and gain is the v
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
@@ -15,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from netsim.indoors import Indoors
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.multiples import last_multiple
 from netsim.observations import Fixes
@@ -52,6 +54,8 @@ class Lookahead:
     ground: Ground
     budget: Budget
     tick_s: float
+    indoors: Callable[[State], Indoors | None] = State.indoors
+    """who is inside, of a state"""
     _now: State | None = None
     _links: Links | None = None
     _row: int = 0
@@ -91,10 +95,19 @@ class Lookahead:
         times_s = [time_s]
         for _ in range(ticks - 1):
             times_s.append(tick_after(times_s[-1], self.tick_s))
-        positions_m = [state.position_m]
+        states = [state]
         future = self.mobility.ahead(state, times_s, self.ground) if ticks > 1 else []
         for (t0_s, t1_s), (after, fixes) in zip(pairwise(times_s), future, strict=True):
             self._steps.append(_Step(t0_s, t1_s, state, after, fixes))
-            positions_m.append(after.position_m)
+            states.append(after)
             state = after
-        self._links = self.budget.links(time_s, positions_m[0] if ticks == 1 else np.concatenate(positions_m))
+        inside = [self.indoors(s) for s in states]
+        position_m = states[0].position_m if ticks == 1 else np.concatenate([s.position_m for s in states])
+        self._links = self.budget.links(time_s, position_m, _joined(inside, n))
+
+
+def _joined(pieces: list[Indoors | None], n: int) -> Indoors | None:
+    """Who is inside at several times, one after another, of n UEs each; None where nobody ever is."""
+    if len(pieces) == 1 or all(piece is None for piece in pieces):
+        return pieces[0]
+    return Indoors.join([Indoors.outdoors(np.arange(n)) if piece is None else piece for piece in pieces])

@@ -10,14 +10,16 @@ from pydantic import Field, field_validator, model_validator
 
 from netsim.base_stations import LAYOUTS, BaseStation, Layout
 from netsim.city import CITIES, City, Town
+from netsim.indoor_share import IndoorShare
 from netsim.mobility import MOBILITIES, Mobility
 from netsim.part import Part
-from netsim.radio import FADINGS, PATH_LOSSES, SHADOWINGS, SIGHTS, UPLINKS
+from netsim.radio import FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.base import PathLoss, Shadowing
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Handover
 from netsim.radio.line_of_sight import Always, ByProbability, Sight
 from netsim.radio.path_loss import LogDistance
+from netsim.radio.penetration import NoPenetration, Penetration, Tr38901Penetration
 from netsim.radio.shadowing import Correlated, NoShadowing
 from netsim.radio.uplink import Ideal, Uplink
 from netsim.row_id import MAX_STATIONS
@@ -42,6 +44,8 @@ class Ues(Part):
     """time of one training pass over one sample, s"""
     compute_j_per_sample: float = Field(default=0.0, ge=0, le=1e3)
     """energy of one training pass over one sample, J"""
+    indoor: IndoorShare | None = None
+    """UEs inside buildings by a draw, in open ground; none: as the mobility model says"""
 
     @model_validator(mode="after")
     def _sampled(self) -> Self:
@@ -69,8 +73,18 @@ def _usual_shadowing(given: dict[str, Any]) -> Shadowing:
     """Shadowing with the deviations of the law where it was published with some."""
     law = given.get("path_loss")
     if isinstance(law, PathLoss) and law.std_db is not None:
-        return Correlated(decorrelation_m=law.decorrelation_m)
+        return Correlated(
+            decorrelation_m=law.decorrelation_m,
+            nlos_decorrelation_m=law.nlos_decorrelation_m,
+            indoor_decorrelation_m=law.indoor_shadowing[1] if law.indoor_shadowing else None,
+        )
     return NoShadowing()
+
+
+def _usual_penetration(given: dict[str, Any]) -> Penetration:
+    """Loss of walls and car bodies beside the laws that were published with it."""
+    law = given.get("path_loss")
+    return Tr38901Penetration() if isinstance(law, PathLoss) and law.indoor_shadowing else NoPenetration()
 
 
 class Radio(Part):
@@ -84,6 +98,8 @@ class Radio(Part):
     """line-of-sight model; default: the probability of the path loss model (uma, umi, rma), always for others"""
     shadowing: Annotated[Shadowing, SHADOWINGS] = Field(default_factory=_usual_shadowing)
     """shadowing model; default: that of the path loss model (uma, umi, rma), none for others"""
+    penetration: Annotated[Penetration, PENETRATIONS] = Field(default_factory=_usual_penetration)
+    """penetration loss of UEs in buildings and vehicles; default: tr38901 beside uma, umi and rma, none for others"""
     fading: Annotated[Fading, FADINGS] = NoFading()
     """small-scale fading and antennas of the uplink"""
     measurement_noise_db: float = Field(default=0.0, ge=0, le=30)
@@ -139,6 +155,18 @@ class WorldSetting(Part):
                 kinds = part.kind_name(), self.city.kind_name()
                 raise ValueError(f"{place}: {kinds[0]} needs {need}, which city {kinds[1]} has not: {reason}")
 
+    def _open_ground(self) -> None:
+        """What makes no sense among buildings is refused there."""
+        if "open-ground" in self.city.offers:
+            return
+        city = self.city.kind_name()
+        if self.ues.indoor is not None:
+            raise ValueError(f"ues.indoor: city {city} has buildings of its own; leave it out, or take city open-field")
+        if self.layout is not None and self.layout.shifts_m is not None:
+            raise ValueError(
+                f"base_stations.wrap_around: the buildings of city {city} do not repeat; take city open-field"
+            )
+
     @model_validator(mode="after")
     def _complete(self) -> Self:
         replayed = self.ues.mobility.kind_name() == "replay"
@@ -155,6 +183,8 @@ class WorldSetting(Part):
         self._needs_of_the_city("ues.mobility", self.ues.mobility)
         self._needs_of_the_city("radio.line_of_sight", self.radio.line_of_sight)
         law, sight = self.radio.path_loss, self.radio.line_of_sight
+        self.radio.penetration.check(law)
+        self._open_ground()
         if "probability of sight" in sight.needs_of_law and "probability of sight" not in law.offers:
             raise ValueError(
                 f"radio.line_of_sight: {sight.kind_name()} needs a law with a probability of sight (uma, umi, rma), "

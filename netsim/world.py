@@ -14,6 +14,7 @@ from netsim.base_stations import BaseStation
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.geometry import Area
+from netsim.indoors import Indoors
 from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.multiples import first_multiple, last_multiple
@@ -86,6 +87,8 @@ class World:
     compute_j_per_sample: float = 0.0
     buildings: Buildings = field(default_factory=Buildings.none)
     trace: Trace | None = None
+    drawn_indoors: Indoors | None = None
+    """who is inside, where the scenario draws it; None: as the mobility model says"""
     antenna_at: Callable[[tuple[float, float], float], Budget] = _nowhere
     """the link budget of an antenna at a place and height that is no base station's"""
     moved_s: float = 0.0
@@ -97,7 +100,7 @@ class World:
     _ahead: Lookahead = field(init=False)
 
     def __post_init__(self) -> None:
-        self._ahead = Lookahead(self.mobility, self.ground, self.budget, self.tick_s)
+        self._ahead = Lookahead(self.mobility, self.ground, self.budget, self.tick_s, self.indoors_of)
 
     def live(self) -> Generator[simpy.Event, None, None]:
         """Process: one event a tick moves everybody; while everybody rests there is no event."""
@@ -113,20 +116,21 @@ class World:
         t0, t1 = self.moved_s, float(self.env.now)
         if t1 <= t0:
             return
-        before = self.state.position_m
         while t0 < t1:
             until = t1
             if self.measure_every_s is not None and self._next_sample(t0) < t1:
                 # a sampled UE stands still for the clock until somebody wakes, then moves tick by tick
                 wake = min(t1, self.mobility.wake_s(self.state, t0, self.ground))
                 until = min(t1, max(wake, self._next_sample(t0)))
-            before = self.state.position_m
+            before = self.state
             self.state, fixes = self._ahead.advance(self.state, t0, until)
             self.moves += 1
             if self.measure_every_s is not None:
-                fixes = self._sample(before, t0, until)
+                fixes = self._sample(before.position_m, t0, until)
+            else:
+                before = self.state
             if len(fixes):
-                self._buffer.append(self._measure(fixes))
+                self._buffer.append(self._measure(fixes, self.indoors_of(before)))
             self._attach(until)
             t0 = until
         self.moved_s = t1
@@ -142,6 +146,15 @@ class World:
         """Where the UEs are now (n_ue, 2); NaN for an absent one."""
         self.catch_up()
         return np.asarray(self.state.position_m)
+
+    def indoors(self) -> Indoors | None:
+        """Who is inside now, one row a UE; None where nobody ever is."""
+        self.catch_up()
+        return self.indoors_of(self.state)
+
+    def indoors_of(self, state: State) -> Indoors | None:
+        """Who is inside in a state."""
+        return state.indoors() if self.drawn_indoors is None else self.drawn_indoors
 
     def memory(self) -> WorldMemory:
         """What a resumed run needs of this world; what `build_world` makes again is not in its tree."""
@@ -174,12 +187,12 @@ class World:
         ue = np.repeat(present, len(times))
         return Fixes(ue, np.tile(times, len(present)), position_m[ue])
 
-    def _measure(self, fixes: Fixes) -> Observations:
-        """RSRP of the strongest cell at each fix, or what a trace brings."""
+    def _measure(self, fixes: Fixes, indoors: Indoors | None) -> Observations:
+        """RSRP of the strongest cell at each fix, or what a trace brings; indoors: one row a UE."""
         if fixes.rsrp_dbm is not None:
             cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
-        rsrp = self.budget.rsrp_dbm(fixes.position_m)
+        rsrp = self.budget.rsrp_dbm(fixes.position_m, None if indoors is None else indoors.select(fixes.ue))
         n, n_bs = rsrp.shape
         if self.measure == "all":
             row, cell = np.repeat(np.arange(n), n_bs), np.tile(np.arange(n_bs), n)
@@ -210,7 +223,7 @@ class World:
         """Look at the serving cells once, where handover is modelled."""
         if self.handover is None or self.attached is None or not self.stations:
             return
-        rsrp = self.budget.rsrp_dbm(self.state.position_m)
+        rsrp = self.budget.rsrp_dbm(self.state.position_m, self.indoors_of(self.state))
         before = self.attached.serving
         self.attached, moved = self.handover.step(self.attached, rsrp, time_s)
         after = self.attached.serving
@@ -261,7 +274,7 @@ class World:
         station.
         """
         budget = self.antenna_at(at_m, height_m)
-        links = budget.links(time_s, self.position_m())
+        links = budget.links(time_s, self.position_m(), self.indoors())
         block = self.fading.block_index(round_, time_s)
         n, nothing = len(cohort.ue), np.zeros(len(cohort.ue))
         fading = self.fading.draw(cohort.ue, 1, block, self.ground.streams.at("radio.fading.elsewhere"))

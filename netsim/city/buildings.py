@@ -60,12 +60,19 @@ class Buildings:
 
     def height_at(self, position_m: FloatArray) -> FloatArray:
         """Height of the tallest building over each point (n, 2), 0 outdoors; (n,)."""
+        return self._roof_m(position_m, None)
+
+    def _roof_m(self, position_m: FloatArray, passed: IntArray | None) -> FloatArray:
+        """`height_at` without the building passed (n,) of each point."""
         height_m = np.zeros(len(position_m))
         point, building = self._over(position_m)
+        if passed is not None:
+            other = building != passed[point]
+            point, building = point[other], building[other]
         np.maximum.at(height_m, point, self.height_m[building])
         return height_m
 
-    def line_of_sight(self, ue_m: FloatArray, bs_m: FloatArray) -> BoolArray:
+    def line_of_sight(self, ue_m: FloatArray, bs_m: FloatArray, own: IntArray | None = None) -> BoolArray:
         r"""Which links from ue_m (n, 3) to bs_m (m, 3) are in line of sight; (n, m).
 
         Link z(s), 0 <= s <= 1, is blocked iff it is lower than a building somewhere over its footprint::
@@ -73,12 +80,14 @@ class Buildings:
             min over s in I of z(s) < h,    I the parts of the link inside the footprint
 
         Both directions of a link give the same result, bit for bit. An absent UE (NaN) has no line of sight.
+        own (n,) is a building that does not block the links of each UE, -1 for none.
         """
         shape = len(ue_m), len(bs_m)
         ue, bs = (index.ravel() for index in np.indices(shape))
         a_m, b_m = _in_order(ue_m[ue], bs_m[bs])
         present = np.isfinite(a_m).all(axis=1) & np.isfinite(b_m).all(axis=1)
-        return np.asarray((present & ~self._blocked(a_m, b_m)).reshape(shape))
+        passed = None if own is None else own[ue]
+        return np.asarray((present & ~self._blocked(a_m, b_m, passed)).reshape(shape))
 
     def clear(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
         """Which straight paths on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings; (n,)."""
@@ -118,8 +127,11 @@ class Buildings:
             "(margin_m of footprints)"
         )
 
-    def _blocked(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
-        """Which links between points (k, 3), in the order of `_in_order`, are blocked; (k,)."""
+    def _blocked(self, a_m: FloatArray, b_m: FloatArray, passed: IntArray | None = None) -> BoolArray:
+        """Which links between points (k, 3), in the order of `_in_order`, are blocked; (k,).
+
+        passed (k,) is a building that does not block each link, -1 for none.
+        """
         blocked = np.zeros(len(a_m), dtype=np.bool_)
         if not len(self):
             return blocked
@@ -129,9 +141,13 @@ class Buildings:
             low_m, high_m = ends_m[some.line].T
             share = np.stack([some.from_m, some.until_m]) / lines.length_m[some.line]
             min_height_m = (low_m + (high_m - low_m) * share).min(axis=0)
-            blocked[some.line[min_height_m < self.height_m[some.building]]] = True
+            lower = min_height_m < self.height_m[some.building]
+            if passed is not None:
+                lower &= some.building != passed[some.line]
+            blocked[some.line[lower]] = True
         upright = np.flatnonzero(lines.length_m <= TOUCH_M)
-        blocked[upright] = ends_m[upright].min(axis=1) < self.height_at(a_m[upright, :2])
+        roof_m = self._roof_m(a_m[upright, :2], None if passed is None else passed[upright])
+        blocked[upright] = ends_m[upright].min(axis=1) < roof_m
         return blocked
 
     def _over(self, position_m: FloatArray) -> tuple[IntArray, IntArray]:

@@ -41,6 +41,7 @@ class Ground:
     streets : centre lines, x (a,) of north-south streets and y (b,) of east-west streets; None without a street grid.
     trace : the replayed trace, None without one.
     graph : the street graph, None without one; premises : buildings with a door to it.
+    stations_m (k, 2) : places of the base stations, and of their images where the layout wraps around.
     """
 
     area: Area
@@ -51,6 +52,7 @@ class Ground:
     trace: Trace | None = None
     graph: StreetGraph | None = None
     premises: Premises = field(default_factory=Premises.none)
+    stations_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,100 @@
-r"""The sector antenna of 3GPP TR 38.901, Table 7.3-1 (one element): pattern of a three-sector site.
+r"""The antenna slot: patterns of base station antennas with an azimuth, after 3GPP TR 38.901, Section 7.3.
+
+One element [Table 7.3-1], with theta the zenith angle (90 deg at the horizon) and phi the azimuth from the boresight::
 
     A_v = -min(12 ((theta - theta_tilt) / 65 deg)^2, 30),   A_h = -min(12 (phi / 65 deg)^2, 30),
     gain = 8 dBi - min(-(A_v + A_h), 30)
-
-theta is the zenith angle (90 deg at the horizon), phi the azimuth from the boresight.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal
 
+import numpy as np
+from pydantic import Field
+
+from netsim.part import OneOf, Part
 from netsim.units import FloatArray
 
 MAX_GAIN_DB = 8.0
 BEAMWIDTH_DEG = 65.0
 FLOOR_DB = 30.0
 DOWNTILT_DEG = 10.0
+_LEAST = 1e-10  # of the array factor in its nulls, -200 dB
 
 
-def sector_gain_db(offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
-    """Gain in dBi (n, n_bs) towards UEs at offset_m (n, n_bs, 2) east and north, drop_m (n_bs,) below the antenna.
+def sector_gain_db(
+    offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray, downtilt_deg: float = DOWNTILT_DEG
+) -> FloatArray:
+    """Gain in dBi (n, n_bs) towards UEs at offset_m (n, n_bs, 2) east and north, drop_m below the antenna.
 
-    azimuth_deg (n_bs,) is clockwise from north; NaN is an isotropic antenna, 0 dB. The beam points 10 degrees below
-    the horizon.
+    drop_m (n_bs,) or (n, n_bs). azimuth_deg (n_bs,) is clockwise from north; NaN is an isotropic antenna, 0 dB. The
+    element points downtilt_deg below the horizon.
     """
     bearing = np.degrees(np.arctan2(offset_m[..., 0], offset_m[..., 1]))
     phi = (bearing - azimuth_deg + 180.0) % 360.0 - 180.0
     below = np.degrees(np.arctan2(drop_m, np.linalg.norm(offset_m, axis=-1)))
-    vertical = np.minimum(12.0 * ((below - DOWNTILT_DEG) / BEAMWIDTH_DEG) ** 2, FLOOR_DB)
+    vertical = np.minimum(12.0 * ((below - downtilt_deg) / BEAMWIDTH_DEG) ** 2, FLOOR_DB)
     horizontal = np.minimum(12.0 * (phi / BEAMWIDTH_DEG) ** 2, FLOOR_DB)
     gain = MAX_GAIN_DB - np.minimum(vertical + horizontal, FLOOR_DB)
     return np.where(np.isnan(azimuth_deg), 0.0, gain)
+
+
+class Antenna(Part):
+    """The pattern of an antenna with an azimuth; an antenna without one is isotropic."""
+
+    kind: str
+
+    @abstractmethod
+    def gain_db(self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
+        """Gain in dBi (n, k) of k antennas; arguments as those of `sector_gain_db`."""
+
+
+class Sector(Antenna):
+    """One element that points 10 degrees below the horizon, 8 dBi."""
+
+    kind: Literal["sector"] = "sector"
+    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Table 7.3-1 (one element)"
+    example: ClassVar[dict[str, Any]] = {"kind": "sector"}
+
+    def gain_db(self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
+        return sector_gain_db(offset_m, drop_m, azimuth_deg)
+
+
+class Column(Antenna):
+    r"""A vertical column of M elements that look at the horizon, with electrical tilt by array weights::
+
+        gain = A(theta, phi) + 20 log10 |M^-1/2 sum_{m<M} exp(j 2 pi m s (cos theta - cos theta_t))|
+
+    A is the gain of an element at downtilt 0, s the spacing in wavelengths, theta_t = 90 deg + tilt_deg.
+    """
+
+    kind: Literal["column"] = "column"
+    elements: int = Field(default=10, ge=1, le=64)
+    """number of elements M"""
+    spacing: float = Field(default=0.5, gt=0, le=2)
+    """distance between elements, wavelengths"""
+    tilt_deg: float = Field(default=12.0, ge=-45, le=45)
+    """electrical tilt below the horizon, degrees"""
+    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Section 7.3 and Table 7.8-1 (10 elements, 102 deg zenith)"
+    example: ClassVar[dict[str, Any]] = {"kind": "column"}
+
+    def gain_db(self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
+        element_db = sector_gain_db(offset_m, drop_m, azimuth_deg, 0.0)
+        flat_m = np.linalg.norm(offset_m, axis=-1)
+        away_m = np.hypot(flat_m, drop_m)
+        cosine = -np.divide(drop_m, away_m, out=np.zeros_like(away_m), where=away_m > 0)
+        phase = 2.0 * np.pi * self.spacing * (cosine + np.sin(np.radians(self.tilt_deg)))
+        array_db = 20.0 * np.log10(np.maximum(self._factor(phase), _LEAST))
+        return np.where(np.isnan(azimuth_deg), 0.0, element_db + array_db)
+
+    def _factor(self, phase: FloatArray) -> FloatArray:
+        """|M^-1/2 sum_{m<M} exp(j m phase)| = |sin(M phase / 2) / sin(phase / 2)| / sqrt(M)."""
+        half = np.sin(phase / 2.0)
+        peak = np.abs(half) < 1e-9
+        ratio = np.sin(self.elements * phase / 2.0) / np.where(peak, 1.0, half)
+        return np.asarray(np.where(peak, self.elements, np.abs(ratio)) / np.sqrt(self.elements))
+
+
+ANTENNAS = OneOf("antenna", Sector, Column)

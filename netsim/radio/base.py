@@ -8,6 +8,7 @@ from math import inf
 from typing import ClassVar, Protocol, Self
 
 from netsim.geometry import Area
+from netsim.indoors import Indoors
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -17,14 +18,26 @@ from netsim.units import BoolArray, FloatArray, IntArray
 class Pairs:
     """The geometry of all links: distance_2d_m, distance_3d_m (n, n_bs), ue_height_m, bs_height_m (n_bs,).
 
+    ue_height_m is one height for all UEs, or (n, 1).
     los (n, n_bs) says which links are in line of sight; None while it is not yet computed.
+    distance_out_m (n, n_bs) is d_2D-out, the horizontal distance up to the facade; None where nobody is inside.
+    environment_m (n, n_bs) is the effective environment height h_E; None: 1 m on all links.
+    indoors : who is inside, one row a UE; None where nobody is.
     """
 
     distance_2d_m: FloatArray
     distance_3d_m: FloatArray
-    ue_height_m: float
+    ue_height_m: float | FloatArray
     bs_height_m: FloatArray
     los: BoolArray | None = None
+    distance_out_m: FloatArray | None = None
+    environment_m: FloatArray | None = None
+    indoors: Indoors | None = None
+
+    @property
+    def outdoor_m(self) -> FloatArray:
+        """Horizontal distance out of doors (n, n_bs)."""
+        return self.distance_2d_m if self.distance_out_m is None else self.distance_out_m
 
 
 class PathLoss(Part):
@@ -40,6 +53,16 @@ class PathLoss(Part):
     """standard deviation in line of sight where `is_far`, for a law with another deviation there"""
     decorrelation_m: ClassVar[float] = 50.0
     """decorrelation distance of shadowing in line of sight, for a law with `std_db`"""
+    nlos_decorrelation_m: ClassVar[float | None] = None
+    """decorrelation distance of shadowing without line of sight; None: that in line of sight, one field for both"""
+    indoor_shadowing: ClassVar[tuple[float, float] | None] = None
+    """standard deviation in dB and decorrelation distance in m of shadowing inside buildings; None if there are none"""
+    has_high_loss_buildings: ClassVar[bool] = True
+    """whether the law was published for buildings of high penetration loss too"""
+    ue_heights_m: ClassVar[tuple[float, float]] = (0.0, inf)
+    """heights of UEs that the law was published for; those of UEs on floors are clipped to them"""
+    environment_above_m: ClassVar[float] = inf
+    """height of a UE above which the effective environment height is random"""
     sight_decorrelation_m: ClassVar[float] = 50.0
     """decorrelation distance of the line-of-sight state, for a law that offers `probability of sight`"""
 
@@ -49,6 +72,13 @@ class PathLoss(Part):
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
         """Probability of line of sight (n, n_bs), for a law that offers `probability of sight`."""
+        raise NotImplementedError(self.kind)
+
+    def environment_m(self, distance_2d_m: FloatArray, ue_height_m: FloatArray, unit: FloatArray) -> FloatArray:
+        """Effective environment height (n, n_bs) of UEs of height (n, 1) above `environment_above_m`.
+
+        unit (n, n_bs) : uniform numbers in (0, 1).
+        """
         raise NotImplementedError(self.kind)
 
     def is_far(self, pairs: Pairs, carrier_hz: float) -> BoolArray:
@@ -65,6 +95,14 @@ class ShadowField(Protocol):
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs) at positions (n, 2), NaN where the position is NaN."""
+        ...
+
+
+class IndoorField(Protocol):
+    """Shadowing of every base station inside buildings, constant in time."""
+
+    def __call__(self, position_m: FloatArray, indoors: Indoors) -> FloatArray:
+        """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""
         ...
 
 
@@ -100,3 +138,11 @@ class Shadowing(Part):
         site (n_bs,) is the index of the site of each base station: base stations of one site share their shadowing,
         which depends on that index only.
         """
+
+    def nlos_field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField | None:
+        """A field of its own for links without line of sight; None: `field` times `nlos_factor`."""
+        return None
+
+    def indoor_field(self, site: IntArray, rng: Rng) -> IndoorField | None:
+        """A field of its own for UEs inside buildings; None: as outside."""
+        return None

@@ -19,8 +19,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 SightLaw = Callable[[Pairs, FloatArray], BoolArray]
 """(pairs, position_m (n, 2)) -> line of sight (n, n_bs)."""
-Geometry = Callable[[FloatArray], BoolArray]
-"""position_m (n, 2) -> line of sight (n, n_bs) by the city's buildings."""
+Geometry = Callable[[FloatArray, Pairs], BoolArray]
+"""position_m (n, 2), pairs -> line of sight (n, n_bs) by the city's buildings, without the one that a UE is in."""
 
 
 class Sight(Part):
@@ -57,7 +57,10 @@ class Never(Sight):
 
 
 class ByGeometry(Sight):
-    """A link is in line of sight unless a building of the city blocks it."""
+    """A link is in line of sight unless a building of the city blocks it.
+
+    The building that a UE is in does not block its links: its walls are the penetration loss.
+    """
 
     kind: Literal["geometry"] = "geometry"
     reference: ClassVar[str] = "ray between the antennas against footprints and heights"
@@ -65,7 +68,7 @@ class ByGeometry(Sight):
     needs: ClassVar[dict[str, str]] = {"buildings": "without any, every link is in sight: take kind always"}
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        return lambda pairs, position_m: geometry(position_m)
+        return lambda pairs, position_m: geometry(position_m, pairs)
 
 
 class ByProbability(Sight):

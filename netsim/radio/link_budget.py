@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from netsim.radio.antenna import sector_gain_db
-from netsim.radio.base import Pairs, PathLoss, ShadowField
+from netsim.indoors import Indoors
+from netsim.radio.antenna import Antenna, sector_gain_db
+from netsim.radio.base import IndoorField, Pairs, PathLoss, ShadowField
+from netsim.radio.indoor_links import Environment
 from netsim.radio.line_of_sight import SightLaw
 from netsim.radio.links import Links
-from netsim.units import BoolArray, FloatArray, ratio_from_db, w_from_dbm
+from netsim.radio.penetration import PenetrationLaw
+from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db, w_from_dbm
 
 RSRP_RANGE_DBM = (-140.0, -44.0)  # what a UE reports, 3GPP TS 36.133 Table 9.1.4-1
 
@@ -22,6 +25,10 @@ class Budget:
 
     nlos_factor, far_factor: ratio of the deviation of shadowing to that of the drawn field, without line of sight, and
     in line of sight where the law's `is_far`.
+    shadow_nlos, shadow_indoors : fields of their own for links without line of sight and for UEs inside buildings.
+    penetration, environment : loss of walls and car bodies, and effective environment heights, of UEs inside.
+    antennas : patterns and the base stations (k,) that have them; empty: `sector_gain_db` for all.
+    shifts_m (k, 2) : displacements of the images of each base station, the nearest of which counts; None: no images.
     """
 
     at_m: FloatArray
@@ -35,46 +42,104 @@ class Budget:
     shadow: ShadowField
     nlos_factor: float = 1.0
     far_factor: float = 1.0
+    shadow_nlos: ShadowField | None = None
+    shadow_indoors: IndoorField | None = None
+    penetration: PenetrationLaw | None = None
+    environment: Environment | None = None
+    antennas: tuple[tuple[Antenna, IntArray], ...] = ()
+    shifts_m: FloatArray | None = None
 
-    def pairs(self, position_m: FloatArray) -> Pairs:
-        """The geometry of all links from positions (n, 2), line of sight included."""
-        pairs = self._distances(position_m)
-        los = self.sight(pairs, position_m)
-        return Pairs(pairs.distance_2d_m, pairs.distance_3d_m, pairs.ue_height_m, pairs.bs_height_m, los)
+    def pairs(self, position_m: FloatArray, indoors: Indoors | None = None) -> Pairs:
+        """The geometry of all links from positions (n, 2), line of sight included; indoors: one row a position."""
+        pairs = self._distances(position_m, indoors)
+        if indoors is not None and self.environment is not None:
+            pairs = replace(pairs, environment_m=self.environment(pairs, indoors))
+        return replace(pairs, los=self.sight(pairs, position_m))
 
-    def _distances(self, position_m: FloatArray) -> Pairs:
+    def _distances(self, position_m: FloatArray, indoors: Indoors | None) -> Pairs:
         """The geometry of all links without line of sight."""
-        square = position_m[:, 0, None] - self.at_m[:, 0]
-        north = position_m[:, 1, None] - self.at_m[:, 1]
+        square, north = self._offset_m(position_m)
         square *= square  # in place: new arrays of this size are what a tick spends its time on
         north *= north
         square += north
         flat = np.sqrt(square, out=north)
-        rise = self.height_m - self.ue_height_m
+        ue_height_m: float | FloatArray = self.ue_height_m
+        if indoors is not None:
+            ue_height_m = (self.ue_height_m + indoors.above_ground_m)[:, None]
+        rise = self.height_m - ue_height_m
         square += rise * rise
-        return Pairs(flat, np.sqrt(square, out=square), self.ue_height_m, self.height_m)
+        slant = np.sqrt(square, out=square)
+        if indoors is None:
+            return Pairs(flat, slant, ue_height_m, self.height_m)
+        outdoor_m = np.maximum(flat - indoors.depth_m[:, None], 0.0)
+        return Pairs(flat, slant, ue_height_m, self.height_m, distance_out_m=outdoor_m, indoors=indoors)
+
+    def _offset_m(self, position_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """East and north (n, n_bs) of the nearest image of every base station, towards positions (n, 2)."""
+        east = position_m[:, 0, None] - self.at_m[:, 0]
+        north = position_m[:, 1, None] - self.at_m[:, 1]
+        if self.shifts_m is None:
+            return east, north
+        best = east.copy(), north.copy()
+        nearest = np.full(east.shape, np.inf)
+        for shift_m in self.shifts_m:
+            one, other = east - shift_m[0], north - shift_m[1]
+            square = one * one + other * other
+            nearer = square < nearest
+            for kept, new in zip((nearest, *best), (square, one, other), strict=True):
+                kept[nearer] = new[nearer]
+        return best
 
     @cached_property
     def _sectors(self) -> bool:
         return not np.isnan(self.azimuth_deg).all()
 
     def gain_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
-        """Power gain of all links (n, n_bs) in dB: antenna, path loss and shadowing; no small-scale fading."""
-        shadow, loss = self.shadow(position_m), self.path_loss.loss_db(pairs, self.carrier_hz)
-        if self._varies and pairs.los is not None:
-            gain = self._deviation(pairs, pairs.los)
-            gain *= shadow
-            gain -= loss
-        else:
-            gain = shadow - loss
+        """Power gain of all links (n, n_bs) in dB: antenna, path loss, shadowing and penetration; no fast fading."""
+        gain = self._shadow_db(position_m, pairs) - self.path_loss.loss_db(pairs, self.carrier_hz)
+        if pairs.indoors is not None and self.penetration is not None:
+            gain -= self.penetration(pairs.indoors)[:, None]
         if self._sectors:
-            offset = position_m[:, None, :] - self.at_m[None]
-            gain = gain + sector_gain_db(offset, self.height_m - self.ue_height_m, self.azimuth_deg)
+            offset = np.stack(self._offset_m(position_m), axis=-1)
+            gain = gain + self._antenna_db(offset, self.height_m - pairs.ue_height_m)
         return np.asarray(gain)
 
+    def _antenna_db(self, offset_m: FloatArray, drop_m: FloatArray) -> FloatArray:
+        """Gain of the antennas (n, n_bs) towards UEs at offset_m (n, n_bs, 2), drop_m below them."""
+        if not self.antennas:
+            return sector_gain_db(offset_m, drop_m, self.azimuth_deg)
+        gain = np.zeros(offset_m.shape[:2])
+        for antenna, own in self.antennas:
+            gain[:, own] = antenna.gain_db(offset_m[:, own], drop_m[..., own], self.azimuth_deg[own])
+        return gain
+
+    def _shadow_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
+        """Shadowing (n, n_bs), that of the floor for UEs inside where floors have fields of their own."""
+        if pairs.indoors is None or self.shadow_indoors is None or not pairs.indoors.inside.any():
+            return self._outdoor_shadow_db(position_m, pairs)
+        inside = pairs.indoors.inside
+        shadow = np.empty(pairs.distance_2d_m.shape)
+        shadow[inside] = self.shadow_indoors(position_m[inside], pairs.indoors.select(inside))
+        out = np.flatnonzero(~inside)
+        shadow[out] = self._outdoor_shadow_db(position_m[out], _rows(pairs, out))
+        return shadow
+
+    def _outdoor_shadow_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
+        shadow = self.shadow(position_m)
+        if pairs.los is None or not self._by_sight:
+            return shadow
+        if self.shadow_nlos is None:
+            deviation = self._deviation(pairs, pairs.los)
+            deviation *= shadow
+            return deviation
+        if self.far_factor != 1.0:
+            shadow = shadow * np.where(self.path_loss.is_far(pairs, self.carrier_hz), self.far_factor, 1.0)
+        return np.where(pairs.los, shadow, self.shadow_nlos(position_m))
+
     @property
-    def _varies(self) -> bool:
-        return self.nlos_factor != 1.0 or self.far_factor != 1.0
+    def _by_sight(self) -> bool:
+        """Whether shadowing differs with and without line of sight."""
+        return self.nlos_factor != 1.0 or self.far_factor != 1.0 or self.shadow_nlos is not None
 
     def _deviation(self, pairs: Pairs, los: BoolArray) -> FloatArray:
         """Ratio of the deviation of shadowing (n, n_bs) to that of the drawn field."""
@@ -83,18 +148,30 @@ class Budget:
         seen = np.where(self.path_loss.is_far(pairs, self.carrier_hz), self.far_factor, 1.0)
         return np.where(los, seen, self.nlos_factor)
 
-    def rsrp_dbm(self, position_m: FloatArray) -> FloatArray:
+    def rsrp_dbm(self, position_m: FloatArray, indoors: Indoors | None = None) -> FloatArray:
         """Mean received reference-signal power (n, n_bs), without small-scale fading or clipping."""
         # rays past buildings are expensive: they are left out where no law asks for them
-        looks = self.path_loss.needs_sight or self._varies
-        pairs = self.pairs(position_m) if looks else self._distances(position_m)
+        looks = self.path_loss.needs_sight or self._by_sight
+        pairs = self.pairs(position_m, indoors) if looks else self._distances(position_m, indoors)
         return self.power_dbm + self.gain_db(position_m, pairs)
 
-    def links(self, time_s: float, position_m: FloatArray) -> Links:
-        """The `Links` of all pairs at a time."""
-        pairs = self.pairs(position_m)
+    def links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None) -> Links:
+        """The `Links` of all pairs at a time; indoors: one row a position, None where nobody is inside."""
+        pairs = self.pairs(position_m, indoors)
         gain_db = self.gain_db(position_m, pairs)
         los = pairs.los if pairs.los is not None else np.ones(gain_db.shape, dtype=bool)
         gain = ratio_from_db(gain_db)
         received_w = gain * w_from_dbm(self.power_dbm)
         return Links(time_s, pairs.distance_3d_m, gain, self.power_dbm + gain_db, los, received_w)
+
+
+def _rows(pairs: Pairs, index: IntArray) -> Pairs:
+    """What `is_far` and the state of sight need of some rows."""
+    height_m = pairs.ue_height_m
+    return Pairs(
+        pairs.distance_2d_m[index],
+        pairs.distance_3d_m[index],
+        height_m[index] if isinstance(height_m, np.ndarray) else height_m,
+        pairs.bs_height_m,
+        None if pairs.los is None else pairs.los[index],
+    )

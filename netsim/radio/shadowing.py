@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import log
+from math import log, sqrt
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -12,7 +12,8 @@ from pydantic import Field, model_validator
 
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.radio.base import PathLoss, ShadowField, Shadowing
+from netsim.radio.base import IndoorField, PathLoss, ShadowField, Shadowing
+from netsim.radio.indoor_links import IndoorShadow
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -146,7 +147,7 @@ class Independent(Gaussian):
 
 
 class Correlated(Gaussian):
-    r"""An independent Gaussian random field for each site, with exponential correlation::
+    r"""A Gaussian random field for each site, independent of other sites, with exponential correlation::
 
         E[s(x) s(y)] = std^2 exp(-|x - y| / decorrelation)
 
@@ -163,6 +164,10 @@ class Correlated(Gaussian):
     therefore drawn with a shorter decorrelation distance, chosen such that two random positions at distance
     `decorrelation_m` have correlation 1/e for any grid spacing.
 
+    Links without line of sight and UEs inside buildings have fields of their own where `nlos_decorrelation_m` and
+    `indoor_decorrelation_m` are given [TR 38.901, Table 7.5-6]; inside, each (site, building, floor) has one. With
+    `site_correlation` c the field of a site is sqrt(c) times a common one plus sqrt(1 - c) times its own.
+
     The grid extends one decorrelation distance beyond the area; further out the value at its edge is used.
     """
 
@@ -175,6 +180,14 @@ class Correlated(Gaussian):
     kind: Literal["correlated"] = "correlated"
     decorrelation_m: float = Field(default=50.0, gt=0)
     """distance at which the correlation is 1/e, m"""
+    nlos_decorrelation_m: float | None = Field(default=None, gt=0)
+    """the same without line of sight, m, which then has a field of its own; none: one field, scaled"""
+    indoor_decorrelation_m: float | None = Field(default=None, gt=0, le=1e5)
+    """the same inside buildings, m, where each floor then has a field of its own; none: as outside"""
+    indoor_std_db: float | None = Field(default=None, ge=0, le=100)
+    """standard deviation inside buildings, dB; none: std_db if it is set, else as published with the law"""
+    site_correlation: float = Field(default=0.0, ge=0, le=1)
+    """correlation between sites out of doors: 0 in TR 38.901, 0.5 in TR 36.814"""
     grid_m: float | None = Field(default=None, gt=0)
     """grid spacing, m; none: a tenth of decorrelation_m"""
 
@@ -187,12 +200,53 @@ class Correlated(Gaussian):
             )
         return self
 
+    @model_validator(mode="after")
+    def _check_indoors(self) -> Self:
+        if self.indoor_std_db is not None and self.indoor_decorrelation_m is None:
+            raise ValueError("indoor_std_db: needs indoor_decorrelation_m, which gives floors fields of their own")
+        return self
+
+    def under(self, law: PathLoss) -> Self:
+        part = super().under(law)
+        if part is self or part.indoor_decorrelation_m is None or part.indoor_std_db is not None:
+            return part
+        return part.model_copy(update={"indoor_std_db": law.indoor_shadowing[0] if law.indoor_shadowing else None})
+
+    def deviations(self, far_factor: float) -> list[str]:
+        said = super().deviations(far_factor)
+        return said if self.indoor_std_db is None else [*said, f"{self.indoor_std_db:g} dB indoors"]
+
+    def nlos_field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField | None:
+        if self.nlos_decorrelation_m is None:
+            return None
+        std_db = self.deviation_db if self.nlos_std_db is None else self.nlos_std_db
+        return self._drawn("nlos", std_db, self.nlos_decorrelation_m, None, area, site, rng)
+
+    def indoor_field(self, site: IntArray, rng: Rng) -> IndoorField | None:
+        if self.indoor_decorrelation_m is None:
+            return None
+        std_db = self.deviation_db if self.indoor_std_db is None else self.indoor_std_db
+        return IndoorShadow(std_db, self.indoor_decorrelation_m, site, rng)
+
     def field(self, area: Area, site: IntArray, rng: Rng) -> GridField:
         """Draws one field for each site; that of site s depends on (seed, s) and the area only."""
+        return self._drawn("field", self.deviation_db, self.decorrelation_m, self.grid_m, area, site, rng)
+
+    def _drawn(
+        self,
+        what: str,
+        std_db: float,
+        decorrelation_m: float,
+        grid_m: float | None,
+        area: Area,
+        site: IntArray,
+        rng: Rng,
+    ) -> GridField:
+        """One field for each site, drawn as `what`."""
         from scipy.fft import irfft2, next_fast_len, rfft2
 
-        step_m = self.grid_m or self.decorrelation_m / 10
-        shape = np.ceil((area.side_m[::-1] + 2 * self.decorrelation_m) / step_m).astype(int) + 1
+        step_m = grid_m or decorrelation_m / 10
+        shape = np.ceil((area.side_m[::-1] + 2 * decorrelation_m) / step_m).astype(int) + 1
         ny, nx = (int(n) for n in shape)
         sites, column = np.unique(site, return_inverse=True)
         if ny * nx * len(sites) > _MOST_VALUES:
@@ -200,19 +254,25 @@ class Correlated(Gaussian):
                 f"world.radio.shadowing: a grid of {step_m:g} m makes {len(sites)} grids of {nx} x {ny} values, above "
                 f"{_MOST_VALUES:g} in all; give a larger grid_m or decorrelation_m, or a smaller area"
             )
-        grid_decorrelation_m = _shortened(self.decorrelation_m, step_m)
+        grid_decorrelation_m = _shortened(decorrelation_m, step_m)
         wrap = _WRAP * grid_decorrelation_m / step_m
         torus = [next_fast_len(int(n - 1 + wrap) + 1, real=True) for n in (ny, nx)]
         amplitude = np.sqrt(_spectrum(torus, step_m / grid_decorrelation_m))
         value_db = np.empty((ny, nx, len(sites)), dtype=np.float32)
+
+        def one(what: str, owner: int) -> FloatArray:
+            white = rng.normal(what, [owner], (torus[0], torus[1]))[0]
+            return np.asarray(irfft2(rfft2(white) * amplitude, s=torus)[:ny, :nx])
+
+        own = sqrt(1.0 - self.site_correlation)
+        common = sqrt(self.site_correlation) * one(f"{what}.common", 0) if self.site_correlation else None
         for k, owner in enumerate(sites.tolist()):  # one at a time: a torus of doubles is large
-            white = rng.normal("field", [owner], (torus[0], torus[1]))[0]
-            whole = irfft2(rfft2(white) * amplitude, s=torus)
-            value_db[:, :, k] = self.deviation_db * whole[:ny, :nx]
-        low_m = area.low_m - self.decorrelation_m
+            whole = one(what, owner)
+            value_db[:, :, k] = std_db * (whole if common is None else common + own * whole)
+        low_m = area.low_m - decorrelation_m
         covariance = _corner_covariance(step_m / grid_decorrelation_m)
-        own = np.array_equal(column, np.arange(len(sites)))  # nobody shares: there is nothing to repeat
-        return GridField(value_db, low_m, step_m, covariance, None if own else column)
+        alone = np.array_equal(column, np.arange(len(sites)))  # nobody shares: there is nothing to repeat
+        return GridField(value_db, low_m, step_m, covariance, None if alone else column)
 
 
 _CORNERS = ((0, 0), (1, 0), (0, 1), (1, 1))  # of a cell: right, up

@@ -2,6 +2,7 @@ r"""3GPP TR 38.901 V17.0.0: path loss and deviations (Table 7.4.1-1), line-of-si
 
 Distances in m, carrier f_c in GHz inside the formulas. The tables hold from d_2D = 10 m; nearer links take the
 loss at 10 m. NLOS is max(PL_LOS, PL'_NLOS). Beyond the largest tabulated distance the formulas are extrapolated.
+Heights of UEs on the floors of buildings are clipped to the tabulated range; the distance d_3D has the true height.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from netsim.units import BoolArray, FloatArray
 
 _LIGHT_M_S = 3.0e8  # [TR 38.901, Table 7.4.1-1, Note 1] c as the breakpoints have it
 _DECADES = 1.0 / np.log(10.0)
+FLAT_M = 1.0  # [TR 38.901, Table 7.4.1-1, Note 1] the usual effective environment height h_E
 MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
 
 
@@ -32,6 +34,7 @@ class _Scenario(PathLoss):
     ue_heights_m: ClassVar[tuple[float, float]] = (1.5, 22.5)
     bs_heights_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
     longest_m: ClassVar[float] = 5000.0
+    indoor_shadowing: ClassVar[tuple[float, float] | None] = (7.0, 7.0)  # [Table 7.5-6] O2I
 
     def check(self, carrier_hz: float, ue_height_m: float, bs_height_m: FloatArray) -> None:
         name = f"radio.path_loss: {self.kind_name()}"
@@ -70,6 +73,11 @@ class _Scenario(PathLoss):
         los += nlos
         return los
 
+    def _height(self, pairs: Pairs) -> float | FloatArray:
+        """Heights of the UEs within the range of the table, one or (n, 1)."""
+        height_m = pairs.ue_height_m
+        return np.clip(height_m, *self.ue_heights_m) if isinstance(height_m, np.ndarray) else height_m
+
     @abstractmethod
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """PL_LOS from the 3D distance and its log10."""
@@ -80,15 +88,14 @@ class _Scenario(PathLoss):
 
 
 def _two_slopes(
-    first: float, near: float, last: float, decades: FloatArray, pairs: Pairs, carrier_hz: float
+    first: float, near: float, last: float, decades: FloatArray, pairs: Pairs, ue_height_m: Any, carrier_hz: float
 ) -> FloatArray:
     """PL1 = first + near log10 d + 20 log10 f up to the breakpoint, PL2 with slope 40 beyond it.
 
-    d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - 1 m (the table's h_E; for UMa and UEs above 13 m
-    the table draws h_E at random: 1 m is taken there too).
+    d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E; ue_height_m is one height or (n, 1).
     """
     first += 20.0 * log10(carrier_hz / 1e9)
-    drop = _beyond(last, pairs.ue_height_m, pairs.bs_height_m.tobytes(), carrier_hz)
+    drop = _beyond(last, ue_height_m, pairs, carrier_hz)
     # the larger of the two is PL2 exactly beyond the breakpoint, where they meet
     loss_db = near * decades
     loss_db += first
@@ -96,11 +103,32 @@ def _two_slopes(
     return loss_db
 
 
+def _beyond(last: float, ue_height_m: Any, pairs: Pairs, carrier_hz: float) -> FloatArray:
+    """last log10(d'_BP^2 + rise^2), (n_bs,) for one height of all UEs, else (n, n_bs)."""
+    bs_heights_m = pairs.bs_height_m.tobytes()
+    if not isinstance(ue_height_m, np.ndarray):
+        return _beyond_flat(last, ue_height_m, bs_heights_m, carrier_hz)
+    levels_m, level = np.unique(ue_height_m[:, 0], return_inverse=True)  # floors: few heights for many UEs
+    table = np.array([_beyond_flat(last, float(h), bs_heights_m, carrier_hz) for h in levels_m])
+    drop = table.reshape(-1, len(pairs.bs_height_m)).take(level, axis=0)
+    if pairs.environment_m is not None:
+        other = np.flatnonzero((pairs.environment_m != FLAT_M).any(axis=1))
+        heights = ue_height_m[other], pairs.bs_height_m, pairs.environment_m[other]
+        drop[other] = _breakpoint_term(last, *heights, carrier_hz)
+    return drop
+
+
 @lru_cache(maxsize=64)
-def _beyond(last: float, ue_height_m: float, bs_heights_m: bytes, carrier_hz: float) -> FloatArray:
-    """last log10(d'_BP^2 + rise^2) of the base stations (n_bs,)."""
-    bs_height_m = np.frombuffer(bs_heights_m)
-    breakpoint_m = 4.0 * (bs_height_m - 1.0) * (ue_height_m - 1.0) * carrier_hz / _LIGHT_M_S
+def _beyond_flat(last: float, ue_height_m: float, bs_heights_m: bytes, carrier_hz: float) -> FloatArray:
+    """`_breakpoint_term` of the base stations (n_bs,) for h_E = 1 m."""
+    return _breakpoint_term(last, ue_height_m, np.frombuffer(bs_heights_m), FLAT_M, carrier_hz)
+
+
+def _breakpoint_term(
+    last: float, ue_height_m: Any, bs_height_m: FloatArray, environment_m: Any, carrier_hz: float
+) -> FloatArray:
+    """last log10(d'_BP^2 + rise^2)."""
+    breakpoint_m = 4.0 * (bs_height_m - environment_m) * (ue_height_m - environment_m) * carrier_hz / _LIGHT_M_S
     return np.asarray(last * np.log10(breakpoint_m**2 + (bs_height_m - ue_height_m) ** 2))
 
 
@@ -122,21 +150,42 @@ class UrbanMacro(_Scenario):
     bs_heights_m: ClassVar[tuple[float, float]] = (20.0, 30.0)
     std_db: ClassVar[tuple[float, float] | None] = (4.0, 6.0)  # [Table 7.4.1-1]
     decorrelation_m: ClassVar[float] = 37.0  # [Table 7.5-6]
+    nlos_decorrelation_m: ClassVar[float] = 50.0  # [Table 7.5-6]
+    environment_above_m: ClassVar[float] = 13.0
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        return _two_slopes(28.0, 22.0, 9.0, decades, pairs, carrier_hz)
+        return _two_slopes(28.0, 22.0, 9.0, decades, pairs, self._height(pairs), carrier_hz)
 
     def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
-        return 39.08 * decades + (13.54 + 20.0 * log10(carrier_ghz) - 0.6 * (pairs.ue_height_m - 1.5))
+        return 39.08 * decades + (13.54 + 20.0 * log10(carrier_ghz) - 0.6 * (self._height(pairs) - 1.5))
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
-        d = pairs.distance_2d_m
+        d, height_m = pairs.outdoor_m, pairs.ue_height_m
         probability = _urban_sight(d, 63.0)
-        if pairs.ue_height_m > 13.0:
-            c = ((min(pairs.ue_height_m, 23.0) - 13.0) / 10.0) ** 1.5
-            high = 1.0 + c * 1.25 * (d / 100.0) ** 3 * np.exp(-d / 150.0)
-            probability = np.where(d <= 18.0, 1.0, np.minimum(probability * high, 1.0))
+        if isinstance(height_m, np.ndarray):
+            rows = np.flatnonzero(height_m[:, 0] > 13.0)
+            above = (np.minimum(height_m[rows], 23.0) - 13.0) / 10.0
+            probability[rows] = self._raised(probability[rows], d[rows], above**1.5)
+        elif height_m > 13.0:
+            probability = self._raised(probability, d, ((min(height_m, 23.0) - 13.0) / 10.0) ** 1.5)
         return probability
+
+    @staticmethod
+    def _raised(probability: FloatArray, d: FloatArray, c: float | FloatArray) -> FloatArray:
+        """The probability of sight of UEs above 13 m, from that of UEs below; c is C' of the table."""
+        high = 1.0 + c * 1.25 * (d / 100.0) ** 3 * np.exp(-d / 150.0)
+        return np.where(d <= 18.0, 1.0, np.minimum(probability * high, 1.0))
+
+    def environment_m(self, distance_2d_m: FloatArray, ue_height_m: FloatArray, unit: FloatArray) -> FloatArray:
+        """h_E: 1 m with probability 1 / (1 + C), else uniform on {12, 15, ..., h_UT - 1.5} [Table 7.4.1-1, Note 1]."""
+        height_m = np.clip(ue_height_m, *self.ue_heights_m)
+        d = distance_2d_m
+        c = (np.maximum(height_m - 13.0, 0.0) / 10.0) ** 1.5 * 1.25 * (d / 100.0) ** 3 * np.exp(-d / 150.0)
+        flat = 1.0 / (1.0 + np.where(d <= 18.0, 0.0, c))
+        rest = np.clip((unit - flat) / np.maximum(1.0 - flat, 1e-12), 0.0, 1.0)  # uniform where h_E is not 1 m
+        steps = np.maximum(np.floor((height_m - 1.5 - 12.0) / 3.0) + 1.0, 1.0)
+        raised = 12.0 + 3.0 * np.minimum(np.floor(rest * steps), steps - 1.0)
+        return np.where(unit < flat, FLAT_M, raised)
 
 
 class UrbanMicro(_Scenario):
@@ -148,15 +197,16 @@ class UrbanMicro(_Scenario):
     bs_heights_m: ClassVar[tuple[float, float]] = (5.0, 20.0)
     std_db: ClassVar[tuple[float, float] | None] = (4.0, 7.82)  # [Table 7.4.1-1]
     decorrelation_m: ClassVar[float] = 10.0  # [Table 7.5-6]
+    nlos_decorrelation_m: ClassVar[float] = 13.0  # [Table 7.5-6]
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        return _two_slopes(32.4, 21.0, 9.5, decades, pairs, carrier_hz)
+        return _two_slopes(32.4, 21.0, 9.5, decades, pairs, self._height(pairs), carrier_hz)
 
     def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
-        return np.asarray(22.4 + 35.3 * decades + 21.3 * np.log10(carrier_ghz) - 0.3 * (pairs.ue_height_m - 1.5))
+        return np.asarray(22.4 + 35.3 * decades + 21.3 * np.log10(carrier_ghz) - 0.3 * (self._height(pairs) - 1.5))
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
-        return _urban_sight(pairs.distance_2d_m, 36.0)
+        return _urban_sight(pairs.outdoor_m, 36.0)
 
 
 class RuralMacro(_Scenario):
@@ -176,6 +226,9 @@ class RuralMacro(_Scenario):
     std_db: ClassVar[tuple[float, float] | None] = (4.0, 8.0)  # [Table 7.4.1-1]
     far_std_db: ClassVar[float | None] = 6.0  # [Table 7.4.1-1] beyond the breakpoint
     decorrelation_m: ClassVar[float] = 37.0  # [Table 7.5-6]
+    nlos_decorrelation_m: ClassVar[float] = 120.0  # [Table 7.5-6]
+    indoor_shadowing: ClassVar[tuple[float, float] | None] = (8.0, 120.0)  # [Table 7.5-6] O2I
+    has_high_loss_buildings: ClassVar[bool] = False  # [Section 7.4.3.1]
     sight_decorrelation_m: ClassVar[float] = 60.0  # [Table 7.6.3.1-2]
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
@@ -188,10 +241,9 @@ class RuralMacro(_Scenario):
     def is_far(self, pairs: Pairs, carrier_hz: float) -> BoolArray:
         return np.asarray(pairs.distance_2d_m > self._breakpoint_m(pairs, carrier_hz))
 
-    @staticmethod
-    def _breakpoint_m(pairs: Pairs, carrier_hz: float) -> FloatArray:
-        """d_BP (n_bs,) = 2 pi h_BS h_UT f / c."""
-        return np.asarray(2.0 * np.pi * pairs.bs_height_m * pairs.ue_height_m * carrier_hz / _LIGHT_M_S)
+    def _breakpoint_m(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        """d_BP = 2 pi h_BS h_UT f / c, (n_bs,) or (n, n_bs)."""
+        return np.asarray(2.0 * np.pi * pairs.bs_height_m * self._height(pairs) * carrier_hz / _LIGHT_M_S)
 
     def _near(self, distance: FloatArray, decades: FloatArray, carrier_ghz: float) -> FloatArray:
         h = self.building_height_m
@@ -211,8 +263,8 @@ class RuralMacro(_Scenario):
             - (24.37 - 3.7 * (h / pairs.bs_height_m) ** 2) * mast
             + (43.42 - 3.1 * mast) * (decades - 3.0)
             + 20.0 * np.log10(carrier_ghz)
-            - (3.2 * np.log10(11.75 * pairs.ue_height_m) ** 2 - 4.97)
+            - (3.2 * np.log10(11.75 * self._height(pairs)) ** 2 - 4.97)
         )
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
-        return np.exp(-np.maximum(pairs.distance_2d_m - 10.0, 0.0) / 1000.0)
+        return np.exp(-np.maximum(pairs.outdoor_m - 10.0, 0.0) / 1000.0)

@@ -14,7 +14,7 @@ from netsim.base_stations import LAYOUTS
 from netsim.city import CITIES
 from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
-from netsim.radio import FADINGS, PATH_LOSSES, SHADOWINGS, SIGHTS, UPLINKS
+from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from rl.settings import TASKS
 from scenarios.app.study.powers import POWERS
 
@@ -26,10 +26,12 @@ SLOTS: dict[str, OneOf] = {
         PATH_LOSSES,
         SIGHTS,
         SHADOWINGS,
+        PENETRATIONS,
         FADINGS,
         UPLINKS,
         POWERS,
         LAYOUTS,
+        ANTENNAS,
         DATA,
         PARTITIONS,
         QUERIES,
