@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
+from math import hypot, log
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from netsim.errors import BadInput
+from netsim.geometry import Area
 from netsim.mobility.base import Ground
 from netsim.mobility.legs import Leg, Legged, PauseRange, SpeedRange, between
 from netsim.rng import Rng
@@ -26,9 +29,15 @@ class RandomWaypoint(Legged):
     The random numbers of a leg depend on (seed, u, k) only, and a position is computed from its leg, not from the
     previous position. The tick length has no effect, and adding a UE does not change the others.
 
-    UEs start uniformly placed, all at the beginning of their first leg, which is not the stationary distribution:
-    positions drift to the centre and the mean speed falls over the first few legs to E[D] / (E[D] E[1/v] + E[pause]),
-    where E[1/v] = ln(v_max / v_min) / (v_max - v_min). A minimum speed of 0 is refused, because E[1/v] diverges.
+    With `initial: uniform` UEs start uniformly placed, all at the beginning of their first leg, which is not the
+    stationary distribution: positions drift to the centre and the mean speed falls over the first few legs to
+    E[D] / (E[D] E[1/v] + E[pause]), where E[1/v] = ln(v_max / v_min) / (v_max - v_min). A minimum speed of 0 is
+    refused, because E[1/v] diverges.
+
+    With `initial: stationary` nothing drifts [Navidi and Camp 2004]: a UE pauses at time 0 with probability
+    E[pause] / (E[pause] + E[D] E[1/v]), at a uniform point, for the rest of a pause of density ~ p on (p_min, p_max);
+    else it is at a uniform point of a leg of density ~ length, with a speed of density ~ 1/v. E[D] is the mean distance
+    of two uniform points of the area.
 
     Departs from the paper among buildings: UEs stay outdoors. If the straight path to the target is not clear, the UE
     takes the first of 64 other points with a clear path: 16 from a rectangle around it with a third of the area's
@@ -37,7 +46,8 @@ class RandomWaypoint(Legged):
 
     reference: ClassVar[str] = (
         "Johnson and Maltz, 'Dynamic source routing in ad hoc wireless networks', 1996; "
-        "Yoon, Liu, Noble, 'Random waypoint considered harmful', INFOCOM 2003 (speed bounded away from 0)"
+        "Yoon, Liu, Noble, 'Random waypoint considered harmful', INFOCOM 2003 (speed bounded away from 0); "
+        "Navidi and Camp, 'Stationary distributions for the random waypoint mobility model', IEEE TMC 3(1), 2004"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "random-waypoint"}
 
@@ -46,16 +56,51 @@ class RandomWaypoint(Legged):
     """lowest and highest speed of a leg, m/s"""
     pause_s: PauseRange = (0.0, 60.0)
     """shortest and longest pause at a waypoint, s"""
+    initial: Literal["uniform", "stationary"] = "uniform"
+    """state at time 0: uniform positions at the beginning of a leg, or the stationary distribution; only in open
+    ground"""
 
     def start(self, ue: IntArray, ground: Ground) -> Leg:
-        """All UEs at the beginning of leg 0 at time 0."""
+        """All UEs at time 0: at the beginning of leg 0, or in the stationary distribution."""
         if not (ground.area.side_m > 0).all():
             width, height = ground.area.side_m
             raise BadInput(f"world.ues.mobility: area of {width:g} x {height:g} m has no room to walk; enlarge it")
         rng = _stream(ground)
+        if self.initial == "stationary":
+            return self._stationary(rng, ue, ground)
         origin_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
         leg = np.zeros(len(ue), dtype=np.int64)
         return self._leg(rng, ue, leg, origin_m, np.zeros(len(ue)), ground)
+
+    def _stationary(self, rng: Rng, ue: IntArray, ground: Ground) -> Leg:
+        """Legs and pauses that are under way at time 0."""
+        if len(ground.buildings):
+            raise BadInput(
+                "world.ues.mobility.initial: stationary is known for open ground only, and the city has buildings; "
+                "take initial: uniform, or city open-field"
+            )
+        unit = rng.uniform("initial", ue, (6,))
+        pauses = unit[:, 0] < self._pausing(ground.area)
+        from_m, target_m = _long_legs(rng, ue, ground.area)
+        on_leg_m = from_m + unit[:, 1, None] * (target_m - from_m)
+        here_m = np.where(pauses[:, None], ground.area.sample(unit[:, 4:]), on_leg_m)
+        target_m = np.where(pauses[:, None], here_m, target_m)
+        slow_m_s, fast_m_s = self.speed_m_s
+        speed_m_s = slow_m_s * (fast_m_s / slow_m_s) ** unit[:, 2]  # density ~ 1/v
+        arrive_s = np.linalg.norm(target_m - here_m, axis=1) / speed_m_s
+        short_s, long_s = self.pause_s
+        whole_s = np.sqrt(short_s**2 + unit[:, 2] * (long_s**2 - short_s**2))  # density ~ p
+        next_s = between(self.pause_s, unit[:, 3])
+        pause_s = np.where(pauses, unit[:, 3] * whole_s, next_s)
+        leg = np.zeros(len(ue), dtype=np.int64)
+        return Leg(here_m, ue, leg, here_m.copy(), target_m, np.zeros(len(ue)), arrive_s, arrive_s + pause_s)
+
+    def _pausing(self, area: Area) -> float:
+        """Probability of a pause in the stationary distribution [Navidi and Camp 2004, Section 3]."""
+        slow_m_s, fast_m_s = self.speed_m_s
+        s_per_m = 1 / slow_m_s if slow_m_s == fast_m_s else log(fast_m_s / slow_m_s) / (fast_m_s - slow_m_s)
+        pause_s = sum(self.pause_s) / 2
+        return pause_s / (pause_s + mean_distance_m(*area.side_m) * s_per_m)
 
     def next_leg(self, now: Leg, ground: Ground) -> Leg:
         return self._leg(_stream(ground), now.ue, now.leg + 1, now.target_m, now.pause_until_s, ground)
@@ -76,6 +121,31 @@ class RandomWaypoint(Legged):
         pause_s = np.maximum(between(self.pause_s, unit[:, 3]), np.where(stays, _SHORTEST_STAY_S, 0.0))
         arrive_s = depart_s + np.linalg.norm(target_m - origin_m, axis=1) / speed_m_s
         return Leg(origin_m, ue, leg, origin_m.copy(), target_m, depart_s, arrive_s, arrive_s + pause_s)
+
+
+def mean_distance_m(width_m: float, height_m: float) -> float:
+    """Mean distance of two uniform points of a rectangle, m [Ghosh 1951]; 0.5214 for the unit square."""
+    a, b = max(width_m, height_m), min(width_m, height_m)
+    if b < 1e-4 * a:  # the terms of a narrow rectangle cancel
+        return a / 3
+    d = hypot(a, b)
+    logs = b * b / a * log((a + d) / b) + a * a / b * log((b + d) / a)
+    return float((a**3 / b**2 + b**3 / a**2 + d * (3 - a**2 / b**2 - b**2 / a**2) + 2.5 * logs) / 15)
+
+
+def _long_legs(rng: Rng, ue: IntArray, area: Area) -> tuple[FloatArray, FloatArray]:
+    """Both ends (n, 2) of a leg of each UE, uniform points of the area with density ~ their distance, by rejection."""
+    from_m, to_m = np.empty((len(ue), 2)), np.empty((len(ue), 2))
+    left, diagonal_m = np.arange(len(ue)), float(np.linalg.norm(area.side_m))
+    for draw in count():
+        if not left.size:
+            break
+        unit = rng.uniform("initial leg", ue[left], (5,), item=draw)
+        a_m, b_m = area.sample(unit[:, :2]), area.sample(unit[:, 2:4])
+        accepted = unit[:, 4] * diagonal_m < np.linalg.norm(b_m - a_m, axis=1)
+        from_m[left[accepted]], to_m[left[accepted]] = a_m[accepted], b_m[accepted]
+        left = left[~accepted]
+    return from_m, to_m
 
 
 def _stream(ground: Ground) -> Rng:

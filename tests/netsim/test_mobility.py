@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import shapely
 from pydantic import ValidationError
+from scipy.stats import ks_2samp
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.city import Buildings, Footprints, Generated, Grid
@@ -18,7 +19,7 @@ from netsim.mobility.base import Ground, Mobility
 from netsim.mobility.commuter import Commuter
 from netsim.mobility.gauss_markov import GaussMarkov, _walk
 from netsim.mobility.manhattan import Manhattan, _turned
-from netsim.mobility.random_waypoint import RandomWaypoint
+from netsim.mobility.random_waypoint import RandomWaypoint, mean_distance_m
 from netsim.mobility.static import Static
 from netsim.observations import Fixes
 from netsim.rng import Streams
@@ -49,10 +50,14 @@ def same(a: Fixes, b: Fixes):
     return all(np.array_equal(getattr(a, k), getattr(b, k)) for k in ("ue", "time_s", "position_m"))
 
 
-@pytest.mark.parametrize("part", [Static(), RandomWaypoint(), Commuter()], ids=lambda p: p.kind)
+@pytest.mark.parametrize(
+    "part",
+    [Static(), RandomWaypoint(), RandomWaypoint(initial="stationary"), Commuter()],
+    ids=["static", "random-waypoint", "stationary", "commuter"],
+)
 class TestEveryModel:
     def test_example_is_valid_as_yaml_gives_it(self, part):
-        assert type(part).model_validate(part.example) == part
+        assert type(part).model_validate(part.example) == type(part)()
 
     def test_positions_do_not_depend_on_the_tick(self, part):
         ue, end_s = np.arange(30), 2.6 * DAY_S
@@ -138,6 +143,48 @@ class TestRandomWaypoint:
         way_m = 0.521405 * 500.0  # mean distance of two points of a square
         expected = way_m / (way_m * np.log(2.0) / 0.8 + 30.0)
         assert np.mean(speed) == pytest.approx(expected, rel=0.01)
+
+    @pytest.mark.parametrize("played_s", [0.0, 150.0])
+    def test_a_stationary_start_has_the_distribution_of_a_long_time(self, played_s):
+        place, part = ground(area=Area(0.0, 0.0, 500.0, 300.0)), RandomWaypoint(initial="stationary")
+        late, _ = run(RandomWaypoint(), np.arange(2000), [0.0, 20_000.0], place)
+        soon, _ = run(part, np.arange(2000, 4000), [0.0, played_s], place)
+        walks, walks_soon = late.arrive_s > 20_000.0, soon.arrive_s > played_s
+        assert walks.mean() == pytest.approx(walks_soon.mean(), abs=0.04)
+        for a, b in (
+            (late.position_m[:, 0], soon.position_m[:, 0]),
+            (late.position_m[:, 1], soon.position_m[:, 1]),
+            (late.arrive_s[walks] - 20_000.0, soon.arrive_s[walks_soon] - played_s),
+            (late.pause_until_s[~walks] - 20_000.0, soon.pause_until_s[~walks_soon] - played_s),
+        ):
+            assert ks_2samp(a, b).pvalue > 0.01
+        uniform = RandomWaypoint().start(np.arange(2000), place)
+        assert ks_2samp(late.position_m[:, 0], uniform.position_m[:, 0]).pvalue < 1e-6
+
+    def test_a_stationary_start_has_the_mean_speed_of_the_closed_form(self):
+        place, part = ground(area=Area(0.0, 0.0, 500.0, 500.0)), RandomWaypoint(initial="stationary")
+        state = part.start(np.arange(20_000), place)
+        walks = state.arrive_s > 0
+        speed_m_s = np.zeros(20_000)
+        speed_m_s[walks] = (np.linalg.norm(state.target_m - state.origin_m, axis=1) / np.maximum(state.arrive_s, 1))[walks]
+        way_m = 0.521405 * 500.0
+        assert speed_m_s.mean() == pytest.approx(way_m / (way_m * np.log(2.0) / 0.8 + 30.0), rel=0.01)
+
+    def test_mean_distance_of_two_points(self):
+        assert mean_distance_m(1.0, 1.0) == pytest.approx((2 + np.sqrt(2) + 5 * np.arcsinh(1.0)) / 15)
+        assert mean_distance_m(3.0, 1e-3) == pytest.approx(1.0, rel=1e-4)
+        a, b = np.random.default_rng(0).uniform(size=(2, 100_000, 2)) * [7.0, 2.0]
+        assert mean_distance_m(2.0, 7.0) == pytest.approx(np.linalg.norm(b - a, axis=1).mean(), rel=0.01)
+
+    def test_a_stationary_start_among_buildings_is_refused(self):
+        with pytest.raises(BadInput, match=r"initial: stationary.*open ground"):
+            RandomWaypoint(initial="stationary").start(np.arange(2), Slalom.grid())
+
+    @pytest.mark.parametrize("law", [{"pause_s": (0.0, 0.0)}, {"speed_m_s": (1.0, 1.0), "pause_s": (5.0, 5.0)}])
+    def test_a_stationary_start_with_constant_speeds_and_pauses(self, law):
+        state = RandomWaypoint(initial="stationary", **law).start(np.arange(500), ground())
+        assert np.isfinite(state.pause_until_s).all() and (state.pause_until_s > 0).all()
+        assert (state.pause_until_s == state.arrive_s).all() == (law["pause_s"] == (0.0, 0.0))
 
     def test_starts_uniformly(self):
         state = RandomWaypoint().start(np.arange(20_000), ground())
