@@ -7,6 +7,7 @@ from netsim.mobility.manhattan import Manhattan
 from netsim.mobility.mixture import Mixture
 from netsim.mobility.random_waypoint import RandomWaypoint
 from netsim.mobility.replay import Replay
+from netsim.mobility.resident import Resident
 from netsim.mobility.static import Static
 from netsim.part import OneOf
 
@@ -21,7 +22,8 @@ __all__ = [
     "Places",
     "RandomWaypoint",
     "Replay",
+    "Resident",
     "Static",
 ]
 
-MOBILITIES = OneOf("mobility", RandomWaypoint, GaussMarkov, Manhattan, Commuter, Static, Mixture, Replay)
+MOBILITIES = OneOf("mobility", RandomWaypoint, GaussMarkov, Manhattan, Commuter, Resident, Static, Mixture, Replay)

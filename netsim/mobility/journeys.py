@@ -1,0 +1,74 @@
+"""Journeys: the trips that UEs are on, as polylines in space and time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.streets.routes import Trips
+from netsim.units import BoolArray, FloatArray, IntArray
+
+INDOOR_M_S = 1.0  # between a room and the door
+
+
+@dataclass(frozen=True)
+class Journeys:
+    """The current trip of every UE; no vertex for a UE that is not on a trip.
+
+    UE i passes vertex_m[first[i]:first[i + 1]] (v, 2) at time_s (v,), in s since its departure. The first and the last
+    vertex are rooms, those next to them doors, and the third from either end is where a vehicle is boarded or left.
+    """
+
+    first: IntArray
+    vertex_m: FloatArray
+    time_s: FloatArray
+
+    @classmethod
+    def none(cls, n_ue: int) -> Journeys:
+        """Nobody is on a trip."""
+        return cls(np.zeros(n_ue + 1, dtype=np.int64), np.zeros((0, 2)), np.zeros(0))
+
+    def with_trips(self, row: IntArray, trips: Trips, keep: BoolArray) -> Journeys:
+        """UEs `row` (m,) begin the trips (m of them); of the others those with keep (n_ue,) stay on theirs."""
+        n = len(self.first) - 1
+        own, new = np.diff(self.first), np.diff(trips.first)
+        size = np.where(keep, own, 0)
+        size[row] = new
+        source = np.where(keep, self.first[:-1], 0)
+        source[row] = len(self.time_s) + trips.first[:-1]
+        first = np.append(0, np.cumsum(size))
+        taken = np.repeat(source - first[:-1], size) + np.arange(first[n])
+        vertex_m = np.concatenate([self.vertex_m, trips.vertex_m])[taken]
+        return Journeys(first, vertex_m, np.concatenate([self.time_s, trips.time_s])[taken])
+
+    def at(self, row: IntArray, since_s: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
+        """Positions (m, 2) of UEs `row` (m,), all on a trip, since_s (m,) after departure.
+
+        Also the number (m,) of vertices that they have passed, and of those still ahead (m,).
+        """
+        size = self.first[row + 1] - self.first[row]
+        start = np.cumsum(size) - size
+        vertex = np.repeat(self.first[row] - start, size) + np.arange(size.sum())
+        passed = np.add.reduceat(self.time_s[vertex] <= np.repeat(since_s, size), start) if len(row) else size
+        i = self.first[row] + np.clip(passed - 1, 0, size - 2)
+        span_s = self.time_s[i + 1] - self.time_s[i]
+        done = np.divide(since_s - self.time_s[i], span_s, out=np.ones(len(row)), where=span_s > 0)
+        done = np.clip(done, 0.0, 1.0)[:, None]
+        return (1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1], passed, size - passed
+
+
+def between_rooms(trips: Trips, from_m: FloatArray, to_m: FloatArray) -> Trips:
+    """The trips with a walk from room from_m (m, 2) to the first door before, and one to room to_m (m, 2) after."""
+    size = np.diff(trips.first)
+    first = np.append(0, np.cumsum(size + 2))
+    inner = np.ones(first[-1], dtype=np.bool_)
+    inner[first[:-1]] = inner[first[1:] - 1] = False
+    vertex_m, time_s = np.empty((first[-1], 2)), np.empty(first[-1])
+    vertex_m[inner], vertex_m[first[:-1]], vertex_m[first[1:] - 1] = trips.vertex_m, from_m, to_m
+    out_s = np.linalg.norm(trips.vertex_m[trips.first[:-1]] - from_m, axis=1) / INDOOR_M_S
+    in_s = np.linalg.norm(to_m - trips.vertex_m[trips.first[1:] - 1], axis=1) / INDOOR_M_S
+    time_s[inner] = trips.time_s + np.repeat(out_s, size)
+    time_s[first[:-1]] = 0.0
+    time_s[first[1:] - 1] = out_s + trips.time_s[trips.first[1:] - 1] + in_s
+    return Trips(first, vertex_m, time_s)

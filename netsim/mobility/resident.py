@@ -1,0 +1,423 @@
+"""Residents: people who live and work in buildings, explore a town and return to the places they know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from netsim.clock import DAY_S
+from netsim.errors import BadInput
+from netsim.indoors import Indoors
+from netsim.mobility import exploration
+from netsim.mobility.base import Ground, Mobility, Places, State
+from netsim.mobility.exploration import NOWHERE
+from netsim.mobility.journeys import Journeys, between_rooms
+from netsim.mobility.people import People, Shares
+from netsim.mobility.timetable import FREE, NIGHT, WORK
+from netsim.mobility.venues import WORK_CLOSES_H, WORK_OPENS_H, Rooms, Venues, rooms
+from netsim.observations import Fixes
+from netsim.rng import Rng
+from netsim.streets.doors import Access, Premises
+from netsim.streets.graph import CYCLE, DRIVE, WALK
+from netsim.streets.routes import Routes
+from netsim.tree import REBUILT
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_HOUR_S = 3600.0
+_NIGHT_BREAK = 0.2  # probability of leaving home at night, relative to that of leaving work
+_SHORTEST_STAY_S = 600.0  # where a place closes, or a period ends, before a person arrives
+_BREAK_H = (0.5, 1.0)  # time away from work in a break
+_DRIVE_FROM_M, _CYCLE_FROM_M = 1000.0, 500.0  # straight-line distances below which everybody walks
+_FIRST_PLACES = 8  # columns of the table of visited places, which doubles when it is full
+
+
+@dataclass(frozen=True, eq=False)
+class Town:
+    """What residents know of a town and of themselves: the same for a whole run."""
+
+    people: People
+    venues: Venues
+    routes: Routes
+
+
+@dataclass(frozen=True)
+class Lives(State):
+    """The state of n_ue residents.
+
+    ue, decision (n_ue,) : index of the UE and number of its last decision.
+    place, floor, depth_m (n_ue, 2), room_m (n_ue, 2, 2) : where the last trip began, and where it ended or will end.
+    depart_s, arrive_s, until_s (n_ue,) : time of that trip, and when the stay after it ends.
+    breaks (n_ue,) : whether the stay ends before the timetable asks for it.
+    drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the stay after it.
+    visited, count (n_ue, v) : places visited, in the order of the first visit, and how often; -1 and 0 beyond them.
+    inside (n_ue,) : 0 in the building where the trip began, 1 in that where it ends, -1 outdoors; in_vehicle (n_ue,).
+    """
+
+    ue: IntArray
+    decision: IntArray
+    place: IntArray
+    floor: IntArray
+    depth_m: FloatArray
+    room_m: FloatArray
+    depart_s: FloatArray
+    arrive_s: FloatArray
+    until_s: FloatArray
+    breaks: BoolArray
+    drives: BoolArray
+    stay: IntArray
+    visited: IntArray
+    count: IntArray
+    inside: IntArray
+    in_vehicle: BoolArray
+    journeys: Journeys
+    town: Town = field(metadata=REBUILT)
+
+    def indoors(self) -> Indoors:
+        """Building, floor and depth of every UE that is indoors; a UE between room and door is still, or already, in."""
+        row, there = np.arange(len(self.ue)), np.maximum(self.inside, 0)
+        indoors = self.inside >= 0
+        building = self.town.venues.premises.building[self.place[row, there]]
+        return Indoors(
+            ue=self.ue,
+            building=np.where(indoors, building, -1),
+            floor=np.where(indoors, self.floor[row, there], 0),
+            depth_m=np.where(indoors, self.depth_m[row, there], 0.0),
+            stay=self.stay - (self.inside == 0),
+            in_vehicle=self.in_vehicle,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """Decisions of m people: where to, who breaks the timetable, and the period of the timetable they are in."""
+
+    target: IntArray
+    free: BoolArray
+    period: IntArray
+    period_end_s: FloatArray
+
+
+class Resident(Mobility):
+    r"""People with a home, most with work, who visit other places of a town by exploration and preferential return.
+
+    A decision is made at the end of each stay::
+
+        night        home, 22 to 7 h
+        working hours, Mon-Fri    work, 9 to 17 h
+        other time   explore with probability rho S^-gamma, S places visited so far: a new place j with
+                     probability ~ weight_j / (r_j + 100 m)^2; else return to place i with probability ~ visits_i
+        stay         P(t) ~ t^-(1 + beta) exp(-t / tau), t >= 1 h, until the place closes or the timetable asks
+
+    Only places that are open are chosen. Hours of a person are shifted by N(0, 1 h), cut at 2 h: morning and work
+    together, evening on its own. People leave work early with `break_probability` per hour, and at noon, shifted by
+    N(0, 0.5 h), with a probability that is uniform over people; they explore or return for U(0.5, 1) h. They leave home
+    at night with a fifth of `break_probability` per hour while some place is open. Times of the timetable are those of
+    departure.
+
+    Homes are drawn in proportion to floor area, workplaces in proportion to weight = floor area x Pareto(1.2). Places
+    open from 8 to 18, 10 to 20 or 17 to 24 h, a workplace from 7 to 19 h, a home always. Home and work are fixed rooms,
+    elsewhere the room is drawn for every stay. People go through the doors and follow the fastest route along the
+    streets; below 1 km nobody drives, below 500 m nobody cycles.
+
+    Decision k of UE u depends on (seed, u, k) and u's own past only, so the tick length and other UEs have no effect.
+
+    Departs from the sources: gravity instead of a distribution of jump lengths, which exceed a town; decisions at the
+    ends of stays instead of hourly; opening hours.
+    """
+
+    reference: ClassVar[str] = (
+        "Song, Koren, Wang, Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6, 2010, "
+        "Eq. 1-2; Pappalardo et al., 'Returners and explorers dichotomy in human mobility', Nature Communications 6, "
+        "2015 (gravity)"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "resident"}
+    needs: ClassVar[dict[str, str]] = {
+        "streets": "residents travel along streets; take a city with a street graph",
+        "buildings": "residents live and work in buildings; take a city with buildings",
+    }
+
+    kind: Literal["resident"] = "resident"
+    rho: float = Field(default=0.6, ge=0, le=1)
+    """probability of exploring a new place, for a person who knows one place"""
+    gamma: float = Field(default=0.21, ge=0, le=5)
+    """exponent with which exploration becomes rarer as more places are known"""
+    stay_beta: float = Field(default=0.8, ge=-1, le=5)
+    """exponent of the duration of stays: P(t) ~ t^-(1 + stay_beta) exp(-t / stay_tau_h)"""
+    stay_tau_h: float = Field(default=17.0, ge=0.1, le=1000)
+    """cut-off of the duration of stays, h"""
+    break_probability: float = Field(default=0.05, ge=0, le=0.99)
+    """probability per hour of leaving work early for a break; at night, of leaving home, a fifth of it"""
+    no_work_share: float = Field(default=0.2, ge=0, le=1)
+    """share of people without work"""
+    work_at_home_share: float = Field(default=0.1, ge=0, le=1)
+    """share of those with work who work at home"""
+    drive_share: float = Field(default=0.4, ge=0, le=1)
+    """share of people who drive to places 1 km or more away"""
+    cycle_share: float = Field(default=0.2, ge=0, le=1)
+    """share of people who cycle to places 500 m or more away; all others walk"""
+
+    @model_validator(mode="after")
+    def _modes(self) -> Self:
+        if self.drive_share + self.cycle_share > 1:
+            raise ValueError(f"drive_share + cycle_share = {self.drive_share + self.cycle_share:g}: at most 1")
+        return self
+
+    def start(self, ue: IntArray, ground: Ground) -> Lives:
+        """All UEs at home at time 0, where they have made their first decision."""
+        town = self._town(ue, ground)
+        people, n = town.people, len(ue)
+        room, home, commutes = people.home_room, people.home, people.commutes
+        visited = np.full((n, _FIRST_PLACES), NOWHERE)
+        visited[:, 0], visited[commutes, 1] = home, people.work[commutes]
+        zero, nothing = np.zeros(n), np.zeros(n, dtype=np.int64)
+        state = Lives(
+            position_m=room.room_m.copy(),
+            ue=ue,
+            decision=nothing,
+            place=np.stack([home, home], axis=1),
+            floor=np.stack([room.floor, room.floor], axis=1),
+            depth_m=np.stack([room.depth_m, room.depth_m], axis=1),
+            room_m=np.stack([room.room_m, room.room_m], axis=1),
+            depart_s=zero,
+            arrive_s=zero,
+            until_s=zero,
+            breaks=np.zeros(n, dtype=np.bool_),
+            drives=np.zeros(n, dtype=np.bool_),
+            stay=nothing,
+            visited=visited,
+            count=(visited >= 0).astype(np.int64),
+            inside=np.ones(n, dtype=np.int64),
+            in_vehicle=np.zeros(n, dtype=np.bool_),
+            journeys=Journeys.none(n),
+            town=town,
+        )
+        return self._decided(state, np.arange(n), 0.0, ground)
+
+    def _town(self, ue: IntArray, ground: Ground) -> Town:
+        """The town of the ground; raises BadInput if nobody can live and go anywhere in it."""
+        if ground.graph is None or len(ground.premises) < 2:
+            raise BadInput(
+                "world.ues.mobility: resident needs at least 2 buildings with a door to a street, and the city has "
+                f"{len(ground.premises)}; take a city with streets between its buildings"
+            )
+        rng = _stream(ground)
+        venues = Venues.drawn(ground.premises, ground.buildings.footprint, rng)
+        shares = Shares(self.no_work_share, self.work_at_home_share, self.drive_share, self.cycle_share)
+        return Town(People.drawn(ue, venues, shares, rng), venues, Routes(ground.graph))
+
+    def advance(self, state: Lives, t0_s: float, t1_s: float, ground: Ground) -> tuple[Lives, Fixes]:
+        """Makes every decision that is due by t1_s; positions are those on the trip or in the room at t1_s."""
+        while (late := np.flatnonzero(state.until_s <= t1_s)).size:
+            state = self._decided(state, late, t1_s, ground)
+        return _placed(state, t1_s), Fixes.none()
+
+    def wake_s(self, state: Lives, now_s: float, ground: Ground) -> float:
+        """The earliest end of a stay when nobody travels, else now."""
+        if (state.arrive_s > now_s).any():
+            return now_s
+        return max(now_s, float(np.min(state.until_s, initial=inf)))
+
+    def places(self, state: Lives, ground: Ground) -> Places:
+        """Rooms at home and at work; NaN for those without a workplace away from home."""
+        people = state.town.people
+        work_m = np.where(people.commutes[:, None], people.work_room.room_m, np.nan)
+        return Places(people.home_room.room_m.copy(), work_m)
+
+    def _decided(self, state: Lives, row: IntArray, t1_s: float, ground: Ground) -> Lives:
+        """The state after the next decision of the UEs in `row` (m,), each at the end of its own stay, by t1_s."""
+        rng, ue, number = _stream(ground), state.ue[row], state.decision[row] + 1
+        unit = rng.uniform("decision", ue, (5,), item=number)
+        now_s = state.until_s[row]
+        plan = self._plan(state, row, now_s, unit, ground)
+        town, here = state.town, state.place[row, 1]
+        moves = np.flatnonzero(plan.target != here)
+        arrive_s = now_s.copy()
+        new = _copied(state)
+        if moves.size:
+            who = row[moves]
+            room = _room(town, who, plan.target[moves], ue[moves], number[moves], rng)
+            duration_s, journeys, drives = _trips(state, who, plan.target[moves], room, t1_s)
+            arrive_s[moves] += duration_s
+            _move(new, who, plan.target[moves], room)
+            new.drives[who], new.depart_s[who] = drives, now_s[moves]
+            new = _visit(replace(new, journeys=journeys), who, plan.target[moves])
+        until_s, breaks = self._stay(plan, town, row, now_s, arrive_s, unit, ground)
+        new.decision[row], new.arrive_s[row] = number, arrive_s
+        new.until_s[row], new.breaks[row] = until_s, breaks
+        return new
+
+    def _plan(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> _Plan:
+        """Where people in `row` (m,) go at now_s (m,)."""
+        people = state.town.people
+        period, end_s = people.timetable.at(row, now_s, ground.clock)
+        free = (period == FREE) | state.breaks[row]
+        target = np.where(period == WORK, people.work[row], people.home[row])
+        some = np.flatnonzero(free)
+        target[some] = self._chosen(state, row[some], _hour(now_s[some], ground), unit[some])
+        return _Plan(target, free, period, end_s)
+
+    def _chosen(self, state: Lives, row: IntArray, hour: FloatArray, unit: FloatArray) -> IntArray:
+        """Places (m,) that free people in `row` (m,) explore or return to at an hour of the day (m,)."""
+        town, visited = state.town, state.visited[row]
+        venues, people = town.venues, town.people
+        choice = np.full(len(row), NOWHERE)
+        n_visited = (visited >= 0).sum(axis=1)
+        new = np.flatnonzero(exploration.explores(unit[:, 0], n_visited, self.rho, self.gamma))
+        from_m = venues.premises.door_m[state.place[row[new], 1]]
+        is_open = venues.is_open(np.arange(len(venues.weight)), hour[new, None])
+        choice[new] = exploration.new_place(
+            unit[new, 1], from_m, venues.weight, venues.premises.door_m, is_open, visited[new]
+        )
+        old = np.flatnonzero(choice == NOWHERE)
+        known, at_h = visited[old], hour[old, None]
+        at_work = (WORK_OPENS_H <= at_h) & (at_h < WORK_CLOSES_H)
+        home, work = (places[row[old], None] for places in (people.home, people.work))
+        allowed = np.where(known == work, at_work, venues.is_open(known, at_h)) | (known == home)
+        allowed &= known != state.place[row[old], 1, None]
+        choice[old] = exploration.known_place(unit[old, 1], known, state.count[row[old]], allowed)
+        return np.asarray(np.where(choice == NOWHERE, people.home[row], choice))
+
+    def _stay(
+        self,
+        plan: _Plan,
+        town: Town,
+        row: IntArray,
+        now_s: FloatArray,
+        arrive_s: FloatArray,
+        unit: FloatArray,
+        ground: Ground,
+    ) -> tuple[FloatArray, BoolArray]:
+        """When stays end (m,), and which of them end by a break of the timetable (m,)."""
+        people, period = town.people, plan.period
+        long_s = exploration.stay_s(unit[:, 2], self.stay_beta, self.stay_tau_h)
+        short_s = _HOUR_S * (_BREAK_H[0] + (_BREAK_H[1] - _BREAK_H[0]) * unit[:, 2])
+        free_until_s = np.minimum(
+            arrive_s + np.where(period == WORK, short_s, long_s), _closing_s(town, row, plan.target, now_s, ground)
+        )
+        break_s = self._break_s(period, arrive_s, unit[:, 3])
+        noon_s = _at_hour(arrive_s, people.lunch_h[row], ground)
+        lunches = (period == WORK) & (noon_s > arrive_s) & (unit[:, 4] < people.lunches[row])
+        break_s = np.where(lunches, np.minimum(break_s, noon_s), break_s)
+        last_h = town.venues.closes_h.max() - 1e-9
+        break_s = np.where((period == NIGHT) & (break_s >= _at_hour(now_s, last_h, ground)), inf, break_s)
+        leave_s = np.where(plan.free, free_until_s, break_s)
+        breaks = ~plan.free & (leave_s < plan.period_end_s)
+        return np.maximum(np.minimum(leave_s, plan.period_end_s), arrive_s + _SHORTEST_STAY_S), breaks
+
+    def _break_s(self, period: IntArray, arrive_s: FloatArray, unit: FloatArray) -> FloatArray:
+        """When people would break the timetable (m,): exponential times after arrival."""
+        probability = np.where(period == NIGHT, _NIGHT_BREAK * self.break_probability, self.break_probability)
+        rate_per_h = -np.log1p(-probability)
+        wait_h = np.divide(-np.log(unit), rate_per_h, out=np.full(len(unit), inf), where=rate_per_h > 0)
+        return np.asarray(arrive_s + _HOUR_S * wait_h)
+
+
+def _stream(ground: Ground) -> Rng:
+    # decisions have no day: the round is always 0 and the number of the decision is the item
+    return ground.streams.at("mobility.resident")
+
+
+def _hour(time_s: FloatArray, ground: Ground) -> FloatArray:
+    """The hour of the day (m,) that the wall clock shows, 0 to 24."""
+    return np.asarray(ground.clock.wall_s(time_s) % DAY_S / _HOUR_S)
+
+
+def _at_hour(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> FloatArray:
+    """When it is that hour on the day of times (m,), s."""
+    midnight_s = np.floor(ground.clock.wall_s(time_s) / DAY_S) * DAY_S
+    return ground.clock.first_s(midnight_s + hour * _HOUR_S)
+
+
+def _closing_s(town: Town, row: IntArray, place: IntArray, now_s: FloatArray, ground: Ground) -> FloatArray:
+    """When the places (m,) close on the day of now_s (m,); never for a home."""
+    people = town.people
+    closes_h = np.where(place == people.work[row], WORK_CLOSES_H, town.venues.closes_h[place])
+    return np.where(place == people.home[row], inf, _at_hour(now_s, closes_h, ground))
+
+
+def _room(town: Town, row: IntArray, place: IntArray, ue: IntArray, number: IntArray, rng: Rng) -> Rooms:
+    """The rooms (m,) in which people stay: their own at home and at work, elsewhere drawn for the stay."""
+    people = town.people
+    some = rooms(town.venues, place, rng, "room", ue, number)
+    some = people.work_room.select(row).where(place == people.work[row], some)
+    return people.home_room.select(row).where(place == people.home[row], some)
+
+
+def _trips(
+    state: Lives, row: IntArray, place: IntArray, room: Rooms, until_s: float
+) -> tuple[FloatArray, Journeys, BoolArray]:
+    """Trips of UEs in `row` (m,) to places (m,): durations (m,), the journeys of all, and which are driven (m,).
+
+    Journeys that end by until_s are dropped.
+    """
+    town, here = state.town, state.place[row, 1]
+    premises = town.venues.premises
+    mode = _mode(town, row, here, place)
+    origin, destination = (_access(premises, mode, at) for at in (here, place))
+    trips = town.routes.trips(origin, destination, mode, premises.door_m[here], premises.door_m[place])
+    trips = between_rooms(trips, state.room_m[row, 1], room.room_m)
+    journeys = state.journeys.with_trips(row, trips, state.arrive_s > until_s)
+    return trips.time_s[trips.first[1:] - 1], journeys, mode == DRIVE
+
+
+def _mode(town: Town, row: IntArray, here: IntArray, there: IntArray) -> IntArray:
+    """How people in `row` (m,) travel from one place to another (m,)."""
+    premises = town.venues.premises
+    mode = town.people.mode[row]
+    away_m = np.linalg.norm(premises.door_m[there] - premises.door_m[here], axis=1)
+    near = ((mode == DRIVE) & (away_m < _DRIVE_FROM_M)) | ((mode == CYCLE) & (away_m < _CYCLE_FROM_M))
+    closed = np.minimum(*(_access(premises, mode, at).edge for at in (here, there))) < 0
+    return np.where(near | closed, WALK, mode)
+
+
+def _access(premises: Premises, mode: IntArray, place: IntArray) -> Access:
+    """Where places (m,) meet the streets for a mode of travel (m,)."""
+    each = premises.access
+    return Access(
+        np.stack([a.edge for a in each])[mode, place],
+        np.stack([a.along_m for a in each])[mode, place],
+        np.stack([a.at_m for a in each])[mode, place],
+    )
+
+
+def _copied(state: Lives) -> Lives:
+    """A copy whose arrays may be changed."""
+    arrays = {name: value.copy() for name, value in vars(state).items() if isinstance(value, np.ndarray)}
+    return replace(state, **arrays)
+
+
+def _move(state: Lives, row: IntArray, place: IntArray, room: Rooms) -> None:
+    """Changes the state: UEs in `row` (m,) are on the way to a room in another place (m,)."""
+    for both, new in ((state.place, place), (state.floor, room.floor), (state.depth_m, room.depth_m)):
+        both[row, 0], both[row, 1] = both[row, 1], new
+    state.room_m[row, 0], state.room_m[row, 1] = state.room_m[row, 1], room.room_m
+    state.stay[row] += 1
+
+
+def _visit(state: Lives, row: IntArray, place: IntArray) -> Lives:
+    """One more visit of UEs in `row` (m,) to a place each (m,)."""
+    visited, count = state.visited, state.count
+    same = visited[row] == place[:, None]
+    n_visited = (visited[row] >= 0).sum(axis=1)
+    column = np.where(same.any(axis=1), same.argmax(axis=1), n_visited)
+    if column.max() >= visited.shape[1]:
+        visited = np.pad(visited, ((0, 0), (0, visited.shape[1])), constant_values=NOWHERE)
+        count = np.pad(count, ((0, 0), (0, count.shape[1])))
+    visited[row, column] = place
+    count[row, column] += 1
+    return replace(state, visited=visited, count=count)
+
+
+def _placed(state: Lives, now_s: float) -> Lives:
+    """The state with positions at now_s; those of UEs that rest are those of their rooms, to the last bit."""
+    position_m, inside = state.room_m[:, 1].copy(), np.ones(len(state.ue), dtype=np.int64)
+    in_vehicle = np.zeros(len(state.ue), dtype=np.bool_)
+    row = np.flatnonzero(state.arrive_s > now_s)
+    position_m[row], passed, ahead = state.journeys.at(row, now_s - state.depart_s[row])
+    inside[row] = np.where(ahead <= 1, 1, np.where(passed <= 1, 0, -1))
+    in_vehicle[row] = state.drives[row] & (passed > 2) & (ahead > 2)
+    return replace(state, position_m=position_m, inside=inside, in_vehicle=in_vehicle)
