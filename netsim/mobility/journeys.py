@@ -16,8 +16,7 @@ INDOOR_M_S = 1.0  # between a room and the door
 class Journeys:
     """The current trip of every UE; no vertex for a UE that is not on a trip.
 
-    UE i passes vertex_m[first[i]:first[i + 1]] (v, 2) at time_s (v,), in s since its departure. The first and the last
-    vertex are rooms, those next to them doors, and the third from either end is where a vehicle is boarded or left.
+    UE i passes vertex_m[first[i]:first[i + 1]] (v, 2) at time_s (v,), in s since its departure, ascending.
     """
 
     first: IntArray
@@ -42,20 +41,19 @@ class Journeys:
         vertex_m = np.concatenate([self.vertex_m, trips.vertex_m])[taken]
         return Journeys(first, vertex_m, np.concatenate([self.time_s, trips.time_s])[taken])
 
-    def at(self, row: IntArray, since_s: FloatArray) -> tuple[FloatArray, IntArray, IntArray]:
-        """Positions (m, 2) of UEs `row` (m,), all on a trip, since_s (m,) after departure.
-
-        Also the number (m,) of vertices that they have passed, and of those still ahead (m,).
-        """
+    def at(self, row: IntArray, since_s: FloatArray) -> FloatArray:
+        """Positions (m, 2) of UEs `row` (m,), all on a trip, since_s (m,) after departure."""
+        if not len(row):
+            return np.zeros((0, 2))
         size = self.first[row + 1] - self.first[row]
         start = np.cumsum(size) - size
         vertex = np.repeat(self.first[row] - start, size) + np.arange(size.sum())
-        passed = np.add.reduceat(self.time_s[vertex] <= np.repeat(since_s, size), start) if len(row) else size
+        passed = np.add.reduceat(self.time_s[vertex] <= np.repeat(since_s, size), start)
         i = self.first[row] + np.clip(passed - 1, 0, size - 2)
         span_s = self.time_s[i + 1] - self.time_s[i]
         done = np.divide(since_s - self.time_s[i], span_s, out=np.ones(len(row)), where=span_s > 0)
         done = np.clip(done, 0.0, 1.0)[:, None]
-        return (1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1], passed, size - passed
+        return np.asarray((1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1])
 
 
 def between_rooms(trips: Trips, from_m: FloatArray, to_m: FloatArray) -> Trips:
@@ -64,11 +62,16 @@ def between_rooms(trips: Trips, from_m: FloatArray, to_m: FloatArray) -> Trips:
     first = np.append(0, np.cumsum(size + 2))
     inner = np.ones(first[-1], dtype=np.bool_)
     inner[first[:-1]] = inner[first[1:] - 1] = False
-    vertex_m, time_s = np.empty((first[-1], 2)), np.empty(first[-1])
+    out_s, in_s = indoor_s(trips, from_m, to_m)
+    vertex_m, time_s = np.empty((first[-1], 2)), np.zeros(first[-1])
     vertex_m[inner], vertex_m[first[:-1]], vertex_m[first[1:] - 1] = trips.vertex_m, from_m, to_m
-    out_s = np.linalg.norm(trips.vertex_m[trips.first[:-1]] - from_m, axis=1) / INDOOR_M_S
-    in_s = np.linalg.norm(to_m - trips.vertex_m[trips.first[1:] - 1], axis=1) / INDOOR_M_S
     time_s[inner] = trips.time_s + np.repeat(out_s, size)
-    time_s[first[:-1]] = 0.0
-    time_s[first[1:] - 1] = out_s + trips.time_s[trips.first[1:] - 1] + in_s
+    time_s[first[1:] - 1] = out_s + trips.duration_s + in_s
     return Trips(first, vertex_m, time_s)
+
+
+def indoor_s(trips: Trips, from_m: FloatArray, to_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Time (m,) from rooms from_m (m, 2) to the doors where trips begin, and from where they end to rooms to_m, s."""
+    out_m = np.linalg.norm(trips.vertex_m[trips.first[:-1]] - from_m, axis=1)
+    in_m = np.linalg.norm(to_m - trips.vertex_m[trips.first[1:] - 1], axis=1)
+    return out_m / INDOOR_M_S, in_m / INDOOR_M_S

@@ -15,7 +15,7 @@ from netsim.indoors import Indoors
 from netsim.mobility import exploration
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.mobility.exploration import NOWHERE
-from netsim.mobility.journeys import Journeys, between_rooms
+from netsim.mobility.journeys import Journeys, between_rooms, indoor_s
 from netsim.mobility.people import People, Shares
 from netsim.mobility.timetable import FREE, NIGHT, WORK
 from netsim.mobility.venues import WORK_CLOSES_H, WORK_OPENS_H, Rooms, Venues, rooms
@@ -24,6 +24,7 @@ from netsim.rng import Rng
 from netsim.streets.doors import Access, Premises
 from netsim.streets.graph import CYCLE, DRIVE, WALK
 from netsim.streets.routes import Routes
+from netsim.streets.speeds import WALK_M_S
 from netsim.tree import REBUILT
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -50,7 +51,9 @@ class Lives(State):
 
     ue, decision (n_ue,) : index of the UE and number of its last decision.
     place, floor, depth_m (n_ue, 2), room_m (n_ue, 2, 2) : where the last trip began, and where it ended or will end.
-    depart_s, arrive_s, until_s (n_ue,) : time of that trip, and when the stay after it ends.
+    trip_s (n_ue, 6) : times of that trip: leaves the room, the door, boards a vehicle (at the street), leaves it, reaches
+        the door, the room.
+    until_s (n_ue,) : when the stay after it ends.
     breaks (n_ue,) : whether the stay ends before the timetable asks for it.
     drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the stay after it.
     visited, count (n_ue, v) : places visited, in the order of the first visit, and how often; -1 and 0 beyond them.
@@ -63,8 +66,7 @@ class Lives(State):
     floor: IntArray
     depth_m: FloatArray
     room_m: FloatArray
-    depart_s: FloatArray
-    arrive_s: FloatArray
+    trip_s: FloatArray
     until_s: FloatArray
     breaks: BoolArray
     drives: BoolArray
@@ -173,7 +175,7 @@ class Resident(Mobility):
         room, home, commutes = people.home_room, people.home, people.commutes
         visited = np.full((n, _FIRST_PLACES), NOWHERE)
         visited[:, 0], visited[commutes, 1] = home, people.work[commutes]
-        zero, nothing = np.zeros(n), np.zeros(n, dtype=np.int64)
+        nothing = np.zeros(n, dtype=np.int64)
         state = Lives(
             position_m=room.room_m.copy(),
             ue=ue,
@@ -182,9 +184,8 @@ class Resident(Mobility):
             floor=np.stack([room.floor, room.floor], axis=1),
             depth_m=np.stack([room.depth_m, room.depth_m], axis=1),
             room_m=np.stack([room.room_m, room.room_m], axis=1),
-            depart_s=zero,
-            arrive_s=zero,
-            until_s=zero,
+            trip_s=np.zeros((n, 6)),
+            until_s=np.zeros(n),
             breaks=np.zeros(n, dtype=np.bool_),
             drives=np.zeros(n, dtype=np.bool_),
             stay=nothing,
@@ -217,7 +218,7 @@ class Resident(Mobility):
 
     def wake_s(self, state: Lives, now_s: float, ground: Ground) -> float:
         """The earliest end of a stay when nobody travels, else now."""
-        if (state.arrive_s > now_s).any():
+        if (state.trip_s[:, -1] > now_s).any():
             return now_s
         return max(now_s, float(np.min(state.until_s, initial=inf)))
 
@@ -240,14 +241,14 @@ class Resident(Mobility):
         if moves.size:
             who = row[moves]
             room = _room(town, who, plan.target[moves], ue[moves], number[moves], rng)
-            duration_s, journeys, drives = _trips(state, who, plan.target[moves], room, t1_s)
-            arrive_s[moves] += duration_s
+            since_s, journeys, drives = _trips(state, who, plan.target[moves], room, t1_s)
+            new.trip_s[who] = now_s[moves, None] + since_s
+            arrive_s[moves] = new.trip_s[who, -1]
             _move(new, who, plan.target[moves], room)
-            new.drives[who], new.depart_s[who] = drives, now_s[moves]
+            new.drives[who] = drives
             new = _visit(replace(new, journeys=journeys), who, plan.target[moves])
         until_s, breaks = self._stay(plan, town, row, now_s, arrive_s, unit, ground)
-        new.decision[row], new.arrive_s[row] = number, arrive_s
-        new.until_s[row], new.breaks[row] = until_s, breaks
+        new.decision[row], new.until_s[row], new.breaks[row] = number, until_s, breaks
         return new
 
     def _plan(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> _Plan:
@@ -350,18 +351,25 @@ def _room(town: Town, row: IntArray, place: IntArray, ue: IntArray, number: IntA
 def _trips(
     state: Lives, row: IntArray, place: IntArray, room: Rooms, until_s: float
 ) -> tuple[FloatArray, Journeys, BoolArray]:
-    """Trips of UEs in `row` (m,) to places (m,): durations (m,), the journeys of all, and which are driven (m,).
+    """Trips of UEs in `row` (m,) to places (m,): their times since departure (m, 6), as `Lives.trip_s`.
 
-    Journeys that end by until_s are dropped.
+    Also the journeys of all UEs, and which of the trips are driven (m,). Journeys that end by until_s are dropped.
     """
     town, here = state.town, state.place[row, 1]
     premises = town.venues.premises
     mode = _mode(town, row, here, place)
     origin, destination = (_access(premises, mode, at) for at in (here, place))
-    trips = town.routes.trips(origin, destination, mode, premises.door_m[here], premises.door_m[place])
-    trips = between_rooms(trips, state.room_m[row, 1], room.room_m)
-    journeys = state.journeys.with_trips(row, trips, state.arrive_s > until_s)
-    return trips.time_s[trips.first[1:] - 1], journeys, mode == DRIVE
+    from_m, to_m = premises.door_m[here], premises.door_m[place]
+    outside = town.routes.trips(origin, destination, mode, from_m, to_m)
+    whole = between_rooms(outside, state.room_m[row, 1], room.room_m)
+    out_s, in_s = indoor_s(outside, state.room_m[row, 1], room.room_m)
+    board_s = np.linalg.norm(origin.at_m - from_m, axis=1) / WALK_M_S
+    alight_s = np.linalg.norm(destination.at_m - to_m, axis=1) / WALK_M_S
+    end_s = whole.duration_s
+    zero_s = np.zeros(len(row))
+    since_s = np.stack([zero_s, out_s, out_s + board_s, end_s - in_s - alight_s, end_s - in_s, end_s], axis=1)
+    journeys = state.journeys.with_trips(row, whole, state.trip_s[:, -1] > until_s)
+    return since_s, journeys, mode == DRIVE
 
 
 def _mode(town: Town, row: IntArray, here: IntArray, there: IntArray) -> IntArray:
@@ -416,8 +424,9 @@ def _placed(state: Lives, now_s: float) -> Lives:
     """The state with positions at now_s; those of UEs that rest are those of their rooms, to the last bit."""
     position_m, inside = state.room_m[:, 1].copy(), np.ones(len(state.ue), dtype=np.int64)
     in_vehicle = np.zeros(len(state.ue), dtype=np.bool_)
-    row = np.flatnonzero(state.arrive_s > now_s)
-    position_m[row], passed, ahead = state.journeys.at(row, now_s - state.depart_s[row])
-    inside[row] = np.where(ahead <= 1, 1, np.where(passed <= 1, 0, -1))
-    in_vehicle[row] = state.drives[row] & (passed > 2) & (ahead > 2)
+    row = np.flatnonzero(state.trip_s[:, -1] > now_s)
+    depart_s, out_s, board_s, alight_s, in_s, _ = state.trip_s[row].T
+    position_m[row] = state.journeys.at(row, now_s - depart_s)
+    inside[row] = np.where(now_s < out_s, 0, np.where(now_s >= in_s, 1, -1))
+    in_vehicle[row] = state.drives[row] & (board_s <= now_s) & (now_s < alight_s)
     return replace(state, position_m=position_m, inside=inside, in_vehicle=in_vehicle)
