@@ -82,6 +82,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
             *_reach(setting, stations, area),
             *_tall(setting, ground, state.indoors() if indoors is None else indoors),
         ),
+        downlink_noise_dbm=setting.radio.downlink.noise_dbm,
         measure=setting.ues.measure,
         quantised=setting.radio.rsrp_report == "quantised",
         handover=setting.radio.handover,

@@ -46,8 +46,27 @@ def channel_card(
     return card | {"not modelled": ", ".join(NOT_MODELLED)}
 
 
+def downlink_card(
+    setting: WorldSetting, stations: tuple[BaseStation, ...], presence: str | None = None
+) -> dict[str, str]:
+    """The card of a study of the downlink alone, in which no update is sent. presence: as in `channel_card`."""
+    downlink = setting.radio.downlink
+    idle = {"RSRP measurement", "small-scale fading", "uplink", "not modelled", *setting.radio.uplink.described("")}
+    card = channel_card(setting, stations, False, presence)
+    rows = {aspect: words for aspect, words in card.items() if aspect not in idle}
+    rows["noise"] = f"{downlink.noise_dbm:g} dBm in 15 kHz (noise figure {downlink.noise_figure_db:g} dB)"
+    rows["interference"] = "all other cells at full power (full load)"
+    rows["rate"] = (
+        f"{downlink.bandwidth_hz / 1e6:g} MHz x min({downlink.attenuation:g} log2(1 + SINR), "
+        f"{downlink.max_bps_per_hz:g}) bit/s/Hz, none below {downlink.min_sinr_db:g} dB"
+    )
+    return rows | {"not modelled": ", ".join(("small-scale fading", "load of cells", "uplink", *NOT_MODELLED))}
+
+
 def card_lines(card: dict[str, str]) -> list[str]:
     """The card as a few lines for a terminal."""
+    if "uplink" not in card:
+        return [f"{k}: {v}" for k, v in card.items()]
     short = ("RSRP measurement", "path loss", "line of sight", "shadowing", "small-scale fading")
     return [
         f"radio: {card['carrier']}, base stations {card['base stations']}; uplink {card['uplink']}",

@@ -15,6 +15,7 @@ from netsim.mobility import MOBILITIES, Mobility
 from netsim.part import Part
 from netsim.radio import FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.base import PathLoss, Shadowing
+from netsim.radio.downlink import Downlink
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Handover
 from netsim.radio.line_of_sight import Always, ByProbability, Sight
@@ -108,6 +109,8 @@ class Radio(Part):
     """quantised: whole dB within -140 to -44 dBm, as UEs report (3GPP TS 36.133, Table 9.1.4-1)"""
     handover: Handover | None = None
     """handover model; none: the serving cell is always the strongest"""
+    downlink: Downlink = Downlink()
+    """the downlink: receiver noise, and the rate that an SINR gives"""
     uplink: Annotated[Uplink, UPLINKS] = Ideal()
     """uplink model"""
 

@@ -48,7 +48,7 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     recorder.write("links", _links(requested, world, phases[-1]))
     recorder.write("leakage", _columns("leakage", [{**attacked, **row} for row in outcome.leaks]))
     recorder.write("membership", _columns("membership", [{**attacked, **row} for row in outcome.audits]))
-    recorder.write("handovers", _handovers(world))
+    recorder.write("handovers", handover_rows(world))
     _keep_grid(recorder.folder, world, learning, outcome)
     recorder.write("spends", _spends(when, outcome))
     figures["scores"] = scores
@@ -278,8 +278,8 @@ def _links(when: dict[str, Any], world: World, phase: PhaseOutcome) -> dict[str,
     }
 
 
-def _handovers(world: World) -> dict[str, Any]:
-    """The handovers since the last round."""
+def handover_rows(world: World) -> dict[str, Any]:
+    """Rows of the table of handovers: those since the last call."""
     events = world.drain_handovers()
     return {
         "time_s": [e.time_s for e in events],

@@ -7,7 +7,7 @@ import time
 from typing import TextIO
 
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.run.simulate import Progress
+from scenarios.app.run.checkpoints import Progress
 from scenarios.app.study.yaml_document import one_line
 
 LOG_EVERY_S = 2.0
@@ -41,6 +41,8 @@ class Meter:
 
 
 def _line(now: Progress) -> str:
+    if now.said:
+        return f"{now.clock}, {now.said}"
     head = f"round {now.round}/{now.rounds}, {now.clock}"
     if not now.figures:
         return f"{head}, nobody measured"

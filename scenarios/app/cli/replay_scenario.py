@@ -61,7 +61,7 @@ def trace_lines(study: Study) -> list[str]:
     mobility = study.world.ues.mobility
     if not isinstance(mobility, Replay):
         raise BadInput("this scenario does not replay a trace: world.ues.mobility.kind must be replay")
-    trace = mobility.load(study.learning.round_s)
+    trace = mobility.load(study.round_s)
     left_out = {k: v for k, v in trace.counts.items() if v and k not in ("rows_read", "rows_used")}
     width, height = trace.area.side_m
     lines = [
@@ -77,7 +77,7 @@ def trace_lines(study: Study) -> list[str]:
             f"base stations: the trace has no RSRP; {counted(len(layout.stations(area, None)), 'site')} placed on a "
             f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
         )
-    return [*lines, *_short(trace, study.learning.round_s), *trace.notes, *hold_out_notes(study)]
+    return [*lines, *_short(trace, study.round_s), *trace.notes, *hold_out_notes(study)]
 
 
 def _short(trace: Trace, round_s: float) -> list[str]:

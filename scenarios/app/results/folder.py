@@ -11,18 +11,18 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from fl.round.tables import TABLES
 from netsim.errors import BadInput
 from netsim.record import unguarded
 from netsim.safe import OURS_MOST_BYTES, PART, content, opened, what_is
 from scenarios.app.results.marker import MARKER, Mark, check_files, marked
+from scenarios.app.results.tables import EVERY
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.yaml_document import one_line
 
 MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"
 POINTS, MAP, GRID, SURFACES = "points.npz", "map.npz", "grid.npz", "surfaces.npz"
 PLAN, PAGE = "plan.json", "report.html"
-RESULTS = (SUMMARY, CHECKPOINT, MANIFEST, PLAN, POINTS, MAP, GRID, SURFACES, PAGE, *(f"{name}.csv" for name in TABLES))
+RESULTS = (SUMMARY, CHECKPOINT, MANIFEST, PLAN, POINTS, MAP, GRID, SURFACES, PAGE, *(f"{name}.csv" for name in EVERY))
 """the files of a run besides its study; without the first, which is written last, it is not finished"""
 
 _MOST_JSON_BYTES = 2**28
@@ -161,7 +161,7 @@ def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
         said = getattr(error, "strerror", None) or error
         raise BadInput(f"{path}: cannot be read ({said}); is {folder} a run folder?") from None
     columns = list(zip(*lines, strict=True)) if lines else [()] * len(header)
-    declared = TABLES[table]
+    declared = EVERY[table]
     texts = {name for name in header if name not in declared or declared[name].type == "text"}
     return {name: _column(path, name, values, name in texts) for name, values in zip(header, columns, strict=True)}
 

@@ -7,7 +7,7 @@ from scenarios.app.study.study import Study
 
 def hold_out_notes(study: Study) -> tuple[str, ...]:
     """What a person should know of how the rows of a trace are used."""
-    share = getattr(study.learning.data, "hold_out", 0.0)
+    share = 0.0 if study.learning is None else getattr(study.learning.data, "hold_out", 0.0)
     if not share:
         return ()
     return (

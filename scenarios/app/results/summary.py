@@ -42,7 +42,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
             keys.ROUNDS_PLAYED: len(rounds["round"]),
             keys.ROUNDS_EMPTY: manifest["empty_rounds"],
             keys.ROUNDS_STOPPED: manifest["stopped_by_budget"],
-            keys.SAMPLES_COUNT: int(rounds["samples"][: 1 if study.learning.data.surveys_once else None].sum()),
+            keys.SAMPLES_COUNT: int(rounds["samples"][: 1 if study.learned.data.surveys_once else None].sum()),
             keys.SAMPLES_SELECTED: int(rounds["selected"].sum()),
             keys.UPLINK_HANDOVERS: len(read_table(folder, "handovers")["ue"]) if handover else None,
             **_updates(read_table(folder, "updates"), rounds),
@@ -57,7 +57,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     values |= _membership(read_table(folder, "membership")) | _privacy(read_table(folder, "privacy"))
     values |= _moved(read_table(folder, "spends"))
     check_declared(values)
-    if "positions" in study.learning.data.offers:
+    if "positions" in study.learned.data.offers:
         return values
     return {key: value for key, value in values.items() if not (known := declaration(key)) or not known.places}
 
@@ -80,7 +80,7 @@ def _leakage(folder: Path, study: Study, ues: Table, area_m: Any, useful: bool |
     )
     x0, y0, x1, y1 = area_m
     centre = np.hypot(updates["x_m"] - (x0 + x1) / 2, updates["y_m"] - (y0 + y1) / 2)
-    learner, settings = study.learning.learner, study.learning.leakage
+    learner, settings = study.learned.learner, study.learned.leakage
     if isinstance(learner, Density) and len(leakage["ue"]):
         anywhere = on_grid_m(estimated(updates, leakage), learner, (x0, y0, x1, y1))
     else:
@@ -88,10 +88,10 @@ def _leakage(folder: Path, study: Study, ues: Table, area_m: Any, useful: bool |
     values = _plain(
         {keys.NEAR: settings.near_m, keys.AREA_CENTRE_ERROR: median_of(centre), keys.ANYWHERE_ERROR: anywhere}
     )
-    if study.learning.attacks:
-        values |= _plain(baseline_values(leakage, study.learning.attacks[0].label))
+    if study.learned.attacks:
+        values |= _plain(baseline_values(leakage, study.learned.attacks[0].label))
     homes = with_home(ues)
-    for attack in study.learning.attacks:
+    for attack in study.learned.attacks:
         mine, effort, exact = (_by_attack(table, attack.label) for table in (leakage, estimates, wasserstein))
         reached = attack_values(mine) | home_values(mine, homes, settings.near_m) | effort_values(effort)
         reached |= {keys.W1: mean_of(exact["w1_m"]), keys.CENTROID_W1: mean_of(exact["centroid_w1_m"])}
@@ -105,7 +105,7 @@ def _leakage(folder: Path, study: Study, ues: Table, area_m: Any, useful: bool |
 
 def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray | None:
     """Indices of the UEs that the summary's leakage is about, None for all."""
-    target = study.learning.leakage.target
+    target = study.learned.leakage.target
     if target == "all":
         return None
     if target == "most-data":

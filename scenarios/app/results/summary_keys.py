@@ -336,6 +336,25 @@ EPSILON_PER_M_MAX = Key(
     "privacy.NAME.epsilon_per_m.max", "1/m", "epsilon of a UE's moved locations, all rounds summed, max over UEs"
 )
 
+RADIO_SAMPLES = Key("radio.samples", "", "samples of a radio study: one for each UE that is present at a sampling time")
+RADIO_UE_HOURS = Key("radio.ue_hours", "h", "time that the samples stand for, summed over UEs")
+RADIO_INDOOR = Key("radio.indoor.percent", "%", "share of samples in buildings")
+RADIO_LOS = Key("radio.los.percent", "%", "share of samples whose serving cell is in line of sight")
+RADIO_QUANTITIES = tuple(
+    Key(f"radio.{name}.{selection}{statistic}", unit, f"{quantity}, {which} of {samples}")
+    for name, unit, quantity in (
+        ("rsrp_dbm", "dBm", "RSRP of the serving cell"),
+        ("gain_db", "dB", "coupling gain of the serving cell"),
+        ("geometry_db", "dB", "power of the serving cell over the sum of all other cells'"),
+        ("sinr_db", "dB", "downlink SINR at full load"),
+        ("rate_bps", "bit/s", "downlink rate of a UE that is given the whole band"),
+    )
+    for selection, samples in (("", "all samples"), ("indoor.", "samples in buildings"), ("outdoor.", "other samples"))
+    for statistic, which in (("q05", "5 % quantile"), ("median", "median"), ("q95", "95 % quantile"))
+)
+HANDOVER_COUNT = Key("handover.count", "", "handovers of all UEs in a radio study; null where handover is not modelled")
+HANDOVER_RATE = Key("handover.per_ue_hour", "1/h", "handovers of a UE in an hour of a radio study, mean")
+
 KEYS: tuple[Key, ...] = tuple(
     key for value in list(vars().values()) for key in (value if isinstance(value, tuple) else (value,))
     if isinstance(key, Key)

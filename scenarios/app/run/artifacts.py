@@ -1,4 +1,4 @@
-"""Files that are written once, at the end of a run: true points, the radio map, surfaces."""
+"""Files that are written once, at the end of a run: true points, surfaces."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ from netsim.safe import replacing
 from netsim.units import FloatArray
 from netsim.world import World
 from scenarios.app.results.folder import (
-    MAP,
     POINTS,
     SURFACES,
 )
-
-MAP_PLACES = 500  # outdoor places of the radio map
 
 
 def write_points(folder: Path, state: RoundState) -> None:
@@ -30,32 +27,6 @@ def write_points(folder: Path, state: RoundState) -> None:
     points = np.concatenate([points for _, points in tracks] or [np.zeros((0, 2))])
     with replacing(folder / POINTS) as file:
         np.savez_compressed(file, ue=ue.astype(np.int64), position_m=points)
-
-
-def write_map(folder: Path, world: World) -> None:
-    """map.npz: buildings, base stations, and the radio at a sample of outdoor places: what the report draws.
-
-    footprint_m (k, 2) rings of walls, anticlockwise, and of courtyards, clockwise, with footprint_ptr (r + 1,) and
-    footprint_building (r,), the building of each; building_height_m (n,); station_m (n_bs, 2);
-    place_m (m, 2), and for each place and base station distance_m, rsrp_dbm, los (m, n_bs).
-    """
-    rng, owner = world.ground.streams.at("report.map"), np.arange(MAP_PLACES)
-    place = world.buildings.outdoor(world.area, rng, "place", owner)
-    rings = world.buildings.rings()
-    shapes = [ring for own in rings for ring in own]
-    arrays: dict[str, np.ndarray] = {
-        "footprint_m": np.concatenate(shapes) if shapes else np.zeros((0, 2)),
-        "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
-        "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
-        "building_height_m": world.buildings.height_m,
-        "station_m": np.array([b.at_m for b in world.stations]).reshape(-1, 2),
-        "place_m": place,
-    }
-    if world.stations:
-        links = world.budget.links(0.0, place)
-        arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
-    with replacing(folder / MAP) as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from fl.round.caveats import caveats
-from fl.round.state import Setup
 from netsim import __version__
-from netsim.channel_card import channel_card
+from netsim.channel_card import channel_card, downlink_card
 from netsim.world import World
 from scenarios.app.results.notes import hold_out_notes
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.study import Study
 
 
-def manifest_of(study: Study, world: World, setup: Setup, command: str) -> dict[str, Any]:
+def manifest_of(study: Study, world: World, models: Sequence[str], command: str) -> dict[str, Any]:
     """The manifest of a run, but for what only its end knows."""
     trace = world.trace
     area = world.area
@@ -26,13 +26,11 @@ def manifest_of(study: Study, world: World, setup: Setup, command: str) -> dict[
         "seed": study.seed,
         "command": command,
         "cells": list(world.cells),
-        "models": list(setup.models),
-        "channel_card": channel_card(
-            study.world, world.stations, trace is not None and trace.rsrp_dbm is not None, _presence(world)
-        ),
+        "models": list(models),
+        "channel_card": _card(study, world),
         "first_day": str(world.clock.first_day),
         "clock_changes": [list(change) for change in world.clock.changes],
-        "round_s": study.learning.round_s,
+        "round_s": study.round_s,
         "duration_s": world.duration_s,
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
         "trace": None
@@ -49,6 +47,15 @@ def manifest_of(study: Study, world: World, setup: Setup, command: str) -> dict[
     }
 
 
+def _card(study: Study, world: World) -> dict[str, str]:
+    """The channel card of a study."""
+    if study.learning is None:
+        return downlink_card(study.world, world.stations, _presence(world))
+    trace = world.trace
+    replayed = trace is not None and trace.rsrp_dbm is not None
+    return channel_card(study.world, world.stations, replayed, _presence(world))
+
+
 def _presence(world: World) -> str | None:
     """When a replayed UE is absent."""
     presence = None if world.trace is None else world.mobility.presence(world.trace)
@@ -58,6 +65,8 @@ def _presence(world: World) -> str | None:
 def _disclosed(study: Study) -> list[str]:
     """What devices tell besides their updates, which no noise hides and no ledger counts, and what parts admit."""
     learning = study.learning
+    if learning is None:
+        return []
     aggregation, learner = learning.aggregation, learning.learner
     counted = any({"spend", "location spend"} & part.offers for part in (*learning.curation, *learning.defenses))
     disclosed = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]

@@ -47,8 +47,8 @@ def _planned(study: Study, plan: Plan, cache: Path) -> Planned:
     written = written.model_copy(
         update={
             "plan": None, "power": Listed(each_w=tuple(float(w) for w in best.power_w)),
-            "learning": study.learning.model_copy(
-                update={"defenses": tuple(d.switched(best.switch) for d in study.learning.defenses)}
+            "learning": study.learned.model_copy(
+                update={"defenses": tuple(d.switched(best.switch) for d in study.learned.defenses)}
             ),
         }
     )  # fmt: skip
@@ -82,7 +82,7 @@ def _own(trajectory: Trajectory) -> FloatArray:
 
 def _reference_of(study: Study) -> Study:
     """The study of the reference run: all artificial noise, nobody who looks."""
-    learning = study.learning
+    learning = study.learned
     defenses = tuple(d.all_drawn() for d in learning.defenses)
     unseen = {"defenses": defenses, "attacks": (), "membership": None}
     return study.model_copy(update={"plan": None, "vary": None, "learning": learning.model_copy(update=unseen)})

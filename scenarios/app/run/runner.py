@@ -8,9 +8,11 @@ from typing import Any
 
 from fl.round.state import begin
 from netsim.cache import cache_folder
+from scenarios.app.run.checkpoints import Watch
 from scenarios.app.run.planning import planned
+from scenarios.app.run.radio import play_radio, radio_world
 from scenarios.app.run.setup import ready
-from scenarios.app.run.simulate import Watch, one_thread, simulate
+from scenarios.app.run.simulate import one_thread, simulate
 from scenarios.app.study.study import Study
 
 
@@ -24,6 +26,8 @@ def run(
     then a checkpoint that cannot be used is forgotten as well. Everything runs on one thread, so results do not
     depend on the number of cores; sweeps use several processes instead.
     """
+    if study.learning is None:
+        return play_radio(study, out, watch, command, replace)
     with one_thread():
         return simulate(study, out, watch, command, replace, planned(study, cache_folder()))
 
@@ -34,6 +38,9 @@ def check(study: Study, thorough: bool = False) -> None:
     Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
     beforehand, and first models of anything but images.
     """
+    if study.learning is None:
+        radio_world(study)
+        return
     with one_thread() if thorough else nullcontext():
         world, setup = ready(study, Path(), thorough)
         if thorough or setup.public.images is not None:

@@ -42,7 +42,7 @@ MOST_WRITTEN = 5e8  # numbers of surfaces that an attacker holds at once: 4 GB
 def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Setup]:
     """The world of a study and its rounds: all files are read, and what cannot be played is refused."""
     streams = Streams(study.seed)
-    world = build_world(study.world, streams, study.learning.round_s)
+    world = build_world(study.world, streams, study.round_s)
     return world, set_up(study, world, streams, folder, rehearsed)
 
 
@@ -51,7 +51,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
 
     Not rehearsed: for a check alone, without what is known only once all movement has been played.
     """
-    learning = study.learning
+    learning = study.learned
     _check_world(study, world)
     wanted = learning.learner.wants_dataset_statistics or learning.data.wants_counts
     rehearsal = _rehearse(study) if wanted and rehearsed else None
@@ -93,7 +93,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
 
 def _check_world(study: Study, world: World) -> None:
     """Refuse a world in which the rounds cannot be played, and an eavesdropper far away from it."""
-    learning = study.learning
+    learning = study.learned
     if CELLS in learning.learner.offers:
         _above_roofs(world)
     if world.duration_s / learning.round_s > MOST_ROUNDS:
@@ -112,7 +112,7 @@ def _check_world(study: Study, world: World) -> None:
 
 def _check_target(study: Study, world: World) -> None:
     """Refuse a target of leakage that is no UE."""
-    target = study.learning.leakage.target
+    target = study.learned.leakage.target
     if target not in ("all", "most-data", *world.ues):
         near = ", ".join(get_close_matches(target, world.ues, 1, 0.0))
         raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name: {near}?")
@@ -145,7 +145,7 @@ def _antennas(world: World) -> Antennas | None:
 
 def _affordable(study: Study, world: World) -> None:
     """Refuse what would fill the memory, or never end."""
-    ues, round_s = study.world.ues, study.learning.round_s
+    ues, round_s = study.world.ues, study.round_s
     if ues.measure_every_s is not None:
         samples = min(round_s, world.duration_s) / ues.measure_every_s * len(world.ues)
         if samples > MOST_SAMPLES:
@@ -153,6 +153,11 @@ def _affordable(study: Study, world: World) -> None:
                 f"world.ues.measure_every_s: {ues.measure_every_s:g} s makes {samples:.3g} measurements a round, "
                 f"at most {MOST_SAMPLES:g} are possible; measure less often, or take shorter rounds or fewer UEs"
             )
+    check_ticks(world)
+
+
+def check_ticks(world: World) -> None:
+    """Refuse a world that would never end."""
     ticks = world.duration_s / world.tick_s
     if ticks > MOST_TICKS:
         raise BadInput(
@@ -163,8 +168,8 @@ def _affordable(study: Study, world: World) -> None:
 
 def _readable(study: Study, public: Public, streams: Streams, n_ue: int) -> None:
     """Refuse surfaces of so many UEs that writing them out would fill the memory."""
-    learner, threat = study.learning.learner, study.learning.threat
-    if "surfaces" not in learner.offers or not study.learning.attacks or threat.sees != "rows":
+    learner, threat = study.learned.learner, study.learned.threat
+    if "surfaces" not in learner.offers or not study.learned.attacks or threat.sees != "rows":
         return
     size = learner.init(public, streams.at("learner.init")).parameters.size
     after = min(threat.targets or n_ue, n_ue)
@@ -199,8 +204,8 @@ def _rehearse(study: Study) -> _Rehearsal:
     """
     if study.world.ues.mobility.replays:
         return _play_rehearsal(study)
-    parts = (study.world.model_dump_json(), study.learning.data.model_dump_json())
-    return _kept_rehearsal(_Rehearsed(f"{study.seed} {study.learning.round_s} {parts}", study))
+    parts = (study.world.model_dump_json(), study.learned.data.model_dump_json())
+    return _kept_rehearsal(_Rehearsed(f"{study.seed} {study.round_s} {parts}", study))
 
 
 @lru_cache(maxsize=WORLDS_KEPT)
@@ -209,9 +214,9 @@ def _kept_rehearsal(rehearsed: _Rehearsed) -> _Rehearsal:
 
 
 def _play_rehearsal(study: Study) -> _Rehearsal:
-    world = build_world(study.world, Streams(study.seed), study.learning.round_s)
+    world = build_world(study.world, Streams(study.seed), study.round_s)
     world.env.run(until=world.duration_s)
-    seen, data = world.observations(), study.learning.data
+    seen, data = world.observations(), study.learned.data
     counts = np.bincount(seen.cell, minlength=len(world.cells))
     models = data.models(world.cells, counts)
     return _Rehearsal(counts, _statistics(seen, data.model_of_cell(world.cells, models), len(models)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,8 @@ from fl.round import records
 from fl.round.round import rounds
 from fl.round.state import RoundState, Setup, begin
 from netsim import __version__
-from netsim.checkpoint import load_tree, save_tree
-from netsim.errors import BadInput
-from netsim.record import Recorder, write_json, write_text
-from netsim.safe import what_is
+from netsim.checkpoint import save_tree
+from netsim.record import write_json, write_text
 from netsim.tree import from_tree, to_tree
 from netsim.world import World
 from scenarios.app.results.folder import (
@@ -36,28 +34,15 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary import summarise
-from scenarios.app.run.artifacts import write_map, write_points, write_surfaces
+from scenarios.app.run.artifacts import write_points, write_surfaces
+from scenarios.app.run.checkpoints import Progress, Watch, cut_tables, damaged, open_tables, unfinished
 from scenarios.app.run.manifest import manifest_of
 from scenarios.app.run.setup import ready
+from scenarios.app.run.world_map import write_map
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 
 CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a round looked like, for whoever watches."""
-
-    round: int
-    rounds: int
-    time_s: float
-    clock: str
-    figures: dict[str, Any]
-    last: bool
-
-
-Watch = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -78,7 +63,7 @@ def simulate(
     first = begin(setup, len(world.ues))  # and data
     text = study_yaml(study)
     with held(folder, "run", lambda: admit(folder, text, replace)):
-        tree = _unfinished(setup.recorder, text, replace)
+        tree = unfinished(setup.recorder, text, replace)
         if tree is None:
             clear(folder)
         write_text(folder / STUDY, text)
@@ -101,7 +86,7 @@ def _run(
     """Everything that writes into the folder; `tree`: the checkpoint to go on from, or None."""
     folder, text = setup.recorder.folder, study_yaml(study)
     start, empty = _open(setup, world, first, tree)
-    manifest = manifest_of(study, world, setup, command)
+    manifest = manifest_of(study, world, setup.models, command)
     write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
     keeper = _Keeper(folder, world, setup, watch, empty, text)
     world.env.process(rounds(world, setup, start, keeper.after))
@@ -191,50 +176,17 @@ class _Keeper:
         }
 
 
-def _unfinished(recorder: Recorder, text: str, replace: bool) -> Any:
-    """The checkpoint of an interrupted run of the same study, or None.
-
-    Raises BadInput for one that cannot be used, which `replace` forgets.
-    """
-    path = recorder.folder / CHECKPOINT
-    if not what_is(path):
-        return None
-    try:
-        tree = load_tree(path)
-        if not isinstance(tree, dict) or tree.get("study") != text or tree.get("program") != __version__:
-            return None
-        recorder.resume(tree.get("tables"))
-    except ValueError as error:
-        if replace:
-            return None
-        raise BadInput(f"{error}; it cannot go on: add --replace to start again") from None
-    return tree
-
-
 def _open(setup: Setup, world: World, first: RoundState, tree: Any) -> tuple[RoundState, int]:
     """The first state for a new run, or the one to go on from; tables created, or cut back to it."""
     if tree is None:
-        setup.recorder.open()
-        home, work = world.places.home_m, world.places.work_m
-        setup.recorder.write(
-            "ues",
-            {
-                "ue": np.arange(len(world.ues)), "name": world.ues,
-                "home_x_m": home[:, 0], "home_y_m": home[:, 1],
-                "work_x_m": work[:, 0], "work_y_m": work[:, 1],
-            },
-        )  # fmt: skip
+        open_tables(setup.recorder, world)
         return first, 0
     try:
         world.resume(from_tree(tree["world"], world.memory()), float(tree["time_s"]))
         resumed, empty = from_tree(tree["state"], first), int(tree["empty"])
     except (KeyError, TypeError, ValueError) as error:
-        path, said = setup.recorder.folder / CHECKPOINT, " ".join(str(error).split())[:120]
-        raise BadInput(f"{path}: cannot be gone on with ({said}); delete it to start again") from None
-    try:
-        setup.recorder.cut()
-    except OSError as error:
-        raise BadInput(f"{error.filename}: {error.strerror}, and the run goes on") from None
+        raise damaged(setup.recorder, error) from None
+    cut_tables(setup.recorder)
     return resumed, empty
 
 

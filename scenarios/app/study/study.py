@@ -8,8 +8,13 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from fl.learning import Learning
+from netsim.clock import DAY_S
+from netsim.errors import BadInput
 from netsim.part import Part
+from netsim.radio.downlink import Downlink
+from netsim.radio.fading import NoFading
 from netsim.radio.power import Full, Power
+from netsim.radio.uplink import Ideal
 from netsim.setting import WorldSetting
 from rl.settings import Train
 from scenarios.app.study.error_messages import nearest
@@ -81,8 +86,8 @@ class Study(Part):
     """where we are"""
     power: Annotated[Power, POWERS] = Full()
     """who sends with how much"""
-    learning: Learning
-    """what is learnt and by whom it is attacked"""
+    learning: Learning | None = None
+    """what is learnt and by whom it is attacked; none: a radio study, whose result is coverage, SINR and handovers"""
     plan: Plan | None = None
     """powers, switch and noise that a reference run finds beforehand; power is then that of the reference"""
     vary: Vary | None = None
@@ -90,8 +95,49 @@ class Study(Part):
     train: Train | None = None
     """what `netsim train` learns"""
 
+    @property
+    def learned(self) -> Learning:
+        """The section `learning:`. BadInput where there is none."""
+        if self.learning is None:
+            raise BadInput("learning: this needs a `learning:` section, and the scenario has none; add one, see campus")
+        return self.learning
+
+    @property
+    def round_s(self) -> float:
+        """Length of a round; without learning a day, by which a trace is cut into users where it names none."""
+        return DAY_S if self.learning is None else self.learning.round_s
+
+    @model_validator(mode="after")
+    def _used(self) -> Self:
+        """Refuse what would change nothing: parts of learning in a radio study, and the other way round."""
+        radio = self.world.radio
+        if self.learning is not None:
+            of_radio_studies = Downlink(noise_figure_db=radio.downlink.noise_figure_db)
+            if radio.downlink != of_radio_studies:
+                raise ValueError(
+                    "world.radio.downlink: rates of the downlink are recorded without `learning:` only; here give "
+                    "noise_figure_db alone"
+                )
+            return self
+        idle: tuple[tuple[str, bool, str], ...] = (
+            ("plan", self.plan is not None, "powers are planned for learning"),
+            ("train", self.train is not None, "agents are trained on learning"),
+            ("power", self.power != Full(), "no update is sent"),
+            ("world.radio.uplink", radio.uplink != Ideal(), "no update is sent"),
+            ("world.radio.fading", radio.fading != NoFading(), "it is the fading of uplinks, and no update is sent"),
+            ("world.radio.measurement_noise_db", radio.measurement_noise_db > 0, "RSRP is recorded without error"),
+            ("world.radio.rsrp_report", radio.rsrp_report != "exact", "RSRP is recorded without error"),
+            ("world.ues.measure", self.world.ues.measure != "serving", "the serving cell is recorded"),
+        )
+        for place, stated, why in idle:
+            if stated:
+                raise ValueError(f"{place}: without a `learning:` section {why}; leave it out, or add learning")
+        return self
+
     @model_validator(mode="after")
     def _cells(self) -> Self:
+        if self.learning is None:
+            return self
         cell, names = self.learning.data.named_cell, [b.name for b in self.world.listed_stations]
         if cell is not None and names and cell not in names:
             raise ValueError(
@@ -102,6 +148,8 @@ class Study(Part):
 
     @model_validator(mode="after")
     def _plannable(self) -> Self:
+        if self.learning is None:
+            return self
         waiting = [d for d in self.learning.defenses if d.waits]
         if waiting and self.plan is None:
             raise ValueError(
@@ -119,6 +167,8 @@ class Study(Part):
     @model_validator(mode="after")
     def _powered(self) -> Self:
         """Refuse powers whose files cannot be read, or that are for another number of UEs or another uplink."""
+        if self.learning is None:
+            return self
         self.power.check_files()
         if self.world.ues.mobility.kind_name() != "replay":  # a trace says how many only once it is read
             self.power.check(self.world.ues.count)
@@ -131,6 +181,8 @@ class Study(Part):
 
     @model_validator(mode="after")
     def _sendable(self) -> Self:
+        if self.learning is None:
+            return self
         uplink, defenses = self.world.radio.uplink, self.learning.defenses
         promised = any("bound" in d.offers for d in defenses)
         if uplink.needs_bound and not promised:

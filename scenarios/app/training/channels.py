@@ -27,8 +27,8 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
     seeds = Streams(study.seed).at(f"channels.{purpose}").uniform("seed", np.arange(n))
     snrs = []
     for seed in (seeds * _FAR).astype(np.int64) + _FAR:
-        world = build_world(study.world, Streams(int(seed)), study.learning.round_s)
-        world.env.run(until=min(study.learning.round_s, world.duration_s))
+        world = build_world(study.world, Streams(int(seed)), study.round_s)
+        world.env.run(until=min(study.round_s, world.duration_s))
         ue = np.arange(len(world.ues))
         cohort = world.cohort(ue, world.links(), 1, np.ones(len(ue), dtype=np.int64), np.zeros(len(ue)))
         snrs.append(uplink.snr_per_w(cohort))

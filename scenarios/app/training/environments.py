@@ -118,7 +118,7 @@ def n_ues(study: Study) -> int:
         return study.world.ues.count
     from netsim.build import build_world
 
-    return len(build_world(study.world, Streams(study.seed), study.learning.round_s).ues)
+    return len(build_world(study.world, Streams(study.seed), study.round_s).ues)
 
 
 class Stages:
@@ -130,7 +130,7 @@ class Stages:
 
     def __init__(self, study: Study, watched: bool = True) -> None:
         blind = {} if watched else {"attacks": (), "membership": None}
-        self.study = study.model_copy(update={"vary": None, "learning": study.learning.model_copy(update=blind)})
+        self.study = study.model_copy(update={"vary": None, "learning": study.learned.model_copy(update=blind)})
 
     def __call__(self, seed: int) -> Stage:
         """The world of a seed, with rounds that leave no files."""
@@ -141,7 +141,7 @@ class Stages:
 
         study = self.study.model_copy(update={"seed": seed})
         streams = Streams(seed)
-        world = build_world(study.world, streams, study.learning.round_s)
+        world = build_world(study.world, streams, study.round_s)
         setup = set_up(study, world, streams, Path())
         return Stage(world, setup, begin(setup, len(world.ues)))
 
@@ -151,4 +151,4 @@ def _scene(study: Study) -> Scene:
     from netsim.build import build_world
     from rl.render import scene_of
 
-    return scene_of(build_world(study.world, Streams(study.seed), study.learning.round_s))
+    return scene_of(build_world(study.world, Streams(study.seed), study.round_s))

@@ -1,0 +1,106 @@
+"""The downlink at full load: coupling gain, geometry factor, SINR and rate of every UE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from netsim.part import Part
+from netsim.radio.links import Links
+from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, w_from_dbm
+
+_THERMAL_DBM = -132.2  # k T B at 290 K in one subcarrier of 15 kHz, the bandwidth of RSRP, to 0.1 dB
+
+
+class Downlink(Part):
+    r"""Receiver noise of a UE, and the rate that a downlink SINR gives at full load.
+
+    Noise in one resource element of 15 kHz is -132.2 dBm plus the noise figure. A UE that is given the whole band of
+    its cell receives
+
+        rate = B min(a log2(1 + SINR), m)        for SINR >= min_sinr_db, else 0
+
+    with the attenuation a and the limit m of a link adaptation.
+    """
+
+    bandwidth_hz: float = Field(default=20e6, ge=1e3, le=1e11)
+    """bandwidth of a cell, Hz; of a study without learning"""
+    noise_figure_db: float = Field(default=9.0, ge=0, le=40)
+    """noise figure of a UE's receiver, dB"""
+    attenuation: float = Field(default=0.6, gt=0, le=1)
+    """ratio of the rate to Shannon's bound; of a study without learning"""
+    max_bps_per_hz: float = Field(default=4.4, gt=0, le=20)
+    """largest spectral efficiency, bit/s/Hz; of a study without learning"""
+    min_sinr_db: float = Field(default=-10.0, ge=-100, le=100)
+    """SINR below which nothing is received, dB; of a study without learning"""
+    reference: ClassVar[str] = "3GPP TR 36.942, Annex A, Table A.2 (downlink); TR 38.901, Table 7.8-1 (noise figure)"
+
+    @property
+    def noise_dbm(self) -> float:
+        """Noise in the bandwidth of RSRP (one resource element of 15 kHz), dBm."""
+        return round(_THERMAL_DBM + self.noise_figure_db, 9)
+
+    @property
+    def max_rate_bps(self) -> float:
+        """The largest rate, bit/s."""
+        return self.bandwidth_hz * self.max_bps_per_hz
+
+    def rate_bps(self, sinr_db: FloatArray) -> FloatArray:
+        """Rate (n,) of a UE that is given the whole band, bit/s, by its SINR (n,) in dB; NaN for an absent UE."""
+        efficiency = self.attenuation * np.log2(1.0 + 10.0 ** (sinr_db / 10.0))
+        efficiency = np.where(sinr_db < self.min_sinr_db, 0.0, np.minimum(efficiency, self.max_bps_per_hz))
+        return np.asarray(self.bandwidth_hz * efficiency)
+
+
+@dataclass(frozen=True, eq=False)
+class Reception:
+    """What UEs receive from their serving cells, one entry a UE (n,); NaN for a UE that is absent or has no cell.
+
+    rsrp_dbm; gain_db : antenna gain minus path loss plus shadowing and, indoors, minus penetration loss;
+    geometry_db : received power over the sum of all other cells', infinite for a single cell; sinr_db : the same with
+    noise; rate_bps; los : whether the link is in line of sight.
+    """
+
+    rsrp_dbm: FloatArray
+    gain_db: FloatArray
+    geometry_db: FloatArray
+    sinr_db: FloatArray
+    rate_bps: FloatArray
+    los: BoolArray
+
+
+def reception(links: Links, serving: IntArray, downlink: Downlink) -> Reception:
+    r"""Reception of every UE from the cell serving (n,), -1 for none, while all cells send at full power.
+
+        geometry = S_c / sum_{j != c} S_j,    SINR = S_c / (sum_{j != c} S_j + N)
+
+    S_j is the power that is received from cell j in one resource element, N the noise in it.
+    """
+    n = len(serving)
+    cell = np.maximum(serving, 0)
+    if links.gain.shape[1] == 0:
+        nothing = np.full(n, np.nan)
+        return Reception(nothing, nothing, nothing, nothing, nothing, np.zeros(n, dtype=np.bool_))
+    row = np.arange(n)
+    some = serving >= 0
+
+    def of_cell(values: FloatArray) -> FloatArray:
+        return np.asarray(np.where(some, values[row, cell], np.nan))
+
+    own, others = of_cell(links.received_w), links.received_w.copy()
+    others[row, cell] = 0.0  # a difference of sums would lose the digits of weak neighbours
+    rest = others.sum(axis=1)
+    with np.errstate(divide="ignore"):  # a single cell has no neighbour
+        geometry_db = db_from_ratio(own / rest)
+    sinr_db = db_from_ratio(own / (rest + w_from_dbm(downlink.noise_dbm)))
+    return Reception(
+        rsrp_dbm=of_cell(links.rsrp_dbm),
+        gain_db=db_from_ratio(of_cell(links.gain)),
+        geometry_db=geometry_db,
+        sinr_db=sinr_db,
+        rate_bps=downlink.rate_bps(sinr_db),
+        los=np.asarray(some & links.los[row, cell]),
+    )

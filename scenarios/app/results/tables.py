@@ -1,0 +1,54 @@
+"""The record tables of every kind of run: those of learning, and those of a radio study."""
+
+from __future__ import annotations
+
+from fl.round.tables import TABLES, Column
+
+QUANTITIES = {
+    "rsrp_dbm": "RSRP of the serving cell",
+    "gain_db": "coupling gain of the serving cell: antenna gain, path loss, shadowing and penetration loss",
+    "geometry_db": "received power of the serving cell over the sum of all other cells'",
+    "sinr_db": "downlink SINR at full load",
+    "rate_bps": "downlink rate of a UE that is given the whole band",
+}
+"""quantities of a radio study and their meaning"""
+SELECTIONS = ("all", "indoor", "outdoor")
+"""samples that a distribution is made of"""
+
+RADIO: dict[str, dict[str, Column]] = {
+    "ues": TABLES["ues"],
+    "handovers": TABLES["handovers"],
+    "tracks": {
+        "ue": Column("index of the UE in ues.csv; the first 40 UEs"),
+        "time_s": Column("time of a sample; at most 500 of each UE, evenly thinned", "s"),
+        "x_m": Column("position, east", "m"),
+        "y_m": Column("position, north", "m"),
+        "indoor": Column("whether the UE is in a building", type="flag"),
+        "cell": Column("name of the serving cell", type="text"),
+    },
+    "radio_samples": {
+        "selection": Column("all, indoor or outdoor samples", type="text"),
+        "count": Column("samples: one for each UE that is present at a sampling time"),
+        "ue_hours": Column("time that they stand for, summed over UEs", "h"),
+        "los_percent": Column("share of samples whose serving cell is in line of sight", "%"),
+    },
+    "radio_cdf": {
+        "quantity": Column(
+            "; ".join(f"{name}: {meaning}" for name, meaning in QUANTITIES.items()), type="text"
+        ),
+        "selection": Column("all, indoor or outdoor samples", type="text"),
+        "percent": Column("share of samples that are at most `value`, 0 to 100", "%"),
+        "value": Column("quantile, in the unit that ends the name of the quantity"),
+    },
+    "coverage": {
+        "x_m": Column("centre of a cell of the grid, east; places in buildings are left out", "m"),
+        "y_m": Column("centre, north", "m"),
+        "cell": Column("name of the strongest base station at street level", type="text"),
+        "rsrp_dbm": Column("its RSRP", "dBm"),
+        "sinr_db": Column("its downlink SINR at full load", "dB"),
+        "los": Column("whether it is in line of sight", type="flag"),
+    },
+}  # fmt: skip
+"""tables of a radio study"""
+EVERY: dict[str, dict[str, Column]] = TABLES | RADIO
+"""tables of all kinds of run"""

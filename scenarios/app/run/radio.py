@@ -1,0 +1,277 @@
+"""Play a radio study: UEs move and are served, nothing is learnt; the result is what they receive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from fl.round.records import handover_rows
+from netsim import __version__
+from netsim.build import build_world
+from netsim.checkpoint import save_tree
+from netsim.errors import BadInput
+from netsim.multiples import first_multiple
+from netsim.radio.downlink import Downlink, Reception, reception
+from netsim.record import Recorder, write_json, write_text
+from netsim.rng import Streams
+from netsim.tree import from_tree, to_tree
+from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.world import World
+from scenarios.app.results.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, admit, clear, read_json
+from scenarios.app.results.marker import held
+from scenarios.app.results.summary_radio import radio_summary
+from scenarios.app.results.tables import QUANTITIES, RADIO, SELECTIONS
+from scenarios.app.run.checkpoints import Progress, Watch, cut_tables, damaged, open_tables, unfinished
+from scenarios.app.run.coverage import coverage
+from scenarios.app.run.manifest import manifest_of
+from scenarios.app.run.samples import Sampled, Samples
+from scenarios.app.run.setup import check_ticks
+from scenarios.app.run.world_map import write_map
+from scenarios.app.study.dump import study_yaml
+from scenarios.app.study.study import Study
+
+CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
+MOST_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it
+LONGEST_WINDOW_S = 3600.0
+MOST_INSTANTS = 1e8  # at which UEs are sampled
+MOST_TRACKED, MOST_OF_TRACK = 40, 500  # UEs whose tracks are recorded, and samples of each
+
+
+@dataclass(frozen=True)
+class Plan:
+    """When UEs are sampled: `instants` times, every_s apart from 0 on, in windows of `window` instants."""
+
+    every_s: float
+    instants: int
+    window: int
+
+    @classmethod
+    def of(cls, study: Study, world: World) -> Plan:
+        """Every measure_every_s; once a tick where the mobility model says itself when UEs measure."""
+        every_s = study.world.ues.measure_every_s or study.world.tick_s
+        if world.duration_s / every_s > MOST_INSTANTS:
+            raise BadInput(
+                f"world.ues.measure_every_s: {every_s:g} s makes {world.duration_s / every_s:.3g} samples of every UE, "
+                f"at most {MOST_INSTANTS:g} are possible; measure less often"
+            )
+        instants = max(first_multiple(world.duration_s, every_s), 1)
+        longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MOST_WINDOWS))
+        return cls(every_s, instants, max(1, min(longest, ceil(instants / 20))))
+
+    @property
+    def windows(self) -> int:
+        """Number of windows."""
+        return ceil(self.instants / self.window)
+
+    @property
+    def track_stride(self) -> int:
+        """Instants from one point of a track to the next."""
+        return ceil(self.instants / MOST_OF_TRACK)
+
+
+def radio_world(study: Study) -> tuple[World, Plan]:
+    """The world of a study and when it is sampled: all files are read, and what cannot be played is refused."""
+    world = build_world(study.world, Streams(study.seed), study.round_s)
+    if not world.stations:
+        raise BadInput(
+            "world.base_stations: a study without `learning:` records what base stations are received with, and there "
+            "is none; list some, or take a layout"
+        )
+    check_ticks(world)
+    world.measure_every_s = None  # the samples are taken here
+    return world, Plan.of(study, world)
+
+
+def play_radio(study: Study, out: str | Path, watch: Watch | None, command: str, replace: bool) -> dict[str, Any]:
+    """Play a study without learning into the folder `out`; returns the summary. Resumes an interrupted run."""
+    began = time.perf_counter()
+    folder, text = Path(out), study_yaml(study)
+    with threadpool_limits(limits=1):
+        world, plan = radio_world(study)  # before anything is written: files may be refused
+        recorder = Recorder(folder, RADIO)
+        with held(folder, "run", lambda: admit(folder, text, replace)):
+            tree = unfinished(recorder, text, replace)
+            if tree is None:
+                clear(folder)
+            write_text(folder / STUDY, text)
+            run = _Run(study, world, plan, recorder, watch, text)
+            first = run.open(tree)
+            manifest = manifest_of(study, world, (), command) | {"kind": "radio"}
+            write_json(folder / MANIFEST, {**manifest, "finished": False})
+            run.play(first)
+            timing = {"wall_s": time.perf_counter() - began, "resumed_from_window": first or None}
+            said = {"finished": True, "quantiles": run.accuracy, "timing": timing}
+            write_json(folder / MANIFEST, {**manifest, **said})
+            write_json(folder / SUMMARY, radio_summary(folder, study.world.radio.handover is not None))
+            (folder / CHECKPOINT).unlink(missing_ok=True)
+    return read_json(folder / SUMMARY)
+
+
+class _Run:
+    """One run: the world, its samples so far, and its tables."""
+
+    def __init__(
+        self, study: Study, world: World, plan: Plan, recorder: Recorder, watch: Watch | None, text: str
+    ) -> None:
+        self.study, self.world, self.plan, self.recorder, self.watch = study, world, plan, recorder, watch
+        self.text, self.downlink = text, study.world.radio.downlink
+        self.samples = Samples(highest_of(self.downlink), Sampled.none(len(QUANTITIES)))
+        self.saved = time.perf_counter()
+        self.moves = 0
+        self.tracks: list[dict[str, Any]] = []
+
+    def open(self, tree: Any) -> int:
+        """Create the tables, or go on from a checkpoint; the number of the first window to play."""
+        if tree is None:
+            open_tables(self.recorder, self.world)
+            return 0
+        try:
+            self.world.resume(from_tree(tree["world"], self.world.memory()), float(tree["time_s"]))
+            self.samples.sampled = from_tree(tree["samples"], self.samples.sampled)
+            self.moves, first = int(tree["moves"]), int(tree["window"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(self.recorder, error) from None
+        cut_tables(self.recorder)
+        return first
+
+    def play(self, first: int) -> None:
+        """All windows from the first on, and the end; a checkpoint now and then, and where the run is interrupted."""
+        snapshot: dict[str, Any] | None = None
+        try:
+            for window in range(first, self.plan.windows):
+                seen = self._window(window)
+                snapshot = self._snapshot(window + 1)
+                self._show(window + 1, seen)
+                if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
+                    self._save(snapshot)
+            self._finish()
+        except KeyboardInterrupt:
+            if snapshot is not None:
+                self._save(snapshot)
+            raise
+
+    def _window(self, window: int) -> FloatArray:
+        """Play one window and write its rows; the SINR of its samples in dB (m,)."""
+        plan, self.tracks, sinr = self.plan, [], []
+        for k in range(window * plan.window, min((window + 1) * plan.window, plan.instants)):
+            now_s = k * plan.every_s
+            if now_s > self.world.env.now:
+                self.world.env.run(until=now_s)
+            sinr.append(self._sample(k, now_s))
+        self.world.observations()  # of models that measure at times of their own: not needed here
+        self._write()
+        return np.concatenate(sinr)
+
+    def _sample(self, k: int, now_s: float) -> FloatArray:
+        """Add the present moment to the samples; the SINR of everybody who is present in dB (m,)."""
+        world = self.world
+        links = world.links()
+        serving = world.serving(links)
+        serving = np.where(serving < 0, links.serving, serving)  # before the first look at handover
+        got, inside = reception(links, serving, self.downlink), _inside(world)
+        present = np.flatnonzero(np.isfinite(got.rsrp_dbm))
+        values = stacked(got)[present]
+        self.samples.add(values, inside[present], got.los[present])
+        if k % self.plan.track_stride == 0:
+            self._track(present[present < MOST_TRACKED], now_s, inside, serving)
+        return values[:, list(QUANTITIES).index("sinr_db")]
+
+    def _track(self, ue: IntArray, now_s: float, inside: BoolArray, serving: IntArray) -> None:
+        position_m = np.asarray(self.world.state.position_m)[ue]
+        self.tracks.append(
+            {
+                "ue": ue, "time_s": np.full(len(ue), now_s), "x_m": position_m[:, 0], "y_m": position_m[:, 1],
+                "indoor": [bool(b) for b in inside[ue]],
+                "cell": [self.world.stations[c].name for c in serving[ue]],
+            }
+        )  # fmt: skip
+
+    def _write(self) -> None:
+        """Append the rows of a window."""
+        handovers = handover_rows(self.world)
+        self.moves += len(handovers["ue"])
+        self.recorder.write("handovers", handovers)
+        for rows in self.tracks:
+            self.recorder.write("tracks", rows)
+
+    def _show(self, done: int, sinr_db: FloatArray) -> None:
+        if self.watch is None:
+            return
+        now_s, plan = float(self.world.env.now), self.plan
+        median = f", median SINR {np.median(sinr_db):.1f} dB" if len(sinr_db) else ", no UE is present"
+        handovers = "" if self.study.world.radio.handover is None else f", {self.moves:,} handovers"
+        said = f"{100 * done / plan.windows:.0f} %{median}{handovers}"
+        last = done == plan.windows
+        self.watch(Progress(done, plan.windows, now_s, self.world.clock.text(now_s), {}, last, said))
+
+    def _snapshot(self, window: int) -> dict[str, Any]:
+        """Everything a resumed run needs; states are values."""
+        return {
+            "study": self.text, "program": __version__, "time_s": float(self.world.env.now), "window": window,
+            "world": to_tree(self.world.memory()), "samples": self.samples.copy(), "moves": self.moves,
+            "tables": self.recorder.marks(),
+        }  # fmt: skip
+
+    def _save(self, snapshot: dict[str, Any]) -> None:
+        samples = to_tree(snapshot["samples"].memory())
+        save_tree(self.recorder.folder / CHECKPOINT, {**snapshot, "samples": samples})
+        self.saved = time.perf_counter()
+
+    def _finish(self) -> None:
+        """Play to the end of the world, and write what is known only then."""
+        if self.world.duration_s > self.world.env.now:
+            self.world.env.run(until=self.world.duration_s)
+            self.world.catch_up()
+        self.tracks = []
+        self._write()
+        for rows in self._distributions():
+            self.recorder.write("radio_cdf", rows)
+        sampled = self.samples.memory()
+        for selection, kinds in (("all", [0, 1]), ("indoor", [1]), ("outdoor", [0])):
+            count, los = int(sampled.count[kinds].sum()), int(sampled.los[kinds].sum())
+            share = 100.0 * los / count if count else float("nan")
+            hours = count * self.plan.every_s / 3600.0
+            self.recorder.row("radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share)
+        self.recorder.write("coverage", coverage(self.world, self.downlink))
+        write_map(self.recorder.folder, self.world, azimuths=True)
+
+    def _distributions(self) -> Sequence[dict[str, Any]]:
+        """Rows of radio_cdf; of indoor and outdoor samples where there are both."""
+        percent = np.arange(101.0)
+        some = SELECTIONS if self.samples.sampled.count.min() > 0 else ("all",)
+        at = {selection: self.samples.quantiles(selection, percent / 100.0) for selection in some}
+        return [
+            {"quantity": [name] * 101, "selection": [selection] * 101, "percent": percent, "value": values[:, k]}
+            for k, name in enumerate(QUANTITIES)
+            for selection, values in at.items()
+        ]
+
+    @property
+    def accuracy(self) -> str:
+        """How quantiles were taken, for the manifest."""
+        if self.samples.sampled.exact:
+            return "exact"
+        return f"bins of 0.05 dB, of rates {self.downlink.max_rate_bps / 12_000:.4g} bit/s"
+
+
+def highest_of(downlink: Downlink) -> FloatArray:
+    """Largest value of each of QUANTITIES; NaN for decibels."""
+    return np.array([downlink.max_rate_bps if name == "rate_bps" else np.nan for name in QUANTITIES])
+
+
+def stacked(got: Reception) -> FloatArray:
+    """QUANTITIES as columns (n, q)."""
+    return np.column_stack([getattr(got, name) for name in QUANTITIES])
+
+
+def _inside(world: World) -> BoolArray:
+    """Which UEs are in a building (n_ue,)."""
+    indoors = world.state.indoors()
+    return np.zeros(len(world.ues), dtype=np.bool_) if indoors is None else indoors.inside

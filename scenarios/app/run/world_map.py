@@ -1,0 +1,78 @@
+"""map.npz: what stands in the world, and the radio at a sample of places: what maps on pages are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.safe import replacing
+from netsim.streets.graph import StreetGraph
+from netsim.units import FloatArray
+from netsim.world import World
+from scenarios.app.results.folder import MAP
+
+MAP_PLACES = 500  # outdoor places of the radio map
+WATER = "water"
+"""the kind of scenery that is drawn in blue; all others are green"""
+
+Scenery = Sequence[tuple[str, FloatArray]]
+"""Kind and ring (k, 2) of each area."""
+
+
+def write_map(folder: Path, world: World, azimuths: bool = False, scenery: Scenery = ()) -> None:
+    """Write map.npz: buildings, base stations, streets, and the radio at a sample of outdoor places.
+
+    footprint_m (k, 2) rings of walls, anticlockwise, and of courtyards, clockwise, with footprint_ptr (r + 1,) and
+    footprint_building (r,), the building of each; building_height_m (n,); station_m (n_bs, 2);
+    place_m (m, 2), and for each place and base station distance_m, rsrp_dbm, los (m, n_bs).
+
+    Where there are some: street_m (v, 2), street_ptr (s + 1,), street_class (s,), a street of two directions once;
+    door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_water (a,). With `azimuths` also
+    station_azimuth_deg (n_bs,), NaN for an antenna without a sector.
+    """
+    rng, owner = world.ground.streams.at("report.map"), np.arange(MAP_PLACES)
+    place = world.buildings.outdoor(world.area, rng, "place", owner)
+    rings = world.buildings.rings()
+    shapes = [ring for own in rings for ring in own]
+    arrays: dict[str, np.ndarray] = {
+        "footprint_m": np.concatenate(shapes) if shapes else np.zeros((0, 2)),
+        "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
+        "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
+        "building_height_m": world.buildings.height_m,
+        "station_m": np.array([b.at_m for b in world.stations]).reshape(-1, 2),
+        "place_m": place,
+    }
+    if world.stations:
+        links = world.budget.links(0.0, place)
+        arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
+    if azimuths:
+        degrees = [np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations]
+        arrays["station_azimuth_deg"] = np.array(degrees, dtype=np.float64)
+    if world.ground.graph is not None:
+        arrays |= _streets(world.ground.graph)
+    if len(world.ground.premises):
+        arrays["door_m"] = world.ground.premises.door_m
+    if scenery:
+        arrays["scenery_m"] = np.concatenate([ring for _, ring in scenery])
+        arrays["scenery_ptr"] = np.cumsum([0, *(len(ring) for _, ring in scenery)])
+        arrays["scenery_water"] = np.array([kind == WATER for kind, _ in scenery])
+    with replacing(folder / MAP) as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def _streets(graph: StreetGraph) -> dict[str, Any]:
+    """Centre lines; of two edges between the same nodes, one in each direction, the first."""
+    edge = np.arange(len(graph))
+    ends = np.sort(np.column_stack([graph.tail, graph.head]), axis=1)
+    key = np.column_stack([ends, np.round(graph.length_m * 10.0).astype(np.int64)])
+    first = np.unique(key, axis=0, return_index=True)[1]
+    drawn = edge[np.sort(first)]
+    lines = [graph.line_m(int(k)) for k in drawn]
+    return {
+        "street_m": np.concatenate(lines) if lines else np.zeros((0, 2)),
+        "street_ptr": np.cumsum([0, *map(len, lines)]),
+        "street_class": graph.street_class[drawn],
+    }
