@@ -34,10 +34,15 @@ def result_lines(folder: Path, page: Path, verbose: bool) -> list[str]:
     """The result of a run for the terminal: its main lines, or all of them."""
     from netsim.channel_card import card_lines
     from scenarios.app.results.folder import MANIFEST, read_json, read_summary, read_table
+    from scenarios.app.results.radio_text import radio_lines
     from scenarios.app.results.summary_text import full_text, short_text
+    from scenarios.app.results.tables import RADIO_STUDY
 
-    manifest, summary, account = read_json(folder / MANIFEST), read_summary(folder), read_table(folder, "privacy")
+    manifest, summary = read_json(folder / MANIFEST), read_summary(folder)
     lines = [f"warning: {text}" for text in manifest["warnings"]]
+    if manifest.get("kind") == RADIO_STUDY:
+        return [*lines, *(card_lines(manifest["channel_card"]) if verbose else []), *radio_lines(summary, str(page))]
+    account = read_table(folder, "privacy")
     if verbose:
         lines += [*card_lines(manifest["channel_card"]), *full_text(summary, account)]
         lines += [f"records in {folder}, page in {page}"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fl.round.tables import TABLES
 from scenarios.app.results import summary_keys
 from scenarios.app.results.renamed import COLUMNS
 from scenarios.app.results.renamed import KEYS as OLD_KEYS
 from scenarios.app.results.renamed import TABLES as OLD_TABLES
 from scenarios.app.results.summary_keys import KEYS
+from scenarios.app.results.tables import EVERY
 from scenarios.app.study.schema import SCHEMA_VERSION
 
 _HEAD = f"""# Records of a run
@@ -52,6 +52,10 @@ local plane, x east and y north. A cell is empty, and a value `null`, where a nu
 Text that a spreadsheet would take for a formula (it starts with `=`, `+`, `-` or `@` and is no number) is preceded by
 `'`.
 
+A study without a `learning:` section (a radio study) has `ues.csv`, `handovers.csv` and the tables `tracks`,
+`radio_samples`, `radio_cdf` and `coverage`, which no other study has; its `map.npz` also holds the azimuths of sectors.
+Where the city has streets, doors of buildings, water or green, `map.npz` holds them in every study.
+
 A sweep is a folder of run folders with `runs.csv`: folder, label, seed, the varied values, and every summary key; where
 variants have curves, also `curve` and `strength`. The report of a sweep adds `matched_privacy.csv` (RMSE of every curve
 at equal privacy) or, for densities, `tradeoff.csv`.
@@ -61,7 +65,7 @@ at equal privacy) or, for densities, `tradeoff.csv`.
 def records_page() -> str:
     """Markdown of all tables and summary keys."""
     lines = [_HEAD]
-    for table, columns in TABLES.items():
+    for table, columns in EVERY.items():
         lines += [f"## {table}.csv", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
         lines += [f"| `{name}` | {c.type} | {c.unit} | {_cell(c.meaning)} |" for name, c in columns.items()] + [""]
     lines += ["## summary.json", "", *_grammar(), "", "| key | unit | meaning |", "|---|---|---|"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from netsim.errors import BadInput
 from scenarios.app.cli.options import Commands, add_run_options, add_trace, columns_of, out_of, overrides_of
 from scenarios.app.cli.output import say, say_fitted
 
@@ -35,8 +36,12 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.report.report import report
     from scenarios.app.results.folder import PAGE, admit, admit_several
     from scenarios.app.study.dump import study_yaml
-    from scenarios.app.study.load import load
+    from scenarios.app.study.load import Scenario, load
 
+    if not Scenario(args.scenario).document().data.get("learning"):
+        raise BadInput(
+            f"{args.scenario}: has no `learning:` section, so a replay has nothing to attack; play it by netsim run"
+        )
     columns, stations = columns_of(args.columns), args.base_stations
     overrides = replay_overrides(
         args.trace, args.cell, args.users, args.round, args.timezone, columns, stations, args.format, args.crs

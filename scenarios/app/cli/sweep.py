@@ -48,6 +48,8 @@ def main(args: argparse.Namespace) -> None:
             ]
             accuracy = summary.get(ACCURACY.of())
             errors += [] if accuracy is None else [f"accuracy {accuracy:.1f} %"]
+            sinr_db = summary.get("radio.sinr_db.median")
+            errors += [] if sinr_db is None else [f"median SINR {sinr_db:.1f} dB"]
             say(f"{done}/{of} {point.label}, seed {point.seed}: {', '.join(errors)}", errors=True)
 
     table = sweep(args.scenario, study, out, jobs, overrides, tell, args.replace)

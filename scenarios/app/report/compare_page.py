@@ -45,7 +45,8 @@ _MAIN = {  # what a comparison shows
         keys.TRUTH_RANK_CORRELATION, keys.KDE_TRUTH_RANK_CORRELATION, keys.KDE_RMSE, keys.ANYWHERE_ERROR,
         keys.PLACE_ERROR, keys.PLACES, keys.STEP_ERROR, keys.STEP_NO_MOTION, keys.STEP_EXACT, keys.WALK_ERROR,
         keys.WALK_NO_MOTION, keys.HOME_NEAR_PERCENT, keys.PEAK_NEAR_PERCENT, keys.EPSILON_MAX, keys.METRIC_MEAN,
-        keys.METRIC_STD,
+        keys.METRIC_STD, keys.RADIO_SAMPLES, keys.RADIO_INDOOR, keys.RADIO_LOS, *keys.RADIO_QUANTITIES,
+        keys.HANDOVER_COUNT, keys.HANDOVER_RATE,
     )
 }  # fmt: skip
 
@@ -65,14 +66,14 @@ def comparison(folder: Path) -> str:
     rows = matched_rows(trials)
     titles = list(dict.fromkeys(m.manifest["title"] for m in members))
     papers = list(dict.fromkeys(str(m.study.get("paper")) for m in members if m.study.get("paper")))
-    left_out = _left_out(len(done), len(every))
+    missing = left_out(len(done), len(every))
     header = (
         headings(titles[0] if len(titles) == 1 else folder.resolve().name, "; ".join(papers))
-        + paragraphs([*left_out, *_useless_sentence(members)], "warns")
+        + paragraphs([*missing, *_useless_sentence(members)], "warns")
         + paragraphs([*_compared(members, attacks), *sentences(trials)], "says")
-        + facts(_common_facts(members))
+        + facts(common_facts(members))
     )
-    tables = _comparison_tables(members)
+    tables = comparison_tables(members)
     if trials:
         _keep(folder / MATCHED_CSV, matched_csv(rows))
     matched = [matched_table(rows)] if rows else []
@@ -88,19 +89,19 @@ def _densities(folder: Path, done: Sequence[tuple[str, Path]], trials: Sequence[
     attacks = list(dict.fromkeys(name for m in members for name in attack_names(m.summary)))
     panels = density_panels(trials, done)
     title, papers = members[0].manifest["title"], dict.fromkeys(str(m.study.get("paper") or "") for m in members)
-    left_out = _left_out(len(done), runs)
+    missing = left_out(len(done), runs)
     header = (
         headings(title, "; ".join(p for p in papers if p))
-        + paragraphs([*left_out, *_useless_sentence(members)], "warns")
+        + paragraphs([*missing, *_useless_sentence(members)], "warns")
         + paragraphs([*_compared(members, attacks), *band_sentences([m.summary for m in members])], "says")
-        + facts(_common_facts(members))
+        + facts(common_facts(members))
     )
     _keep(folder / TRADEOFF_CSV, tradeoff_csv(trials))
-    few = _comparison_tables(members) if len(labels_of(members)) <= MOST_COLUMNS else []
+    few = comparison_tables(members) if len(labels_of(members)) <= MOST_COLUMNS else []
     return page(title, header, [tradeoff_table(trials), *map(section, panels), *few], panels)
 
 
-def _left_out(done: int, runs: int) -> list[str]:
+def left_out(done: int, runs: int) -> list[str]:
     """What is said of runs that are not finished."""
     missing = runs - done
     return [f"{missing} of {counted(runs, 'run')} {'is' if missing == 1 else 'are'} not finished and left out."] * (
@@ -148,7 +149,9 @@ def _useless_sentence(members: Sequence[Member]) -> list[str]:
     return [f"The model is NOT useful in {', '.join(counts)}. {USELESS}"]
 
 
-def _common_facts(members: Sequence[Member]) -> dict[str, str]:
+def common_facts(members: Sequence[Member]) -> dict[str, str]:
+    """The settings of all runs."""
+
     def all_of(values: Sequence[str]) -> str:
         return ", ".join(dict.fromkeys(values))
 
@@ -163,8 +166,11 @@ def _common_facts(members: Sequence[Member]) -> dict[str, str]:
     }
 
 
-def _comparison_tables(members: Sequence[Member]) -> list[str]:
-    """The main keys: a row each, a column per label; a table for utility and one for each attack and mechanism."""
+def comparison_tables(members: Sequence[Member], first: str = "Utility and baselines") -> list[str]:
+    """The main keys: a row each, a column per label; a table for utility and one for each attack and mechanism.
+
+    first : title of the table of keys without a name.
+    """
     labels = labels_of(members)
     every = list(dict.fromkeys(key for m in members for key in m.summary))
     idle = {key for key in every if key.startswith("uplink.") and not any(m.summary.get(key) for m in members)}
@@ -175,7 +181,7 @@ def _comparison_tables(members: Sequence[Member]) -> list[str]:
             for entry in entries
             if entry.pattern in _MAIN
         ]
-        titles = {"": "Utility and baselines", "attack": f"Attack {name}", "metric": f"Metric {name}"}
+        titles = {"": first, "attack": f"Attack {name}", "metric": f"Metric {name}"}
         if rows:
             title = titles.get(group, f"Privacy spent by {name}")
             tables.append(keyed_table(f"{title}: median [quartiles] over seeds", list(labels), rows))

@@ -24,15 +24,15 @@ def single(run: Run) -> str:
     """The page of one run."""
     panels, model = run_panels(run), f"Model: {model_text(run.summary).rstrip('.')}."
     warnings, findings = ([], [model]) if run.summary.get(keys.USEFUL.of()) else ([model], [])
-    warnings += _warnings(run.manifest)
+    warnings += run_warnings(run.manifest)
     header = (
         headings(run.manifest["title"], str(run.study.get("paper") or ""))
         + paragraphs(warnings, "warns")
         + paragraphs([*findings, *_findings(run)], "says")
         + facts(_facts(run))
-        + card("Channel card: what the radio models, and what it does not", *_card(run.manifest))
+        + card("Channel card: what the radio models, and what it does not", *card_rows(run.manifest))
     )
-    return page(run.manifest["title"], header, [*map(section, panels), *_summary_tables(run)], panels)
+    return page(run.manifest["title"], header, [*map(section, panels), *summary_tables(run)], panels)
 
 
 def _findings(run: Run) -> list[str]:
@@ -131,7 +131,7 @@ def _facts(run: Run) -> dict[str, str]:
         "defenses": _part_text(learning.get("defenses")),
         "aggregation": f"{_part_text(learning.get('aggregation'))}; query policy {_part_text(learning.get('query'))}",
         "threat": f"{threat.get('viewpoint')}, sees {threat.get('sees')}",
-        **_trace_facts(manifest.get("trace")),
+        **trace_facts(manifest.get("trace")),
         "versions": ", ".join(f"{k} {v}" for k, v in part(manifest, "versions").items()),
     }
 
@@ -143,7 +143,7 @@ def _radio_facts(run: Run) -> dict[str, str]:
     return {"base stations": str(len(run.stations))} | {what: _part_text(parts.get(key)) for what, key in shown.items()}
 
 
-def _card(manifest: Mapping[str, Any]) -> tuple[list[tuple[str, str]], str]:
+def card_rows(manifest: Mapping[str, Any]) -> tuple[list[tuple[str, str]], str]:
     """Aspects and how they are modelled; and what is not."""
     aspects = {str(k): str(v) for k, v in part(manifest, "channel_card").items()}
     rest = aspects.pop("not modelled", "")
@@ -163,7 +163,7 @@ def _card_order(row: tuple[str, str]) -> tuple[int, str]:
     return (_CARD.index(row[0]) if row[0] in _CARD else len(_CARD)), row[0]
 
 
-def _warnings(manifest: Mapping[str, Any]) -> list[str]:
+def run_warnings(manifest: Mapping[str, Any]) -> list[str]:
     """The first warnings of the run."""
     said = manifest.get("warnings")
     texts = [str(text) for text in said] if isinstance(said, list) else []
@@ -171,7 +171,8 @@ def _warnings(manifest: Mapping[str, Any]) -> list[str]:
     return [*texts[:MOST_WARNINGS], *([f"{counted(more, 'more warning')} in manifest.json"] if more > 0 else [])]
 
 
-def _trace_facts(trace: Any) -> dict[str, str]:
+def trace_facts(trace: Any) -> dict[str, str]:
+    """What the manifest says of a trace; nothing without one."""
     if not isinstance(trace, dict):
         return {}
     counts = ", ".join(f"{k} {v}" for k, v in part(trace, "counts").items() if v)
@@ -204,7 +205,7 @@ def _span(seconds: Any) -> str:
     return whole[0] if whole else f"{seconds:g} s"
 
 
-def _summary_tables(run: Run) -> list[str]:
+def summary_tables(run: Run) -> list[str]:
     """Every key with its meaning: those of the run, then a column for each attack, then each mechanism."""
     grouped, tables = blocks(list(run.summary)), []
     for group, title in (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fl.round.tables import TABLES
+from fl.round.tables import TABLES, Column
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
 from netsim.record import unguarded
@@ -32,10 +32,16 @@ from scenarios.app.results.folder import (
 from scenarios.app.results.marker import marked
 from scenarios.app.results.run import Run, Table, clock_of
 from scenarios.app.results.surfaces import read_surfaces
+from scenarios.app.results.tables import EVERY, RADIO, RADIO_STUDY
 from scenarios.app.study.yaml_document import one_line, read
 
 RUNS, SWEEP = "runs.csv", "sweep.json"
 
+_SCENE = {
+    "street_m": 2, "street_ptr": 1, "street_class": 1, "door_m": 2, "scenery_m": 2, "scenery_ptr": 1,
+    "scenery_water": 1, "station_azimuth_deg": 1,
+}  # fmt: skip
+"""what map.npz may hold besides, with dimensions"""
 _MANIFEST = {"title": str, "first_day": str, "duration_s": int | float, "area_m": list}  # what a page is built on
 
 
@@ -43,8 +49,11 @@ def load(folder: Path) -> Run:
     """The run of a folder, checked."""
     manifest, summary = read_json(folder / MANIFEST), read_summary(folder)
     _check_manifest(folder / MANIFEST, manifest)
-    tables = {name: _table(folder, name) for name in TABLES}
-    points_m, ground = _points_m(folder / POINTS), _ground(folder / MAP)
+    radio = manifest.get("kind") == RADIO_STUDY
+    tables = {name: _table(folder, name) for name in (RADIO if radio else TABLES)}
+    tables = {name: _no_rows(columns) for name, columns in EVERY.items()} | tables
+    points_m = np.zeros((0, 2)) if radio else _points_m(folder / POINTS)
+    ground = _ground(folder / MAP)
     grid = _arrays(folder / GRID, ARRAYS) if what_is(folder / GRID) else {}
     run = Run(manifest, summary, read(folder / STUDY).data, tables, points_m, ground, read_surfaces(folder), grid)
     times = [t for table in tables.values() if "time_s" in table for t in table["time_s"] if np.isfinite(t)]
@@ -80,10 +89,15 @@ def _table(folder: Path, name: str) -> Table:
         raise BadInput(one_line(str(error))) from None
     except (ValueError, csv.Error) as error:  # rows of different lengths, or a NUL
         raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
-    missing = [column for column in TABLES[name] if column not in columns]
+    missing = [column for column in EVERY[name] if column not in columns]
     if missing:
         raise BadInput(one_line(f"{path}: column {missing[0]} is missing; run the study again"))
     return columns
+
+
+def _no_rows(columns: Mapping[str, Column]) -> Table:
+    """A table that this kind of run does not write."""
+    return {name: np.zeros(0, dtype=object if c.type == "text" else np.float64) for name, c in columns.items()}
 
 
 def _points_m(path: Path) -> FloatArray:
@@ -97,7 +111,7 @@ def _ground(path: Path) -> dict[str, NDArray[Any]]:
         return {}
     dimensions = {"footprint_m": 2, "footprint_ptr": 1, "building_height_m": 1, "station_m": 2}
     links = {"distance_m": 2, "rsrp_dbm": 2, "los": 2}
-    ground = _arrays(path, dimensions, {**links, "footprint_building": 1})
+    ground = _arrays(path, dimensions, {**links, "footprint_building": 1, **_SCENE})
     ptr = ground["footprint_ptr"] = ground["footprint_ptr"].astype(np.int64)
     n, n_bs = len(ground["building_height_m"]), len(ground["station_m"])
     # an older run drew one ring a building
@@ -106,9 +120,27 @@ def _ground(path: Path) -> dict[str, NDArray[Any]]:
     good &= bool((np.diff(ptr) >= 0).all() and ((owner >= 0) & (owner < n)).all())
     good &= all(ground[name].shape[1] == 2 for name in ("footprint_m", "station_m"))
     shapes = {ground[name].shape for name in links if name in ground}
+    good &= _scene_fits(ground, n_bs)
     if not good or (shapes and (len(shapes) > 1 or shapes.pop()[1] != n_bs or not set(links) <= set(ground))):
         raise BadInput(one_line(f"{path}: its parts do not fit together; run the study again"))
     return ground
+
+
+def _scene_fits(ground: dict[str, NDArray[Any]], n_bs: int) -> bool:
+    """Whether streets, doors, areas and azimuths have the shapes that figures rely on; pointers become integers."""
+    if len(ground.get("station_azimuth_deg", np.zeros(n_bs))) != n_bs:
+        return False
+    for what, per_line in (("street", "street_class"), ("scenery", "scenery_water")):
+        names = (f"{what}_m", f"{what}_ptr", per_line)
+        if not any(name in ground for name in names):
+            continue
+        if not all(name in ground for name in names):
+            return False
+        ptr = ground[f"{what}_ptr"] = ground[f"{what}_ptr"].astype(np.int64)
+        fits = len(ptr) == len(ground[per_line]) + 1 and ptr[0] == 0 and ptr[-1] == len(ground[f"{what}_m"])
+        if not fits or (np.diff(ptr) < 0).any():
+            return False
+    return all(ground[name].shape[1] == 2 for name in ("street_m", "door_m", "scenery_m") if name in ground)
 
 
 def _arrays(path: Path, needed: Mapping[str, int], more: Mapping[str, int] | None = None) -> dict[str, NDArray[Any]]:

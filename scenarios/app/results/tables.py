@@ -12,6 +12,8 @@ QUANTITIES = {
     "rate_bps": "downlink rate of a UE that is given the whole band",
 }
 """quantities of a radio study and their meaning"""
+RADIO_STUDY = "radio"
+"""the `kind` in the manifest of a run without learning"""
 SELECTIONS = ("all", "indoor", "outdoor")
 """samples that a distribution is made of"""
 

@@ -27,7 +27,7 @@ from netsim.world import World
 from scenarios.app.results.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, admit, clear, read_json
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary_radio import radio_summary
-from scenarios.app.results.tables import QUANTITIES, RADIO, SELECTIONS
+from scenarios.app.results.tables import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
 from scenarios.app.run.checkpoints import Progress, Watch, cut_tables, damaged, open_tables, unfinished
 from scenarios.app.run.coverage import coverage
 from scenarios.app.run.manifest import manifest_of
@@ -103,7 +103,8 @@ def play_radio(study: Study, out: str | Path, watch: Watch | None, command: str,
             write_text(folder / STUDY, text)
             run = _Run(study, world, plan, recorder, watch, text)
             first = run.open(tree)
-            manifest = manifest_of(study, world, (), command) | {"kind": "radio"}
+            cells = [b.name for b in world.stations]
+            manifest = manifest_of(study, world, (), command) | {"kind": RADIO_STUDY, "cells": cells}
             write_json(folder / MANIFEST, {**manifest, "finished": False})
             run.play(first)
             timing = {"wall_s": time.perf_counter() - began, "resumed_from_window": first or None}

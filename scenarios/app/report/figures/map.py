@@ -12,6 +12,7 @@ from scenarios.app.report.plot import (
     BAR,
     DARK,
     GREY,
+    PALETTE,
     Figure,
     Look,
     Panel,
@@ -28,6 +29,10 @@ MOST_POINTS = 3000  # of a kind on the map
 FEW_ROUNDS = 10  # up to which each has its number on the colour bar
 MOST_CORNERS = 20_000  # of building outlines
 FAR = 0.5  # base stations farther outside than this share of the area's longer side are not drawn
+MOST_STREET_POINTS = 40_000  # of centre lines
+WATER, GREEN, STREET = "#cfe3f1", "#dcecd2", "#c2b280"
+STREETS = (("main", 0, 2, 2.2), ("minor", 3, 4, 1.1), ("on foot", 5, 6, 0.6))
+"""name, first and last street class, and width of the line in pixels"""
 SHADES = ("#f0f0f0", "#e3e3e3", "#d6d6d6", "#c9c9c9", "#bcbcbc")
 
 Place = tuple[float, float]
@@ -51,7 +56,7 @@ def town(run: Run, own: Sequence[Look]) -> Panel:
             named = Look(f"{look.name}: {quantity}s", look.color, look.symbol)
             traces += _by_round(run, named, {k: v[mine] for k, v in rows.items()}, size)
     sites, far = _sites(run)
-    traces = [*_buildings(run), *traces, *_landmarks(run), *_masts(sites)]
+    traces = [*ground_traces(run), *traces, *_landmarks(run), *_masts(sites)]
     if not any(t["x"] for t in traces):
         return Panel(key, title, "There are no positions or estimates to draw.")
     caption = (
@@ -62,6 +67,138 @@ def town(run: Run, own: Sequence[Look]) -> Panel:
         + (f" Too far outside to be drawn: {counted(far, 'base station')}." if far else "")
     )
     return Panel(key, title, caption, _map(traces, (west, south, east, north), list(sites)))
+
+
+def tracks(run: Run) -> Panel:
+    """The map of a radio study: what stands in the area, and the tracks of UEs."""
+    key, title = "map", "Map of the area and tracks of UEs"
+    sites, far = _sites(run)
+    traces = [*ground_traces(run), *_doors(run), *_tracks(run), *_landmarks(run), *_sectors(run), *_masts(sites)]
+    west, south, east, north = run.manifest["area_m"]
+    if not any(t["x"] for t in traces):
+        return Panel(key, title, "There is nothing to draw.")
+    drawn = len(np.unique(run.tables["tracks"]["ue"]))
+    caption = (
+        f"Tracks are those of {counted(drawn, 'UE')}, evenly thinned. {_ground_sentence(run)}The frame is the area."
+        + (f" Too far outside to be drawn: {counted(far, 'base station')}." if far else "")
+    )
+    return Panel(key, title, caption, _map(traces, (west, south, east, north), list(sites)))
+
+
+def ground_traces(run: Run) -> list[Figure]:
+    """Water and green areas, streets and buildings, from below to above."""
+    return [*_scenery(run), *_streets(run), *_buildings(run)]
+
+
+def _pieces(run: Run, what: str) -> list[FloatArray]:
+    """The lines (k, 2) of map.npz under one name."""
+    if f"{what}_m" not in run.ground:
+        return []
+    corners, ptr = run.ground[f"{what}_m"], run.ground[f"{what}_ptr"]
+    return [corners[a:b] for a, b in pairwise(ptr.tolist())]
+
+
+def _joined(lines: Sequence[FloatArray]) -> tuple[list[float | None], list[float | None]]:
+    """Coordinates of lines, with a gap after each."""
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for one in lines:
+        xs += [*numbers(one[:, 0]), None]
+        ys += [*numbers(one[:, 1]), None]
+    return xs, ys
+
+
+def _scenery(run: Run) -> list[Figure]:
+    """Water and green areas."""
+    areas, traces = _pieces(run, "scenery"), list[Figure]()
+    for name, color, state in (("green", GREEN, 0.0), ("water", WATER, 1.0)):
+        mine = [ring for ring, is_water in zip(areas, run.ground.get("scenery_water", ()), strict=True)
+                if is_water == state]  # fmt: skip
+        kept = np.cumsum([len(ring) for ring in mine]) <= MOST_CORNERS
+        if mine:
+            trace = _outlines([ring for ring, keep in zip(mine, kept, strict=True) if keep], color)
+            traces.append(trace | {"name": name, "legendgroup": name, "line": {"width": 0}})
+    return traces
+
+
+def _streets(run: Run) -> list[Figure]:
+    """Centre lines of streets; the wider the street class, the wider the line. Beyond a limit minor ones are left out.
+
+    Classes are in the order of `netsim.streets.graph.CLASSES`, main streets first.
+    """
+    lines, kind = _pieces(run, "street"), run.ground.get("street_class", np.zeros(0))
+    order = np.argsort(kind, kind="stable")
+    kept = order[np.cumsum([len(lines[k]) for k in order]) <= MOST_STREET_POINTS] if len(lines) else order
+    traces = []
+    for name, first, last, width in STREETS:
+        x, y = _joined([lines[k] for k in kept if first <= kind[k] <= last])
+        if x:
+            traces.append(
+                {
+                    "type": "scatter", "mode": "lines", "x": x, "y": y, "name": f"streets, {name}",
+                    "line": {"color": STREET, "width": width}, "hoverinfo": "skip", "legendgroup": "streets",
+                }
+            )  # fmt: skip
+    return traces
+
+
+def _doors(run: Run) -> list[Figure]:
+    """Doors of buildings."""
+    at_m = run.ground.get("door_m", np.zeros((0, 2)))
+    if not len(at_m):
+        return []
+    drawn = at_m[:: -(-len(at_m) // MOST_POINTS)]
+    return [_dots("doors", drawn) | {"marker": {"size": 3, "color": "#8a5a2b", "symbol": "square"}}]
+
+
+def _tracks(run: Run) -> list[Figure]:
+    """Tracks of UEs in a few colours, interrupted where a UE was absent, and where they are indoors."""
+    rows = run.rows("tracks")
+    if not len(rows["ue"]):
+        return []
+    ues, times = np.unique(rows["ue"]), np.unique(rows["time_s"])
+    step_s = float(np.diff(times).min()) if len(times) > 1 else np.inf
+    names, every = dict(zip(run.tables["ues"]["ue"].tolist(), run.tables["ues"]["name"], strict=True)), []
+    for color, first in zip(PALETTE, range(len(PALETTE)), strict=True):
+        pieces, texts = list[FloatArray](), list[str | None]()
+        for ue in ues[first :: len(PALETTE)]:
+            mine = rows["ue"] == ue
+            time_s, at_m = rows["time_s"][mine], np.column_stack([rows["x_m"][mine], rows["y_m"][mine]])
+            for piece in np.split(np.arange(len(time_s)), np.flatnonzero(np.diff(time_s) > 1.5 * step_s) + 1):
+                pieces.append(at_m[piece])
+                texts += [plain(names.get(ue, ue))] * len(piece) + [None]
+        x, y = _joined(pieces)
+        if x:
+            every.append(
+                {
+                    "type": "scatter", "mode": "lines", "x": x, "y": y, "name": "tracks", "legendgroup": "tracks",
+                    "showlegend": first == 0, "line": {"color": color, "width": 1.3}, "opacity": 0.65,
+                    "text": texts, "hovertemplate": "%{text}<extra></extra>",
+                }
+            )  # fmt: skip
+    inside = rows["indoor"] == 1
+    if inside.any():
+        at_m = np.unique(np.round(np.column_stack([rows["x_m"][inside], rows["y_m"][inside]]), 1), axis=0)
+        dots = _dots("indoors", at_m[:: -(-len(at_m) // MOST_POINTS)])
+        every.append(dots | {"marker": {"size": 4, "color": DARK, "opacity": 0.5}})
+    return every
+
+
+def _sectors(run: Run) -> list[Figure]:
+    """A wedge of 65 degrees for each sector antenna."""
+    azimuth = run.ground.get("station_azimuth_deg", np.zeros(0))
+    known = np.flatnonzero(np.isfinite(azimuth))
+    if not len(known):
+        return []
+    west, south, east, north = run.manifest["area_m"]
+    reach_m = 0.035 * max(east - west, north - south)
+    wedges = []
+    for k in known:
+        turn = np.deg2rad(azimuth[k] + np.array([-32.5, 0.0, 32.5]))
+        rim_m = run.ground["station_m"][k] + reach_m * np.column_stack([np.sin(turn), np.cos(turn)])
+        wedges.append(np.vstack([run.ground["station_m"][k], rim_m, run.ground["station_m"][k]]))
+    trace = _outlines(wedges, "rgba(213,94,0,0.55)")
+    return [trace | {"name": "sectors", "legendgroup": "sectors", "line": {"width": 0}}]
 
 
 def _ground_sentence(run: Run) -> str:

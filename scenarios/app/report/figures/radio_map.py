@@ -33,7 +33,7 @@ def run_panel(grid: Grid) -> list[Panel]:
         "Heights in metres above ground. Gradients are those of the first UE (white cross) in the last round: absolute "
         "value in decades below the largest cell, cut at four."
     )
-    return [Panel("grid", "Map of obstacles, and the gradient of one UE", caption, _mosaic(maps))]
+    return [Panel("grid", "Map of obstacles, and the gradient of one UE", caption, heatmaps(maps))]
 
 
 def comparison_panel(grids: Mapping[str, Grid]) -> list[Panel]:
@@ -47,7 +47,7 @@ def comparison_panel(grids: Mapping[str, Grid]) -> list[Panel]:
         "The gradient of the first UE (white cross) as the server received it in the last round of the first run of "
         f"each label: absolute value in decades below the largest cell.{more}"
     )
-    return [Panel("grid", "Gradient of one UE under every label", caption, _mosaic(maps))]
+    return [Panel("grid", "Gradient of one UE under every label", caption, heatmaps(maps))]
 
 
 def _magnitude(title: str, value: FloatArray, grid: Grid) -> tuple[str, Figure, Figure]:
@@ -81,8 +81,8 @@ def _heatmap(
     return title, heat, cross
 
 
-def _mosaic(maps: Sequence[tuple[str, Figure, Figure]]) -> Figure:
-    """Maps of equal size, three a row, each with a scale of its own range."""
+def heatmaps(maps: Sequence[tuple[str, Figure, Figure]]) -> Figure:
+    """Maps of equal size (title, map, marks on it), three a row, each with a scale of its own range."""
     columns = min(_COLUMNS, len(maps)) if len(maps) != 4 else 2
     rows = -(-len(maps) // columns)
     layout, data = base_layout(), list[Figure]()

@@ -1,0 +1,150 @@
+"""The page of a radio study, and the page that compares several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from netsim.safe import what_is
+from scenarios.app.report.compare_page import common_facts, comparison_tables, left_out
+from scenarios.app.report.figures.compare import Member, labels_of
+from scenarios.app.report.figures.map import tracks
+from scenarios.app.report.figures.radio import radio
+from scenarios.app.report.figures.radio_study import (
+    busiest_pairs,
+    compared,
+    coverage,
+    curves,
+    distributions,
+    handovers,
+)
+from scenarios.app.report.html import card, facts, headings, page, paragraphs, section, table
+from scenarios.app.report.plot import looks
+from scenarios.app.report.run_page import card_rows, period, run_warnings, summary_tables, trace_facts
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.folder import MANIFEST, SUMMARY, read_json
+from scenarios.app.results.over_seeds import over_seeds
+from scenarios.app.results.radio_text import (
+    SHOWN,
+    handover_text,
+    quantile_text,
+    radio_warnings,
+    samples_text,
+    values_of,
+)
+from scenarios.app.results.read import listed, load
+from scenarios.app.results.run import Run, part
+from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.tables import RADIO_STUDY, SELECTIONS
+
+MOST_PAIRS = 20  # of cells, in the table of handovers
+
+
+def is_radio(manifest: Mapping[str, Any]) -> bool:
+    """Whether a run is a radio study."""
+    return manifest.get("kind") == RADIO_STUDY
+
+
+def radio_single(run: Run) -> str:
+    """The page of one radio study."""
+    panels = [tracks(run), coverage(run), distributions(run), handovers(run), radio(run)]
+    title = run.manifest["title"]
+    header = (
+        headings(title, str(run.study.get("paper") or ""))
+        + paragraphs([*radio_warnings(run.summary), *run_warnings(run.manifest)], "warns")
+        + paragraphs(_findings(run.summary), "says")
+        + facts(_facts(run))
+        + card("Channel card: what the radio models, and what it does not", *card_rows(run.manifest))
+    )
+    drawn = {panel.key: section(panel) for panel in panels}
+    body = [
+        drawn["map"], drawn["coverage"], drawn["distributions"], *_quantiles(run.summary), drawn["handovers"],
+        *_pairs(run), drawn["radio"], *summary_tables(run),
+    ]  # fmt: skip
+    return page(title, header, body, panels)
+
+
+def _findings(summary: Mapping[str, Any]) -> list[str]:
+    """The result in sentences."""
+    lines = [f"{samples_text(summary)}."]
+    for name in ("rsrp_dbm", "sinr_db", "rate_bps"):
+        if text := quantile_text(summary, name):
+            lines.append(f"{SHOWN[name][0]}: {text}.")
+    return [*lines, f"Handovers: {handover_text(summary)}."]
+
+
+def _facts(run: Run) -> dict[str, str]:
+    """The settings of the run, without those on the channel card."""
+    manifest, world = run.manifest, part(run.study, "world")
+    return {
+        "seed": str(manifest.get("seed")),
+        "command": str(manifest.get("command") or "not recorded"),
+        "simulated span": period(manifest),
+        "city": str(part(world, "city").get("kind")),
+        "UEs": f"{run.summary.get(keys.UES_COUNT.of())}, mobility {part(world, 'ues', 'mobility').get('kind')}",
+        "quantiles": str(manifest.get("quantiles")),
+        **trace_facts(manifest.get("trace")),
+        "versions": ", ".join(f"{k} {v}" for k, v in part(manifest, "versions").items()),
+    }
+
+
+def _quantiles(summary: Mapping[str, Any]) -> list[str]:
+    """A table of quantiles, a row for each quantity and selection."""
+    rows = []
+    for name, (word, unit, _) in SHOWN.items():
+        for selection in SELECTIONS:
+            values = values_of(summary, name, selection)
+            if values is not None:
+                rows.append([f"{word} ({unit})", *map(figure_text, values), f"{selection} samples"])
+    return [table("Quantiles", ["quantity", "5 %", "median", "95 %", "of"], rows)] if rows else []
+
+
+def _pairs(run: Run) -> list[str]:
+    """A table of the pairs of cells with the most handovers."""
+    pairs = busiest_pairs(run, MOST_PAIRS)
+    if not pairs:
+        return []
+    rows = [[source, f"{n:,}", target] for source, target, n in pairs]
+    return [table("Handovers between cells, the most frequent first", ["from", "handovers", "to"], rows)]
+
+
+def of_radio(folder: Path) -> bool:
+    """Whether all finished runs of a folder are radio studies."""
+    done = [path for _, path in listed(folder) if what_is(path / SUMMARY)]
+    return bool(done) and all(is_radio(read_json(path / MANIFEST)) for path in done)
+
+
+def radio_comparison(folder: Path) -> str:
+    """The page of a folder with several radio studies."""
+    every = listed(folder)
+    members, of_labels = [], dict[str, list[dict[str, Any]]]()
+    for label, path in every:
+        if what_is(path / SUMMARY):
+            run = load(path)  # one at a time: tables are large
+            members.append(Member(label, run.manifest, run.summary, run.study, [], 0.0, {}))
+            of_labels.setdefault(label, []).append(dict(curves(run)))
+    labels = labels_of(members)
+    panels = [compared({label: of_labels[label] for label in labels}, looks(labels))]
+    titles = list(dict.fromkeys(m.manifest["title"] for m in members))
+    name = titles[0] if len(titles) == 1 else folder.resolve().name
+    header = (
+        headings(name, "")
+        + paragraphs(left_out(len(members), len(every)), "warns")
+        + paragraphs(_compared(labels), "says")
+        + facts(common_facts(members))
+    )
+    tables = comparison_tables(members, "Radio")
+    return page(name, header, [*map(section, panels), *tables], panels)
+
+
+def _compared(labels: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Median SINR of each label over its seeds."""
+    lines = []
+    for label, runs in labels.items():
+        low, median, high = over_seeds(runs, "radio.sinr_db.median")
+        lines.append(
+            f"“{label}”: median SINR {figure_text(median)} dB [{figure_text(low)}, {figure_text(high)}] over "
+            f"{len(runs)} run{'' if len(runs) == 1 else 's'}."
+        )
+    return lines
