@@ -33,7 +33,9 @@ def draw(folder: Path, out: Path) -> None:
     plt.rcParams.update({"font.size": 8})
     figure, axes = plt.subplots(2, 2, figsize=(9.4, 9.2), layout="constrained")
     _town(axes[0, 0], world, study.world.city.scenery(world.area, streams), run.tables["tracks"])
-    _coverage(axes[0, 1], run.tables["coverage"], world, "rsrp_dbm", "RSRP of the best server outdoors, dBm", (-130, -60))
+    _coverage(
+        axes[0, 1], run.tables["coverage"], world, "rsrp_dbm", "RSRP of the best server outdoors, dBm", (-130, -60)
+    )
     _coverage(axes[1, 0], run.tables["coverage"], world, "sinr_db", "SINR of the best server outdoors, dB", (-5, 25))
     _distributions(axes[1, 1], run.tables["radio_cdf"])
     figure.savefig(out, dpi=110)
@@ -76,7 +78,9 @@ def _distributions(axes, table) -> None:
             row = (table["quantity"] == quantity) & (table["selection"] == selection)
             label = f"{'SINR' if quantity == 'sinr_db' else 'geometry'}, {selection}"
             axes.plot(table["value"][row], table["percent"][row], style, color=colour, label=label)
-    axes.set(xlim=(-25, 35), ylim=(0, 100), xlabel="dB", ylabel="% of samples at most", title="Distributions over a week")
+    axes.set(
+        xlim=(-25, 35), ylim=(0, 100), xlabel="dB", ylabel="% of samples at most", title="Distributions over a week"
+    )
     axes.legend()
     axes.grid(color="0.9")
 

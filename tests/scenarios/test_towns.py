@@ -1,0 +1,67 @@
+"""The five systems play in one town, and people live in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import shapely
+
+from netsim.build import build_world
+from netsim.rng import Streams
+from scenarios.app.study.load import load
+
+SYSTEMS = ("signal-maps", "rsrp-dp", "radio-maps", "density", "lapa")
+
+
+@pytest.fixture(scope="module")
+def town():
+    """The bundled town at the end of its first morning."""
+    study = load("cities/town")
+    world = build_world(study.world, Streams(study.seed), 86400.0)
+    world.env.run(until=10 * 3600.0)
+    world.catch_up()
+    return world
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_systems_share_the_town(system):
+    """The same city block and seed, hence the same town; people in it; each learns with a learner of its own."""
+    one, other = load("cities/town"), load(f"cities/town-{system}")
+    assert (one.world.city, one.seed) == (other.world.city, other.seed)
+    assert other.world.ues.mobility.kind_name() == "resident"
+    learners = [load(f"cities/town-{s}").learning.learner.kind_name() for s in SYSTEMS]
+    assert sorted(set(learners)) == ["density", "image-net", "radio-map", "rsrp-net"]
+
+
+def test_indoor_ues_are_in_their_building(town):
+    indoors = town.state.indoors()
+    inside = indoors.inside
+    assert 0.5 < inside.mean() < 1.0
+    footprint = town.buildings.footprint[indoors.building[inside]]
+    assert shapely.contains(footprint, shapely.points(town.state.position_m[inside])).all()
+    height_m = town.buildings.height_m[indoors.building[inside]]
+    assert (indoors.above_ground_m[inside] + 1.5 < height_m).all()
+
+
+def test_outdoor_ues_are_on_a_street_or_between_door_and_street(town):
+    outside = ~town.state.indoors().inside
+    graph = town.ground.graph
+    lines = shapely.linestrings(
+        [p for k in range(len(graph)) for p in graph.line_m(k)],
+        indices=np.repeat(np.arange(len(graph)), np.diff(graph.first)),
+    )
+    tree = shapely.STRtree(lines)
+    at = shapely.points(town.state.position_m[outside])
+    (_, _), away_m = tree.query_nearest(at, return_distance=True, all_matches=False)
+    premises = town.ground.premises
+    farthest_door_m = np.linalg.norm(premises.access[0].at_m - premises.door_m, axis=1).max()
+    assert (away_m <= farthest_door_m + 1e-6).all()
+
+
+def test_penetration_costs_what_the_links_of_indoor_ues_lose(town):
+    """RSRP of UEs indoors is lower on average than the same places without penetration, by 10 to 40 dB."""
+    indoors = town.state.indoors()
+    inside = indoors.inside
+    with_loss = town.budget.rsrp_dbm(town.state.position_m, indoors)[inside]
+    street = town.budget.rsrp_dbm(town.state.position_m)[inside]
+    assert 10 < np.mean(street - with_loss) < 40
