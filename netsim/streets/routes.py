@@ -80,7 +80,7 @@ class Routes:
         always taken.
 
         A trip begins at from_m and ends at to_m exactly, and its times are strictly ascending; a trip to where it
-        begins has one vertex.
+        begins takes no time and has one vertex.
         """
         plan = self._plan(origin, destination, mode, from_m, to_m, True)
         graph, slices = self.graph, plan.slices
@@ -133,8 +133,9 @@ class Routes:
             street_s[row], walked = self._fastest(there, back, mode[row], with_slices)
             slices = Slices.join([slices, replace(walked, trip=row[walked.trip])])
             leave_m[row], arrive_m[row] = there.at_m, back.at_m
-            straight = np.flatnonzero(np.isinf(street_s))
-            street_s[straight], leave_m[straight], arrive_m[straight] = 0.0, to_m[straight], to_m[straight]
+        straight = np.isinf(street_s) | (from_m == to_m).all(axis=1)
+        street_s[straight], leave_m[straight], arrive_m[straight] = 0.0, to_m[straight], to_m[straight]
+        slices = slices.select(~straight[slices.trip])
         return _Plan(mode, leave_m, arrive_m, street_s, slices)
 
 

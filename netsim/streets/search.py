@@ -19,8 +19,8 @@ _LAST = 2**40  # step of the last slice of a trip
 class _Ways:
     """Ways between points of streets and nodes: two of each (k, 2), along the edge and along its twin.
 
-    edge : the edge used, from from_m to to_m; node : the node at which the edge ends or begins; time_s : infinite for a
-    way that is closed.
+    edge : the edge used, from from_m to to_m, -1 for none; node : where it ends or begins; time_s : infinite for a way
+    that is closed.
     """
 
     edge: IntArray
@@ -69,17 +69,18 @@ def _ways(graph: StreetGraph, access: Access, mode: int, leaving: bool) -> _Ways
     """From points of streets to the nodes at which their edges end (leaving), or from the nodes where they begin."""
     known = access.edge >= 0
     edge = np.where(known, access.edge, 0)
-    twin = graph.twin[edge]
-    both = np.column_stack([edge, np.where(twin >= 0, twin, edge)])
-    length_m = graph.length_m[both]
-    along_m = np.clip(np.where(known, access.along_m, 0.0)[:, None], 0.0, length_m)
-    at_m = np.column_stack([along_m[:, 0], (length_m - along_m)[:, 1]])
-    speed_m_s = graph.speed_m_s[both, mode]
-    is_open = known[:, None] & (speed_m_s > 0) & np.column_stack([known, twin >= 0])
+    both = np.column_stack([edge, graph.twin[edge]])  # -1 for a street of one direction, where nothing is open
+    along_m = np.clip(np.where(known, access.along_m, 0.0), 0.0, graph.length_m[edge])
+    length_m = np.column_stack([graph.length_m[edge], graph.length_m[edge]])
+    at_m = np.column_stack([along_m, graph.length_m[edge] - along_m])
     from_m, to_m = (at_m, length_m) if leaving else (np.zeros_like(at_m), at_m)
+    speed_m_s = np.where(both >= 0, graph.speed_m_s[both, mode], 0.0)
     time_s = np.full(both.shape, np.inf)
-    np.divide(to_m - from_m, speed_m_s, out=time_s, where=is_open)
-    return _Ways(both, from_m, to_m, (graph.head if leaving else graph.tail)[both], time_s)
+    np.divide(to_m - from_m, speed_m_s, out=time_s, where=speed_m_s > 0)
+    time_s[to_m == from_m] = 0.0  # at a node, whatever the direction of the edge
+    time_s[~known] = np.inf
+    ends = graph.tail[edge], graph.head[edge]
+    return _Ways(both, from_m, to_m, np.column_stack(ends[::-1] if leaving else ends), time_s)
 
 
 def _direct(out: _Ways, into: _Ways) -> _Ways:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.streets.graph import StreetGraph
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +36,14 @@ class Slices:
         )
         order = np.lexsort((step, trip))
         order = order[to_m[order] > from_m[order]]
-        return cls(trip[order], step[order], edge[order], from_m[order], to_m[order])
+        return cls(trip, step, edge, from_m, to_m).select(order)
+
+    def select(self, index: IntArray | BoolArray) -> Slices:
+        """Slices by index or mask."""
+        return Slices(self.trip[index], self.step[index], self.edge[index], self.from_m[index], self.to_m[index])
 
     def polyline(self, graph: StreetGraph) -> tuple[IntArray, FloatArray, FloatArray]:
-        """The vertices of each slice but its last: slice (v,), position (v, 2), distance from where it begins (v,), m."""
+        """The vertices of each slice but its last: slice (v,), position (v, 2), distance from its start (v,), m."""
         first, end = graph.first[self.edge], graph.first[self.edge + 1]
         after = _bisect(graph.along_m, first, end - 1, self.from_m, above=True)
         until = _bisect(graph.along_m, first, end, self.to_m, above=False)

@@ -17,7 +17,6 @@ from netsim.streets.graph import CLASSES, CYCLE, DRIVE, MODES, WALK, StreetGraph
 from netsim.streets.lines import StreetLines
 from netsim.streets.premises import doors, without_door
 from netsim.streets.routes import Routes
-from netsim.streets.slices import Slices
 from netsim.streets.speeds import usual_m_s
 from netsim.streets.trees import Trees
 
@@ -214,8 +213,13 @@ def random_access(graph, mode, rng, count):
     """Points of streets open to a mode."""
     edge = rng.choice(np.flatnonzero(graph.speed_m_s[:, mode] > 0), count)
     along_m = graph.length_m[edge] * rng.choice([0.0, 0.25, 0.5, 1.0, rng.random()], count)
-    at_m = [shapely.LineString(graph.line_m(e)).interpolate(s).coords[0] for e, s in zip(edge, along_m, strict=True)]
-    return Access(edge, along_m, np.array(at_m))
+    return Access(edge, along_m, at(graph, edge, along_m))
+
+
+def at(graph, edge, along_m):
+    """Positions (k, 2) on edges."""
+    some = [shapely.LineString(graph.line_m(e)).interpolate(s) for e, s in zip(edge, along_m, strict=True)]
+    return shapely.get_coordinates(some)
 
 
 def slow_s(graph, mode, edge, along_m, to_edge, to_along_m):
@@ -256,6 +260,7 @@ class TestRoutes:
         two = np.flatnonzero(twin >= 0)
         destination.along_m[two] = graph.length_m[twin[two]] - destination.along_m[two]
         destination.edge[two] = twin[two]
+        destination.at_m[:] = at(graph, destination.edge, destination.along_m)
         modes = np.full(120, mode)
         found = Routes(graph).time_s(origin, destination, modes, origin.at_m, destination.at_m)
         assert Routes(graph).reaches(origin, destination, modes).all()
@@ -265,3 +270,215 @@ class TestRoutes:
         ]
         assert found == pytest.approx(slow)
         assert len(set(np.round(found, 6))) > 100
+
+    def some_trips(self, seed=4, count=200, **keys):
+        """Trips of all modes from beside the streets to beside the streets."""
+        graph = random_graph(seed)
+        rng = np.random.default_rng(seed)
+        mode = rng.integers(0, 3, count)
+        places = [[random_access(graph, m, rng, 1) for m in mode] for _ in range(2)]
+        origin, destination = (
+            Access(*(np.concatenate([getattr(a, f) for a in some]) for f in ("edge", "along_m", "at_m")))
+            for some in places
+        )
+        from_m, to_m = (some.at_m + rng.normal(0, 5, (count, 2)) for some in (origin, destination))
+        return graph, (origin, destination, mode, from_m, to_m)
+
+    def test_trips_lead_from_door_to_door_along_streets(self):
+        graph, asked = self.some_trips()
+        routes = Routes(graph)
+        trips = routes.trips(*asked)
+        *_, mode, from_m, to_m = asked
+        first, last = trips.first[:-1], trips.first[1:] - 1
+        assert (trips.vertex_m[first] == from_m).all() and (trips.vertex_m[last] == to_m).all()
+        assert (trips.time_s[first] == 0).all()
+        assert trips.duration_s == pytest.approx(routes.time_s(*asked))
+        inner = np.ones(len(trips.time_s), dtype=bool)
+        inner[first] = inner[last] = False
+        network = [shapely.MultiLineString([graph.line_m(k) for k in graph_open]) for graph_open in opened(graph)]
+        for i in range(len(mode)):
+            own = slice(trips.first[i], trips.first[i + 1])
+            line, time_s = trips.vertex_m[own], trips.time_s[own]
+            assert (np.diff(time_s) > 0).all()
+            speed = np.linalg.norm(np.diff(line, axis=0), axis=1) / np.diff(time_s)
+            assert speed[[0, -1]] == pytest.approx(1.4)
+            allowed = np.unique(graph.speed_m_s[:, mode[i]])
+            assert np.abs(speed[1:-1, None] - allowed[allowed > 0]).min(axis=1) == pytest.approx(0, abs=1e-5)
+            middle = shapely.points((line[1:-2] + line[2:-1]) / 2)
+            assert (shapely.distance(middle, network[mode[i]]) < 1e-6).all()
+
+    def test_a_trip_does_not_depend_on_the_others(self):
+        graph, asked = self.some_trips()
+        origin, destination, mode, from_m, to_m = asked
+        together = Routes(graph).trips(*asked)
+        for i in (0, 17, 199):
+            row = np.array([i])
+            alone = Routes(graph).trips(origin.select(row), destination.select(row), mode[row], from_m[row], to_m[row])
+            own = slice(together.first[i], together.first[i + 1])
+            assert (alone.vertex_m == together.vertex_m[own]).all() and (alone.time_s == together.time_s[own]).all()
+
+    def test_forgotten_trees_change_nothing(self):
+        graph, asked = self.some_trips()
+        large, small = Routes(graph), Routes(graph, most_bytes=12 * 5 * len(graph.node_m))
+        one, other = large.trips(*asked), small.trips(*asked)
+        assert small._trees.capacity == 5 and len(small._trees) == 5 < len(large._trees)
+        again = small.trips(*asked)
+        for name in ("first", "vertex_m", "time_s"):
+            assert (getattr(one, name) == getattr(other, name)).all()
+            assert (getattr(one, name) == getattr(again, name)).all()
+
+    def test_trees_used_last_are_kept(self):
+        trees = Trees(random_graph(0), most_bytes=0)
+        assert trees.capacity == 2
+        first = trees.rows(WALK, np.array([3, 4]))
+        trees.rows(WALK, np.array([3]))
+        assert (trees.rows(WALK, np.array([5, 3, 5])) == [first[1], first[0], first[1]]).all()
+
+    def test_one_way_streets_are_for_walkers_only_both_ways(self):
+        """A square of one direction, 100 m a side: back by car is the way round."""
+        square = [(0, 0), (100, 0), (100, 100), (0, 100), (0, 0)]
+        spur = [(0, 0), (-50, 0)]
+        graph = assemble(lines(square, spur, one_way=[0])).graph
+        door_m = np.array([[20.0, 0.0], [60.0, 0.0]])
+        for mode, there_m, back_m in ((WALK, 40, 40), (CYCLE, 40, 360), (DRIVE, 40, 360)):
+            routes = Routes(graph)
+            access = routes.access(door_m, mode)
+            other = access.select(np.array([1, 0]))
+            time_s = routes.time_s(access, other, np.full(2, mode), door_m, door_m[::-1])
+            speed_m_s = usual_m_s(np.array(RESIDENTIAL))[mode]
+            assert time_s * speed_m_s == pytest.approx([there_m, back_m])
+
+    def test_of_parallel_streets_the_faster_is_taken(self):
+        short, fast = [(0, 0), (100, 0)], [(0, 0), (50, 10), (100, 0)]
+        tails = [(-10, 0), (0, 0)], [(100, 0), (110, 0)]
+        graph = assemble(lines(short, fast, *tails, street_class=[RESIDENTIAL, PRIMARY, *[RESIDENTIAL] * 2])).graph
+        ends = np.array([[-10.0, 0.0], [110.0, 0.0]])
+        routes = Routes(graph)
+        for mode, bend in ((WALK, False), (DRIVE, True)):
+            access = routes.access(ends, mode)
+            trip = routes.trips(
+                access.select(np.array([0])), access.select(np.array([1])), np.array([mode]), ends[:1], ends[1:]
+            )
+            assert ([50.0, 10.0] in trip.vertex_m.tolist()) is bend
+
+    def test_where_a_mode_has_no_street_the_trip_is_walked(self):
+        graph = assemble(lines([(0, 0), (100, 0)], [(100, 0), (100, 100)], street_class=CLASSES.index("path"))).graph
+        routes = Routes(graph)
+        from_m, to_m = np.array([[3.0, 4.0]]), np.array([[96.0, 90.0]])
+        origin, destination = routes.access(from_m, DRIVE), routes.access(to_m, DRIVE)
+        assert origin.edge.tolist() == [-1]
+        mode = np.array([DRIVE])
+        assert not routes.reaches(origin, destination, mode).any()
+        on_foot_s = (4 + 97 + 90 + 4) / 1.4
+        assert routes.time_s(origin, destination, mode, from_m, to_m) == pytest.approx([on_foot_s])
+        trip = routes.trips(origin, destination, mode, from_m, to_m)
+        assert trip.vertex_m.tolist() == [[3, 4], [3, 0], [100, 0], [100, 90], [96, 90]]
+        assert mode.tolist() == [DRIVE]  # what was given is not changed
+
+    def test_a_trip_to_where_one_stands_takes_no_time(self):
+        routes = Routes(Grid(width_m=520, height_m=320).street_graph(Area(0, 0, 520, 320), Streams(0)))
+        door_m = np.array([[30.0, 20.0], [30.0, 20.0]])
+        access = routes.access(door_m, WALK)
+        trips = routes.trips(access, access, np.array([WALK, WALK]), door_m, np.array([[30.0, 20.0], [30.5, 20.0]]))
+        assert np.diff(trips.first).tolist() == [1, 3]  # there to the middle of the street and back
+        assert trips.duration_s == pytest.approx([0, (10 + np.hypot(0.5, 10)) / 1.4])
+
+    def test_no_street_for_walkers_is_an_error(self):
+        graph = random_graph(0)
+        with pytest.raises(ValueError, match="open to pedestrians"):
+            Routes(StreetGraph(**{**vars(graph), "speed_m_s": graph.speed_m_s * [0, 1, 1]}))
+
+    def test_nobody_travels(self):
+        graph = random_graph(0)
+        nobody = Access(np.zeros(0, dtype=int), np.zeros(0), np.zeros((0, 2)))
+        trips = Routes(graph).trips(nobody, nobody, np.zeros(0, dtype=int), np.zeros((0, 2)), np.zeros((0, 2)))
+        assert len(trips) == 0 and trips.first.tolist() == [0]
+
+
+def opened(graph):
+    """The edges open to each mode."""
+    return [np.flatnonzero(graph.speed_m_s[:, mode] > 0) for mode in range(3)]
+
+
+class TestGrid:
+    def test_streets_run_between_the_blocks(self):
+        city = Grid(width_m=520, height_m=320)
+        graph = city.street_graph(Area(0, 0, 520, 320), Streams(0))
+        check(graph)
+        assert {"streets", "street grid"} <= city.offers
+        x_m, y_m = city.streets()
+        assert len(graph.node_m) == len(x_m) * len(y_m) - 4  # corners are no junctions
+        assert graph.length_m.sum() / 2 == pytest.approx(500 * len(y_m) + 300 * len(x_m))
+        assert not city.buildings(Area(0, 0, 520, 320), Streams(0)).inside(graph.vertex_m).any()
+        assert np.unique(graph.speed_m_s, axis=0) == pytest.approx(np.array([[1.4, 4.5, 30 / 3.6]]))
+
+    def test_a_route_is_as_long_as_the_blocks_are_far_apart(self):
+        """Manhattan distance."""
+        graph = Grid(width_m=2000, height_m=1500).street_graph(Area(0, 0, 2000, 1500), Streams(0))
+        rng = np.random.default_rng(0)
+        node = rng.integers(0, len(graph.node_m), (2, 100))
+        a_m, b_m = graph.node_m[node]
+        routes, walk = Routes(graph), np.zeros(100, dtype=int)
+        time_s = routes.time_s(routes.access(a_m, WALK), routes.access(b_m, WALK), walk, a_m, b_m)
+        assert time_s * 1.4 == pytest.approx(np.abs(a_m - b_m).sum(axis=1))
+
+
+class TestDoors:
+    def buildings(self, *boxes, height_m=10.0):
+        shapes = np.array([box(*b) for b in boxes], dtype=object)
+        return Buildings(shapes, np.broadcast_to(np.asarray(height_m, dtype=float), len(boxes)))
+
+    def graph(self):
+        """A road with a footpath above it."""
+        return assemble(
+            lines(
+                [(0, 0), (200, 0)],
+                [(0, 0), (0, 50), (200, 50)],
+                street_class=[CLASSES.index("tertiary"), CLASSES.index("pedestrian")],
+            )
+        ).graph
+
+    def test_a_door_faces_the_nearest_street_for_walkers(self):
+        premises = doors(self.buildings((20, 30, 40, 45), (60, 5, 80, 20)), self.graph())
+        assert premises.building.tolist() == [0, 1]
+        assert premises.door_m[:, 1].tolist() == [45, 5]
+        walk, cycle, drive = premises.access
+        assert walk.at_m[:, 1].tolist() == [50, 0] and (walk.at_m[:, 0] == premises.door_m[:, 0]).all()
+        assert cycle.at_m[:, 1].tolist() == [0, 0] and drive.at_m[:, 1].tolist() == [0, 0]
+
+    def test_access_points_are_where_they_say(self):
+        graph = random_graph(3)
+        rng = np.random.default_rng(0)
+        corner = rng.uniform(-50, 650, (300, 2))
+        premises = doors(self.buildings(*np.hstack([corner, corner + 12])), graph)
+        shape = self.buildings(*np.hstack([corner, corner + 12])).footprint[premises.building]
+        assert len(premises) > 250
+        assert shapely.distance(shapely.boundary(shape), shapely.points(premises.door_m)).max() < 1e-9
+        for mode, access in enumerate(premises.access):
+            some = [shapely.LineString(graph.line_m(k)) for k in opened(graph)[mode]]
+            least_m = shapely.distance(shapely.points(premises.door_m)[:, None], np.array(some)[None]).min(axis=1)
+            assert np.linalg.norm(access.at_m - premises.door_m, axis=1) == pytest.approx(least_m, abs=1e-6)
+            assert (graph.speed_m_s[access.edge, mode] > 0).all()
+            assert at(graph, access.edge, access.along_m) == pytest.approx(access.at_m)
+
+    def test_small_and_remote_buildings_have_no_door(self):
+        buildings = self.buildings((20, 5, 24, 9), (20, 5, 24, 10), (20, 200.1, 40, 220), (20, 199.9, 40, 220))
+        premises = doors(buildings, self.graph())
+        assert premises.building.tolist() == [1, 3]
+        note = without_door(4, premises)
+        assert len(note) == 1 and note[0].startswith("city: 2 of 4 buildings have no door")
+        assert without_door(2, premises) == ()
+
+    def test_storeys(self):
+        buildings = self.buildings(*[(20, 5, 40, 25)] * 5, height_m=[0, 4.4, 4.5, 10, 31])
+        premises = doors(buildings, self.graph())
+        assert premises.floors.tolist() == [1, 1, 2, 3, 10]
+        assert premises.floor_area_m2.tolist() == [400, 400, 800, 1200, 4000]
+        given = doors(buildings, self.graph(), np.array([4, 4, 4, 4, 4]))
+        assert given.floors.tolist() == [4] * 5
+
+    def test_without_cycle_paths_there_is_no_access_for_cyclists(self):
+        graph = assemble(lines([(0, 0), (200, 0)], street_class=CLASSES.index("pedestrian"))).graph
+        premises = doors(self.buildings((20, 5, 40, 25)), graph)
+        assert premises.access[CYCLE].edge.tolist() == [-1] and np.isnan(premises.access[DRIVE].at_m).all()
+        assert len(doors(Buildings.none(), graph)) == 0
