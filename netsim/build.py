@@ -50,7 +50,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     graph, premises, doors_notes = _streets(setting, area, streams, buildings)
     stations = _stations(setting, area, trace, Site(buildings, streams.at("stations")))
     at_m = _images(setting, stations)
-    ground = Ground(area, clock, streams, buildings, setting.city.streets(), trace, graph, premises, at_m)
+    ground = Ground(area, clock, streams, buildings, setting.city.street_grid(), trace, graph, premises, at_m)
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
     state = mobility.start(np.arange(len(names)), ground)
     indoors = _drawn_indoors(setting, state, streams)

@@ -53,7 +53,7 @@ class City(Part):
         """Notes for the user on how the city was read."""
         return ()
 
-    def streets(self) -> tuple[FloatArray, FloatArray] | None:
+    def street_grid(self) -> tuple[FloatArray, FloatArray] | None:
         """Centre lines of the streets: x (a,) of north-south, y (b,) of east-west streets; None without streets."""
         return None
 

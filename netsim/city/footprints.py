@@ -10,10 +10,13 @@ from pydantic import Field, Strict, field_validator
 
 from netsim.city.base import City
 from netsim.city.buildings import Buildings
-from netsim.city.geojson import Outlines, known_crs, read_outlines
+from netsim.city.outlines import Outlines, read_outlines
 from netsim.geometry import Area
+from netsim.maps.plane import known_crs
 from netsim.part import FILE_NAME
 from netsim.rng import Streams
+from netsim.streets.files import Streets, read_streets
+from netsim.streets.graph import StreetGraph
 
 Latitude = Annotated[float, Field(ge=-90, le=90)]
 Longitude = Annotated[float, Field(ge=-180, le=180)]
@@ -32,12 +35,13 @@ class Footprints(City):
     Exports of OpenStreetMap can be read unchanged: heights in m or feet, with or without a unit; 3 m per level where
     there is no height. Points, lines, features without a geometry and features that are not buildings are left out and
     counted in a note.
+
+    With `streets` the city has a street graph. Streets are projected around the same origin as the footprints and cut
+    at the border of the area.
     """
 
     reference: ClassVar[str] = "GeoJSON, RFC 7946"
     example: ClassVar[dict[str, Any]] = {"kind": "footprints", "file": "city.geojson"}
-    offers: ClassVar[frozenset[str]] = frozenset({"buildings"})
-
     kind: Literal["footprints"] = "footprints"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of a GeoJSON file, at most 50 MB"""
@@ -54,6 +58,15 @@ class Footprints(City):
     """latitude and longitude of (0, 0), for a file in degrees; none: the centre of the footprints"""
     repair: bool = False
     """repair polygons that cross themselves or have holes outside their outline, instead of refusing them"""
+
+    streets: Annotated[str, FILE_NAME] | None = Field(default=None, min_length=1)
+    """path of a file of streets: GeoJSON lines with OpenStreetMap's property highway, at most 50 MB (it may be the same
+    file), or a SUMO network (.net.xml, .net.xml.gz); none: the city has no streets"""
+
+    @property
+    def offers(self) -> frozenset[str]:  # type: ignore[override]
+        """Buildings, and streets where a file of them is given."""
+        return frozenset({"buildings"} if self.streets is None else {"buildings", "streets"})
 
     @field_validator("crs")
     @classmethod
@@ -79,18 +92,35 @@ class Footprints(City):
         """Latitude and longitude of (0, 0); None for a file in local metres."""
         return self._read()[0].origin_deg
 
+    def street_graph(self, area: Area, streams: Streams) -> StreetGraph | None:
+        streets = self._read_streets()
+        return None if streets is None else streets.graph
+
     def notes(self) -> tuple[str, ...]:
-        return self._read()[0].notes(self.file)
+        streets = self._read_streets()
+        lines_are_streets = streets is not None and self.streets == self.file
+        notes = self._read()[0].notes(self.file, lines_are_streets)
+        return notes if streets is None else (*notes, *streets.notes)
 
     def _read(self) -> _City:
         """Outlines, bounding box and buildings of the file; the latest result is cached until the file changes."""
-        try:
-            stat = Path(self.file).stat()
-            version = (stat.st_mtime_ns, stat.st_size)
-        except (OSError, ValueError):  # ValueError: a NUL in the name
-            version = (0, 0)  # reading it will say what is wrong
         how = (self.height_property, self.default_height_m, self.crs, self.origin_deg, self.repair)
-        return _read_version(self.file, *how, version)
+        return _read_version(self.file, *how, _version(self.file))
+
+    def _read_streets(self) -> Streets | None:
+        """The streets in the area; the latest result is cached until the file changes."""
+        if self.streets is None:
+            return None
+        return _read_streets_version(self.streets, self.crs, self.origin(), self.area(None), _version(self.streets))
+
+
+def _version(file: str) -> tuple[int, int]:
+    """What distinguishes a changed file: when it was changed, and its size."""
+    try:
+        stat = Path(file).stat()
+        return (stat.st_mtime_ns, stat.st_size)
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return (0, 0)  # reading it will say what is wrong
 
 
 _City = tuple[Outlines, Area, Buildings]
@@ -112,3 +142,11 @@ def _read_version(
     outlines = read_outlines(file, height_property, default_height_m, crs, origin_deg, repair)
     corner_m = bounds(outlines.footprint).reshape(-1, 2)
     return outlines, Area.around(corner_m), Buildings(outlines.footprint, outlines.height_m)
+
+
+@lru_cache(maxsize=1)
+def _read_streets_version(
+    file: str, crs: str, origin_deg: tuple[float, float] | None, area: Area, version: tuple[int, int]
+) -> Streets:
+    """The streets of a file in an area; `version` distinguishes a changed file from the cached one."""
+    return read_streets(file, crs, origin_deg, area)

@@ -93,7 +93,7 @@ class Grid(City):
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph:
         """The centre lines of the streets, residential ones, with a node at every crossing of three or four."""
-        x_m, y_m = self.streets()
+        x_m, y_m = self.street_grid()
         column, row = np.indices((len(x_m), len(y_m)))
         crossing_m = np.stack([x_m[column], y_m[row]], axis=-1)
         north, east = crossing_m.reshape(-1, 2), crossing_m.transpose(1, 0, 2).reshape(-1, 2)
@@ -102,7 +102,7 @@ class Grid(City):
         first = np.append(0, np.cumsum(count))
         return assemble(StreetLines.two_way(np.concatenate([north, east]), first, residential)).graph
 
-    def streets(self) -> tuple[FloatArray, FloatArray]:
+    def street_grid(self) -> tuple[FloatArray, FloatArray]:
         columns, rows = self._blocks
         period_m = self.block_m + self.street_m
         return tuple(self.street_m / 2 + period_m * np.arange(n + 1) for n in (columns, rows))  # type: ignore[return-value]

@@ -263,7 +263,7 @@ class TestMadeUpCities:
         assert len(buildings) == 5 * 3
         assert shapely.total_bounds(buildings.footprint).tolist() == [20, 20, 500, 300]
         assert ((buildings.height_m >= 10) & (buildings.height_m <= 30)).all()
-        x_m, y_m = part.streets()
+        x_m, y_m = part.street_grid()
         assert x_m.tolist() == [10, 110, 210, 310, 410, 510]
         assert y_m.tolist() == [10, 110, 210, 310]
         lines = [[(x, 0.0), (x, 340.0)] for x in x_m] + [[(0.0, y), (520.0, y)] for y in y_m]

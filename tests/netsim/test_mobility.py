@@ -325,7 +325,7 @@ class Slalom:
 
 def ground_of(city, seed=0):
     area, streams = city.area(None), Streams(seed)
-    return Ground(area, Clock(date(2026, 1, 5)), streams, city.buildings(area, streams), city.streets())
+    return Ground(area, Clock(date(2026, 1, 5)), streams, city.buildings(area, streams), city.street_grid())
 
 
 AMONG_BUILDINGS = [

@@ -406,7 +406,7 @@ class TestGrid:
         graph = city.street_graph(Area(0, 0, 520, 320), Streams(0))
         check(graph)
         assert {"streets", "street grid"} <= city.offers
-        x_m, y_m = city.streets()
+        x_m, y_m = city.street_grid()
         assert len(graph.node_m) == len(x_m) * len(y_m) - 4  # corners are no junctions
         assert graph.length_m.sum() / 2 == pytest.approx(500 * len(y_m) + 300 * len(x_m))
         assert not city.buildings(Area(0, 0, 520, 320), Streams(0)).inside(graph.vertex_m).any()

@@ -1,0 +1,1 @@
+"""Map files: GeoJSON features, coordinate systems, the local plane."""

@@ -1,0 +1,126 @@
+"""Coordinates of maps on a local plane: x east, y north, metres."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from netsim.errors import BadInput
+from netsim.units import FloatArray
+
+_FURTHEST_M = 1e6  # of a coordinate from the origin of a local plane
+_WIDEST_M = 1e5  # no city is wider
+_WIDEST_DEG = 1.0  # nor any city in degrees; and none is so small in metres
+_CRS = re.compile(
+    r"(?:urn:(?:x-)?ogc:def:crs:|https?://www\.opengis\.net/def/crs/)?(EPSG|OGC)[:/](?:[\d.]*[:/])?(\w{1,9})",
+    re.IGNORECASE,
+)
+_OLD_CODES = {"900913": "3857"}  # what web maps were called before they had a number
+
+
+def known_crs(crs: str) -> str | None:
+    """The normalised name of a coordinate system, such as EPSG:32632; None if the text names no known system."""
+    if crs in ("auto", "local-metres", "lonlat"):
+        return crs
+    match = _CRS.fullmatch(crs.strip())
+    if match is None:
+        return None
+    authority, code = match[1].upper(), match[2]
+    if authority == "OGC":
+        return "lonlat" if code.upper() == "CRS84" else None
+    return f"EPSG:{_OLD_CODES.get(code, code)}" if code.isdecimal() else None
+
+
+def on_plane(
+    file: str,
+    corner: FloatArray,
+    crs: str,
+    origin_deg: tuple[float, float] | None,
+    place: Callable[[int], str],
+) -> tuple[FloatArray, tuple[float, float] | None]:
+    """Corners (n, 2) of a city in local metres, and latitude and longitude of (0, 0), None for local metres.
+
+    Degrees are projected around origin_deg, by default around the middle of the corners. `place` names the place of a
+    corner in the file. Raises BadInput for coordinates that are none, and for a city of more than 100 km.
+    """
+    lon_lat = in_degrees(file, corner, crs, place)
+    if lon_lat is None:
+        if origin_deg is not None:
+            raise BadInput(f"{file}: its coordinates are local metres, origin_deg means nothing there; leave it out")
+        corner_m, origin = corner, None
+    else:
+        middle = (lon_lat.min(axis=0) + lon_lat.max(axis=0)) / 2
+        lon = float(middle[0]) - (360.0 if middle[0] > 180.0 else 0.0)
+        origin = origin_deg or (float(middle[1]), lon)
+        corner_m = projected(lon_lat, origin)
+    wide_m, long_m = np.ptp(corner_m, axis=0)
+    if not max(wide_m, long_m) <= _WIDEST_M:
+        raise BadInput(
+            f"{file}: footprints over {wide_m:.6g} x {long_m:.6g} m are no city (at most {_WIDEST_M:g} m); "
+            "cut a part out, or set crs"
+        )
+    return corner_m, origin
+
+
+def in_degrees(file: str, corner: FloatArray, crs: str, place: Callable[[int], str]) -> FloatArray | None:
+    """Longitude and latitude (n, 2) of corners, None where they are local metres.
+
+    crs : auto, local-metres, lonlat, or a code of EPSG; `auto` takes less than one unit on both axes for degrees.
+    """
+    if crs not in ("auto", "local-metres", "lonlat"):
+        corner, crs = _from_system(file, corner, crs), "lonlat"
+    around = _unwrapped(corner)
+    degrees = crs == "lonlat" or (crs == "auto" and spans_degrees(around))
+    furthest = np.array([180.0, 90.0]) if degrees else np.full(2, _FURTHEST_M)
+    beyond = np.flatnonzero((np.abs(corner) > furthest).any(axis=1))
+    if beyond.size:
+        values = ", ".join(f"{v:.10g}" for v in corner[beyond[0]])
+        what = "longitude and latitude, at most 180 and 90" if degrees else f"local metres, at most {_FURTHEST_M:g}"
+        raise BadInput(
+            f"{file}: {place(int(beyond[0]))}: coordinates out of range: {values} are no {what}; correct them, or set "
+            "crs, such as EPSG:32632"
+        )
+    return around if degrees else None
+
+
+def spans_degrees(corner: FloatArray) -> bool:
+    """Whether corners (n, 2) span less than one unit on both axes: a city in degrees, for none is so small in m."""
+    return bool((np.ptp(corner, axis=0) < _WIDEST_DEG).all())
+
+
+def _unwrapped(lon_lat: FloatArray) -> FloatArray:
+    """Corners with longitudes from 0 to 360 where they lie on both sides of the date line."""
+    lon = lon_lat[:, 0]
+    if np.ptp(lon) <= 180.0 or np.abs(lon).max() > 180.0:
+        return lon_lat
+    return np.column_stack([lon % 360.0, lon_lat[:, 1]])
+
+
+def _from_system(file: str, corner: FloatArray, crs: str) -> FloatArray:
+    """Longitude and latitude (n, 2) of corners in a system of EPSG."""
+    from pyproj import CRS, Transformer
+    from pyproj.exceptions import CRSError
+
+    remedy = "give longitude and latitude, or set crs to what the coordinates are"
+    try:
+        system = CRS.from_epsg(int(crs.removeprefix("EPSG:")))
+    except CRSError:
+        raise BadInput(f"{file}: crs: {crs} is no system that is known; {remedy}") from None
+    if not (system.is_projected or system.is_geographic):
+        raise BadInput(f"{file}: crs: {crs} ({system.name}) is no system of a map; {remedy}")
+    lon, lat = Transformer.from_crs(system, "EPSG:4326", always_xy=True).transform(corner[:, 0], corner[:, 1])
+    lon_lat = np.column_stack([lon, lat])
+    if not np.isfinite(lon_lat).all():
+        raise BadInput(f"{file}: crs: {crs} ({system.name}) does not reach all of the coordinates; {remedy}")
+    return lon_lat
+
+
+def projected(lon_lat: FloatArray, origin_deg: tuple[float, float]) -> FloatArray:
+    """Azimuthal equidistant on WGS84, metres east and north of the origin."""
+    from pyproj import Proj
+
+    lat_0, lon_0 = origin_deg
+    plane = Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")
+    return np.column_stack(plane(*lon_lat.T))

@@ -1,0 +1,220 @@
+"""Streets of a SUMO network, ``<edge from to><lane speed shape/></edge>``, streamed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import BadInput
+from netsim.maps.plane import projected
+from netsim.streets.graph import CLASSES, DRIVE, MODES, WALK
+from netsim.streets.lines import StreetLines
+from netsim.streets.proj import inverse
+from netsim.streets.speeds import CYCLE_M_S, KM_H, WALK_M_S
+from netsim.streets.tags import KINDS
+from netsim.traces.source import Source
+from netsim.traces.values import number, shown
+from netsim.traces.xml import Elements, stream
+from netsim.units import FloatArray
+
+_VEHICLES = ("pedestrian", "bicycle", "passenger")  # SUMO's words for `MODES`
+_MOST_EDGES = 1_000_000
+_MOST_VERTICES = 10_000_000
+_LARGEST = 1e8  # coordinate
+_MOST_M_S = 300 * KM_H
+_APART_M = 0.01  # of the first vertex of an edge from its junction
+_CLASS_FROM_M_S = ((70 * KM_H, "primary"), (40 * KM_H, "secondary"), (0.0, "residential"))  # of edges without a type
+
+Place = tuple[float, float]
+
+
+@dataclass
+class _Edge:
+    """An edge as the file has it; `speed_m_s` (3,) is the highest of the lanes that are open to a mode, 0 for none."""
+
+    tail: str
+    head: str
+    kind: str
+    shape: list[Place]
+    lanes: list[list[Place]] = field(default_factory=list)
+    speed_m_s: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+
+def read_sumo(file: str, origin_deg: tuple[float, float] | None = None) -> tuple[StreetLines, tuple[str, ...]]:
+    """The streets of a SUMO network, and notes on what is left out. Raises BadInput with one line.
+
+    An edge runs from the centre of one junction to that of the next, along its shape, or the mean shape of its lanes.
+    Pedestrians, bicycles and passenger cars may use it where one of its lanes is open to them, cars at the lane's
+    speed, pedestrians in both directions. The class is that of the edge's type (``highway.residential``), or else by
+    speed: primary from 70 km/h, secondary from 40 km/h, residential below. Edges with a `function` (inside junctions,
+    crossings) are left out. Edges meet at junctions only.
+
+    origin_deg : latitude and longitude of (0, 0), None for local metres: the coordinates that the network was made
+        from, without its `netOffset`. A network with a projection needs an origin, one without needs none.
+    """
+    net = _Net(file)
+    stream(Source(file, "SUMO network"), net)
+    if not net.edges:
+        raise BadInput(
+            f"{file}: there is no edge in it that pedestrians, bicycles or cars may use; give a SUMO net.xml"
+        )
+    return _lines(file, net, origin_deg), net.notes()
+
+
+class _Net(Elements):
+    """Collects edges, junctions and the location."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.edges: list[_Edge] = []
+        self.junction: dict[str, Place] = {}
+        self.offset_m: Place = (0.0, 0.0)
+        self.projection = "!"
+        self.closed = 0
+        self._edge: _Edge | None = None
+        self._vertices = 0
+        self._root = ""
+
+    def begin(self, name: str, attributes: Any) -> None:
+        if not self._root:
+            self._root = name
+            if name != "net":
+                self.refuse(f"<{shown(name, quote=False)}> is not a SUMO network; give a file that netconvert wrote")
+        elif name == "location":
+            self.projection = attributes.get("projParameter", "!").strip()
+            self.offset_m = self._places(attributes.get("netOffset", "0,0"))[0]
+        elif name == "edge":
+            self._begin_edge(attributes)
+        elif name == "lane":
+            self._lane(attributes)
+        elif name == "junction" and attributes.get("type") != "internal":
+            place = f"{attributes.get('x', '')},{attributes.get('y', '')}"
+            self.junction[attributes.get("id", "")] = self._places(place)[0]
+
+    def endElement(self, name: str) -> None:  # noqa: N802 - named by SAX
+        super().endElement(name)
+        if name == "edge" and self._edge is not None:
+            if any(self._edge.speed_m_s):
+                self.edges.append(self._edge)
+            else:
+                self.closed += 1
+            self._edge = None
+
+    def notes(self) -> tuple[str, ...]:
+        """A note on edges that are left out."""
+        if not self.closed:
+            return ()
+        return (f"city: {self.path}: {self.closed:,} edges are open to none of {', '.join(_VEHICLES)}: left out",)
+
+    def _begin_edge(self, attributes: Any) -> None:
+        self._edge = None
+        if attributes.get("function", "normal") != "normal":
+            return
+        if len(self.edges) >= _MOST_EDGES:
+            self.refuse(f"more than {_MOST_EDGES:,} edges; cut a part out")
+        try:
+            tail, head = attributes["from"], attributes["to"]
+        except KeyError:
+            self.refuse(f"edge {shown(attributes.get('id', ''))} without from or to; give both junctions")
+        shape = attributes.get("shape", "")
+        self._edge = _Edge(tail, head, attributes.get("type", ""), self._places(shape) if shape.strip() else [])
+
+    def _lane(self, attributes: Any) -> None:
+        edge = self._edge
+        if edge is None:
+            return
+        speed_m_s = number(attributes.get("speed", ""))
+        if not 0 < speed_m_s < math.inf:
+            self.refuse(f"speed {shown(attributes.get('speed', ''))} of a lane is not a number above 0; give m/s")
+        open_to = _permitted(attributes.get("allow"), attributes.get("disallow"))
+        fastest = WALK_M_S, CYCLE_M_S, min(speed_m_s, _MOST_M_S)
+        for mode in range(len(MODES)):
+            if open_to[mode]:
+                edge.speed_m_s[mode] = max(edge.speed_m_s[mode], fastest[mode])
+        if not edge.shape and attributes.get("shape", "").strip():
+            edge.lanes.append(self._places(attributes["shape"]))
+
+    def _places(self, text: str) -> list[Place]:
+        """Positions of a text such as ``0.00,5.50 20.10,5.50``; heights are ignored."""
+        places = []
+        for each in text.split():
+            values = [number(value) for value in each.split(",")]
+            if len(values) not in (2, 3) or not all(abs(value) <= _LARGEST for value in values):
+                self.refuse(f"{shown(each)} is not a position x,y of finite metres; correct it")
+            places.append((values[0], values[1]))
+        if not places:
+            self.refuse(f"{shown(text)} is no position; give x,y in m")
+        self._vertices += len(places)
+        if self._vertices > _MOST_VERTICES:
+            self.refuse(f"more than {_MOST_VERTICES:,} positions; cut a part out")
+        return places
+
+
+def _permitted(allow: str | None, disallow: str | None) -> list[bool]:
+    """Which of `MODES` a lane is open to: SUMO's `allow`, else all that `disallow` does not name."""
+    if allow is not None:
+        words = allow.split()
+        return [vehicle in words or "all" in words for vehicle in _VEHICLES]
+    words = (disallow or "").split()
+    return [vehicle not in words and "all" not in words for vehicle in _VEHICLES]
+
+
+def _lines(file: str, net: _Net, origin_deg: tuple[float, float] | None) -> StreetLines:
+    """All edges as lines; those between the same two junctions share a layer, because others never meet them."""
+    vertices = [_line(file, net, edge) for edge in net.edges]
+    forward = np.array([edge.speed_m_s for edge in net.edges])
+    backward = np.zeros_like(forward)
+    backward[:, WALK] = forward[:, WALK]
+    layers: dict[tuple[str, str], int] = {}
+    pairs = [(min(edge.tail, edge.head), max(edge.tail, edge.head)) for edge in net.edges]
+    return StreetLines(
+        vertex_m=_plane_m(file, net, np.array([place for line in vertices for place in line]), origin_deg),
+        first=np.append(0, np.cumsum([len(line) for line in vertices])),
+        street_class=np.array([CLASSES.index(_class(edge)) for edge in net.edges]),
+        forward_m_s=forward,
+        backward_m_s=backward,
+        layer=np.array([layers.setdefault(pair, len(layers)) for pair in pairs]),
+    )
+
+
+def _line(file: str, net: _Net, edge: _Edge) -> list[Place]:
+    """The centre line of an edge, from junction to junction."""
+    for junction in (edge.tail, edge.head):
+        if junction not in net.junction:
+            raise BadInput(f"{file}: junction {shown(junction)} of an edge is not in the file; give the whole network")
+    start, end = net.junction[edge.tail], net.junction[edge.head]
+    shape = edge.shape or _mean(edge.lanes)
+    inner = [place for place in shape if min(math.dist(place, start), math.dist(place, end)) > _APART_M]
+    return [start, *inner, end]
+
+
+def _mean(lanes: list[list[Place]]) -> list[Place]:
+    """The mean shape of lanes that bend; nothing for straight ones, which run beside the line between the junctions."""
+    alike = [lane for lane in lanes if len(lane) == len(lanes[0]) > 2]
+    return [(float(x), float(y)) for x, y in np.mean(alike, axis=0)[1:-1]] if alike else []
+
+
+def _class(edge: _Edge) -> str:
+    """The class of the edge's type, or of its speed."""
+    for word in edge.kind.split("|"):
+        kind = KINDS.get(word.removeprefix("highway."))
+        if kind is not None:
+            return kind.street_class
+    if not edge.speed_m_s[DRIVE]:
+        return "path"
+    return next(name for least_m_s, name in _CLASS_FROM_M_S if edge.speed_m_s[DRIVE] >= least_m_s)
+
+
+def _plane_m(file: str, net: _Net, vertex_m: FloatArray, origin_deg: tuple[float, float] | None) -> FloatArray:
+    """Positions (v, 2) on the plane of the buildings."""
+    original_m: FloatArray = vertex_m - np.array(net.offset_m)
+    local = net.projection in ("", "!")
+    if local != (origin_deg is None):
+        says = "no projection and the buildings are in degrees" if local else "a projection and the buildings have none"
+        raise BadInput(f"{file}: location: the network has {says}, so they share no origin; give both in one system")
+    if origin_deg is None:
+        return original_m
+    return projected(inverse(file, net.projection, original_m), origin_deg)

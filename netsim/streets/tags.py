@@ -1,0 +1,195 @@
+"""Class, speeds and directions of a street from the tags of OpenStreetMap."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from netsim.streets.graph import CLASSES, MODES
+from netsim.streets.speeds import CYCLE_M_S, KM_H, WALK_M_S
+
+_MILE_H = 1.609344 * KM_H
+_KNOT = 1.852 * KM_H
+_MOST_M_S = 300 * KM_H
+_LONGEST = 10_000  # characters of a text of tags
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a value of `highway` stands for: class, speed of cars without a limit, and who may use it."""
+
+    street_class: str
+    drive_km_h: float
+    walk: bool = True
+    cycle: bool = True
+
+
+KINDS = {
+    "motorway": Kind("primary", 100, walk=False, cycle=False),
+    "motorway_link": Kind("primary", 60, walk=False, cycle=False),
+    "trunk": Kind("primary", 70),
+    "trunk_link": Kind("primary", 50),
+    "primary": Kind("primary", 50),
+    "primary_link": Kind("primary", 40),
+    "secondary": Kind("secondary", 50),
+    "secondary_link": Kind("secondary", 40),
+    "tertiary": Kind("tertiary", 40),
+    "tertiary_link": Kind("tertiary", 30),
+    "unclassified": Kind("residential", 30),
+    "residential": Kind("residential", 30),
+    "road": Kind("residential", 30),
+    "living_street": Kind("residential", 10),
+    "service": Kind("service", 15),
+    "track": Kind("path", 0),
+    "pedestrian": Kind("pedestrian", 0, cycle=False),
+    "footway": Kind("path", 0, cycle=False),
+    "steps": Kind("path", 0, cycle=False),
+    "path": Kind("path", 0),
+    "bridleway": Kind("path", 0, cycle=False),
+    "cycleway": Kind("path", 0),
+}
+"""Values of `highway` that are read as streets; others are left out and counted."""
+
+NO_HIGHWAY = "without a tag highway"
+_CLOSED = frozenset(("no", "private", "agricultural", "forestry", "military", "emergency", "use_sidepath", "dismount"))
+_OPEN = frozenset(("yes", "designated", "permissive", "destination", "customers", "official", "public"))
+_OWN_KEYS = {"walk": ("foot",), "cycle": ("bicycle",), "drive": ("motorcar", "motor_vehicle")}  # may open a street
+_GROUPS = {"walk": (), "cycle": ("vehicle",), "drive": ("vehicle",)}  # may close it
+_SMALL_DRIVE_KM_H = 15  # where the tags let cars onto a street that is not made for them
+_WORDS_M_S = {"walk": 7 * KM_H, "none": 130 * KM_H}
+_LIMIT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*(km/?h|kph|mph|knots)?", re.IGNORECASE)
+_UNITS = {"mph": _MILE_H, "knots": _KNOT}
+_PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"=>"((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True)
+class Street:
+    """Index of the class, speeds of `MODES` along the line and against it in m/s, and the layer."""
+
+    street_class: int
+    forward_m_s: tuple[float, ...]
+    backward_m_s: tuple[float, ...]
+    layer: int
+
+
+def street_of(tags: Mapping[str, Any]) -> Street | str:
+    """The street that the tags describe, or why it is left out.
+
+    Values may be lists, of which the first that is known counts, as in exports of simplified networks.
+
+    Sources: OpenStreetMap wiki, pages `Key:highway`, `Key:access` (the more specific key counts), `Key:oneway`,
+    `Key:maxspeed`, `Key:layer`. Speeds without a limit are judgement.
+    """
+    values = [value for value in map(_word, _all(tags.get("highway"))) if value]
+    if not values:
+        return NO_HIGHWAY
+    kind = next((KINDS[value] for value in values if value in KINDS), None)
+    if kind is None:
+        return f"highway={values[0][:20]}"
+    if _word(tags.get("area")) == "yes":
+        return "areas"
+    open_to = [_is_open(tags, mode, usually) for mode, usually in zip(MODES, _usual(tags, kind), strict=True)]
+    if not any(open_to):
+        return "closed to everybody"
+    drive = (kind.drive_km_h or _SMALL_DRIVE_KM_H) * KM_H
+    limit, there, back = (_limit_m_s(tags.get(f"maxspeed{way}")) for way in ("", ":forward", ":backward"))
+    along, against = _directions(tags)
+    usual = WALK_M_S, CYCLE_M_S
+    forward = *usual, there or limit or drive
+    backward = *usual, back or limit or drive
+    return Street(
+        street_class=CLASSES.index(kind.street_class),
+        forward_m_s=tuple(v if o and a else 0.0 for v, o, a in zip(forward, open_to, along, strict=True)),
+        backward_m_s=tuple(v if o and a else 0.0 for v, o, a in zip(backward, open_to, against, strict=True)),
+        layer=_layer(tags),
+    )
+
+
+def with_other_tags(tags: Mapping[str, Any]) -> Mapping[str, Any]:
+    r"""Tags with those that GDAL packs into one text, `other_tags`: "oneway"=>"yes","layer"=>"1"."""
+    packed = tags.get("other_tags")
+    if not isinstance(packed, str) or len(packed) > _LONGEST:
+        return tags
+    return {**dict(_PAIR.findall(packed)), **tags}
+
+
+def _usual(tags: Mapping[str, Any], kind: Kind) -> tuple[bool, bool, bool]:
+    motorroad = _word(tags.get("motorroad")) == "yes"
+    return kind.walk and not motorroad, kind.cycle and not motorroad, kind.drive_km_h > 0
+
+
+def _is_open(tags: Mapping[str, Any], mode: str, usually: bool) -> bool:
+    """Whether a mode may use the street: the most specific key with a known value decides."""
+    for key in _OWN_KEYS[mode]:
+        value = _word(tags.get(key))
+        if value in _OPEN:
+            return True
+        if value in _CLOSED:
+            return False
+    for key in (*_GROUPS[mode], "access"):
+        value = _word(tags.get(key))
+        if value in _CLOSED:
+            return False
+        if value in _OPEN:
+            return usually
+    return usually
+
+
+def _directions(tags: Mapping[str, Any]) -> tuple[tuple[bool, bool, bool], tuple[bool, bool, bool]]:
+    """Which modes may go along the line, and which against it; pedestrians always may."""
+    one_way = _word(tags.get("oneway"))
+    if one_way in ("yes", "true", "1"):
+        along, against = True, False
+    elif one_way in ("-1", "reverse"):
+        along, against = False, True
+    elif one_way in ("no", "false", "0"):
+        along, against = True, True
+    else:
+        round_ = _word(tags.get("junction")) in ("roundabout", "circular")
+        along, against = True, not (round_ or "motorway" in map(_word, _all(tags.get("highway"))))
+    both = _word(tags.get("oneway:bicycle")) in ("no", "false", "0")
+    return (True, along or both, along), (True, against or both, against)
+
+
+def _limit_m_s(value: Any) -> float | None:
+    """A speed limit: km/h, "30 mph", "walk", "none"; of a list the first that can be read. None for anything else."""
+    for each in _all(value):
+        word = _word(each)
+        if word in _WORDS_M_S:
+            return _WORDS_M_S[word]
+        match = _LIMIT.fullmatch(word)
+        if match:
+            speed_m_s = float(match[1]) * _UNITS.get((match[2] or "").lower(), KM_H)
+            if 0 < speed_m_s <= _MOST_M_S:
+                return speed_m_s
+    return None
+
+
+def _layer(tags: Mapping[str, Any]) -> int:
+    """The tag layer, else 1 for a bridge and -1 for a tunnel."""
+    for value in map(_word, _all(tags.get("layer"))):
+        if re.fullmatch(r"[+-]?\d", value):
+            return int(value)
+    if _word(tags.get("bridge")) not in ("", "no", "false"):
+        return 1
+    return -1 if _word(tags.get("tunnel")) in ("yes", "true", "culvert") else 0
+
+
+def _all(value: Any) -> list[Any]:
+    """The values of a tag: a list, or one text that may hold several with semicolons."""
+    if isinstance(value, list):
+        return value
+    return value.split(";") if isinstance(value, str) else [value]
+
+
+def _word(value: Any) -> str:
+    """A value of a tag in lower case; empty for none. Of a list its first value."""
+    if isinstance(value, list):
+        value = value[0] if value else None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "" if value is None or isinstance(value, dict) else str(value)[:100].strip().lower()
