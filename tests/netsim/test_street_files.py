@@ -1,0 +1,483 @@
+"""Facts about street files: which tags mean what, what a network says, and how bad files are refused."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from pyproj import Transformer
+
+from netsim.build import build_world
+from netsim.city import Footprints, Grid
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from netsim.streets.assembly import assemble
+from netsim.streets.files import read_streets
+from netsim.streets.graph import CLASSES, CYCLE, DRIVE, WALK
+from netsim.streets.osm import read_osm
+from netsim.streets.sumo import read_sumo
+from netsim.streets.tags import street_of, with_other_tags
+
+KM_H = 1 / 3.6
+HERE = (48.137, 11.575)
+
+
+def line(coordinates, kind="LineString", **tags):
+    properties = {"highway": "residential", **{k.replace("__", ":"): v for k, v in tags.items()}}
+    return {"type": "Feature", "properties": properties, "geometry": {"type": kind, "coordinates": coordinates}}
+
+
+def house(x_m, y_m, side_m=20.0, **tags):
+    ring = [[x_m, y_m], [x_m + side_m, y_m], [x_m + side_m, y_m + side_m], [x_m, y_m + side_m], [x_m, y_m]]
+    geometry = {"type": "Polygon", "coordinates": [ring]}
+    return {"type": "Feature", "properties": {"building": "yes", "height_m": 9, **tags}, "geometry": geometry}
+
+
+def write(folder, *features, name="streets.geojson", **members):
+    file = folder / name
+    file.write_text(json.dumps({"type": "FeatureCollection", "features": features, **members}))
+    return str(file)
+
+
+def speeds(**tags):
+    """Speeds forward and backward in km/h of a street with these tags."""
+    street = street_of({"highway": "residential", **{k.replace("__", ":"): v for k, v in tags.items()}})
+    return [round(v / KM_H, 1) for v in street.forward_m_s], [round(v / KM_H, 1) for v in street.backward_m_s]
+
+
+class TestTags:
+    @pytest.mark.parametrize(
+        ("highway", "street_class", "walk", "cycle", "drive_km_h"),
+        [
+            ("motorway", "primary", False, False, 100),
+            ("motorway_link", "primary", False, False, 60),
+            ("trunk", "primary", True, True, 70),
+            ("primary", "primary", True, True, 50),
+            ("secondary_link", "secondary", True, True, 40),
+            ("tertiary", "tertiary", True, True, 40),
+            ("unclassified", "residential", True, True, 30),
+            ("living_street", "residential", True, True, 10),
+            ("service", "service", True, True, 15),
+            ("pedestrian", "pedestrian", True, False, 0),
+            ("footway", "path", True, False, 0),
+            ("cycleway", "path", True, True, 0),
+            ("Path", "path", True, True, 0),
+            (["corridor", "tertiary", "residential"], "tertiary", True, True, 40),
+            ("residential;service", "residential", True, True, 30),
+        ],
+    )
+    def test_classes_and_speeds(self, highway, street_class, walk, cycle, drive_km_h):
+        street = street_of({"highway": highway})
+        assert CLASSES[street.street_class] == street_class
+        assert street.forward_m_s == pytest.approx((1.4 * walk, 4.5 * cycle, drive_km_h * KM_H))
+
+    @pytest.mark.parametrize(
+        ("value", "km_h"),
+        [
+            ("50", 50),
+            (20, 20),
+            ("50 km/h", 50),
+            ("30 mph", 48.3),
+            ("30mph", 48.3),
+            ("walk", 7),
+            ("none", 130),
+            (["signals", "40", "60"], 40),
+            ("60;40", 60),
+            ("RO:urban", 30),
+            ("0", 30),
+            ("900", 30),
+            ("nan", 30),
+            ("-50", 30),
+            (float("nan"), 30),
+            (True, 30),
+            (None, 30),
+            ({"a": 1}, 30),
+        ],
+    )
+    def test_speed_limits(self, value, km_h):
+        assert speeds(maxspeed=value)[0][DRIVE] == km_h
+
+    def test_a_limit_for_one_direction(self):
+        there, back = speeds(maxspeed="50", maxspeed__backward="20")
+        assert (there[DRIVE], back[DRIVE]) == (50, 20)
+
+    @pytest.mark.parametrize(
+        ("tags", "forward", "backward"),
+        [
+            ({}, True, True),
+            ({"oneway": "yes"}, True, False),
+            ({"oneway": True}, True, False),
+            ({"oneway": 1}, True, False),
+            ({"oneway": "-1"}, False, True),
+            ({"oneway": -1.0}, False, True),
+            ({"oneway": False}, True, True),
+            ({"oneway": "reversible"}, True, True),
+            ({"junction": "roundabout"}, True, False),
+            ({"junction": "roundabout", "oneway": "no"}, True, True),
+            ({"highway": "motorway"}, True, False),
+            ({"highway": "motorway_link"}, True, True),
+        ],
+    )
+    def test_one_way_streets_are_not_for_walkers(self, tags, forward, backward):
+        there, back = speeds(**tags)
+        assert (there[DRIVE] > 0, back[DRIVE] > 0) == (forward, backward)
+        assert there[WALK] == back[WALK]
+        assert (there[CYCLE] > 0) == (forward and there[WALK] > 0)
+
+    def test_cyclists_against_one_way_streets(self):
+        there, back = speeds(oneway="yes", oneway__bicycle="no")
+        assert back[CYCLE] == there[CYCLE] > 0 and back[DRIVE] == 0
+
+    @pytest.mark.parametrize(
+        ("tags", "open_to"),
+        [
+            ({"access": "destination"}, (1, 1, 1)),
+            ({"access": "private", "foot": "yes"}, (1, 0, 0)),
+            ({"vehicle": "no"}, (1, 0, 0)),
+            ({"motor_vehicle": "no"}, (1, 1, 0)),
+            ({"foot": "use_sidepath"}, (0, 1, 1)),
+            ({"vehicle": "no", "bicycle": "designated"}, (1, 1, 0)),
+            ({"highway": "footway", "bicycle": "yes"}, (1, 1, 0)),
+            ({"highway": "footway", "access": "yes"}, (1, 0, 0)),
+            ({"highway": "pedestrian", "motor_vehicle": "destination"}, (1, 0, 1)),
+            ({"highway": "trunk", "motorroad": "yes"}, (0, 0, 1)),
+            ({"access": "nonsense"}, (1, 1, 1)),
+        ],
+    )
+    def test_access(self, tags, open_to):
+        assert tuple(int(v > 0) for v in speeds(**tags)[0]) == open_to
+
+    @pytest.mark.parametrize(
+        ("tags", "why"),
+        [
+            ({"highway": None}, "without a tag highway"),
+            ({"highway": []}, "without a tag highway"),
+            ({"highway": "proposed"}, "highway=proposed"),
+            ({"highway": "x" * 99}, "highway=" + "x" * 20),
+            ({"highway": {"a": 1}}, "without a tag highway"),
+            ({"highway": "pedestrian", "area": "yes"}, "areas"),
+            ({"highway": "service", "access": "no"}, "closed to everybody"),
+        ],
+    )
+    def test_what_is_left_out(self, tags, why):
+        assert street_of(tags) == why
+
+    @pytest.mark.parametrize(
+        ("tags", "layer"),
+        [({}, 0), ({"bridge": "yes"}, 1), ({"bridge": "no"}, 0), ({"tunnel": "yes"}, -1), ({"layer": "-2"}, -2),
+         ({"layer": ["2", "1"], "bridge": "yes"}, 2), ({"layer": "a", "bridge": True}, 1),
+         ({"tunnel": "building_passage"}, 0)],
+    )  # fmt: skip
+    def test_layers(self, tags, layer):
+        assert street_of({"highway": "service", **tags}).layer == layer
+
+    def test_tags_in_one_text(self):
+        tags = with_other_tags({"highway": "service", "other_tags": '"oneway"=>"yes","name"=>"a \\"b\\""'})
+        assert tags["oneway"] == "yes" and tags["highway"] == "service"
+        assert with_other_tags({"other_tags": "no pairs"})["other_tags"] == "no pairs"
+
+
+class TestGeoJson:
+    def test_lines_with_tags(self, tmp_path):
+        file = write(
+            tmp_path,
+            line([[0, 0], [100, 0], [200, 0, 7.5]], oneway="yes"),
+            line([[[100, 0], [100, 50]], [[200, 0], [200, 50]]], "MultiLineString", highway="footway"),
+            line([[0, 9], [9, 9]], highway=None),
+            line([[0, 9], [9, 9]], highway="proposed"),
+            line([0, 0], "Point", highway="crossing"),
+            house(0, 10),
+        )
+        lines, notes = read_osm(file)
+        assert len(lines) == 3
+        assert lines.vertex_m.tolist() == [[0, 0], [100, 0], [200, 0], [100, 0], [100, 50], [200, 0], [200, 50]]
+        assert lines.forward_m_s == pytest.approx(np.array([[1.4, 4.5, 30 * KM_H], [1.4, 0, 0], [1.4, 0, 0]]))
+        assert lines.backward_m_s.tolist()[0] == [1.4, 0, 0]
+        assert len(notes) == 1
+        assert "3 of its shapes are no streets" in notes[0]
+        assert "1 without a tag highway" in notes[0] and "1 highway=proposed" in notes[0] and "1 Point" in notes[0]
+
+    def test_both_directions_of_a_simplified_network_are_one_street(self, tmp_path):
+        """osmnx writes a street of two directions twice, and one of one direction once."""
+        there = [[0, 0], [60, 5], [100, 0]]
+        file = write(
+            tmp_path,
+            line(there, oneway=False, reversed=False, highway=["residential", "tertiary"]),
+            line(there[::-1], oneway=False, reversed=True, highway=["residential", "tertiary"]),
+            line([[100, 0], [100, 90]], oneway=True, reversed=False),
+            line([[100, 90], [0, 0]], oneway=True, reversed=False),
+        )
+        graph = assemble(read_osm(file)[0]).graph
+        assert len(graph) == 4 and (graph.speed_m_s[:, DRIVE] > 0).sum() == 3
+
+    @pytest.mark.parametrize("crs", ["EPSG:32632", "lonlat"])
+    def test_streets_lie_on_the_plane_of_the_buildings(self, tmp_path, crs):
+        """The same street in degrees and in UTM, around the origin of the buildings."""
+        to_utm = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True)
+        lon_lat = [(11.575, 48.137), (11.576, 48.1375), (11.577, 48.137)]
+        given = lon_lat if crs == "lonlat" else [to_utm.transform(*p) for p in lon_lat]
+        member = {} if crs == "lonlat" else {"crs": {"type": "name", "properties": {"name": crs}}}
+        stated = read_osm(write(tmp_path, line([list(p) for p in given]), **member), "auto", HERE)[0]
+        told = read_osm(write(tmp_path, line([list(p) for p in given])), crs, HERE)[0]
+        for lines in (stated, told):
+            assert lines.vertex_m[0] == pytest.approx([0, 0], abs=1e-3)
+            east_m = 0.002 * 111_320 * np.cos(np.radians(48.137))
+            assert lines.vertex_m[2] == pytest.approx([east_m, 0], abs=0.5)
+            assert lines.vertex_m[1, 1] == pytest.approx(0.0005 * 111_200, abs=0.2)
+
+    @pytest.mark.parametrize(
+        ("features", "words"),
+        [
+            ([], "features: there is no street in it; give LineStrings"),
+            ([house(0, 0)], "there is no street in it; give"),
+            ([line([[0, 0], [1, 1]], highway="elevator")], r"no street in it \(1 highway=elevator\)"),
+            ([line([[0, 0]])], r"features\[0\]: a line of one position; give two"),
+            ([line([])], "no street in it"),
+            ([line("abc")], "a line is a list of positions"),
+            ([line([[0, 0], [1, float("nan")]])], "coordinates out of range"),
+            ([line([[0, 0], [1, 1e300]])], "coordinates out of range"),
+            ([line([[0, 0], ["1", 2]])], "coordinates out of range"),
+            ([line([[0, 0], [2e6, 0]])], r"features\[0\]: coordinates out of range: 2000000, 0 are no local metres"),
+            ([line([[0, 0], [5, 5]], kind="Street")], 'geometry.type: "Street" is not a street; give LineString'),
+            ([{"type": "Thing"}], "is not a Feature; give Features with a LineString each"),
+            (["x"], "is not a Feature"),
+        ],
+    )  # fmt: skip
+    def test_bad_features_are_refused_in_a_line(self, tmp_path, features, words):
+        with pytest.raises(BadInput, match=words) as refused:
+            read_osm(write(tmp_path, *features))
+        assert len(refused.value.lines) == 1 and str(refused.value).startswith(str(tmp_path))
+
+    def test_streets_and_buildings_without_a_common_origin_are_refused(self, tmp_path):
+        metres = write(tmp_path, line([[0, 0], [500, 0]]))
+        with pytest.raises(BadInput, match="streets are in local metres and the buildings in degrees"):
+            read_osm(metres, "auto", HERE)
+        degrees = write(tmp_path, line([[11.5, 48.1], [11.51, 48.1]]))
+        with pytest.raises(BadInput, match="streets are in degrees and the buildings in local metres"):
+            read_osm(degrees)
+
+
+# --- SUMO ---------------------------------------------------------------------------------------------------------
+
+NET = """<?xml version="1.0" encoding="UTF-8"?>
+<net version="1.20">
+  <location netOffset="100.00,200.00" convBoundary="0,0,1,1" origBoundary="0,0,1,1" projParameter="!"/>
+  <type id="highway.primary" priority="12" numLanes="2" speed="13.89"/>
+  <edge id=":b_0" function="internal"><lane id=":b_0_0" index="0" speed="5" length="3" shape="0,0 1,1"/></edge>
+  <edge id="ab" from="a" to="b" type="highway.primary" shape="100.00,200.00 150.00,210.00 200.00,200.00">
+    <lane id="ab_0" index="0" allow="pedestrian" speed="2.00" length="99" shape="101,197 150,207 199,197"/>
+    <lane id="ab_1" index="1" disallow="pedestrian bicycle" speed="13.89" length="99" shape="101,199 150,209 199,199"/>
+  </edge>
+  <edge id="ba" from="b" to="a" type="highway.primary" shape="200.00,200.00 150.00,210.00 100.00,200.00">
+    <lane id="ba_0" index="0" speed="10.00" length="99" shape="199,203 150,213 101,203"/>
+  </edge>
+  <edge id="bc" from="b" to="c">
+    <lane id="bc_0" index="0" speed="25.00" length="99" shape="201,200 250,240 299,200"/>
+    <lane id="bc_1" index="1" speed="20.00" length="99" shape="201,204 250,244 299,204"/>
+  </edge>
+  <edge id="ca" from="c" to="a"><lane id="ca_0" index="0" speed="9" length="9" shape="299,196 101,196"/></edge>
+  <edge id="rail" from="a" to="c"><lane id="r_0" index="0" allow="tram rail" speed="9" shape="0,0 1,1"/></edge>
+  <junction id="a" type="priority" x="100.00" y="200.00" incLanes="" intLanes="" shape="1,1"/>
+  <junction id="b" type="priority" x="200.00" y="200.00" incLanes="" intLanes="" shape="1,1"/>
+  <junction id="c" type="dead_end" x="300.00" y="200.00" incLanes="" intLanes="" shape="1,1"/>
+  <junction id=":b_0_0" type="internal" x="5" y="5"/>
+</net>
+"""
+
+
+def network(folder, text=NET, name="town.net.xml"):
+    file = folder / name
+    file.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return str(file)
+
+
+class TestSumo:
+    @pytest.mark.parametrize("name", ["town.net.xml", "town.net.xml.gz"])
+    def test_edges_of_a_network(self, tmp_path, name):
+        lines, notes = read_sumo(network(tmp_path, name=name))
+        assert len(lines) == 4
+        assert notes == (
+            f"city: {tmp_path / name}: 1 edges are open to none of pedestrian, bicycle, passenger: left out",
+        )
+        assert lines.forward_m_s.tolist() == [[1.4, 0, 13.89], [1.4, 4.5, 10], [1.4, 4.5, 25], [1.4, 4.5, 9]]
+        assert (lines.backward_m_s == lines.forward_m_s * [1, 0, 0]).all()
+        assert [CLASSES[k] for k in lines.street_class] == ["primary", "primary", "primary", "residential"]
+        ab, bc, ca = (lines.vertex_m[lines.first[k] : lines.first[k + 1]].tolist() for k in (0, 2, 3))
+        assert ab == [[0, 0], [50, 10], [100, 0]]
+        assert bc == [[100, 0], [150, 42], [200, 0]]  # the mean of its lanes
+        assert ca == [[200, 0], [0, 0]]
+
+    def test_opposite_edges_are_one_street(self, tmp_path):
+        graph = read_streets(network(tmp_path), "auto", None, Grid(width_m=300, height_m=200).area(None)).graph
+        assert len(graph.node_m) == 3
+        one_way = graph.speed_m_s[:, DRIVE] > 0
+        assert one_way.sum() == 4 and (graph.speed_m_s[:, WALK] > 0).sum() == 6
+        drive = graph.speed_m_s[graph.street_class == CLASSES.index("primary"), DRIVE]
+        assert sorted(drive.tolist()) == [0, 10, 13.89, 25]
+
+    def test_edges_meet_at_junctions_only(self, tmp_path):
+        """A flyover whose shape has a vertex on that of another edge."""
+        text = NET.replace('<junction id="a"', """
+          <edge id="x" from="d" to="e" shape="150,100 150,210 150,300"><lane id="x_0" speed="9"/></edge>
+          <junction id="d" x="150" y="100"/><junction id="e" x="150" y="300"/><junction id="a" """)  # fmt: skip
+        made = assemble(read_sumo(network(tmp_path, text))[0], 0.0)
+        assert made.loose_parts == 1 and made.loose_km == pytest.approx(0.2)
+
+    def test_a_projected_network_lies_on_the_plane_of_the_buildings(self, tmp_path):
+        east_m, north_m = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True).transform(HERE[1], HERE[0])
+        text = NET.replace('"!"', '"+proj=utm +zone=32 +ellps=WGS84 +datum=WGS84 +units=m +no_defs"')
+        text = text.replace('100.00,200.00" conv', f'{100 - east_m:.2f},{200 - north_m:.2f}" conv')
+        lines, _ = read_sumo(network(tmp_path, text), HERE)
+        plain, _ = read_sumo(network(tmp_path))
+        assert np.linalg.norm(lines.vertex_m - plain.vertex_m, axis=1).max() < 10  # grid north is 1.9 degrees away
+        assert lines.vertex_m[0] == pytest.approx([0, 0], abs=0.02)
+        length_m = np.linalg.norm(lines.vertex_m[2] - lines.vertex_m[0])
+        scale = 0.9996 * (1 + (east_m - 500e3) ** 2 / (2 * 6.38e6**2))  # of UTM, so far from its meridian
+        assert length_m == pytest.approx(100 / scale, abs=2e-3)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "words"),
+        [
+            ("<net version", "<routes version", "<routes> is not a SUMO network"),
+            ("</net>", "", "not XML"),
+            ('<?xml version="1.0" encoding="UTF-8"?>', '<!DOCTYPE net [<!ENTITY a "b">]>', "document type"),
+            ('speed="2.00"', 'speed="fast"', "line 7: speed 'fast' of a lane is not a number above 0; give m/s"),
+            ('speed="2.00"', 'speed="-2"', "not a number above 0"),
+            ('speed="2.00"', 'speed="inf"', "not a number above 0"),
+            ("150.00,210.00 200", "150.00 200", "is not a position"),
+            ("150.00,210.00 200", "150.00,nan 200", "is not a position"),
+            ("150.00,210.00 200", "150.00,1e9 200", "is not a position"),
+            ('x="300.00"', "", "',200.00' is not a position"),
+            ('from="a" to="b"', 'from="a"', "edge 'ab' without from or to"),
+            ('id="c" type', 'id="k" type', "junction 'c' of an edge is not in the file"),
+            ('"!"', '"+proj=utm +zone=32 +ellps=WGS84"', "a projection and the buildings have none"),
+            ("<edge", "<hedge", "there is no edge in it"),
+        ],
+    )
+    def test_bad_networks_are_refused_in_a_line(self, tmp_path, old, new, words):
+        assert old in NET
+        text = NET.replace("</edge>", "</hedge>") if new == "<hedge" else NET
+        with pytest.raises(BadInput, match=words) as refused:
+            read_sumo(network(tmp_path, text.replace(old, new)))
+        assert len(refused.value.lines) == 1 and str(refused.value).startswith(str(tmp_path))
+
+    @pytest.mark.parametrize(
+        "projection",
+        ["-", ".", "+init=epsg:32632", "+proj=pipeline +step +proj=utm", "+proj=utm +zone=32 +nadgrids=/etc/passwd",
+         "+proj=utm +zone=99", "+proj=tmerc +units=us-ft", "x" * 600, "+proj=utm +zone=x"],
+    )  # fmt: skip
+    def test_projections_that_are_not_read(self, tmp_path, projection):
+        with pytest.raises(BadInput, match="projParameter") as refused:
+            read_sumo(network(tmp_path, NET.replace('"!"', f'"{projection}"')), HERE)
+        assert len(refused.value.lines) == 1
+
+    def test_what_cannot_be_read(self, tmp_path):
+        area = Grid.model_validate(Grid.example).area(None)
+        for name, words in (("gone.net.xml", "cannot be read"), ("gone.geojson", "no such file")):
+            with pytest.raises(BadInput, match=words):
+                read_streets(str(tmp_path / name), "auto", None, area)
+        (tmp_path / "bad.net.xml.gz").write_bytes(b"\x1f\x8bnonsense")
+        with pytest.raises(BadInput, match="gzip data damaged"):
+            read_streets(str(tmp_path / "bad.net.xml.gz"), "auto", None, area)
+        swapped = network(tmp_path, name="net.geojson")
+        with pytest.raises(BadInput, match="not JSON"):
+            read_streets(swapped, "auto", None, area)
+
+
+class TestFootprints:
+    def town(self, folder):
+        """Two streets that cross and a third beyond the margin, with two houses, in one file."""
+        return write(
+            folder,
+            house(10, 10),
+            house(100, 40),
+            line([[-500, 0], [60, 0], [500, 0]]),
+            line([[60, 0], [60, 500]]),
+            line([[0, 900], [90, 900]]),
+        )
+
+    def test_one_file_holds_buildings_and_streets(self, tmp_path):
+        file = self.town(tmp_path)
+        city = Footprints(file=file, streets=file, margin_m=20)
+        area = city.area(None)
+        graph = city.street_graph(area, Streams(0))
+        assert (area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m) == (-10, -10, 140, 80)
+        assert sorted(map(tuple, graph.node_m.tolist())) == [(-10, 0), (60, 0), (60, 80), (140, 0)]
+        assert city.notes() == ()
+        assert city.offers == {"buildings", "streets"}
+
+    def test_without_streets_nothing_changes(self, tmp_path):
+        city = Footprints(file=self.town(tmp_path))
+        assert city.street_graph(city.area(None), Streams(0)) is None
+        assert city.offers == {"buildings"}
+        assert city.notes() == (f"city: {city.file}: 3 of its shapes are left out: 3 LineString",)
+
+    def test_a_changed_file_is_read_again(self, tmp_path):
+        houses = write(tmp_path, house(0, 10), name="houses.geojson")
+        city = Footprints(file=houses, streets=write(tmp_path, line([[0, 0], [20, 0]])))
+        assert city.street_graph(city.area(None), Streams(0)).length_m[0] == 20
+        write(tmp_path, line([[0, 0], [10, 0], [10.0, 5.0]]))
+        assert city.street_graph(city.area(None), Streams(0)).length_m[0] == 15
+
+    @pytest.mark.parametrize(
+        ("features", "words"),
+        [
+            (
+                [line([[5000, 5000], [6000, 6000]])],
+                "none of its streets lies in the area of the buildings; give both in",
+            ),
+            ([line([[0, 0], [20, 0]], highway="motorway")], "no street in the area is open to pedestrians"),
+            ([line([[5, 5], [5, 5]]), line([[15, 5], [15, 5]])], "no street in the area"),
+        ],
+    )
+    def test_useless_streets_are_refused(self, tmp_path, features, words):
+        city = Footprints(
+            file=write(tmp_path, house(0, 10), name="houses.geojson"), streets=write(tmp_path, *features), margin_m=20
+        )
+        with pytest.raises(BadInput, match=words):
+            city.notes()
+
+    def test_lines_alone_are_no_city(self, tmp_path):
+        with pytest.raises(BadInput, match=r"no building in it \(1 LineString\); give at least one Polygon"):
+            Footprints(file=write(tmp_path, line([[0, 0], [9, 9]]))).area(None)
+
+    def test_the_file_of_streets_is_relative_to_the_scenario(self, tmp_path):
+        from scenarios.app.study.load import Scenario
+
+        scenario = tmp_path / "mine.yaml"
+        scenario.write_text(
+            json.dumps({"world": {"city": {"kind": "footprints", "file": "a", "streets": "b.net.xml"}}})
+        )
+        assert Scenario(scenario).document().data["world"]["city"]["streets"] == str(tmp_path / "b.net.xml")
+
+    def test_aguascalientes(self, data_folder):
+        file = str(data_folder / "streets_aguascalientes.geojson")
+        city = Footprints(file=file, streets=file, default_height_m=6.0, margin_m=1500)
+        area = city.area(None)
+        graph = city.street_graph(area, Streams(0))
+        assert len(graph.node_m) == 932 and len(graph) == 2610
+        assert graph.length_m.sum() / 1e3 == pytest.approx(181.9, abs=0.1)
+        assert area.contains(graph.vertex_m).all()
+        assert "78 closed to everybody" in city.notes()[0]
+
+
+class TestWorld:
+    def test_only_mobility_along_streets_pays_for_them(self, tiny, monkeypatch):
+        from netsim.mobility.static import Static
+
+        ues = {"count": 3, "mobility": {"kind": "static"}, "measure_every_s": 5}
+        setting = tiny({"world.ues": ues, "world.city": Grid.example}).world
+        assert build_world(setting, Streams(1), 60.0).ground.graph is None
+        monkeypatch.setattr(Static, "needs", {"streets": "a test"})
+        ground = build_world(setting, Streams(1), 60.0).ground
+        assert ground.graph is not None and len(ground.premises) == 15
+
+    def test_buildings_without_a_door_are_counted(self, tiny, tmp_path, monkeypatch):
+        from netsim.mobility.static import Static
+
+        monkeypatch.setattr(Static, "needs", {"streets": "a test"})
+        file = write(tmp_path, house(0, 5), house(0, 300), line([[0, 0], [40, 0]]))
+        ues = {"count": 3, "mobility": {"kind": "static"}, "measure_every_s": 5}
+        city = {"kind": "footprints", "file": file, "streets": file}
+        world = build_world(tiny({"world.ues": ues, "world.city": city}).world, Streams(1), 60.0)
+        assert any("1 of 2 buildings have no door" in note for note in world.warnings)
