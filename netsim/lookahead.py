@@ -2,14 +2,15 @@
 
 Nobody's action changes where UEs go or how their signals travel, so a world that is asked for its links tick after
 tick may move and measure a block of ticks at once. Laws of place cost a fixed time a call; with few UEs that is
-nearly all they cost, and a block pays it once. Every position and gain is the very number that a tick alone gives.
+nearly all they cost, and a block pays it once. With many UEs each tick is calculated alone, and only for the UEs that
+moved or went in or out. Every position and gain is the very number that a tick alone gives.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from math import inf
 from typing import NamedTuple
@@ -22,14 +23,24 @@ from netsim.multiples import last_multiple
 from netsim.observations import Fixes
 from netsim.radio.link_budget import Budget
 from netsim.radio.links import Links
+from netsim.units import BoolArray, FloatArray
 
 _MOST_TICKS = 64
 _MOST_PAIRS = 8192  # of a block: beyond, a longer one saves nothing
+_MOST_MOVED = 0.6  # share of UEs up to which keeping the links of the others saves time
 
 
 def tick_after(time_s: float, tick_s: float) -> float:
     """The next multiple of tick_s after time_s, as the clock of events reaches it."""
     return time_s + ((last_multiple(time_s, tick_s) + 1) * tick_s - time_s)
+
+
+class _Known(NamedTuple):
+    """The links of a tick that was calculated alone, and what they were calculated from."""
+
+    position_m: FloatArray
+    indoors: Indoors | None
+    links: Links
 
 
 class _Step(NamedTuple):
@@ -62,6 +73,7 @@ class Lookahead:
     _steps: deque[_Step] = field(default_factory=deque)
     _asked_s: float = -inf
     _ticks: int = 1
+    _known: _Known | None = None
 
     def advance(self, state: State, t0_s: float, t1_s: float) -> tuple[State, Fixes]:
         """What `Mobility.advance` gives."""
@@ -101,13 +113,47 @@ class Lookahead:
             self._steps.append(_Step(t0_s, t1_s, state, after, fixes))
             states.append(after)
             state = after
-        inside = [self.indoors(s) for s in states]
-        position_m = states[0].position_m if ticks == 1 else np.concatenate([s.position_m for s in states])
-        self._links = self.budget.links(time_s, position_m, _joined(inside, n))
+        if ticks == 1:
+            self._links = self._one(states[0], time_s)
+            return
+        position_m = np.concatenate([s.position_m for s in states])
+        self._links = self.budget.links(time_s, position_m, _joined([self.indoors(s) for s in states], n))
+        self._known = None
+
+    def _one(self, state: State, time_s: float) -> Links:
+        """The links of one tick, calculated for the UEs that changed since the last one."""
+        position_m, indoors, known = state.position_m, self.indoors(state), self._known
+        moved = None
+        if known is not None and position_m.size * len(self.budget.at_m) > 2 * _MOST_PAIRS:
+            moved = _moved(known, position_m, indoors)
+        if known is None or moved is None or moved.mean() > _MOST_MOVED:
+            links = self.budget.links(time_s, position_m, indoors)
+        elif not moved.any():
+            return known.links.part(0, len(position_m), time_s)
+        else:
+            moved[:2] = True  # a single pair would be summed in another order
+            rows = np.flatnonzero(moved)
+            some = None if indoors is None else indoors.select(rows)
+            links = known.links.with_rows(rows, self.budget.links(time_s, position_m[rows], some))
+        self._known = _Known(position_m, indoors, links)
+        return links
+
+
+def _moved(known: _Known, position_m: FloatArray, indoors: Indoors | None) -> BoolArray | None:
+    """Which UEs are elsewhere, or inside otherwise, than when the links were calculated (n,); None: not comparable."""
+    before = known.indoors
+    if known.position_m.shape != position_m.shape or (before is None) != (indoors is None):
+        return None
+    same = (known.position_m == position_m) | (np.isnan(known.position_m) & np.isnan(position_m))
+    moved = ~same.all(axis=1)
+    if before is not None and indoors is not None and before is not indoors:
+        for f in fields(Indoors):
+            moved |= getattr(before, f.name) != getattr(indoors, f.name)
+    return moved
 
 
 def _joined(pieces: list[Indoors | None], n: int) -> Indoors | None:
     """Who is inside at several times, one after another, of n UEs each; None where nobody ever is."""
-    if len(pieces) == 1 or all(piece is None for piece in pieces):
-        return pieces[0]
+    if all(piece is None for piece in pieces):
+        return None
     return Indoors.join([Indoors.outdoors(np.arange(n)) if piece is None else piece for piece in pieces])

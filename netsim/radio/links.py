@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -36,6 +36,17 @@ class Links:
             time_s, self.distance_m[rows], self.gain[rows], self.rsrp_dbm[rows], self.los[rows],
             self.received_w[rows], (self, rows),
         )  # fmt: skip
+
+    def with_rows(self, index: IntArray, some: Links) -> Self:
+        """These links with the rows of others in place of rows index (k,), at their time."""
+
+        def merged(name: str) -> Any:
+            value = getattr(self, name).copy()
+            value[index] = getattr(some, name)
+            return value
+
+        names = ("distance_m", "gain", "rsrp_dbm", "los", "received_w")
+        return type(self)(some.time_s, *(merged(name) for name in names))
 
     @cached_property
     def serving(self) -> IntArray:

@@ -561,9 +561,13 @@ def test_rma_spreads_more_beyond_its_breakpoint():
 
 def test_what_is_stated_holds_beside_a_3gpp_law():
     at = np.random.default_rng(0).uniform(0, 800, (500, 2))
-    stated = {"kind": "correlated", "std_db": 4.0, "nlos_std_db": 6.0, "decorrelation_m": 37.0}
+    stated = {
+        "kind": "correlated", "std_db": 4.0, "nlos_std_db": 6.0, "decorrelation_m": 37.0, "nlos_decorrelation_m": 50.0,
+    }  # fmt: skip
     same = sectored(LISTED, shadowing=stated).budget.rsrp_dbm(at)
     np.testing.assert_array_equal(sectored(LISTED).budget.rsrp_dbm(at), same)  # UMa without further words
+    scaled = sectored(LISTED, shadowing={k: v for k, v in stated.items() if k != "nlos_decorrelation_m"}).budget
+    assert scaled.shadow_nlos is None and scaled.nlos_factor == 1.5
     seen = sectored(LISTED, line_of_sight={"kind": "always"}, shadowing={"kind": "none"}).budget
     assert seen.pairs(at).los.all() and not seen.shadow(at).any()
     one = sectored(LISTED, shadowing={"kind": "correlated", "std_db": 5.0}).budget
@@ -595,8 +599,9 @@ def test_the_card_tells_the_deviations_that_hold(tiny):
 
     uma = card({"path_loss": {"kind": "uma"}})
     assert uma["line of sight"] == "probability of uma"
-    words = "correlated (4 dB in sight, 6 dB without as uma publishes, decorrelation_m 37.0)"
-    assert uma["shadowing"] == words
+    words = "correlated (4 dB in sight, 6 dB without, 7 dB indoors as uma publishes, decorrelation_m 37.0, "
+    assert uma["shadowing"] == words + "nlos_decorrelation_m 50.0, indoor_decorrelation_m 7.0)"
+    assert uma["penetration"] == "tr38901" and card({})["penetration"] == "none"
     rma = card({"path_loss": {"kind": "rma"}, "shadowing": {"kind": "iid"}})["shadowing"]
     assert rma == "iid (4 dB in sight, 6 dB beyond the breakpoint, 8 dB without as rma publishes)"
     assert card({"shadowing": {"kind": "correlated"}})["shadowing"] == "correlated (6 dB)"

@@ -274,5 +274,5 @@ def stacked(got: Reception) -> FloatArray:
 
 def _inside(world: World) -> BoolArray:
     """Which UEs are in a building (n_ue,)."""
-    indoors = world.state.indoors()
+    indoors = world.indoors()
     return np.zeros(len(world.ues), dtype=np.bool_) if indoors is None else indoors.inside

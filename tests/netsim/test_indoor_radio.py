@@ -1,0 +1,385 @@
+"""UEs inside buildings and vehicles: heights, sight, penetration, shadowing; against formulas written out again."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import shapely
+from scipy.special import ndtr
+
+from netsim.build import build_world
+from netsim.city.buildings import Buildings
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.indoor_share import IndoorShare
+from netsim.indoors import Indoors
+from netsim.radio.base import Pairs
+from netsim.radio.indoor_links import Environment, IndoorShadow
+from netsim.radio.penetration import NoPenetration, Tr38901Penetration, wall_loss_db
+from netsim.radio.shadowing import Correlated
+from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
+from netsim.rng import Streams
+from netsim.setting import WorldSetting
+
+LAWS = [(UrbanMacro(), 25.0), (UrbanMicro(), 10.0), (RuralMacro(), 35.0)]
+
+
+def inside(n, building=0, floor=0, depth_m=0.0, stay=0, in_vehicle=False):
+    """n rows of UEs 0, 1, ...; scalars hold for all of them."""
+    columns = (np.broadcast_to(np.asarray(v, dtype=np.int64), n) for v in (building, floor, stay))
+    building, floor, stay = columns
+    depth_m = np.broadcast_to(np.asarray(depth_m, dtype=np.float64), n)
+    return Indoors(np.arange(n), building, floor, depth_m, stay, np.broadcast_to(np.asarray(in_vehicle), n))
+
+
+def world(seed=4, count=40, indoor=None, mobility=None, stations=None, city=None, height_m=25.0, ues=None, **radio):
+    at = ((100.0, 650.0), (400.0, 400.0), (700.0, 100.0))
+    listed = [{"name": f"b{k}", "at_m": list(p), "height_m": height_m} for k, p in enumerate(at)]
+    document = {
+        "duration_s": 60.0,
+        "city": city or {"kind": "open-field", "width_m": 800.0, "height_m": 800.0},
+        "base_stations": stations or listed,
+        "ues": {
+            "count": count, "mobility": mobility or {"kind": "static"}, "measure_every_s": 10.0,
+            **({} if indoor is None else {"indoor": indoor}), **(ues or {}),
+        },
+        "radio": {"path_loss": {"kind": "uma"}, "carrier_hz": 3.5e9, **radio},
+    }  # fmt: skip
+    return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(seed), 60.0)
+
+
+class TestWalls:
+    @pytest.mark.parametrize(
+        ("ghz", "low_db", "high_db"),
+        [(2.0, 11.83, 22.43), (3.5, 12.70, 26.85), (6.0, 13.40, 30.69), (28, 17.83, 37.95)],
+    )
+    def test_losses_of_the_table(self, ghz, low_db, high_db):
+        assert wall_loss_db(ghz * 1e9, False) == pytest.approx(low_db, abs=0.05)
+        assert wall_loss_db(ghz * 1e9, True) == pytest.approx(high_db, abs=0.05)
+
+    def test_a_building_is_of_one_class_and_a_stay_has_one_spread(self):
+        law = Tr38901Penetration().law(UrbanMacro(), 6e9, Streams(1).at("penetration"))
+        n = 40_000
+        mixed = law(inside(n, building=np.arange(n)))
+        for at_db in (13.40, 22.0, 30.69):
+            share = 0.5 * ndtr((at_db - 13.40) / 4.4) + 0.5 * ndtr((at_db - 30.69) / 6.5)
+            assert (mixed < at_db).mean() == pytest.approx(share, abs=0.01)
+        in_one = law(inside(n, building=17))
+        assert in_one.std() == pytest.approx(4.4 if in_one.mean() < 22 else 6.5, rel=0.02)
+        low = Tr38901Penetration(high_loss_share=0.0).law(UrbanMacro(), 6e9, Streams(1).at("penetration"))
+        one = low(inside(n, building=3, depth_m=8.0))
+        assert one.mean() == pytest.approx(13.40 + 4.0, abs=0.1) and one.std() == pytest.approx(4.4, rel=0.02)
+        np.testing.assert_array_equal(one[:50], low(inside(50, building=9, depth_m=8.0)))  # a wall elsewhere, one stay
+        again = low(inside(n, building=3, depth_m=8.0, stay=1))
+        assert abs(np.corrcoef(one, again)[0, 1]) < 0.02
+        only = Tr38901Penetration(high_loss_share=1.0).law(UrbanMacro(), 6e9, Streams(1).at("penetration"))
+        many = only(inside(n, building=3))
+        assert many.mean() == pytest.approx(30.69, abs=0.1) and many.std() == pytest.approx(6.5, rel=0.02)
+
+    def test_the_others_have_no_influence(self):
+        law = Tr38901Penetration().law(UrbanMacro(), 6e9, Streams(1).at("penetration"))
+        mixed = inside(100, building=np.where(np.arange(100) % 2, 5, -1))
+        np.testing.assert_array_equal(law(mixed)[1::2], law(mixed.select(slice(1, None, 2))))
+        assert not law(mixed)[::2].any()
+        assert not NoPenetration().law(UrbanMacro(), 6e9, Streams(1).at("penetration"))(mixed).any()
+
+    @pytest.mark.parametrize(("windows", "mean_db"), [("standard", 9.0), ("metallised", 20.0)])
+    def test_vehicles(self, windows, mean_db):
+        law = Tr38901Penetration(vehicle=windows).law(UrbanMacro(), 6e9, Streams(2).at("penetration"))
+        loss = law(inside(40_000, building=-1, in_vehicle=True))
+        assert loss.mean() == pytest.approx(mean_db, abs=0.1) and loss.std() == pytest.approx(5.0, rel=0.02)
+
+    def test_rma_knows_low_loss_only(self):
+        with pytest.raises(BadInput, match="low loss only") as error:
+            Tr38901Penetration(high_loss_share=0.5).check(RuralMacro())
+        assert len(error.value.lines) == 1
+        Tr38901Penetration(high_loss_share=0.0).check(RuralMacro())
+        law = Tr38901Penetration().law(RuralMacro(), 6e9, Streams(1).at("penetration"))
+        assert law(inside(40_000, building=np.arange(40_000))).mean() == pytest.approx(13.40, abs=0.1)
+        with pytest.raises(ValueError, match="low loss only"):
+            world(path_loss={"kind": "rma"}, penetration={"kind": "tr38901", "high_loss_share": 0.2}, height_m=35.0)
+
+
+class TestHeights:
+    @pytest.mark.parametrize(("law", "bs_height_m"), LAWS)
+    @pytest.mark.parametrize("los", [True, False])
+    def test_rows_of_heights_equal_one_height_at_a_time(self, law, bs_height_m, los):
+        d = np.array([[12.0, 60.0, 300.0, 1500.0, 4000.0]])
+        masts = np.full(5, bs_height_m)
+        heights = 1.5 + 3.0 * np.arange(9)
+
+        def pairs(height_m, d):
+            d3 = np.sqrt(d**2 + (masts - height_m) ** 2)
+            return Pairs(d, d3, height_m, masts, np.full(d.shape, los))
+
+        table = pairs(heights[:, None], np.repeat(d, 9, axis=0))
+        found, sight = law.loss_db(table, 3.5e9), law.los_probability(table)
+        low, high = law.ue_heights_m
+        for k, height_m in enumerate(heights):
+            one = pairs(float(height_m), d)  # the distance keeps the true height
+            clipped = replace(one, ue_height_m=float(np.clip(height_m, low, high)))
+            if height_m <= high:
+                np.testing.assert_allclose(found[k], law.loss_db(one, 3.5e9)[0], atol=1e-9)
+            else:  # the nearest link takes the loss at 10 m, whose d_3D has the true height
+                np.testing.assert_allclose(found[k, 1:], law.loss_db(clipped, 3.5e9)[0, 1:], atol=1e-9)
+            np.testing.assert_allclose(sight[k], law.los_probability(one)[0], atol=1e-12)
+
+    def test_environment_heights_enter_the_breakpoint(self):
+        law, d, f = UrbanMacro(), 900.0, 2.0
+        d3 = math.hypot(d, 25.0 - 22.5)
+        for environment_m in (1.0, 12.0, 18.0):
+            one = Pairs(
+                np.array([[d]]), np.array([[d3]]), np.array([[22.5]]), np.array([25.0]), np.array([[True]]),
+                environment_m=np.array([[environment_m]]),
+            )  # fmt: skip
+            bp = 4 * (25 - environment_m) * (22.5 - environment_m) * f * 1e9 / 3e8
+            pl1 = 28 + 22 * math.log10(d3) + 20 * math.log10(f)
+            pl2 = 28 + 40 * math.log10(d3) + 20 * math.log10(f) - 9 * math.log10(bp**2 + 2.5**2)
+            expected = pl1 if d <= bp else pl2
+            assert law.loss_db(one, f * 1e9)[0, 0] == pytest.approx(expected, abs=1e-9)
+
+    def test_environment_heights_have_the_published_law_and_stay(self):
+        n, d = 60_000, 450.0
+        draw = Environment(UrbanMacro(), np.array([0, 1, 1, 7]), Streams(5).at("indoors"))
+        for height_m, steps in ((13.5, [12]), (16.5, [12, 15]), (22.5, [12, 15, 18, 21]), (40.5, [12, 15, 18, 21])):
+            pairs = Pairs(np.full((n, 4), d), np.full((n, 4), d), np.full((n, 1), height_m), np.full(4, 25.0))
+            found = draw(pairs, inside(n))
+            h = min(height_m, 22.5)
+            c = ((h - 13) / 10) ** 1.5 * 1.25 * (d / 100) ** 3 * math.exp(-d / 150)
+            assert (found == 1.0).mean() == pytest.approx(1 / (1 + c), abs=0.005)
+            for step in steps:
+                assert (found == step).mean() == pytest.approx(c / (1 + c) / len(steps), abs=0.005)
+            np.testing.assert_array_equal(found[:, 1], found[:, 2])  # sectors of one site
+            assert (found[:, 0] != found[:, 1]).mean() > 0.01
+            np.testing.assert_array_equal(found, draw(pairs, inside(n)))
+            assert (found != draw(pairs, inside(n, stay=1))).any()
+            alone = Environment(UrbanMacro(), np.array([7]), Streams(5).at("indoors"))
+            narrow = Pairs(pairs.distance_2d_m[:, :1], pairs.distance_3d_m[:, :1], pairs.ue_height_m, np.full(1, 25.0))
+            np.testing.assert_array_equal(alone(narrow, inside(n))[:, 0], found[:, 3])
+        near = Pairs(np.full((9, 1), 17.0), np.full((9, 1), 20.0), np.full((9, 1), 22.5), np.array([25.0]))
+        one = Environment(UrbanMacro(), np.array([0]), Streams(5).at("indoors"))
+        assert (one(near, inside(9)) == 1.0).all()
+        low = Pairs(np.full((9, 1), 450.0), np.full((9, 1), 450.0), np.full((9, 1), 10.5), np.array([25.0]))
+        assert one(low, inside(9)) is None  # 1 m on all links
+
+    def test_tall_floors_are_said(self):
+        said = [w for w in world(indoor={"floors": [12, 12]}).warnings if "high" in w]
+        assert len(said) == 1 and "22.5 m" in said[0] and "34.5 m" in said[0]
+        assert not [w for w in world(indoor={"floors": [4, 8], "share": 1.0}).warnings if "high" in w]
+
+
+class TestBudget:
+    def test_gain_is_that_of_a_slow_link_by_link_sum(self):
+        own = world(count=60, indoor={"share": 0.6})
+        budget, at, indoors = own.budget, own.position_m(), own.indoors()
+        assert 0 < indoors.inside.sum() < 60
+        links = own.links()
+        pairs = budget.pairs(at, indoors)
+        wall = budget.penetration(indoors)
+        outdoor_los, outdoor_nlos = budget.shadow(at), budget.shadow_nlos(at)
+        indoor = budget.shadow_indoors(at, indoors)
+        for u in range(60):
+            for b in range(3):
+                height_m = 1.5 + 3.0 * indoors.floor[u]
+                d2 = math.dist(at[u], budget.at_m[b])
+                d3 = math.hypot(d2, 25.0 - height_m)
+                assert links.distance_m[u, b] == pytest.approx(d3, abs=1e-9)
+                one = Pairs(
+                    np.array([[d2]]), np.array([[d3]]), np.array([[height_m]]), np.array([25.0]),
+                    links.los[u : u + 1, b : b + 1],
+                    np.array([[max(d2 - indoors.depth_m[u], 0.0)]]),
+                    None if pairs.environment_m is None else pairs.environment_m[u : u + 1, b : b + 1],
+                )  # fmt: skip
+                outdoor = outdoor_los[u, b] if links.los[u, b] else outdoor_nlos[u, b]
+                shadow = indoor[u, b] if indoors.building[u] >= 0 else outdoor
+                expected = shadow - UrbanMacro().loss_db(one, 3.5e9)[0, 0] - wall[u]
+                assert 10 * math.log10(links.gain[u, b]) == pytest.approx(expected, abs=1e-6)
+        np.testing.assert_allclose(links.rsrp_dbm, budget.rsrp_dbm(at, indoors))
+
+    def test_nobody_inside_is_everybody_outside(self):
+        own = world()
+        at = own.position_m()
+        out, plain = own.budget.links(0.0, at, Indoors.outdoors(np.arange(40))), own.budget.links(0.0, at)
+        for name in ("gain", "los", "distance_m"):
+            np.testing.assert_allclose(getattr(out, name), getattr(plain, name), rtol=1e-12)
+
+    def test_sight_is_drawn_with_the_distance_out_of_doors(self):
+        at = np.random.default_rng(3).uniform(0, 800, (4000, 2))
+        budget = world().budget
+        deep = inside(4000, building=np.arange(4000), depth_m=25.0)
+        pairs = budget.pairs(at, deep)
+        np.testing.assert_allclose(pairs.outdoor_m, np.maximum(pairs.distance_2d_m - 25.0, 0.0))
+        seen = UrbanMacro().los_probability(pairs)
+        assert pairs.los.mean() == pytest.approx(seen.mean(), abs=0.03)
+        assert pairs.los.mean() > budget.pairs(at).los.mean()
+
+    def test_sectors_of_a_site_share_everything_but_the_pattern(self):
+        mast = {"at_m": [400.0, 400.0], "height_m": 25.0}
+        stations = [{"name": str(a), "azimuth_deg": a, **mast} for a in (30, 150, 270)]
+        own = world(stations=stations, count=500, indoor={"share": 0.7, "floors": [8, 8]})
+        budget, at = own.budget, own.position_m()
+        pairs = budget.pairs(at, own.indoors())
+        bare = replace(budget, azimuth_deg=np.full(3, np.nan)).gain_db(at, pairs)
+        np.testing.assert_array_equal(bare[:, 0], bare[:, 1])
+        np.testing.assert_array_equal(pairs.los[:, 0], pairs.los[:, 2])
+        assert (pairs.environment_m[:, 0] != 1.0).any()
+
+    def test_the_antenna_of_somebody_else_at_a_mast_hears_the_same(self):
+        own = world(count=300, indoor={"share": 0.7, "floors": [8, 8]})
+        spy = own.antenna_at((400.0, 400.0), 25.0)
+        mine, theirs = own.links(), spy.links(0.0, own.position_m(), own.indoors())
+        np.testing.assert_array_equal(theirs.gain[:, 0], mine.gain[:, 1])
+        beside = own.antenna_at((401.0, 400.0), 25.0).links(0.0, own.position_m(), own.indoors())
+        assert not np.allclose(beside.gain[:, 0], mine.gain[:, 1], rtol=0.5)
+
+    def test_measurements_handover_and_links_agree(self):
+        own = world(count=30, indoor={"share": 0.8}, handover={"hysteresis_db": 3, "time_to_trigger_s": 0})
+        links = own.links()
+        own.env.run(until=60.0)
+        seen = own.observations()
+        np.testing.assert_allclose(
+            seen.rsrp_dbm, np.clip(links.rsrp_dbm[seen.ue, seen.cell], -140, -44), rtol=0, atol=1e-9
+        )
+        np.testing.assert_array_equal(own.serving(links), links.serving)
+
+    def test_walls_count_once_by_geometry(self):
+        """A UE in the middle of a block sees out of its own building and not through the next one."""
+        blocks = [shapely.box(100, 0, 140, 40), shapely.box(200, 0, 240, 40)]
+        buildings = Buildings(np.array(blocks, dtype=object), np.array([20.0, 20.0]))
+        ue, bs = np.array([[120.0, 20.0, 1.5]]), np.array([[0.0, 20.0, 10.0], [300.0, 20.0, 10.0]])
+        assert not buildings.line_of_sight(ue, bs).any()
+        np.testing.assert_array_equal(buildings.line_of_sight(ue, bs, np.array([0])), [[True, False]])
+        np.testing.assert_array_equal(buildings.line_of_sight(ue, bs, np.array([1])), [[False, False]])
+        np.testing.assert_array_equal(buildings.line_of_sight(ue, bs, np.array([-1])), [[False, False]])
+        above = np.array([[120.0, 20.0, 30.0]])  # over its own head
+        assert not buildings.line_of_sight(ue, above)[0, 0]
+        assert buildings.line_of_sight(ue, above, np.array([0]))[0, 0]
+
+    def test_higher_floors_see_over_the_neighbours(self):
+        grid = {"kind": "grid", "width_m": 520, "height_m": 320}
+        own = world(city=grid, path_loss={"kind": "umi"}, height_m=20.0, line_of_sight={"kind": "geometry"})
+        blocks = shapely.centroid(own.buildings.footprint)
+        at = shapely.get_coordinates(blocks)
+        n = len(at)
+        rows = [inside(n, building=np.arange(n), floor=f, depth_m=10.0) for f in (0, 6)]
+        low, high = (own.budget.pairs(at, row).los for row in rows)
+        assert low.sum() < high.sum() and not own.budget.pairs(at).los.any()
+
+
+class TestShadowing:
+    AREA = Area(0.0, 0.0, 2000.0, 2000.0)
+
+    @staticmethod
+    def correlation(value, distance_m, n_sites):
+        """Of values(at, index) at random pairs of points so far apart."""
+        rng = np.random.default_rng(8)
+        a = rng.uniform(150, 1850, (20_000, 2))
+        angle = rng.uniform(0, 2 * np.pi, 20_000)
+        b = a + distance_m * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        x, y = value(a), value(b)
+        assert x.shape == (20_000, n_sites)
+        return (x * y).mean() / np.sqrt((x**2).mean() * (y**2).mean())
+
+    @pytest.mark.parametrize(
+        ("law", "los_m", "nlos_m", "in_m", "sites"),
+        [("uma", 37, 50, 7, 12), ("umi", 10, 13, 7, 2), ("rma", 37, 120, 120, 30)],
+    )
+    def test_every_state_has_its_field_of_the_table(self, law, los_m, nlos_m, in_m, sites):
+        city = {"kind": "open-field", "width_m": 2000.0, "height_m": 2000.0}
+        height_m = {"uma": 25.0, "umi": 10.0, "rma": 35.0}[law]
+        stations = [{"name": f"b{k}", "at_m": [60.0 * k, 0.0], "height_m": height_m} for k in range(sites)]
+        budget = world(city=city, path_loss={"kind": law}, stations=stations).budget
+        rows = inside(20_000, building=3, floor=2)
+
+        def indoor(at):
+            return budget.shadow_indoors(at, rows)
+
+        for field, distance_m in ((budget.shadow, los_m), (budget.shadow_nlos, nlos_m), (indoor, in_m)):
+            near, far = (self.correlation(field, k * distance_m, sites) for k in (0.9, 1.1))
+            assert far < math.exp(-1) < near
+        std_db = {"uma": (4, 6, 7), "umi": (4, 7.82, 7), "rma": (4, 8, 8)}[law]
+        at = np.random.default_rng(0).uniform(0, 2000, (20_000, 2))
+        for field, expected in zip((budget.shadow, budget.shadow_nlos, indoor), std_db, strict=True):
+            assert field(at).std() == pytest.approx(expected, rel=0.06)
+        assert abs(np.corrcoef(budget.shadow(at).ravel(), budget.shadow_nlos(at).ravel())[0, 1]) < 0.1
+
+    @pytest.mark.parametrize("expected", [0.0, 0.5])
+    def test_sites_are_as_correlated_as_stated(self, expected):
+        part = Correlated(std_db=6.0, decorrelation_m=20.0, nlos_decorrelation_m=20.0, site_correlation=expected)
+        at = np.random.default_rng(1).uniform(0, 2000, (20_000, 2))
+        rng = Streams(3).at("shadowing")
+        for field in (part.field(self.AREA, np.arange(12), rng), part.nlos_field(self.AREA, np.arange(12), rng)):
+            value = field(at)
+            assert value.std() == pytest.approx(6.0, rel=0.02)
+            between = np.corrcoef(value.T)[~np.eye(12, dtype=bool)]
+            assert between.mean() == pytest.approx(expected, abs=0.03)
+
+    def test_inside_sites_buildings_and_floors_are_independent(self):
+        field = IndoorShadow(7.0, 7.0, np.array([0, 1, 1, 9]), Streams(6).at("indoors"))
+        at = np.random.default_rng(2).uniform(-500, 500, (20_000, 2))
+        here = field(at, inside(20_000, building=5, floor=1))
+        assert here.std() == pytest.approx(7.0, rel=0.02) and abs(here.mean()) < 0.1
+        np.testing.assert_array_equal(here[:, 1], here[:, 2])
+        assert abs(np.corrcoef(here[:, [0, 1, 3]].T)[~np.eye(3, dtype=bool)]).max() < 0.03
+        for building, floor in ((5, 2), (6, 1), (6, 0)):
+            other = field(at, inside(20_000, building=building, floor=floor))
+            assert abs(np.corrcoef(here[:, 0], other[:, 0])[0, 1]) < 0.03
+
+    def test_inside_a_value_belongs_to_the_place(self):
+        field = IndoorShadow(7.0, 7.0, np.arange(70), Streams(6).at("indoors"))
+        at = np.random.default_rng(2).uniform(0, 500, (5000, 2))
+        rows = inside(5000, building=np.arange(5000) % 40, floor=np.arange(5000) % 7)
+        whole = field(at, rows)
+        some = np.array([4999, 3, 77])
+        np.testing.assert_array_equal(field(at[some], rows.select(some)), whole[some])
+        few = IndoorShadow(7.0, 7.0, np.array([66, 2]), Streams(6).at("indoors"))
+        np.testing.assert_array_equal(few(at, rows), whole[:, [66, 2]])
+        assert np.abs(field(at + 1e-6, rows) - whole).max() < 1e-3
+        assert np.isnan(field(np.full((1, 2), np.nan), rows.select(slice(0, 1)))).all()
+
+    def test_what_needs_another_key_says_so(self):
+        with pytest.raises(ValueError, match="indoor_std_db: needs indoor_decorrelation_m"):
+            Correlated(indoor_std_db=7.0)
+
+
+class TestDraws:
+    def test_floors_and_depths_are_those_of_the_table(self):
+        drawn = IndoorShare().drawn(np.arange(200_000), Streams(2).at("ues.indoor"))
+        inside = drawn.inside
+        assert inside.mean() == pytest.approx(0.8, abs=0.005)
+        # N uniform on 4..8, n uniform on 1..N: P(n) = sum over N >= n of 1 / (5 N)
+        for floor in range(8):
+            expected = sum(1 / (5 * n) for n in range(4, 9) if n > floor)
+            assert (drawn.floor[inside] == floor).mean() == pytest.approx(expected, abs=0.005)
+        assert drawn.depth_m[inside].mean() == pytest.approx(25 / 3, abs=0.05)
+        assert np.quantile(drawn.depth_m[inside], 0.75) == pytest.approx(12.5, abs=0.15)  # 1 - (1 - d / 25)^2
+        assert not drawn.depth_m[~inside].any() and not drawn.floor[~inside].any()
+        assert len(np.unique(drawn.building[inside])) == inside.sum()  # a building each
+        few = IndoorShare().drawn(np.array([5, 700]), Streams(2).at("ues.indoor"))
+        np.testing.assert_array_equal(few.floor, drawn.floor[[5, 700]])
+
+    def test_bad_floors(self):
+        for floors in ((0, 4), (5, 4), (1, 900)):
+            with pytest.raises(ValueError, match="lowest, then the highest"):
+                IndoorShare(floors=floors)
+
+    def test_refused_where_somebody_else_says_who_is_inside(self):
+        with pytest.raises(ValueError, match=r"ues\.indoor: city grid has buildings of its own"):
+            world(indoor={}, city={"kind": "grid", "width_m": 520, "height_m": 320})
+
+        from netsim.build import _drawn_indoors
+        from netsim.mobility.base import State
+
+        class Housed(State):
+            def indoors(self):
+                return inside(2)
+
+        document = {"count": 2, "mobility": {"kind": "static"}, "measure_every_s": 1.0, "indoor": {}}
+        setting = WorldSetting.model_validate_json(json.dumps({
+            "duration_s": 9.0, "city": {"kind": "open-field", "width_m": 9.0, "height_m": 9.0}, "ues": document,
+            "base_stations": [{"name": "b", "at_m": [1.0, 1.0]}],
+        }))  # fmt: skip
+        with pytest.raises(BadInput, match="mobility static says itself who is inside"):
+            _drawn_indoors(setting, Housed(np.zeros((2, 2))), Streams(1))
