@@ -1,0 +1,220 @@
+"""Antenna columns, wrap-around, and the distributions that companies found for the calibration of TR 38.901."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from netsim.base_stations import BaseStation, Hexagonal, sites
+from netsim.build import build_world
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.radio.antenna import Column, Sector, sector_gain_db
+from netsim.radio.downlink import Downlink, reception
+from netsim.rng import Streams
+from netsim.setting import WorldSetting
+
+SQRT3 = math.sqrt(3.0)
+
+
+class TestColumn:
+    @staticmethod
+    def towards(zenith_deg, azimuth_deg=0.0, away_m=1000.0):
+        """Offset (1, 1, 2) and drop (1,) of a UE in a direction from an antenna that looks north."""
+        flat_m, drop_m = away_m * math.sin(math.radians(zenith_deg)), -away_m * math.cos(math.radians(zenith_deg))
+        turn = math.radians(azimuth_deg)
+        return flat_m * np.array([[[math.sin(turn), math.cos(turn)]]]), np.array([drop_m])
+
+    def gain(self, column, zenith_deg, azimuth_deg=0.0):
+        return float(column.gain_db(*self.towards(zenith_deg, azimuth_deg), np.array([0.0]))[0, 0])
+
+    def test_the_peak_is_that_of_the_calibration(self):
+        zenith = np.linspace(60, 130, 7001)
+        gains = [self.gain(Column(), z) for z in zenith]
+        assert max(gains) == pytest.approx(17.6, abs=0.05)
+        assert zenith[np.argmax(gains)] == pytest.approx(102.0, abs=0.5)  # the element pulls it up
+
+    @pytest.mark.parametrize(
+        ("elements", "spacing", "tilt"), [(10, 0.5, 12.0), (4, 0.8, 0.0), (1, 0.5, 30.0), (8, 1.0, -6.0)]
+    )
+    def test_it_is_the_sum_over_its_elements(self, elements, spacing, tilt):
+        column = Column(elements=elements, spacing=spacing, tilt_deg=tilt)
+        for zenith in (31.0, 75.0, 90.0, 96.0, 102.0, 140.0):
+            for azimuth in (0.0, 40.0, 170.0):
+                a = min(12 * ((zenith - 90) / 65) ** 2, 30)
+                a = 8 - min(a + min(12 * (azimuth / 65) ** 2, 30), 30)
+                x = math.cos(math.radians(zenith)) - math.cos(math.radians(90 + tilt))
+                total = sum(np.exp(2j * np.pi * m * spacing * x) for m in range(elements)) / math.sqrt(elements)
+                expected = a + 20 * math.log10(max(abs(total), 1e-10))
+                assert self.gain(column, zenith, azimuth) == pytest.approx(expected, abs=1e-6)
+
+    def test_one_element_is_the_pattern_without_tilt(self):
+        offset, drop = self.towards(100.0, 25.0)
+        single = Column(elements=1).gain_db(offset, drop, np.array([0.0]))
+        np.testing.assert_allclose(single, sector_gain_db(offset, drop, np.array([0.0]), 0.0), atol=1e-9)
+        np.testing.assert_array_equal(
+            Sector().gain_db(offset, drop, np.array([0.0])), sector_gain_db(offset, drop, np.array([0.0]))
+        )
+        assert Column().gain_db(offset, drop, np.array([np.nan]))[0, 0] == 0.0
+        below = Column().gain_db(np.zeros((1, 1, 2)), np.array([0.0]), np.array([0.0]))
+        assert np.isfinite(below).all()  # at the antenna itself
+
+    def test_an_antenna_without_direction_has_no_pattern(self):
+        with pytest.raises(ValueError, match="column needs azimuth_deg"):
+            BaseStation(name="a", at_m=(0.0, 0.0), antenna=Column())
+        with pytest.raises(ValueError, match="column needs sectors: 3"):
+            Hexagonal(antenna=Column())
+
+    def test_every_station_has_its_own(self):
+        stations = [
+            {"name": "a", "at_m": [50.0, 50.0], "azimuth_deg": 0, "antenna": {"kind": "column"}},
+            {"name": "b", "at_m": [50.0, 50.0], "azimuth_deg": 0},
+            {"name": "c", "at_m": [50.0, 50.0]},
+            {"name": "d", "at_m": [50.0, 50.0], "azimuth_deg": 0, "antenna": {"kind": "column", "elements": 4}},
+        ]
+        world = build_world(setting(stations, radio={"path_loss": {"kind": "free-space"}}), Streams(1), 60.0)
+        at = np.array([[80.0, 300.0], [10.0, 10.0]])
+        gain = world.budget.gain_db(at, world.budget.pairs(at))
+        offset, drop = at[:, None] - 50.0, np.array([23.5])
+        for k, part in ((0, Column()), (1, Sector()), (3, Column(elements=4))):
+            expected = part.gain_db(offset, drop, np.array([0.0]))[:, 0]
+            np.testing.assert_allclose(gain[:, k] - gain[:, 2], expected, atol=1e-9)
+
+
+def setting(stations, ues=None, radio=None, side_m=(400.0, 400.0)):
+    document = {
+        "duration_s": 10.0,
+        "city": {"kind": "open-field", "width_m": side_m[0], "height_m": side_m[1]},
+        "base_stations": stations,
+        "ues": {"count": 5, "mobility": {"kind": "static"}, "measure_every_s": 10.0, **(ues or {})},
+        "radio": radio or {},
+    }
+    return WorldSetting.model_validate_json(json.dumps(document))
+
+
+class TestRings:
+    def test_nineteen_sites_around_the_middle_whatever_the_area(self):
+        for area in (Area(0.0, 0.0, 100.0, 50.0), Area(-900.0, 0.0, 9000.0, 800.0)):
+            at = np.array([b.at_m for b in Hexagonal(rings=2, inter_site_m=500).stations(area, None)])
+            assert len(at) == 19
+            away = np.sort(np.linalg.norm(at - area.centre_m, axis=1))
+            rings = [0.0] + [500.0] * 6 + [500.0 * SQRT3] * 6 + [1000.0] * 6
+            np.testing.assert_allclose(away, rings, atol=1e-9)
+        assert [len(Hexagonal(rings=r).stations(area, None)) for r in range(4)] == [1, 7, 19, 37]
+
+    def test_images_are_those_of_the_literature(self):
+        shifts = Hexagonal(rings=2, inter_site_m=1.0, wrap_around=True).shifts_m
+        a, b = np.array([1.0, 0.0]), np.array([0.5, SQRT3 / 2])
+        expected = [0 * a, 3 * a + 2 * b, -3 * a - 2 * b, -2 * a + 5 * b, 2 * a - 5 * b, -5 * a + 3 * b, 5 * a - 3 * b]
+        assert {tuple(np.round(s, 9) + 0.0) for s in shifts} == {tuple(np.round(s, 9) + 0.0) for s in expected}
+        np.testing.assert_allclose(np.linalg.norm(shifts[1:], axis=1), math.sqrt(19))
+        assert Hexagonal(rings=2).shifts_m is None
+
+    @pytest.mark.parametrize("rings", [1, 2, 3])
+    def test_the_nearest_image_counts_for_distance_and_angle(self, rings):
+        layout = {"kind": "hexagonal", "rings": rings, "wrap_around": True, "sectors": 3, "inter_site_m": 100}
+        world = build_world(setting(layout, side_m=(340.0, 170.0)), Streams(1), 60.0)
+        budget, at = world.budget, np.random.default_rng(0).uniform((0, 0), (340, 170), (300, 2))
+        own = Hexagonal(rings=rings, inter_site_m=100.0, wrap_around=True).shifts_m
+        many = np.array([i * own[1] + j * own[2] for i in range(-4, 5) for j in range(-4, 5)])
+        offset = at[:, None, None] - budget.at_m[None, :, None] - many  # (n, n_bs, images, 2)
+        best = np.linalg.norm(offset, axis=-1).argmin(axis=2)
+        nearest = np.take_along_axis(offset, best[:, :, None, None], axis=2)[:, :, 0]
+        np.testing.assert_allclose(np.stack(budget._offset_m(at), axis=-1), nearest, atol=1e-9)
+        pairs = budget.pairs(at)
+        np.testing.assert_allclose(pairs.distance_2d_m, np.linalg.norm(nearest, axis=-1), atol=1e-9)
+        expected = sector_gain_db(nearest, budget.height_m - 1.5, budget.azimuth_deg)
+        found = budget.gain_db(at, pairs) + budget.path_loss.loss_db(pairs, 2.6e9)
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+
+    def test_every_site_is_in_the_middle(self):
+        """A step from site to site leaves the distances to all sites as they are."""
+        layout = {"kind": "hexagonal", "rings": 2, "wrap_around": True, "inter_site_m": 100}
+        budget = build_world(setting(layout, side_m=(400.0, 340.0)), Streams(1), 60.0).budget
+        at = np.random.default_rng(0).uniform((100, 90), (250, 200), (50, 2))
+        here = np.sort(budget.pairs(at).distance_2d_m, axis=1)
+        for step in ((100.0, 0.0), (50.0, 50.0 * SQRT3)):
+            np.testing.assert_allclose(np.sort(budget.pairs(at + step).distance_2d_m, axis=1), here, atol=1e-9)
+
+    def test_refusals(self):
+        with pytest.raises(ValueError, match="wrap_around: needs rings"):
+            Hexagonal(wrap_around=True)
+        with pytest.raises(BadInput, match="take a smaller area or more rings"):
+            Hexagonal(rings=2, wrap_around=True, inter_site_m=100.0).stations(Area(0.0, 0.0, 600.0, 300.0), None)
+        with pytest.raises(BadInput, match="cells, at most 4096"):
+            Hexagonal(rings=36, sectors=3).stations(Area(0.0, 0.0, 10.0, 10.0), None)
+        with pytest.raises(ValueError, match="wrap_around: the buildings of city grid do not repeat"):
+            document = setting({"kind": "hexagonal", "rings": 2}).model_dump(mode="json")
+            document["base_stations"]["wrap_around"] = True
+            document["city"] = {"kind": "grid", "width_m": 520, "height_m": 320}
+            WorldSetting.model_validate_json(json.dumps(document))
+
+
+class TestDistances:
+    def test_static_ues_keep_away_from_stations_and_their_images(self):
+        layout = {"kind": "hexagonal", "rings": 1, "wrap_around": True, "inter_site_m": 100}
+        ues = {"count": 3000, "mobility": {"kind": "static", "min_station_distance_m": 35}}
+        world = build_world(setting(layout, ues, side_m=(300.0, 173.0)), Streams(1), 60.0)
+        pairs = world.budget.pairs(world.position_m())
+        assert 35.0 <= pairs.distance_2d_m.min() < 36.0
+        plain = build_world(setting(layout, {"count": 3000}, side_m=(300.0, 173.0)), Streams(1), 60.0)
+        far = plain.budget.pairs(plain.position_m()).distance_2d_m.min(axis=1) >= 35.0
+        np.testing.assert_array_equal(world.position_m()[far], plain.position_m()[far])  # nobody else moves
+        assert 0.4 < far.mean() < 0.8
+        few = build_world(setting(layout, {**ues, "count": 7}, side_m=(300.0, 173.0)), Streams(1), 60.0)
+        np.testing.assert_array_equal(few.position_m(), world.position_m()[:7])
+
+    def test_refusals(self):
+        stations = [{"name": "a", "at_m": [200.0, 200.0]}]
+        with pytest.raises(BadInput, match="min_station_distance_m: 1000 random places"):
+            build_world(
+                setting(stations, {"mobility": {"kind": "static", "min_station_distance_m": 900}}), Streams(1), 60.0
+            )
+        with pytest.raises(ValueError, match="leave it out beside at_m"):
+            setting(stations, {"mobility": {"kind": "static", "at_m": [[1.0, 1.0]], "min_station_distance_m": 9}})
+
+
+# medians of 20 companies, 5, 50 and 95 %: coupling gain, geometry, SINR in dB [3GPP R1-165974]
+PUBLISHED = {
+    "uma": [(-150.1, -120.0, -86.1), (-1.0, 8.6, 25.6), (-9.2, 5.8, 24.7)],
+    "umi": [(-141.9, -111.5, -74.7), (-1.7, 7.4, 24.9), (-6.4, 5.8, 24.0)],
+}
+
+
+def drop(kind, seed, count):
+    """One drop of the calibration [TR 38.901, Table 7.8-1] at 6 GHz."""
+    inter_site_m, height_m, power_dbm, nearest_m = {"uma": (500, 25, 49, 35), "umi": (200, 10, 44, 10)}[kind]
+    layout = {
+        "kind": "hexagonal", "inter_site_m": inter_site_m, "sectors": 3, "rings": 2, "wrap_around": True,
+        "height_m": height_m, "power_dbm": power_dbm - 31.25, "antenna": {"kind": "column"},  # 20 MHz, 15 kHz
+    }  # fmt: skip
+    ues = {
+        "count": count,
+        "mobility": {"kind": "static", "min_station_distance_m": nearest_m},
+        "indoor": {"share": 0.8},
+    }
+    radio = {"carrier_hz": 6e9, "path_loss": {"kind": kind}}
+    side_m = (4.0 * inter_site_m, 2.0 * SQRT3 * inter_site_m)
+    world = build_world(setting(layout, ues, radio, side_m), Streams(seed), 60.0)
+    links = world.links()
+    return world, reception(links, links.serving, Downlink())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_the_published_distributions_are_met(kind):
+    drops = [drop(kind, seed, 3000)[1] for seed in range(4)]
+    for name, published, within in zip(
+        ("gain_db", "geometry_db", "sinr_db"), PUBLISHED[kind], (1.5, 0.5, 0.8), strict=True
+    ):
+        found = np.percentile(np.concatenate([getattr(d, name) for d in drops]), (5, 50, 95))
+        np.testing.assert_allclose(found, published, rtol=0, atol=within, err_msg=name)
+
+
+def test_a_small_drop_is_near_the_published_medians():
+    world, one = drop("uma", 1, 1500)
+    assert len(world.stations) == 57 and len(set(sites(world.stations))) == 19
+    assert np.median(one.gain_db) == pytest.approx(-120.0, abs=3.0)
+    assert np.median(one.geometry_db) == pytest.approx(8.6, abs=1.5)
+    assert np.percentile(one.geometry_db, 95) == pytest.approx(25.6, abs=1.5)
