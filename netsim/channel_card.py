@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from netsim.base_stations import BaseStation
+from netsim.indoor_share import IndoorShare
 from netsim.part import Part
 from netsim.setting import Radio, WorldSetting
 
@@ -41,6 +42,8 @@ def channel_card(
     }
     training = f"{setting.ues.compute_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample"
     card |= radio.uplink.described(training)
+    if setting.ues.indoor is not None:
+        card["UEs indoors"] = f"{100 * setting.ues.indoor.share:g} %, drawn, {_drawn_floors(setting.ues.indoor)}"
     if presence is not None:
         card["presence"] = presence
     return card | {"not modelled": ", ".join(NOT_MODELLED)}
@@ -82,6 +85,12 @@ def _layout(setting: WorldSetting) -> str:
     return "listed" if setting.layout is None else _words(setting.layout)
 
 
+def _drawn_floors(indoor: IndoorShare) -> str:
+    """On which floors, and how deep in a building."""
+    low, high = indoor.floors
+    return f"buildings of {low} to {high} floors, up to {indoor.depth_m:g} m from the facade"
+
+
 def _sight_words(radio: Radio) -> str:
     """Which law, and whose probability."""
     words = _words(radio.line_of_sight)
@@ -108,4 +117,6 @@ def _words(part: Part) -> str:
 
 def _fields(part: Part, without: set[str] | None = None) -> str:
     values = part.model_dump(mode="json", exclude_defaults=True, exclude=without or {"kind"})
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+    own = {name: getattr(part, name) for name in values}
+    texts = {name: _words(own[name]) if isinstance(own[name], Part) else value for name, value in values.items()}
+    return ", ".join(f"{name} {text}" for name, text in texts.items())

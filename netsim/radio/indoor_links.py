@@ -6,6 +6,7 @@ Both are numbers of a (site, UE) pair that are computed where they are needed: a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 
@@ -34,7 +35,9 @@ def _of_sites(rng: Rng, what: str, owner: IntArray, item: IntArray, site: IntArr
 
 @dataclass(frozen=True)
 class IndoorShadow:
-    """Shadowing of UEs inside buildings: one field for each (site, building, floor), all independent.
+    """Shadowing of UEs inside buildings: one field for each (site, building, floor).
+
+    Buildings and floors are independent, and so are sites but for `site_correlation`.
 
     Standard normal numbers at the nodes of a square lattice, interpolated bilinearly and divided by the standard
     deviation of the interpolated value, so that every position has exactly `std_db`. The spacing is chosen such that
@@ -45,6 +48,7 @@ class IndoorShadow:
     decorrelation_m: float
     site: IntArray
     rng: Rng
+    site_correlation: float = 0.0
 
     def __call__(self, position_m: FloatArray, indoors: Indoors) -> FloatArray:
         """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""
@@ -69,8 +73,13 @@ class IndoorShadow:
         total = np.zeros((len(at), len(sites)))
         for k, corner in enumerate(((0, 0), (1, 0), (0, 1), (1, 1))):
             node = (cell + np.array(corner) + _NODES // 2) % _NODES
-            unit = _of_sites(self.rng, "indoors", owner, node[:, 0] * _NODES + node[:, 1], sites)
-            total += weight[k, :, None] * ndtri(unit)
+            item = node[:, 0] * _NODES + node[:, 1]
+            value = ndtri(_of_sites(self.rng, "indoors", owner, item, sites))
+            if self.site_correlation:
+                common = self.rng.normal("indoors.common", owner, item=item)
+                value *= sqrt(1.0 - self.site_correlation)
+                value += sqrt(self.site_correlation) * common[:, None]
+            total += weight[k, :, None] * value
         return np.asarray(self.std_db * total)
 
 

@@ -187,7 +187,7 @@ class Correlated(Gaussian):
     indoor_std_db: float | None = Field(default=None, ge=0, le=100)
     """standard deviation inside buildings, dB; none: std_db if it is set, else as published with the law"""
     site_correlation: float = Field(default=0.0, ge=0, le=1)
-    """correlation between sites out of doors: 0 in TR 38.901, 0.5 in TR 36.814"""
+    """correlation between sites: 0 in TR 38.901, 0.5 in TR 36.814"""
     grid_m: float | None = Field(default=None, gt=0)
     """grid spacing, m; none: a tenth of decorrelation_m"""
 
@@ -226,7 +226,7 @@ class Correlated(Gaussian):
         if self.indoor_decorrelation_m is None:
             return None
         std_db = self.deviation_db if self.indoor_std_db is None else self.indoor_std_db
-        return IndoorShadow(std_db, self.indoor_decorrelation_m, site, rng)
+        return IndoorShadow(std_db, self.indoor_decorrelation_m, site, rng, self.site_correlation)
 
     def field(self, area: Area, site: IntArray, rng: Rng) -> GridField:
         """Draws one field for each site; that of site s depends on (seed, s) and the area only."""

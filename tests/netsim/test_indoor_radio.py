@@ -323,6 +323,9 @@ class TestShadowing:
         assert here.std() == pytest.approx(7.0, rel=0.02) and abs(here.mean()) < 0.1
         np.testing.assert_array_equal(here[:, 1], here[:, 2])
         assert abs(np.corrcoef(here[:, [0, 1, 3]].T)[~np.eye(3, dtype=bool)]).max() < 0.03
+        both = IndoorShadow(7.0, 7.0, np.arange(8), Streams(6).at("indoors"), 0.5)(at, inside(20_000, building=5))
+        between = np.corrcoef(both.T)[~np.eye(8, dtype=bool)]
+        assert both.std() == pytest.approx(7.0, rel=0.02) and between.mean() == pytest.approx(0.5, abs=0.03)
         for building, floor in ((5, 2), (6, 1), (6, 0)):
             other = field(at, inside(20_000, building=building, floor=floor))
             assert abs(np.corrcoef(here[:, 0], other[:, 0])[0, 1]) < 0.03

@@ -15,16 +15,17 @@ MOBILITY = {
     "commuter": {"kind": "commuter"},
     "static": {"kind": "static"},
     "manhattan": {"kind": "manhattan", "pause_s": [0.0, 3.0]},
+    "lingering": {"kind": "random-waypoint", "pause_s": [20.0, 400.0], "speed_m_s": [5.0, 20.0]},
 }
 
 
-def world(mobility="random-waypoint", n_ue=7, measure_every_s=10.0, tick_s=1.0, city=None, **radio):
+def world(mobility="random-waypoint", n_ue=7, measure_every_s=10.0, tick_s=1.0, city=None, indoor=None, **radio):
     document = {
         "duration_s": 3600.0,
         "tick_s": tick_s,
         "city": city or {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
         "base_stations": [{"name": f"b{k}", "at_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)],
-        "ues": {"count": n_ue, "mobility": MOBILITY[mobility]},
+        "ues": {"count": n_ue, "mobility": MOBILITY[mobility], "indoor": indoor},
         "radio": {
             "path_loss": {"kind": "uma"}, "line_of_sight": {"kind": "probability"},
             "shadowing": {"kind": "correlated"}, **radio,
@@ -42,9 +43,10 @@ def same(a, b):
     assert a.time_s == b.time_s
 
 
+@pytest.mark.parametrize("indoor", [None, {"share": 0.5}])
 @pytest.mark.parametrize("mobility", ["random-waypoint", "gauss-markov", "commuter", "static"])
-def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility):
-    eager, plain = world(mobility), world(mobility)
+def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility, indoor):
+    eager, plain = world(mobility, indoor=indoor), world(mobility, indoor=indoor)
     for t in range(1, 200):
         eager.env.run(until=float(t))
         ahead = eager.links()
@@ -110,3 +112,41 @@ def test_many_ues_are_not_looked_at_ahead():
         crowd.env.run(until=float(t))
         crowd.links()
     assert len(crowd._ahead._links.gain) == 4000 and not crowd._ahead._steps
+
+
+@pytest.mark.parametrize("indoor", [None, {"share": 0.8, "floors": [8, 8]}])
+def test_links_of_ues_that_rest_are_kept(indoor):
+    eager, plain = (world("lingering", n_ue=6000, indoor=indoor, shadowing={"kind": "correlated"}) for _ in range(2))
+    kept, first = 0, None
+    for t in range(1, 90):
+        eager.env.run(until=float(t))
+        found = eager.links()
+        if t % 29 == 0:
+            plain.env.run(until=float(t)), setattr(plain._ahead, "_known", None)
+            same(found, plain.links())
+            rows = np.ones(6000, dtype=bool) if first is None else (found.gain != first).any(axis=1)
+            kept += int((~rows).sum())
+            first = found.gain
+    assert kept > 600  # some rested between two of the times compared
+    assert len(eager._ahead._links.gain) == 6000
+
+
+def test_only_those_who_move_are_calculated(monkeypatch):
+    from netsim.radio.link_budget import Budget
+
+    sizes, whole = [], Budget.links
+    monkeypatch.setattr(
+        Budget, "links", lambda self, t, at, *rest: (sizes.append(len(at)), whole(self, t, at, *rest))[1]
+    )
+    crowd = world("lingering", n_ue=6000, indoor={"share": 0.5})
+    for t in range(40, 50):
+        crowd.env.run(until=float(t))
+        links = crowd.links()
+        assert links.time_s == t
+    assert sizes[0] == 6000 and max(sizes[1:]) < 4000
+    sizes.clear()
+    rest = world("static", n_ue=6000, indoor={"share": 0.5})
+    for t in range(5):
+        rest.env.run(until=t + 1.0)
+        assert rest.links().time_s == t + 1.0
+    assert sizes == [6000]
