@@ -23,7 +23,7 @@ from netsim.multiples import last_multiple
 from netsim.observations import Fixes
 from netsim.radio.link_budget import Budget
 from netsim.radio.links import Links
-from netsim.units import BoolArray, FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 _MOST_TICKS = 64
 _MOST_PAIRS = 8192  # of a block: beyond, a longer one saves nothing
@@ -35,12 +35,24 @@ def tick_after(time_s: float, tick_s: float) -> float:
     return time_s + ((last_multiple(time_s, tick_s) + 1) * tick_s - time_s)
 
 
-class _Known(NamedTuple):
-    """The links of a tick that was calculated alone, and what they were calculated from."""
+class _Places(NamedTuple):
+    """Where UEs were when something was calculated for them."""
 
     position_m: FloatArray
     indoors: Indoors | None
-    links: Links
+
+    def moved(self, now: _Places) -> BoolArray:
+        """Which UEs are elsewhere now, or inside otherwise (n,)."""
+        if self.position_m.shape != now.position_m.shape or (self.indoors is None) != (now.indoors is None):
+            return np.ones(len(now.position_m), dtype=np.bool_)
+        same = (self.position_m == now.position_m) | (np.isnan(self.position_m) & np.isnan(now.position_m))
+        moved = ~same.all(axis=1)
+        if self.indoors is not None and now.indoors is not None and self.indoors is not now.indoors:
+            for f in fields(Indoors):
+                moved |= getattr(self.indoors, f.name) != getattr(now.indoors, f.name)
+        if moved.any():
+            moved[:2] = True  # a single link would be summed in another order
+        return np.asarray(moved)
 
 
 class _Step(NamedTuple):
@@ -73,7 +85,8 @@ class Lookahead:
     _steps: deque[_Step] = field(default_factory=deque)
     _asked_s: float = -inf
     _ticks: int = 1
-    _known: _Known | None = None
+    _known: tuple[_Places, Links] | None = None
+    _heard: tuple[_Places, FloatArray] | None = None
 
     def advance(self, state: State, t0_s: float, t1_s: float) -> tuple[State, Fixes]:
         """What `Mobility.advance` gives."""
@@ -118,38 +131,39 @@ class Lookahead:
             return
         position_m = np.concatenate([s.position_m for s in states])
         self._links = self.budget.links(time_s, position_m, _joined([self.indoors(s) for s in states], n))
-        self._known = None
 
     def _one(self, state: State, time_s: float) -> Links:
         """The links of one tick, calculated for the UEs that changed since the last one."""
-        position_m, indoors, known = state.position_m, self.indoors(state), self._known
-        moved = None
-        if known is not None and position_m.size * len(self.budget.at_m) > 2 * _MOST_PAIRS:
-            moved = _moved(known, position_m, indoors)
-        if known is None or moved is None or moved.mean() > _MOST_MOVED:
-            links = self.budget.links(time_s, position_m, indoors)
+        now = _Places(state.position_m, self.indoors(state))
+        moved = None if self._known is None else self._known[0].moved(now)
+        if self._known is None or moved is None or moved.mean() > _MOST_MOVED:
+            links = self.budget.links(time_s, *now)
         elif not moved.any():
-            return known.links.part(0, len(position_m), time_s)
+            return self._known[1].part(0, len(moved), time_s)
         else:
-            moved[:2] = True  # a single pair would be summed in another order
             rows = np.flatnonzero(moved)
-            some = None if indoors is None else indoors.select(rows)
-            links = known.links.with_rows(rows, self.budget.links(time_s, position_m[rows], some))
-        self._known = _Known(position_m, indoors, links)
+            links = self._known[1].with_rows(rows, self.budget.links(time_s, *_some(now, rows)))
+        self._known = now, links
         return links
 
+    def rsrp_dbm(self, state: State) -> FloatArray:
+        """RSRP of all UEs in a state (n_ue, n_bs), calculated for those that changed since the last call."""
+        now = _Places(state.position_m, self.indoors(state))
+        moved = None if self._heard is None else self._heard[0].moved(now)
+        if self._heard is None or moved is None or moved.mean() > _MOST_MOVED:
+            rsrp = self.budget.rsrp_dbm(*now)
+        elif not moved.any():
+            return self._heard[1]
+        else:
+            rows = np.flatnonzero(moved)
+            rsrp = self._heard[1].copy()
+            rsrp[rows] = self.budget.rsrp_dbm(*_some(now, rows))
+        self._heard = now, rsrp
+        return rsrp
 
-def _moved(known: _Known, position_m: FloatArray, indoors: Indoors | None) -> BoolArray | None:
-    """Which UEs are elsewhere, or inside otherwise, than when the links were calculated (n,); None: not comparable."""
-    before = known.indoors
-    if known.position_m.shape != position_m.shape or (before is None) != (indoors is None):
-        return None
-    same = (known.position_m == position_m) | (np.isnan(known.position_m) & np.isnan(position_m))
-    moved = ~same.all(axis=1)
-    if before is not None and indoors is not None and before is not indoors:
-        for f in fields(Indoors):
-            moved |= getattr(before, f.name) != getattr(indoors, f.name)
-    return moved
+
+def _some(places: _Places, rows: IntArray) -> _Places:
+    return _Places(places.position_m[rows], None if places.indoors is None else places.indoors.select(rows))
 
 
 def _joined(pieces: list[Indoors | None], n: int) -> Indoors | None:

@@ -127,10 +127,8 @@ class World:
             self.moves += 1
             if self.measure_every_s is not None:
                 fixes = self._sample(before.position_m, t0, until)
-            else:
-                before = self.state
             if len(fixes):
-                self._buffer.append(self._measure(fixes, self.indoors_of(before)))
+                self._buffer.append(self._measure(fixes, None if self.measure_every_s is None else before))
             self._attach(until)
             t0 = until
         self.moved_s = t1
@@ -187,12 +185,19 @@ class World:
         ue = np.repeat(present, len(times))
         return Fixes(ue, np.tile(times, len(present)), position_m[ue])
 
-    def _measure(self, fixes: Fixes, indoors: Indoors | None) -> Observations:
-        """RSRP of the strongest cell at each fix, or what a trace brings; indoors: one row a UE."""
+    def _measure(self, fixes: Fixes, sampled: State | None) -> Observations:
+        """RSRP of the strongest cell at each fix, or what a trace brings.
+
+        sampled : the state that the fixes are samples of; None where the mobility model takes them.
+        """
         if fixes.rsrp_dbm is not None:
             cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
-        rsrp = self.budget.rsrp_dbm(fixes.position_m, None if indoors is None else indoors.select(fixes.ue))
+        if sampled is None:
+            indoors = self.indoors_of(self.state)
+            rsrp = self.budget.rsrp_dbm(fixes.position_m, None if indoors is None else indoors.select(fixes.ue))
+        else:
+            rsrp = self._ahead.rsrp_dbm(sampled)[fixes.ue]
         n, n_bs = rsrp.shape
         if self.measure == "all":
             row, cell = np.repeat(np.arange(n), n_bs), np.tile(np.arange(n_bs), n)
@@ -223,7 +228,7 @@ class World:
         """Look at the serving cells once, where handover is modelled."""
         if self.handover is None or self.attached is None or not self.stations:
             return
-        rsrp = self.budget.rsrp_dbm(self.state.position_m, self.indoors_of(self.state))
+        rsrp = self._ahead.rsrp_dbm(self.state)
         before = self.attached.serving
         self.attached, moved = self.handover.step(self.attached, rsrp, time_s)
         after = self.attached.serving
