@@ -174,8 +174,10 @@ class _Run:
         """Add the present moment to the samples; the SINR of everybody who is present in dB (m,)."""
         world = self.world
         links = world.links()
+        if world.handover is not None and world.attached is not None:  # a UE attaches at its first sample
+            there = np.flatnonzero(links.serving >= 0)
+            world.attached = world.handover.attach(world.attached, there, links.rsrp_dbm[there])
         serving = world.serving(links)
-        serving = np.where(serving < 0, links.serving, serving)  # before the first look at handover
         got, inside = reception(links, serving, self.downlink), _inside(world)
         present = np.flatnonzero(np.isfinite(got.rsrp_dbm))
         values = stacked(got)[present]

@@ -120,8 +120,8 @@ class Study(Part):
                 )
             return self
         idle: tuple[tuple[str, bool, str], ...] = (
-            ("plan", self.plan is not None, "powers are planned for learning"),
-            ("train", self.train is not None, "agents are trained on learning"),
+            ("plan", self.plan is not None, "there are no updates whose powers could be planned"),
+            ("train", self.train is not None, "there is nothing that an agent could be trained on"),
             ("power", self.power != Full(), "no update is sent"),
             ("world.radio.uplink", radio.uplink != Ideal(), "no update is sent"),
             ("world.radio.fading", radio.fading != NoFading(), "it is the fading of uplinks, and no update is sent"),

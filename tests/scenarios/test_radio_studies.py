@@ -1,0 +1,465 @@
+"""Studies without learning: what UEs receive, in tables, summaries and pages; resumed to the same bytes."""
+
+import copy
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import TINY
+
+from netsim.build import build_world
+from netsim.errors import BadInput
+from netsim.indoors import Indoors
+from netsim.mobility.base import State
+from netsim.radio.downlink import Downlink, reception
+from netsim.rng import Streams
+from scenarios.app.cli.commands import main
+from scenarios.app.report.report import report
+from scenarios.app.results.folder import read_table
+from scenarios.app.results.tables import QUANTITIES
+from scenarios.app.run import radio, samples
+from scenarios.app.run.coverage import coverage_grid
+from scenarios.app.run.runner import check, run
+from scenarios.app.run.samples import Sampled, Samples
+from scenarios.app.study.dump import study_yaml
+from scenarios.app.study.load import load
+
+RADIO = {
+    "learning": None,
+    "world.radio": {"shadowing": {"kind": "correlated"}, "handover": {"hysteresis_db": 1, "time_to_trigger_s": 10}},
+    "world.duration_s": 400,
+    "world.ues.mobility": {"kind": "random-waypoint", "speed_m_s": [5, 15]},
+}
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny):
+    """As everywhere, with changes that stay as they are."""
+    return lambda changes=None: tiny(copy.deepcopy(changes))
+
+
+def raw_samples(study):
+    """All samples of a study, an instant at a time: values (m, q)."""
+    world = build_world(study.world, Streams(study.seed), study.round_s)
+    every, values = study.world.ues.measure_every_s, []
+    for k in range(round(study.world.duration_s / every)):
+        if k:
+            world.env.run(until=k * every)
+        links = world.links()
+        serving = links.serving if k == 0 else world.serving(links)
+        got = reception(links, serving, study.world.radio.downlink)
+        values.append(radio.stacked(got))
+    return np.concatenate(values)
+
+
+@pytest.fixture(scope="module")
+def played(tiny, tmp_path_factory):
+    """A study, its folder and its summary."""
+    study, folder = tiny(RADIO), tmp_path_factory.mktemp("radio") / "r"
+    return study, folder, run(study, folder)
+
+
+def test_quantiles_are_those_of_numpy_on_all_samples(played):
+    study, folder, summary = played
+    raw, cdf = raw_samples(study), read_table(folder, "radio_cdf")
+    assert summary["radio.samples"] == len(raw) == 4 * 80
+    for k, name in enumerate(QUANTITIES):
+        mine = cdf["quantity"] == name
+        assert cdf["percent"][mine].tolist() == list(range(101))
+        assert cdf["value"][mine] == pytest.approx(np.quantile(raw[:, k], np.linspace(0, 1, 101)), rel=1e-8)
+        for statistic, share in (("q05", 0.05), ("median", 0.5), ("q95", 0.95)):
+            key = f"radio.{name}.{statistic}"
+            assert summary[key] == pytest.approx(np.quantile(raw[:, k], share), rel=1e-8), key
+
+
+def test_handovers_are_counted_and_divided_by_the_hours_of_all_ues(played):
+    study, folder, summary = played
+    moves = read_table(folder, "handovers")
+    assert summary["handover.count"] == len(moves["ue"]) > 0
+    assert summary["radio.ue_hours"] == pytest.approx(4 * 400 / 3600, rel=1e-8)
+    assert summary["handover.per_ue_hour"] == pytest.approx(len(moves["ue"]) / (4 * 400 / 3600), rel=1e-7)
+    assert (moves["source"] != moves["target"]).all()
+
+
+def test_tracks_are_where_ues_were_and_who_served_them(played):
+    study, folder, _ = played
+    tracks = read_table(folder, "tracks")
+    assert set(tracks["ue"]) == {0, 1, 2, 3} and not tracks["indoor"].any()
+    world = build_world(study.world, Streams(study.seed), study.round_s)
+    at = tracks["time_s"] == 300.0
+    world.env.run(until=300.0)
+    assert np.column_stack([tracks["x_m"], tracks["y_m"]])[at] == pytest.approx(world.position_m(), rel=1e-8)
+    names = [world.stations[c].name for c in world.serving(world.links())]
+    assert tracks["cell"][at].tolist() == names
+
+
+def test_coverage_is_the_strongest_cell_at_each_place(played):
+    study, folder, _ = played
+    table = read_table(folder, "coverage")
+    world = build_world(study.world, Streams(study.seed), study.round_s)
+    place = np.column_stack([table["x_m"], table["y_m"]])
+    assert len(place) == 100 * 75 and np.unique(np.round(np.diff(np.unique(table["x_m"])), 6)).tolist() == [4.0]
+    got = world.budget.links(0.0, place[::97])
+    assert table["rsrp_dbm"][::97] == pytest.approx(got.rsrp_dbm.max(axis=1), rel=1e-8)
+    strongest = [world.stations[c].name for c in got.rsrp_dbm.argmax(axis=1)]
+    assert table["cell"][::97].tolist() == strongest
+
+
+def test_no_place_of_the_grid_is_in_a_building():
+    study = load("radio/coverage")
+    world = build_world(study.world, Streams(1), 60.0)
+    grid = coverage_grid(world)
+    assert not world.buildings.inside(grid).any()
+    footprint = sum(shape.area for shape in world.buildings.footprint)
+    share = len(grid) / (100 * round(100 * 520 / 620))
+    assert share == pytest.approx(1 - footprint / (620 * 520), abs=0.03)
+
+
+def test_same_study_same_bytes_other_seed_other_bytes(played, tiny, tmp_path, table_bytes):
+    study, folder, _ = played
+    run(study, tmp_path / "b")
+    run(tiny({**RADIO, "seed": 4}), tmp_path / "c")
+    a, b, c = (table_bytes(x) for x in (folder, tmp_path / "b", tmp_path / "c"))
+    assert a == b
+    assert {name for name in a if a[name] != c[name]} >= {"tracks.csv", "radio_cdf.csv", "coverage.csv", "summary.json"}
+
+
+@pytest.mark.parametrize("stop_after", [1, 7, 20])
+def test_an_interrupted_study_ends_in_the_same_bytes(stop_after, played, tmp_path, table_bytes):
+    study, folder, _ = played
+
+    def stop(progress):
+        if progress.round == stop_after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut", stop)
+    assert (tmp_path / "cut" / "checkpoint.npz").exists() and not (tmp_path / "cut" / "summary.json").exists()
+    again = []
+    run(study, tmp_path / "cut", lambda p: again.append(p.round))
+    assert again == list(range(stop_after + 1, 21))
+    assert table_bytes(tmp_path / "cut") == table_bytes(folder)
+    assert not (tmp_path / "cut" / "checkpoint.npz").exists()
+
+
+def test_samples_in_bins_are_resumed_as_well(played, tmp_path, monkeypatch, table_bytes):
+    study, folder, _ = played
+    monkeypatch.setattr(samples, "MOST_EXACT", 100)
+    run(study, tmp_path / "whole")
+    assert "bins" in json.loads((tmp_path / "whole" / "manifest.json").read_text())["quantiles"]
+
+    def stop(progress):
+        if progress.round == 12:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut", stop)
+    run(study, tmp_path / "cut")
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+    exact, coarse = (read_table(x, "radio_cdf") for x in (folder, tmp_path / "whole"))
+    decibels = exact["quantity"] != "rate_bps"
+    inner = (exact["percent"] > 5) & (exact["percent"] < 95)  # a bin holds no value between two samples
+    assert np.median(np.abs(exact["value"] - coarse["value"])[decibels & inner]) < 0.05
+
+
+def test_a_damaged_checkpoint_of_a_study_is_one_line(played, tmp_path):
+    from netsim.checkpoint import load_tree, save_tree
+
+    study, _, _ = played
+
+    def stop(progress):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut", stop)
+    tree = load_tree(tmp_path / "cut" / "checkpoint.npz")
+    save_tree(tmp_path / "cut" / "checkpoint.npz", {**tree, "samples": {}})
+    with pytest.raises(BadInput, match="cannot be gone on with") as error:
+        run(study, tmp_path / "cut")
+    assert len(error.value.lines) == 1
+
+
+# -- distributions
+
+
+def some_samples(n, seed=1):
+    rng = np.random.Generator(np.random.Philox(seed))
+    values = np.column_stack([rng.normal(-80, 10, n), rng.uniform(0, 1e6, n)])
+    return values, rng.uniform(size=n) < 0.3, rng.uniform(size=n) < 0.5
+
+
+def collected(values, inside, los, piece=37):
+    made = Samples(np.array([np.nan, 1e6]), Sampled.none(2))
+    for first in range(0, len(values), piece):
+        part = slice(first, first + piece)
+        made.add(values[part], inside[part], los[part])
+    return made
+
+
+@pytest.mark.parametrize("most", [10**9, 500])
+def test_quantiles_of_all_indoor_and_outdoor_samples(most, monkeypatch):
+    monkeypatch.setattr(samples, "MOST_EXACT", most)
+    values, inside, los = some_samples(20_000)
+    made, share = collected(values, inside, los), np.linspace(0.01, 0.99, 99)
+    for selection, mine in (("all", slice(None)), ("indoor", inside), ("outdoor", ~inside)):
+        exact = most > 500
+        expected = np.quantile(values[mine], share, axis=0, method="linear" if exact else "lower")
+        got = made.quantiles(selection, share)
+        error = [1e-9, 1e-3] if exact else [0.025001, 1e6 / samples.BINS / 2 + 1e-6]  # half a bin
+        assert (np.abs(got - expected).max(axis=0) < np.array(error)).all(), selection
+    assert made.sampled.exact == (most > 500)
+    assert made.sampled.count.tolist() == [(~inside).sum(), inside.sum()]
+    assert made.sampled.los.tolist() == [(los & ~inside).sum(), (los & inside).sum()]
+
+
+def test_memory_of_many_samples_is_bounded(monkeypatch):
+    monkeypatch.setattr(samples, "MOST_EXACT", 1000)
+    made = collected(*some_samples(30_000))
+    kept = made.memory()
+    assert len(kept.values) == 0 and kept.binned.shape == (2, 2, samples.BINS)
+    assert kept.binned.sum(axis=(0, 2)).tolist() == [30_000, 30_000]
+
+
+def test_values_that_are_not_finite_are_left_out_and_those_beyond_the_bins_stay_in_the_last(monkeypatch):
+    values = np.array([[np.inf, 0.0], [np.nan, 1e6], [-80.0, 2e6], [-90.0, -1.0]])
+    flags = np.zeros(4, dtype=bool)
+    made = collected(values, flags, flags)
+    assert made.quantiles("all", np.array([0.0, 1.0]))[:, 0].tolist() == [-90.0, -80.0]
+    assert np.isnan(made.quantiles("indoor", np.array([0.5]))).all()
+    monkeypatch.setattr(samples, "MOST_EXACT", 1)
+    made = collected(values, flags, flags)
+    assert made.quantiles("all", np.array([0.0, 1.0]))[:, 0] == pytest.approx([-90.0, -80.0], abs=0.05)
+    assert made.sampled.binned[0, 1, -1] == 2 and made.sampled.binned[0, 1, 0] == 2
+
+
+def test_a_copy_of_samples_does_not_change_with_later_ones():
+    values, inside, los = some_samples(100)
+    made = collected(values, inside, los)
+    kept = made.copy()
+    made.add(values, inside, los)
+    assert len(kept.memory().values) == 100 and len(made.memory().values) == 200
+
+
+def test_indoor_samples_have_distributions_of_their_own(tiny, tmp_path, monkeypatch):
+    def indoors(self):
+        ue = np.arange(len(self.position_m))
+        outside = Indoors.outdoors(ue)
+        return Indoors(ue, np.where(ue % 2 == 0, 3, -1), *(getattr(outside, name) for name in (
+            "floor", "depth_m", "stay", "in_vehicle")))  # fmt: skip
+
+    monkeypatch.setattr(State, "indoors", indoors)
+    summary = run(tiny(RADIO), tmp_path / "r")
+    assert summary["radio.indoor.percent"] == 50.0
+    table, tracks = read_table(tmp_path / "r", "radio_samples"), read_table(tmp_path / "r", "tracks")
+    assert table["count"].tolist() == [320, 160, 160]
+    assert (tracks["indoor"] == (tracks["ue"] % 2 == 0)).all()
+    raw = raw_samples(tiny(RADIO)).reshape(80, 4, -1)
+    k = list(QUANTITIES).index("sinr_db")
+    assert summary["radio.sinr_db.indoor.median"] == pytest.approx(np.median(raw[:, ::2, k]), rel=1e-8)
+    assert summary["radio.sinr_db.outdoor.q95"] == pytest.approx(np.quantile(raw[:, 1::2, k], 0.95), rel=1e-8)
+    page = report(tmp_path / "r").read_text()
+    assert "indoors" in page and "indoor samples" in page
+
+
+# -- settings
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"power": {"kind": "average"}}, "power: without a `learning:` section no update is sent"),
+        ({"plan": {}}, "plan: without a `learning:` section"),
+        ({"train": {"task": {"kind": "online"}}}, "train: without a `learning:` section"),
+        ({"world.radio.uplink": {"kind": "oma"}}, r"world\.radio\.uplink: without a `learning:` section"),
+        ({"world.radio.fading": {"kind": "rayleigh"}}, r"world\.radio\.fading: .*uplinks"),
+        ({"world.radio.measurement_noise_db": 1.0}, r"world\.radio\.measurement_noise_db: .*without error"),
+        ({"world.radio.rsrp_report": "quantised"}, r"world\.radio\.rsrp_report: .*without error"),
+        ({"world.ues.measure": "all"}, r"world\.ues\.measure: .*serving cell"),
+    ],
+)
+def test_what_would_change_nothing_is_refused_in_one_line(changes, words, tiny):
+    with pytest.raises(BadInput, match=words) as error:
+        tiny({**RADIO, **changes})
+    assert len(error.value.lines) == 1
+
+
+def test_rates_of_the_downlink_are_of_radio_studies_only(tiny):
+    with pytest.raises(BadInput, match=r"world\.radio\.downlink: .*without `learning:` only"):
+        tiny({"world.radio.downlink": {"bandwidth_hz": 1e6}})
+    assert tiny({"world.radio.downlink": {"noise_figure_db": 7}}).world.radio.downlink.noise_dbm == -125.2
+
+
+def test_the_noise_figure_reaches_the_world(tiny):
+    study = tiny({**RADIO, "world.radio.downlink": {"noise_figure_db": 5}})
+    assert build_world(study.world, Streams(1), 60.0).downlink_noise_dbm == -127.2
+
+
+def test_learning_is_asked_for_where_it_is_needed(tiny):
+    study = tiny(RADIO)
+    with pytest.raises(BadInput, match="needs a `learning:` section"):
+        _ = study.learned
+    assert study.round_s == 86_400.0 and tiny().round_s == 60.0
+
+
+def test_a_resolved_study_without_learning_repeats_it(tiny, tmp_path):
+    (tmp_path / "s.yaml").write_text(study_yaml(tiny(RADIO)))
+    assert load(tmp_path / "s.yaml") == tiny(RADIO)
+
+
+def test_too_many_samples_are_refused_before_anything_is_written(tiny, tmp_path):
+    study = tiny({**RADIO, "world.duration_s": 1e7, "world.ues.measure_every_s": 0.01})
+    with pytest.raises(BadInput, match=r"measure_every_s: 0\.01 s makes 1e\+09 samples"):
+        run(study, tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_trace_with_its_own_rsrp_needs_base_stations(tiny):
+    example = ROOT / "scenarios" / "examples" / "commuter.csv.gz"
+    replayed = {
+        "learning": None, "world.ues": {"mobility": {"kind": "replay", "trace": str(example)}},
+        "world.city": {"kind": "open-field"}, "world.base_stations": [], "world.duration_s": 86_400, "world.radio": {},
+    }  # fmt: skip
+    study = tiny(replayed)
+    with pytest.raises(BadInput, match=r"world\.base_stations: .* there is none"):
+        check(study)
+
+
+def test_ues_that_measure_at_times_of_their_own_are_sampled_once_a_tick(tiny, tmp_path):
+    commuters = {
+        **RADIO, "world.duration_s": 7200, "world.tick_s": 600, "world.ues.mobility": {"kind": "commuter"},
+        "world.ues.measure_every_s": None, "world.city": {"kind": "open-field", "width_m": 2400, "height_m": 1800},
+    }  # fmt: skip
+    assert run(tiny(commuters), tmp_path / "r")["radio.samples"] == 4 * 12
+
+
+def test_a_single_cell_has_no_geometry(tiny, tmp_path):
+    one = {**RADIO, "world.base_stations": [{"name": "a", "at_m": [100, 100]}], "world.radio.handover": None}
+    summary = run(tiny(one), tmp_path / "r")
+    assert summary["radio.geometry_db.median"] is None and summary["radio.sinr_db.median"] > 20
+    assert summary["handover.count"] is None and summary["handover.per_ue_hour"] is None
+    page = report(tmp_path / "r").read_text()
+    assert "handover is not modelled" in page
+
+
+# -- commands and pages
+
+
+def figures(folder):
+    text = report(folder).read_text()
+    return json.loads(re.search(r'id="drawn">(.*?)</script>', text, flags=re.DOTALL)[1])
+
+
+def test_the_page_of_a_study_has_map_coverage_and_distributions(played):
+    _, folder, _ = played
+    drawn = figures(folder)
+    assert set(drawn) == {"map", "coverage", "distributions", "handovers", "radio"}
+    heat = [t for t in drawn["coverage"]["data"] if t["type"] == "heatmap"]
+    assert [h["name"] for h in heat] == ["RSRP of the strongest cell", "SINR at full load", "strongest cell"]
+    assert len(heat[0]["z"]) == 75 and len(heat[0]["z"][0]) == 100
+    assert "".join(set(sum(heat[2]["text"], []))) in ("ab", "ba")
+    assert [t["name"] for t in drawn["distributions"]["data"]] == ["all samples"] * 5
+    assert sum(drawn["handovers"]["data"][0]["y"]) == len(read_table(folder, "handovers")["ue"])
+    assert len([t for t in drawn["map"]["data"] if t["name"] == "tracks"]) == 4
+
+
+def test_streets_doors_water_and_sectors_are_drawn_where_there_are_some(played, tmp_path):
+    import shutil
+
+    from netsim.checkpoint import read_arrays
+
+    _, folder, _ = played
+    shutil.copytree(folder, tmp_path / "r")
+    arrays = read_arrays(folder / "map.npz")
+    scene = {
+        "street_m": np.array([[0.0, 0], [10, 0], [10, 0], [10, 20], [0, 0], [5, 5]]),
+        "street_ptr": np.array([0, 2, 4, 6]), "street_class": np.array([0, 3, 6]),
+        "door_m": np.array([[1.0, 1.0], [2.0, 2.0]]), "station_azimuth_deg": np.array([90.0, np.nan]),
+        "scenery_m": np.array([[0.0, 0], [9, 0], [9, 9], [0, 0], [0, 0], [5, 0], [5, 5], [0, 0]]),
+        "scenery_ptr": np.array([0, 4, 8]), "scenery_water": np.array([True, False]),
+    }  # fmt: skip
+    np.savez(tmp_path / "r" / "map.npz", **(arrays | scene))
+    drawn = {t["name"]: t for t in figures(tmp_path / "r")["map"]["data"]}
+    assert {"green", "water", "streets, main", "streets, minor", "streets, on foot", "doors", "sectors"} <= set(drawn)
+    assert drawn["streets, main"]["x"] == [0.0, 10.0, None] and drawn["water"]["x"] == [0.0, 9.0, 9.0, 0.0, None]
+    x, y = drawn["sectors"]["x"], drawn["sectors"]["y"]  # 90 degrees from north is east
+    assert x[2] > x[0] and y[2] == pytest.approx(y[0]) and y[1] > y[0] > y[3]
+    np.savez(tmp_path / "r" / "map.npz", **(arrays | scene | {"street_ptr": np.array([0, 2, 9, 6])}))
+    with pytest.raises(BadInput, match="do not fit together"):
+        report(tmp_path / "r")
+
+
+def test_a_street_of_two_directions_is_drawn_once():
+    from netsim.streets.graph import StreetGraph
+    from scenarios.app.run.world_map import _streets
+
+    line = np.array([[0.0, 0], [100, 0]])
+    graph = StreetGraph(
+        line, np.array([0, 1, 0]), np.array([1, 0, 1]), np.array([3, 3, 6]), np.ones((3, 3)),
+        np.concatenate([line, line[::-1], [[0.0, 0], [50, 80], [100, 0]]]), np.array([0, 2, 4, 7]),
+    )  # fmt: skip
+    drawn = _streets(graph)
+    assert drawn["street_ptr"].tolist() == [0, 2, 5] and drawn["street_class"].tolist() == [3, 6]
+
+
+def test_run_prints_quantiles_and_handovers(tmp_path, capsys):
+    short = ["--set", "world.duration_s=60", "--set", "world.ues.count=5"]
+    assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), *short]) == 0
+    out, progress = capsys.readouterr()
+    assert "60 samples of 5 UEs" in out and "SINR" in out and "handovers" in out and "100 %" in progress
+    assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), "--verbose", "--quiet", *short]) == 0
+    out, progress = capsys.readouterr()
+    assert "not modelled: small-scale fading" in out and "bit/s/Hz" in out and not progress.strip()
+    assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), "--seed", "9"]) == 2
+    assert "another study" in capsys.readouterr().err
+
+
+def test_a_sweep_compares_distributions_over_seeds(tmp_path, capsys):
+    scenario = tmp_path / "s.yaml"
+    changes = {"duration_s": 60, "ues": {**TINY["world"]["ues"], "count": 2}, "radio": {}}
+    study = {k: v for k, v in TINY.items() if k != "learning"} | {"world": {**TINY["world"], **changes}}
+    vary = {"seed": [1, 2, 3], "variants": [{"label": "low", "set": {}},
+                                           {"label": "high", "set": {"world.ues.height_m": 10}}]}  # fmt: skip
+    scenario.write_text(json.dumps(study | {"vary": vary}))
+    assert main(["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w")]) == 0
+    assert "median SINR" in capsys.readouterr().err
+    with (tmp_path / "w" / "runs.csv").open() as f:
+        rows = list(csv.DictReader(f))
+    assert len(rows) == 6 and all(float(row["radio.sinr_db.median"]) for row in rows)
+    text = (tmp_path / "w" / "report.html").read_text()
+    assert "radio.sinr_db.median" in text and "median [quartiles] over seeds" in text
+    drawn = figures(tmp_path / "w")["distributions"]["data"]
+    assert {t["name"] for t in drawn} == {"low", "high"}
+    sinr = [t for t in drawn if t["name"] == "low"][3]
+    own = sorted(float(row["radio.sinr_db.median"]) for row in rows if row["label"] == "low")
+    assert sinr["x"][50] == pytest.approx(own[1], rel=1e-4)
+
+
+def test_runs_with_and_without_learning_stand_on_one_page(tiny, tmp_path):
+    run(tiny(RADIO), tmp_path / "w" / "a")
+    run(tiny(), tmp_path / "w" / "b")
+    assert "drawn" in report(tmp_path / "w").read_text()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["train", "radio/coverage"], "has no `train:` section"),
+        (["replay", str(ROOT / "scenarios/examples/walk.gpx"), "--scenario", "radio/coverage"], "no `learning:` section"),
+    ],
+)  # fmt: skip
+def test_commands_that_need_learning_refuse_in_one_line(command, words, capsys):
+    assert main(command) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert words in line
+
+
+def test_the_default_downlink_says_what_its_rate_is(played):
+    _, folder, _ = played
+    card = json.loads((folder / "manifest.json").read_text())["channel_card"]
+    assert card["rate"] == "20 MHz x min(0.6 log2(1 + SINR), 4.4) bit/s/Hz, none below -10 dB"
+    assert "uplink" not in card and card["noise"].startswith("-123.2 dBm")
+    assert Downlink().max_rate_bps == 88e6
