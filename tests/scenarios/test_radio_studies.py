@@ -34,6 +34,7 @@ RADIO = {
     "world.ues.mobility": {"kind": "random-waypoint", "speed_m_s": [5, 15]},
 }
 ROOT = Path(__file__).parents[2]
+WALK = ROOT / "scenarios" / "examples" / "walk.gpx"
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_quantiles_are_those_of_numpy_on_all_samples(played):
 
 
 def test_handovers_are_counted_and_divided_by_the_hours_of_all_ues(played):
-    study, folder, summary = played
+    _, folder, summary = played
     moves = read_table(folder, "handovers")
     assert summary["handover.count"] == len(moves["ue"]) > 0
     assert summary["radio.ue_hours"] == pytest.approx(4 * 400 / 3600, rel=1e-8)
@@ -360,7 +361,7 @@ def test_the_page_of_a_study_has_map_coverage_and_distributions(played):
     heat = [t for t in drawn["coverage"]["data"] if t["type"] == "heatmap"]
     assert [h["name"] for h in heat] == ["RSRP of the strongest cell", "SINR at full load", "strongest cell"]
     assert len(heat[0]["z"]) == 75 and len(heat[0]["z"][0]) == 100
-    assert "".join(set(sum(heat[2]["text"], []))) in ("ab", "ba")
+    assert {name for row in heat[2]["text"] for name in row} == {"a", "b"}
     assert [t["name"] for t in drawn["distributions"]["data"]] == ["all samples"] * 5
     assert sum(drawn["handovers"]["data"][0]["y"]) == len(read_table(folder, "handovers")["ue"])
     assert len([t for t in drawn["map"]["data"] if t["name"] == "tracks"]) == 4
@@ -448,7 +449,7 @@ def test_runs_with_and_without_learning_stand_on_one_page(tiny, tmp_path):
     ("command", "words"),
     [
         (["train", "radio/coverage"], "has no `train:` section"),
-        (["replay", str(ROOT / "scenarios/examples/walk.gpx"), "--scenario", "radio/coverage"], "no `learning:` section"),
+        (["replay", str(WALK), "--scenario", "radio/coverage"], "has no `learning:` section"),
     ],
 )  # fmt: skip
 def test_commands_that_need_learning_refuse_in_one_line(command, words, capsys):
