@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import Field
 
 from netsim.part import Part
+from netsim.radio.geometry_factor import serving_cell
 from netsim.radio.links import Links
-from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, w_from_dbm
+from netsim.units import BoolArray, FloatArray, IntArray
 
 _THERMAL_DBM = -132.2  # k T B at 290 K in one subcarrier of 15 kHz, the bandwidth of RSRP, to 0.1 dB
 
@@ -73,34 +74,13 @@ class Reception:
 
 
 def reception(links: Links, serving: IntArray, downlink: Downlink) -> Reception:
-    r"""Reception of every UE from the cell serving (n,), -1 for none, while all cells send at full power.
+    """Reception of every UE from the cell serving (n,), -1 for none, while all cells send at full power.
 
-        geometry = S_c / sum_{j != c} S_j,    SINR = S_c / (sum_{j != c} S_j + N)
-
-    S_j is the power that is received from cell j in one resource element, N the noise in it.
+    Geometry and SINR are those of `serving_cell`.
     """
-    n = len(serving)
-    cell = np.maximum(serving, 0)
-    if links.gain.shape[1] == 0:
-        nothing = np.full(n, np.nan)
-        return Reception(nothing, nothing, nothing, nothing, nothing, np.zeros(n, dtype=np.bool_))
-    row = np.arange(n)
-    some = serving >= 0
-
-    def of_cell(values: FloatArray) -> FloatArray:
-        return np.asarray(np.where(some, values[row, cell], np.nan))
-
-    own, others = of_cell(links.received_w), links.received_w.copy()
-    others[row, cell] = 0.0  # a difference of sums would lose the digits of weak neighbours
-    rest = others.sum(axis=1)
-    with np.errstate(divide="ignore"):  # a single cell has no neighbour
-        geometry_db = db_from_ratio(own / rest)
-    sinr_db = db_from_ratio(own / (rest + w_from_dbm(downlink.noise_dbm)))
-    return Reception(
-        rsrp_dbm=of_cell(links.rsrp_dbm),
-        gain_db=db_from_ratio(of_cell(links.gain)),
-        geometry_db=geometry_db,
-        sinr_db=sinr_db,
-        rate_bps=downlink.rate_bps(sinr_db),
-        los=np.asarray(some & links.los[row, cell]),
-    )
+    got, n = serving_cell(links, downlink.noise_dbm, serving), len(serving)
+    rsrp_dbm, los = np.full(n, np.nan), np.zeros(n, dtype=np.bool_)
+    served = np.flatnonzero(serving >= 0)
+    rsrp_dbm[served] = links.rsrp_dbm[served, serving[served]]
+    los[served] = links.los[served, serving[served]]
+    return Reception(rsrp_dbm, got.gain_db, got.geometry_db, got.sinr_db, downlink.rate_bps(got.sinr_db), los)

@@ -380,7 +380,7 @@ def test_streets_doors_water_and_sectors_are_drawn_where_there_are_some(played, 
         "street_ptr": np.array([0, 2, 4, 6]), "street_class": np.array([0, 3, 6]),
         "door_m": np.array([[1.0, 1.0], [2.0, 2.0]]), "station_azimuth_deg": np.array([90.0, np.nan]),
         "scenery_m": np.array([[0.0, 0], [9, 0], [9, 9], [0, 0], [0, 0], [5, 0], [5, 5], [0, 0]]),
-        "scenery_ptr": np.array([0, 4, 8]), "scenery_water": np.array([True, False]),
+        "scenery_ptr": np.array([0, 4, 8]), "scenery_kind": np.array([1, 0]),
     }  # fmt: skip
     np.savez(tmp_path / "r" / "map.npz", **(arrays | scene))
     drawn = {t["name"]: t for t in figures(tmp_path / "r")["map"]["data"]}

@@ -182,3 +182,5 @@ def _column(path: Path, name: str, values: Any, is_text: bool) -> np.ndarray:
 
 ARRAYS = {"roof_m": 2, "height_m": 2, "made": 2, "sent": 2, "place_m": 1, "area_m": 1}
 """what grid.npz holds, with dimensions: cells from south to north, each row from west to east"""
+SCENERY = ("green", "water", "railway")
+"""what map.npz may hold besides buildings and streets"""

@@ -39,7 +39,7 @@ RUNS, SWEEP = "runs.csv", "sweep.json"
 
 _SCENE = {
     "street_m": 2, "street_ptr": 1, "street_class": 1, "door_m": 2, "scenery_m": 2, "scenery_ptr": 1,
-    "scenery_water": 1, "station_azimuth_deg": 1,
+    "scenery_kind": 1, "station_azimuth_deg": 1,
 }  # fmt: skip
 """what map.npz may hold besides, with dimensions"""
 _MANIFEST = {"title": str, "first_day": str, "duration_s": int | float, "area_m": list}  # what a page is built on
@@ -130,7 +130,7 @@ def _scene_fits(ground: dict[str, NDArray[Any]], n_bs: int) -> bool:
     """Whether streets, doors, areas and azimuths have the shapes that figures rely on; pointers become integers."""
     if len(ground.get("station_azimuth_deg", np.zeros(n_bs))) != n_bs:
         return False
-    for what, per_line in (("street", "street_class"), ("scenery", "scenery_water")):
+    for what, per_line in (("street", "street_class"), ("scenery", "scenery_kind")):
         names = (f"{what}_m", f"{what}_ptr", per_line)
         if not any(name in ground for name in names):
             continue

@@ -243,7 +243,7 @@ class _Run:
             hours = count * self.plan.every_s / 3600.0
             self.recorder.row("radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share)
         self.recorder.write("coverage", coverage(self.world, self.downlink))
-        write_map(self.recorder.folder, self.world, azimuths=True)
+        write_map(self.recorder.folder, self.world, self.study.world.city, whole=True)
 
     def _distributions(self) -> Sequence[dict[str, Any]]:
         """Rows of radio_cdf; of indoor and outdoor samples where there are both."""

@@ -98,7 +98,7 @@ def _run(
     last = keeper.state or start
     _whole_run(setup, last, world)
     write_points(folder, last)
-    write_map(folder, world)
+    write_map(folder, world, study.world.city)
     write_surfaces(folder, setup, last, world)
     timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": start.round or None}
     write_json(

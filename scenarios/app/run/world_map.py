@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from netsim.city.base import City
 from netsim.safe import replacing
 from netsim.streets.graph import StreetGraph
-from netsim.units import FloatArray
 from netsim.world import World
-from scenarios.app.results.folder import MAP
+from scenarios.app.results.folder import MAP, SCENERY
 
 MAP_PLACES = 500  # outdoor places of the radio map
-WATER = "water"
-"""the kind of scenery that is drawn in blue; all others are green"""
-
-Scenery = Sequence[tuple[str, FloatArray]]
-"""Kind and ring (k, 2) of each area."""
 
 
-def write_map(folder: Path, world: World, azimuths: bool = False, scenery: Scenery = ()) -> None:
+def write_map(folder: Path, world: World, city: City, whole: bool = False) -> None:
     """Write map.npz: buildings, base stations, streets, and the radio at a sample of outdoor places.
 
     footprint_m (k, 2) rings of walls, anticlockwise, and of courtyards, clockwise, with footprint_ptr (r + 1,) and
@@ -30,8 +24,10 @@ def write_map(folder: Path, world: World, azimuths: bool = False, scenery: Scene
     place_m (m, 2), and for each place and base station distance_m, rsrp_dbm, los (m, n_bs).
 
     Where there are some: street_m (v, 2), street_ptr (s + 1,), street_class (s,), a street of two directions once;
-    door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_water (a,). With `azimuths` also
-    station_azimuth_deg (n_bs,), NaN for an antenna without a sector.
+    door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_kind (a,), index into SCENERY.
+
+    whole : for a radio study, also station_azimuth_deg (n_bs,), NaN for an antenna without a sector, and the streets
+        of a city in which no UE needs them.
     """
     rng, owner = world.ground.streams.at("report.map"), np.arange(MAP_PLACES)
     place = world.buildings.outdoor(world.area, rng, "place", owner)
@@ -48,17 +44,20 @@ def write_map(folder: Path, world: World, azimuths: bool = False, scenery: Scene
     if world.stations:
         links = world.budget.links(0.0, place)
         arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
-    if azimuths:
+    graph = world.ground.graph
+    if whole:
+        graph = city.street_graph(world.area, world.ground.streams) if graph is None else graph
         degrees = [np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations]
         arrays["station_azimuth_deg"] = np.array(degrees, dtype=np.float64)
-    if world.ground.graph is not None:
-        arrays |= _streets(world.ground.graph)
+    if graph is not None:
+        arrays |= _streets(graph)
     if len(world.ground.premises):
         arrays["door_m"] = world.ground.premises.door_m
+    scenery = city.scenery(world.area, world.ground.streams)
     if scenery:
         arrays["scenery_m"] = np.concatenate([ring for _, ring in scenery])
         arrays["scenery_ptr"] = np.cumsum([0, *(len(ring) for _, ring in scenery)])
-        arrays["scenery_water"] = np.array([kind == WATER for kind, _ in scenery])
+        arrays["scenery_kind"] = np.array([SCENERY.index(kind) for kind, _ in scenery])
     with replacing(folder / MAP) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 

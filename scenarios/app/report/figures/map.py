@@ -22,6 +22,7 @@ from scenarios.app.report.plot import (
     numbers,
     plain,
 )
+from scenarios.app.results.folder import SCENERY
 from scenarios.app.results.run import Run, Table
 from scenarios.app.results.statistics import counted, figure_text
 
@@ -30,7 +31,8 @@ FEW_ROUNDS = 10  # up to which each has its number on the colour bar
 MOST_CORNERS = 20_000  # of building outlines
 FAR = 0.5  # base stations farther outside than this share of the area's longer side are not drawn
 MOST_STREET_POINTS = 40_000  # of centre lines
-WATER, GREEN, STREET = "#cfe3f1", "#dcecd2", "#c2b280"
+SCENERY_COLORS = ("#dcecd2", "#cfe3f1", "#e3dbe6")
+STREET = "#c2b280"
 STREETS = (("main", 0, 2, 2.2), ("minor", 3, 4, 1.1), ("on foot", 5, 6, 0.6))
 """name, first and last street class, and width of the line in pixels"""
 SHADES = ("#f0f0f0", "#e3e3e3", "#d6d6d6", "#c9c9c9", "#bcbcbc")
@@ -109,11 +111,10 @@ def _joined(lines: Sequence[FloatArray]) -> tuple[list[float | None], list[float
 
 
 def _scenery(run: Run) -> list[Figure]:
-    """Water and green areas."""
-    areas, traces = _pieces(run, "scenery"), list[Figure]()
-    for name, color, state in (("green", GREEN, 0.0), ("water", WATER, 1.0)):
-        mine = [ring for ring, is_water in zip(areas, run.ground.get("scenery_water", ()), strict=True)
-                if is_water == state]  # fmt: skip
+    """Green areas, water and railways."""
+    areas, kind, traces = _pieces(run, "scenery"), run.ground.get("scenery_kind", np.zeros(0)), list[Figure]()
+    for k, (name, color) in enumerate(zip(SCENERY, SCENERY_COLORS, strict=True)):
+        mine = [areas[i] for i in np.flatnonzero(kind == k)]
         kept = np.cumsum([len(ring) for ring in mine]) <= MOST_CORNERS
         if mine:
             trace = _outlines([ring for ring, keep in zip(mine, kept, strict=True) if keep], color)
