@@ -36,7 +36,7 @@ def channel_card(
         "line of sight": law.format(_sight_words(radio)),
         "shadowing": law.format(_shadowing_words(radio)),
         "penetration": law.format(_words(radio.penetration)),
-        "serving cell": "the strongest" if radio.handover is None else f"handover ({_fields(radio.handover)})",
+        "serving cell": _serving_words(radio),
         "small-scale fading": _words(radio.fading),
         "uplink": _words(radio.uplink),
     }
@@ -89,6 +89,12 @@ def _drawn_floors(indoor: IndoorShare) -> str:
     """On which floors, and how deep in a building."""
     low, high = indoor.floors
     return f"buildings of {low} to {high} floors, up to {indoor.depth_m:g} m from the facade"
+
+
+def _serving_words(radio: Radio) -> str:
+    if radio.handover is None:
+        return "the strongest"
+    return f"handover ({_fields(radio.handover)})" if _fields(radio.handover) else "handover"
 
 
 def _sight_words(radio: Radio) -> str:

@@ -20,10 +20,12 @@ from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.tables import QUANTITIES
-from scenarios.app.run import radio, samples
+from scenarios.app.run import radio, samples, tracks
 from scenarios.app.run.coverage import coverage_grid
+from scenarios.app.run.radio import radio_world
 from scenarios.app.run.runner import check, run
 from scenarios.app.run.samples import Sampled, Samples
+from scenarios.app.run.tracks import Trail
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.load import load
 
@@ -88,14 +90,47 @@ def test_handovers_are_counted_and_divided_by_the_hours_of_all_ues(played):
 
 def test_tracks_are_where_ues_were_and_who_served_them(played):
     study, folder, _ = played
-    tracks = read_table(folder, "tracks")
-    assert set(tracks["ue"]) == {0, 1, 2, 3} and not tracks["indoor"].any()
+    rows = read_table(folder, "tracks")
+    assert set(rows["ue"]) == {0, 1, 2, 3} and not rows["indoor"].any()
     world = build_world(study.world, Streams(study.seed), study.round_s)
-    at = tracks["time_s"] == 300.0
-    world.env.run(until=300.0)
-    assert np.column_stack([tracks["x_m"], tracks["y_m"]])[at] == pytest.approx(world.position_m(), rel=1e-8)
-    names = [world.stations[c].name for c in world.serving(world.links())]
-    assert tracks["cell"][at].tolist() == names
+    for time_s in (100.0, 300.0):
+        world.env.run(until=time_s)
+        at_m, serving = world.position_m(), world.serving(world.links())
+        for ue in range(4):
+            last = np.flatnonzero((rows["ue"] == ue) & (rows["time_s"] <= time_s))[-1]
+            assert [rows["x_m"][last], rows["y_m"][last]] == pytest.approx(at_m[ue], rel=1e-8)
+            assert rows["cell"][last] == world.stations[serving[ue]].name
+
+
+def trail(*moments):
+    """The rows (moment, UE) that a trail of two UEs takes of moments (positions east, indoors, cells)."""
+    state, rows = Trail.start(2), []
+    for k, (x_m, inside, cell) in enumerate(moments):
+        at_m = np.column_stack([np.array(x_m, dtype=float), np.where(np.isnan(x_m), np.nan, 0.0)])
+        state, ue = state.step(at_m, np.array(inside), np.array(cell))
+        rows += [(k, int(u)) for u in ue]
+    return rows
+
+
+def test_a_track_has_a_row_only_where_something_changed():
+    nan, out = np.nan, [False, False]
+    assert trail(([1, 2], out, [0, 0]), ([1, 2], out, [0, 0]), ([1, 3], out, [0, 0])) == [(0, 0), (0, 1), (2, 1)]
+    assert trail(([1, 2], out, [0, 0]), ([1, 2], [True, False], [0, 1]))[2:] == [(1, 0), (1, 1)]
+    gone = trail(([1, nan], out, [0, -1]), ([nan, nan], out, [-1, -1]), ([nan, 5], out, [-1, 0]))
+    assert gone == [(0, 0), (1, 0), (2, 1)]
+
+
+def test_tracks_are_bounded(monkeypatch):
+    monkeypatch.setattr(tracks, "MOST_ROWS", 3)
+    assert trail(*(([k, 0], [False, False], [0, 0]) for k in range(9))) == [(0, 0), (0, 1), (1, 0), (2, 0)]
+    monkeypatch.setattr(tracks, "MOST_TRACKED", 1)
+    assert {ue for _, ue in trail(*(([k, k], [False, False], [0, 0]) for k in range(3)))} == {0}
+
+
+def test_a_slow_look_at_handover_is_told(tiny):
+    slow = {"world.tick_s": 60, "world.ues.measure_every_s": 60}
+    assert any("handover is looked at every 60 s" in text for text in radio_world(tiny({**RADIO, **slow}))[0].warnings)
+    assert not radio_world(tiny(RADIO))[0].warnings
 
 
 def test_coverage_is_the_strongest_cell_at_each_place(played):
@@ -255,9 +290,9 @@ def test_indoor_samples_have_distributions_of_their_own(tiny, tmp_path, monkeypa
     monkeypatch.setattr(State, "indoors", indoors)
     summary = run(tiny(RADIO), tmp_path / "r")
     assert summary["radio.indoor.percent"] == 50.0
-    table, tracks = read_table(tmp_path / "r", "radio_samples"), read_table(tmp_path / "r", "tracks")
+    table, rows = read_table(tmp_path / "r", "radio_samples"), read_table(tmp_path / "r", "tracks")
     assert table["count"].tolist() == [320, 160, 160]
-    assert (tracks["indoor"] == (tracks["ue"] % 2 == 0)).all()
+    assert (rows["indoor"] == (rows["ue"] % 2 == 0)).all()
     raw = raw_samples(tiny(RADIO)).reshape(80, 4, -1)
     k = list(QUANTITIES).index("sinr_db")
     assert summary["radio.sinr_db.indoor.median"] == pytest.approx(np.median(raw[:, ::2, k]), rel=1e-8)
@@ -384,7 +419,8 @@ def test_streets_doors_water_and_sectors_are_drawn_where_there_are_some(played, 
     }  # fmt: skip
     np.savez(tmp_path / "r" / "map.npz", **(arrays | scene))
     drawn = {t["name"]: t for t in figures(tmp_path / "r")["map"]["data"]}
-    assert {"green", "water", "streets, main", "streets, minor", "streets, on foot", "doors", "sectors"} <= set(drawn)
+    assert drawn["doors (click to show)"]["x"] == [1.0, 2.0]
+    assert {"green", "water", "streets, main", "streets, minor", "streets, on foot", "sectors"} <= set(drawn)
     assert drawn["streets, main"]["x"] == [0.0, 10.0, None] and drawn["water"]["x"] == [0.0, 9.0, 9.0, 0.0, None]
     x, y = drawn["sectors"]["x"], drawn["sectors"]["y"]  # 90 degrees from north is east
     assert x[2] > x[0] and y[2] == pytest.approx(y[0]) and y[1] > y[0] > y[3]

@@ -38,7 +38,7 @@ from scenarios.app.results.run import Run, part
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tables import RADIO_STUDY, SELECTIONS
 
-MOST_PAIRS = 20  # of cells, in the table of handovers
+MOST_PAIRS = 10  # of cells, in the table of handovers
 
 
 def is_radio(manifest: Mapping[str, Any]) -> bool:
@@ -70,7 +70,8 @@ def _findings(summary: Mapping[str, Any]) -> list[str]:
     lines = [f"{samples_text(summary)}."]
     for name in ("rsrp_dbm", "sinr_db", "rate_bps"):
         if text := quantile_text(summary, name):
-            lines.append(f"{SHOWN[name][0]}: {text}.")
+            word = SHOWN[name][0]
+            lines.append(f"{word[0].upper()}{word[1:]}: {text}.")
     return [*lines, f"Handovers: {handover_text(summary)}."]
 
 

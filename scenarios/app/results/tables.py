@@ -22,8 +22,12 @@ RADIO: dict[str, dict[str, Column]] = {
     "handovers": TABLES["handovers"],
     "tracks": {
         "ue": Column("index of the UE in ues.csv; the first 40 UEs"),
-        "time_s": Column("time of a sample; at most 500 of each UE, evenly thinned", "s"),
-        "x_m": Column("position, east", "m"),
+        "time_s": Column(
+            "time of a sample in which place, cell or the flag `indoor` differ from the one before; the first 1,000 of "
+            "a UE",
+            "s",
+        ),
+        "x_m": Column("position, east; empty where the UE becomes absent", "m"),
         "y_m": Column("position, north", "m"),
         "indoor": Column("whether the UE is in a building", type="flag"),
         "cell": Column("name of the serving cell", type="text"),

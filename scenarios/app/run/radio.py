@@ -33,6 +33,7 @@ from scenarios.app.run.coverage import coverage
 from scenarios.app.run.manifest import manifest_of
 from scenarios.app.run.samples import Sampled, Samples
 from scenarios.app.run.setup import check_ticks
+from scenarios.app.run.tracks import Trail, joined
 from scenarios.app.run.world_map import write_map
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
@@ -41,7 +42,7 @@ CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
 MOST_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it
 LONGEST_WINDOW_S = 3600.0
 MOST_INSTANTS = 1e8  # at which UEs are sampled
-MOST_TRACKED, MOST_OF_TRACK = 40, 500  # UEs whose tracks are recorded, and samples of each
+SLOW_LOOK_S = 10.0  # between two looks at handover, beyond which moving UEs keep cells that they have left behind
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,6 @@ class Plan:
         """Number of windows."""
         return ceil(self.instants / self.window)
 
-    @property
-    def track_stride(self) -> int:
-        """Instants from one point of a track to the next."""
-        return ceil(self.instants / MOST_OF_TRACK)
-
 
 def radio_world(study: Study) -> tuple[World, Plan]:
     """The world of a study and when it is sampled: all files are read, and what cannot be played is refused."""
@@ -86,7 +82,14 @@ def radio_world(study: Study) -> tuple[World, Plan]:
         )
     check_ticks(world)
     world.measure_every_s = None  # the samples are taken here
-    return world, Plan.of(study, world)
+    plan = Plan.of(study, world)
+    look_s = min(world.tick_s, plan.every_s)
+    if world.handover is not None and look_s > SLOW_LOOK_S:
+        world.warnings += (
+            f"handover is looked at every {look_s:g} s only: UEs that move keep cells that they have left behind; take "
+            "a shorter world.tick_s",
+        )
+    return world, plan
 
 
 def play_radio(study: Study, out: str | Path, watch: Watch | None, command: str, replace: bool) -> dict[str, Any]:
@@ -126,6 +129,7 @@ class _Run:
         self.samples = Samples(highest_of(self.downlink), Sampled.none(len(QUANTITIES)))
         self.saved = time.perf_counter()
         self.moves = 0
+        self.trail = Trail.start(len(world.ues))
         self.tracks: list[dict[str, Any]] = []
 
     def open(self, tree: Any) -> int:
@@ -136,6 +140,7 @@ class _Run:
         try:
             self.world.resume(from_tree(tree["world"], self.world.memory()), float(tree["time_s"]))
             self.samples.sampled = from_tree(tree["samples"], self.samples.sampled)
+            self.trail = from_tree(tree["trail"], self.trail)
             self.moves, first = int(tree["moves"]), int(tree["window"])
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(self.recorder, error) from None
@@ -165,12 +170,12 @@ class _Run:
             now_s = k * plan.every_s
             if now_s > self.world.env.now:
                 self.world.env.run(until=now_s)
-            sinr.append(self._sample(k, now_s))
+            sinr.append(self._sample(now_s))
         self.world.observations()  # of models that measure at times of their own: not needed here
         self._write()
         return np.concatenate(sinr)
 
-    def _sample(self, k: int, now_s: float) -> FloatArray:
+    def _sample(self, now_s: float) -> FloatArray:
         """Add the present moment to the samples; the SINR of everybody who is present in dB (m,)."""
         world = self.world
         links = world.links()
@@ -182,27 +187,29 @@ class _Run:
         present = np.flatnonzero(np.isfinite(got.rsrp_dbm))
         values = stacked(got)[present]
         self.samples.add(values, inside[present], got.los[present])
-        if k % self.plan.track_stride == 0:
-            self._track(present[present < MOST_TRACKED], now_s, inside, serving)
+        self._track(now_s, inside, serving)
         return values[:, list(QUANTITIES).index("sinr_db")]
 
-    def _track(self, ue: IntArray, now_s: float, inside: BoolArray, serving: IntArray) -> None:
-        position_m = np.asarray(self.world.state.position_m)[ue]
-        self.tracks.append(
-            {
-                "ue": ue, "time_s": np.full(len(ue), now_s), "x_m": position_m[:, 0], "y_m": position_m[:, 1],
-                "indoor": [bool(b) for b in inside[ue]],
-                "cell": [self.world.stations[c].name for c in serving[ue]],
-            }
-        )  # fmt: skip
+    def _track(self, now_s: float, inside: BoolArray, serving: IntArray) -> None:
+        """Keep the rows of tracked UEs until the window is written."""
+        position_m = np.asarray(self.world.state.position_m)
+        self.trail, ue = self.trail.step(position_m, inside, serving)
+        if len(ue):
+            names = [self.world.stations[c].name if c >= 0 else "" for c in serving[ue]]
+            self.tracks.append(
+                {
+                    "ue": ue, "time_s": np.full(len(ue), now_s), "x_m": position_m[ue, 0], "y_m": position_m[ue, 1],
+                    "indoor": inside[ue].astype(np.int64), "cell": np.array(names, dtype=object),
+                }
+            )  # fmt: skip
 
     def _write(self) -> None:
         """Append the rows of a window."""
         handovers = handover_rows(self.world)
         self.moves += len(handovers["ue"])
         self.recorder.write("handovers", handovers)
-        for rows in self.tracks:
-            self.recorder.write("tracks", rows)
+        if self.tracks:
+            self.recorder.write("tracks", joined(self.tracks))
 
     def _show(self, done: int, sinr_db: FloatArray) -> None:
         if self.watch is None:
@@ -219,7 +226,7 @@ class _Run:
         return {
             "study": self.text, "program": __version__, "time_s": float(self.world.env.now), "window": window,
             "world": to_tree(self.world.memory()), "samples": self.samples.copy(), "moves": self.moves,
-            "tables": self.recorder.marks(),
+            "trail": to_tree(self.trail), "tables": self.recorder.marks(),
         }  # fmt: skip
 
     def _save(self, snapshot: dict[str, Any]) -> None:

@@ -28,7 +28,7 @@ from scenarios.app.results.statistics import counted, figure_text
 
 MOST_POINTS = 3000  # of a kind on the map
 FEW_ROUNDS = 10  # up to which each has its number on the colour bar
-MOST_CORNERS = 20_000  # of building outlines
+MOST_CORNERS = 40_000  # of building outlines
 FAR = 0.5  # base stations farther outside than this share of the area's longer side are not drawn
 MOST_STREET_POINTS = 40_000  # of centre lines
 SCENERY_COLORS = ("#dcecd2", "#cfe3f1", "#e3dbe6")
@@ -81,8 +81,8 @@ def tracks(run: Run) -> Panel:
         return Panel(key, title, "There is nothing to draw.")
     drawn = len(np.unique(run.tables["tracks"]["ue"]))
     caption = (
-        f"Tracks are those of {counted(drawn, 'UE')}, evenly thinned. {_ground_sentence(run)}The frame is the area."
-        + (f" Too far outside to be drawn: {counted(far, 'base station')}." if far else "")
+        f"Tracks of {counted(drawn, 'UE')}: dots are samples, straight lines join them. {_ground_sentence(run)}"
+        "The frame is the area." + (f" Too far outside to be drawn: {counted(far, 'base station')}." if far else "")
     )
     return Panel(key, title, caption, _map(traces, (west, south, east, north), list(sites)))
 
@@ -149,39 +149,34 @@ def _doors(run: Run) -> list[Figure]:
     if not len(at_m):
         return []
     drawn = at_m[:: -(-len(at_m) // MOST_POINTS)]
-    return [_dots("doors", drawn) | {"marker": {"size": 3, "color": "#8a5a2b", "symbol": "square"}}]
+    look = {"size": 3, "color": "#8a5a2b", "symbol": "square"}
+    return [_dots("doors (click to show)", drawn) | {"marker": look, "visible": "legendonly"}]
 
 
 def _tracks(run: Run) -> list[Figure]:
     """Tracks of UEs in a few colours, interrupted where a UE was absent, and where they are indoors."""
     rows = run.rows("tracks")
-    if not len(rows["ue"]):
-        return []
-    ues, times = np.unique(rows["ue"]), np.unique(rows["time_s"])
-    step_s = float(np.diff(times).min()) if len(times) > 1 else np.inf
-    names, every = dict(zip(run.tables["ues"]["ue"].tolist(), run.tables["ues"]["name"], strict=True)), []
-    for color, first in zip(PALETTE, range(len(PALETTE)), strict=True):
-        pieces, texts = list[FloatArray](), list[str | None]()
-        for ue in ues[first :: len(PALETTE)]:
-            mine = rows["ue"] == ue
-            time_s, at_m = rows["time_s"][mine], np.column_stack([rows["x_m"][mine], rows["y_m"][mine]])
-            for piece in np.split(np.arange(len(time_s)), np.flatnonzero(np.diff(time_s) > 1.5 * step_s) + 1):
-                pieces.append(at_m[piece])
-                texts += [plain(names.get(ue, ue))] * len(piece) + [None]
-        x, y = _joined(pieces)
+    names, every = dict(zip(run.tables["ues"]["ue"].tolist(), run.tables["ues"]["name"], strict=True)), list[Figure]()
+    ues = np.unique(rows["ue"])
+    for first, color in enumerate(PALETTE):
+        mine = [rows["ue"] == ue for ue in ues[first :: len(PALETTE)]]
+        x, y = _joined([np.column_stack([rows["x_m"][own], rows["y_m"][own]]) for own in mine])
+        texts = [text for own in mine for text in [*map(str, rows["ue"][own].astype(int)), None]]
+        said = [None if text is None else plain(names.get(float(text), text)) for text in texts]
         if x:
             every.append(
                 {
-                    "type": "scatter", "mode": "lines", "x": x, "y": y, "name": "tracks", "legendgroup": "tracks",
-                    "showlegend": first == 0, "line": {"color": color, "width": 1.3}, "opacity": 0.65,
-                    "text": texts, "hovertemplate": "%{text}<extra></extra>",
+                    "type": "scatter", "mode": "lines+markers", "x": x, "y": y, "name": "tracks",
+                    "legendgroup": "tracks", "showlegend": first == 0, "line": {"color": color, "width": 1.2},
+                    "marker": {"size": 3, "color": color}, "opacity": 0.6,
+                    "text": said, "hovertemplate": "%{text}<extra></extra>",
                 }
             )  # fmt: skip
     inside = rows["indoor"] == 1
     if inside.any():
         at_m = np.unique(np.round(np.column_stack([rows["x_m"][inside], rows["y_m"][inside]]), 1), axis=0)
         dots = _dots("indoors", at_m[:: -(-len(at_m) // MOST_POINTS)])
-        every.append(dots | {"marker": {"size": 4, "color": DARK, "opacity": 0.5}})
+        every.append(dots | {"marker": {"size": 4, "color": DARK, "opacity": 0.6}})
     return every
 
 
@@ -192,13 +187,13 @@ def _sectors(run: Run) -> list[Figure]:
     if not len(known):
         return []
     west, south, east, north = run.manifest["area_m"]
-    reach_m = 0.035 * max(east - west, north - south)
+    reach_m = 0.02 * max(east - west, north - south)
     wedges = []
     for k in known:
         turn = np.deg2rad(azimuth[k] + np.array([-32.5, 0.0, 32.5]))
         rim_m = run.ground["station_m"][k] + reach_m * np.column_stack([np.sin(turn), np.cos(turn)])
         wedges.append(np.vstack([run.ground["station_m"][k], rim_m, run.ground["station_m"][k]]))
-    trace = _outlines(wedges, "rgba(213,94,0,0.55)")
+    trace = _outlines(wedges, "rgba(213,94,0,0.6)")
     return [trace | {"name": "sectors", "legendgroup": "sectors", "line": {"width": 0}}]
 
 

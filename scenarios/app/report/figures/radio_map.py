@@ -81,24 +81,27 @@ def _heatmap(
     return title, heat, cross
 
 
-def heatmaps(maps: Sequence[tuple[str, Figure, Figure]]) -> Figure:
-    """Maps of equal size (title, map, marks on it), three a row, each with a scale of its own range."""
+def heatmaps(maps: Sequence[tuple[str, Figure, Figure]], side: int = _SIDE) -> Figure:
+    """Maps of equal size (title, map, marks on it), three a row, each with a scale of its own range.
+
+    side : height of a map, pixels.
+    """
     columns = min(_COLUMNS, len(maps)) if len(maps) != 4 else 2
     rows = -(-len(maps) // columns)
     layout, data = base_layout(), list[Figure]()
-    inner = rows * _SIDE + (rows - 1) * _GAP
+    inner = rows * side + (rows - 1) * _GAP
     for k, (title, heat, cross) in enumerate(maps):
         row, column = divmod(k, columns)
         tail = str(k + 1) if k else ""
         width = 1.0 / columns
-        top = 1.0 - row * (_SIDE + _GAP) / inner
+        top = 1.0 - row * (side + _GAP) / inner
         x_domain = [column * width, column * width + 0.78 * width]
         layout[f"xaxis{tail}"] = {**axis(), "domain": x_domain, "anchor": f"y{tail}", "constrain": "domain"}
         layout[f"yaxis{tail}"] = {
-            **axis(), "domain": [max(top - _SIDE / inner, 0.0), top], "anchor": f"x{tail}",
+            **axis(), "domain": [max(top - side / inner, 0.0), top], "anchor": f"x{tail}",
             "scaleanchor": f"x{tail}", "constrain": "domain",
         }  # fmt: skip
-        scale = color_bar(x_domain[1], top, _SIDE / inner) | heat["colorbar"]
+        scale = color_bar(x_domain[1], top, side / inner) | heat["colorbar"]
         both = ({**heat, "colorbar": scale}, cross)
         data += [{"xaxis": f"x{tail}", "yaxis": f"y{tail}", **trace} for trace in both]
         layout["annotations"].append(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 from scenarios.app.report.figures.radio_map import heatmaps
 from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, Panel, line, mosaic, numbers, plain
 from scenarios.app.report.series import DATES
@@ -46,11 +46,12 @@ def coverage(run: Run) -> Panel:
     if 0 < rows["los"].sum() < len(rows["los"]):
         maps.append(_heatmap(run, "line of sight", rows["los"], "", _discrete(("#882255", "#DDCC77")), _sight(rows)))
     caption = (
-        "At the height of a UE at street level, without small-scale fading, while all cells send at full power. White: "
-        f"buildings. Triangles are base stations; the {len(CELL_COLORS)} colours of cells repeat. "
+        "At the height of a UE at street level, without small-scale fading, while all cells send at full power. "
+        "Where there are buildings, the value of the nearest place outdoors is drawn. "
+        f"Triangles are base stations; the {len(CELL_COLORS)} colours of cells repeat. "
         + ("Yellow in the last map: the strongest cell is in line of sight." if len(maps) > 3 else "")
     )
-    return Panel(key, title, caption, heatmaps(maps))
+    return Panel(key, title, caption, heatmaps(maps, 350 if len(maps) > 3 else 300))
 
 
 def _sight(rows: Table) -> list[str]:
@@ -77,11 +78,9 @@ def _heatmap(
     rows = run.tables["coverage"]
     x, column = np.unique(rows["x_m"], return_inverse=True)
     y, row = np.unique(rows["y_m"], return_inverse=True)
-    z = np.full((len(y), len(x)), np.nan)
-    z[row, column] = value
-    said = np.full(z.shape, "", dtype=object)
-    if texts:
-        said[row, column] = [plain(text) for text in texts]
+    nearest = _nearest(row, column, (len(y), len(x)))
+    z = value[nearest]
+    said = np.array([plain(text) for text in texts], dtype=object)[nearest] if texts else z
     heat: Figure = {
         "type": "heatmap", "x": numbers(x), "y": numbers(y), "colorscale": "Viridis", "name": plain(title),
         "z": [[float(f"{v:.4g}") if np.isfinite(v) else None for v in line] for line in z], "showlegend": False,
@@ -91,6 +90,16 @@ def _heatmap(
         **({"text": said.tolist()} if texts else {}), **more,
     }  # fmt: skip
     return title, heat, _stations(run)
+
+
+def _nearest(row: IntArray, column: IntArray, shape: tuple[int, int]) -> IntArray:
+    """For each cell of a grid (ny, nx) the index of the nearest of the cells (row, column) that have a value."""
+    from scipy.ndimage import distance_transform_edt
+
+    index = np.full(shape, -1)
+    index[row, column] = np.arange(len(row))
+    at = distance_transform_edt(index < 0, return_distances=False, return_indices=True)
+    return np.asarray(index[tuple(at)])
 
 
 def _stations(run: Run) -> Figure:
