@@ -458,13 +458,13 @@ def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     from netsim.city.buildings import Buildings
     from scenarios.app.report.figures.map import _buildings
     from scenarios.app.results.read import _ground as loaded
-    from scenarios.app.run.artifacts import write_map
+    from scenarios.app.run.world_map import write_map
 
     world = build_world(tiny().world, Streams(0), 60.0)
     house = shapely.Polygon(shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior])
     low = shapely.box(150, 0, 160, 10)
     world.buildings = Buildings(np.array([house, low], dtype=object), np.array([9.0, 5.0]))
-    write_map(tmp_path, world)
+    write_map(tmp_path, world, tiny().world.city)
     ground = loaded(tmp_path / "map.npz")
     assert ground["footprint_building"].tolist() == [0, 0, 1]
     drawn = {}
