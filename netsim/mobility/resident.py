@@ -117,11 +117,11 @@ class Resident(Mobility):
     Only places that are open are chosen. Hours of a person are shifted by N(0, 1 h), cut at 2 h: morning and work
     together, evening on its own. People leave work early with `break_probability` per hour, and at noon, shifted by
     N(0, 0.5 h), with a probability that is uniform over people; they explore or return for U(0.5, 1) h. They leave home
-    at night with a fifth of `break_probability` per hour while some place is open. Times of the timetable are those of
+    at night with a fifth of `break_probability` per hour until midnight. Times of the timetable are those of
     departure.
 
     Homes are drawn in proportion to floor area, workplaces in proportion to weight = floor area x Pareto(1.2). Places
-    open from 8 to 18, 10 to 20 or 17 to 24 h, a workplace from 7 to 19 h, a home always. Home and work are fixed rooms,
+    open from 8 to 18, 10 to 20 or 17 to 24 h, one's workplace from 7 to 19 h, Monday to Friday, a home always. Home and work are fixed rooms,
     elsewhere the room is drawn for every stay. People go through the doors and follow the fastest route along the
     streets; below 1 km nobody drives, below 500 m nobody cycles.
 
@@ -258,11 +258,14 @@ class Resident(Mobility):
         free = (period == FREE) | state.breaks[row]
         target = np.where(period == WORK, people.work[row], people.home[row])
         some = np.flatnonzero(free)
-        target[some] = self._chosen(state, row[some], _hour(now_s[some], ground), unit[some])
+        target[some] = self._chosen(state, row[some], now_s[some], unit[some], ground)
         return _Plan(target, free, period, end_s)
 
-    def _chosen(self, state: Lives, row: IntArray, hour: FloatArray, unit: FloatArray) -> IntArray:
-        """Places (m,) that free people in `row` (m,) explore or return to at an hour of the day (m,)."""
+    def _chosen(
+        self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground
+    ) -> IntArray:
+        """Places (m,) that free people in `row` (m,) explore or return to at now_s (m,)."""
+        hour, workday = _calendar(now_s, ground)
         town, visited = state.town, state.visited[row]
         venues, people = town.venues, town.people
         choice = np.full(len(row), NOWHERE)
@@ -275,7 +278,7 @@ class Resident(Mobility):
         )
         old = np.flatnonzero(choice == NOWHERE)
         known, at_h = visited[old], hour[old, None]
-        at_work = (WORK_OPENS_H <= at_h) & (at_h < WORK_CLOSES_H)
+        at_work = workday[old, None] & (WORK_OPENS_H <= at_h) & (at_h < WORK_CLOSES_H)
         home, work = (places[row[old], None] for places in (people.home, people.work))
         allowed = np.where(known == work, at_work, venues.is_open(known, at_h)) | (known == home)
         allowed &= known != state.place[row[old], 1, None]
@@ -303,8 +306,9 @@ class Resident(Mobility):
         noon_s = _at_hour(arrive_s, people.lunch_h[row], ground)
         lunches = (period == WORK) & (noon_s > arrive_s) & (unit[:, 4] < people.lunches[row])
         break_s = np.where(lunches, np.minimum(break_s, noon_s), break_s)
-        last_h = town.venues.closes_h.max() - 1e-9
-        break_s = np.where((period == NIGHT) & (break_s >= _at_hour(now_s, last_h, ground)), inf, break_s)
+        tomorrow_s = _at_hour(now_s, 24.0, ground)
+        asleep = (period == NIGHT) & ((plan.period_end_s < tomorrow_s) | (break_s >= tomorrow_s))
+        break_s = np.where(asleep, inf, break_s)
         leave_s = np.where(plan.free, free_until_s, break_s)
         breaks = ~plan.free & (leave_s < plan.period_end_s)
         return np.maximum(np.minimum(leave_s, plan.period_end_s), arrive_s + _SHORTEST_STAY_S), breaks
@@ -322,9 +326,10 @@ def _stream(ground: Ground) -> Rng:
     return ground.streams.at("mobility.resident")
 
 
-def _hour(time_s: FloatArray, ground: Ground) -> FloatArray:
-    """The hour of the day (m,) that the wall clock shows, 0 to 24."""
-    return np.asarray(ground.clock.wall_s(time_s) % DAY_S / _HOUR_S)
+def _calendar(time_s: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
+    """The hour of the day (m,) that the wall clock shows, 0 to 24, and whether it is Monday to Friday (m,)."""
+    day, second = np.divmod(ground.clock.wall_s(time_s), DAY_S)
+    return second / _HOUR_S, (ground.clock.weekday(0) + day) % 7 < 5
 
 
 def _at_hour(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> FloatArray:

@@ -1,0 +1,468 @@
+"""Facts about residents: where they are at which hour, how they explore and return, and how they get there."""
+
+from copy import deepcopy
+from datetime import date
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import shapely
+from pydantic import ValidationError
+from scipy.integrate import quad
+from scipy.stats import chisquare, kstest
+
+from netsim.checkpoint import load_tree, save_tree
+from netsim.city import Buildings, Grid
+from netsim.clock import DAY_S, Clock
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.mobility import exploration, statistics
+from netsim.mobility.base import Ground
+from netsim.mobility.exploration import NOWHERE
+from netsim.mobility.people import weighted, weighted_elsewhere
+from netsim.mobility.resident import Resident
+from netsim.mobility.timetable import FREE, NIGHT, WORK, Timetable
+from netsim.rng import Streams
+from netsim.streets.assembly import assemble
+from netsim.streets.graph import WALK
+from netsim.streets.lines import StreetLines
+from netsim.streets.premises import doors
+from netsim.tree import from_tree, to_tree
+
+HOUR_S = 3600.0
+FASTEST_M_S = 50 / 3.6
+
+
+@cache
+def town(blocks=7, count=200):
+    """Streets every 150 m, and rectangular buildings in the blocks between."""
+    draw, at_m = np.random.default_rng(5), 150.0 * np.arange(blocks + 1)
+    across = [np.column_stack([np.full(blocks + 1, x), at_m]) for x in at_m]
+    line = [*across, *(a[:, ::-1] for a in across)]
+    first = (blocks + 1) * np.arange(len(line) + 1)
+    graph = assemble(StreetLines.two_way(np.concatenate(line), first, np.full(len(line), 3))).graph
+    low_m = 150.0 * draw.integers(0, blocks, (count, 2)) + draw.uniform(10, 120, (count, 2))
+    side_m, floors = draw.uniform(8, 20, (count, 2)), draw.integers(1, 8, count)
+    footprint = shapely.box(*low_m.T, *(low_m + side_m).T)
+    buildings = Buildings(footprint, 3.0 * floors)
+    return buildings, graph, doors(buildings, graph)
+
+
+def ground(seed=0, **size):
+    buildings, graph, premises = town(**size)
+    area = Area.around(graph.node_m)
+    return Ground(area, Clock(date(2026, 1, 5)), Streams(seed), buildings, graph=graph, premises=premises)
+
+
+def play(part, ue, stops_s, place):
+    """The states at the stops."""
+    states = [part.start(np.asarray(ue), place)]
+    for t0_s, t1_s in pairwise(stops_s):
+        states.append(part.advance(states[-1], t0_s, t1_s, place)[0])
+    return states
+
+
+def here(state):
+    """The place (n,) that each UE is in, -1 on the way."""
+    return np.where(state.inside == 1, state.place[:, 1], -1)
+
+
+@cache
+def fortnight():
+    """Residents every quarter of an hour for two weeks."""
+    place = ground()
+    return place, play(Resident(), np.arange(60), 900.0 * np.arange(14 * 96 + 1), place)
+
+
+class TestTimetable:
+    TABLE = Timetable(*np.array([[22.0, 23.5], [7.0, 5.5], [9.0, 10.0], [17.0, 18.5]]), np.array([True, False]))
+
+    @pytest.mark.parametrize(
+        ("hour", "period", "end_h"),
+        [
+            (0, NIGHT, 7), (6.99, NIGHT, 7), (7, FREE, 9), (9, WORK, 17), (16.9, WORK, 17), (17, FREE, 22),
+            (22, NIGHT, 31), (4 * 24 + 23, NIGHT, 5 * 24 + 7), (5 * 24 + 9, FREE, 5 * 24 + 22), (7 * 24 + 9, WORK, 185),
+        ],
+    )  # fmt: skip
+    def test_periods_of_a_week(self, hour, period, end_h):
+        found, end_s = self.TABLE.at(np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)))
+        assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
+
+    def test_who_has_no_work_is_free_by_day(self):
+        found, end_s = self.TABLE.at(np.array([1]), np.array([11 * HOUR_S]), Clock(date(2026, 1, 5)))
+        assert (found[0], end_s[0]) == (FREE, 23.5 * HOUR_S)
+
+    def test_it_follows_the_wall_clock(self):
+        """Clocks go forward at 02:00 of the first night: 07:00 comes after six hours."""
+        clock = Clock(date(2026, 3, 29), ((2 * HOUR_S, HOUR_S),))
+        period, end_s = self.TABLE.at(np.array([0]), np.array([HOUR_S]), clock)
+        assert (period[0], end_s[0]) == (NIGHT, 6 * HOUR_S)
+
+
+class TestLaws:
+    UNIT = (np.arange(40_000) + 0.5) / 40_000
+
+    @pytest.mark.parametrize("n_places", [1, 7, 100])
+    def test_probability_of_exploring(self, n_places):
+        share = exploration.explores(self.UNIT, np.full(40_000, n_places), 0.6, 0.21).mean()
+        assert share == pytest.approx(0.6 * n_places**-0.21, abs=1e-4)
+
+    @pytest.mark.parametrize(("beta", "tau_h"), [(0.8, 17.0), (0.0, 2.0), (3.0, 0.5)])
+    def test_stays_have_the_stated_density(self, beta, tau_h):
+        def density(t_h):
+            return t_h ** -(1 + beta) * np.exp((1 - t_h) / tau_h)
+
+        hours = exploration.stay_s(self.UNIT, beta, tau_h) / HOUR_S
+        whole = quad(density, 1, np.inf)[0]
+        for until_h in (1.2, 2.0, 5.0, 20.0):
+            assert (hours <= until_h).mean() == pytest.approx(quad(density, 1, until_h)[0] / whole, abs=2e-4)
+        assert hours.min() >= 1
+
+    def test_new_places_are_drawn_by_gravity(self):
+        draw = np.random.default_rng(1)
+        at_m, weight = draw.uniform(0, 1000, (9, 2)), draw.uniform(1, 5, 9)
+        is_open, visited = np.ones((40_000, 9), dtype=bool), np.tile([3, NOWHERE, 5, NOWHERE], (40_000, 1))
+        is_open[:, 7] = False
+        chosen = exploration.new_place(self.UNIT, np.tile([300.0, 400.0], (40_000, 1)), weight, at_m, is_open, visited)
+        pull = [w / (np.hypot(x - 300, y - 400) + 100) ** 2 for w, (x, y) in zip(weight, at_m, strict=True)]
+        pull = np.array(pull) * ~np.isin(np.arange(9), [3, 5, 7])
+        assert np.bincount(chosen, minlength=9) / 40_000 == pytest.approx(pull / pull.sum(), abs=1e-4)
+
+    def test_known_places_are_drawn_in_proportion_to_visits(self):
+        visited, count = np.tile([4, 8, 2, NOWHERE], (40_000, 1)), np.tile([6, 3, 1, 0], (40_000, 1))
+        allowed = np.tile([True, False, True, True], (40_000, 1))
+        chosen = exploration.known_place(self.UNIT, visited, count, allowed)
+        assert (chosen == 4).mean() == pytest.approx(6 / 7, abs=1e-4)
+        assert set(chosen) == {4, 2}
+
+    def test_where_nothing_is_open_nothing_is_chosen(self):
+        nothing = np.zeros((3, 5), dtype=bool)
+        assert (exploration.drawn(self.UNIT[:3], np.zeros((3, 4))) == NOWHERE).all()
+        assert (exploration.known_place(self.UNIT[:3], np.ones((3, 5), int), np.ones((3, 5)), nothing) == NOWHERE).all()
+
+    def test_weighted_draws(self):
+        weight = np.array([5.0, 0.0, 1.0, 2.0])
+        assert np.bincount(weighted(self.UNIT, weight)) / 40_000 == pytest.approx(weight / 8, abs=1e-4)
+        for but in range(4):
+            rest = weight * (np.arange(4) != but)
+            found = np.bincount(weighted_elsewhere(self.UNIT, weight, np.full(40_000, but)), minlength=4) / 40_000
+            assert found == pytest.approx(rest / rest.sum(), abs=1e-4)
+
+
+class TestContract:
+    def test_the_tick_changes_nothing(self):
+        part, end_s = Resident(), 2.6 * DAY_S
+        cuts_s = np.sort(np.random.default_rng(1).uniform(0, end_s, 400))
+        once, often = (play(part, np.arange(30), s, ground())[-1] for s in ([0.0, end_s], [0.0, *cuts_s, end_s]))
+        for name in ("position_m", "until_s", "visited", "count", "stay", "room_m", "inside"):
+            assert np.array_equal(getattr(once, name), getattr(often, name)), name
+
+    def test_adding_a_ue_changes_nobody(self):
+        stops_s = np.arange(0, 2 * DAY_S, 7 * HOUR_S)
+        few, more = (play(Resident(), ue, stops_s, ground()) for ue in ([2, 5], [2, 4, 5, 9]))
+        for a, b in zip(few, more, strict=True):
+            assert np.array_equal(a.position_m, b.position_m[[0, 2]])
+            for column in vars(a.indoors()):
+                assert np.array_equal(getattr(a.indoors(), column), getattr(b.indoors(), column)[[0, 2]])
+
+    def test_same_seed_same_bytes_other_seed_others(self):
+        first, again, other = (
+            play(Resident(), [0, 1], [0.0, 12.5 * HOUR_S], ground(s))[-1].position_m.tobytes() for s in (3, 3, 4)
+        )
+        assert first == again != other
+
+    @pytest.mark.parametrize("stop_s", [0.0, 8.3 * HOUR_S, 3.4 * DAY_S])
+    def test_a_saved_state_goes_on_to_the_last_bit(self, stop_s, tmp_path):
+        part, place, ue = Resident(), ground(), np.arange(40)
+        state = play(part, ue, [0.0, stop_s], place)[-1]
+        save_tree(tmp_path / "state.npz", to_tree(state))
+        again = from_tree(load_tree(tmp_path / "state.npz"), part.start(ue, ground()))
+        ends = [part.advance(s, stop_s, 6.2 * DAY_S, place)[0] for s in (state, again)]
+        np.testing.assert_equal(to_tree(ends[0]), to_tree(ends[1]))
+        np.testing.assert_equal(vars(ends[0].indoors()), vars(ends[1].indoors()))
+
+    def test_state_is_a_value(self):
+        place = ground()
+        state = play(Resident(), np.arange(9), [0.0, 9 * HOUR_S], place)[-1]
+        before = deepcopy(to_tree(state))
+        for _ in range(2):
+            Resident().advance(state, 9 * HOUR_S, 2 * DAY_S, place)
+        np.testing.assert_equal(to_tree(state), before)
+
+    def test_looking_ahead_gives_the_same_states(self):
+        part, place, stops_s = Resident(), ground(), [600.0 * k for k in range(60)]
+        start = part.start(np.arange(9), place)
+        for a, (b, fixes) in zip(play(part, np.arange(9), stops_s, place)[1:], part.ahead(start, stops_s, place), strict=True):
+            assert np.array_equal(a.position_m, b.position_m)
+            assert len(fixes) == 0
+
+    def test_nobody_at_all(self):
+        state = play(Resident(), np.zeros(0, np.int64), [0.0, DAY_S], ground())[-1]
+        assert state.position_m.shape == (0, 2)
+        assert Resident().wake_s(state, DAY_S, ground()) == np.inf
+        assert len(state.indoors()) == 0
+
+    def test_nobody_moves_before_wake(self):
+        place, part, now_s, jumps = ground(), Resident(), 0.0, 0
+        state = part.start(np.arange(3), place)
+        while now_s < 2 * DAY_S:
+            wake_s = part.wake_s(state, now_s, place)
+            assert wake_s >= now_s
+            if wake_s > now_s:
+                still, _ = part.advance(state, now_s, np.nextafter(wake_s, 0), place)
+                assert np.array_equal(still.position_m, state.position_m)
+                assert np.array_equal(still.decision, state.decision)
+                jumps += 1
+            now_s = max(wake_s, now_s + 60.0)
+            state, _ = part.advance(state, now_s - 60.0, now_s, place)
+        assert jumps >= 10
+
+    def test_there_are_no_events_at_night(self):
+        place, part = ground(), Resident()
+        state = play(part, np.arange(200), [0.0, DAY_S + 1.5 * HOUR_S], place)[-1]
+        assert part.wake_s(state, DAY_S + 1.5 * HOUR_S, place) >= DAY_S + 5 * HOUR_S
+        assert part.wake_s(part.start(np.arange(200), place), 0.0, place) >= 5 * HOUR_S
+
+
+class TestPlaces:
+    def test_everybody_begins_at_home(self):
+        place, (state, *_) = fortnight()
+        places = Resident().places(state, place)
+        assert np.array_equal(state.position_m, places.home_m)
+        building = state.indoors().building
+        assert shapely.contains_xy(place.buildings.footprint[building], places.home_m).all()
+
+    def test_rooms_are_inside_and_as_deep_as_they_say(self):
+        place, states = fortnight()
+        for state in states[::37]:
+            indoors, rests = state.indoors(), state.inside == 1
+            rests &= state.trip_s[:, -1] <= 1e-9 + state.until_s
+            there = indoors.building >= 0
+            shape = place.buildings.footprint[indoors.building[there]]
+            still = np.linalg.norm(state.position_m - state.room_m[:, 1], axis=1)[there] == 0
+            assert shapely.contains_xy(shape, state.position_m[there])[still].all()
+            depth_m = shapely.distance(shapely.boundary(shape), shapely.points(state.position_m[there]))
+            assert indoors.depth_m[there][still] == pytest.approx(depth_m[still])
+            assert (indoors.floor[there] < place.premises.floors[indoors.building[there]]).all()
+            assert (indoors.depth_m[~there] == 0).all() and (indoors.floor[~there] == 0).all()
+
+    def test_home_and_work_are_fixed_rooms_and_others_change(self):
+        place, states = fortnight()
+        people = states[0].town.people
+        rooms = {}
+        for state in states:
+            for u in np.flatnonzero(state.inside == 1):
+                rooms.setdefault((u, state.place[u, 1]), set()).add(tuple(state.room_m[u, 1]))
+        for u in range(60):
+            assert rooms[u, people.home[u]] == {tuple(people.home_room.room_m[u])}
+            if people.commutes[u] and (u, people.work[u]) in rooms:
+                assert rooms[u, people.work[u]] == {tuple(people.work_room.room_m[u])}
+        elsewhere = [len(r) for (u, p), r in rooms.items() if p not in (people.home[u], people.work[u])]
+        assert max(elsewhere) > 1
+
+    def test_shares_of_the_population(self):
+        people = Resident(no_work_share=0.3, work_at_home_share=0.2).start(np.arange(4000), ground()).town.people
+        assert people.timetable.works.mean() == pytest.approx(0.7, abs=0.03)
+        assert people.commutes.mean() == pytest.approx(0.56, abs=0.03)
+        assert np.bincount(people.mode) / 4000 == pytest.approx([0.4, 0.2, 0.4], abs=0.03)
+        area_m2 = town()[2].floor_area_m2
+        share = np.bincount(people.home, minlength=len(area_m2)) / 4000
+        assert np.corrcoef(share, area_m2)[0, 1] > 0.93
+
+    def test_who_does_not_commute_has_no_workplace(self):
+        place = ground()
+        state = Resident(work_at_home_share=1.0).start(np.arange(20), place)
+        assert np.isnan(Resident().places(state, place).work_m).all()
+
+    def test_attractiveness_is_heavy_tailed(self):
+        venues = Resident().start(np.arange(1), ground(count=3000)).town.venues
+        ratio = venues.weight / venues.premises.floor_area_m2
+        assert kstest(ratio, "pareto", args=(1.2,)).pvalue > 0.01
+        assert chisquare(np.unique(venues.opens_h, return_counts=True)[1]).pvalue > 0.01
+
+
+class TestDays:
+    def test_nights_are_spent_at_home(self):
+        _, states = fortnight()
+        people = states[0].town.people
+        at_home = np.array([[here(states[96 * d + q]) == people.home for q in range(4, 20)] for d in range(1, 14)])
+        assert at_home.mean() == 1.0  # 01 to 05 h
+
+    def test_office_hours_are_spent_at_work(self):
+        _, states = fortnight()
+        people = states[0].town.people
+        works = people.commutes
+        day = np.array([[here(s) == people.work for s in states[96 * d : 96 * (d + 1)]] for d in range(14)])[:, :, works]
+        workdays, weekend = np.delete(day, [5, 6, 12, 13], axis=0), day[[5, 6, 12, 13]]
+        assert workdays[:, 4 * 10 : 4 * 16].mean() > 0.75
+        assert weekend.sum() == 0
+        assert workdays[:, : 4 * 6].sum() == workdays[:, 4 * 20 :].sum() == 0
+
+    def test_places_are_visited_while_they_are_open(self):
+        _, states = fortnight()
+        people, venues = states[0].town.people, states[0].town.venues
+        for q, state in enumerate(states):
+            hour, at = q / 4 % 24, here(state)
+            rest = (at >= 0) & (at != people.home) & (at != people.work)
+            arrived_h = state.trip_s[:, 0] / HOUR_S % 24
+            assert (venues.opens_h[at[rest]] <= arrived_h[rest]).all()
+            late = (hour - venues.closes_h[at[rest]]) * HOUR_S  # a trip and the shortest stay may end later
+            assert (late[late < 12 * HOUR_S] < 1800).all()
+
+    def test_nobody_is_outdoors_but_on_a_trip(self):
+        for k, state in enumerate(fortnight()[1][1:], 1):
+            now_s = 900.0 * k
+            outside = state.indoors().building < 0
+            assert (state.trip_s[outside, 1] <= now_s).all() and (now_s < state.trip_s[outside, 4]).all()
+            leaves_s, _, _, _, at_door_s, _ = state.trip_s[~outside].T
+            assert ((at_door_s <= now_s) | (now_s < state.trip_s[~outside, 1])).all()
+            assert (leaves_s <= now_s).all()
+
+    def test_visits_are_counted(self):
+        _, states = fortnight()
+        last = states[-1]
+        known = last.visited >= 0
+        assert ((last.count > 0) == known).all()
+        first = 1 + last.town.people.commutes
+        assert np.array_equal(last.count.sum(axis=1), last.stay + first)
+        for row, some in zip(last.visited, known, strict=True):
+            assert len(set(row[some])) == some.sum()
+            assert some[: some.sum()].all()
+
+
+class TestTrips:
+    @staticmethod
+    def walked(part, hours=(6.5, 10.0), every_s=5.0, n=150):
+        place = ground()
+        stops_s = np.arange(hours[0] * HOUR_S, hours[1] * HOUR_S, every_s)
+        return place, play(part, np.arange(n), [0.0, *stops_s], place)[1:]
+
+    def test_nobody_jumps(self):
+        _, states = self.walked(Resident())
+        for a, b in pairwise(states):
+            speed_m_s = np.linalg.norm(b.position_m - a.position_m, axis=1) / 5.0
+            drives = a.in_vehicle | b.in_vehicle
+            assert speed_m_s.max() <= FASTEST_M_S
+            cycles = b.town.people.mode == 1
+            assert speed_m_s[~drives & ~cycles].max() <= 1.4 + 1e-6
+            assert speed_m_s[~drives].max() <= 5.0
+
+    def test_all_three_modes_are_used(self):
+        _, states = self.walked(Resident())
+        in_vehicle = np.array([s.in_vehicle for s in states]).any(axis=0)
+        people = states[0].town.people
+        assert in_vehicle.any()
+        assert (people.mode[in_vehicle] == 2).all()
+
+    def test_who_walks_never_rides(self):
+        _, states = self.walked(Resident(drive_share=0.0, cycle_share=0.0), every_s=60.0)
+        assert not np.array([s.in_vehicle for s in states]).any()
+
+    def test_paths_lie_on_streets_between_the_doors(self):
+        place, states = self.walked(Resident(), every_s=20.0)
+        streets = shapely.MultiLineString([place.graph.line_m(k) for k in range(len(place.graph))])
+        seen = 0
+        for state, t_s in zip(states, np.arange(6.5 * HOUR_S, 10 * HOUR_S, 20.0), strict=True):
+            moving = (state.inside < 0) & (state.trip_s[:, 2] < t_s) & (t_s < state.trip_s[:, 3])
+            assert (shapely.distance(streets, shapely.points(state.position_m[moving])) < 1e-6).all()
+            seen += moving.sum()
+        assert seen > 1000
+
+    def test_vehicles_stay_on_streets_and_doors_are_passed_on_foot(self):
+        place, states = self.walked(Resident(drive_share=1.0, cycle_share=0.0), every_s=20.0)
+        premises = place.premises
+        for state in states:
+            row = np.flatnonzero(state.drives & (state.trip_s[:, -1] > 0))
+            to_door_m = np.linalg.norm(premises.access[2].at_m - premises.door_m, axis=1)[state.place[row, 1]]
+            assert state.trip_s[row, 4] - state.trip_s[row, 3] == pytest.approx(to_door_m / 1.4)
+
+    def test_stays_are_numbered(self):
+        _, states = self.walked(Resident(), every_s=30.0)
+        for a, b in pairwise(states):
+            before, after = a.indoors(), b.indoors()
+            same = (before.building == after.building) & (before.building >= 0)
+            assert (after.stay - before.stay >= 0).all()
+            assert (after.stay[same] == before.stay[same]).all()
+            entered = (before.building < 0) & (after.building >= 0)
+            assert (after.stay[entered] >= before.stay[entered]).all()
+
+
+class Watched(Resident):
+    """Residents whose free decisions are written down: places known before, and whether the next one is new."""
+
+    def _plan(self, state, row, now_s, unit, ground):
+        plan = super()._plan(state, row, now_s, unit, ground)
+        visited, open_h = state.visited[row], now_s / HOUR_S % 24
+        new = ~(visited == plan.target[:, None]).any(axis=1)
+        free = plan.free & (open_h >= 10) & (open_h < 20)
+        LOG.append(np.stack([(visited >= 0).sum(axis=1)[free], new[free]], axis=1))
+        return plan
+
+
+LOG = []
+
+
+def refit(log):
+    """rho and gamma by maximum likelihood of the outcomes (n, 2): places known, new or not."""
+    from scipy.optimize import minimize
+
+    known, new = np.log(log[:, 0]), log[:, 1] == 1
+
+    def loss(x):
+        log_p = np.minimum(x[0] - x[1] * known, -1e-9)
+        return -(log_p[new].sum() + np.log1p(-np.exp(log_p[~new])).sum())
+
+    found = minimize(loss, [np.log(0.6), 0.2], method="Nelder-Mead").x
+    return np.exp(found[0]), found[1]
+
+
+def test_exploration_is_refitted_from_what_people_do():
+    LOG.clear()
+    play(Watched(), np.arange(150), np.arange(0, 29) * DAY_S, ground(blocks=14, count=1200))
+    rho, gamma = refit(np.concatenate(LOG))
+    assert rho == pytest.approx(0.6, abs=0.07)
+    assert gamma == pytest.approx(0.21, abs=0.05)
+
+
+class TestRefused:
+    @pytest.mark.parametrize(("city", "count"), [("without streets", 0), ("with one building", 1)])
+    def test_a_city_in_which_nobody_can_go_anywhere(self, city, count):
+        buildings, graph, premises = town()
+        one = Buildings(buildings.footprint[:count], buildings.height_m[:count])
+        place = ground()
+        bare = Ground(place.area, place.clock, place.streams, one, graph=graph, premises=doors(one, graph))
+        with pytest.raises(BadInput, match=r"resident needs at least 2 buildings.*take a city"):
+            Resident().start(np.arange(2), bare)
+
+    def test_shares_of_more_than_everybody(self):
+        with pytest.raises(ValidationError, match=r"drive_share \+ cycle_share = 1.1: at most 1"):
+            Resident(drive_share=0.7, cycle_share=0.4)
+
+
+def test_a_grid_is_a_town_too():
+    city, streams = Grid(width_m=620, height_m=520), Streams(1)
+    area = city.area(None)
+    buildings, graph = city.buildings(area, streams), city.street_graph(area, streams)
+    place = Ground(area, Clock(date(2026, 1, 5)), streams, buildings, graph=graph, premises=doors(buildings, graph))
+    states = play(Resident(), np.arange(20), np.arange(0, 3 * DAY_S, 1800.0), place)
+    assert area.contains(np.concatenate([s.position_m for s in states])).all()
+    assert (graph.speed_m_s[:, WALK] > 0).all()
+    assert states[-1].stay.min() > 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_statistics_of_half_a_year(seed):
+    """Song et al. 2010: S ~ t^0.6 to 0.8 and visits f_k ~ k^-1.2; Song, Qu, Blumm, Barabasi 2010: regularity 0.7."""
+    place, part = ground(seed, blocks=26, count=3000), Resident()
+    state, hours = part.start(np.arange(60), place), 26 * statistics.WEEK_H
+    series, at_m = np.full((60, hours), -1), np.empty((60, hours, 2))
+    for h in range(hours):
+        series[:, h], at_m[:, h] = here(state), state.position_m
+        state, _ = part.advance(state, h * HOUR_S, (h + 1) * HOUR_S, place)
+    found = statistics.measures(statistics.filled(series, 12.0), at_m, np.arange(hours) % statistics.WEEK_H)
+    assert 0.65 <= np.mean(found.regularity) <= 0.75
+    assert 0.74 <= np.mean(found.growth) <= 0.84
+    assert 1.1 <= np.mean(found.zipf) <= 1.35
+    assert 0.85 <= np.mean(found.predictability) <= 0.95
