@@ -1,4 +1,4 @@
-r"""Statistics of human mobility, from series of places: one row a person, one column an hour.
+r"""Statistics of human mobility, from the place of a person in every hour.
 
 A place is a whole number, a grid cell or a venue; -1 where it is unknown. The measures are those of Song, Koren, Wang,
 Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6, 2010, and Song, Qu, Blumm, Barabasi,
@@ -7,6 +7,7 @@ Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from math import log2
 
@@ -15,11 +16,19 @@ import numpy as np
 from netsim.units import FloatArray, IntArray
 
 UNKNOWN = -1
-HOUR_S = 3600.0
 WEEK_H = 168
-_FEWEST_HOURS = 24  # with a known place, below which a person has no statistics
+FEWEST_HOURS = 24  # with a known place, below which a person has no statistics
 _ZIPF_RANKS = 20
 _MOST_LZ = 20_000  # hours whose predictability is computed; time grows with their square
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """The places (h,) of one person, positions (h, 2) in m, and hours of the week (h,), 0 to 167 from Monday 0 h."""
+
+    place: IntArray
+    position_m: FloatArray
+    hour_of_week: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,29 +60,28 @@ class Measures:
         return {k: float(np.median(v[np.isfinite(v)])) if np.isfinite(v).any() else np.nan for k, v in values.items()}
 
 
-def measures(place: IntArray, position_m: FloatArray, hour_of_week: IntArray) -> Measures:
-    """The statistics of series of places (n, h) with positions (n, h, 2), at hours of the week (h,) of 0 to 167."""
-    rows = []
-    for series, at_m in zip(place, position_m, strict=True):
-        known = series != UNKNOWN
-        n_hours, n_places = int(known.sum()), len(np.unique(series[known]))
-        if n_hours < _FEWEST_HOURS:
-            rows.append((n_hours, n_places, *[np.nan] * 7))
-            continue
-        rows.append(
-            (
-                n_hours,
-                n_places,
-                growth(series),
-                top_share(series, 1),
-                top_share(series, 2),
-                regularity(series, hour_of_week),
-                zipf(series),
-                predictability(series),
-                gyration_m(at_m[known]),
-            )
-        )
-    return Measures(*np.array(rows, dtype=np.float64).reshape(-1, 9).T)
+def measures(people: Iterable[Series]) -> Measures:
+    """The statistics of people, one series each."""
+    return Measures(*np.array([_of(one) for one in people], dtype=np.float64).reshape(-1, 9).T)
+
+
+def _of(one: Series) -> tuple[float, ...]:
+    """The statistics of one person, in the order of `Measures`."""
+    known = one.place != UNKNOWN
+    n_hours, n_places = int(known.sum()), len(np.unique(one.place[known]))
+    if n_hours < FEWEST_HOURS:
+        return n_hours, n_places, *[np.nan] * 7
+    return (
+        n_hours,
+        n_places,
+        growth(one.place),
+        top_share(one.place, 1),
+        top_share(one.place, 2),
+        regularity(one.place, one.hour_of_week),
+        zipf(one.place),
+        predictability(one.place),
+        gyration_m(one.position_m[known]),
+    )
 
 
 def cells(position_m: FloatArray, cell_m: float) -> IntArray:
@@ -90,33 +98,15 @@ def cells(position_m: FloatArray, cell_m: float) -> IntArray:
     return number.reshape(np.shape(position_m)[:-1])
 
 
-def hourly(user: IntArray, time_s: FloatArray, fill_h: float) -> tuple[IntArray, IntArray]:
-    """The last row of each hour of each user, and of an hour without one that of at most fill_h hours before.
-
-    user (n,) counts from 0; time_s (n,) in s, in any order. Returns rows (n_users, h), -1 for none, and the numbers
-    (h,) of the hours, from that of the earliest row to that of the latest; nothing is filled after a user's last row.
-    """
-    order = np.lexsort((time_s, user))
-    user, hour = user[order], np.floor(time_s[order] / HOUR_S).astype(np.int64)
-    if not len(hour):
-        return np.zeros((0, 0), dtype=np.int64), np.zeros(0, dtype=np.int64)
-    hours = np.arange(hour.min(), hour.max() + 1)
-    row = np.full((int(user.max()) + 1, len(hours)), UNKNOWN)
-    row[user, hour - hours[0]] = order  # of several rows in an hour the last one written stays
-    return filled(row, fill_h), hours
-
-
 def filled(series: IntArray, fill_h: float) -> IntArray:
-    """Unknown entries of series (n, h) replaced by the last known one, at most fill_h columns before, within a series.
+    """A series (h,) whose unknown entries have the last known one, at most fill_h hours before.
 
     Entries after the last known one stay unknown, as nothing says whether the person was still observed.
     """
-    column = np.arange(series.shape[1])
-    known = series != UNKNOWN
-    last = np.maximum.accumulate(np.where(known, column, -1), axis=1)
-    following = known[:, ::-1].cumsum(axis=1)[:, ::-1] > 0
-    usable = (last >= 0) & (column - last <= fill_h) & following
-    return np.where(usable, np.take_along_axis(series, np.maximum(last, 0), axis=1), UNKNOWN)
+    hour, known = np.arange(len(series)), series != UNKNOWN
+    last = np.maximum.accumulate(np.where(known, hour, -1)) if len(series) else hour
+    usable = (last >= 0) & (hour - last <= fill_h) & (known[::-1].cumsum()[::-1] > 0)
+    return np.where(usable, series[last], UNKNOWN)
 
 
 def distinct(series: IntArray) -> IntArray:
@@ -170,13 +160,13 @@ def zipf_of(count: IntArray) -> float:
 
 
 def regularity(series: IntArray, hour_of_week: IntArray) -> float:
-    """Share of known hours in the most frequent place of their hour of the week; NaN for less than 2 weeks.
+    """Share of known hours in the most frequent place of their hour of the week; NaN for less than 336 known hours.
 
     R(h) is the share of the most frequent place among the known places of hour h of the week; the mean of R is weighted
     by known hours, so that one observation of an hour does not count as regular as 20.
     """
     known = series != UNKNOWN
-    if not known.any() or np.ptp(np.flatnonzero(known)) < 2 * WEEK_H - 1:
+    if known.sum() < 2 * WEEK_H:  # an hour that is seen once looks regular
         return float("nan")
     place = np.unique(series[known], return_inverse=True)[1]
     cell = hour_of_week[known].astype(np.int64) * (int(place.max()) + 1) + place

@@ -42,7 +42,7 @@ def inspect_trace(
 ) -> str:
     """A plain-text summary of under 40 lines. Raises `BadInput` as `read_table` does."""
     table = read_table(path, columns, format=format, crs=crs, timezone=timezone)
-    view = _view(table, timezone)
+    view = view_of(table, timezone)
     facts = [
         *_file(table),
         *_span(view),
@@ -68,7 +68,7 @@ _Facts = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class _View:
+class View:
     """The table with what several facts share.
 
     local_s (n,) from the first local midnight by the wall clock; fixes : rows sorted by (user, time), one per user and
@@ -88,7 +88,8 @@ class _View:
     walker: IntArray
 
 
-def _view(table: Table, timezone: str) -> _View:
+def view_of(table: Table, timezone: str) -> View:
+    """What several facts share, of all rows of a table."""
     plane = table.points.plane()
     zone, zone_name, notes = local_zone("auto" if table.relative else timezone, plane.lon_deg)
     if table.relative:
@@ -101,7 +102,7 @@ def _view(table: Table, timezone: str) -> _View:
     fixes = order[new]
     user = table.user[fixes]
     same = user[1:] == user[:-1]
-    return _View(
+    return View(
         table=table,
         zone=zone,
         zone_name=zone_name,
@@ -133,7 +134,7 @@ def _file(table: Table) -> _Facts:
         yield "note", note
 
 
-def _span(view: _View) -> _Facts:
+def _span(view: View) -> _Facts:
     first, last = float(view.table.time_s.min()), float(view.table.time_s.max())
     if view.table.relative:
         yield "time", f"{first:g} s to {last:g} s, counted from midnight of a day of their own"
@@ -152,13 +153,13 @@ def _span(view: _View) -> _Facts:
     yield "", f"{width_m:,.0f} m east-west, {height_m:,.0f} m north-south"
 
 
-def _users(view: _View) -> _Facts:
+def _users(view: View) -> _Facts:
     n_rows = np.bincount(view.table.user)
     n_rows = n_rows[n_rows > 0]
     yield "users", f"{len(n_rows):,}; rows per user: {_spread(n_rows)}"
 
 
-def _steps(view: _View) -> _Facts:
+def _steps(view: View) -> _Facts:
     if not len(view.gap_s):
         yield "gaps", "no user has two fixes at different times"
         return
@@ -181,7 +182,7 @@ def _signal(table: Table) -> _Facts:
         yield "RSRP dBm", f"from {low:.1f} to {high:.1f}, median {middle:.1f}"
 
 
-def _cells(view: _View) -> _Facts:
+def _cells(view: View) -> _Facts:
     table = view.table
     if table.cell is None:
         yield "cells", "no column cell"
@@ -195,7 +196,7 @@ def _cells(view: _View) -> _Facts:
         yield "", f"{name:<24} {n:>9,} rows {users:>6,} users {days:>4,} days"
 
 
-def _outliers(view: _View) -> _Facts:
+def _outliers(view: View) -> _Facts:
     """What leaving out far rows would change: of the busiest cell, which is what a replay takes unless told."""
     table, rows = view.table, np.flatnonzero(view.table.usable)
     if not rows.size:
@@ -215,7 +216,7 @@ def _outliers(view: _View) -> _Facts:
     yield "", f"all are kept; --set {OUTLIERS_KEY}={FAR_SIGMAS:g} drops them: {before} m becomes {after} m"
 
 
-def _command(view: _View, columns: Mapping[str, str], timezone: str) -> str:
+def _command(view: View, columns: Mapping[str, str], timezone: str) -> str:
     """A first run: the busiest cell, and rounds that suit the length of the trace."""
     table = view.table
     words = ["netsim", "replay", table.path]
@@ -229,7 +230,7 @@ def _command(view: _View, columns: Mapping[str, str], timezone: str) -> str:
     return shlex.join([*words, "--round", _round(view)])
 
 
-def _round(view: _View) -> str:
+def _round(view: View) -> str:
     """A day for a trace of more than two; else the longest usual round of which it has six, and in which most users
     have two fixes.
     """

@@ -461,7 +461,9 @@ def test_statistics_of_half_a_year(seed):
     for h in range(hours):
         series[:, h], at_m[:, h] = here(state), state.position_m
         state, _ = part.advance(state, h * HOUR_S, (h + 1) * HOUR_S, place)
-    found = statistics.measures(statistics.filled(series, 12.0), at_m, np.arange(hours) % statistics.WEEK_H)
+    week = np.arange(hours) % statistics.WEEK_H
+    lives = (statistics.Series(statistics.filled(s, 12.0), m, week) for s, m in zip(series, at_m, strict=True))
+    found = statistics.measures(lives)
     assert 0.65 <= np.mean(found.regularity) <= 0.75
     assert 0.74 <= np.mean(found.growth) <= 0.84
     assert 1.1 <= np.mean(found.zipf) <= 1.35

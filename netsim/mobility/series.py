@@ -1,0 +1,85 @@
+"""Hourly series of places, from a trace file or from the movement of a world."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from netsim.clock import Clock
+from netsim.errors import BadInput
+from netsim.mobility.base import Ground, Mobility, State
+from netsim.mobility.statistics import UNKNOWN, WEEK_H, Series, cells, filled
+from netsim.traces.crs import AUTO
+from netsim.traces.files import Format, read_table
+from netsim.traces.inspect import view_of
+from netsim.units import FloatArray, IntArray
+
+_HOUR_S = 3600.0
+
+
+def trace_series(
+    path: str | Path,
+    cell_m: float,
+    fill_h: float,
+    columns: Mapping[str, str] | None = None,
+    *,
+    format: Format = "auto",
+    crs: str = AUTO,
+    timezone: str = "auto",
+) -> Iterator[Series]:
+    """The series of every user of a trace: the last row of each hour of the wall clock.
+
+    cell_m : side of a place; 0: every distinct position is one, for check-ins. fill_h : see `statistics.filled`.
+    Raises `BadInput` as `read_table` does.
+    """
+    view = view_of(read_table(path, columns, format=format, crs=crs, timezone=timezone), timezone)
+    user, place = view.table.user[view.fixes], cells(view.xy_m[view.fixes], cell_m)
+    xy_m = view.xy_m[view.fixes]
+    hour = np.floor(view.local_s[view.fixes] / _HOUR_S).astype(np.int64)
+    for own in np.split(np.arange(len(user)), np.flatnonzero(np.diff(user)) + 1):
+        hours = np.arange(hour[own].min(), hour[own].max() + 1)
+        row = np.full(len(hours), UNKNOWN)
+        row[hour[own] - hours[0]] = own  # of several rows in an hour the last one written stays
+        row = filled(row, fill_h)
+        yield Series(np.where(row >= 0, place[row], UNKNOWN), xy_m[row], _of_week(hours, view.clock))
+
+
+def played_series(
+    mobility: Mobility, state: State, ground: Ground, duration_s: float, cell_m: float, fill_h: float
+) -> Iterator[Series]:
+    """The series of all UEs that move from `state` at time 0: where they are at the end of each hour.
+
+    cell_m : side of a place; 0: the building a UE is in, unknown outdoors. fill_h : see `statistics.filled`.
+    """
+    n_hours = int(duration_s // _HOUR_S)
+    if cell_m == 0 and state.indoors() is None:
+        raise BadInput(
+            f"--cell-m 0: mobility {mobility.kind_name()} puts nobody into buildings; give the side of a cell in m, "
+            "such as 250"
+        )
+    position_m, building = np.empty((n_hours, len(state.position_m), 2)), []
+    for h in range(n_hours):
+        state, _ = mobility.advance(state, h * _HOUR_S, (h + 1) * _HOUR_S, ground)
+        position_m[h] = state.position_m
+        inside = state.indoors()
+        if cell_m == 0 and inside is not None:
+            building.append(inside.building)
+    place = cells(position_m, cell_m) if cell_m > 0 else np.array(building)
+    wall_s = ground.clock.wall_s((np.arange(n_hours) + 0.5) * _HOUR_S)
+    week = _of_week(np.floor(wall_s / _HOUR_S).astype(np.int64), ground.clock)
+    for ue in range(len(state.position_m)):
+        yield Series(filled(place[:, ue], fill_h), _carried(position_m[:, ue]), week)
+
+
+def _carried(position_m: FloatArray) -> FloatArray:
+    """Positions (h, 2) in which an absent UE is where it was last."""
+    known = np.isfinite(position_m).all(axis=1)
+    last = np.maximum.accumulate(np.where(known, np.arange(len(known)), 0))
+    return position_m[last]
+
+
+def _of_week(hour: IntArray, clock: Clock) -> IntArray:
+    """Hours of the week of hours counted from the first local midnight."""
+    return np.asarray((24 * clock.weekday(0) + hour) % WEEK_H)
