@@ -78,7 +78,7 @@ class People:
 def weighted(unit: FloatArray, weight: FloatArray) -> IntArray:
     """An index (n,) with probability in proportion to weight (k,), by inversion of unit (n,)."""
     upto = np.cumsum(weight)
-    return np.minimum(np.searchsorted(upto, unit * upto[-1], side="right"), len(weight) - 1)
+    return np.asarray(np.minimum(np.searchsorted(upto, unit * upto[-1], side="right"), len(weight) - 1))
 
 
 def weighted_elsewhere(unit: FloatArray, weight: FloatArray, but: IntArray) -> IntArray:

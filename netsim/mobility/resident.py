@@ -31,6 +31,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 _HOUR_S = 3600.0
 _NIGHT_BREAK = 0.2  # probability of leaving home at night, relative to that of leaving work
 _SHORTEST_STAY_S = 600.0  # where a place closes, or a period ends, before a person arrives
+_DAY_STD_H, _TAIL = 0.5, 2.0  # deviation of the hours of a day from those of the person, cut at 2 deviations
 _BREAK_H = (0.5, 1.0)  # time away from work in a break
 _DRIVE_FROM_M, _CYCLE_FROM_M = 1000.0, 500.0  # straight-line distances below which everybody walks
 _FIRST_PLACES = 8  # columns of the table of visited places, which doubles when it is full
@@ -51,8 +52,8 @@ class Lives(State):
 
     ue, decision (n_ue,) : index of the UE and number of its last decision.
     place, floor, depth_m (n_ue, 2), room_m (n_ue, 2, 2) : where the last trip began, and where it ended or will end.
-    trip_s (n_ue, 6) : times of that trip: leaves the room, the door, boards a vehicle (at the street), leaves it, reaches
-        the door, the room.
+    trip_s (n_ue, 6) : times of that trip: leaves the room, leaves the door, boards a vehicle at the street, leaves it, is
+        at the door, is in the room.
     until_s (n_ue,) : when the stay after it ends.
     breaks (n_ue,) : whether the stay ends before the timetable asks for it.
     drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the stay after it.
@@ -79,7 +80,7 @@ class Lives(State):
     town: Town = field(metadata=REBUILT)
 
     def indoors(self) -> Indoors:
-        """Building, floor and depth of every UE that is indoors; a UE between room and door is still, or already, in."""
+        """Building, floor and depth of every UE that is indoors; between room and door a UE is indoors."""
         row, there = np.arange(len(self.ue)), np.maximum(self.inside, 0)
         indoors = self.inside >= 0
         building = self.town.venues.premises.building[self.place[row, there]]
@@ -114,18 +115,19 @@ class Resident(Mobility):
                      probability ~ weight_j / (r_j + 100 m)^2; else return to place i with probability ~ visits_i
         stay         P(t) ~ t^-(1 + beta) exp(-t / tau), t >= 1 h, until the place closes or the timetable asks
 
-    Only places that are open are chosen. Hours of a person are shifted by N(0, 1 h), cut at 2 h: morning and work
-    together, evening on its own. People leave work early with `break_probability` per hour, and at noon, shifted by
-    N(0, 0.5 h), with a probability that is uniform over people; they explore or return for U(0.5, 1) h. They leave home
-    at night with a fifth of `break_probability` per hour until midnight. Times of the timetable are those of
-    departure.
+    Only places that are open are chosen. Hours of a person are shifted by N(0, 1 h), those of a day by N(0, 0.5 h),
+    both cut at 2 standard deviations: morning and work together, evening on its own. People leave work early with
+    `break_probability` per hour, and at noon, shifted by N(0, 0.5 h), with a probability that is uniform over people;
+    they explore or return for U(0.5, 1) h. They leave home at night with a fifth of `break_probability` per hour until
+    midnight. Times of the timetable are those of departure.
 
     Homes are drawn in proportion to floor area, workplaces in proportion to weight = floor area x Pareto(1.2). Places
-    open from 8 to 18, 10 to 20 or 17 to 24 h, one's workplace from 7 to 19 h, Monday to Friday, a home always. Home and work are fixed rooms,
-    elsewhere the room is drawn for every stay. People go through the doors and follow the fastest route along the
-    streets; below 1 km nobody drives, below 500 m nobody cycles.
+    open from 8 to 18, 10 to 20 or 17 to 24 h, one's workplace from 7 to 19 h, Monday to Friday, a home always. Home and
+    work are fixed rooms, elsewhere the room is drawn for every stay. People go through the doors and follow the fastest
+    route along the streets; below 1 km nobody drives, below 500 m nobody cycles.
 
-    Decision k of UE u depends on (seed, u, k) and u's own past only, so the tick length and other UEs have no effect.
+    Decision k of UE u depends on (seed, u, k), the day and u's own past only, so the tick length and other UEs have no
+    effect.
 
     Departs from the sources: gravity instead of a distribution of jump lengths, which exceed a town; decisions at the
     ends of stays instead of hourly; opening hours.
@@ -254,16 +256,15 @@ class Resident(Mobility):
     def _plan(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> _Plan:
         """Where people in `row` (m,) go at now_s (m,)."""
         people = state.town.people
-        period, end_s = people.timetable.at(row, now_s, ground.clock)
+        late_h = _late_h(state.ue[row], now_s, ground)
+        period, end_s = people.timetable.at(row, now_s, ground.clock, late_h)
         free = (period == FREE) | state.breaks[row]
         target = np.where(period == WORK, people.work[row], people.home[row])
         some = np.flatnonzero(free)
         target[some] = self._chosen(state, row[some], now_s[some], unit[some], ground)
         return _Plan(target, free, period, end_s)
 
-    def _chosen(
-        self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground
-    ) -> IntArray:
+    def _chosen(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> IntArray:
         """Places (m,) that free people in `row` (m,) explore or return to at now_s (m,)."""
         hour, workday = _calendar(now_s, ground)
         town, visited = state.town, state.visited[row]
@@ -278,7 +279,7 @@ class Resident(Mobility):
         )
         old = np.flatnonzero(choice == NOWHERE)
         known, at_h = visited[old], hour[old, None]
-        at_work = workday[old, None] & (WORK_OPENS_H <= at_h) & (at_h < WORK_CLOSES_H)
+        at_work = workday[old, None] & (at_h >= WORK_OPENS_H) & (at_h < WORK_CLOSES_H)
         home, work = (places[row[old], None] for places in (people.home, people.work))
         allowed = np.where(known == work, at_work, venues.is_open(known, at_h)) | (known == home)
         allowed &= known != state.place[row[old], 1, None]
@@ -324,6 +325,13 @@ class Resident(Mobility):
 def _stream(ground: Ground) -> Rng:
     # decisions have no day: the round is always 0 and the number of the decision is the item
     return ground.streams.at("mobility.resident")
+
+
+def _late_h(ue: IntArray, now_s: FloatArray, ground: Ground) -> FloatArray:
+    """How much later than usual people's work and evening are on the day of now_s (m,), and the next morning (m, 3)."""
+    rng, day = _stream(ground), np.floor(ground.clock.wall_s(now_s) / DAY_S).astype(np.int64)
+    today, tomorrow = (np.clip(rng.normal("day", ue, (2,), item=d), -_TAIL, _TAIL) for d in (day, day + 1))
+    return _DAY_STD_H * np.column_stack([today, tomorrow[:, 0]])
 
 
 def _calendar(time_s: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
@@ -399,7 +407,7 @@ def _access(premises: Premises, mode: IntArray, place: IntArray) -> Access:
 
 def _copied(state: Lives) -> Lives:
     """A copy whose arrays may be changed."""
-    arrays = {name: value.copy() for name, value in vars(state).items() if isinstance(value, np.ndarray)}
+    arrays: dict[str, Any] = {k: v.copy() for k, v in vars(state).items() if isinstance(v, np.ndarray)}
     return replace(state, **arrays)
 
 

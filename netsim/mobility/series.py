@@ -67,7 +67,7 @@ def played_series(
         if cell_m == 0 and inside is not None:
             building.append(inside.building)
     place = cells(position_m, cell_m) if cell_m > 0 else np.array(building)
-    wall_s = ground.clock.wall_s((np.arange(n_hours) + 0.5) * _HOUR_S)
+    wall_s = ground.clock.wall_s(np.asarray((np.arange(n_hours) + 0.5) * _HOUR_S, dtype=np.float64))
     week = _of_week(np.floor(wall_s / _HOUR_S).astype(np.int64), ground.clock)
     for ue in range(len(state.position_m)):
         yield Series(filled(place[:, ue], fill_h), _carried(position_m[:, ue]), week)
@@ -76,8 +76,8 @@ def played_series(
 def _carried(position_m: FloatArray) -> FloatArray:
     """Positions (h, 2) in which an absent UE is where it was last."""
     known = np.isfinite(position_m).all(axis=1)
-    last = np.maximum.accumulate(np.where(known, np.arange(len(known)), 0))
-    return position_m[last]
+    last = np.maximum.accumulate(np.where(known, np.arange(len(position_m)), 0))
+    return np.asarray(position_m[last])
 
 
 def _of_week(hour: IntArray, clock: Clock) -> IntArray:

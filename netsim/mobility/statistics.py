@@ -248,5 +248,3 @@ def fano(entropy: float, n_places: int) -> float:
 def _slope(x: FloatArray, y: FloatArray) -> float:
     """Least-squares slope of log y on log x."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
-
-

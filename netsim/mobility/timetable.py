@@ -11,6 +11,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 NIGHT, WORK, FREE = range(3)
 _HOUR_S = 3600.0
+_LATEST_NIGHT_H = 23.9  # so that every night begins on the day that it belongs to
+_ROUNDING_H = 1e-6  # an hour that is computed from the end of a period belongs to the next one
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,18 +28,21 @@ class Timetable:
     work_until_h: FloatArray
     works: BoolArray
 
-    def at(self, row: IntArray, time_s: FloatArray, clock: Clock) -> tuple[IntArray, FloatArray]:
-        """The period (m,) that people `row` (m,) are in at times (m,), and the time (m,) at which it ends, s."""
-        wall_s = clock.wall_s(time_s)
-        day = np.floor(wall_s / DAY_S)
-        hour = (wall_s - day * DAY_S) / _HOUR_S
-        night_h, morning_h = self.night_h[row], self.morning_h[row]
-        from_h, until_h = self.work_from_h[row], self.work_until_h[row]
+    def at(self, row: IntArray, time_s: FloatArray, clock: Clock, late_h: FloatArray) -> tuple[IntArray, FloatArray]:
+        """The period (m,) that people `row` (m,) are in at times (m,), and the time (m,) at which it ends, s.
+
+        late_h (m, 3) : how much later than usual work and evening of that day are, and the next morning, h.
+        """
+        day, second = np.divmod(clock.wall_s(time_s), DAY_S)
+        hour = second / _HOUR_S + _ROUNDING_H
+        night_h = np.minimum(self.night_h[row] + late_h[:, 1], _LATEST_NIGHT_H)
+        morning_h, next_h = self.morning_h[row] + late_h[:, 0], self.morning_h[row] + late_h[:, 2]
+        from_h, until_h = self.work_from_h[row] + late_h[:, 0], self.work_until_h[row] + late_h[:, 0]
         workday = self.works[row] & ((clock.weekday(0) + day) % 7 < 5)
         period = np.full(len(row), FREE)
         period[workday & (hour >= from_h) & (hour < until_h)] = WORK
         period[(hour < morning_h) | (hour >= night_h)] = NIGHT
         free_until_h = np.where(workday & (hour < from_h), from_h, night_h)
-        morning_end_h = np.where(hour < morning_h, morning_h, 24.0 + morning_h)
+        morning_end_h = np.where(hour < morning_h, morning_h, 24.0 + next_h)
         end_h = np.choose(period, [morning_end_h, until_h, free_until_h])
         return period, clock.first_s(day * DAY_S + end_h * _HOUR_S)

@@ -13,7 +13,9 @@ def slow_match_lengths(series):
     text, found = list(series), []
     for i in range(len(text)):
         length = 1
-        while i + length <= len(text) and any(text[j : j + length] == text[i : i + length] for j in range(i - length + 1)):
+        while i + length <= len(text) and any(
+            text[j : j + length] == text[i : i + length] for j in range(i - length + 1)
+        ):
             length += 1
         found.append(length)
     return found

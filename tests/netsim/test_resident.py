@@ -77,6 +77,7 @@ def fortnight():
 
 class TestTimetable:
     TABLE = Timetable(*np.array([[22.0, 23.5], [7.0, 5.5], [9.0, 10.0], [17.0, 18.5]]), np.array([True, False]))
+    USUAL = np.zeros((1, 3))
 
     @pytest.mark.parametrize(
         ("hour", "period", "end_h"),
@@ -86,17 +87,34 @@ class TestTimetable:
         ],
     )  # fmt: skip
     def test_periods_of_a_week(self, hour, period, end_h):
-        found, end_s = self.TABLE.at(np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)))
+        found, end_s = self.TABLE.at(np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), self.USUAL)
         assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
 
     def test_who_has_no_work_is_free_by_day(self):
-        found, end_s = self.TABLE.at(np.array([1]), np.array([11 * HOUR_S]), Clock(date(2026, 1, 5)))
+        found, end_s = self.TABLE.at(np.array([1]), np.array([11 * HOUR_S]), Clock(date(2026, 1, 5)), self.USUAL)
         assert (found[0], end_s[0]) == (FREE, 23.5 * HOUR_S)
+
+    @pytest.mark.parametrize(
+        ("hour", "period", "end_h"), [(7.4, NIGHT, 7.5), (9.4, FREE, 9.5), (17.4, WORK, 17.5), (21.4, NIGHT, 30)]
+    )
+    def test_a_day_may_be_late(self, hour, period, end_h):
+        late_h = np.array([[0.5, -0.75, -1.0]])
+        found, end_s = self.TABLE.at(np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), late_h)
+        assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
+
+    def test_a_period_ends_where_the_next_begins(self):
+        draw, clock, row = np.random.default_rng(3), Clock(date(2026, 1, 5)), np.arange(2000)
+        shift_h = draw.normal(0, 0.5, (2000, 1))
+        table = Timetable(*(np.array([22.0, 7.0, 9.0, 17.0]) + shift_h).T, np.ones(2000, dtype=bool))
+        period, end_s = table.at(row, np.zeros(2000), clock, np.zeros((2000, 3)))
+        for expected in (FREE, WORK, FREE, NIGHT, FREE):
+            period, end_s = table.at(row, end_s, clock, np.zeros((2000, 3)))
+            assert (period == expected).all()
 
     def test_it_follows_the_wall_clock(self):
         """Clocks go forward at 02:00 of the first night: 07:00 comes after six hours."""
         clock = Clock(date(2026, 3, 29), ((2 * HOUR_S, HOUR_S),))
-        period, end_s = self.TABLE.at(np.array([0]), np.array([HOUR_S]), clock)
+        period, end_s = self.TABLE.at(np.array([0]), np.array([HOUR_S]), clock, self.USUAL)
         assert (period[0], end_s[0]) == (NIGHT, 6 * HOUR_S)
 
 
@@ -193,7 +211,9 @@ class TestContract:
     def test_looking_ahead_gives_the_same_states(self):
         part, place, stops_s = Resident(), ground(), [600.0 * k for k in range(60)]
         start = part.start(np.arange(9), place)
-        for a, (b, fixes) in zip(play(part, np.arange(9), stops_s, place)[1:], part.ahead(start, stops_s, place), strict=True):
+        for a, (b, fixes) in zip(
+            play(part, np.arange(9), stops_s, place)[1:], part.ahead(start, stops_s, place), strict=True
+        ):
             assert np.array_equal(a.position_m, b.position_m)
             assert len(fixes) == 0
 
@@ -221,8 +241,8 @@ class TestContract:
     def test_there_are_no_events_at_night(self):
         place, part = ground(), Resident()
         state = play(part, np.arange(200), [0.0, DAY_S + 1.5 * HOUR_S], place)[-1]
-        assert part.wake_s(state, DAY_S + 1.5 * HOUR_S, place) >= DAY_S + 5 * HOUR_S
-        assert part.wake_s(part.start(np.arange(200), place), 0.0, place) >= 5 * HOUR_S
+        assert part.wake_s(state, DAY_S + 1.5 * HOUR_S, place) >= DAY_S + 4 * HOUR_S
+        assert part.wake_s(part.start(np.arange(200), place), 0.0, place) >= 4 * HOUR_S
 
 
 class TestPlaces:
@@ -248,7 +268,7 @@ class TestPlaces:
             assert (indoors.depth_m[~there] == 0).all() and (indoors.floor[~there] == 0).all()
 
     def test_home_and_work_are_fixed_rooms_and_others_change(self):
-        place, states = fortnight()
+        _, states = fortnight()
         people = states[0].town.people
         rooms = {}
         for state in states:
@@ -292,8 +312,8 @@ class TestDays:
     def test_office_hours_are_spent_at_work(self):
         _, states = fortnight()
         people = states[0].town.people
-        works = people.commutes
-        day = np.array([[here(s) == people.work for s in states[96 * d : 96 * (d + 1)]] for d in range(14)])[:, :, works]
+        at_work = np.array([here(s) == people.work for s in states[:-1]])[:, people.commutes]
+        day = at_work.reshape(14, 96, -1)
         workdays, weekend = np.delete(day, [5, 6, 12, 13], axis=0), day[[5, 6, 12, 13]]
         assert workdays[:, 4 * 10 : 4 * 16].mean() > 0.75
         assert weekend.sum() == 0
@@ -428,7 +448,7 @@ def test_exploration_is_refitted_from_what_people_do():
 class TestRefused:
     @pytest.mark.parametrize(("city", "count"), [("without streets", 0), ("with one building", 1)])
     def test_a_city_in_which_nobody_can_go_anywhere(self, city, count):
-        buildings, graph, premises = town()
+        buildings, graph, _ = town()
         one = Buildings(buildings.footprint[:count], buildings.height_m[:count])
         place = ground()
         bare = Ground(place.area, place.clock, place.streams, one, graph=graph, premises=doors(one, graph))

@@ -37,13 +37,17 @@ def main(args: argparse.Namespace) -> None:
 
         say(mobility_text(args, told))
         return
-    _refuse_options_of_mobility(args)
+    _refuse_what_is_for_mobility(args)
     from netsim.traces.inspect import inspect_trace
 
     say(inspect_trace(args.trace, columns_of(args.columns), **told))
 
 
-def _refuse_options_of_mobility(args: argparse.Namespace) -> None:
+def _refuse_what_is_for_mobility(args: argparse.Namespace) -> None:
+    from scenarios.app.cli.mobility_text import is_scenario
+
     given = {"--cell-m": args.cell_m, "--fill-h": args.fill_h, "--seed": args.seed, "--set": args.sets or None}
     if used := [name for name, value in given.items() if value is not None]:
         raise BadInput(f"{used[0]}: only with --mobility; add --mobility")
+    if is_scenario(args.trace):
+        raise BadInput(f"{args.trace}: a scenario, and no trace; add --mobility to see how its people move")

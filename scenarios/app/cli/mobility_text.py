@@ -71,11 +71,11 @@ def _played(args: argparse.Namespace, cell_m: float, fill_h: float) -> Iterable[
     scenario = Scenario(args.trace)
     study = scenario.study(overrides)
     with scenario.placed(overrides):
-        world = build_world(study.world, Streams(study.seed), study.learning.round_s)
+        world = build_world(study.world, Streams(study.seed), study.round_s)
     if world.duration_s < FEWEST_HOURS * 3600:
         raise BadInput(
-            f"{args.trace}: world.duration_s: {world.duration_s:g} s are less than {FEWEST_HOURS} h, and say nothing of "
-            "habits; give --set world.duration_s=2419200 for four weeks"
+            f"{args.trace}: world.duration_s: {world.duration_s:g} s are less than {FEWEST_HOURS} h; give "
+            "--set world.duration_s=2419200 for four weeks"
         )
     return played_series(world.mobility, world.state, world.ground, world.duration_s, cell_m, fill_h)
 
