@@ -52,8 +52,8 @@ class Lives(State):
 
     ue, decision (n_ue,) : index of the UE and number of its last decision.
     place, floor, depth_m (n_ue, 2), room_m (n_ue, 2, 2) : where the last trip began, and where it ended or will end.
-    trip_s (n_ue, 6) : times of that trip: leaves the room, leaves the door, boards a vehicle at the street, leaves it, is
-        at the door, is in the room.
+    trip_s (n_ue, 6) : times of that trip: leaves the room, leaves the door, boards a vehicle at the street, leaves the
+        vehicle, is at the door, is in the room.
     until_s (n_ue,) : when the stay after it ends.
     breaks (n_ue,) : whether the stay ends before the timetable asks for it.
     drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the stay after it.
