@@ -64,6 +64,7 @@ def _coverage(axes, table, world, column: str, title: str, limits: tuple[float, 
     x_m, y_m = np.unique(table["x_m"]), np.unique(table["y_m"])
     grid = np.full((len(y_m), len(x_m)), np.nan)
     grid[np.searchsorted(y_m, table["y_m"]), np.searchsorted(x_m, table["x_m"])] = table[column]
+    axes.set_facecolor("0.8")  # places in buildings
     area = world.area
     extent = (area.x_min_m, area.x_max_m, area.y_min_m, area.y_max_m)
     image = axes.imshow(grid, origin="lower", extent=extent, cmap="viridis", clim=limits)
