@@ -40,13 +40,12 @@ def _joined(lines: StreetLines, snap_m: float) -> tuple[IntArray, FloatArray]:
     from scipy.sparse.csgraph import connected_components
 
     is_end, layer = lines.is_end, lines.layer[lines.owner]
-    rounded = np.round(lines.vertex_m / _ROUNDING_M)
-    _, place = np.unique(rounded, axis=0, return_inverse=True)
+    place = _numbered(*np.round(lines.vertex_m / _ROUNDING_M).T)
     # vertices inside lines of different layers stay apart, unless a line ends there
     has_end = np.zeros(place.max(initial=-1) + 1, dtype=np.bool_)
     has_end[place[is_end]] = True
-    apart = np.column_stack([place, np.where(has_end[place], 0, layer)])
-    _, row, point = np.unique(apart, axis=0, return_index=True, return_inverse=True)
+    point = _numbered(place, np.where(has_end[place], 0, layer))
+    _, row = np.unique(point, return_index=True)
     at_m = lines.vertex_m[row]
     ends = np.unique(point[is_end])
     a, b = _near(at_m, ends, layer[row], has_end[place[row]], snap_m)
@@ -97,20 +96,30 @@ class _Segments:
         turned = a > b
         both = np.stack([lines.forward_m_s[owner], lines.backward_m_s[owner]], axis=1)
         both[turned] = both[turned, ::-1]
-        pair = np.column_stack([np.minimum(a, b), np.maximum(a, b)])
-        unique, segment = np.unique(pair, axis=0, return_inverse=True)
-        speed_m_s = np.zeros((len(unique), 2, 3))
+        low, high = np.minimum(a, b), np.maximum(a, b)
+        segment = _numbered(low, high)
+        _, row = np.unique(segment, return_index=True)
+        speed_m_s = np.zeros((len(row), 2, 3))
         np.maximum.at(speed_m_s, segment, both)
-        street_class = np.full(len(unique), np.iinfo(np.int64).max)
+        street_class = np.full(len(row), np.iinfo(np.int64).max)
         np.minimum.at(street_class, segment, lines.street_class[owner])
-        return cls(unique[:, 0], unique[:, 1], street_class, speed_m_s, _kinds(street_class, speed_m_s))
+        return cls(low[row], high[row], street_class, speed_m_s, _kinds(street_class, speed_m_s))
 
 
 def _kinds(street_class: IntArray, speed_m_s: FloatArray) -> IntArray:
     """Numbers (s, 2) that are equal where class and speeds are, seen in either direction."""
-    seen = [np.column_stack([street_class, speed_m_s[:, way].reshape(-1, 6)]) for way in ([0, 1], [1, 0])]
-    _, kind = np.unique(np.concatenate(seen), axis=0, return_inverse=True)
+    seen = np.concatenate([speed_m_s.reshape(-1, 6), speed_m_s[:, ::-1].reshape(-1, 6)])
+    kind = _numbered(np.tile(street_class, 2), *seen.T)
     return np.asarray(kind.reshape(2, -1).T)
+
+
+def _numbered(*columns: FloatArray | IntArray) -> IntArray:
+    """Numbers (n,) from 0 on that are equal where all columns (n,) are, in lexicographic order."""
+    number = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        _, value = np.unique(column, return_inverse=True)
+        _, number = np.unique(number * (value.max(initial=0) + 1) + value, return_inverse=True)
+    return number
 
 
 def _incident(segments: _Segments, n_points: int) -> tuple[list[bool], list[list[int]]]:

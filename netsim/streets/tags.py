@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from netsim.streets.graph import CLASSES, MODES
 from netsim.streets.speeds import CYCLE_M_S, KM_H, WALK_M_S
+
+Words = tuple[str, ...]
+Tags = Mapping[str, Words]
 
 _MILE_H = 1.609344 * KM_H
 _KNOT = 1.852 * KM_H
@@ -53,13 +57,18 @@ KINDS = {
 """Values of `highway` that are read as streets; others are left out and counted."""
 
 NO_HIGHWAY = "without a tag highway"
+_KEYS = (
+    "highway", "area", "access", "foot", "bicycle", "vehicle", "motor_vehicle", "motorcar", "motorroad", "junction",
+    "oneway", "oneway:bicycle", "maxspeed", "maxspeed:forward", "maxspeed:backward", "layer", "bridge", "tunnel",
+)  # fmt: skip
+_MOST_VALUES = 20  # of a tag
 _CLOSED = frozenset(("no", "private", "agricultural", "forestry", "military", "emergency", "use_sidepath", "dismount"))
 _OPEN = frozenset(("yes", "designated", "permissive", "destination", "customers", "official", "public"))
 _OWN_KEYS = {"walk": ("foot",), "cycle": ("bicycle",), "drive": ("motorcar", "motor_vehicle")}  # may open a street
 _GROUPS = {"walk": (), "cycle": ("vehicle",), "drive": ("vehicle",)}  # may close it
 _SMALL_DRIVE_KM_H = 15  # where the tags let cars onto a street that is not made for them
 _WORDS_M_S = {"walk": 7 * KM_H, "none": 130 * KM_H}
-_LIMIT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*(km/?h|kph|mph|knots)?", re.IGNORECASE)
+_LIMIT = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*(km/?h|kph|mph|knots)?")
 _UNITS = {"mph": _MILE_H, "knots": _KNOT}
 _PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"=>"((?:[^"\\]|\\.)*)"')
 
@@ -82,23 +91,29 @@ def street_of(tags: Mapping[str, Any]) -> Street | str:
     Sources: OpenStreetMap wiki, pages `Key:highway`, `Key:access` (the more specific key counts), `Key:oneway`,
     `Key:maxspeed`, `Key:layer`. Speeds without a limit are judgement.
     """
-    values = [value for value in map(_word, _all(tags.get("highway"))) if value]
-    if not values:
+    return _street_of(tuple(_words(tags.get(key)) for key in _KEYS))
+
+
+@lru_cache(maxsize=10_000)  # most streets of a city have the same few tags
+def _street_of(values: tuple[Words, ...]) -> Street | str:
+    """`street_of` of the values of `_KEYS`."""
+    tags = dict(zip(_KEYS, values, strict=True))
+    highway = tags["highway"]
+    if not highway:
         return NO_HIGHWAY
-    kind = next((KINDS[value] for value in values if value in KINDS), None)
+    kind = next((KINDS[value] for value in highway if value in KINDS), None)
     if kind is None:
-        return f"highway={values[0][:20]}"
-    if _word(tags.get("area")) == "yes":
+        return f"highway={highway[0][:20]}"
+    if "yes" in tags["area"]:
         return "areas"
     open_to = [_is_open(tags, mode, usually) for mode, usually in zip(MODES, _usual(tags, kind), strict=True)]
     if not any(open_to):
         return "closed to everybody"
     drive = (kind.drive_km_h or _SMALL_DRIVE_KM_H) * KM_H
-    limit, there, back = (_limit_m_s(tags.get(f"maxspeed{way}")) for way in ("", ":forward", ":backward"))
+    limit, there, back = (_limit_m_s(tags[f"maxspeed{way}"]) for way in ("", ":forward", ":backward"))
     along, against = _directions(tags)
-    usual = WALK_M_S, CYCLE_M_S
-    forward = *usual, there or limit or drive
-    backward = *usual, back or limit or drive
+    forward = WALK_M_S, CYCLE_M_S, there or limit or drive
+    backward = WALK_M_S, CYCLE_M_S, back or limit or drive
     return Street(
         street_class=CLASSES.index(kind.street_class),
         forward_m_s=tuple(v if o and a else 0.0 for v, o, a in zip(forward, open_to, along, strict=True)),
@@ -115,21 +130,22 @@ def with_other_tags(tags: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**dict(_PAIR.findall(packed)), **tags}
 
 
-def _usual(tags: Mapping[str, Any], kind: Kind) -> tuple[bool, bool, bool]:
-    motorroad = _word(tags.get("motorroad")) == "yes"
+def _usual(tags: Tags, kind: Kind) -> tuple[bool, bool, bool]:
+    """Which modes may use a street where no tag says otherwise."""
+    motorroad = "yes" in tags["motorroad"]
     return kind.walk and not motorroad, kind.cycle and not motorroad, kind.drive_km_h > 0
 
 
-def _is_open(tags: Mapping[str, Any], mode: str, usually: bool) -> bool:
+def _is_open(tags: Tags, mode: str, usually: bool) -> bool:
     """Whether a mode may use the street: the most specific key with a known value decides."""
     for key in _OWN_KEYS[mode]:
-        value = _word(tags.get(key))
+        value = _first(tags[key])
         if value in _OPEN:
             return True
         if value in _CLOSED:
             return False
     for key in (*_GROUPS[mode], "access"):
-        value = _word(tags.get(key))
+        value = _first(tags[key])
         if value in _CLOSED:
             return False
         if value in _OPEN:
@@ -137,9 +153,9 @@ def _is_open(tags: Mapping[str, Any], mode: str, usually: bool) -> bool:
     return usually
 
 
-def _directions(tags: Mapping[str, Any]) -> tuple[tuple[bool, bool, bool], tuple[bool, bool, bool]]:
+def _directions(tags: Tags) -> tuple[tuple[bool, bool, bool], tuple[bool, bool, bool]]:
     """Which modes may go along the line, and which against it; pedestrians always may."""
-    one_way = _word(tags.get("oneway"))
+    one_way = _first(tags["oneway"])
     if one_way in ("yes", "true", "1"):
         along, against = True, False
     elif one_way in ("-1", "reverse"):
@@ -147,49 +163,47 @@ def _directions(tags: Mapping[str, Any]) -> tuple[tuple[bool, bool, bool], tuple
     elif one_way in ("no", "false", "0"):
         along, against = True, True
     else:
-        round_ = _word(tags.get("junction")) in ("roundabout", "circular")
-        along, against = True, not (round_ or "motorway" in map(_word, _all(tags.get("highway"))))
-    both = _word(tags.get("oneway:bicycle")) in ("no", "false", "0")
+        round_ = _first(tags["junction"]) in ("roundabout", "circular")
+        along, against = True, not (round_ or "motorway" in tags["highway"])
+    both = _first(tags["oneway:bicycle"]) in ("no", "false", "0")
     return (True, along or both, along), (True, against or both, against)
 
 
-def _limit_m_s(value: Any) -> float | None:
-    """A speed limit: km/h, "30 mph", "walk", "none"; of a list the first that can be read. None for anything else."""
-    for each in _all(value):
-        word = _word(each)
+def _limit_m_s(values: Words) -> float | None:
+    """A speed limit: km/h, "30 mph", "walk", "none"; the first that can be read. None where there is none."""
+    for word in values:
         if word in _WORDS_M_S:
             return _WORDS_M_S[word]
         match = _LIMIT.fullmatch(word)
         if match:
-            speed_m_s = float(match[1]) * _UNITS.get((match[2] or "").lower(), KM_H)
+            speed_m_s = float(match[1]) * _UNITS.get(match[2] or "", KM_H)
             if 0 < speed_m_s <= _MOST_M_S:
                 return speed_m_s
     return None
 
 
-def _layer(tags: Mapping[str, Any]) -> int:
+def _layer(tags: Tags) -> int:
     """The tag layer, else 1 for a bridge and -1 for a tunnel."""
-    for value in map(_word, _all(tags.get("layer"))):
+    for value in tags["layer"]:
         if re.fullmatch(r"[+-]?\d", value):
             return int(value)
-    if _word(tags.get("bridge")) not in ("", "no", "false"):
+    if _first(tags["bridge"]) not in ("", "no", "false"):
         return 1
-    return -1 if _word(tags.get("tunnel")) in ("yes", "true", "culvert") else 0
+    return -1 if _first(tags["tunnel"]) in ("yes", "true", "culvert") else 0
 
 
-def _all(value: Any) -> list[Any]:
-    """The values of a tag: a list, or one text that may hold several with semicolons."""
+def _words(value: Any) -> Words:
+    """The values of a tag in lower case: of a list, or of one text that may hold several with semicolons."""
+    if value is None or isinstance(value, dict):
+        return ()
     if isinstance(value, list):
-        return value
-    return value.split(";") if isinstance(value, str) else [value]
-
-
-def _word(value: Any) -> str:
-    """A value of a tag in lower case; empty for none. Of a list its first value."""
-    if isinstance(value, list):
-        value = value[0] if value else None
+        return tuple(word for each in value[:_MOST_VALUES] if not isinstance(each, list) for word in _words(each))
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return ("yes",) if value else ("no",)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return "" if value is None or isinstance(value, dict) else str(value)[:100].strip().lower()
+    return tuple(word for each in str(value)[:100].lower().split(";") if (word := each.strip()))
+
+
+def _first(values: Words) -> str:
+    return values[0] if values else ""
