@@ -19,8 +19,8 @@ _DEEPEST = 8  # collections inside collections
 _POINTS = ("Point", "MultiPoint")
 LINES = ("LineString", "MultiLineString")
 _OTHERS = {
-    "Polygon": frozenset((*_POINTS, *LINES)),
-    "LineString": frozenset((*_POINTS, "Polygon", "MultiPolygon")),
+    "Polygon": (*_POINTS, *LINES),
+    "LineString": (*_POINTS, "Polygon", "MultiPolygon"),
 }
 _LINES = "a MultiLineString is a list of lines"
 

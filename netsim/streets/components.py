@@ -32,10 +32,10 @@ class Assembled:
                 f"{place}: {self.loose_parts:,} parts of the street network, {self.loose_km:.3g} km, are not connected "
                 "with the largest one and are left out"
             )
-        verbs = ("walk", "cycle", "drive")
-        closed = [f"{km:.3g} km to {verb}" for verb, km in zip(verbs, self.closed_km.tolist(), strict=True) if km > 0]
+        names = ("pedestrians", "bicycles", "cars")
+        closed = [f"{km:.3g} km to {name}" for name, km in zip(names, self.closed_km.tolist(), strict=True) if km > 0]
         if closed:
-            notes.append(f"{place}: streets from which there is no way to all others and back: {', '.join(closed)}")
+            notes.append(f"{place}: streets without a way to all others and back are closed: {', '.join(closed)}")
         return tuple(notes)
 
 

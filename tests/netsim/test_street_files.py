@@ -239,6 +239,7 @@ class TestGeoJson:
             ([line([[0, 0], ["1", 2]])], "coordinates out of range"),
             ([line([[0, 0], [2e6, 0]])], r"features\[0\]: coordinates out of range: 2000000, 0 are no local metres"),
             ([line([[0, 0], [5, 5]], kind="Street")], 'geometry.type: "Street" is not a street; give LineString'),
+            ([line([[0, 0], [5, 5]], kind=["LineString"])], "is not a street"),
             ([{"type": "Thing"}], "is not a Feature; give Features with a LineString each"),
             (["x"], "is not a Feature"),
         ],

@@ -141,7 +141,7 @@ class TestAssembly:
         on_trap = graph.street_class == PRIMARY
         assert (graph.speed_m_s[on_trap, WALK] > 0).all() and on_trap.sum() == 2
         assert (graph.speed_m_s[on_trap, 1:] == 0).all() and (graph.speed_m_s[~on_trap] > 0).all()
-        assert "0.2 km to cycle, 0.2 km to drive" in made.notes("city")[0]
+        assert "0.2 km to bicycles, 0.2 km to cars" in made.notes("city")[0]
 
     def test_the_order_of_lines_changes_nothing_but_the_numbering(self):
         rng = np.random.default_rng(5)
