@@ -28,10 +28,8 @@ class Assembled:
         """Notes for the user on what is left out."""
         notes = []
         if self.loose_parts:
-            notes.append(
-                f"{place}: {self.loose_parts:,} parts of the street network, {self.loose_km:.3g} km, are not connected "
-                "with the largest one and are left out"
-            )
+            parts = f"{self.loose_parts:,}, {self.loose_km:.3g} km"
+            notes.append(f"{place}: unconnected parts of the street network are left out: {parts}")
         names = ("pedestrians", "bicycles", "cars")
         closed = [f"{km:.3g} km to {name}" for name, km in zip(names, self.closed_km.tolist(), strict=True) if km > 0]
         if closed:

@@ -66,7 +66,7 @@ class StreetLines:
 
     def clipped(self, area: Area) -> StreetLines:
         """The parts of the lines inside the area; a line that leaves and returns becomes several."""
-        step, owner = self.steps, self.owner
+        step = self.steps
         a_m, b_m = self.vertex_m[step], self.vertex_m[step + 1]
         enter, leave = _inside(a_m, b_m, area)
         kept = leave > enter
@@ -74,16 +74,15 @@ class StreetLines:
         way_m = b_m - a_m
         from_m = np.where(enter[:, None] > 0, a_m + enter[:, None] * way_m, a_m)
         to_m = np.where(leave[:, None] < 1, a_m + leave[:, None] * way_m, b_m)
-        follows = np.zeros(len(step), dtype=np.bool_)  # the segment before ends where this one begins
+        follows = np.zeros(len(step), dtype=np.bool_)  # the segment before is of the same line, and ends here
         follows[1:] = (step[1:] == step[:-1] + 1) & (enter[1:] == 0) & (leave[:-1] == 1)
-        follows[1:] &= owner[step[1:]] == owner[step[:-1]]
         begins = np.flatnonzero(~follows)
         at = np.arange(len(step)) + np.cumsum(~follows) - 1  # place of from_m among the new vertices
         vertex_m = np.empty((len(step) + len(begins), 2))
         vertex_m[at], vertex_m[at + 1] = from_m, to_m
         vertex_m[at] = from_m
         first = np.append(at[begins], len(vertex_m))
-        return self._pieces(vertex_m, first, owner[step[begins]])
+        return self._pieces(vertex_m, first, self.owner[step[begins]])
 
 
 def _inside(a_m: FloatArray, b_m: FloatArray, area: Area) -> tuple[FloatArray, FloatArray]:

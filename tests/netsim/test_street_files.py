@@ -324,6 +324,13 @@ class TestSumo:
         made = assemble(read_sumo(network(tmp_path, text))[0], 0.0)
         assert made.loose_parts == 1 and made.loose_km == pytest.approx(0.2)
 
+    def test_junctions_that_nearly_touch_are_not_joined(self, tmp_path):
+        text = NET.replace('<junction id="a"', """
+          <edge id="x" from="d" to="e"><lane id="x_0" speed="9"/></edge>
+          <junction id="d" x="200.3" y="200"/><junction id="e" x="200.3" y="260"/><junction id="a" """)  # fmt: skip
+        streets = read_streets(network(tmp_path, text), "auto", None, Grid(width_m=300, height_m=200).area(None))
+        assert "unconnected parts of the street network are left out: 1, 0.06 km" in streets.notes[1]
+
     def test_a_projected_network_lies_on_the_plane_of_the_buildings(self, tmp_path):
         east_m, north_m = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True).transform(HERE[1], HERE[0])
         text = NET.replace('"!"', '"+proj=utm +zone=32 +ellps=WGS84 +datum=WGS84 +units=m +no_defs"')

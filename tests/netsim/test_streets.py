@@ -382,6 +382,9 @@ class TestRoutes:
         trips = routes.trips(access, access, np.array([WALK, WALK]), door_m, np.array([[30.0, 20.0], [30.5, 20.0]]))
         assert np.diff(trips.first).tolist() == [1, 3]  # there to the middle of the street and back
         assert trips.duration_s == pytest.approx([0, (10 + np.hypot(0.5, 10)) / 1.4])
+        other = routes.access(np.array([[430.0, 20.0]]), WALK)
+        one = access.select(np.array([0]))
+        assert routes.trips(one, other, np.array([WALK]), door_m[:1], door_m[:1]).time_s.tolist() == [0]
 
     def test_no_street_for_walkers_is_an_error(self):
         graph = random_graph(0)
