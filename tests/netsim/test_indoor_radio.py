@@ -231,6 +231,9 @@ class TestBudget:
         spy = own.antenna_at((400.0, 400.0), 25.0)
         mine, theirs = own.links(), spy.links(0.0, own.position_m(), own.indoors())
         np.testing.assert_array_equal(theirs.gain[:, 0], mine.gain[:, 1])
+        cohort = own.cohort(np.arange(300), mine, 0, np.ones(300, dtype=np.int64), np.zeros(300))
+        heard, _ = own.cohort_at((400.0, 400.0), 25.0, cohort, 0.0, 0)
+        np.testing.assert_array_equal(heard.gain[:, 0], mine.gain[:, 1])
         beside = own.antenna_at((401.0, 400.0), 25.0).links(0.0, own.position_m(), own.indoors())
         assert not np.allclose(beside.gain[:, 0], mine.gain[:, 1], rtol=0.5)
 
@@ -266,6 +269,11 @@ class TestBudget:
         rows = [inside(n, building=np.arange(n), floor=f, depth_m=10.0) for f in (0, 6)]
         low, high = (own.budget.pairs(at, row).los for row in rows)
         assert low.sum() < high.sum() and not own.budget.pairs(at).los.any()
+        masts = np.column_stack([own.budget.at_m, own.budget.height_m])
+        for floor, found in ((0, low), (6, high)):
+            ue_m = np.column_stack([at, np.full(n, 1.5 + 3.0 * floor)])
+            np.testing.assert_array_equal(found, own.buildings.line_of_sight(ue_m, masts, np.arange(n)))
+            assert (found != own.buildings.line_of_sight(ue_m, masts)).any()
 
 
 class TestShadowing:
@@ -307,14 +315,16 @@ class TestShadowing:
 
     @pytest.mark.parametrize("expected", [0.0, 0.5])
     def test_sites_are_as_correlated_as_stated(self, expected):
-        part = Correlated(std_db=6.0, decorrelation_m=20.0, nlos_decorrelation_m=20.0, site_correlation=expected)
+        part = Correlated(std_db=6.0, decorrelation_m=40.0, nlos_decorrelation_m=40.0, site_correlation=expected)
         at = np.random.default_rng(1).uniform(0, 2000, (20_000, 2))
         rng = Streams(3).at("shadowing")
         for field in (part.field(self.AREA, np.arange(12), rng), part.nlos_field(self.AREA, np.arange(12), rng)):
             value = field(at)
-            assert value.std() == pytest.approx(6.0, rel=0.02)
+            assert value.std() == pytest.approx(6.0, rel=0.03)
             between = np.corrcoef(value.T)[~np.eye(12, dtype=bool)]
             assert between.mean() == pytest.approx(expected, abs=0.03)
+        los, nlos = part.field(self.AREA, np.arange(12), rng)(at), part.nlos_field(self.AREA, np.arange(12), rng)(at)
+        assert abs(np.mean([np.corrcoef(los[:, k], nlos[:, k])[0, 1] for k in range(12)])) < 0.05
 
     def test_inside_sites_buildings_and_floors_are_independent(self):
         field = IndoorShadow(7.0, 7.0, np.array([0, 1, 1, 9]), Streams(6).at("indoors"))

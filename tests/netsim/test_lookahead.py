@@ -1,11 +1,14 @@
 """Links calculated ahead are the links of a tick alone, to the bit; movement made early is movement."""
 
 import json
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from netsim.build import build_world
+from netsim.indoors import Indoors
+from netsim.mobility.base import State
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 
@@ -150,3 +153,36 @@ def test_only_those_who_move_are_calculated(monkeypatch):
         rest.env.run(until=t + 1.0)
         assert rest.links().time_s == t + 1.0
     assert sizes == [6000]
+
+
+@dataclass(frozen=True)
+class Housed(State):
+    inside: Indoors
+
+    def indoors(self):
+        return self.inside
+
+
+def test_whoever_moves_or_goes_in_is_calculated_again():
+    crowd = world("static", n_ue=50)
+    ahead, at = crowd._ahead, crowd.position_m()
+    ahead.indoors = Housed.indoors
+    out = Indoors.outdoors(np.arange(50))
+    here = Housed(at, out)
+    ahead.links(here, 0.0), ahead.rsrp_dbm(here)
+
+    def changed(name, value):
+        column = getattr(out, name).copy()
+        column[7] = value
+        return Housed(at, replace(out, **{name: column}))
+
+    east, gone = at.copy(), at.copy()
+    east[7, 0] += 40.0
+    gone[7] = np.nan
+    inside = changed("building", 3)
+    states = [Housed(east, out), Housed(gone, out), here, inside]
+    states += [changed("floor", 2), changed("depth_m", 20.0), changed("stay", 1), changed("in_vehicle", True), here]
+    for t, state in enumerate(states, 1):
+        expected = crowd.budget.links(float(t), state.position_m, state.indoors())
+        np.testing.assert_array_equal(ahead.rsrp_dbm(state), expected.rsrp_dbm)
+        same(ahead.links(state, 1000.0 * t), replace(expected, time_s=1000.0 * t))
