@@ -415,12 +415,14 @@ class Watched(Resident):
         plan = super()._plan(state, row, now_s, unit, ground)
         visited, open_h = state.visited[row], now_s / HOUR_S % 24
         new = ~(visited == plan.target[:, None]).any(axis=1)
+        stays = plan.free & (plan.target == state.place[row, 1])
+        STAYED.append(np.stack([plan.target, state.town.people.home[row]], axis=1)[stays])
         free = plan.free & (open_h >= 10) & (open_h < 20)
         LOG.append(np.stack([(visited >= 0).sum(axis=1)[free], new[free]], axis=1))
         return plan
 
 
-LOG = []
+LOG, STAYED = [], []
 
 
 def refit(log):
@@ -438,11 +440,13 @@ def refit(log):
 
 
 def test_exploration_is_refitted_from_what_people_do():
-    LOG.clear()
+    LOG.clear(), STAYED.clear()
     play(Watched(), np.arange(150), np.arange(0, 29) * DAY_S, ground(blocks=14, count=1200))
     rho, gamma = refit(np.concatenate(LOG))
     assert rho == pytest.approx(0.6, abs=0.07)
     assert gamma == pytest.approx(0.21, abs=0.05)
+    place, home = np.concatenate(STAYED).T  # free people go elsewhere; where nothing else is open they are at home
+    assert np.array_equal(place, home) and len(place) > 0
 
 
 class TestRefused:
