@@ -14,13 +14,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from netsim.mobility.venues import Venues
 from netsim.units import BoolArray, FloatArray, IntArray
 
 NOWHERE = -1
 _NEAR_M = 100.0  # added to distances, so that gravity stays finite
 _SHORTEST_H, _LONGEST_TAUS = 1.0, 40.0  # of a stay; the tail beyond 40 tau has probability below 1e-17
 _GRID = 8192  # points of the tabulated distribution of stays
-_BLOCK = 256  # people whose weights are computed at once, to bound memory
+_BLOCK = 2**20  # weights that are computed at once, to bound memory
 
 
 def explores(unit: FloatArray, n_visited: IntArray, rho: float, gamma: float) -> BoolArray:
@@ -44,19 +45,18 @@ def _stays(beta: float, tau_h: float) -> tuple[FloatArray, FloatArray]:
     return area / area[-1], hours
 
 
-def new_place(
-    unit: FloatArray, from_m: FloatArray, weight: FloatArray, at_m: FloatArray, is_open: BoolArray, visited: IntArray
-) -> IntArray:
-    """A place (m,) that nobody of m people at from_m (m, 2) has visited, by gravity; NOWHERE if none is open.
+def new_place(unit: FloatArray, hour: FloatArray, from_m: FloatArray, venues: Venues, visited: IntArray) -> IntArray:
+    """A place (m,) that each of m people at from_m (m, 2) has not visited, by gravity; NOWHERE if none is open.
 
-    weight (k,), at_m (k, 2) of the places; is_open (m, k); visited (m, v): places by index, NOWHERE for no place.
+    hour (m,) of the day; visited (m, v): places by index, NOWHERE for no place.
     """
-    chosen = np.full(len(unit), NOWHERE)
-    for at in range(0, len(unit), _BLOCK):
-        some = slice(at, at + _BLOCK)
+    weight, at_m, place = venues.weight, venues.premises.door_m, np.arange(len(venues.weight))
+    chosen, block = np.full(len(unit), NOWHERE), max(1, _BLOCK // max(1, len(place)))
+    for at in range(0, len(unit), block):
+        some = slice(at, at + block)
         east_m, north_m = (from_m[some, None, axis] - at_m[:, axis] for axis in (0, 1))
         away_m = np.sqrt(east_m * east_m + north_m * north_m) + _NEAR_M
-        pull = np.where(is_open[some], weight / (away_m * away_m), 0.0)
+        pull = np.where(venues.is_open(place, hour[some, None]), weight / (away_m * away_m), 0.0)
         row, column = np.nonzero(visited[some] >= 0)
         pull[row, visited[some][row, column]] = 0.0
         chosen[some] = drawn(unit[some], pull)

@@ -57,7 +57,7 @@ class RandomWaypoint(Legged):
     pause_s: PauseRange = (0.0, 60.0)
     """shortest and longest pause at a waypoint, s"""
     initial: Literal["uniform", "stationary"] = "uniform"
-    """state at time 0: uniform positions at the beginning of a leg, or the stationary distribution (open ground only)"""
+    """state at time 0: uniform positions at the start of a leg, or the stationary distribution (open ground only)"""
 
     def start(self, ue: IntArray, ground: Ground) -> Leg:
         """All UEs at time 0: at the beginning of leg 0, or in the stationary distribution."""

@@ -116,7 +116,8 @@ class Resident(Mobility):
         stay         P(t) ~ t^-(1 + beta) exp(-t / tau), t >= 1 h, until the place closes or the timetable asks
 
     Only places that are open are chosen. Hours of a person are shifted by N(0, 1 h), those of a day by N(0, 0.5 h),
-    both cut at 2 standard deviations: morning and work together, evening on its own. People leave work early with
+    both cut at 2 standard deviations: morning and work together, evening on its own. A day off has no working hours.
+    People leave work early with
     `break_probability` per hour, and at noon, shifted by N(0, 0.5 h), with a probability that is uniform over people;
     they explore or return for U(0.5, 1) h. They leave home at night with a fifth of `break_probability` per hour until
     midnight. Times of the timetable are those of departure.
@@ -155,6 +156,8 @@ class Resident(Mobility):
     """cut-off of the duration of stays, h"""
     break_probability: float = Field(default=0.05, ge=0, le=0.99)
     """probability per hour of leaving work early for a break; at night, of leaving home, a fifth of it"""
+    day_off_probability: float = Field(default=0.1, ge=0, le=1)
+    """probability of a day off on a working day: holiday, illness"""
     no_work_share: float = Field(default=0.2, ge=0, le=1)
     """share of people without work"""
     work_at_home_share: float = Field(default=0.1, ge=0, le=1)
@@ -256,27 +259,33 @@ class Resident(Mobility):
     def _plan(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> _Plan:
         """Where people in `row` (m,) go at now_s (m,)."""
         people = state.town.people
-        late_h = _late_h(state.ue[row], now_s, ground)
-        period, end_s = people.timetable.at(row, now_s, ground.clock, late_h)
+        late_h, workday = self._day(state.ue[row], now_s, ground)
+        period, end_s = people.timetable.at(row, now_s, ground.clock, late_h, workday)
         free = (period == FREE) | state.breaks[row]
         target = np.where(period == WORK, people.work[row], people.home[row])
         some = np.flatnonzero(free)
-        target[some] = self._chosen(state, row[some], now_s[some], unit[some], ground)
+        target[some] = self._chosen(state, row[some], _hour(now_s[some], ground), workday[some], unit[some])
         return _Plan(target, free, period, end_s)
 
-    def _chosen(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> IntArray:
-        """Places (m,) that free people in `row` (m,) explore or return to at now_s (m,)."""
-        hour, workday = _calendar(now_s, ground)
+    def _day(self, ue: IntArray, now_s: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
+        """How much later than usual work and evening are on the day of now_s (m,), and the next morning (m, 3), h.
+
+        Also whether that day is a working day for them (m,).
+        """
+        rng, day = _stream(ground), np.floor(ground.clock.wall_s(now_s) / DAY_S).astype(np.int64)
+        today, tomorrow = (np.clip(rng.normal("day", ue, (2,), item=d), -_TAIL, _TAIL) for d in (day, day + 1))
+        weekday, off = (ground.clock.weekday(0) + day) % 7 < 5, rng.uniform("off", ue, item=day)
+        return _DAY_STD_H * np.column_stack([today, tomorrow[:, 0]]), weekday & (off >= self.day_off_probability)
+
+    def _chosen(self, state: Lives, row: IntArray, hour: FloatArray, workday: BoolArray, unit: FloatArray) -> IntArray:
+        """Places (m,) that free people in `row` (m,) explore or return to at an hour of a working day or not (m,)."""
         town, visited = state.town, state.visited[row]
         venues, people = town.venues, town.people
         choice = np.full(len(row), NOWHERE)
         n_visited = (visited >= 0).sum(axis=1)
         new = np.flatnonzero(exploration.explores(unit[:, 0], n_visited, self.rho, self.gamma))
         from_m = venues.premises.door_m[state.place[row[new], 1]]
-        is_open = venues.is_open(np.arange(len(venues.weight)), hour[new, None])
-        choice[new] = exploration.new_place(
-            unit[new, 1], from_m, venues.weight, venues.premises.door_m, is_open, visited[new]
-        )
+        choice[new] = exploration.new_place(unit[new, 1], hour[new], from_m, venues, visited[new])
         old = np.flatnonzero(choice == NOWHERE)
         known, at_h = visited[old], hour[old, None]
         at_work = workday[old, None] & (at_h >= WORK_OPENS_H) & (at_h < WORK_CLOSES_H)
@@ -327,17 +336,9 @@ def _stream(ground: Ground) -> Rng:
     return ground.streams.at("mobility.resident")
 
 
-def _late_h(ue: IntArray, now_s: FloatArray, ground: Ground) -> FloatArray:
-    """How much later than usual people's work and evening are on the day of now_s (m,), and the next morning (m, 3)."""
-    rng, day = _stream(ground), np.floor(ground.clock.wall_s(now_s) / DAY_S).astype(np.int64)
-    today, tomorrow = (np.clip(rng.normal("day", ue, (2,), item=d), -_TAIL, _TAIL) for d in (day, day + 1))
-    return _DAY_STD_H * np.column_stack([today, tomorrow[:, 0]])
-
-
-def _calendar(time_s: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
-    """The hour of the day (m,) that the wall clock shows, 0 to 24, and whether it is Monday to Friday (m,)."""
-    day, second = np.divmod(ground.clock.wall_s(time_s), DAY_S)
-    return second / _HOUR_S, (ground.clock.weekday(0) + day) % 7 < 5
+def _hour(time_s: FloatArray, ground: Ground) -> FloatArray:
+    """The hour of the day (m,) that the wall clock shows, 0 to 24."""
+    return np.asarray(ground.clock.wall_s(time_s) % DAY_S / _HOUR_S)
 
 
 def _at_hour(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> FloatArray:

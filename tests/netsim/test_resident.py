@@ -1,6 +1,7 @@
 """Facts about residents: where they are at which hour, how they explore and return, and how they get there."""
 
 from copy import deepcopy
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from itertools import pairwise
@@ -23,8 +24,10 @@ from netsim.mobility.exploration import NOWHERE
 from netsim.mobility.people import weighted, weighted_elsewhere
 from netsim.mobility.resident import Resident
 from netsim.mobility.timetable import FREE, NIGHT, WORK, Timetable
+from netsim.mobility.venues import Venues
 from netsim.rng import Streams
 from netsim.streets.assembly import assemble
+from netsim.streets.doors import Premises
 from netsim.streets.graph import WALK
 from netsim.streets.lines import StreetLines
 from netsim.streets.premises import doors
@@ -47,6 +50,13 @@ def town(blocks=7, count=200):
     footprint = shapely.box(*low_m.T, *(low_m + side_m).T)
     buildings = Buildings(footprint, 3.0 * floors)
     return buildings, graph, doors(buildings, graph)
+
+
+def some_of(premises, row):
+    """Premises by index."""
+    access = tuple(a.select(row) for a in premises.access)
+    of = (getattr(premises, name)[row] for name in ("building", "door_m"))
+    return Premises(*of, access, premises.floors[row], premises.floor_area_m2[row])
 
 
 def ground(seed=0, **size):
@@ -77,44 +87,53 @@ def fortnight():
 
 class TestTimetable:
     TABLE = Timetable(*np.array([[22.0, 23.5], [7.0, 5.5], [9.0, 10.0], [17.0, 18.5]]), np.array([True, False]))
-    USUAL = np.zeros((1, 3))
+    USUAL, ON = np.zeros((1, 3)), np.ones(1, dtype=bool)
 
     @pytest.mark.parametrize(
         ("hour", "period", "end_h"),
         [
             (0, NIGHT, 7), (6.99, NIGHT, 7), (7, FREE, 9), (9, WORK, 17), (16.9, WORK, 17), (17, FREE, 22),
-            (22, NIGHT, 31), (4 * 24 + 23, NIGHT, 5 * 24 + 7), (5 * 24 + 9, FREE, 5 * 24 + 22), (7 * 24 + 9, WORK, 185),
+            (22, NIGHT, 31), (4 * 24 + 23, NIGHT, 5 * 24 + 7), (7 * 24 + 9, WORK, 185),
         ],
     )  # fmt: skip
     def test_periods_of_a_week(self, hour, period, end_h):
-        found, end_s = self.TABLE.at(np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), self.USUAL)
+        found, end_s = self.TABLE.at(
+            np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), self.USUAL, self.ON
+        )
         assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
 
     def test_who_has_no_work_is_free_by_day(self):
-        found, end_s = self.TABLE.at(np.array([1]), np.array([11 * HOUR_S]), Clock(date(2026, 1, 5)), self.USUAL)
+        found, end_s = self.TABLE.at(
+            np.array([1]), np.array([11 * HOUR_S]), Clock(date(2026, 1, 5)), self.USUAL, self.ON
+        )
         assert (found[0], end_s[0]) == (FREE, 23.5 * HOUR_S)
+
+    def test_a_day_off_has_no_working_hours(self):
+        monday = Clock(date(2026, 1, 5))
+        found, end_s = self.TABLE.at(np.array([0]), np.array([10 * HOUR_S]), monday, self.USUAL, ~self.ON)
+        assert (found[0], end_s[0]) == (FREE, 22 * HOUR_S)
 
     @pytest.mark.parametrize(
         ("hour", "period", "end_h"), [(7.4, NIGHT, 7.5), (9.4, FREE, 9.5), (17.4, WORK, 17.5), (21.4, NIGHT, 30)]
     )
     def test_a_day_may_be_late(self, hour, period, end_h):
         late_h = np.array([[0.5, -0.75, -1.0]])
-        found, end_s = self.TABLE.at(np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), late_h)
+        found, end_s = self.TABLE.at(np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), late_h, self.ON)
         assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
 
     def test_a_period_ends_where_the_next_begins(self):
         draw, clock, row = np.random.default_rng(3), Clock(date(2026, 1, 5)), np.arange(2000)
         shift_h = draw.normal(0, 0.5, (2000, 1))
         table = Timetable(*(np.array([22.0, 7.0, 9.0, 17.0]) + shift_h).T, np.ones(2000, dtype=bool))
-        period, end_s = table.at(row, np.zeros(2000), clock, np.zeros((2000, 3)))
+        period, end_s = table.at(row, np.zeros(2000), clock, np.zeros((2000, 3)), np.ones(2000, dtype=bool))
         for expected in (FREE, WORK, FREE, NIGHT, FREE):
-            period, end_s = table.at(row, end_s, clock, np.zeros((2000, 3)))
+            period, end_s = table.at(row, end_s, clock, np.zeros((2000, 3)), np.ones(2000, dtype=bool))
             assert (period == expected).all()
 
     def test_it_follows_the_wall_clock(self):
         """Clocks go forward at 02:00 of the first night: 07:00 comes after six hours."""
         clock = Clock(date(2026, 3, 29), ((2 * HOUR_S, HOUR_S),))
-        period, end_s = self.TABLE.at(np.array([0]), np.array([HOUR_S]), clock, self.USUAL)
+        period, end_s = self.TABLE.at(np.array([0]), np.array([HOUR_S]), clock, self.USUAL, self.ON)
         assert (period[0], end_s[0]) == (NIGHT, 6 * HOUR_S)
 
 
@@ -138,13 +157,16 @@ class TestLaws:
         assert hours.min() >= 1
 
     def test_new_places_are_drawn_by_gravity(self):
-        draw = np.random.default_rng(1)
-        at_m, weight = draw.uniform(0, 1000, (9, 2)), draw.uniform(1, 5, 9)
-        is_open, visited = np.ones((40_000, 9), dtype=bool), np.tile([3, NOWHERE, 5, NOWHERE], (40_000, 1))
-        is_open[:, 7] = False
-        chosen = exploration.new_place(self.UNIT, np.tile([300.0, 400.0], (40_000, 1)), weight, at_m, is_open, visited)
-        pull = [w / (np.hypot(x - 300, y - 400) + 100) ** 2 for w, (x, y) in zip(weight, at_m, strict=True)]
-        pull = np.array(pull) * ~np.isin(np.arange(9), [3, 5, 7])
+        draw, some = np.random.default_rng(1), np.arange(9)
+        venues = Venues.drawn(some_of(town()[2], some), town()[0].footprint, Streams(1).at("venues"))
+        venues = replace(venues, weight=draw.uniform(1, 5, 9))
+        at_m, hour = venues.premises.door_m, np.full(40_000, 11.0)
+        visited = np.tile([3, NOWHERE, 5, NOWHERE], (40_000, 1))
+        chosen = exploration.new_place(self.UNIT, hour, np.tile([300.0, 400.0], (40_000, 1)), venues, visited)
+        pull = [w / (np.hypot(x - 300, y - 400) + 100) ** 2 for w, (x, y) in zip(venues.weight, at_m, strict=True)]
+        is_open = (venues.opens_h <= 11) & (venues.closes_h > 11)
+        assert 0 < is_open.sum() < 9
+        pull = np.array(pull) * ~np.isin(some, [3, 5]) * is_open
         assert np.bincount(chosen, minlength=9) / 40_000 == pytest.approx(pull / pull.sum(), abs=1e-4)
 
     def test_known_places_are_drawn_in_proportion_to_visits(self):
@@ -315,7 +337,7 @@ class TestDays:
         at_work = np.array([here(s) == people.work for s in states[:-1]])[:, people.commutes]
         day = at_work.reshape(14, 96, -1)
         workdays, weekend = np.delete(day, [5, 6, 12, 13], axis=0), day[[5, 6, 12, 13]]
-        assert workdays[:, 4 * 10 : 4 * 16].mean() > 0.75
+        assert workdays[:, 4 * 10 : 4 * 16].mean() > 0.65
         assert weekend.sum() == 0
         assert workdays[:, : 4 * 6].sum() == workdays[:, 4 * 20 :].sum() == 0
 
