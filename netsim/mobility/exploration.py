@@ -1,7 +1,7 @@
 r"""Exploration and preferential return (EPR): where people go next, and for how long.
 
 With S places visited so far, a person explores a new place with probability rho S^-gamma, else returns to a known one
-[Song, Koren, Wang, Barabasi 2010, Eq. 1 and 2]. A new place j is drawn by gravity [Pappalardo et al. 2015]::
+[Song, Koren, Wang, Barabasi 2010]. A new place j is drawn by gravity [Pappalardo et al. 2015]::
 
     P(j) ~ weight_j / (r_j + 100 m)^2,   r_j the distance to place j
 

@@ -95,7 +95,7 @@ class RandomWaypoint(Legged):
         return Leg(here_m, ue, leg, here_m.copy(), target_m, np.zeros(len(ue)), arrive_s, arrive_s + pause_s)
 
     def _pausing(self, area: Area) -> float:
-        """Probability of a pause in the stationary distribution [Navidi and Camp 2004, Section 3]."""
+        """Probability of a pause in the stationary distribution [Navidi and Camp 2004]."""
         slow_m_s, fast_m_s = self.speed_m_s
         s_per_m = 1 / slow_m_s if slow_m_s == fast_m_s else log(fast_m_s / slow_m_s) / (fast_m_s - slow_m_s)
         pause_s = sum(self.pause_s) / 2

@@ -135,9 +135,8 @@ class Resident(Mobility):
     """
 
     reference: ClassVar[str] = (
-        "Song, Koren, Wang, Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6, 2010, "
-        "Eq. 1-2; Pappalardo et al., 'Returners and explorers dichotomy in human mobility', Nature Communications 6, "
-        "2015 (gravity)"
+        "Song, Koren, Wang, Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6, 2010; "
+        "Pappalardo et al., 'Returners and explorers dichotomy in human mobility', Nature Communications 6, 2015 (gravity)"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "resident"}
     needs: ClassVar[dict[str, str]] = {
