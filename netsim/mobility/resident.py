@@ -115,12 +115,12 @@ class Resident(Mobility):
                      probability ~ weight_j / (r_j + 100 m)^2; else return to place i with probability ~ visits_i
         stay         P(t) ~ t^-(1 + beta) exp(-t / tau), t >= 1 h, until the place closes or the timetable asks
 
-    Only places that are open are chosen. Hours of a person are shifted by N(0, 1 h), those of a day by N(0, 0.5 h),
-    both cut at 2 standard deviations: morning and work together, evening on its own. A day off has no working hours.
-    People leave work early with
-    `break_probability` per hour, and at noon, shifted by N(0, 0.5 h), with a probability that is uniform over people;
-    they explore or return for U(0.5, 1) h. They leave home at night with a fifth of `break_probability` per hour until
-    midnight. Times of the timetable are those of departure.
+    Only places that are open are chosen; home and work are known from the beginning. Hours of a person are shifted by
+    N(0, 1 h), those of a day by N(0, 0.5 h), both cut at 2 standard deviations: morning and work together, evening on
+    its own. A day off has no working hours. People leave work early with `break_probability` per hour, and at noon,
+    shifted by N(0, 0.5 h), with a probability that is uniform over people; they explore or return for U(0.5, 1) h. They
+    leave home at night with a fifth of `break_probability` per hour until midnight. Times of the timetable are those of
+    departure.
 
     Homes are drawn in proportion to floor area, workplaces in proportion to weight = floor area x Pareto(1.2). Places
     open from 8 to 18, 10 to 20 or 17 to 24 h, one's workplace from 7 to 19 h, Monday to Friday, a home always. Home and
