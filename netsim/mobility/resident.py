@@ -136,7 +136,8 @@ class Resident(Mobility):
 
     reference: ClassVar[str] = (
         "Song, Koren, Wang, Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6, 2010; "
-        "Pappalardo et al., 'Returners and explorers dichotomy in human mobility', Nature Communications 6, 2015 (gravity)"
+        "Pappalardo et al., 'Returners and explorers dichotomy in human mobility', Nature Communications 6, 2015 "
+        "(gravity)"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "resident"}
     needs: ClassVar[dict[str, str]] = {
