@@ -140,12 +140,12 @@ def radio_comparison(folder: Path) -> str:
 
 
 def _compared(labels: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """Median SINR of each label over its seeds."""
+    """Median SINR and handovers of each label over its seeds."""
     lines = []
     for label, runs in labels.items():
-        low, median, high = over_seeds(runs, "radio.sinr_db.median")
-        lines.append(
-            f"“{label}”: median SINR {figure_text(median)} dB [{figure_text(low)}, {figure_text(high)}] over "
-            f"{len(runs)} run{'' if len(runs) == 1 else 's'}."
-        )
+        low, median, high = map(figure_text, over_seeds(runs, "radio.sinr_db.median"))
+        spread = f" (quartiles over {len(runs)} runs {low} to {high})" if len(runs) > 1 else ""
+        moves = over_seeds(runs, keys.HANDOVER_RATE.of())[1]
+        rate = f", {figure_text(moves)} handovers of a UE in an hour" if moves == moves else ""
+        lines.append(f"“{label}”: median SINR {median} dB{spread}{rate}.")
     return lines
