@@ -27,6 +27,7 @@ import torch
 from conftest import TINY
 
 import rl.train as loop
+import scenarios.app.run.radio as radio
 import scenarios.app.run.runner as runner
 import scenarios.app.run.simulate as simulate
 import scenarios.app.training.train as training
@@ -44,6 +45,9 @@ SHORT["world"] |= {"duration_s": 60, "ues": SHORT["world"]["ues"] | {"count": 1}
 def play(kind, folder, replace=False):
     if kind == "run":
         runner.run(build(Study, read_text(json.dumps(SHORT), "short")), folder, replace=replace)
+    elif kind == "radio":
+        changes = {"learning": None, "world": {**SHORT["world"], "radio": {"handover": {}}}}
+        runner.run(build(Study, read_text(json.dumps(SHORT | changes), "short")), folder, replace=replace)
     elif kind == "sweep":
         text = folder.parent / "sweep.yaml"
         sweep(text, load(text), folder, 1, {}, lambda *said: None, replace)
@@ -77,7 +81,7 @@ def tables(folder):
 
 
 def results(kind, folder):
-    if kind == "run":
+    if kind in ("run", "radio"):
         return tables(folder)
     if kind == "sweep":
         return {str(p): tables(folder / p) for p in ("as-written/seed-1", "as-written/seed-2")}
@@ -154,7 +158,7 @@ def main():
     how, kind, root = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     torch.set_num_threads(1)
     np.seterr(all="ignore")
-    simulate.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
+    simulate.CHECKPOINT_EVERY_S = radio.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
     training._online = small_game
     if how == "moments":
         SHORT["world"]["duration_s"] = 480
