@@ -62,7 +62,8 @@ def killed(tmp_path, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("kind", "first", "last", "every"), [("run", 2, 50, 3), ("radio", 2, 70, 9), ("sweep", 3, 33, 5), ("training", 4, 16, 4)]
+    ("kind", "first", "last", "every"),
+    [("run", 2, 50, 3), ("radio", 2, 70, 9), ("sweep", 3, 33, 5), ("training", 4, 16, 4)],
 )
 def test_a_kill_in_the_first_instants_locks_nobody_out(kind, first, last, every, tmp_path):
     assert killed(tmp_path, "steps", kind, *map(str, (first, last, every))) > last
