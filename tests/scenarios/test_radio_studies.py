@@ -402,6 +402,15 @@ def test_the_page_of_a_study_has_map_coverage_and_distributions(played):
     assert len([t for t in drawn["map"]["data"] if t["name"] == "tracks"]) == 4
 
 
+def test_coverage_is_drawn_up_to_the_edges_of_buildings():
+    from scenarios.app.report.figures.radio_study import _nearest
+
+    row, column = np.nonzero(np.pad(np.zeros((3, 3), dtype=bool), 1, constant_values=True))
+    near = _nearest(row, column, (5, 5))
+    assert near[2, 2] == -1 and (np.delete(near.ravel(), 12) >= 0).all()
+    assert (near[row, column] == np.arange(len(row))).all() and near[1, 2] == 2 and near[2, 3] == 8
+
+
 def test_streets_doors_water_and_sectors_are_drawn_where_there_are_some(played, tmp_path):
     import shutil
 

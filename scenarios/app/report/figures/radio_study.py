@@ -27,6 +27,7 @@ CELL_COLORS = (
 MOST_BARS = 120  # of handovers over time
 SINR_RANGE_DB = (-10.0, 30.0)
 _SITES_DRAWN = 500
+_NEIGHBOUR = 1.5  # cells of the grid: the eight around one
 
 
 def coverage(run: Run) -> Panel:
@@ -47,7 +48,8 @@ def coverage(run: Run) -> Panel:
         maps.append(_heatmap(run, "line of sight", rows["los"], "", _discrete(("#882255", "#DDCC77")), _sight(rows)))
     caption = (
         "At the height of a UE at street level, without small-scale fading, while all cells send at full power. "
-        "Where there are buildings, the value of the nearest place outdoors is drawn. "
+        "Buildings are white; at their edges, and where they are narrow, the value of the neighbouring place outdoors "
+        "is drawn. "
         f"Triangles are base stations; the {len(CELL_COLORS)} colours of cells repeat. "
         + ("Yellow in the last map: the strongest cell is in line of sight." if len(maps) > 3 else "")
     )
@@ -79,8 +81,8 @@ def _heatmap(
     x, column = np.unique(rows["x_m"], return_inverse=True)
     y, row = np.unique(rows["y_m"], return_inverse=True)
     nearest = _nearest(row, column, (len(y), len(x)))
-    z = value[nearest]
-    said = np.array([plain(text) for text in texts], dtype=object)[nearest] if texts else z
+    z = np.where(nearest >= 0, value[nearest], np.nan)
+    said = np.where(nearest >= 0, np.array([plain(text) for text in texts], dtype=object)[nearest], "") if texts else z
     heat: Figure = {
         "type": "heatmap", "x": numbers(x), "y": numbers(y), "colorscale": "Viridis", "name": plain(title),
         "z": [[float(f"{v:.4g}") if np.isfinite(v) else None for v in line] for line in z], "showlegend": False,
@@ -93,13 +95,16 @@ def _heatmap(
 
 
 def _nearest(row: IntArray, column: IntArray, shape: tuple[int, int]) -> IntArray:
-    """For each cell of a grid (ny, nx) the index of the nearest of the cells (row, column) that have a value."""
+    """For each cell of a grid (ny, nx) the index of itself or a neighbour among the cells (row, column) with a value.
+
+    -1 where no neighbour has one.
+    """
     from scipy.ndimage import distance_transform_edt
 
     index = np.full(shape, -1)
     index[row, column] = np.arange(len(row))
-    at = distance_transform_edt(index < 0, return_distances=False, return_indices=True)
-    return np.asarray(index[tuple(at)])
+    away, at = distance_transform_edt(index < 0, return_indices=True)
+    return np.asarray(np.where(away < _NEIGHBOUR, index[tuple(at)], -1))
 
 
 def _stations(run: Run) -> Figure:
