@@ -182,6 +182,24 @@ def test_an_interrupted_study_ends_in_the_same_bytes(stop_after, played, tmp_pat
     assert not (tmp_path / "cut" / "checkpoint.npz").exists()
 
 
+def test_an_interruption_within_a_window_goes_back_to_its_beginning(played, tmp_path, monkeypatch, table_bytes):
+    study, folder, _ = played
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 30:  # of 80, four in a window
+            raise KeyboardInterrupt
+        return reception(*arguments)
+
+    monkeypatch.setattr(radio, "reception", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut")
+    again = []
+    run(study, tmp_path / "cut", lambda p: again.append(p.round))
+    assert again[0] == 8 and table_bytes(tmp_path / "cut") == table_bytes(folder)
+
+
 def test_samples_in_bins_are_resumed_as_well(played, tmp_path, monkeypatch, table_bytes):
     study, folder, _ = played
     monkeypatch.setattr(samples, "MOST_EXACT", 100)
