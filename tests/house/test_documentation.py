@@ -36,11 +36,11 @@ import pytest
 from fl.leakage.leakage import Leakage
 from fl.learning import Learning
 from fl.power.bound import Convergence
-from fl.round.tables import TABLES
 from rl.settings import Train
 from scenarios.app.cli.commands import main, parser
 from scenarios.app.results.renamed import new_key
 from scenarios.app.results.summary_keys import declaration
+from scenarios.app.results.tables import EVERY
 from scenarios.app.study.load import bundled, load, parse_value
 from scenarios.app.study.plan import Plan
 from scenarios.app.study.yaml_document import read_text
@@ -376,7 +376,7 @@ def test_tables_and_keys_that_pages_name_exist():
     tables = [(name, m[1]) for name in names for m in re.finditer(r"`([\w-]+)\.csv`", text[name])]
     keys = [(name, m[1]) for name in names for m in KEY.finditer(text[name])]
     assert len(tables) > 5 and len(keys) > 2
-    assert [found for found in tables if found[1] not in {*TABLES, *OTHER_TABLES}] == []
+    assert [found for found in tables if found[1] not in {*EVERY, *OTHER_TABLES}] == []
     assert [found for found in keys if declaration(found[1]) is None] == []
 
 
