@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+
 import numpy as np
 import pytest
 import shapely
+from scipy.spatial import Voronoi
 
 from netsim.build import build_world
+from netsim.city import Footprints
 from netsim.rng import Streams
+from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
 SYSTEMS = ("signal-maps", "rsrp-dp", "radio-maps", "density", "lapa")
@@ -65,3 +71,48 @@ def test_penetration_costs_what_the_links_of_indoor_ues_lose(town):
     with_loss = town.budget.rsrp_dbm(town.state.position_m, indoors)[inside]
     street = town.budget.rsrp_dbm(town.state.position_m)[inside]
     assert 10 < np.mean(street - with_loss) < 40
+
+
+def skeleton(buildings, area, step_m=6.0, clearance_m=2.5):
+    """Street lines in the middle of the open ground between buildings: the edges of their Voronoi cells."""
+    wall_m, owner = shapely.get_coordinates(
+        shapely.segmentize(shapely.boundary(buildings.footprint), step_m), return_index=True
+    )
+    cells = Voronoi(wall_m)
+    edge, between = np.array(cells.ridge_vertices), owner[cells.ridge_points]
+    edge = edge[(edge >= 0).all(axis=1) & (between[:, 0] != between[:, 1])]
+    ends_m = cells.vertices[edge]
+    lines = shapely.linestrings(ends_m[area.contains(ends_m).all(axis=1)])
+    built = shapely.union_all(shapely.buffer(buildings.footprint, clearance_m))
+    open_ = lines[~shapely.intersects(lines, built)]
+    return shapely.get_parts(shapely.line_merge(shapely.union_all(open_)))
+
+
+@pytest.mark.skipif("NETSIM_DATA" not in os.environ, reason="NETSIM_DATA is not set: no real data here")
+def test_people_live_in_munich_on_streets_between_its_buildings(tmp_path):
+    """Real footprints with lines of streets: residents go from door to door, indoors on floors of their building."""
+    file = f"{os.environ['NETSIM_DATA']}/buildings_munich_300m.geojson"
+    part = Footprints(file=file)
+    buildings = part.buildings(part.area(None), Streams(0))
+    streets = [
+        {"type": "Feature", "properties": {"highway": "residential"}, "geometry": json.loads(shapely.to_geojson(line))}
+        for line in skeleton(buildings, part.area(None))
+    ]
+    (tmp_path / "streets.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": streets}))
+    study = load(
+        "cities/munich",
+        {
+            "world.city.streets": str(tmp_path / "streets.geojson"),
+            "world.ues.mobility": {"kind": "resident"},
+            "world.duration_s": 36000.0,
+            "world.tick_s": 300.0,
+            "world.ues.measure_every_s": 600.0,
+            "world.ues.count": 10,
+            "learning.round_s": 18000.0,
+        },
+    )
+    summary = run(study, tmp_path / "run")
+    assert summary["rounds.played"] == 2
+    ues = np.genfromtxt(tmp_path / "run" / "ues.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+    home = np.column_stack([ues["home_x_m"], ues["home_y_m"]])
+    assert buildings.inside(home).all()
