@@ -19,7 +19,7 @@ UNKNOWN = -1
 WEEK_H = 168
 FEWEST_HOURS = 24  # with a known place, below which a person has no statistics
 _ZIPF_RANKS = 20
-_MOST_LZ = 20_000  # hours whose predictability is computed; time grows with their square
+_MOST_LZ = 20_000  # hours of which entropy rate and predictability are computed; time grows with their square
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,8 @@ class Measures:
     top_1, top_2 : share of known hours at the most visited place, at the two most visited ones.
     regularity : probability of the most frequent place of the hour of the week, weighted by known hours.
     zipf : exponent of the frequency of visits f_k ~ k^-zipf to the k-th most visited place.
+    entropy : entropy of the shares of known hours at the places, bit.
+    entropy_rate : entropy of the next place given all places before, bit an hour.
     predictability : upper bound of the share of hours whose place any algorithm can predict.
     gyration_m : radius of gyration, m.
     """
@@ -51,6 +53,8 @@ class Measures:
     top_2: FloatArray
     regularity: FloatArray
     zipf: FloatArray
+    entropy: FloatArray
+    entropy_rate: FloatArray
     predictability: FloatArray
     gyration_m: FloatArray
 
@@ -62,7 +66,7 @@ class Measures:
 
 def measures(people: Iterable[Series]) -> Measures:
     """The statistics of people, one series each."""
-    return Measures(*np.array([_of(one) for one in people], dtype=np.float64).reshape(-1, 9).T)
+    return Measures(*np.array([_of(one) for one in people], dtype=np.float64).reshape(-1, len(fields(Measures))).T)
 
 
 def _of(one: Series) -> tuple[float, ...]:
@@ -70,7 +74,8 @@ def _of(one: Series) -> tuple[float, ...]:
     known = one.place != UNKNOWN
     n_hours, n_places = int(known.sum()), len(np.unique(one.place[known]))
     if n_hours < FEWEST_HOURS:
-        return n_hours, n_places, *[np.nan] * 7
+        return n_hours, n_places, *[np.nan] * (len(fields(Measures)) - 2)
+    rate = entropy_bits(one.place[known][:_MOST_LZ])
     return (
         n_hours,
         n_places,
@@ -79,7 +84,9 @@ def _of(one: Series) -> tuple[float, ...]:
         top_share(one.place, 2),
         regularity(one.place, one.hour_of_week),
         zipf(one.place),
-        predictability(one.place),
+        uncorrelated_entropy_bits(one.place),
+        rate,
+        fano(rate, n_places),
         gyration_m(one.position_m[known]),
     )
 
@@ -217,12 +224,6 @@ def match_lengths(series: IntArray) -> IntArray:
         common[:n] = np.where(series == series[i], common[1:] + 1, 0)
         longest[i] = np.minimum(common[:i], i - column[:i]).max()
     return longest + 1
-
-
-def predictability(series: IntArray) -> float:
-    """Maximal predictability of the known places of a series; of the first 20,000 hours of a longer one."""
-    known = series[series != UNKNOWN][:_MOST_LZ]
-    return fano(entropy_bits(known), len(np.unique(known)))
 
 
 def fano(entropy: float, n_places: int) -> float:

@@ -23,6 +23,8 @@ _ROWS = (
     ("time at the top two places, %", "top_2", 100.0, "{:.0f}"),
     ("regularity, %", "regularity", 100.0, "{:.0f}"),
     ("Zipf exponent of visits", "zipf", 1.0, "{:.2f}"),
+    ("entropy of the places, bit", "entropy", 1.0, "{:.2f}"),
+    ("entropy rate, bit/h", "entropy_rate", 1.0, "{:.2f}"),
     ("predictability, %", "predictability", 100.0, "{:.0f}"),
     ("radius of gyration, m", "gyration_m", 1.0, "{:,.0f}"),
 )
