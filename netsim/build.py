@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from math import floor
@@ -138,7 +139,7 @@ def _drawn_indoors(setting: WorldSetting, state: State, streams: Streams) -> Ind
         raise BadInput(
             f"world.ues.indoor: mobility {setting.ues.mobility.kind_name()} says itself who is inside; leave it out"
         )
-    return setting.ues.indoor.drawn(np.arange(len(state.position_m)), streams.at("ues.indoor"))
+    return setting.ues.indoor.drawn(np.arange(len(state.position_m)), setting.radio.path_loss, streams.at("ues.indoor"))
 
 
 def _cells(stations: tuple[BaseStation, ...], trace: Trace | None) -> tuple[str, ...]:
@@ -172,7 +173,8 @@ def _budget_at(
     site = sites((*world.stations, antenna))
     known = bool((site[:-1] == site[-1]).any())
     drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
-    return _laws(setting, (antenna,), drawn, area, buildings, streams, name)
+    # an antenna of somebody else has no images
+    return replace(_laws(setting, (antenna,), drawn, area, buildings, streams, name), shifts_m=None)
 
 
 def _budget(

@@ -43,7 +43,7 @@ def channel_card(
     training = f"{setting.ues.compute_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample"
     card |= radio.uplink.described(training)
     if setting.ues.indoor is not None:
-        card["UEs indoors"] = f"{100 * setting.ues.indoor.share:g} %, drawn, {_drawn_floors(setting.ues.indoor)}"
+        card["UEs indoors"] = f"{100 * setting.ues.indoor.share:g} %, drawn, {_drawn_floors(setting.ues.indoor, radio)}"
     if presence is not None:
         card["presence"] = presence
     return card | {"not modelled": ", ".join(NOT_MODELLED)}
@@ -85,10 +85,10 @@ def _layout(setting: WorldSetting) -> str:
     return "listed" if setting.layout is None else _words(setting.layout)
 
 
-def _drawn_floors(indoor: IndoorShare) -> str:
+def _drawn_floors(indoor: IndoorShare, radio: Radio) -> str:
     """On which floors, and how deep in a building."""
     low, high = indoor.floors
-    return f"buildings of {low} to {high} floors, up to {indoor.depth_m:g} m from the facade"
+    return f"buildings of {low} to {high} floors, up to {indoor.deepest_m(radio.path_loss):g} m from the facade"
 
 
 def _serving_words(radio: Radio) -> str:

@@ -9,6 +9,7 @@ from pydantic import Field, Strict, model_validator
 
 from netsim.indoors import Indoors
 from netsim.part import Part
+from netsim.radio.base import PathLoss
 from netsim.rng import Rng
 from netsim.units import IntArray
 
@@ -27,8 +28,8 @@ class IndoorShare(Part):
     """share of UEs indoors"""
     floors: Floors = (4, 8)
     """lowest and highest number of floors of a building"""
-    depth_m: float = Field(default=25.0, ge=0, le=1000)
-    """largest distance from the facade, m; 10 beside rma"""
+    depth_m: float | None = Field(default=None, ge=0, le=1000)
+    """largest distance from the facade, m; none: 25, and 10 beside path loss rma"""
     reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.2-1 and 7.8-1, Section 7.4.3.1"
 
     @model_validator(mode="after")
@@ -38,14 +39,18 @@ class IndoorShare(Part):
             raise ValueError(f"floors: {low}, {high}: give the lowest, then the highest number of floors, 1 to 200")
         return self
 
-    def drawn(self, ue: IntArray, rng: Rng) -> Indoors:
+    def deepest_m(self, law: PathLoss) -> float:
+        """The largest distance from the facade beside a path loss law."""
+        return law.indoor_depth_m if self.depth_m is None else self.depth_m
+
+    def drawn(self, ue: IntArray, law: PathLoss, rng: Rng) -> Indoors:
         """Who is inside, of the UEs (n,); that of UE u depends on (seed, u) only."""
         unit = rng.uniform("indoor", ue, (5,)).T
         low, high = self.floors
         inside = unit[0] < self.share
         storeys = low + np.minimum((unit[1] * (high - low + 1)).astype(np.int64), high - low)
         floor = np.minimum((unit[2] * storeys).astype(np.int64), storeys - 1)
-        depth_m = self.depth_m * np.minimum(unit[3], unit[4])
+        depth_m = self.deepest_m(law) * np.minimum(unit[3], unit[4])
         out = Indoors.outdoors(ue)
         return Indoors(
             ue=ue,

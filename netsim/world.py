@@ -98,6 +98,8 @@ class World:
     handovers: list[HandoverEvent] = field(default_factory=list)
     _buffer: list[Observations] = field(default_factory=list)
     _ahead: Lookahead = field(init=False)
+    _settled: bool = False
+    """whether another look at the same RSRP would change no serving cell"""
 
     def __post_init__(self) -> None:
         self._ahead = Lookahead(self.mobility, self.ground, self.budget, self.tick_s, self.indoors_of)
@@ -105,7 +107,7 @@ class World:
     def live(self) -> Generator[simpy.Event, None, None]:
         """Process: one event a tick moves everybody; while everybody rests there is no event."""
         while True:
-            wake = self.mobility.wake_s(self.state, self.env.now, self.ground)
+            wake = self._wake_s(self.env.now)
             if wake == inf:
                 return
             yield self.env.timeout(tick_after(max(wake, self.env.now), self.tick_s) - self.env.now)
@@ -120,7 +122,7 @@ class World:
             until = t1
             if self.measure_every_s is not None and self._next_sample(t0) < t1:
                 # a sampled UE stands still for the clock until somebody wakes, then moves tick by tick
-                wake = min(t1, self.mobility.wake_s(self.state, t0, self.ground))
+                wake = min(t1, self._wake_s(t0))
                 until = min(t1, max(wake, self._next_sample(t0)))
             before = self.state
             self.state, fixes = self._ahead.advance(self.state, t0, until)
@@ -132,6 +134,12 @@ class World:
             self._attach(until)
             t0 = until
         self.moved_s = t1
+
+    def _wake_s(self, now_s: float) -> float:
+        """Time until which nobody moves and no timer of a handover runs."""
+        if self.attached is not None and not self._settled:
+            return now_s
+        return self.mobility.wake_s(self.state, now_s, self.ground)
 
     def observations(self) -> Observations:
         """Everything measured since the last call, up to now."""
@@ -232,6 +240,7 @@ class World:
         before = self.attached.serving
         self.attached, moved = self.handover.step(self.attached, rsrp, time_s)
         after = self.attached.serving
+        self._settled = not (moved.any() or np.isfinite(self.attached.since_s).any())
         for ue in np.flatnonzero(moved):
             source, target = int(before[ue]), int(after[ue])
             values = float(rsrp[ue, source]), float(rsrp[ue, target])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from netsim.city.base import City
 from netsim.city.buildings import Buildings
@@ -26,6 +26,7 @@ _BUILT = 0.85  # share of lots with a building
 _INSET_M = (2.0, 4.5)  # between a building and the border of its lot
 _SMALLEST_M2 = 60.0  # of a building
 _FLOORS_CENTRE, _FLOORS_FALL, _FLOORS_STD, _MOST_FLOORS = 6.0, 3.5, 1.2, 12
+_BRIDGE_EVERY_M = 100.0
 
 
 class Town(City):
@@ -63,9 +64,16 @@ class Town(City):
     barrier: Literal["river", "railway", "none"] = "river"
     """what divides the town and is crossed by bridges only"""
     crossings: int = Field(default=3, ge=1, le=20)
-    """number of bridges, at about equal distances"""
+    """number of bridges, at about equal distances; at most one for 100 m of the shorter side"""
     park: bool = True
-    """whether there is a park of about 290 x 290 m"""
+    """whether there is a park of about 290 x 290 m; a town below 800 m may have no room for one"""
+
+    @model_validator(mode="after")
+    def _spaced(self) -> Self:
+        most = int(min(self.width_m, self.height_m) // _BRIDGE_EVERY_M)
+        if self.barrier != "none" and self.crossings > most:
+            raise ValueError(f"crossings: {self.crossings} bridges are too close in this area; give at most {most}")
+        return self
 
     def area(self, trace_area: Area | None) -> Area:
         return Area(0.0, 0.0, self.width_m, self.height_m)

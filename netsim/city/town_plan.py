@@ -34,7 +34,8 @@ _CUT = (0.4, 0.6)  # where a block or lot is split, as a share of its longer sid
 _OLD_TOWN = 0.12  # radius of the pedestrian centre as a share of the shorter side
 _CORRIDOR_M = {"river": 60.0, "railway": 24.0}
 _EXTENSION_M = 0.05  # cuts reach beyond the streets that they end at, so that noding finds the crossing
-_INNER = 0.08  # of the axis of a corridor, which reaches beyond the area
+_OUTSIDE = 0.05  # of the axis of a corridor, at either end: what reaches beyond the area
+_INNER = 0.08  # of the axis, outside of which no street becomes a bridge
 _LEVELS = 40
 
 
@@ -184,12 +185,17 @@ def _crossed(line: Shapes, street_class: IntArray, corridor: Any, axis: Any, cro
     import shapely
 
     ends = np.stack([shapely.get_point(line, 0), shapely.get_point(line, -1)])
-    whole = shapely.crosses(line, axis) & ~shapely.intersects(ends, corridor).any(axis=0)
+    meets = shapely.get_num_geometries(shapely.intersection(line, [[axis], [corridor]]))
+    once = (meets == 1).all(axis=0)  # from bank to bank, not along a bend
+    whole = once & shapely.crosses(line, axis) & ~shapely.intersects(ends, corridor).any(axis=0)
     where = shapely.line_locate_point(axis, shapely.centroid(shapely.intersection(line, axis)), normalized=True)
     is_bridge = np.zeros(len(line), dtype=np.bool_)
     own: list[Any] = []
     whole &= (where > _INNER) & (where < 1.0 - _INNER)  # none along the border of the area
-    for wanted in (np.arange(crossings) + 0.5) / crossings:
+    share = (np.arange(crossings) + 0.5) / crossings
+    if share[0] < _OUTSIDE:  # the first and the last would stand outside of the area
+        share = _OUTSIDE + (1.0 - 2.0 * _OUTSIDE) * share
+    for wanted in share:
         near = whole & ~is_bridge & (np.abs(where - wanted) < 0.45 / crossings)
         if near.any():
             is_bridge[np.argmin(np.where(near, street_class + 2.0 * np.abs(where - wanted), np.inf))] = True
@@ -210,7 +216,8 @@ def _bridge(axis: Any, share: float, corridor: Any) -> Any:
     way = (next_m - at_m) / np.linalg.norm(next_m - at_m)
     reach_m = max(_CORRIDOR_M.values()) * np.array([-way[1], way[0]])
     across = shapely.linestrings([at_m - reach_m, at_m + reach_m])
-    return shapely.intersection(across, shapely.buffer(corridor, _EXTENSION_M))
+    part = shapely.get_parts(shapely.intersection(across, shapely.buffer(corridor, _EXTENSION_M)))
+    return part[np.argmin(shapely.distance(part, shapely.points(at_m)))]  # in a bend the line may cross twice
 
 
 # --- blocks -----------------------------------------------------------------------------------------------------

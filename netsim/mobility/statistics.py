@@ -190,11 +190,6 @@ def gyration_m(position_m: FloatArray) -> float:
     return float(np.sqrt((from_mean**2).sum(axis=1).mean()))
 
 
-def random_entropy_bits(series: IntArray) -> float:
-    """log2 of the number of known places: the entropy if all were equally likely."""
-    return log2(max(1, len(np.unique(series[series != UNKNOWN]))))
-
-
 def uncorrelated_entropy_bits(series: IntArray) -> float:
     """-sum p_i log2 p_i of the shares p_i of known hours."""
     count = np.unique(series[series != UNKNOWN], return_counts=True)[1]

@@ -63,6 +63,8 @@ class PathLoss(Part):
     """heights of UEs that the law was published for; those of UEs on floors are clipped to them"""
     environment_above_m: ClassVar[float] = inf
     """height of a UE above which the effective environment height is random"""
+    indoor_depth_m: ClassVar[float] = 25.0
+    """largest distance of a UE indoors from the facade, m, where none is given [TR 38.901, Section 7.4.3.1]"""
     sight_decorrelation_m: ClassVar[float] = 50.0
     """decorrelation distance of the line-of-sight state, for a law that offers `probability of sight`"""
 

@@ -9,9 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from netsim.part import Part
-from netsim.radio.geometry_factor import serving_cell
 from netsim.radio.links import Links
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, w_from_dbm
 
 _THERMAL_DBM = -132.2  # k T B at 290 K in one subcarrier of 15 kHz, the bandwidth of RSRP, to 0.1 dB
 
@@ -74,13 +73,26 @@ class Reception:
 
 
 def reception(links: Links, serving: IntArray, downlink: Downlink) -> Reception:
-    """Reception of every UE from the cell serving (n,), -1 for none, while all cells send at full power.
+    r"""Reception of every UE from the cell serving (n,), -1 for none, while all cells send at full power::
 
-    Geometry and SINR are those of `serving_cell`.
+        gain = G_s,   geometry = P_s / sum_{j != s} P_j,   SINR = P_s / (sum_{j != s} P_j + N)
+
+    as in the calibration of 3GPP TR 38.901, Section 7.8.1: G_s is the gain of path loss, shadowing, penetration and
+    antennas of the serving cell, P_j the received power of cell j and N the noise, both in the bandwidth of RSRP.
     """
-    got, n = serving_cell(links, downlink.noise_dbm, serving), len(serving)
-    rsrp_dbm, los = np.full(n, np.nan), np.zeros(n, dtype=np.bool_)
-    served = np.flatnonzero(serving >= 0)
-    rsrp_dbm[served] = links.rsrp_dbm[served, serving[served]]
-    los[served] = links.los[served, serving[served]]
-    return Reception(rsrp_dbm, got.gain_db, got.geometry_db, got.sinr_db, downlink.rate_bps(got.sinr_db), los)
+    n, served = len(serving), np.flatnonzero(serving >= 0)
+    at = served, serving[served]
+    own_w, rest_w = links.received_w[at], links.interference_w[at]
+    los = np.zeros(n, dtype=np.bool_)
+    los[served] = links.los[at]
+
+    def of_all(value: FloatArray) -> FloatArray:
+        whole = np.full(n, np.nan)
+        whole[served] = value
+        return whole
+
+    with np.errstate(divide="ignore"):
+        geometry_db = of_all(db_from_ratio(own_w / rest_w))
+    sinr_db = of_all(db_from_ratio(own_w / (rest_w + w_from_dbm(downlink.noise_dbm))))
+    gain_db = of_all(db_from_ratio(links.gain[at]))
+    return Reception(of_all(links.rsrp_dbm[at]), gain_db, geometry_db, sinr_db, downlink.rate_bps(sinr_db), los)

@@ -22,6 +22,7 @@ _NODES = 1 << 20  # of a lattice along one axis, around the origin
 _FLOORS = 1 << 12
 LATTICE_CORRELATION = 0.9027
 """distance over spacing at which two random points have correlation 1/e in `IndoorShadow`"""
+_LEAST_EFFECTIVE_M = 4.0  # [TR 38.901, Table 7.4.1-1] h_BS - h_E at h_BS = 25 m and the highest h_E, 21 m
 _BLOCK = 2048  # UEs at once, to bound memory
 
 
@@ -85,9 +86,12 @@ class IndoorShadow:
 
 @dataclass(frozen=True)
 class Environment:
-    """Effective environment heights h_E of the links of UEs above `PathLoss.environment_above_m`.
+    """Effective environment heights h_E of the links of UEs indoors above `PathLoss.environment_above_m`.
 
-    Drawn for each (UE, stay, site); 1 m for UEs below.
+    Drawn for each (UE, stay, site); 1 m for UEs below and for UEs outdoors.
+
+    Departs from the source for base stations below 25 m: h_E is at most 4 m below the antenna, which is what the table
+    gives at its own 25 m. Else the breakpoint distance would fall to 0.
     """
 
     path_loss: PathLoss
@@ -99,10 +103,11 @@ class Environment:
         height_m = pairs.ue_height_m
         if not isinstance(height_m, np.ndarray):
             return None
-        rows = np.flatnonzero(height_m[:, 0] > self.path_loss.environment_above_m)
+        rows = np.flatnonzero(indoors.inside & (height_m[:, 0] > self.path_loss.environment_above_m))
         if not rows.size:
             return None
         unit = _of_sites(self.rng, "environment", indoors.ue[rows], indoors.stay[rows], self.site)
         environment_m = np.ones(pairs.distance_2d_m.shape)
-        environment_m[rows] = self.path_loss.environment_m(pairs.distance_2d_m[rows], height_m[rows], unit)
+        drawn_m = self.path_loss.environment_m(pairs.distance_2d_m[rows], height_m[rows], unit)
+        environment_m[rows] = np.minimum(drawn_m, np.maximum(pairs.bs_height_m - _LEAST_EFFECTIVE_M, 1.0))
         return environment_m

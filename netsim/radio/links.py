@@ -59,6 +59,20 @@ class Links:
         # an absent UE hears NaN of every cell
         return np.where(np.isnan(self.received_w[:, 0]), -1, np.argmax(self.received_w, axis=1))
 
+    @cached_property
+    def interference_w(self) -> FloatArray:
+        """Sum of the received powers of all other cells (n_ue, n_bs), W."""
+        if self._whole is not None:
+            whole, rows = self._whole
+            return np.asarray(whole.interference_w[rows])
+        rest = self.received_w.sum(axis=1, keepdims=True) - self.received_w
+        if rest.shape[1]:  # of the strongest cell, a difference of sums would lose weak interference
+            row, strongest = np.arange(len(rest)), np.argmax(self.received_w, axis=1)
+            others = self.received_w.copy()
+            others[row, strongest] = 0.0
+            rest[row, strongest] = others.sum(axis=1)
+        return np.asarray(rest)
+
     def sinr(self, noise_dbm: float) -> FloatArray:
         """Downlink SINR (n_ue, n_bs), linear: interference from all other cells at full load, and noise.
 
@@ -69,7 +83,6 @@ class Links:
                 whole, rows = self._whole
                 ratio = whole.sinr(noise_dbm)[rows]
             else:
-                rest = self.received_w.sum(axis=1, keepdims=True) - self.received_w
-                ratio = self.received_w / (rest + w_from_dbm(noise_dbm))
+                ratio = self.received_w / (self.interference_w + w_from_dbm(noise_dbm))
             self._sinr[noise_dbm] = ratio
         return self._sinr[noise_dbm]

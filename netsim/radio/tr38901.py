@@ -229,6 +229,7 @@ class RuralMacro(_Scenario):
     nlos_decorrelation_m: ClassVar[float] = 120.0  # [Table 7.5-6]
     indoor_shadowing: ClassVar[tuple[float, float] | None] = (8.0, 120.0)  # [Table 7.5-6] O2I
     has_high_loss_buildings: ClassVar[bool] = False  # [Section 7.4.3.1]
+    indoor_depth_m: ClassVar[float] = 10.0  # [Section 7.4.3.1]
     sight_decorrelation_m: ClassVar[float] = 60.0  # [Table 7.6.3.1-2]
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:

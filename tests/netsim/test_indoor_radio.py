@@ -164,6 +164,17 @@ class TestHeights:
         low = Pairs(np.full((9, 1), 450.0), np.full((9, 1), 450.0), np.full((9, 1), 10.5), np.array([25.0]))
         assert one(low, inside(9)) is None  # 1 m on all links
 
+    @pytest.mark.parametrize("bs_height_m", [20.0, 21.0, 22.0, 25.0, 30.0])
+    def test_the_breakpoint_stays_away_from_zero(self, bs_height_m):
+        """Floors do not lose more by h_E than at 25 m, the height of the table: about 10 dB."""
+        n, f = 20_000, 3.5e9
+        d = np.linspace(50, 800, n)[:, None]
+        pairs = Pairs(d, np.hypot(d, 3.0), np.full((n, 1), 22.5), np.full(1, bs_height_m), np.ones((n, 1), dtype=bool))
+        draw = Environment(UrbanMacro(), np.array([0]), Streams(5).at("indoors"))(pairs, inside(n))
+        more_db = UrbanMacro().loss_db(replace(pairs, environment_m=draw), f) - UrbanMacro().loss_db(pairs, f)
+        assert draw.max() == min(21.0, bs_height_m - 4.0)
+        assert more_db.max() < 12.0 and more_db.min() >= 0.0
+
     def test_tall_floors_are_said(self):
         said = [w for w in world(indoor={"floors": [12, 12]}).warnings if "high" in w]
         assert len(said) == 1 and "22.5 m" in said[0] and "34.5 m" in said[0]
@@ -198,8 +209,9 @@ class TestBudget:
                 assert 10 * math.log10(links.gain[u, b]) == pytest.approx(expected, abs=1e-6)
         np.testing.assert_allclose(links.rsrp_dbm, budget.rsrp_dbm(at, indoors))
 
-    def test_nobody_inside_is_everybody_outside(self):
-        own = world()
+    @pytest.mark.parametrize("height_m", [1.5, 21.0])
+    def test_nobody_inside_is_everybody_outside(self, height_m):
+        own = world(ues={"height_m": height_m})
         at = own.position_m()
         out, plain = own.budget.links(0.0, at, Indoors.outdoors(np.arange(40))), own.budget.links(0.0, at)
         for name in ("gain", "los", "distance_m"):
@@ -359,7 +371,7 @@ class TestShadowing:
 
 class TestDraws:
     def test_floors_and_depths_are_those_of_the_table(self):
-        drawn = IndoorShare().drawn(np.arange(200_000), Streams(2).at("ues.indoor"))
+        drawn = IndoorShare().drawn(np.arange(200_000), UrbanMacro(), Streams(2).at("ues.indoor"))
         inside = drawn.inside
         assert inside.mean() == pytest.approx(0.8, abs=0.005)
         # N uniform on 4..8, n uniform on 1..N: P(n) = sum over N >= n of 1 / (5 N)
@@ -370,8 +382,16 @@ class TestDraws:
         assert np.quantile(drawn.depth_m[inside], 0.75) == pytest.approx(12.5, abs=0.15)  # 1 - (1 - d / 25)^2
         assert not drawn.depth_m[~inside].any() and not drawn.floor[~inside].any()
         assert len(np.unique(drawn.building[inside])) == inside.sum()  # a building each
-        few = IndoorShare().drawn(np.array([5, 700]), Streams(2).at("ues.indoor"))
+        few = IndoorShare().drawn(np.array([5, 700]), UrbanMacro(), Streams(2).at("ues.indoor"))
         np.testing.assert_array_equal(few.floor, drawn.floor[[5, 700]])
+
+    def test_depths_follow_the_path_loss_law(self):
+        """Section 7.4.3.1: the smaller of two U(0, 10) m beside RMa; a depth that is given holds beside any law."""
+        rng, ue = Streams(2).at("ues.indoor"), np.arange(50_000)
+        rural, urban = (IndoorShare(share=1.0).drawn(ue, law, rng).depth_m for law in (RuralMacro(), UrbanMicro()))
+        np.testing.assert_allclose(rural, 0.4 * urban)
+        given = IndoorShare(share=1.0, depth_m=25.0).drawn(ue, RuralMacro(), rng).depth_m
+        np.testing.assert_array_equal(given, urban)
 
     def test_bad_floors(self):
         for floors in ((0, 4), (5, 4), (1, 900)):

@@ -50,7 +50,6 @@ class TestEntropy:
         series = np.random.default_rng(0).integers(0, n_places, 4000)
         assert st.entropy_bits(series) == pytest.approx(np.log2(n_places), rel=0.1)
         assert st.uncorrelated_entropy_bits(series) == pytest.approx(np.log2(n_places), rel=1e-3)
-        assert st.random_entropy_bits(series) == np.log2(n_places)
 
     def test_a_periodic_series_has_no_entropy(self):
         series = np.tile(np.arange(24), 100)

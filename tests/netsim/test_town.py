@@ -8,7 +8,7 @@ import shapely
 
 from netsim.city import Town
 from netsim.city.town import _drawn
-from netsim.city.town_plan import lots, planned
+from netsim.city.town_plan import WIDTH_M, lots, planned
 from netsim.rng import Streams
 
 
@@ -56,11 +56,12 @@ def test_no_building_stands_on_a_street_in_the_park_or_in_the_river():
         plan, buildings = plan_of(town, seed), town.buildings(town.area(None), Streams(seed))
         footprints = shapely.union_all(buildings.footprint)
         assert plan.barrier is not None and plan.park is not None
-        for closed in (plan.barrier, plan.park, shapely.union_all(plan.lines)):
-            assert shapely.distance(footprints, closed) > 0.5
+        assert shapely.distance(footprints, plan.barrier) > 0.5 and shapely.distance(footprints, plan.park) > 0.5
+        half_m = np.array([WIDTH_M[c] for c in plan.street_class.tolist()]) / 2
+        assert (shapely.distance(footprints, plan.lines) > half_m).all()
 
 
-@pytest.mark.parametrize("crossings", [1, 2, 4, 9])
+@pytest.mark.parametrize("crossings", [1, 2, 4, 9, 12, 20])
 def test_bridges_are_as_many_as_asked_for(crossings):
     town = Town(crossings=crossings)
     for seed in range(3):
@@ -115,3 +116,19 @@ def test_streets_keep_their_class_where_they_are_cut():
     length_m = np.bincount(plan.street_class, weights=shapely.length(plan.lines), minlength=7) / 1e3
     assert length_m[0] > 4 and length_m[1] > 8 and length_m[3] > 50 and length_m[5] > 0.3
     assert length_m[[2, 4, 6]].sum() == 0
+
+
+@pytest.mark.parametrize("size_m", [(300, 300), (300, 3000), (900, 500)])
+def test_bridges_of_small_and_narrow_towns(size_m):
+    """As many as asked for, none of them along the border or from one bank to the same."""
+    for seed in range(12):
+        town = Town(width_m=size_m[0], height_m=size_m[1], crossings=2)
+        plan = plan_of(town, seed)
+        wet = shapely.length(shapely.intersection(plan.lines, shapely.buffer(plan.barrier, -1.0))) > 1.0
+        assert len(shapely.get_parts(shapely.line_merge(shapely.union_all(plan.lines[wet])))) == 2
+
+
+def test_bridges_need_room():
+    with pytest.raises(ValueError, match="crossings: 4 bridges are too close in this area; give at most 3"):
+        Town(width_m=300, height_m=900, crossings=4)
+    assert Town(width_m=300, height_m=900, barrier="none", crossings=4).crossings == 4

@@ -480,3 +480,21 @@ def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     older |= {"footprint_m": older["footprint_m"][[0, 1, 2, 3, 4, 10, 11, 12, 13, 14]], "footprint_ptr": [0, 5, 10]}
     np.savez(tmp_path / "map.npz", **older)
     assert loaded(tmp_path / "map.npz")["footprint_building"].tolist() == [0, 1]
+
+
+def test_map_draws_every_street_once():
+    """A ring, which the graph has as two halves between the same nodes, and two equally long streets side by side."""
+    from netsim.streets.assembly import assemble
+    from netsim.streets.lines import StreetLines
+    from scenarios.app.run.world_map import _streets
+
+    ring = [(0, 0), (40, 0), (40, 40), (0, 40), (0, 0)]
+    stub, left, right = [(-60, 0), (0, 0)], [(-60, 0), (-90, 20), (-120, 0)], [(-60, 0), (-90, -20), (-120, 0)]
+    lines = [ring, stub, left, right]
+    vertex_m = np.array([p for line in lines for p in line], dtype=float)
+    first = np.cumsum([0, *map(len, lines)])
+    graph = assemble(StreetLines.two_way(vertex_m, first, np.full(4, 3))).graph
+    drawn = _streets(graph)
+    step_m = np.linalg.norm(np.diff(drawn["street_m"], axis=0), axis=1)
+    step_m[drawn["street_ptr"][1:-1] - 1] = 0.0
+    assert step_m.sum() == pytest.approx(160 + 60 + 4 * np.hypot(30, 20))

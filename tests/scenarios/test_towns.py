@@ -73,6 +73,25 @@ def test_penetration_costs_what_the_links_of_indoor_ues_lose(town):
     assert 10 < np.mean(street - with_loss) < 40
 
 
+def test_serving_cells_do_not_depend_on_other_people():
+    """One resident alone is handed over as among others, though the clock jumps while everybody rests."""
+    cells = {}
+    for count in (1, 12):
+        changes = {
+            "world.city": {"kind": "town", "width_m": 900, "height_m": 900},
+            "world.base_stations": {"kind": "hexagonal", "inter_site_m": 350, "rings": 1},
+            "world.ues.count": count,
+            "world.radio.handover": {"time_to_trigger_s": 1.0},
+        }
+        study = load("cities/town", changes)
+        world = build_world(study.world, Streams(8), 86400.0)
+        world.env.run(until=2 * 86400.0)
+        seen = world.observations()
+        cells[count] = seen.cell[seen.ue == 0]
+    assert len(np.unique(cells[1])) > 1
+    np.testing.assert_array_equal(cells[1], cells[12])
+
+
 def skeleton(buildings, area, step_m=6.0, clearance_m=2.5):
     """Street lines in the middle of the open ground between buildings: the edges of their Voronoi cells."""
     wall_m, owner = shapely.get_coordinates(

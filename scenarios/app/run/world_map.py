@@ -63,12 +63,8 @@ def write_map(folder: Path, world: World, city: City, whole: bool = False) -> No
 
 
 def _streets(graph: StreetGraph) -> dict[str, Any]:
-    """Centre lines; of two edges between the same nodes, one in each direction, the first."""
-    edge = np.arange(len(graph))
-    ends = np.sort(np.column_stack([graph.tail, graph.head]), axis=1)
-    key = np.column_stack([ends, np.round(graph.length_m * 10.0).astype(np.int64)])
-    first = np.unique(key, axis=0, return_index=True)[1]
-    drawn = edge[np.sort(first)]
+    """Centre lines; of the two directions of a street the first."""
+    drawn = np.flatnonzero((graph.twin < 0) | (graph.twin > np.arange(len(graph))))
     lines = [graph.line_m(int(k)) for k in drawn]
     return {
         "street_m": np.concatenate(lines) if lines else np.zeros((0, 2)),
