@@ -37,6 +37,9 @@ _FARTHEST_OUTSIDE_M = 100e3  # an antenna outside of the area
 _MOST_OUTSIDE = 0.1  # of UEs that start outside of the area without a warning
 
 
+_SAME_ORIGIN_M = 10.0  # between the origins of a trace and of a city
+
+
 _SMALLEST_SIDE_M = 10.0  # of an area in which places differ
 
 
@@ -78,6 +81,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
             *doors_notes,
             *(() if setting.layout is None else setting.layout.notes()),
             *_tiny(area),
+            *_placed(setting, area, trace),
             *_outside(area, state.position_m),
             *_warnings(stations, buildings),
             *_reach(setting, stations, area),
@@ -119,8 +123,42 @@ def _stations(setting: WorldSetting, area: Area, trace: Trace | None, site: Site
         if silent and not setting.listed_stations:
             return default_layout(area).stations(area, None)
         return setting.listed_stations
-    origin = None if trace is None or not np.isfinite(trace.origin_lat) else Origin(trace.origin_lat, trace.origin_lon)
-    return setting.layout.stations(area, origin, site)
+    at_deg = _origin_deg(trace) or setting.city.origin()
+    return setting.layout.stations(area, None if at_deg is None else Origin(*at_deg), site)
+
+
+def _origin_deg(trace: Trace | None) -> tuple[float, float] | None:
+    """Latitude and longitude of a trace's (0, 0); None for one that is nowhere on the globe."""
+    return None if trace is None or not np.isfinite(trace.origin_lat) else (trace.origin_lat, trace.origin_lon)
+
+
+def _placed(setting: WorldSetting, area: Area, trace: Trace | None) -> tuple[str, ...]:
+    """A warning where part of a trace lies outside of the city; raises BadInput where it is of another place."""
+    if trace is None or not setting.city.has_size:
+        return ()
+    own, city = _origin_deg(trace), setting.city.origin()
+    if own is not None and city is not None:
+        away_m = _apart_m(own, city)
+        if away_m > _SAME_ORIGIN_M:
+            raise BadInput(
+                f"world.city.origin_deg: the (0, 0) of the trace is {away_m:,.0f} m from that of the city; set it to "
+                f"[{own[0]:.7g}, {own[1]:.7g}], which is the trace's"
+            )
+    outside = float(np.mean(~area.contains(trace.position_m)))
+    (x_m, y_m), (right_m, top_m) = area.low_m, area.high_m
+    where = f"the area x {x_m:g} to {right_m:g} m, y {y_m:g} to {top_m:g} m"
+    if outside == 1.0:
+        raise BadInput(f"world.city: the whole trace lies outside of {where}; take the city that it was recorded in")
+    if outside <= _MOST_OUTSIDE:
+        return ()
+    return (f"{100 * outside:.3g} % of the trace lies outside of {where}",)
+
+
+def _apart_m(a_deg: tuple[float, float], b_deg: tuple[float, float]) -> float:
+    """Distance of two places given by latitude and longitude."""
+    from pyproj import Geod
+
+    return float(Geod(ellps="WGS84").inv(a_deg[1], a_deg[0], b_deg[1], b_deg[0])[2])
 
 
 def _images(setting: WorldSetting, stations: tuple[BaseStation, ...]) -> FloatArray:

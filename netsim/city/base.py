@@ -45,6 +45,10 @@ class City(Part):
         """The street graph, for a city that offers `streets`; None for others."""
         return None
 
+    def origin(self) -> tuple[float, float] | None:
+        """Latitude and longitude of (0, 0); None for a plane that is nowhere on the globe."""
+        return None
+
     def scenery(self, area: Area, streams: Streams) -> tuple[tuple[str, FloatArray], ...]:
         """What maps draw below streets and buildings: (water, green or railway, outline (k, 2) in m)."""
         return ()

@@ -89,7 +89,6 @@ class Footprints(City):
         return self._read()[2]
 
     def origin(self) -> tuple[float, float] | None:
-        """Latitude and longitude of (0, 0); None for a file in local metres."""
         return self._read()[0].origin_deg
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph | None:

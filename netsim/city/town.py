@@ -64,7 +64,7 @@ class Town(City):
     barrier: Literal["river", "railway", "none"] = "river"
     """what divides the town and is crossed by bridges only"""
     crossings: int = Field(default=3, ge=1, le=20)
-    """number of bridges, at about equal distances; at most one for 100 m of the shorter side"""
+    """number of bridges over the barrier, at about equal distances; at most one for 100 m of the shorter side"""
     park: bool = True
     """whether there is a park of about 290 x 290 m; a town below 800 m may have no room for one"""
 

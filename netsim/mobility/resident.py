@@ -141,7 +141,7 @@ class Resident(Mobility):
     )
     example: ClassVar[dict[str, Any]] = {"kind": "resident"}
     needs: ClassVar[dict[str, str]] = {
-        "streets": "residents travel along streets; take a city with a street graph",
+        "streets": "residents travel along streets; take city town or grid, or give footprints a file of streets",
         "buildings": "residents live and work in buildings; take a city with buildings",
     }
 

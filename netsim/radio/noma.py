@@ -50,13 +50,15 @@ class Noma(SharedBand):
         from netsim.radio.sic import many_antennas, one_antenna  # compiled: the import is slow
 
         n = len(cohort.ue)
-        group_size, others, least = self.group_size or max(n, 1), self.interference == "all", self.least_sinr()
+        if not n:
+            return np.zeros(0), np.zeros(0, dtype=np.int64)
+        group_size, others, least = self.group_size or n, self.interference == "all", self.least_sinr()
         if cohort.fading is None or cohort.fading.shape[2] == 1 or self.interference == "none":
             received_w = cohort.power_w[:, None] * cohort.strength
             sinr, group_of = one_antenna(
                 received_w, cohort.serving, group_size, noise_w, self.sic_residual, others, least
             )
-            if self.interference == "none" and n:
+            if self.interference == "none":
                 sinr = own_signal_w(cohort) / noise_w
             return sinr, group_of
         h = np.sqrt(cohort.gain)[:, :, None] * cohort.fading

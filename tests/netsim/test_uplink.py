@@ -40,6 +40,17 @@ def sinr_of(uplink, c, noise=1.0):
     return uplink.sinr(c, noise)[0]
 
 
+@pytest.mark.parametrize("interference", ["none", "intra", "all"])
+@pytest.mark.parametrize("antennas", [1, 4])
+def test_a_round_in_which_nobody_sends(interference, antennas):
+    """Poisson sampling may draw nobody: no SINR, no group, an empty outcome."""
+    nobody = cohort(np.zeros((0, 3)), 0.1, fading=np.ones((0, 3, antennas), dtype=complex))
+    uplink = Noma(interference=interference, sic_residual=0.01, norm_bound=1.0)
+    sinr, group = uplink.sinr(nobody, 1e-13)
+    assert sinr.shape == group.shape == (0,)
+    assert uplink.plan(nobody, payload()).sinr.shape == (0,)
+
+
 def slow_sinr(c, noise, residual, interference, turns, least=0.0):
     """The formula of the docstring, UE by UE, from the strongest to the weakest; below `least` nothing is cancelled."""
     n, found = len(c.ue), np.zeros(len(c.ue))

@@ -43,7 +43,7 @@ def mobility_text(args: argparse.Namespace, trace: dict[str, Any]) -> str:
         found = measures(_played(args, cell_m, fill_h))
     else:
         found = measures(_recorded(args, cell_m, fill_h, trace))
-    return _table(found, cell_m, fill_h)
+    return _table(args.trace, found, cell_m, fill_h)
 
 
 def is_scenario(name: str) -> bool:
@@ -82,8 +82,12 @@ def _played(args: argparse.Namespace, cell_m: float, fill_h: float) -> Iterable[
     return played_series(world.mobility, world.state, world.ground, world.duration_s, cell_m, fill_h)
 
 
-def _table(found: Measures, cell_m: float, fill_h: float) -> str:
+def _table(source: str, found: Measures, cell_m: float, fill_h: float) -> str:
     n_known = int((found.hours >= FEWEST_HOURS).sum())
+    if not n_known:
+        raise BadInput(
+            f"{source}: nobody has {FEWEST_HOURS} hours with a known place; give a longer trace, or a larger --fill-h"
+        )
     places = f"squares of {cell_m:g} m" if cell_m > 0 else "buildings, or distinct positions of a trace"
     lines = [
         f"people    {n_known:,} with at least {FEWEST_HOURS} known hours, of {len(found.hours):,}",

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from fl.learning import Learning
-from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.radio.downlink import Downlink
@@ -104,8 +103,8 @@ class Study(Part):
 
     @property
     def round_s(self) -> float:
-        """Length of a round; without learning a day, by which a trace is cut into users where it names none."""
-        return DAY_S if self.learning is None else self.learning.round_s
+        """Length of a round; without learning a tick: then a trace's ids are its users if one is seen in two ticks."""
+        return self.world.tick_s if self.learning is None else self.learning.round_s
 
     @model_validator(mode="after")
     def _used(self) -> Self:
