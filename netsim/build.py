@@ -15,8 +15,9 @@ from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.indoors import STOREY_M, Indoors
+from netsim.indoors import Indoors
 from netsim.mobility.base import Ground, State
+from netsim.plausible import long_links, low_stations, tall_floors, tiny_area, trace_outside, ues_outside
 from netsim.radio.antenna import Antenna, Sector
 from netsim.radio.base import Pairs
 from netsim.radio.handover import Handover
@@ -30,17 +31,6 @@ from netsim.streets.premises import doors, without_door
 from netsim.traces.trace import Trace
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 from netsim.world import World
-
-_FARTHEST_OUTSIDE_M = 100e3  # an antenna outside of the area
-
-
-_MOST_OUTSIDE = 0.1  # of UEs that start outside of the area without a warning
-
-
-_SAME_ORIGIN_M = 10.0  # between the origins of a trace and of a city
-
-
-_SMALLEST_SIDE_M = 10.0  # of an area in which places differ
 
 
 def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> World:
@@ -80,12 +70,12 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
             *setting.city.notes(),
             *doors_notes,
             *(() if setting.layout is None else setting.layout.notes()),
-            *_tiny(area),
-            *_placed(setting, area, trace),
-            *_outside(area, state.position_m),
-            *_warnings(stations, buildings),
-            *_reach(setting, stations, area),
-            *_tall(setting, ground, state.indoors() if indoors is None else indoors),
+            *tiny_area(area),
+            *trace_outside(setting, area, trace),
+            *ues_outside(area, state.position_m),
+            *low_stations(stations, buildings),
+            *long_links(setting, stations, area),
+            *tall_floors(setting, ground, state.indoors() if indoors is None else indoors),
         ),
         downlink_noise_dbm=setting.radio.downlink.noise_dbm,
         measure=setting.ues.measure,
@@ -123,42 +113,8 @@ def _stations(setting: WorldSetting, area: Area, trace: Trace | None, site: Site
         if silent and not setting.listed_stations:
             return default_layout(area).stations(area, None)
         return setting.listed_stations
-    at_deg = _origin_deg(trace) or setting.city.origin()
+    at_deg = setting.city.origin() if trace is None else trace.origin_deg or setting.city.origin()
     return setting.layout.stations(area, None if at_deg is None else Origin(*at_deg), site)
-
-
-def _origin_deg(trace: Trace | None) -> tuple[float, float] | None:
-    """Latitude and longitude of a trace's (0, 0); None for one that is nowhere on the globe."""
-    return None if trace is None or not np.isfinite(trace.origin_lat) else (trace.origin_lat, trace.origin_lon)
-
-
-def _placed(setting: WorldSetting, area: Area, trace: Trace | None) -> tuple[str, ...]:
-    """A warning where part of a trace lies outside of the city; raises BadInput where it is of another place."""
-    if trace is None or not setting.city.has_size:
-        return ()
-    own, city = _origin_deg(trace), setting.city.origin()
-    if own is not None and city is not None:
-        away_m = _apart_m(own, city)
-        if away_m > _SAME_ORIGIN_M:
-            raise BadInput(
-                f"world.city.origin_deg: the (0, 0) of the trace is {away_m:,.0f} m from that of the city; set it to "
-                f"[{own[0]:.7g}, {own[1]:.7g}], which is the trace's"
-            )
-    outside = float(np.mean(~area.contains(trace.position_m)))
-    (x_m, y_m), (right_m, top_m) = area.low_m, area.high_m
-    where = f"the area x {x_m:g} to {right_m:g} m, y {y_m:g} to {top_m:g} m"
-    if outside == 1.0:
-        raise BadInput(f"world.city: the whole trace lies outside of {where}; take the city that it was recorded in")
-    if outside <= _MOST_OUTSIDE:
-        return ()
-    return (f"{100 * outside:.3g} % of the trace lies outside of {where}",)
-
-
-def _apart_m(a_deg: tuple[float, float], b_deg: tuple[float, float]) -> float:
-    """Distance of two places given by latitude and longitude."""
-    from pyproj import Geod
-
-    return float(Geod(ellps="WGS84").inv(a_deg[1], a_deg[0], b_deg[1], b_deg[0])[2])
 
 
 def _images(setting: WorldSetting, stations: tuple[BaseStation, ...]) -> FloatArray:
@@ -278,74 +234,3 @@ def _antennas(stations: tuple[BaseStation, ...]) -> tuple[tuple[Antenna, IntArra
     if kinds in ([], [Sector()]):
         return ()
     return tuple((kind, np.flatnonzero([b.antenna == kind for b in stations])) for kind in kinds)
-
-
-def _tall(setting: WorldSetting, ground: Ground, indoors: Indoors | None) -> tuple[str, ...]:
-    """Whether UEs may be on floors above the heights that the path loss law was published for."""
-    if indoors is None:
-        return ()
-    law = setting.radio.path_loss
-    floors = int(max(ground.premises.floors.max(initial=1) - 1, indoors.floor.max(initial=0)))
-    height_m, most_m = setting.ues.height_m + STOREY_M * floors, law.ue_heights_m[1]
-    if height_m <= most_m:
-        return ()
-    return (
-        f"path loss {law.kind_name()} was published for UEs up to {most_m:g} m high; on floors up to {height_m:g} m it "
-        f"has the loss at {most_m:g} m",
-    )
-
-
-def _reach(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area) -> tuple[str, ...]:
-    """Whether links are longer than the path loss law was published for; raises BadInput for a slip of the pen."""
-    if not stations:
-        return ()
-    away_m = area.farthest_m(np.array([b.at_m for b in stations]))
-    far = int(np.argmax(away_m))
-    check_near(area, stations[far].at_m, f"world.base_stations[{far}].at_m: {stations[far].name}")
-    law = setting.radio.path_loss
-    if away_m[far] <= law.longest_m:
-        return ()
-    return (
-        f"path loss {law.kind_name()} was published for links of up to {law.longest_m:g} m; those of "
-        f"{stations[far].name} reach {away_m[far]:.0f} m and are extrapolated",
-    )
-
-
-def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
-    """Raises BadInput where an antenna stands so far from the area that it must be a slip of the pen."""
-    away_m = float(area.farthest_m(np.array([at_m]))[0])
-    most_m = float(np.linalg.norm(area.side_m)) + _FARTHEST_OUTSIDE_M
-    if away_m > most_m:
-        raise BadInput(
-            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {most_m / 1e3:g} km make "
-            "sense; give metres in the plane of the area"
-        )
-
-
-def _tiny(area: Area) -> tuple[str, ...]:
-    """Whether there is room for places that differ."""
-    if area.side_m.min() >= _SMALLEST_SIDE_M:
-        return ()
-    width, height = (f"{side:.3g} m" for side in area.side_m)
-    return (f"the area is {width} x {height}: all places are nearly one, so maps and attacks say little",)
-
-
-def _outside(area: Area, position_m: FloatArray) -> tuple[str, ...]:
-    """Whether many UEs start where nothing is modelled; the tails of a law of places may."""
-    there = np.isfinite(position_m).all(axis=1)
-    share = float(np.mean(~area.contains(position_m[there]))) if there.any() else 0.0
-    if share <= _MOST_OUTSIDE:
-        return ()
-    return (f"{100 * share:.3g} % of the UEs start outside of the area; let ues.mobility place them inside",)
-
-
-def _warnings(stations: tuple[BaseStation, ...], buildings: Buildings) -> tuple[str, ...]:
-    """What a person should know of where base stations stand."""
-    if not stations:
-        return ()
-    roof_m = buildings.height_at(np.array([b.at_m for b in stations]))
-    return tuple(
-        f"base station {b.name} stands inside a building ({roof:g} m high, its antenna at {b.height_m:g} m)"
-        for b, roof in zip(stations, roof_m, strict=True)
-        if roof > b.height_m
-    )

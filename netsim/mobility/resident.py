@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,11 +11,11 @@ from pydantic import Field, model_validator
 
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
-from netsim.indoors import Indoors
 from netsim.mobility import exploration
-from netsim.mobility.base import Ground, Mobility, Places, State
+from netsim.mobility.base import Ground, Mobility, Places
 from netsim.mobility.exploration import NOWHERE
 from netsim.mobility.journeys import Journeys, between_rooms, indoor_s
+from netsim.mobility.lives import Lives, Town, copied, moved_to, placed, visiting
 from netsim.mobility.people import People, Shares
 from netsim.mobility.timetable import FREE, NIGHT, WORK
 from netsim.mobility.venues import WORK_CLOSES_H, WORK_OPENS_H, Rooms, Venues, rooms
@@ -25,7 +25,6 @@ from netsim.streets.doors import Access, Premises
 from netsim.streets.graph import CYCLE, DRIVE, WALK
 from netsim.streets.routes import Routes
 from netsim.streets.speeds import WALK_M_S
-from netsim.tree import REBUILT
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _HOUR_S = 3600.0
@@ -35,63 +34,6 @@ _DAY_STD_H, _TAIL = 0.5, 2.0  # deviation of the hours of a day from those of th
 _BREAK_H = (0.5, 1.0)  # time away from work in a break
 _DRIVE_FROM_M, _CYCLE_FROM_M = 1000.0, 500.0  # straight-line distances below which everybody walks
 _FIRST_PLACES = 8  # columns of the table of visited places, which doubles when it is full
-
-
-@dataclass(frozen=True, eq=False)
-class Town:
-    """What residents know of a town and of themselves: the same for a whole run."""
-
-    people: People
-    venues: Venues
-    routes: Routes
-
-
-@dataclass(frozen=True)
-class Lives(State):
-    """The state of n_ue residents.
-
-    ue, decision (n_ue,) : index of the UE and number of its last decision.
-    place, floor, depth_m (n_ue, 2), room_m (n_ue, 2, 2) : where the last trip began, and where it ended or will end.
-    trip_s (n_ue, 6) : times of that trip: leaves the room, leaves the door, boards a vehicle at the street, leaves the
-        vehicle, is at the door, is in the room.
-    until_s (n_ue,) : when the stay after it ends.
-    breaks (n_ue,) : whether the stay ends before the timetable asks for it.
-    drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the stay after it.
-    visited, count (n_ue, v) : places visited, in the order of the first visit, and how often; -1 and 0 beyond them.
-    inside (n_ue,) : 0 in the building where the trip began, 1 in that where it ends, -1 outdoors; in_vehicle (n_ue,).
-    """
-
-    ue: IntArray
-    decision: IntArray
-    place: IntArray
-    floor: IntArray
-    depth_m: FloatArray
-    room_m: FloatArray
-    trip_s: FloatArray
-    until_s: FloatArray
-    breaks: BoolArray
-    drives: BoolArray
-    stay: IntArray
-    visited: IntArray
-    count: IntArray
-    inside: IntArray
-    in_vehicle: BoolArray
-    journeys: Journeys
-    town: Town = field(metadata=REBUILT)
-
-    def indoors(self) -> Indoors:
-        """Building, floor and depth of every UE that is indoors; between room and door a UE is indoors."""
-        row, there = np.arange(len(self.ue)), np.maximum(self.inside, 0)
-        indoors = self.inside >= 0
-        building = self.town.venues.premises.building[self.place[row, there]]
-        return Indoors(
-            ue=self.ue,
-            building=np.where(indoors, building, -1),
-            floor=np.where(indoors, self.floor[row, there], 0),
-            depth_m=np.where(indoors, self.depth_m[row, there], 0.0),
-            stay=self.stay - (self.inside == 0),
-            in_vehicle=self.in_vehicle,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +161,7 @@ class Resident(Mobility):
         """Makes every decision that is due by t1_s; positions are those on the trip or in the room at t1_s."""
         while (late := np.flatnonzero(state.until_s <= t1_s)).size:
             state = self._decided(state, late, t1_s, ground)
-        return _placed(state, t1_s), Fixes.none()
+        return placed(state, t1_s), Fixes.none()
 
     def wake_s(self, state: Lives, now_s: float, ground: Ground) -> float:
         """The earliest end of a stay when nobody travels, else now."""
@@ -242,16 +184,16 @@ class Resident(Mobility):
         town, here = state.town, state.place[row, 1]
         moves = np.flatnonzero(plan.target != here)
         arrive_s = now_s.copy()
-        new = _copied(state)
+        new = copied(state)
         if moves.size:
             who = row[moves]
             room = _room(town, who, plan.target[moves], ue[moves], number[moves], rng)
             since_s, journeys, drives = _trips(state, who, plan.target[moves], room, t1_s)
             new.trip_s[who] = now_s[moves, None] + since_s
             arrive_s[moves] = new.trip_s[who, -1]
-            _move(new, who, plan.target[moves], room)
+            moved_to(new, who, plan.target[moves], room)
             new.drives[who] = drives
-            new = _visit(replace(new, journeys=journeys), who, plan.target[moves])
+            new = visiting(replace(new, journeys=journeys), who, plan.target[moves])
         until_s, breaks = self._stay(plan, town, row, now_s, arrive_s, unit, ground)
         new.decision[row], new.until_s[row], new.breaks[row] = number, until_s, breaks
         return new
@@ -404,43 +346,3 @@ def _access(premises: Premises, mode: IntArray, place: IntArray) -> Access:
         np.stack([a.along_m for a in each])[mode, place],
         np.stack([a.at_m for a in each])[mode, place],
     )
-
-
-def _copied(state: Lives) -> Lives:
-    """A copy whose arrays may be changed."""
-    arrays: dict[str, Any] = {k: v.copy() for k, v in vars(state).items() if isinstance(v, np.ndarray)}
-    return replace(state, **arrays)
-
-
-def _move(state: Lives, row: IntArray, place: IntArray, room: Rooms) -> None:
-    """Changes the state: UEs in `row` (m,) are on the way to a room in another place (m,)."""
-    for both, new in ((state.place, place), (state.floor, room.floor), (state.depth_m, room.depth_m)):
-        both[row, 0], both[row, 1] = both[row, 1], new
-    state.room_m[row, 0], state.room_m[row, 1] = state.room_m[row, 1], room.room_m
-    state.stay[row] += 1
-
-
-def _visit(state: Lives, row: IntArray, place: IntArray) -> Lives:
-    """One more visit of UEs in `row` (m,) to a place each (m,)."""
-    visited, count = state.visited, state.count
-    same = visited[row] == place[:, None]
-    n_visited = (visited[row] >= 0).sum(axis=1)
-    column = np.where(same.any(axis=1), same.argmax(axis=1), n_visited)
-    if column.max() >= visited.shape[1]:
-        visited = np.pad(visited, ((0, 0), (0, visited.shape[1])), constant_values=NOWHERE)
-        count = np.pad(count, ((0, 0), (0, count.shape[1])))
-    visited[row, column] = place
-    count[row, column] += 1
-    return replace(state, visited=visited, count=count)
-
-
-def _placed(state: Lives, now_s: float) -> Lives:
-    """The state with positions at now_s; those of UEs that rest are those of their rooms, to the last bit."""
-    position_m, inside = state.room_m[:, 1].copy(), np.ones(len(state.ue), dtype=np.int64)
-    in_vehicle = np.zeros(len(state.ue), dtype=np.bool_)
-    row = np.flatnonzero(state.trip_s[:, -1] > now_s)
-    depart_s, out_s, board_s, alight_s, in_s, _ = state.trip_s[row].T
-    position_m[row] = state.journeys.at(row, now_s - depart_s)
-    inside[row] = np.where(now_s < out_s, 0, np.where(now_s >= in_s, 1, -1))
-    in_vehicle[row] = state.drives[row] & (board_s <= now_s) & (now_s < alight_s)
-    return replace(state, position_m=position_m, inside=inside, in_vehicle=in_vehicle)

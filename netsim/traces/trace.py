@@ -46,6 +46,11 @@ class Trace:
     counts: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
+    @property
+    def origin_deg(self) -> tuple[float, float] | None:
+        """Latitude and longitude of (0, 0); None for a plane that is nowhere on the globe."""
+        return (self.origin_lat, self.origin_lon) if math.isfinite(self.origin_lat) else None
+
     def clock(self, until_s: float) -> Clock:
         """The wall clock of the trace's zone, with its changes up to a time."""
         return wall_clock(self.first_day, self.midnight_s, self.zone, until_s)

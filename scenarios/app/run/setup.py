@@ -14,9 +14,10 @@ from fl.round.round import first_sampled
 from fl.round.state import Setup
 from fl.round.tables import TABLES
 from fl.types import Antennas, DatasetStatistics, Public
-from netsim.build import build_world, check_near
+from netsim.build import build_world
 from netsim.errors import BadInput
 from netsim.observations import Observations
+from netsim.plausible import check_near
 from netsim.record import Recorder
 from netsim.rng import Streams
 from netsim.row_id import MAX_STATIONS

@@ -1,0 +1,115 @@
+"""The state of residents: where their last trip began and ends, what they have visited, and where they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from netsim.indoors import Indoors
+from netsim.mobility.base import State
+from netsim.mobility.exploration import NOWHERE
+from netsim.mobility.journeys import Journeys
+from netsim.mobility.people import People
+from netsim.mobility.venues import Rooms, Venues
+from netsim.streets.routes import Routes
+from netsim.tree import REBUILT
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Town:
+    """What residents know of a town and of themselves: the same for a whole run."""
+
+    people: People
+    venues: Venues
+    routes: Routes
+
+
+@dataclass(frozen=True)
+class Lives(State):
+    """The state of n_ue residents.
+
+    ue, decision (n_ue,) : index of the UE and number of its last decision.
+    place, floor, depth_m (n_ue, 2), room_m (n_ue, 2, 2) : where the last trip began, and where it ended or will end.
+    trip_s (n_ue, 6) : times of that trip: leaves the room, leaves the door, boards a vehicle at the street, leaves the
+        vehicle, is at the door, is in the room.
+    until_s (n_ue,) : when the stay after it ends.
+    breaks (n_ue,) : whether the stay ends before the timetable asks for it.
+    drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the stay after it.
+    visited, count (n_ue, v) : places visited, in the order of the first visit, and how often; -1 and 0 beyond them.
+    inside (n_ue,) : 0 in the building where the trip began, 1 in that where it ends, -1 outdoors; in_vehicle (n_ue,).
+    """
+
+    ue: IntArray
+    decision: IntArray
+    place: IntArray
+    floor: IntArray
+    depth_m: FloatArray
+    room_m: FloatArray
+    trip_s: FloatArray
+    until_s: FloatArray
+    breaks: BoolArray
+    drives: BoolArray
+    stay: IntArray
+    visited: IntArray
+    count: IntArray
+    inside: IntArray
+    in_vehicle: BoolArray
+    journeys: Journeys
+    town: Town = field(metadata=REBUILT)
+
+    def indoors(self) -> Indoors:
+        """Building, floor and depth of every UE that is indoors; between room and door a UE is indoors."""
+        row, there = np.arange(len(self.ue)), np.maximum(self.inside, 0)
+        indoors = self.inside >= 0
+        building = self.town.venues.premises.building[self.place[row, there]]
+        return Indoors(
+            ue=self.ue,
+            building=np.where(indoors, building, -1),
+            floor=np.where(indoors, self.floor[row, there], 0),
+            depth_m=np.where(indoors, self.depth_m[row, there], 0.0),
+            stay=self.stay - (self.inside == 0),
+            in_vehicle=self.in_vehicle,
+        )
+
+
+def copied(state: Lives) -> Lives:
+    """A copy whose arrays may be changed."""
+    arrays: dict[str, Any] = {k: v.copy() for k, v in vars(state).items() if isinstance(v, np.ndarray)}
+    return replace(state, **arrays)
+
+
+def moved_to(state: Lives, row: IntArray, place: IntArray, room: Rooms) -> None:
+    """Changes the state: UEs in `row` (m,) are on the way to a room in another place (m,)."""
+    for both, new in ((state.place, place), (state.floor, room.floor), (state.depth_m, room.depth_m)):
+        both[row, 0], both[row, 1] = both[row, 1], new
+    state.room_m[row, 0], state.room_m[row, 1] = state.room_m[row, 1], room.room_m
+    state.stay[row] += 1
+
+
+def visiting(state: Lives, row: IntArray, place: IntArray) -> Lives:
+    """One more visit of UEs in `row` (m,) to a place each (m,)."""
+    visited, count = state.visited, state.count
+    same = visited[row] == place[:, None]
+    n_visited = (visited[row] >= 0).sum(axis=1)
+    column = np.where(same.any(axis=1), same.argmax(axis=1), n_visited)
+    if column.max() >= visited.shape[1]:
+        visited = np.pad(visited, ((0, 0), (0, visited.shape[1])), constant_values=NOWHERE)
+        count = np.pad(count, ((0, 0), (0, count.shape[1])))
+    visited[row, column] = place
+    count[row, column] += 1
+    return replace(state, visited=visited, count=count)
+
+
+def placed(state: Lives, now_s: float) -> Lives:
+    """The state with positions at now_s; those of UEs that rest are those of their rooms, to the last bit."""
+    position_m, inside = state.room_m[:, 1].copy(), np.ones(len(state.ue), dtype=np.int64)
+    in_vehicle = np.zeros(len(state.ue), dtype=np.bool_)
+    row = np.flatnonzero(state.trip_s[:, -1] > now_s)
+    depart_s, out_s, board_s, alight_s, in_s, _ = state.trip_s[row].T
+    position_m[row] = state.journeys.at(row, now_s - depart_s)
+    inside[row] = np.where(now_s < out_s, 0, np.where(now_s >= in_s, 1, -1))
+    in_vehicle[row] = state.drives[row] & (board_s <= now_s) & (now_s < alight_s)
+    return replace(state, position_m=position_m, inside=inside, in_vehicle=in_vehicle)

@@ -1,0 +1,123 @@
+"""What is implausible in a world: places outside of its area, laws beyond their range, masts inside buildings.
+
+Each function gives warnings for the user. Those that also refuse say so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.base_stations import BaseStation
+from netsim.city.buildings import Buildings
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.indoors import STOREY_M, Indoors
+from netsim.mobility.base import Ground
+from netsim.setting import WorldSetting
+from netsim.traces.trace import Trace
+from netsim.units import FloatArray
+
+_FARTHEST_OUTSIDE_M = 100e3  # an antenna outside of the area
+_MOST_OUTSIDE = 0.1  # of UEs that start outside of the area, or of rows of a trace, without a warning
+_SAME_ORIGIN_M = 10.0  # between the origins of a trace and of a city
+_SMALLEST_SIDE_M = 10.0  # of an area in which places differ
+
+
+def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tuple[str, ...]:
+    """A warning where part of a trace lies outside of the city; raises BadInput where it is of another place."""
+    if trace is None or not setting.city.has_size:
+        return ()
+    own, city = trace.origin_deg, setting.city.origin()
+    if own is not None and city is not None:
+        away_m = _apart_m(own, city)
+        if away_m > _SAME_ORIGIN_M:
+            raise BadInput(
+                f"world.city.origin_deg: the (0, 0) of the trace is {away_m:,.0f} m from that of the city; set it to "
+                f"[{own[0]:.7g}, {own[1]:.7g}], which is the trace's"
+            )
+    outside = float(np.mean(~area.contains(trace.position_m)))
+    (x_m, y_m), (right_m, top_m) = area.low_m, area.high_m
+    where = f"the area x {x_m:g} to {right_m:g} m, y {y_m:g} to {top_m:g} m"
+    if outside == 1.0:
+        raise BadInput(f"world.city: the whole trace lies outside of {where}; take the city that it was recorded in")
+    if outside <= _MOST_OUTSIDE:
+        return ()
+    return (f"{100 * outside:.3g} % of the trace lies outside of {where}",)
+
+
+def _apart_m(a_deg: tuple[float, float], b_deg: tuple[float, float]) -> float:
+    """Distance of two places given by latitude and longitude."""
+    from pyproj import Geod
+
+    return float(Geod(ellps="WGS84").inv(a_deg[1], a_deg[0], b_deg[1], b_deg[0])[2])
+
+
+def tall_floors(setting: WorldSetting, ground: Ground, indoors: Indoors | None) -> tuple[str, ...]:
+    """Whether UEs may be on floors above the heights that the path loss law was published for."""
+    if indoors is None:
+        return ()
+    law = setting.radio.path_loss
+    floors = int(max(ground.premises.floors.max(initial=1) - 1, indoors.floor.max(initial=0)))
+    height_m, most_m = setting.ues.height_m + STOREY_M * floors, law.ue_heights_m[1]
+    if height_m <= most_m:
+        return ()
+    return (
+        f"path loss {law.kind_name()} was published for UEs up to {most_m:g} m high; on floors up to {height_m:g} m it "
+        f"has the loss at {most_m:g} m",
+    )
+
+
+def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area) -> tuple[str, ...]:
+    """Whether links are longer than the path loss law was published for; raises BadInput for a slip of the pen."""
+    if not stations:
+        return ()
+    away_m = area.farthest_m(np.array([b.at_m for b in stations]))
+    far = int(np.argmax(away_m))
+    check_near(area, stations[far].at_m, f"world.base_stations[{far}].at_m: {stations[far].name}")
+    law = setting.radio.path_loss
+    if away_m[far] <= law.longest_m:
+        return ()
+    return (
+        f"path loss {law.kind_name()} was published for links of up to {law.longest_m:g} m; those of "
+        f"{stations[far].name} reach {away_m[far]:.0f} m and are extrapolated",
+    )
+
+
+def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
+    """Raises BadInput where an antenna stands so far from the area that it must be a slip of the pen."""
+    away_m = float(area.farthest_m(np.array([at_m]))[0])
+    most_m = float(np.linalg.norm(area.side_m)) + _FARTHEST_OUTSIDE_M
+    if away_m > most_m:
+        raise BadInput(
+            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {most_m / 1e3:g} km make "
+            "sense; give metres in the plane of the area"
+        )
+
+
+def tiny_area(area: Area) -> tuple[str, ...]:
+    """Whether there is room for places that differ."""
+    if area.side_m.min() >= _SMALLEST_SIDE_M:
+        return ()
+    width, height = (f"{side:.3g} m" for side in area.side_m)
+    return (f"the area is {width} x {height}: all places are nearly one, so maps and attacks say little",)
+
+
+def ues_outside(area: Area, position_m: FloatArray) -> tuple[str, ...]:
+    """Whether many UEs start where nothing is modelled; the tails of a law of places may."""
+    there = np.isfinite(position_m).all(axis=1)
+    share = float(np.mean(~area.contains(position_m[there]))) if there.any() else 0.0
+    if share <= _MOST_OUTSIDE:
+        return ()
+    return (f"{100 * share:.3g} % of the UEs start outside of the area; let ues.mobility place them inside",)
+
+
+def low_stations(stations: tuple[BaseStation, ...], buildings: Buildings) -> tuple[str, ...]:
+    """What a person should know of where base stations stand."""
+    if not stations:
+        return ()
+    roof_m = buildings.height_at(np.array([b.at_m for b in stations]))
+    return tuple(
+        f"base station {b.name} stands inside a building ({roof:g} m high, its antenna at {b.height_m:g} m)"
+        for b, roof in zip(stations, roof_m, strict=True)
+        if roof > b.height_m
+    )
