@@ -356,7 +356,7 @@ def test_learning_is_asked_for_where_it_is_needed(tiny):
     study = tiny(RADIO)
     with pytest.raises(BadInput, match="needs a `learning:` section"):
         _ = study.learned
-    assert study.round_s == 86_400.0 and tiny().round_s == 60.0
+    assert study.round_s == study.world.tick_s and tiny().round_s == 60.0
 
 
 def test_a_resolved_study_without_learning_repeats_it(tiny, tmp_path):
