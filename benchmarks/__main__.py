@@ -1,5 +1,6 @@
-"""Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`, of world, attacks, density,
-radio-map, images, rl.
+"""Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
+
+Subjects: world, town, attacks, density, radio-map, images, rl.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -26,7 +27,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks, density, images, radio_map, rl
+from benchmarks import attacks, density, images, radio_map, rl, town
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -78,6 +79,9 @@ PEOPLE = {
 AGENTS = {"full": rl.FULL, "small": rl.SMALL}
 
 
+TOWNS = {"full": town.FULL, "small": town.SMALL}
+
+
 MAPS = {"full": radio_map.FULL, "small": radio_map.SMALL}
 
 
@@ -112,7 +116,7 @@ def one_core() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
-    parser.add_argument("subject", choices=["world", "attacks", "density", "radio-map", "images", "rl"])
+    parser.add_argument("subject", choices=["world", "town", "attacks", "density", "radio-map", "images", "rl"])
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
     chosen = parser.parse_args(arguments)
@@ -122,6 +126,8 @@ def main(arguments: list[str] | None = None) -> None:
     with threadpool_limits(1):
         if chosen.subject == "world":
             lines = world(PLANS[chosen.sizes], chosen.seconds)
+        elif chosen.subject == "town":
+            lines = town.rows(TOWNS[chosen.sizes], chosen.seconds)
         elif chosen.subject == "density":
             lines = density.rows(PEOPLE[chosen.sizes], chosen.seconds)
         elif chosen.subject == "radio-map":

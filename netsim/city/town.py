@@ -79,28 +79,31 @@ class Town(City):
         return Area(0.0, 0.0, self.width_m, self.height_m)
 
     def buildings(self, area: Area, streams: Streams) -> Buildings:
-        return _drawn(self, streams.seed).buildings
+        return drawn(self, streams.seed).buildings
 
     def street_graph(self, area: Area, streams: Streams) -> StreetGraph:
-        return _drawn(self, streams.seed).graph
+        return drawn(self, streams.seed).graph
 
     def scenery(self, area: Area, streams: Streams) -> tuple[tuple[str, FloatArray], ...]:
-        return _drawn(self, streams.seed).scenery
+        return drawn(self, streams.seed).scenery
 
 
 @dataclass(frozen=True, eq=False)
-class _Drawn:
+class Drawn:
+    """A drawn town."""
+
     buildings: Buildings
     graph: StreetGraph
     scenery: tuple[tuple[str, FloatArray], ...]
 
 
 @lru_cache(maxsize=4)  # buildings, streets and scenery of one town are asked for one after another
-def _drawn(town: Town, seed: int) -> _Drawn:
+def drawn(town: Town, seed: int) -> Drawn:
+    """The town of a seed, drawn once."""
     rng = Streams(seed).at("city.town")
     area = town.area(None)
     plan = planned(area, town.barrier, town.crossings, town.park, rng)
-    return _Drawn(_buildings(plan, area, rng), _graph(plan), _scenery(plan, town.barrier))
+    return Drawn(_buildings(plan, area, rng), _graph(plan), _scenery(plan, town.barrier))
 
 
 def _buildings(plan: Plan, area: Area, rng: Rng) -> Buildings:

@@ -13,7 +13,7 @@ from netsim.streets.search import fastest
 from netsim.streets.slices import Slices
 from netsim.streets.speeds import WALK_M_S
 from netsim.streets.trees import MOST_BYTES, Trees
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,17 +60,6 @@ class Routes:
             self._nearest[mode] = Nearest(self.graph, mode)
         return self._nearest[mode].access(position_m)
 
-    def reaches(self, origin: Access, destination: Access, mode: IntArray) -> BoolArray:
-        """Which trips (k,) are possible by the mode asked for; the others are walked."""
-        return np.isfinite(self._fastest(origin, destination, mode, False)[0])
-
-    def time_s(
-        self, origin: Access, destination: Access, mode: IntArray, from_m: FloatArray, to_m: FloatArray
-    ) -> FloatArray:
-        """Travel time of every trip (k,), s; the arguments are those of `trips`."""
-        plan = self._plan(origin, destination, mode, from_m, to_m, False)
-        return (_away_m(from_m, plan.leave_m) + _away_m(plan.arrive_m, to_m)) / WALK_M_S + plan.street_s
-
     def trips(self, origin: Access, destination: Access, mode: IntArray, from_m: FloatArray, to_m: FloatArray) -> Trips:
         """The trips from from_m to to_m (k, 2), doors as a rule.
 
@@ -82,7 +71,7 @@ class Routes:
         A trip begins at from_m and ends at to_m exactly, and its times are strictly ascending; a trip to where it
         begins takes no time and has one vertex.
         """
-        plan = self._plan(origin, destination, mode, from_m, to_m, True)
+        plan = self._plan(origin, destination, mode, from_m, to_m)
         graph, slices = self.graph, plan.slices
         speed_m_s = graph.speed_m_s[slices.edge, plan.mode[slices.trip]]
         spent_s = (slices.to_m - slices.from_m) / speed_m_s
@@ -100,37 +89,27 @@ class Routes:
         order = np.argsort(trip, kind="stable")
         return _trips(trip[order], vertex_m[order], time_s[order], to_m)
 
-    def _fastest(
-        self, origin: Access, destination: Access, mode: IntArray, with_slices: bool
-    ) -> tuple[FloatArray, Slices]:
+    def _fastest(self, origin: Access, destination: Access, mode: IntArray) -> tuple[FloatArray, Slices]:
         """Time along streets (k,) and the slices of edges of trips by several modes."""
         time_s, pieces = np.full(len(mode), np.inf), []
         for each in range(len(MODES)):
             row = np.flatnonzero(mode == each)
             if row.size:
                 there, back = origin.select(row), destination.select(row)
-                time_s[row], slices = fastest(self.graph, self._trees, there, back, each, with_slices)
+                time_s[row], slices = fastest(self.graph, self._trees, there, back, each)
                 pieces.append(replace(slices, trip=row[slices.trip]))
         return time_s, Slices.join(pieces)
 
-    def _plan(
-        self,
-        origin: Access,
-        destination: Access,
-        mode: IntArray,
-        from_m: FloatArray,
-        to_m: FloatArray,
-        with_slices: bool,
-    ) -> _Plan:
+    def _plan(self, origin: Access, destination: Access, mode: IntArray, from_m: FloatArray, to_m: FloatArray) -> _Plan:
         """The trips by the modes that they can use."""
-        street_s, slices = self._fastest(origin, destination, mode, with_slices)
+        street_s, slices = self._fastest(origin, destination, mode)
         leave_m, arrive_m = origin.at_m.copy(), destination.at_m.copy()
         row = np.flatnonzero(np.isinf(street_s))
         if row.size:
             mode = mode.copy()
             mode[row] = WALK
             there, back = self.access(from_m[row], WALK), self.access(to_m[row], WALK)
-            street_s[row], walked = self._fastest(there, back, mode[row], with_slices)
+            street_s[row], walked = self._fastest(there, back, mode[row])
             slices = Slices.join([slices, replace(walked, trip=row[walked.trip])])
             leave_m[row], arrive_m[row] = there.at_m, back.at_m
         straight = np.isinf(street_s) | (from_m == to_m).all(axis=1)

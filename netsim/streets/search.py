@@ -31,9 +31,9 @@ class _Ways:
 
 
 def fastest(
-    graph: StreetGraph, trees: Trees, origin: Access, destination: Access, mode: int, with_slices: bool
+    graph: StreetGraph, trees: Trees, origin: Access, destination: Access, mode: int
 ) -> tuple[FloatArray, Slices]:
-    """Time along streets (k,), infinite where there is no way, and the slices of edges if asked for.
+    """Time along streets (k,), infinite where there is no way, and the slices of edges.
 
     At each end of a trip the edge may be used in both directions, if they are open: the fastest of the four
     combinations and, on one street, of the direct way is taken; of equally fast ones the first.
@@ -54,14 +54,13 @@ def fastest(
         best_s = total_s[np.arange(len(some)), best]
         by_nodes = best_s < time_s[some]
         time_s[some] = np.minimum(best_s, time_s[some])
-        if with_slices and by_nodes.any():
+        if by_nodes.any():
             trip, (i, j) = some[by_nodes], np.divmod(best[by_nodes], 2)
             pieces += [_slices(out, trip, i, 0), _slices(into, trip, j, _LAST)]
             towards = row[by_nodes][np.arange(len(trip)), j]
             pieces.append(_followed(graph, trees, mode, trip, out.node[trip, i], node[trip, j], towards))
-    if with_slices:
-        on_edge = np.flatnonzero(np.isfinite(time_s) & (time_s == direct.time_s.min(axis=1)))
-        pieces.append(_slices(direct, on_edge, np.argmin(direct.time_s[on_edge], axis=1), 0))
+    on_edge = np.flatnonzero(np.isfinite(time_s) & (time_s == direct.time_s.min(axis=1)))
+    pieces.append(_slices(direct, on_edge, np.argmin(direct.time_s[on_edge], axis=1), 0))
     return time_s, Slices.join(pieces)
 
 

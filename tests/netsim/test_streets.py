@@ -262,8 +262,7 @@ class TestRoutes:
         destination.edge[two] = twin[two]
         destination.at_m[:] = at(graph, destination.edge, destination.along_m)
         modes = np.full(120, mode)
-        found = Routes(graph).time_s(origin, destination, modes, origin.at_m, destination.at_m)
-        assert Routes(graph).reaches(origin, destination, modes).all()
+        found = Routes(graph).trips(origin, destination, modes, origin.at_m, destination.at_m).duration_s
         slow = [
             slow_s(graph, mode, *each)
             for each in zip(origin.edge, origin.along_m, destination.edge, destination.along_m, strict=True)
@@ -292,7 +291,6 @@ class TestRoutes:
         first, last = trips.first[:-1], trips.first[1:] - 1
         assert (trips.vertex_m[first] == from_m).all() and (trips.vertex_m[last] == to_m).all()
         assert (trips.time_s[first] == 0).all()
-        assert trips.duration_s == pytest.approx(routes.time_s(*asked))
         inner = np.ones(len(trips.time_s), dtype=bool)
         inner[first] = inner[last] = False
         network = [shapely.MultiLineString([graph.line_m(k) for k in graph_open]) for graph_open in opened(graph)]
@@ -344,7 +342,7 @@ class TestRoutes:
             routes = Routes(graph)
             access = routes.access(door_m, mode)
             other = access.select(np.array([1, 0]))
-            time_s = routes.time_s(access, other, np.full(2, mode), door_m, door_m[::-1])
+            time_s = routes.trips(access, other, np.full(2, mode), door_m, door_m[::-1]).duration_s
             speed_m_s = usual_m_s(np.array(RESIDENTIAL))[mode]
             assert time_s * speed_m_s == pytest.approx([there_m, back_m])
 
@@ -368,10 +366,9 @@ class TestRoutes:
         origin, destination = routes.access(from_m, DRIVE), routes.access(to_m, DRIVE)
         assert origin.edge.tolist() == [-1]
         mode = np.array([DRIVE])
-        assert not routes.reaches(origin, destination, mode).any()
         on_foot_s = (4 + 97 + 90 + 4) / 1.4
-        assert routes.time_s(origin, destination, mode, from_m, to_m) == pytest.approx([on_foot_s])
         trip = routes.trips(origin, destination, mode, from_m, to_m)
+        assert trip.duration_s == pytest.approx([on_foot_s])
         assert trip.vertex_m.tolist() == [[3, 4], [3, 0], [100, 0], [100, 90], [96, 90]]
         assert mode.tolist() == [DRIVE]  # what was given is not changed
 
@@ -422,7 +419,7 @@ class TestGrid:
         node = rng.integers(0, len(graph.node_m), (2, 100))
         a_m, b_m = graph.node_m[node]
         routes, walk = Routes(graph), np.zeros(100, dtype=int)
-        time_s = routes.time_s(routes.access(a_m, WALK), routes.access(b_m, WALK), walk, a_m, b_m)
+        time_s = routes.trips(routes.access(a_m, WALK), routes.access(b_m, WALK), walk, a_m, b_m).duration_s
         assert time_s * 1.4 == pytest.approx(np.abs(a_m - b_m).sum(axis=1))
 
 

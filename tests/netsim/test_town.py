@@ -7,7 +7,7 @@ import pytest
 import shapely
 
 from netsim.city import Town
-from netsim.city.town import _drawn
+from netsim.city.town import drawn
 from netsim.city.town_plan import WIDTH_M, lots, planned
 from netsim.rng import Streams
 
@@ -83,7 +83,7 @@ def test_the_seed_decides_everything():
     area = town.area(None)
     found = []
     for seed in (3, 3, 4):
-        _drawn.cache_clear()
+        drawn.cache_clear()
         found.append((town.buildings(area, Streams(seed)), town.street_graph(area, Streams(seed))))
     (one, streets), (same, again), (other, _) = found
     np.testing.assert_array_equal(shapely.get_coordinates(one.footprint), shapely.get_coordinates(same.footprint))
