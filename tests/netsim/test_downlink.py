@@ -28,6 +28,13 @@ def test_geometry_of_two_cells_is_their_difference_also_of_the_weaker_one():
     assert reception(links(rsrp), np.array([1, 1]), Downlink()).geometry_db == pytest.approx([-20.0, -120.0])
 
 
+def test_weak_interference_is_not_lost_beside_a_strong_cell():
+    """180 dB apart: a sum less the strongest cell would be 0."""
+    one = links([[-70.0, -250.0, -250.0]])
+    assert reception(one, np.array([0]), Downlink()).geometry_db == pytest.approx([180.0 - 10 * np.log10(2)])
+    assert 10 * np.log10(one.sinr(-400.0)[0]) == pytest.approx([180.0 - 10 * np.log10(2), -180.0, -180.0])
+
+
 def test_sinr_adds_the_noise_to_the_other_cells():
     down = Downlink()
     at_noise = down.noise_dbm

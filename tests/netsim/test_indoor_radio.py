@@ -163,6 +163,8 @@ class TestHeights:
         assert (one(near, inside(9)) == 1.0).all()
         low = Pairs(np.full((9, 1), 450.0), np.full((9, 1), 450.0), np.full((9, 1), 10.5), np.array([25.0]))
         assert one(low, inside(9)) is None  # 1 m on all links
+        high = Pairs(np.full((9, 1), 450.0), np.full((9, 1), 450.0), np.full((9, 1), 22.5), np.array([25.0]))
+        assert one(high, inside(9)) is not None and one(high, Indoors.outdoors(np.arange(9))) is None
 
     @pytest.mark.parametrize("bs_height_m", [20.0, 21.0, 22.0, 25.0, 30.0])
     def test_the_breakpoint_stays_away_from_zero(self, bs_height_m):
