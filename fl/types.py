@@ -442,8 +442,10 @@ class Received:
 class Estimates:
     """What an attack says: one row an estimate.
 
-    what : "centroid" (where the samples of the batch were on average), "place" (one place among several), or "step":
-        then position_m is no place but the displacement since the device's last estimate.
+    what : "centroid" (where the samples of the batch were on average), "place" (one place among several), "answer" (one
+        of the places that the attack names of a UE after all rounds so far; they replace its earlier answers and have
+        the attack's ranking as weights), or "step": then position_m is no place but the displacement since the
+        device's last estimate.
     position_m (k, 2) may be non-finite or outside the area: then the attack diverged. weight (k,) is the
     attack's own confidence; loss (k,), iterations, evaluations (k,) its effort; status words per row.
     """

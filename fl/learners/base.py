@@ -144,6 +144,31 @@ class FirstLayerLearner(Learner):
         """Centre and scale (n_model, 2) in metres: z = (x - centre) / scale."""
 
 
+class LayeredLearner(FirstLayerLearner):
+    """A learner of fully connected layers, each with biases, that reads an encoded position.
+
+    Layers count from 1. With h(x) what layer l reads of a sample at x, the layer's weights and biases move in one step,
+    and under any linear optimiser, by
+
+        D_l = [dW_l; db_l] = sum_i [h(x_i); 1] delta_i^T,
+
+    so the columns of D_l lie in the span of the batch's [h(x_i); 1].
+    """
+
+    @property
+    @abstractmethod
+    def layers(self) -> int:
+        """Number of layers, the output's included."""
+
+    @abstractmethod
+    def layer(self, updates: FloatArray, layer: int) -> FloatArray:
+        """D_l (n, inputs + 1, units) of update rows (n, d), the bias last; inputs that the place alone determines."""
+
+    @abstractmethod
+    def layer_input(self, model: Model, of: int, place_m: FloatArray, layer: int) -> FloatArray:
+        """[h(x); 1] (G, inputs + 1) of places (G, 2) in metres under the parameters of model `of`."""
+
+
 class SurfaceLearner(Learner):
     """A learner whose updates are answers about a grid of points: surfaces, one for each bandwidth asked for.
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.learners.base import FirstLayerLearner
+from fl.encodings import ENCODINGS
+from fl.encodings.base import Encoding, encoded
+from fl.encodings.fourier import Fourier
+from fl.encodings.position import Position
+from fl.learners.base import LayeredLearner
 from fl.types import Bound, HeldOut, Local, Model, Public, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -18,7 +23,34 @@ if TYPE_CHECKING:
     from fl.networks.mlp import Mlp
 
 
-class RsrpNet(FirstLayerLearner):
+_PUBLISHED: dict[str, Any] = {
+    "activation": "elu",
+    "labels": "raw",
+    "encoding": Position(),
+    "learning_rate": 1e-3,
+    "batch_size": "all",
+    "local_epochs": 1,
+}
+PROFILES: dict[str, dict[str, Any]] = {
+    "published": _PUBLISHED,
+    "useful": {
+        "activation": "relu",
+        "labels": "standardised",
+        "encoding": Fourier(),
+        "learning_rate": 3e-2,
+        "batch_size": 64,
+        "local_epochs": 5,
+    },
+}
+"""The defaults of keys that follow the profile."""
+
+
+def _of_profile(key: str) -> Callable[[dict[str, Any]], Any]:
+    """The default of a key, from the values before it."""
+    return lambda given: PROFILES[given.get("profile", "published")][key]
+
+
+class RsrpNet(LayeredLearner):
     """Learns RSRP (dBm) from position with a fully connected network, by FedSGD or FedAvg.
 
     Loss: mean squared error. Local work is plain SGD from the global weights w::
@@ -41,19 +73,24 @@ class RsrpNet(FirstLayerLearner):
     """
 
     kind: Literal["rsrp-net"] = "rsrp-net"
+    profile: Literal["published", "useful"] = "published"
+    """defaults of the other keys: published, those of the attack papers; useful, those that learn a map worth having
+    (relu, standardised labels, Fourier encoding, learning rate 3e-2, batches of 64, 5 epochs)"""
     hidden: tuple[int, ...] = Field(default=(256, 128), min_length=1, max_length=8)
     """units of each hidden layer"""
-    activation: Literal["elu", "tanh", "sigmoid", "relu"] = "elu"
+    activation: Literal["elu", "tanh", "sigmoid", "relu"] = Field(default_factory=_of_profile("activation"))
     """activation of the hidden layers; elu and tanh are the smooth profile, relu the utility profile"""
-    labels: Literal["raw", "centred", "standardised"] = "raw"
+    labels: Literal["raw", "centred", "standardised"] = Field(default_factory=_of_profile("labels"))
     """training target: RSRP in dBm, with the output bias at its public mean, or standardised"""
     standardise_by: Literal["public", "dataset"] = "public"
     """constants that standardise positions: public ones, or those of the data"""
-    learning_rate: float = Field(default=1e-3, gt=0, le=10)
+    encoding: Annotated[Encoding, ENCODINGS] = Field(default_factory=_of_profile("encoding"))
+    """what the network reads beside the standardised position"""
+    learning_rate: float = Field(default_factory=_of_profile("learning_rate"), gt=0, le=10)
     """learning rate of local training"""
-    batch_size: int | Literal["all"] = "all"
+    batch_size: int | Literal["all"] = Field(default_factory=_of_profile("batch_size"))
     """number of samples in a mini-batch; all: full batch"""
-    local_epochs: int = Field(default=1, ge=1, le=1000)
+    local_epochs: int = Field(default_factory=_of_profile("local_epochs"), ge=1, le=1000)
     """passes over the local data in a round"""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """share of hidden units left out at each training step (inverted dropout)"""
@@ -78,7 +115,7 @@ class RsrpNet(FirstLayerLearner):
         `bound` where one record's share of an update is bounded, `sample gradient` where an update is a plain mean of
         gradients.
         """
-        words = {"biased first layer", "positions", "signals", "record loss", "record gradient"}
+        words = {"biased first layer", "positions", "layers", "signals", "record loss", "record gradient"}
         words |= {"sample gradient"} if self.sample_clip is None else set()
         return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
 
@@ -119,7 +156,7 @@ class RsrpNet(FirstLayerLearner):
         """The network's shape."""
         from fl.networks.mlp import Mlp
 
-        return Mlp((2, *self.hidden, 1), self.activation)
+        return Mlp((2 + 2 * self.encoding.waves, *self.hidden, 1), self.activation)
 
     def init(self, public: Public, rng: Rng) -> Model:
         n = public.n_model
@@ -131,6 +168,7 @@ class RsrpNet(FirstLayerLearner):
             centre = np.tile(public.area.centre_m, (n, 1))
             scale = np.tile(public.area.side_m / 2 / np.sqrt(3.0), (n, 1))
         constants = {
+            "wave_vectors": np.tile(self.encoding.wave_vectors(rng), (n, 1, 1)),  # all models read the same waves
             "centre_m": centre,
             "scale_m": np.maximum(scale, 1e-9),
             "rsrp_mean_dbm": np.full(n, self.public_rsrp_mean_dbm),
@@ -154,7 +192,7 @@ class RsrpNet(FirstLayerLearner):
         from fl.networks.sgd_regression import SgdSettings, train_regression
 
         how = SgdSettings(self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip)
-        x, y = self._standardise(model, data.model[data.row_of_sample], data.x, data.y)
+        x, y = self._encode(model, data.model[data.row_of_sample], data.x, data.y)
         made = train_regression(self.net, model.parameters, replace(data, x=x, y=y), how, rng)
         return replace(made, bound=self._record_bound(data))
 
@@ -182,7 +220,7 @@ class RsrpNet(FirstLayerLearner):
         """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
         from fl.networks.sgd_regression import predict
 
-        z, _ = self._standardise(model, model_of, position_m, None)
+        z, _ = self._encode(model, model_of, position_m, None)
         out = predict(self.net, model.parameters, model_of, z)
         if self.labels == "standardised":
             c = model.constants
@@ -192,14 +230,14 @@ class RsrpNet(FirstLayerLearner):
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
         from fl.networks.sgd_regression import predict
 
-        z, target = self._standardise(model, model_of, x, y)
+        z, target = self._encode(model, model_of, x, y)
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray((predict(self.net, model.parameters, model_of, z) - np.asarray(target)) ** 2)
 
     def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
         from fl.networks.sgd_regression import sample_gradient_norms
 
-        z, target = self._standardise(model, model_of, x, y)
+        z, target = self._encode(model, model_of, x, y)
         return sample_gradient_norms(self.net, model.parameters, model_of, z, np.asarray(target))
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
@@ -207,7 +245,7 @@ class RsrpNet(FirstLayerLearner):
         from fl.networks.sgd_regression import mean_squared_gradient
 
         rows = data.model[data.row_of_sample]
-        z, _ = self._standardise(model, rows, data.x, None)
+        z, _ = self._encode(model, rows, data.x, None)
         return {"step_stability": 2 * self.learning_rate * mean_squared_gradient(self.net, model.parameters, rows, z)}
 
     def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
@@ -223,14 +261,15 @@ class RsrpNet(FirstLayerLearner):
         from fl.networks.sgd_regression import first_layer_deltas
 
         rows = data.model[data.row_of_sample]
-        z, y = self._standardise(model, rows, data.x, data.y)
+        z, y = self._encode(model, rows, data.x, data.y)
         bound_m = np.full(len(data.ue), np.nan)
         for i, (first, end) in enumerate(pairwise(data.ptr)):
             if end > first and y is not None:
                 m, n = int(data.model[i]), int(end - first)
                 g = first_layer_deltas(self.net, model.parameters[m], z[first:end], y[first:end])
                 with np.errstate(all="ignore"):  # a model that has diverged, or places that were moved out of sight
-                    spread = ((z[first:end] - z[first:end].mean(axis=0)) ** 2).sum()
+                    where = z[first:end, :2]
+                    spread = ((where - where.mean(axis=0)) ** 2).sum()
                     mean = g.mean(axis=0)
                     bound = (np.abs(mean) * (((g - mean) ** 2).sum(axis=0) + spread)).sum() / (2 * n * (mean**2).sum())
                 bound_m[i] = bound * float(model.constants["scale_m"][m].max())
@@ -241,21 +280,40 @@ class RsrpNet(FirstLayerLearner):
         return self.learning_rate
 
     def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        h = self.hidden[0]
-        return updates[:, : 2 * h].reshape(-1, 2, h).transpose(0, 2, 1), updates[:, 2 * h : 3 * h]
+        weights = self.layer(updates, 1)
+        return weights[:, :2].transpose(0, 2, 1), weights[:, -1]
+
+    @property
+    def layers(self) -> int:
+        return len(self.hidden) + 1
+
+    def layer(self, updates: FloatArray, layer: int) -> FloatArray:
+        sizes = list(pairwise(self.net.sizes))
+        first = sum((a + 1) * b for a, b in sizes[: layer - 1])
+        inputs, units = sizes[layer - 1]
+        return updates[:, first : first + (inputs + 1) * units].reshape(-1, inputs + 1, units)
+
+    def layer_input(self, model: Model, of: int, place_m: FloatArray, layer: int) -> FloatArray:
+        from fl.networks.sgd_regression import layer_inputs
+
+        z, _ = self._encode(model, np.full(len(place_m), of), place_m, None)
+        h = layer_inputs(self.net, model.parameters[of], z, layer)
+        return np.concatenate([h, np.ones((len(h), 1))], axis=1)
 
     def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
         return model.constants["centre_m"], model.constants["scale_m"]
 
-    def _standardise(
+    def _encode(
         self,
         model: Model,
         model_of: np.ndarray,
         x: FloatArray,
         y: FloatArray | None,
     ) -> tuple[FloatArray, FloatArray | None]:
+        """The network's inputs (N, p) and targets (N,) of positions x (N, 2) in metres and RSRP y (N,) in dBm."""
         c = model.constants
-        z = (x - c["centre_m"][model_of]) / c["scale_m"][model_of]
+        offset_m = x - c["centre_m"][model_of]
+        z = encoded(offset_m / c["scale_m"][model_of], offset_m, c["wave_vectors"][:1].reshape(-1, 2))
         if y is not None and self.labels == "standardised":
             y = (y - c["rsrp_mean_dbm"][model_of]) / c["rsrp_std_db"][model_of]
         return z, y

@@ -146,6 +146,16 @@ def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
     return out
 
 
+@torch.no_grad()
+def layer_inputs(net: Mlp, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
+    """What layer `layer` (from 1) of the network parameters (d,) reads of inputs z (N, p): (N, inputs)."""
+    pieces = []
+    for i in range(0, len(z), _SAMPLES):
+        _, activations, _ = net.forward(torch.from_numpy(parameters)[None], torch.from_numpy(z[i : i + _SAMPLES])[None])
+        pieces.append(activations[layer - 1][0].numpy())
+    return np.concatenate(pieces) if pieces else np.zeros((0, net.sizes[layer - 1]))
+
+
 def mean_squared_gradient(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> float:
     """Mean over samples of |dF/dw|^2."""
     return float(_slopes(net, parameters, model_of, z)[1].sum()) / max(len(z), 1)

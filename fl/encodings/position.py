@@ -1,0 +1,27 @@
+"""No encoding: a network reads the position alone."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fl.encodings.base import Encoding
+from netsim.rng import Rng
+from netsim.units import FloatArray
+
+
+class Position(Encoding):
+    """The standardised position alone, as in the attack papers: smooth maps, which blur buildings and streets."""
+
+    kind: Literal["position"] = "position"
+
+    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
+    example: ClassVar[dict[str, Any]] = {"kind": "position"}
+
+    @property
+    def waves(self) -> int:
+        return 0
+
+    def wave_vectors(self, rng: Rng) -> FloatArray:
+        return np.zeros((0, 2))
