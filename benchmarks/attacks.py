@@ -68,7 +68,8 @@ def view(bench: Bench, activation: Literal["elu", "tanh", "sigmoid", "relu"], se
         made = learner.local(before, "all", data, streams.at("benchmark.learner", number))
         merged = made.weighted_sum(share, 1)
         model = learner.step(before, "all", merged)
-    return Threat().view(learner, "all", Received(made, np.ones(bench.targets, bool)), merged, before, model)
+    every, groups = np.ones(bench.targets, bool), streams.at("benchmark.threat")
+    return Threat().view(learner, "all", Received(made, every), share, every, (before, model), groups)
 
 
 def target_ms(attack: Attack, seen: View, seconds: float) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from fl.attacks.base import View
 from fl.learners.base import Learner
 from fl.types import Model, Received
 from netsim.part import Coordinates, Part
+from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _ANTENNA_M = 10.0
@@ -21,9 +22,10 @@ class Threat(Part):
     """The view of an attacker.
 
     `rows`: every decoded update with its sender. `sum`: only the merged update of each model, as under secure
-    aggregation. `model`: only the published models before and after the round. An `analyst` reads published models from
-    outside; the `server` runs the training; an `eavesdropper` receives all uplinks with its own antenna at a given
-    position, with links of its own: nearby UEs better than the base station, others worse.
+    aggregation; with `sum_of` n, the sums of groups of n UEs, put together at random in every round (what is left over
+    goes into the last). `model`: only the published models before and after the round. An `analyst` reads published
+    models from outside; the `server` runs the training; an `eavesdropper` receives all uplinks with its own antenna at
+    a given position, with links of its own: nearby UEs better than the base station, others worse.
 
     `knows` is further knowledge of the attacker: `weights` (the initial model of the round, which is broadcast to all
     participants) and `training` (learning rate, epochs and batch size of the learner).
@@ -31,6 +33,8 @@ class Threat(Part):
 
     sees: Literal["rows", "sum", "model"] = "rows"
     """observed updates: of each UE, their sum, or published models only"""
+    sum_of: int | None = Field(default=None, ge=2, le=1_000_000)
+    """smallest number of UEs in a sum, with `sees: sum`; none: all UEs that were heard"""
     viewpoint: Literal["server", "analyst", "eavesdropper"] = "server"
     """position of the attacker in the system"""
     knows: tuple[Literal["weights", "training"], ...] = ("weights", "training")
@@ -82,6 +86,12 @@ class Threat(Part):
         return knows
 
     @model_validator(mode="after")
+    def _sums_of_groups(self) -> Self:
+        if self.sum_of is not None and self.sees != "sum":
+            raise ValueError(f"sum_of: groups are summed with sees: sum only, got {self.sees!r}; leave it out")
+        return self
+
+    @model_validator(mode="after")
     def _analyst(self) -> Self:
         if self.viewpoint == "analyst" and self.sees != "model":
             raise ValueError(
@@ -101,20 +111,56 @@ class Threat(Part):
         learner: Learner,
         phase: str,
         received: Received,
-        total: FloatArray,
-        before: Model,
-        after: Model,
+        weights: FloatArray,
+        targeted: BoolArray,
+        models: tuple[Model, Model],
+        rng: Rng,
     ) -> View:
-        """The view of one phase. total (n_model, d) is the merge of the decoded rows, before server noise."""
+        """The view of one phase, in which rows (n,) of `received` were merged with `weights` (n,).
+
+        targeted (n,): of whom the attacker wants to know; a sum has also the others in it. models: those before and
+        after the phase; rng: draws who is summed with whom.
+        """
+        before, after = models
         updates = received.updates
-        heard = np.flatnonzero(received.decoded)
-        ue, model = updates.ue[heard], updates.model[heard]
+        wanted = np.flatnonzero(received.decoded & targeted)
+        ue, model = updates.ue[wanted], updates.model[wanted]
         if self.sees == "rows":
-            update, source_model, source = updates.rows(heard), model, np.arange(len(heard))
-        else:
+            update, source_model, source = updates.rows(wanted), model, np.arange(len(wanted))
+        elif self.sees == "model":
             source_model, source = np.unique(model, return_inverse=True)
-            whole = total if self.sees == "sum" else after.parameters - before.parameters
-            update = whole[source_model]
+            update = (after.parameters - before.parameters)[source_model]
+        else:
+            of_row, of_sum, total = self._sums(received, weights, len(before.parameters), rng)
+            known, source = np.unique(of_row[wanted], return_inverse=True)
+            update, source_model = total[known], of_sum[known]
         if "weights" not in self.knows:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
         return View(self.sees, phase, update, source_model, ue, model, source, before, after, learner)
+
+    def _sums(
+        self, received: Received, weights: FloatArray, n_model: int, rng: Rng
+    ) -> tuple[IntArray, IntArray, FloatArray]:
+        """The sum that each row is in (n,), -1 where it was not decoded; model (k,) and values (k, d) of each sum."""
+        updates, heard = received.updates, np.flatnonzero(received.decoded)
+        sum_of_row = np.full(len(updates.ue), -1)
+        pairs = np.stack([self._groups(updates.ue[heard], rng), updates.model[heard]], axis=1)
+        pairs, of_row = np.unique(pairs, axis=0, return_inverse=True)
+        sum_of_row[heard] = of_row.reshape(-1)
+        if not len(pairs) or pairs[-1, 0] == 0:  # one group
+            total = updates.weighted_sum(weights, n_model)[pairs[:, 1]]
+        else:
+            total = np.zeros((len(pairs), updates.n_parameters))
+            for k in range(len(pairs)):
+                mine = np.flatnonzero(sum_of_row == k)
+                total[k] = weights[mine] @ updates.rows(mine)
+        return sum_of_row, pairs[:, 1], total
+
+    def _groups(self, ue: IntArray, rng: Rng) -> IntArray:
+        """The group of each row (n,): groups of `sum_of` UEs in a random order, what is left over in the last."""
+        several, of_row = np.unique(ue, return_inverse=True)
+        if self.sum_of is None or len(several) < 2 * self.sum_of:
+            return np.zeros(len(ue), dtype=np.int64)
+        rank = np.empty(len(several), dtype=np.int64)
+        rank[np.argsort(rng.uniform("group", several), kind="stable")] = np.arange(len(several))
+        return np.asarray(np.minimum(rank // self.sum_of, len(several) // self.sum_of - 1)[of_row])

@@ -52,10 +52,9 @@ class _Transmission:
 
 @dataclass(frozen=True)
 class _Merge:
-    """What the server made of the rows it received: weights (n,), their sum before noise at the server, the model."""
+    """What the server made of the rows it received: weights (n,), the model."""
 
     weights: FloatArray
-    total: FloatArray
     model: Model
     spends: list[Spend]
 
@@ -139,8 +138,8 @@ def _merge(phase: PhaseStart, received: Received, states: PartStates) -> tuple[_
     """Weights, sum, the server's half of all defenses in reverse order, and the new model."""
     learning, facts = phase.setup.learning, phase.facts
     weights, aggregation = learning.aggregation.weights(received, facts, states.aggregation)
-    total = received.updates.weighted_sum(weights, phase.setup.public.n_model)
-    merged, defenses, spends = total, dict(states.defenses), list[Spend]()
+    merged = received.updates.weighted_sum(weights, phase.setup.public.n_model)
+    defenses, spends = dict(states.defenses), list[Spend]()
     for defense in reversed(learning.defenses):
         label = defense.label
         merged, defenses[label], spent = defense.finish(
@@ -148,7 +147,7 @@ def _merge(phase: PhaseStart, received: Received, states: PartStates) -> tuple[_
         )
         spends += spent
     model = learning.learner.step(phase.model, phase.name, merged)
-    return _Merge(weights, total, model, spends), replace(states, aggregation=aggregation, defenses=defenses)
+    return _Merge(weights, model, spends), replace(states, aggregation=aggregation, defenses=defenses)
 
 
 def _observe(phase: PhaseStart, received: Received, weights: FloatArray, states: PartStates) -> PartStates:
@@ -174,8 +173,8 @@ def _attack(
         heard = send(sent, eavesdropped.channel, phase.streams.at("eavesdropper.send"))
     looks = bool(learning.attacks) or learning.membership is not None
     targeted = threat.after(heard.updates.ue, len(phase.world.ues)) & looks
-    heard = replace(heard, decoded=heard.decoded & targeted)  # rows that nobody looks at are not written out
-    view = threat.view(learning.learner, phase.name, heard, merge.total, phase.model, merge.model)
+    models, groups = (phase.model, merge.model), phase.streams.at("threat")
+    view = threat.view(learning.learner, phase.name, heard, merge.weights, targeted, models, groups)
     attacks, estimates, self_tests = dict(states.attacks), {}, {}
     for attack in learning.attacks:
         label, rng = attack.label, phase.streams.attack(attack.label)

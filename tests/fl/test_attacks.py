@@ -71,7 +71,14 @@ def view_of(learner, data, sees="rows", decoded=None, n_model=1, seed=0):
     share = mass / np.where(total > 0, total, 1.0)[updates.model]
     merged = updates.weighted_sum(share, n_model)
     after = learner.step(model, "all", merged)
-    return Threat(sees=sees).view(learner, "all", Received(updates, decoded), merged, model, after)
+    everybody = np.ones(len(data.ue), dtype=bool)
+    return Threat(sees=sees).view(learner, "all", Received(updates, decoded), share, everybody, (model, after), RNG)
+
+
+def rows_of(learner, updates, before, after):
+    """The view of rows that were all decoded."""
+    every = np.ones(len(updates.ue), dtype=bool)
+    return Threat().view(learner, "all", Received(updates, every), every * 1.0, every, (before, after), RNG)
 
 
 def attack(part, view, rng=RNG):
@@ -111,7 +118,7 @@ class TestOneSample:
             model = view.model_after
             updates = learner.local(model, "all", data, RNG)
             after = learner.step(model, "all", updates.values)
-            view = Threat().view(learner, "all", Received(updates, np.ones(1, bool)), updates.values, model, after)
+            view = rows_of(learner, updates, model, after)
         assert error_m(attack(ClosedForm(), view), data.x[0])[0] < 1e-6
 
     @pytest.mark.parametrize("activation", ["elu", "tanh", "sigmoid"])
@@ -240,8 +247,7 @@ class TestUnitCloud:
         update[0, :18] = (db[:, None] * (at - centre) / scale).T.ravel()
         update[0, 18:27] = db
         none = np.zeros(1, dtype=np.int64)
-        received = Received(DenseUpdates(none, none, np.ones(1), update), np.ones(1, bool))
-        view = Threat().view(learner, "all", received, update, model, model)
+        view = rows_of(learner, DenseUpdates(none, none, np.ones(1), update), model, model)
         found = attack(ClosedForm(cluster_units=2), view)
         assert found.what == ["centroid", "place", "place"]
         np.testing.assert_allclose(found.position_m[1:], [HOME + 2, WORK + 6], atol=1e-6)
@@ -275,7 +281,7 @@ class TestHostileUpdates:
             model = Model(np.full_like(model.parameters, before), model.constants)
         none = np.zeros(n, dtype=np.int64)
         updates = DenseUpdates(np.arange(n), none, np.ones(n), rows)
-        return Threat().view(learner, "all", Received(updates, np.ones(n, bool)), rows[:1], model, model)
+        return rows_of(learner, updates, model, model)
 
     d = RsrpNet(hidden=(8,)).net.n_parameters
 
@@ -420,12 +426,8 @@ class TestVantage:
 
     def spread(self, source, ue, which, position):
         learner, none = RsrpNet(hidden=(2,)), Model(np.zeros((1, 1)))
-        ue, k = np.asarray(ue), len(set(source))
-        view = Threat().view(
-            learner, "all",
-            Received(DenseUpdates(ue, 10 * ue, np.ones(len(ue)), np.zeros((len(ue), 3))), np.ones(len(ue), bool)),
-            np.zeros((k, 3)), none, none,
-        )  # fmt: skip
+        ue = np.asarray(ue)
+        view = rows_of(learner, DenseUpdates(ue, 10 * ue, np.ones(len(ue)), np.zeros((len(ue), 3))), none, none)
         view = replace(view, source=np.asarray(source))
         words = [f"s{w}" for w in which]
         return view.spread(
@@ -465,7 +467,7 @@ def crafted(said, size=1.0, learner=None, area=AREA):
     update[:, :8] = (db[None, :, None] * z[:, None]).transpose(0, 2, 1).reshape(n, 8)
     update[:, 8:12] = db
     updates = DenseUpdates(ue, np.zeros(n, dtype=np.int64), np.ones(n), update)
-    return Threat().view(learner, "all", Received(updates, np.ones(n, bool)), update[:1], model, model)
+    return rows_of(learner, updates, model, model)
 
 
 def through(part, views, state=None):
@@ -613,8 +615,7 @@ class TestLinkRounds:
             alone = [crafted({ue: [x, x]}, size=s[i], learner=learner) for ue, s in sizes.items()]
             updates = DenseUpdates(np.array(list(sizes)), np.zeros(3, np.int64), np.ones(3),
                                    np.concatenate([a.update for a in alone]))  # fmt: skip
-            views.append(Threat().view(learner, "all", Received(updates, np.ones(3, bool)), updates.values[:1],
-                                       alone[0].model_before, alone[0].model_before))  # fmt: skip
+            views.append(rows_of(learner, updates, alone[0].model_before, alone[0].model_before))
         found, _ = through(LinkRounds(weight="gradient"), views)
         assert found[1].ue.tolist() == [7, 2, 4]
         np.testing.assert_allclose(found[1].position_m[:, 0], [400, 1000 / 6, 300], rtol=1e-9)
@@ -1118,3 +1119,53 @@ class TestMinimise:
         start = torch.zeros(1, 1, 1, dtype=torch.float64)
         at = [adam(slope, start, n, 0.1, 3).x.item() for n in range(1, 8)]  # best is before the last step
         np.testing.assert_allclose(np.diff(at), [0.1, 0.1, 0.05, 0.05, 0.05, 0.025], rtol=1e-6)
+
+
+class TestSumsOfGroups:
+    """Secure aggregation over groups of UEs."""
+
+    def view(self, sum_of, n=7, targeted=None, seed=0):
+        """Seven UEs of two models each; update of UE u and model m: 10 u + m, weight 1 / (1 + u)."""
+        ue, model = np.repeat(np.arange(n), 2), np.tile([0, 1], n)
+        updates = DenseUpdates(ue, model, np.ones(2 * n), (10.0 * ue + model)[:, None])
+        decoded = ue != 3
+        wanted = np.ones(2 * n, dtype=bool) if targeted is None else np.isin(ue, targeted)
+        weights = np.where(decoded, 1.0 / (1 + ue), 0.0)
+        models = Model(np.zeros((2, 1))), Model(np.zeros((2, 1)))
+        threat = Threat(sees="sum", sum_of=sum_of)
+        rng = Streams(seed).at("threat", 1)
+        return threat.view(None, "all", Received(updates, decoded), weights, wanted, models, rng)
+
+    def test_each_sum_is_that_of_its_members(self):
+        view = self.view(2)
+        assert 3 not in view.ue
+        for k, m in enumerate(view.source_model):
+            members = view.ue[view.source == k]
+            assert len(members) in (2, 3) and (view.model[view.source == k] == m).all()
+            assert view.update[k, 0] == pytest.approx(sum((10 * u + m) / (1 + u) for u in members))
+
+    def test_all_models_of_a_ue_go_into_one_group(self):
+        view = self.view(2)
+        groups = [frozenset(view.ue[view.source == k]) for k in range(len(view.update))]
+        assert all(groups.count(g) == 2 for g in groups)
+        assert frozenset().union(*groups) == {0, 1, 2, 4, 5, 6}
+
+    def test_who_is_not_targeted_is_summed_all_the_same(self):
+        whole, one = self.view(2), self.view(2, targeted=[5])
+        assert set(one.ue) == {5} and len(one.update) == 2
+        of_five = whole.source[(whole.ue == 5) & (whole.model == 0)][0]
+        np.testing.assert_array_equal(one.update[0], whole.update[of_five])
+
+    def test_groups_change_with_the_round(self):
+        def pairs(seed):
+            view = self.view(2, n=40, seed=seed)
+            return {frozenset(view.ue[view.source == k]) for k in range(len(view.update))}
+
+        assert pairs(0) == pairs(0) and len(pairs(0) & pairs(1)) < 3
+
+    def test_too_few_for_two_groups_make_one(self):
+        assert len(self.view(4).update) == len(self.view(None).update) == 2
+
+    def test_groups_without_sums_are_refused(self):
+        with pytest.raises(ValueError, match="sum_of: groups are summed with sees: sum only"):
+            Threat(sum_of=3)
