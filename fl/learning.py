@@ -25,6 +25,9 @@ from fl.learners import LEARNERS
 from fl.learners.base import Learner
 from fl.membership.audit import Membership
 from fl.query import QUERIES, Off, Query
+from fl.server_optimiser import SERVER_OPTIMISERS
+from fl.server_optimiser.base import LINEAR_STEP, ServerOptimiser
+from fl.server_optimiser.fedavg import FedAvg as FullStep
 from netsim.part import Named, Part
 
 
@@ -67,6 +70,8 @@ class Learning(Part):
     """what stands between an update and the server, in order"""
     aggregation: Annotated[Aggregation, AGGREGATIONS] = FedAvg()
     """how the server merges"""
+    server_optimiser: Annotated[ServerOptimiser, SERVER_OPTIMISERS] = FullStep()
+    """how the global models move along what was merged"""
     threat: Threat = Threat()
     """who attacks and what they see"""
     attacks: tuple[Annotated[Attack, ATTACKS], ...] = ()
@@ -133,6 +138,7 @@ class Learning(Part):
             )
         # a server that sees only their sum cannot weigh single rows
         _meets("aggregation", self.aggregation, offered | (set() if self.threat.sees == "sum" else {"rows"}))
+        _meets("server_optimiser", self.server_optimiser, offered)
         if self.membership is not None:
             _unique("membership.attacks", self.membership.attacks)
             for i, inference in enumerate(self.membership.attacks):
@@ -142,8 +148,10 @@ class Learning(Part):
                     "membership: the model of a device is what it started from plus its update; let the threat know "
                     "weights, or see the model"
                 )
+        # whoever sees published models sees updates through the server's optimiser, others see them before it
+        shown = self.server_optimiser.offers if self.threat.sees == "model" else frozenset({LINEAR_STEP})
         for i, attack in enumerate(self.attacks):
-            _meets(f"attacks[{i}]", attack, offered | self.threat.offers)
+            _meets(f"attacks[{i}]", attack, offered | self.threat.offers | shown)
 
 
 def _unique(slot: str, parts: Iterable[Named]) -> None:

@@ -12,6 +12,7 @@ from fl.learners.base import Learner
 from fl.networks import NETWORKS
 from fl.networks.base import Network
 from fl.networks.cnn import Cnn
+from fl.server_optimiser.base import MODEL_CHANGES
 from fl.types import Bound, HeldOut, ImageFormat, Local, Model, Public, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -58,7 +59,9 @@ class ImageNet(Learner):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """`bound` and `record bound` where one image's share of an update is bounded."""
-        return frozenset({"record loss"} | ({"bound", "record bound"} if self._bounds_records else set()))
+        return frozenset(
+            {"record loss", MODEL_CHANGES} | ({"bound", "record bound"} if self._bounds_records else set())
+        )
 
     @property
     def _bounds_records(self) -> bool:

@@ -15,6 +15,7 @@ from fl.encodings.base import Encoding, encoded
 from fl.encodings.fourier import Fourier
 from fl.encodings.position import Position
 from fl.learners.base import LayeredLearner
+from fl.server_optimiser.base import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Model, Public, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -115,7 +116,15 @@ class RsrpNet(LayeredLearner):
         `bound` where one record's share of an update is bounded, `sample gradient` where an update is a plain mean of
         gradients.
         """
-        words = {"biased first layer", "positions", "layers", "signals", "record loss", "record gradient"}
+        words = {
+            "biased first layer",
+            "positions",
+            "layers",
+            "signals",
+            "record loss",
+            "record gradient",
+            MODEL_CHANGES,
+        }
         words |= {"sample gradient"} if self.sample_clip is None else set()
         return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
 

@@ -135,7 +135,7 @@ def _protect(phase: PhaseStart, updates: Updates, states: PartStates) -> tuple[U
 
 
 def _merge(phase: PhaseStart, received: Received, states: PartStates) -> tuple[_Merge, PartStates]:
-    """Weights, sum, the server's half of all defenses in reverse order, and the new model."""
+    """Weights, sum, the server's half of all defenses in reverse order, its optimiser, and the new model."""
     learning, facts = phase.setup.learning, phase.facts
     weights, aggregation = learning.aggregation.weights(received, facts, states.aggregation)
     merged = received.updates.weighted_sum(weights, phase.setup.public.n_model)
@@ -146,8 +146,20 @@ def _merge(phase: PhaseStart, received: Received, states: PartStates) -> tuple[_
             merged, len(received.updates.ue), facts, defenses[label], phase.streams.defense_at_server(label)
         )
         spends += spent
-    model = learning.learner.step(phase.model, phase.name, merged)
-    return _Merge(weights, model, spends), replace(states, aggregation=aggregation, defenses=defenses)
+    change, optimisers = _change(phase, merged, received.updates.model[weights != 0], states)
+    model = learning.learner.step(phase.model, phase.name, change)
+    states = replace(states, aggregation=aggregation, defenses=defenses, server_optimiser=optimisers)
+    return _Merge(weights, model, spends), states
+
+
+def _change(
+    phase: PhaseStart, merged: FloatArray, contributed: IntArray, states: PartStates
+) -> tuple[FloatArray, dict[str, State]]:
+    """What the server optimiser makes of the merged update; `contributed`: the models of the rows that count."""
+    learning, state = phase.setup.learning, states.server_optimiser.get(phase.name)
+    came = np.isin(np.arange(len(merged)), contributed) | learning.hides_who_came
+    change, state = learning.server_optimiser.change(merged, came, state)
+    return change, states.server_optimiser | {phase.name: state}
 
 
 def _observe(phase: PhaseStart, received: Received, weights: FloatArray, states: PartStates) -> PartStates:

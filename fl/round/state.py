@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fl.attacks.base import View
 from fl.data.base import Taken
@@ -48,7 +48,10 @@ class Setup:
 
 @dataclass(frozen=True)
 class PartStates:
-    """What the parts of a round remember; those of which a study may hold several by their label."""
+    """What the parts of a round remember; those of which a study may hold several by their label.
+
+    That of the server optimiser stands by the phase of the learner.
+    """
 
     data: State
     query: State
@@ -57,6 +60,7 @@ class PartStates:
     power: State
     defenses: dict[str, State]
     attacks: dict[str, State]
+    server_optimiser: dict[str, State] = field(default_factory=dict)
 
     @classmethod
     def start(cls, setup: Setup, n_ue: int) -> PartStates:
@@ -70,6 +74,7 @@ class PartStates:
             power=setup.power.start(n_ue),
             defenses={defense.label: defense.start(n_ue) for defense in learning.defenses},
             attacks={attack.label: attack.start() for attack in learning.attacks},
+            server_optimiser={phase: learning.server_optimiser.start() for phase in learning.learner.phases},
         )
 
     def standings(self, learning: Learning) -> list[Standing]:

@@ -6,10 +6,12 @@ from fl.curation import CURATIONS
 from fl.data import DATA
 from fl.data.partition import PARTITIONS
 from fl.defenses import DEFENSES
+from fl.encodings import ENCODINGS
 from fl.learners import LEARNERS
 from fl.membership import INFERENCES
 from fl.networks import NETWORKS
 from fl.query import QUERIES
+from fl.server_optimiser import SERVER_OPTIMISERS
 from netsim.base_stations import LAYOUTS
 from netsim.city import CITIES
 from netsim.mobility import MOBILITIES
@@ -38,8 +40,10 @@ SLOTS: dict[str, OneOf] = {
         CURATIONS,
         LEARNERS,
         NETWORKS,
+        ENCODINGS,
         DEFENSES,
         AGGREGATIONS,
+        SERVER_OPTIMISERS,
         ATTACKS,
         INFERENCES,
         TASKS,

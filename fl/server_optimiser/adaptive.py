@@ -1,0 +1,67 @@
+"""What adaptive server optimisers share: moments of the merged updates, and the step that they make."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from pydantic import Field
+
+from fl.server_optimiser.base import ServerOptimiser
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Moments:
+    """m and v (n_model, d) after steps (n_model,); of size 0 before the first."""
+
+    steps: IntArray
+    mean: FloatArray
+    square: FloatArray
+
+
+class Adaptive(ServerOptimiser):
+    """m <- beta1 m + (1 - beta1) D, v <- a mean of D^2 of the kind's own, w <- w + learning_rate m / (sqrt(v) + tau).
+
+    All operations are per parameter. Initially m = 0 and v = tau^2.
+    """
+
+    kind: str
+    learning_rate: float = Field(default=1e-2, gt=0, le=100)
+    """server learning rate (eta)"""
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    """decay of the mean of merged updates"""
+    beta2: float = Field(default=0.99, ge=0, lt=1)
+    """decay of the mean of their squares"""
+    tau: float = Field(default=1e-3, ge=1e-12, le=1e3)
+    """degree of adaptivity: what is added to the root of the mean square; small is more adaptive"""
+
+    @property
+    def first_square(self) -> float:
+        """v before the first step."""
+        return self.tau**2
+
+    @abstractmethod
+    def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
+        """The next v (n_model, d), from the last one and D^2."""
+
+    def corrected(self, now: Moments) -> tuple[FloatArray, FloatArray]:
+        """m and v as the step takes them."""
+        return now.mean, now.square
+
+    def start(self) -> Moments:
+        return Moments(np.zeros(0, dtype=np.int64), np.zeros((0, 0)), np.zeros((0, 0)))
+
+    def change(self, merged: FloatArray, came: BoolArray, state: Moments) -> tuple[FloatArray, Moments]:
+        if not state.mean.size:
+            zero = np.zeros_like(merged)
+            state = Moments(np.zeros(len(merged), dtype=np.int64), zero, zero + self.first_square)
+        mean, square, rows = state.mean.copy(), state.square.copy(), came[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):  # what has diverged stands in the records as such
+            np.copyto(mean, self.beta1 * mean + (1.0 - self.beta1) * merged, where=rows)
+            np.copyto(square, self.mean_square(square, merged**2), where=rows)
+            now = Moments(state.steps + came, mean, square)
+            m, v = self.corrected(now)
+            step = self.learning_rate * m / (np.sqrt(v) + self.tau)
+        return np.where(rows, step, 0.0), now

@@ -1,0 +1,44 @@
+"""The server optimiser slot: from the merged update to the change of the global models."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from fl.types import State
+from netsim.part import Part
+from netsim.units import BoolArray, FloatArray
+
+LINEAR_STEP = "linear server step"
+"""offered where the change of a model is a linear combination of the updates that were merged"""
+
+MODEL_CHANGES = "model changes"
+"""offered by learners whose update is a difference of weights, which is added to the global ones"""
+
+NEEDS_CHANGES: dict[str, str] = {
+    MODEL_CHANGES: "it moves weights along the merged update, and the updates of this learner are no differences of "
+    "weights; leave server_optimiser out"
+}
+
+
+class ServerOptimiser(Part):
+    """Moves each global model along its merged update D, after the server's half of all defenses.
+
+    D is taken for the direction of descent (the pseudo-gradient is -D). The state is one of each phase of the learner.
+    A model to which no UE contributed in a round stays where it is, and so does its state; with noise at the server,
+    which hides who took part, D is noise then and is followed like any other.
+    """
+
+    kind: str
+    needs: ClassVar[dict[str, str]] = NEEDS_CHANGES
+
+    def start(self) -> State:
+        """The first state; None for an optimiser without memory."""
+        return None
+
+    @abstractmethod
+    def change(self, merged: FloatArray, came: BoolArray, state: State) -> tuple[FloatArray, State]:
+        """What the models (n_model, d) change by, and the next state.
+
+        merged (n_model, d) is D; came (n_model,) says which models it counts for.
+        """

@@ -1,0 +1,31 @@
+"""The merged update itself."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from fl.server_optimiser.base import LINEAR_STEP, NEEDS_CHANGES, ServerOptimiser
+from fl.types import State
+from netsim.units import BoolArray, FloatArray
+
+
+class FedAvg(ServerOptimiser):
+    """w <- w + learning_rate D: with learning rate 1, federated averaging as published."""
+
+    kind: Literal["fedavg"] = "fedavg"
+    learning_rate: float = Field(default=1.0, gt=0, le=100)
+    """server learning rate"""
+
+    reference: ClassVar[str] = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
+    example: ClassVar[dict[str, Any]] = {"kind": "fedavg"}
+    offers: ClassVar[frozenset[str]] = frozenset({LINEAR_STEP})
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """Nothing at learning rate 1, where every learner steps by itself."""
+        return {} if self.learning_rate == 1.0 else NEEDS_CHANGES
+
+    def change(self, merged: FloatArray, came: BoolArray, state: State) -> tuple[FloatArray, State]:
+        return self.learning_rate * merged, state

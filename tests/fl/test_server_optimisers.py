@@ -1,0 +1,165 @@
+"""Server optimisers: the published updates, what a run keeps of them, and who may see through them."""
+
+import numpy as np
+import pytest
+import torch
+
+from fl.attacks.closed_form import ClosedForm
+from fl.attacks.threat import Threat
+from fl.data.links import LinkMeasurements
+from fl.data.measured import Measured
+from fl.data.positions import Positions
+from fl.learners.density import Density
+from fl.learners.radio_map import RadioMap
+from fl.learners.rsrp_net import RsrpNet
+from fl.learning import Learning
+from fl.server_optimiser.fedadam import FedAdam
+from fl.server_optimiser.fedavg import FedAvg
+from fl.server_optimiser.fedavgm import FedAvgM
+from fl.server_optimiser.fedyogi import FedYogi
+
+EVERY = [FedAvg(learning_rate=0.3), FedAvgM(learning_rate=0.3), FedAdam(), FedAdam(bias_correction=True), FedYogi()]
+ALL = np.ones(2, dtype=bool)
+
+
+def merged(rounds=7, n_model=2, d=5, seed=4):
+    return np.random.default_rng(seed).normal(0.0, 0.1, (rounds, n_model, d))
+
+
+def played(optimiser, updates, came=None):
+    """The sums of all changes after each round."""
+    state, w, seen = optimiser.start(), np.zeros_like(updates[0]), []
+    for i, update in enumerate(updates):
+        change, state = optimiser.change(update, ALL if came is None else came[i], state)
+        w = w + change
+        seen.append(w)
+    return np.array(seen)
+
+
+def torch_played(updates, make):
+    """The same with an optimiser of torch, whose gradient is minus the merged update."""
+    w = torch.zeros(updates[0].shape, dtype=torch.float64, requires_grad=True)
+    optimiser, seen = make([w]), []
+    for update in updates:
+        w.grad = -torch.from_numpy(update.copy())
+        optimiser.step()
+        seen.append(w.detach().numpy().copy())
+    return np.array(seen)
+
+
+def test_fedavg_adds_the_merged_update_to_the_bit():
+    updates = merged(1)
+    np.testing.assert_array_equal(FedAvg().change(updates[0], ALL, None)[0], updates[0])
+    np.testing.assert_array_equal(FedAvg(learning_rate=0.25).change(updates[0], ALL, None)[0], 0.25 * updates[0])
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.6, 0.9])
+def test_fedavgm_is_sgd_with_momentum(momentum):
+    expected = torch_played(merged(), lambda w: torch.optim.SGD(w, lr=0.3, momentum=momentum))
+    found = played(FedAvgM(learning_rate=0.3, momentum=momentum), merged())
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+def test_fedadam_with_bias_correction_is_adam():
+    expected = torch_played(merged(), lambda w: torch.optim.Adam(w, lr=0.05, betas=(0.8, 0.97), eps=1e-3))
+    part = FedAdam(learning_rate=0.05, beta1=0.8, beta2=0.97, tau=1e-3, bias_correction=True)
+    np.testing.assert_allclose(played(part, merged()), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [FedAdam, FedYogi])
+def test_adaptive_steps_are_those_of_algorithm_2(kind):
+    """Reddi et al., Algorithm 2, number by number; v starts at tau squared."""
+    eta, b1, b2, tau = 0.05, 0.8, 0.97, 0.02
+    updates = merged()
+    found = played(kind(learning_rate=eta, beta1=b1, beta2=b2, tau=tau), updates)
+    for i, j in np.ndindex(updates[0].shape):
+        m, v, x = 0.0, tau**2, 0.0
+        for t, u in enumerate(updates[:, i, j]):
+            m = b1 * m + (1 - b1) * u
+            if kind is FedAdam:
+                v = b2 * v + (1 - b2) * u * u
+            else:
+                v = v - (1 - b2) * u * u * (1 if v > u * u else -1 if v < u * u else 0)
+            x += eta * m / (v**0.5 + tau)
+            assert found[t, i, j] == pytest.approx(x, abs=1e-12)
+
+
+@pytest.mark.parametrize("part", EVERY, ids=lambda p: p.kind)
+def test_a_model_without_updates_stays_and_so_does_its_memory(part):
+    """Rounds in which nobody contributed are as if they had not been."""
+    updates = merged()
+    came = np.ones((len(updates), 2), dtype=bool)
+    came[[1, 4], 1] = False
+    with_gaps = updates.copy()
+    with_gaps[~came] = 0.0
+    found = played(part, with_gaps, came)
+    np.testing.assert_array_equal(found[:, 0], played(part, updates)[:, 0])
+    np.testing.assert_array_equal(found[[0, 3], 1], found[[1, 4], 1])
+    np.testing.assert_array_equal(found[-1, 1], played(part, updates[came[:, 1]])[-1, 1])
+
+
+@pytest.mark.parametrize("part", EVERY, ids=lambda p: p.kind)
+def test_inputs_and_states_are_left_as_they_were(part):
+    first, second = merged(2)
+    _, state = part.change(first.copy(), ALL, part.start())
+    again = first.copy()
+    assert np.array_equal(part.change(second, ALL, state)[0], part.change(second, ALL, state)[0])
+    part.change(again, ALL, state)
+    np.testing.assert_array_equal(again, first)
+
+
+def study(tiny, optimiser, **more):
+    return tiny({"learning.server_optimiser": optimiser, "world.duration_s": 240} | more)
+
+
+def test_a_run_with_the_default_is_the_run_without_a_word(tiny, tmp_path, table_bytes):
+    from scenarios.app.run.runner import run
+
+    run(tiny(), tmp_path / "a")
+    run(tiny({"learning.server_optimiser": {"kind": "fedavg", "learning_rate": 1.0}}), tmp_path / "b")
+    run(tiny({"learning.server_optimiser": {"kind": "fedavgm", "momentum": 0.0}}), tmp_path / "c")
+    assert table_bytes(tmp_path / "a") == table_bytes(tmp_path / "b") == table_bytes(tmp_path / "c")
+
+
+@pytest.mark.parametrize("kind", ["fedavgm", "fedadam", "fedyogi"])
+def test_an_interrupted_run_goes_on_to_the_same_bytes(kind, tiny, tmp_path, table_bytes):
+    from scenarios.app.run.runner import run
+
+    def watch(now):
+        if now.round == 2:
+            raise KeyboardInterrupt
+
+    run(study(tiny, {"kind": kind}), tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(study(tiny, {"kind": kind}), tmp_path / "halved", watch)
+    run(study(tiny, {"kind": kind}), tmp_path / "halved")
+    assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
+    run(tiny({"world.duration_s": 240}), tmp_path / "plain")
+    assert table_bytes(tmp_path / "plain") != table_bytes(tmp_path / "whole")
+
+
+class TestWhoMaySee:
+    class Reader(ClosedForm):
+        needs = ClosedForm.needs | {"linear server step": "it reads sums of gradients"}
+
+    def learning(self, optimiser, sees="rows", **more):
+        parts = {"learner": RsrpNet(hidden=(4,)), "attacks": (self.Reader(),)} | more
+        plain = Learning(round_s=60, learner=RsrpNet(hidden=(4,)), data=Measured()).__dict__
+        return Learning.model_construct(**plain | {"threat": Threat(sees=sees), "server_optimiser": optimiser} | parts)
+
+    @pytest.mark.parametrize("part", EVERY, ids=lambda p: p.kind)
+    @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
+    def test_adaptive_steps_hide_gradients_from_whoever_sees_published_models(self, part, sees):
+        if sees == "model" and part.kind in ("fedadam", "fedyogi"):
+            with pytest.raises(ValueError, match="needs a linear server step"):
+                self.learning(part, sees).check()
+        else:
+            self.learning(part, sees).check()
+
+    @pytest.mark.parametrize("part", EVERY, ids=lambda p: p.kind)
+    @pytest.mark.parametrize("learner", [RadioMap(cell_m=50), Density(bandwidth_m=20.0)], ids=lambda p: p.kind)
+    def test_learners_whose_updates_are_no_changes_step_by_themselves(self, part, learner):
+        data = LinkMeasurements() if learner.kind == "radio-map" else Positions()
+        self.learning(FedAvg(), learner=learner, attacks=(), data=data).check()
+        with pytest.raises(ValueError, match=r"server_optimiser: fed\w+ needs model changes"):
+            self.learning(part, learner=learner, attacks=(), data=data).check()
