@@ -259,7 +259,7 @@ class Public:
 
     sampled_m (n, 2) are the places of the first round that asks anybody, where a learner has them published for it.
     antennas is None where a trace replaces the radio; ue_height_m is the height of every UE's antenna; images is what
-    samples look like where they are images.
+    samples look like where they are images; n_cell is the number of cells, which models may share.
     """
 
     area: Area
@@ -269,6 +269,7 @@ class Public:
     ue_height_m: float = 1.5
     images: ImageFormat | None = None
     sampled_m: FloatArray | None = None
+    n_cell: int = 1
 
 
 @dataclass(frozen=True)

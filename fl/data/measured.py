@@ -17,6 +17,10 @@ from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, FloatArray, IntArray
 
+STRONGEST = "strongest"
+SHARED_MODEL = "several cells in one model"
+"""offered where one model learns the signals of several cells"""
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -66,19 +70,29 @@ class Samples:
         ptr = np.append(first, len(self.row)).astype(np.int64)
         return Local(*ue_and_model(keys), ptr, self.x, self.y, self.time_s, self.cell)
 
+    def strongest(self) -> IntArray:
+        """The place of the strongest sample of each row and moment."""
+        order = np.lexsort((-self.y, self.time_s, self.row))
+        row, time_s = self.row[order], self.time_s[order]
+        first = np.ones(len(order), dtype=np.bool_)
+        first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
+        return np.asarray(order[first])
+
 
 class Measured(Data):
     """Every UE's RSRP measurements of the round.
 
     With `memory: round` a UE trains on the measurements of the round; with `memory: all` a UE that measured in the
     round trains on all its measurements so far. There is one model per cell, and a sample belongs to the cell that it
-    measured. A random share is held out of training and evaluates the maps; it depends on the seed, also for a recorded
-    trace. Held-out samples still count as measured, because leakage concerns the positions of the UE.
+    measured; with `cell: strongest` there is one model of the strongest signal at each moment and place. A random share
+    is held out of training and evaluates the maps; it depends on the seed, also for a recorded trace. Held-out samples
+    still count as measured, because leakage concerns the positions of the UE.
     """
 
     kind: Literal["measured"] = "measured"
     cell: str = Field(default="all", min_length=1)
-    """cells that get a model: the name of one cell, all, or busiest (the cell with most measurements)"""
+    """cells that get a model: the name of one cell, all, busiest (the cell with most measurements), or strongest (one
+    model of the strongest signal)"""
     memory: Literal["round", "all"] = "round"
     """training data of a UE: its measurements of the round, or all of its measurements so far"""
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
@@ -90,17 +104,20 @@ class Measured(Data):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset({"positions", "signals", "real labels"} | ({HELD_OUT_PLACES} if self.hold_out else set()))
+        words = {"positions", "signals", "real labels"} | ({SHARED_MODEL} if self.cell == STRONGEST else set())
+        return frozenset(words | ({HELD_OUT_PLACES} if self.hold_out else set()))
 
     @property
     def named_cell(self) -> str | None:
-        return None if self.cell in ("all", "busiest") else self.cell
+        return None if self.cell in ("all", "busiest", STRONGEST) else self.cell
 
     @property
     def wants_counts(self) -> bool:
         return self.cell == "busiest"
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
+        if self.cell == STRONGEST:
+            return (STRONGEST,)
         if self.cell == "all":
             return cells
         if self.cell == "busiest" and counts is not None:
@@ -113,6 +130,10 @@ class Measured(Data):
             )
         return (self.cell,)
 
+    def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
+        own = self.cell == STRONGEST
+        return np.zeros(len(cells), dtype=np.int64) if own else super().model_of_cell(cells, models)
+
     def start(self, n_ue: int, rng: Rng) -> Samples:
         return Samples.none()
 
@@ -121,6 +142,9 @@ class Measured(Data):
         observed, model = observed.select(model >= 0), model[model >= 0]
         order = np.lexsort((observed.time_s, model, observed.ue))
         observed, model = observed.select(order), model[order]
+        if self.cell == STRONGEST:
+            best = Samples.observed(observed, model).strongest()
+            observed, model = observed.select(best), model[best]
         measured = Samples.observed(observed, model).local()
         # a sample's fate hangs on who, when and which cell, not on how many others there are
         moment = np.round(observed.time_s * 1e3).astype(np.int64)

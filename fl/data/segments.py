@@ -9,13 +9,11 @@ import numpy as np
 from pydantic import Field
 
 from fl.data.base import HELD_OUT_PLACES, Data, Taken
-from fl.data.measured import Measured, Samples
+from fl.data.measured import SHARED_MODEL, STRONGEST, Measured, Samples
 from fl.types import HeldOut, Local
 from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.units import BoolArray, IntArray
-
-STRONGEST = "strongest"
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,8 @@ class Segments(Data):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset({"positions", "signals", "real labels"} | ({HELD_OUT_PLACES} if self.hold_out else set()))
+        words = {"positions", "signals", "real labels"} | ({SHARED_MODEL} if self.cell == STRONGEST else set())
+        return frozenset(words | ({HELD_OUT_PLACES} if self.hold_out else set()))
 
     @property
     def named_cell(self) -> str | None:
@@ -67,11 +66,10 @@ class Segments(Data):
         return self.cell == "busiest"
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
-        return (STRONGEST,) if self.cell == STRONGEST else Measured(cell=self.cell).models(cells, counts)
+        return Measured(cell=self.cell).models(cells, counts)
 
     def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
-        own = self.cell == STRONGEST
-        return np.zeros(len(cells), dtype=np.int64) if own else super().model_of_cell(cells, models)
+        return Measured(cell=self.cell).model_of_cell(cells, models)
 
     def start(self, n_ue: int, rng: Rng) -> Campaign:
         return Campaign()
@@ -90,20 +88,11 @@ class Segments(Data):
             held_out = _held(none, np.zeros(0, dtype=np.bool_))
             return Taken(none, none, held_out, due=False), Campaign(state.rounds + 1, samples)
         if self.cell == STRONGEST:
-            samples = samples.select(_strongest(samples))
+            samples = samples.select(samples.strongest())
         samples = samples.select(_place(samples.row) % self.thin == 0)
         out = _drawn(samples.row, self.hold_out, rng)
         whole = samples.local()
         return Taken(whole, whole.keep(~out), _held(whole, out)), Campaign(state.rounds + 1, samples, out)
-
-
-def _strongest(samples: Samples) -> IntArray:
-    """The place of the strongest sample of each row and moment."""
-    order = np.lexsort((-samples.y, samples.time_s, samples.row))
-    row, time_s = samples.row[order], samples.time_s[order]
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
-    return np.asarray(order[first])
 
 
 def _drawn(row: IntArray, share: float, rng: Rng) -> BoolArray:

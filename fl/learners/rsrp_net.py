@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from fl.data.measured import SHARED_MODEL
 from fl.encodings import ENCODINGS
 from fl.encodings.base import Encoding, encoded
 from fl.encodings.fourier import Fourier
@@ -17,12 +18,15 @@ from fl.encodings.position import Position
 from fl.learners.base import LayeredLearner
 from fl.server_optimiser.base import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Model, Public, Updates
+from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fl.networks.mlp import Mlp
 
+
+MOST_CELLS = 512  # inputs of cells
 
 _PUBLISHED: dict[str, Any] = {
     "activation": "elu",
@@ -87,6 +91,9 @@ class RsrpNet(LayeredLearner):
     """constants that standardise positions: public ones, or those of the data"""
     encoding: Annotated[Encoding, ENCODINGS] = Field(default_factory=_of_profile("encoding"))
     """what the network reads beside the standardised position"""
+    cell_input: Literal["none", "one-hot"] = "none"
+    """what the network reads of the cell that a sample measured, where one model learns several: nothing, or one input
+    per cell, whose weights are an embedding as wide as the first hidden layer"""
     learning_rate: float = Field(default_factory=_of_profile("learning_rate"), gt=0, le=10)
     """learning rate of local training"""
     batch_size: int | Literal["all"] = Field(default_factory=_of_profile("batch_size"))
@@ -105,28 +112,29 @@ class RsrpNet(LayeredLearner):
     renamed: ClassVar[dict[str, str]] = {"features": "standardise_by", "step_size": "learning_rate"}
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
     example: ClassVar[dict[str, Any]] = {"kind": "rsrp-net", "hidden": [8]}
-    needs: ClassVar[dict[str, str]] = {
-        "signals": "it learns signals at positions; take data of kind measured or segments"
-    }
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """Signals; and a model of several cells, where their inputs are to tell them apart."""
+        signals = {"signals": "it learns signals at positions; take data of kind measured or segments"}
+        shared = {SHARED_MODEL: "cell_input tells cells apart; take data with cell: strongest, or cell_input: none"}
+        return signals | ({} if self.cell_input == "none" else shared)
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """What later parts may count on.
 
         `bound` where one record's share of an update is bounded, `sample gradient` where an update is a plain mean of
-        gradients.
+        gradients of positions and labels, `hidden activations` where a position determines those of every layer.
         """
-        words = {
-            "biased first layer",
-            "positions",
-            "layers",
-            "signals",
-            "record loss",
-            "record gradient",
-            MODEL_CHANGES,
-        }
-        words |= {"sample gradient"} if self.sample_clip is None else set()
+        words = {"biased first layer", "positions", "layers", "signals", MODEL_CHANGES}
+        words |= {"sample gradient"} if self.sample_clip is None and self._reads_places_only else set()
+        words |= {"hidden activations", "record loss", "record gradient"} if self._reads_places_only else set()
         return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
+
+    @property
+    def _reads_places_only(self) -> bool:
+        return self.cell_input == "none"
 
     @property
     def _bounds_records(self) -> bool:
@@ -162,13 +170,28 @@ class RsrpNet(LayeredLearner):
 
     @property
     def net(self) -> Mlp:
-        """The network's shape."""
+        """The network's shape, without inputs of cells."""
+        return self._net(0)
+
+    def net_of(self, rows: FloatArray) -> Mlp:
+        """The shape of the networks whose parameters, or updates, are rows (n, d)."""
+        more, remainder = divmod(rows.shape[1] - self.net.n_parameters, self.hidden[0])
+        if remainder or more < 0 or (more and self._reads_places_only):
+            raise ValueError(f"{rows.shape[1]} numbers are no parameters of this network")
+        return self._net(more)
+
+    def _net(self, n_cell: int) -> Mlp:
         from fl.networks.mlp import Mlp
 
-        return Mlp((2 + 2 * self.encoding.waves, *self.hidden, 1), self.activation)
+        return Mlp((2 + 2 * self.encoding.waves + n_cell, *self.hidden, 1), self.activation)
 
     def init(self, public: Public, rng: Rng) -> Model:
-        n = public.n_model
+        n, n_cell = public.n_model, 0 if self._reads_places_only else public.n_cell
+        if n_cell > MOST_CELLS:
+            raise BadInput(
+                f"learning.learner.cell_input: {n_cell} cells make as many inputs, at most {MOST_CELLS} are possible; "
+                "take fewer cells, or cell_input: none"
+            )
         if self.standardise_by == "dataset":
             if public.dataset is None:
                 raise ValueError("standardise_by: dataset needs the dataset's statistics")
@@ -183,13 +206,12 @@ class RsrpNet(LayeredLearner):
             "rsrp_mean_dbm": np.full(n, self.public_rsrp_mean_dbm),
             "rsrp_std_db": np.full(n, self.public_rsrp_std_db),
         }
-        return Model(self._glorot(constants, rng), constants)
+        return Model(self._glorot(self._net(n_cell), constants, rng), constants)
 
-    def _glorot(self, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
+    def _glorot(self, net: Mlp, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""
         n, rows = len(constants["centre_m"]), []
-        sizes = self.net.sizes
-        for layer, (a, b) in enumerate(pairwise(sizes)):
+        for layer, (a, b) in enumerate(pairwise(net.sizes)):
             limit = np.sqrt(6.0 / (a + b))
             unit = rng.uniform(f"weights{layer}", np.arange(n), (a * b,))
             rows += [limit * (2.0 * unit - 1.0), np.zeros((n, b))]
@@ -201,8 +223,8 @@ class RsrpNet(LayeredLearner):
         from fl.networks.sgd_regression import SgdSettings, train_regression
 
         how = SgdSettings(self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip)
-        x, y = self._encode(model, data.model[data.row_of_sample], data.x, data.y)
-        made = train_regression(self.net, model.parameters, replace(data, x=x, y=y), how, rng)
+        x, y = self._encode(model, data.model[data.row_of_sample], data.x, data.y, data.cell)
+        made = train_regression(self.net_of(model.parameters), model.parameters, replace(data, x=x, y=y), how, rng)
         return replace(made, bound=self._record_bound(data))
 
     def _record_bound(self, data: Local) -> Bound | None:
@@ -218,19 +240,21 @@ class RsrpNet(LayeredLearner):
     def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
         if len(held_out) == 0:
             return {"rmse_db": float("nan"), "mape_percent": float("nan")}
-        error = self.predict_dbm(model, held_out.model, held_out.x) - held_out.y
+        error = self.predict_dbm(model, held_out.model, held_out.x, held_out.cell) - held_out.y
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             return {
                 "rmse_db": float(np.sqrt(np.mean(error**2))),
                 "mape_percent": float(100 * np.mean(np.abs(error / held_out.y))),
             }
 
-    def predict_dbm(self, model: Model, model_of: np.ndarray, position_m: FloatArray) -> FloatArray:
-        """RSRP (N,) at positions (N, 2) by the models model_of (N,)."""
+    def predict_dbm(
+        self, model: Model, model_of: np.ndarray, position_m: FloatArray, cell: IntArray | None = None
+    ) -> FloatArray:
+        """RSRP (N,) of cells (N,) at positions (N, 2) by the models model_of (N,)."""
         from fl.networks.sgd_regression import predict
 
-        z, _ = self._encode(model, model_of, position_m, None)
-        out = predict(self.net, model.parameters, model_of, z)
+        z, _ = self._encode(model, model_of, position_m, None, cell)
+        out = predict(self.net_of(model.parameters), model.parameters, model_of, z)
         if self.labels == "standardised":
             c = model.constants
             out = c["rsrp_mean_dbm"][model_of] + c["rsrp_std_db"][model_of] * out
@@ -241,21 +265,24 @@ class RsrpNet(LayeredLearner):
 
         z, target = self._encode(model, model_of, x, y)
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray((predict(self.net, model.parameters, model_of, z) - np.asarray(target)) ** 2)
+            return np.asarray(
+                (predict(self.net_of(model.parameters), model.parameters, model_of, z) - np.asarray(target)) ** 2
+            )
 
     def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
         from fl.networks.sgd_regression import sample_gradient_norms
 
         z, target = self._encode(model, model_of, x, y)
-        return sample_gradient_norms(self.net, model.parameters, model_of, z, np.asarray(target))
+        return sample_gradient_norms(self.net_of(model.parameters), model.parameters, model_of, z, np.asarray(target))
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
         """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2."""
         from fl.networks.sgd_regression import mean_squared_gradient
 
         rows = data.model[data.row_of_sample]
-        z, _ = self._encode(model, rows, data.x, None)
-        return {"step_stability": 2 * self.learning_rate * mean_squared_gradient(self.net, model.parameters, rows, z)}
+        z, _ = self._encode(model, rows, data.x, None, data.cell)
+        squared = mean_squared_gradient(self.net_of(model.parameters), model.parameters, rows, z)
+        return {"step_stability": 2 * self.learning_rate * squared}
 
     def centroid_bound_m(self, model: Model, data: Local) -> FloatArray:
         r"""Theorem 1 of Bakopoulou et al., for the least-squares estimate over all units of one full-batch step.
@@ -270,12 +297,12 @@ class RsrpNet(LayeredLearner):
         from fl.networks.sgd_regression import first_layer_deltas
 
         rows = data.model[data.row_of_sample]
-        z, y = self._encode(model, rows, data.x, data.y)
-        bound_m = np.full(len(data.ue), np.nan)
+        z, y = self._encode(model, rows, data.x, data.y, data.cell)
+        net, bound_m = self.net_of(model.parameters), np.full(len(data.ue), np.nan)
         for i, (first, end) in enumerate(pairwise(data.ptr)):
             if end > first and y is not None:
                 m, n = int(data.model[i]), int(end - first)
-                g = first_layer_deltas(self.net, model.parameters[m], z[first:end], y[first:end])
+                g = first_layer_deltas(net, model.parameters[m], z[first:end], y[first:end])
                 with np.errstate(all="ignore"):  # a model that has diverged, or places that were moved out of sight
                     where = z[first:end, :2]
                     spread = ((where - where.mean(axis=0)) ** 2).sum()
@@ -297,16 +324,23 @@ class RsrpNet(LayeredLearner):
         return len(self.hidden) + 1
 
     def layer(self, updates: FloatArray, layer: int) -> FloatArray:
-        sizes = list(pairwise(self.net.sizes))
+        sizes = list(pairwise(self.net_of(updates).sizes))
         first = sum((a + 1) * b for a, b in sizes[: layer - 1])
         inputs, units = sizes[layer - 1]
-        return updates[:, first : first + (inputs + 1) * units].reshape(-1, inputs + 1, units)
+        whole = updates[:, first : first + (inputs + 1) * units].reshape(-1, inputs + 1, units)
+        known = self.net.sizes[layer - 1]  # inputs of cells come after those of the place
+        return whole if known == inputs else np.concatenate([whole[:, :known], whole[:, -1:]], axis=1)
 
     def layer_input(self, model: Model, of: int, place_m: FloatArray, layer: int) -> FloatArray:
         from fl.networks.sgd_regression import layer_inputs
 
+        if layer > 1 and not self._reads_places_only:
+            raise ValueError(
+                f"cell_input: {self.cell_input}: a place alone does not determine what layer {layer} reads"
+            )
         z, _ = self._encode(model, np.full(len(place_m), of), place_m, None)
-        h = layer_inputs(self.net, model.parameters[of], z, layer)
+        net = self.net_of(model.parameters)
+        h = layer_inputs(net, model.parameters[of], z, layer)[:, : self.net.sizes[layer - 1]]
         return np.concatenate([h, np.ones((len(h), 1))], axis=1)
 
     def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
@@ -318,11 +352,17 @@ class RsrpNet(LayeredLearner):
         model_of: np.ndarray,
         x: FloatArray,
         y: FloatArray | None,
+        cell: IntArray | None = None,
     ) -> tuple[FloatArray, FloatArray | None]:
-        """The network's inputs (N, p) and targets (N,) of positions x (N, 2) in metres and RSRP y (N,) in dBm."""
+        """The network's inputs (N, p) and targets (N,) of positions x (N, 2) in metres and RSRP y (N,) in dBm.
+
+        cell (N,) is what was measured; without it all inputs of cells are zero.
+        """
         c = model.constants
         offset_m = x - c["centre_m"][model_of]
         z = encoded(offset_m / c["scale_m"][model_of], offset_m, c["wave_vectors"][:1].reshape(-1, 2))
+        if more := self.net_of(model.parameters).sizes[0] - z.shape[1]:
+            z = np.concatenate([z, np.zeros((len(z), more)) if cell is None else np.eye(more)[cell]], axis=1)
         if y is not None and self.labels == "standardised":
             y = (y - c["rsrp_mean_dbm"][model_of]) / c["rsrp_std_db"][model_of]
         return z, y

@@ -165,7 +165,7 @@ def _crossing(down: str, across: str, verdicts: list[tuple[Combination, str]], w
 
 def _data_of(learner: str) -> tuple[str, Any]:
     """The first kind of data from which a learner can learn, and an example of it."""
-    needs = set(SLOTS["learner"].parts[learner].needs)
+    needs = set(_examples("learner")[learner].needs)
     return next((kind, part) for kind, part in _examples("data").items() if needs <= part.offers)
 
 
