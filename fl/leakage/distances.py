@@ -102,17 +102,34 @@ def density_peaks(points_m: FloatArray, weight: FloatArray, area: Area, width_m:
     """
     if len(points_m) == 0:
         return np.zeros((0, 2))
+    x, y = density_axes(area, width_m)
+    return highest_peaks(x, y, gaussian_density(points_m, weight, x, y, width_m), count)
+
+
+def density_axes(area: Area, width_m: float) -> tuple[FloatArray, FloatArray]:
+    """Coordinates x (p,) and y (q,) of a grid over the area in steps of at most width_m / 3, or of 400 a side."""
     steps = np.clip(np.ceil(area.side_m / (width_m / 3)).astype(int) + 1, 2, 400)
     x = np.linspace(area.x_min_m, area.x_max_m, steps[0])
-    y = np.linspace(area.y_min_m, area.y_max_m, steps[1])
+    return x, np.linspace(area.y_min_m, area.y_max_m, steps[1])
+
+
+def gaussian_density(
+    points_m: FloatArray, weight: FloatArray, x: FloatArray, y: FloatArray, width_m: float
+) -> FloatArray:
+    """sum_i w_i exp(-|g - p_i|^2 / (2 width_m^2)) of points (n, 2) on a grid: (p, q)."""
     ex = np.exp(-0.5 * ((x[:, None] - points_m[:, 0]) / width_m) ** 2) * weight
     ey = np.exp(-0.5 * ((y[:, None] - points_m[:, 1]) / width_m) ** 2)
-    density = np.pad(ex @ ey.T, 1, constant_values=-np.inf)
+    return np.asarray(ex @ ey.T)
+
+
+def highest_peaks(x: FloatArray, y: FloatArray, values: FloatArray, count: int, least: float = 0.0) -> FloatArray:
+    """Places (<= count, 2) of the highest local maxima above `least` of values (p, q) on a grid, highest first."""
+    density = np.pad(values, 1, constant_values=-np.inf)
     centre = density[1:-1, 1:-1]
     shifts = [(dx, dy) for dx in (0, 1, 2) for dy in (0, 1, 2) if (dx, dy) != (1, 1)]
     around = [density[dx : dx + centre.shape[0], dy : dy + centre.shape[1]] for dx, dy in shifts]
     # strictly above the neighbours that come first, so that equal neighbours make one peak
-    peak = (centre > np.max(around[:4], axis=0)) & (centre >= np.max(around[4:], axis=0)) & (centre > 0)
+    peak = (centre > np.max(around[:4], axis=0)) & (centre >= np.max(around[4:], axis=0)) & (centre > least)
     i, j = np.nonzero(peak)
     order = np.argsort(-centre[i, j], kind="stable")[:count]
     return np.stack([x[i[order]], y[j[order]]], axis=1)

@@ -2,7 +2,7 @@
 
 Attacks have no access to this module. The state is kept per track, a (UE, model) pair: all measured points, batch
 centroids and estimates of each attack so far. Home and work of a UE are compared with all estimates of an attack for
-that UE, in all its models.
+that UE, in all its models, and with the places that it names of that UE (`fl.leakage.named`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.leakage.distances import density_peaks, exact_w1, guesses_nearest_m, nearest_m, sliced_w1, sorted_projections
+from fl.leakage.named import MOST_NAMED, answers_of
 from fl.types import Estimates, Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
@@ -40,9 +41,10 @@ class Leakage(Part):
     every_rounds: int = Field(default=1, ge=1, le=1_000_000)
     """leakage is measured in round 1 and then every so many rounds; with many UEs it costs more than the attacks"""
     peak_width_m: float = Field(default=75.0, gt=0)
-    """kernel width of the density of estimates whose peaks are the attacker's guesses of home and work, m"""
+    """kernel width of densities, m: of estimates, whose two highest peaks an attack names that gives no answers itself,
+    and of the positions of other UEs, the baseline"""
     near_m: float = Field(default=100.0, gt=0)
-    """distance within which a place counts as found, m"""
+    """distance within which a place counts as found, or as named, m"""
     literal_score: bool = False
     """divide `place_error_m` by the number of places, as printed in the density paper; more places then give a smaller
     error"""
@@ -88,7 +90,8 @@ class Said:
     centroids, places (k, 2), weights (k,) of the places: those inside the area; spoken: centroids that it named, inside
     or not; named: these and other places; heard, diverged: rounds in which it named a centroid, and in which none lay
     inside; stood: rounds with an estimate standing; track_error_sum_m: errors of the standing estimates, summed;
-    anchor_m (2, 2): true centroids at the first and the last answer of a walk; walk_m (2,): its steps, summed.
+    anchor_m (2, 2): true centroids at the first and the last answer of a walk; walk_m (2,): its steps, summed;
+    answers (<= 2, 2): the latest answers about the UE, best first; answered: their round, 0 before any.
     """
 
     centroids: FloatArray
@@ -103,6 +106,8 @@ class Said:
     heard: int = 0
     stood: int = 0
     track_error_sum_m: float = 0.0
+    answers: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    answered: int = 0
 
     @classmethod
     def nothing(cls) -> Said:
@@ -152,6 +157,7 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
     if now.round != 1 and now.round % how.every_rounds:
         return tracks, rows
     tracks = dict(tracks)
+    answers = {label: answers_of(estimates, now.area) for label, estimates in now.estimates.items()}
     for i, (ue, model) in enumerate(zip(now.measured.ue.tolist(), now.measured.model.tolist(), strict=True)):
         points_m = now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]]
         track = tracks.get((ue, model), Track.empty()).plus(points_m, how.max_points)
@@ -160,6 +166,8 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
             for label, estimates in now.estimates.items():
                 mine = np.flatnonzero((estimates.ue == ue) & (estimates.model == model))
                 before = attacks.get(label) or Said.nothing()
+                if ue in answers[label]:
+                    before = replace(before, answers=answers[label][ue], answered=now.round)
                 attacks[label], row = _attack(how, before, estimates, mine, track, common, now, i)
                 rows.append({"attack": label, "ue": ue, "model": model, **row})
             track = replace(track, attacks=attacks)
@@ -236,7 +244,7 @@ def _attack(
     return said, {
         **errors,
         **_distribution(how, said, track, common),
-        **_named(how, estimates.position_m[place], estimates.weight[place], track),
+        **_place_errors(how, estimates.position_m[place], estimates.weight[place], track),
         **steps,
         "heard": heard,
         "diverged": heard and len(named) == 0,
@@ -297,20 +305,51 @@ def _places(how: Leakage, said: list[Said], now: Now, ue: int) -> dict[str, floa
     """How near all estimates of a UE came to home and work, and what an attacker without the truth would name."""
     home, work = now.places.home_m[ue], now.places.work_m[ue]
     if not np.isfinite(np.concatenate([home, work])).any():  # there is nothing to be near to
-        return dict.fromkeys(("home_m", "work_m", "home_to_peak_m", "work_to_peak_m", "guess_home_m"), NAN)
-    points = np.concatenate([at for each in said for at in (each.centroids, each.places)])
-    weight = np.concatenate([w for each in said for w in (np.ones(len(each.centroids)), each.weights)])
-    peaks = density_peaks(points, weight, now.area, how.peak_width_m, 2)
+        return dict.fromkeys(("home_m", "work_m", "home_named_m", "work_named_m", "guess_home_m"), NAN)
+    points, _ = _estimates(said)
+    guesses = _guesses(how, said, now.area)
     return {
         "home_m": nearest_m(points, home),
         "work_m": nearest_m(points, work),
-        "home_to_peak_m": nearest_m(peaks, home),
-        "work_to_peak_m": nearest_m(peaks, work),
+        "home_named_m": nearest_m(guesses, home),
+        "work_named_m": nearest_m(guesses, work),
         "guess_home_m": guesses_nearest_m(home, now.area, sum(each.named for each in said)),
     }
 
 
-def _named(how: Leakage, position_m: FloatArray, weight: FloatArray, track: Track) -> dict[str, Any]:
+def _estimates(said: list[Said]) -> tuple[FloatArray, FloatArray]:
+    """All centroids and places (n, 2) of a UE so far, with weights (n,)."""
+    points = np.concatenate([at for each in said for at in (each.centroids, each.places)])
+    return points, np.concatenate([w for each in said for w in (np.ones(len(each.centroids)), each.weights)])
+
+
+def _guesses(how: Leakage, said: list[Said], area: Area) -> FloatArray:
+    """The places (<= 2, 2) that an attack names of a UE, best first: its latest answers, or else density peaks."""
+    latest = max(said, key=lambda each: each.answered)
+    if latest.answered:
+        return latest.answers
+    return density_peaks(*_estimates(said), area, how.peak_width_m, MOST_NAMED)
+
+
+def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> list[dict[str, Any]]:
+    """Rows of the table `named`: what each attack names of each UE after the last round (see docs/records.md).
+
+    None where no UE has a home or a workplace.
+    """
+    if not np.isfinite(places.home_m).any() and not np.isfinite(places.work_m).any():
+        return []
+    said: dict[tuple[int, str], list[Said]] = {}
+    for (ue, _), track in sorted(tracks.items()):
+        for label, one in track.attacks.items():
+            said.setdefault((ue, label), []).append(one)
+    return [
+        {"attack": label, "ue": ue, "rank": rank, "x_m": float(x), "y_m": float(y)}
+        for (ue, label), every in said.items()
+        for rank, (x, y) in enumerate(_guesses(how, every, area), start=1)
+    ]
+
+
+def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, track: Track) -> dict[str, Any]:
     """How many places the attack named this round, and how far they lie from the truth, by the attack's own weights.
 
     Z_i = sum_j e_j |g_j - d_i| / sum_j e_j of [Zong et al., Eq. 16], there with a further 1 / K_i: `literal_score`.

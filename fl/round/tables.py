@@ -135,8 +135,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "ue": Column("index of the UE that the estimate is about"),
         "model": _MODEL,
         "quantity": _text(
-            "what is estimated: centroid (mean position of the batch), place (one of several positions), or step "
-            "(displacement since the last answer)"
+            "what is estimated: centroid (mean position of the batch), place (one of several positions), answer (one "
+            "of the positions that the attack names of the UE after all rounds so far), or step (displacement since "
+            "the last answer)"
         ),
         "x_m": Column("estimate, east; empty when not finite", "m"),
         "y_m": Column("estimate, north; empty when not finite", "m"),
@@ -186,10 +187,12 @@ TABLES: dict[str, dict[str, Column]] = {
             "m",
         ),
         "work_m": Column("the same for the UE's workplace", "m"),
-        "home_to_peak_m": Column(
-            "distance from home to the nearer of the two highest density peaks of these estimates", "m"
+        "home_named_m": Column(
+            "distance from home to the nearer of the (at most two) places that the attack names of the UE now: its "
+            "latest answers, or else the two highest density peaks of its estimates so far",
+            "m",
         ),
-        "work_to_peak_m": Column("the same for the workplace", "m"),
+        "work_named_m": Column("the same for the workplace", "m"),
         "guess_home_m": Column("baseline: expected home_m of as many uniformly random guesses", "m"),
         "smoothed_error_m": Column(
             "distance from the median of all estimates so far to the mean of all points so far", "m"
@@ -274,6 +277,13 @@ TABLES: dict[str, dict[str, Column]] = {
         "attack": _ATTACK,
         "w1_m": Column("exact Wasserstein distance between all points and all estimates, at the end", "m"),
         "centroid_w1_m": Column("the same between the true batch centroids and the estimates", "m"),
+    },
+    "named": {
+        "attack": _ATTACK,
+        "ue": Column("index of an attacked UE; no row where no UE of the run has a home or a workplace"),
+        "rank": Column("1: what the attack names first, 2: what it names second"),
+        "x_m": Column("place that the attack names of the UE at the end of the run (see leakage.csv), east", "m"),
+        "y_m": Column("the same, north", "m"),
     },
     "user_distances": {
         "ue": Column("index of a UE; of at most 30, those with the most measurements"),

@@ -292,7 +292,7 @@ class TestLeakageByHand:
         ]
         row = self.rows([*rounds, ([[0, 0]], {"a": centroid_at(100, 100)})])[-1]
         assert row["home_m"] == 0  # the nearest of all estimates flatters the attacker
-        assert row["work_to_peak_m"] < 20 and 150 < row["home_to_peak_m"] < 250
+        assert row["work_named_m"] < 20 and 150 < row["home_named_m"] < 250
 
     def test_silence_is_not_divergence(self):
         rows = self.rows([([[0, 0]], {"a": said()}), ([[0, 0]], {"a": centroid_at(10, 0)})])
@@ -318,7 +318,7 @@ class TestLeakageByHand:
     def test_unknown_home_gives_no_figure(self):
         now = Now(1, measured([[0, 0]]), np.zeros((1, 2)), {"a": centroid_at(1, 1)}, AREA, Places.unknown(1))
         row = leakage.observe(HOW, {}, now, RNG)[1][0]
-        assert np.isnan([row["home_m"], row["work_m"], row["home_to_peak_m"], row["guess_home_m"]]).all()
+        assert np.isnan([row["home_m"], row["work_m"], row["home_named_m"], row["guess_home_m"]]).all()
 
     def test_the_old_state_is_a_value(self):
         state, _ = play(self.rounds[:2])

@@ -76,7 +76,7 @@ def test_summary_is_over_ues(folder):
 def test_every_row_of_a_ue_says_the_same(folder):
     said = {}
     for r in read(folder, "leakage"):
-        said.setdefault((r["round"], r["ue"]), set()).add(tuple(r[k] for k in ("home_m", "home_to_peak_m", "work_m")))
+        said.setdefault((r["round"], r["ue"]), set()).add(tuple(r[k] for k in ("home_m", "home_named_m", "work_m")))
     assert all(len(v) == 1 for v in said.values())
     last = {r["ue"]: float(r["home_m"]) for r in read(folder, "leakage")}
     np.testing.assert_allclose(sorted(last.values()), np.sort(nearest_by_hand(folder)), rtol=1e-6)
@@ -111,10 +111,10 @@ def test_a_ue_with_many_cells_counts_once():
     far, near = [5000.0] * 9, [4.0, 6.0]
     rows = table(
         ue=[0] * 9 + [1, 2], model=[*range(9), 0, 0], round=[1] * 11, home_m=far + near, work_m=far + near,
-        home_to_peak_m=far + near, work_to_peak_m=far + near, guess_home_m=[50.0] * 11,
+        home_named_m=far + near, work_named_m=far + near, guess_home_m=[50.0] * 11,
     )  # fmt: skip
     found = home_values(rows, np.array([0, 1, 2]), 100.0)
-    assert found[keys.HOME_MEDIAN] == 6.0 and found[keys.HOME_MIN] == 4.0 and found[keys.HOME_TO_PEAK_MIN] == 4.0
+    assert found[keys.HOME_MEDIAN] == 6.0 and found[keys.HOME_MIN] == 4.0 and found[keys.HOME_NAMED_MIN] == 4.0
     assert found[keys.HOME_NEAR_PERCENT] == pytest.approx(200 / 3) and found[keys.HOME_NEAR_ROUND] == 1
 
 
@@ -122,7 +122,7 @@ def test_a_ue_of_which_nothing_was_said_is_infinitely_far_and_one_without_home_d
     nan = np.nan
     rows = table(
         ue=[0, 1, 2, 3], model=[0] * 4, round=[1] * 4, home_m=[3.0, nan, nan, nan], work_m=[nan] * 4,
-        home_to_peak_m=[nan] * 4, work_to_peak_m=[nan] * 4, guess_home_m=[9.0, nan, nan, nan],
+        home_named_m=[nan] * 4, work_named_m=[nan] * 4, guess_home_m=[9.0, nan, nan, nan],
     )  # fmt: skip
     found = home_values(rows, np.array([0, 1, 2]), 100.0)  # UE 3 has no home
     assert np.isnan(found[keys.HOME_MEDIAN]) and found[keys.HOME_MIN] == 3.0

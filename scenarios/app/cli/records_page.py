@@ -90,7 +90,7 @@ def _grammar() -> list[str]:
 
 def _renamed() -> list[str]:
     """Old and new names."""
-    head = "## Names of version 0.1.0\n\nSchema 1 had other names. Runs of that version must be run again."
+    head = "## Names of earlier versions\n\nSchemas 1 and 2 had other names. Runs of those versions must be run again."
     tables = ((f"{old}.csv", f"{new}.csv") for old, new in OLD_TABLES.items())
     columns = ((f"{table}.csv: {old}", new) for table, of in COLUMNS.items() for old, new in of.items())
     return [head, "", *_pairs("table", tables), "", *_pairs("column", columns), "", *_pairs("key", OLD_KEYS.items())]

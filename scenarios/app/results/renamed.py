@@ -1,4 +1,4 @@
-"""Names in the records of version 0.1.0 and what they are called now: keys, tables, columns and files of a sweep.
+"""Names in the records of earlier versions and what they are called now: keys, tables, columns and files of a sweep.
 
 Old names are refused where a person types them, with the new one; NAME in a pattern stands for a part of the study.
 """
@@ -56,13 +56,18 @@ KEYS: dict[str, str] = {
     "attack.NAME.home_worst_m": "attack.NAME.home_m.min",
     "attack.NAME.guess_home_m": "attack.NAME.guess_home_m.median",
     "attack.NAME.work_m": "attack.NAME.work_m.median",
-    "attack.NAME.home_named_m": "attack.NAME.home_to_peak_m.median",
-    "attack.NAME.home_named_worst_m": "attack.NAME.home_to_peak_m.min",
-    "attack.NAME.work_named_m": "attack.NAME.work_to_peak_m.median",
+    "attack.NAME.home_named_m": "attack.NAME.home_named_m.median",
+    "attack.NAME.home_named_worst_m": "attack.NAME.home_named_m.min",
+    "attack.NAME.work_named_m": "attack.NAME.work_named_m.median",
     "attack.NAME.home_within_{near}m_round": "attack.NAME.home_within_near.round.median",
     "attack.NAME.home_within_{near}m_probability": "attack.NAME.home_within_near.percent",
-    "attack.NAME.home_named_{near}m_round": "attack.NAME.home_to_peak_within_near.round.median",
-    "attack.NAME.home_named_{near}m_probability": "attack.NAME.home_to_peak_within_near.percent",
+    "attack.NAME.home_named_{near}m_round": "attack.NAME.home_named_within_near.ever.round.median",
+    "attack.NAME.home_named_{near}m_probability": "attack.NAME.home_named_within_near.ever.percent",
+    "attack.NAME.home_to_peak_m.median": "attack.NAME.home_named_m.median",
+    "attack.NAME.home_to_peak_m.min": "attack.NAME.home_named_m.min",
+    "attack.NAME.work_to_peak_m.median": "attack.NAME.work_named_m.median",
+    "attack.NAME.home_to_peak_within_near.round.median": "attack.NAME.home_named_within_near.ever.round.median",
+    "attack.NAME.home_to_peak_within_near.percent": "attack.NAME.home_named_within_near.ever.percent",
     "attack.NAME.iterations_mean": "attack.NAME.iterations.mean",
     "attack.NAME.evaluations_mean": "attack.NAME.evaluations.mean",
     "membership.NAME.auc": "membership.NAME.auc.last",
@@ -101,8 +106,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "floor_sw1_m": "perfect_attacker_sw1_m",
         "guess_sw1_low_m": "guess_sw1_m_q05",
         "guess_sw1_high_m": "guess_sw1_m_q95",
-        "home_named_m": "home_to_peak_m",
-        "work_named_m": "work_to_peak_m",
+        "home_to_peak_m": "home_named_m",
+        "work_to_peak_m": "work_named_m",
         "step_still_m": "step_no_motion_m",
         "walk_still_m": "walk_no_motion_m",
     },
@@ -120,7 +125,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 
 
 def new_key(old: str) -> str | None:
-    """What a key of version 0.1.0 is called now; None where it kept its name, or never was one."""
+    """What a key of an earlier version is called now; None where it kept its name, or never was one."""
     for pattern, new in KEYS.items():
         name = r"(?P<name>.+)" if pattern.startswith("figure.") else r"(?P<name>[^.]+)"
         text = re.escape(pattern).replace("NAME", name).replace(re.escape("{near}"), r"[0-9.e+]+")

@@ -9,9 +9,11 @@ import numpy as np
 
 from fl.attacks.closed_form import ClosedForm
 from fl.learners.density import Density
+from netsim.checkpoint import read_arrays
+from netsim.geometry import Area
 from netsim.safe import what_is
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.folder import MANIFEST, PLAN, read_json, read_table
+from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
 from scenarios.app.results.run import Table
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of
 from scenarios.app.results.summary_keys import Key, check_declared, declaration
@@ -24,6 +26,7 @@ from scenarios.app.results.summary_leakage import (
     home_values,
     on_grid_m,
 )
+from scenarios.app.results.summary_named import Truth, chance_values, named_values
 from scenarios.app.study.study import Study
 
 USELESS_ABOVE_DB = 2.0  # a map this much worse than a constant says nothing about privacy either
@@ -75,8 +78,10 @@ def _named(name: str, values: dict[Key, Any]) -> dict[str, Any]:
 def _leakage(folder: Path, study: Study, ues: Table, area_m: Any, useful: bool | None) -> dict[str, Any]:
     """What every attack reaches for the UEs that the study looks at, and the baselines."""
     targets = _targets(study, ues, read_table(folder, "updates"))
-    leakage, estimates, updates, wasserstein = (
-        _of(read_table(folder, name), targets) for name in ("leakage", "estimates", "updates", "wasserstein")
+    every = read_table(folder, "leakage")
+    leakage = _of(every, targets)
+    estimates, updates, wasserstein = (
+        _of(read_table(folder, name), targets) for name in ("estimates", "updates", "wasserstein")
     )
     x0, y0, x1, y1 = area_m
     centre = np.hypot(updates["x_m"] - (x0 + x1) / 2, updates["y_m"] - (y0 + y1) / 2)
@@ -90,10 +95,14 @@ def _leakage(folder: Path, study: Study, ues: Table, area_m: Any, useful: bool |
     )
     if study.learned.attacks:
         values |= _plain(baseline_values(leakage, study.learned.attacks[0].label))
-    homes = with_home(ues)
+    homes, truth = with_home(ues), Truth.of(ues, np.unique(leakage["ue"]), settings.near_m)
+    values |= _plain(_chance(folder, study, truth, Area(x0, y0, x1, y1)))
+    named, requested_s = read_table(folder, "named"), _requested_s(folder)
     for attack in study.learned.attacks:
         mine, effort, exact = (_by_attack(table, attack.label) for table in (leakage, estimates, wasserstein))
+        attacked, said = np.unique(_by_attack(every, attack.label)["ue"]), _by_attack(named, attack.label)
         reached = attack_values(mine) | home_values(mine, homes, settings.near_m) | effort_values(effort)
+        reached |= named_values(mine, said, truth, attacked, requested_s)
         reached |= {keys.W1: mean_of(exact["w1_m"]), keys.CENTROID_W1: mean_of(exact["centroid_w1_m"])}
         for key, gated in ((keys.ERROR_MEDIAN, keys.ERROR_GATED), (keys.SQRT_SW1, keys.SQRT_SW1_GATED)):
             reached[gated] = float("nan") if useful is False else reached[key]
@@ -101,6 +110,20 @@ def _leakage(folder: Path, study: Study, ues: Table, area_m: Any, useful: bool |
             reached[keys.THEOREM_BOUND] = median_of(updates["bound_m"])
         values |= _named(attack.label, reached)
     return values
+
+
+def _chance(folder: Path, study: Study, truth: Truth, area: Area) -> dict[Key, Any]:
+    """What places named by chance find; nothing without an attack, or without a home and a workplace."""
+    if not study.learned.attacks or not len(truth.ue):
+        return {}
+    points = read_arrays(folder / POINTS)
+    return chance_values(truth, area, points["ue"], points["position_m"], study.learned.leakage.peak_width_m)
+
+
+def _requested_s(folder: Path) -> dict[int, float]:
+    """End of the window of each round."""
+    rounds = read_table(folder, "rounds")
+    return dict(zip(rounds["round"].astype(int).tolist(), rounds["requested_s"].tolist(), strict=True))
 
 
 def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray | None:

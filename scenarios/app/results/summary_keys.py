@@ -5,7 +5,8 @@ A key is GROUP[.NAME].QUANTITY[_unit][.SELECTION][.STATISTIC]:
 NAME       a part of the study: an attack, a mechanism, a step of curation, ...
 QUANTITY   what is measured, ending with its unit: sw1_m, sinr_db, energy_j
 SELECTION  the part of the values that is taken: inside (estimates inside the area), first_round, last_round, last20
-           (the last 20 rounds), gated (only if the model is useful), round (number of the round)
+           (the last 20 rounds), gated (only if the model is useful), ever (at any time, not only at the end), round
+           and day (number of the round, or of the day), shuffled (each UE with what was named of another one)
 STATISTIC  mean, median, min, max, std, rms, q05, q25, q75, q95; last; low and high (ends of a 95 % interval);
            percent (share for which something holds)
 
@@ -287,22 +288,75 @@ GUESS_HOME = _attack(
     "guess_home_m.median", "m", "baseline: expected home_m of as many uniformly random guesses, median over UEs"
 )
 WORK_MEDIAN = _attack("work_m.median", "m", "distance from the workplace to the nearest estimate, median over UEs")
-HOME_TO_PEAK_MEDIAN = _attack(
-    "home_to_peak_m.median", "m", "distance from home to the nearer of the two highest density peaks of the estimates, "
-    "median over UEs"
+HOME_NAMED_MEDIAN = _attack(
+    "home_named_m.median", "m", "distance from home to the nearer of the (at most two) places that the attack names at "
+    "the end: its latest answers, or else the two highest density peaks of its estimates; median over UEs"
 )  # fmt: skip
-HOME_TO_PEAK_MIN = _attack("home_to_peak_m.min", "m", "the same of the most exposed UE")
-WORK_TO_PEAK_MEDIAN = _attack("work_to_peak_m.median", "m", "the same from the workplace, median over UEs")
+HOME_NAMED_MIN = _attack("home_named_m.min", "m", "the same of the most exposed UE")
+WORK_NAMED_MEDIAN = _attack("work_named_m.median", "m", "the same from the workplace, median over UEs")
 HOME_NEAR_ROUND = _attack(
     "home_within_near.round.median", "", "first round with an estimate within leakage.near_m of home, median over UEs; "
     "null if fewer than half of them have one"
 )  # fmt: skip
 HOME_NEAR_PERCENT = _attack("home_within_near.percent", "%", "share of UEs that ever have such an estimate")
-PEAK_NEAR_ROUND = _attack(
-    "home_to_peak_within_near.round.median", "", "first round with one of the two peaks within leakage.near_m of home, "
+NAMED_EVER_ROUND = _attack(
+    "home_named_within_near.ever.round.median", "", "first round with a named place within leakage.near_m of home, "
     "median over UEs; null if fewer than half of them have one"
 )  # fmt: skip
-PEAK_NEAR_PERCENT = _attack("home_to_peak_within_near.percent", "%", "share of UEs that ever have such a peak")
+NAMED_EVER_PERCENT = _attack("home_named_within_near.ever.percent", "%", "share of UEs that ever have such a place")
+HOME_NAMED_PERCENT = _attack(
+    "home_named_within_near.percent", "%", "share of UEs with a home that has a named place within leakage.near_m at "
+    "the end of the run"
+)  # fmt: skip
+HOME_NAMED_LOW = _attack("home_named_within_near.low", "%", "lower end of its 95 % interval (Wilson, over UEs)")
+HOME_NAMED_HIGH = _attack("home_named_within_near.high", "%", "upper end of its 95 % interval")
+HOME_NAMED_ROUND = _attack(
+    "home_named_within_near.round.median", "", "round from which on home stays named in this way until the end, median "
+    "over UEs; null if fewer than half of them are named at the end"
+)  # fmt: skip
+HOME_NAMED_DAY = _attack(
+    "home_named_within_near.day.median", "", "day in which the window of that round ends, from 1, median over UEs"
+)
+WORK_NAMED_PERCENT = _attack("work_named_within_near.percent", "%", "the same share, of workplaces")
+WORK_NAMED_LOW = _attack("work_named_within_near.low", "%", "lower end of its 95 % interval")
+WORK_NAMED_HIGH = _attack("work_named_within_near.high", "%", "upper end of its 95 % interval")
+BOTH_NAMED_PERCENT = _attack(
+    "both_named_within_near.percent", "%", "share of UEs with a home and a workplace that both have a named place "
+    "within leakage.near_m"
+)  # fmt: skip
+BOTH_NAMED_LOW = _attack("both_named_within_near.low", "%", "lower end of its 95 % interval")
+BOTH_NAMED_HIGH = _attack("both_named_within_near.high", "%", "upper end of its 95 % interval")
+FIRST_NAMED_PERCENT = _attack(
+    "first_named_within_near.percent", "%", "share of UEs whose home or workplace lies within leakage.near_m of the "
+    "place that the attack names first"
+)  # fmt: skip
+HOMES_COUNT = _attack("homes.count", "", "attacked UEs with a home: what shares of homes are over")
+WORKPLACES_COUNT = _attack("workplaces.count", "", "the same with a workplace")
+COMMUTERS_COUNT = _attack("commuters.count", "", "the same with both")
+
+
+def _chance(name: str, meaning: str) -> tuple[Key, Key, Key, Key]:
+    """Shares of home, work, both and the first place that are found by places named by chance."""
+    home, work, both, first = (f"{place}_named_within_near" for place in ("home", "work", "both", "first"))
+    return (
+        Key(f"{name.format(home)}.percent", "%", f"baseline: {meaning}", places=True),
+        Key(f"{name.format(work)}.percent", "%", "the same share, of workplaces", places=True),
+        Key(f"{name.format(both)}.percent", "%", "the same share, of both", places=True),
+        Key(f"{name.format(first)}.percent", "%", "the same share, by the first place", places=True),
+    )
+
+
+SHUFFLED = _chance(
+    f"attack.{NAME}.{{}}.shuffled", "home_named_within_near.percent of the places that the attack names of another UE, "
+    "mean over all other attacked UEs; null for one UE"
+)  # fmt: skip
+UNIFORM = _chance(
+    "baseline.uniform.{}", "home_named_within_near.percent of two uniformly random places in the area, expected"
+)
+OTHERS = _chance(
+    "baseline.others.{}", "home_named_within_near.percent of the two highest density peaks of the true positions of "
+    "all other UEs, each with the same weight; null for one UE"
+)  # fmt: skip
 ITERATIONS = _attack("iterations.mean", "", "iterations per estimate, mean")
 EVALUATIONS = _attack("evaluations.mean", "", "gradient evaluations per estimate, mean")
 

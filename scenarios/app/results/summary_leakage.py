@@ -151,12 +151,12 @@ def home_values(rows: Table, homes: np.ndarray, near_m: float) -> dict[Key, Any]
         keys.HOME_MEDIAN: away("home_m", 0.5),
         keys.HOME_MIN: away("home_m", 0.0),
         keys.WORK_MEDIAN: away("work_m", 0.5),
-        keys.HOME_TO_PEAK_MEDIAN: away("home_to_peak_m", 0.5),
-        keys.HOME_TO_PEAK_MIN: away("home_to_peak_m", 0.0),
-        keys.WORK_TO_PEAK_MEDIAN: away("work_to_peak_m", 0.5),
+        keys.HOME_NAMED_MEDIAN: away("home_named_m", 0.5),
+        keys.HOME_NAMED_MIN: away("home_named_m", 0.0),
+        keys.WORK_NAMED_MEDIAN: away("work_named_m", 0.5),
         keys.GUESS_HOME: median_of(last["guess_home_m"]),
         **_reached(rows, "home_m", near_m, keys.HOME_NEAR_ROUND, keys.HOME_NEAR_PERCENT),
-        **_reached(rows, "home_to_peak_m", near_m, keys.PEAK_NEAR_ROUND, keys.PEAK_NEAR_PERCENT),
+        **_reached(rows, "home_named_m", near_m, keys.NAMED_EVER_ROUND, keys.NAMED_EVER_PERCENT),
     }
 
 

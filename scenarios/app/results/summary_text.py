@@ -17,6 +17,8 @@ COLUMNS = 100  # of a terminal line
 _NAMES = 11  # columns for the name of a row
 USELESS = "Low leakage proves nothing here; high leakage is still real."
 """what leakage means where the model is not useful"""
+GOOD = 0.3
+"""share by which the error of a good map is below that of a constant"""
 BETTER, WORSE, NO_BETTER = "better than", "worse than", "no better than"
 _ROUNDING_M = 1e-9  # shorter lengths are rounding errors
 
@@ -37,7 +39,7 @@ def fitted(lines: Sequence[str], columns: int = COLUMNS) -> list[str]:
 
 
 def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[str]:
-    """The result in a table of at most eight rows: is the model useful, what was found, and what noise was spent.
+    """The result in a table of at most nine rows: is the model useful, what was found, and what noise was spent.
 
     Warnings stand above it. `page` is where all details are.
     """
@@ -46,7 +48,8 @@ def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[
         ("model", model_text(summary)),
         ("location", _nearest(summary)),
         ("positions", _positions(summary)),
-        ("home", _nearest_home(summary)),
+        ("named", _best_named(summary)),
+        ("uplink", uplink_text(summary)),
         ("membership", _strongest_membership(summary)),
         ("privacy", _spent(summary, account)),
         ("page", page),
@@ -100,14 +103,57 @@ def verdict(value: float, low: float, high: float) -> str:
     return BETTER if value < low else WORSE if value > high else NO_BETTER
 
 
-def _nearest_home(summary: Mapping[str, Any]) -> str:
-    """The attack that comes nearest to home."""
-    names = [n for n in attacks(summary) if _of(summary, keys.HOME_NEAR_PERCENT, n) is not None]
-    if not names:
+def _best_named(summary: Mapping[str, Any]) -> str:
+    """The attack that names most homes, beside chance; of equal ones that which names most workplaces."""
+    name = most_named(summary)
+    return f"{name}: {named_text(summary, name)}" if name else ""
+
+
+def most_named(summary: Mapping[str, Any]) -> str:
+    """The attack that names home and work of most UEs at the end of the run; empty where no UE has any."""
+    shares = (keys.BOTH_NAMED_PERCENT, keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT, keys.FIRST_NAMED_PERCENT)
+    named = [n for n in attacks(summary) if _of(summary, keys.HOMES_COUNT, n) is not None]
+    return max(named, key=lambda n: [_of(summary, key, n) or 0.0 for key in shares], default="")
+
+
+def named_text(summary: Mapping[str, Any], name: str) -> str:
+    """Of how many UEs an attack names home and work, since when, and of how many chance would."""
+    of = [
+        (place, _of(summary, share, name), _of(summary, count, name))
+        for place, share, count in (
+            ("home", keys.HOME_NAMED_PERCENT, keys.HOMES_COUNT),
+            ("work", keys.WORK_NAMED_PERCENT, keys.WORKPLACES_COUNT),
+            ("both", keys.BOTH_NAMED_PERCENT, keys.COMMUTERS_COUNT),
+        )
+    ]
+    found = [(place, round(share * n / 100), n) for place, share, n in of if share is not None and n]
+    if not found:
+        return "no attacked UE has a home or a workplace"
+    place, k, n = found[0]
+    first = f"{place} of {k} of {counted(n, 'UE')} named within {_of(summary, keys.NEAR):g} m"
+    rest = [f"{what} of {j}" + (f" of {m}" if m != n else "") for what, j, m in found[1:]]
+    since = _since(summary, name) if place == "home" else ""
+    return f"{', '.join([first + since, *rest])}{_chance(summary, name, 0 if place == 'home' else 1)}"
+
+
+def _since(summary: Mapping[str, Any], name: str) -> str:
+    """Since when home is named, in brackets; empty where it is named of fewer than half of the UEs."""
+    number, day = (_of(summary, key, name) for key in (keys.HOME_NAMED_ROUND, keys.HOME_NAMED_DAY))
+    if number is None:
         return ""
-    away = {n: _of(summary, keys.HOME_MEDIAN, n) for n in names}
-    name = min(names, key=lambda n: (-_of(summary, keys.HOME_NEAR_PERCENT, n), np.inf if away[n] is None else away[n]))
-    return f"{name}: {home_text(summary, name)}"
+    median = "" if _of(summary, keys.HOMES_COUNT, name) == 1 else ", median"
+    return f" (since {f'day {_text(day)}' if day and day > 1 else f'round {_text(number)}'}{median})"
+
+
+def _chance(summary: Mapping[str, Any], name: str, k: int) -> str:
+    """Shares that places named by chance reach, for home (k = 0) or work (1)."""
+    by = (
+        ("at random", _of(summary, keys.UNIFORM[k])),
+        ("by others' density", _of(summary, keys.OTHERS[k])),
+        ("with another UE's places", _of(summary, keys.SHUFFLED[k], name)),
+    )
+    known = ", ".join(f"{_text(round(share, 1))} % {how}" for how, share in by if share is not None)
+    return f"; chance, {('home', 'work')[k]}: {known}" if known else ""
 
 
 def _strongest_membership(summary: Mapping[str, Any]) -> str:
@@ -146,7 +192,12 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
     account : None where it is not known.
     """
     lines = [_rounds(summary), f"model: {model_text(summary)}", *warnings(summary), *_refusals(summary)]
-    lines += [*_uplink(summary), *(_attack(summary, name) for name in attacks(summary)), *_baselines(summary)]
+    radio = uplink_text(summary)
+    lines += [
+        *([f"uplink: {radio}"] if radio else []),
+        *(_attack(summary, name) for name in attacks(summary)),
+        *_baselines(summary),
+    ]
     lines += [*_user_distances(summary), *_eavesdropper(summary)]
     if _of(summary, keys.ROUNDS_STOPPED):
         lines.append("stopped: the next round would have exceeded learning.privacy_budget")
@@ -204,17 +255,17 @@ def _reasons(summary: Mapping[str, Any]) -> str:
     return f" ({names})" if names else ""
 
 
-def _uplink(summary: Mapping[str, Any]) -> list[str]:
-    """Medians and totals of the uplink; nothing for an ideal one."""
+def uplink_text(summary: Mapping[str, Any]) -> str:
+    """Medians and totals of the uplink; empty for an ideal one."""
     if _of(summary, keys.UPLINK_SINR) is None:
-        return []
+        return ""
     moves = _of(summary, keys.UPLINK_HANDOVERS)
-    return [
-        f"uplink: SINR {_text(_of(summary, keys.UPLINK_SINR))} dB, latency {_text(_of(summary, keys.UPLINK_LATENCY))} "
+    return (
+        f"SINR {_text(_of(summary, keys.UPLINK_SINR))} dB, latency {_text(_of(summary, keys.UPLINK_LATENCY))} "
         f"s (medians), {_text(_of(summary, keys.UPDATES_LATE))} % of updates late, energy "
         f"{_text(_of(summary, keys.UPLINK_ENERGY))} J in total, "
         + ("handover not modelled" if moves is None else counted(moves, "handover"))
-    ]
+    )
 
 
 def _baselines(summary: Mapping[str, Any]) -> list[str]:
@@ -302,14 +353,26 @@ def signals_text(summary: Mapping[str, Any]) -> str:
         return "not measured: nothing was held out"
     if rmse is None:
         return f"NOT useful. The model is not finite. {USELESS}"
+    gain = 1 - rmse / constant if constant > 0 else 0.0
     if not _of(summary, keys.USEFUL):
         worth = "NOT useful"
+    elif gain >= GOOD:
+        worth = "a good map"
     else:
-        worth = "useful" if rmse < constant else "hardly useful, no better than a constant"
-    text = f"{worth}: RMSE {_text(rmse)} dB; baselines: constant {_text(constant)} dB"
+        worth = "useful" if gain > 0 else "hardly useful, no better than a constant"
+    better = f", {100 * gain:.0f} % better than a constant" if gain > 0 else ""
+    central = _of(summary, keys.UTILITY, "central_rmse_db")
+    above = "" if not central else f", {_above(rmse / central)} the same net trained centrally"
+    text = f"{worth}: RMSE {_text(rmse)} dB{better}{above}; baselines: constant {_text(constant)} dB"
+    text += "" if central is None else f", central {_text(central)} dB"
     text += "" if raw is None else f", raw upload {_text(raw)} dB"
     text += _grid_text(summary)
     return text if _of(summary, keys.USEFUL) else f"{text}. The model has not learned the map. {USELESS}"
+
+
+def _above(ratio: float) -> str:
+    """A ratio of errors as a percentage above or below."""
+    return f"{100 * abs(ratio - 1):.0f} % {'above' if ratio >= 1 else 'below'}"
 
 
 def _grid_text(summary: Mapping[str, Any]) -> str:
@@ -388,6 +451,8 @@ def _attack(summary: Mapping[str, Any], name: str) -> str:
     )
     if _of(summary, keys.HOME_NEAR_PERCENT, name) is not None:
         text += f"; home: {home_text(summary, name)}"
+    if _of(summary, keys.HOMES_COUNT, name) is not None:
+        text += f"; named at the end: {named_text(summary, name)}"
     places = _of(summary, keys.PLACES, name)
     if places is not None:
         text += (

@@ -199,5 +199,8 @@ def _whole_run(setup: Setup, state: RoundState, world: World) -> None:
         setup.recorder.row("privacy", **row)
     for (ue, model, attack), distances in leakage.exact(state.leakage).items():
         setup.recorder.row("wasserstein", ue=ue, model=model, attack=attack, **distances)
-    for ue, other, sw1_m in leakage.pairs(state.leakage, setup.learning.leakage.directions):
+    how = setup.learning.leakage
+    for row in leakage.named_at_end(how, state.leakage, world.area, world.places):
+        setup.recorder.row("named", **row)
+    for ue, other, sw1_m in leakage.pairs(state.leakage, how.directions):
         setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))

@@ -54,10 +54,10 @@ class Member:
 
 _NONE: Series = (np.zeros(0), np.zeros(0))
 _OF_TRACKS = ("sw1_m", "perfect_attacker_sw1_m", "guess_sw1_m")
-_OF_UES = ("home_m", "home_to_peak_m", "guess_home_m")
+_OF_UES = ("home_m", "home_named_m", "guess_home_m")
 _ACCURACY = "accuracy_percent"
 _CARRIED = _OF_TRACKS + _OF_UES
-_INFINITE = ("error_m", "home_m", "home_to_peak_m")  # columns that may be infinite
+_INFINITE = ("error_m", "home_m", "home_named_m")  # columns that may be infinite
 
 
 def member(label: str, run: Run) -> Member:
@@ -161,7 +161,7 @@ def _leakage(plotter: _Plotter, attack: str, k: int, x_axis: Figure) -> Panel:
         Cell("centroid error (m)", error, "Centroid error of the round", log=True),
         Cell("SW1 (m)", plotter.curves(attack, "sw1_m", "m"), _SW1_TITLE),
         Cell("distance (m)", plotter.curves(attack, "home_m", "m"), _HOME_TITLE, line_at=near_m),
-        Cell("distance (m)", plotter.curves(attack, "home_to_peak_m", "m"), "Home to the nearer peak", line_at=near_m),
+        Cell("distance (m)", plotter.curves(attack, "home_named_m", "m"), "Home to the nearer peak", line_at=near_m),
     ]
     cells = [c for c in cells if c.traces]
     if not cells:

@@ -118,11 +118,11 @@ def home(run: Run, own: Sequence[Look]) -> Panel:
     every = home_grids(run, own)
     for look, grid in every:
         x, several = run.dates(grid.time_s), len(grid.ue) > 1
-        for column, name, dash in (("home_m", "nearest estimate", "solid"), ("home_to_peak_m", "nearer peak", "dash")):
+        for column, name, dash in (("home_m", "nearest estimate", "solid"), ("home_named_m", "nearer peak", "dash")):
             mine = Look(f"{look.name}: {name}", look.color, look.symbol, dash)
             so_far = unfound(grid.so_far(column))
             lines = median_line(mine, x, drawable(so_far), most=diagonal_m(run.manifest))
-            distances += lines[-1 if column == "home_to_peak_m" else 0 :]  # one band is enough
+            distances += lines[-1 if column == "home_named_m" else 0 :]  # one band is enough
             if several and np.isfinite(so_far).any():
                 share = 100.0 * np.maximum.accumulate(so_far <= run.near_m, axis=0).mean(axis=1)
                 shares.append(line(mine, x, share, hovertemplate="%{y:.3~r} %", showlegend=False))

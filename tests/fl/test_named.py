@@ -1,0 +1,196 @@
+"""The places that an attack names of a UE, and what places named by chance find."""
+
+import numpy as np
+import pytest
+
+from fl.leakage import leakage
+from fl.leakage.chance import discs_share, others_peaks, uniform_shares
+from fl.leakage.distances import density_peaks
+from fl.leakage.leakage import Leakage, Now
+from fl.leakage.named import answers_of
+from fl.types import Estimates, Local
+from netsim.geometry import Area
+from netsim.mobility.base import Places
+from netsim.rng import Streams
+
+AREA = Area(0.0, 0.0, 2000.0, 1500.0)
+HOME, WORK = (100.0, 100.0), (900.0, 100.0)
+PLACES = Places(np.array([HOME] * 3), np.array([WORK] * 3))
+HOW = Leakage(directions=12, random_baseline_draws=5)
+RNG = Streams(1).at("leakage")
+
+
+def said(*rows):
+    """Estimates from (ue, model, what, x, y, weight)."""
+    n = len(rows)
+    ue, model, what, x, y, weight = zip(*rows, strict=True) if rows else ([],) * 6
+    whole = np.zeros(n, dtype=np.int64)
+    return Estimates(
+        np.array(ue, dtype=np.int64), np.array(model, dtype=np.int64), list(what),
+        np.array([x, y], dtype=np.float64).T.reshape(-1, 2), np.array(weight, dtype=np.float64),
+        np.full(n, np.nan), whole, whole, ["ok"] * n,
+    )  # fmt: skip
+
+
+def answer(x, y, weight=1.0, ue=0, model=0):
+    return (ue, model, "answer", x, y, weight)
+
+
+def one_row(ue=0, model=0):
+    return Local(np.array([ue]), np.array([model]), np.array([0, 1]), np.array([[5.0, 5.0]]), np.zeros(1), np.zeros(1))
+
+
+def play(*rounds, how=HOW, local=None):
+    """State and rows of rounds, each the estimates of attack `a`."""
+    state, history = {}, []
+    for number, estimates in enumerate(rounds, start=1):
+        now = Now(number, local or one_row(), (local or one_row()).mean_x(), {"a": estimates}, AREA, PLACES)
+        state, rows = leakage.observe(how, state, now, RNG)
+        history.append(rows)
+    return state, history
+
+
+def named(row):
+    return row["home_named_m"], row["work_named_m"]
+
+
+class TestAnswers:
+    def test_the_two_of_largest_weight_best_first(self):
+        given = said(answer(1, 1, 0.2), answer(2, 2, 0.9), answer(3, 3, 0.5), (0, 0, "place", 9, 9, 5.0))
+        assert answers_of(given, AREA)[0].tolist() == [[2, 2], [3, 3]]
+
+    def test_of_equal_weights_the_first(self):
+        assert answers_of(said(answer(7, 7), answer(3, 3), answer(5, 5)), AREA)[0].tolist() == [[7, 7], [3, 3]]
+
+    def test_one_place_at_every_model_counts_once(self):
+        given = said(answer(1, 1, 0.9), answer(1, 1, 0.9, model=4), answer(8, 8, 0.1), answer(8, 8, 0.1, model=4))
+        assert answers_of(given, AREA)[0].tolist() == [[1, 1], [8, 8]]
+
+    @pytest.mark.parametrize("x", [np.nan, np.inf, -1.0, 2001.0])
+    def test_what_lies_outside_is_no_answer_but_was_given(self, x):
+        assert answers_of(said(answer(x, 5.0, 2.0), answer(6, 6)), AREA)[0].tolist() == [[6, 6]]
+        assert answers_of(said(answer(x, 5.0)), AREA)[0].shape == (0, 2)
+
+    def test_ues_do_not_mix(self):
+        found = answers_of(said(answer(1, 1, ue=2), answer(4, 4, ue=0)), AREA)
+        assert {ue: at.tolist() for ue, at in found.items()} == {0: [[4, 4]], 2: [[1, 1]]}
+
+
+class TestLeakage:
+    def test_answers_are_compared_with_home_and_work(self):
+        _, ((row,),) = play(said(answer(130, 140), answer(900, 107)))
+        assert named(row) == pytest.approx((50.0, 7.0))
+
+    def test_they_replace_earlier_ones_and_last_until_then(self):
+        _, history = play(said(answer(103, 100)), said(), said(answer(900, 100)))
+        assert [named(rows[0]) for rows in history] == [pytest.approx(v) for v in ((3, 797), (3, 797), (800, 0))]
+
+    def test_a_third_answer_names_nothing(self):
+        _, ((row,),) = play(said(answer(500, 900, 3.0), answer(500, 1400, 2.0), answer(*HOME, 1.0)))
+        assert row["home_named_m"] == pytest.approx(np.hypot(400, 800))
+
+    def test_answers_are_no_centroids_and_no_places(self):
+        _, ((row,),) = play(said(answer(*HOME)))
+        assert not row["heard"] and row["places"] == 0
+        assert np.isnan([row[k] for k in ("error_m", "home_m", "sw1_m", "guess_home_m", "smoothed_error_m")]).all()
+
+    def test_whoever_answers_is_not_judged_by_peaks(self):
+        """Before its first answer an attack is, like any other; after that its peaks say nothing."""
+        centroid = (0, 0, "centroid", *HOME, 1.0)
+        _, history = play(said(centroid), said(centroid, answer(500, 100)), said(centroid), said(answer(-5, 0)))
+        assert [rows[0]["home_named_m"] for rows in history[:3]] == [0.0, 400.0, 400.0]
+        assert np.isnan(history[3][0]["home_named_m"])  # its latest answers name nothing
+
+    def test_an_answer_at_one_model_is_about_the_ue(self):
+        """A cell from which nothing was heard this time keeps no older answer."""
+        two = Local(
+            np.array([0, 0]), np.array([0, 3]), np.array([0, 1, 2]), np.array([[5.0, 5.0], [6.0, 6.0]]),
+            np.zeros(2), np.zeros(2),
+        )  # fmt: skip
+        first, second = said(answer(*HOME, model=0), answer(*WORK, model=3)), said(answer(100, 110, model=3))
+        state, _ = play(first, local=two)
+        now = Now(2, one_row(model=3), np.zeros((1, 2)), {"a": second}, AREA, PLACES)
+        state, rows = leakage.observe(HOW, state, now, RNG)
+        assert named(rows[0]) == pytest.approx((10.0, np.hypot(800, 10)))
+        now = Now(3, one_row(model=0), np.zeros((1, 2)), {"a": said()}, AREA, PLACES)
+        assert named(leakage.observe(HOW, state, now, RNG)[1][0]) == pytest.approx((10.0, np.hypot(800, 10)))
+
+    def test_at_the_end_each_attack_names_what_it_named_last(self):
+        centroids = [
+            (0, 0, "centroid", 400, 400, 1.0),
+            (0, 0, "centroid", 1500, 900, 1.0),
+            (0, 0, "centroid", 402, 400, 1.0),
+        ]
+        state, rows = {}, []
+        for number, one in enumerate(centroids, start=1):
+            estimates = {"a": said(answer(10, 10 * number, 0.5), answer(20, 20, 0.7)), "b": said(one)}
+            now = Now(number, one_row(), np.zeros((1, 2)), estimates, AREA, PLACES)
+            state, rows = leakage.observe(HOW, state, now, RNG)
+        table = leakage.named_at_end(HOW, state, AREA, PLACES)
+        places = {(r["attack"], r["ue"], r["rank"]): (r["x_m"], r["y_m"]) for r in table}
+        assert places["a", 0, 1] == (20, 20) and places["a", 0, 2] == (10, 30)
+        at = np.array([places["b", 0, 1], places["b", 0, 2]])
+        np.testing.assert_allclose(at, [[401, 400], [1500, 900]], atol=15)  # on a grid of 25 m
+        home = {r["attack"]: r["home_named_m"] for r in rows}
+        assert home == pytest.approx({"a": np.hypot(80, 80), "b": np.linalg.norm(at - HOME, axis=1).min()})
+        assert leakage.named_at_end(HOW, state, AREA, Places.unknown(3)) == []
+
+
+class TestChance:
+    def test_two_uniform_places(self):
+        """Away from the edges and from each other, by hand; and both at once."""
+        home, work = np.array([[500.0, 500.0]]), np.array([[1500.0, 900.0]])
+        disc = np.pi * 100**2 / 3e6
+        found = uniform_shares(home, work, 100.0, AREA, 2)[0]
+        expected = [1 - (1 - disc) ** 2, 1 - (1 - disc) ** 2, 2 * disc**2, 2 * disc]
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+    @pytest.mark.parametrize(
+        ("home", "work"),
+        [((30.0, 20.0), (110.0, 90.0)), ((700.0, 700.0), (700.0, 700.0)), ((1990.0, 0.0), (60.0, 1500.0))],
+    )
+    def test_against_many_draws(self, home, work):
+        """At an edge, overlapping, and at one place."""
+        at = np.random.default_rng(0).uniform(size=(400_000, 2, 2)) * [2000, 1500]
+        near_home, near_work = (np.linalg.norm(at - np.array(place), axis=-1) <= 150 for place in (home, work))
+        drawn = [
+            near_home.any(axis=1).mean(), near_work.any(axis=1).mean(),
+            (near_home.any(axis=1) & near_work.any(axis=1)).mean(), (near_home | near_work)[:, 0].mean(),
+        ]  # fmt: skip
+        found = uniform_shares(np.array([home]), np.array([work]), 150.0, AREA, 2)[0]
+        np.testing.assert_allclose(found, drawn, atol=4 * 0.5 / np.sqrt(400_000))
+
+    def test_an_unknown_place_is_never_found_and_a_huge_radius_finds_all(self):
+        none = np.full(2, np.nan)
+        assert discs_share(np.array(HOME), none, 100.0, AREA)[1:].tolist() == [
+            0.0,
+            discs_share(np.array(HOME), none, 100.0, AREA)[0],
+        ]
+        assert discs_share(np.array(HOME), np.array(WORK), 1e4, AREA).tolist() == pytest.approx([1, 1, 1])
+
+    def test_others_are_everybody_but_one(self):
+        """As density peaks of the others' points, each UE with the same weight."""
+        rng = np.random.default_rng(1)
+        centre = {0: (300, 300), 1: (1500, 900), 2: (700, 1200)}
+        ue = np.repeat([0.0, 1.0, 2.0], [60, 400, 30])
+        points = np.concatenate(
+            [np.array(centre[int(k)]) + 20 * rng.normal(size=(n, 2)) for k, n in ((0, 60), (1, 400), (2, 30))]
+        )
+        found = others_peaks(ue, points, np.array([0.0, 1.0, 2.0, 7.0]), AREA, 75.0, 2)
+        for one, peaks in zip((0, 1, 2), found, strict=False):
+            others = ue != one
+            weight = (1 / np.array([60, 400, 30]))[ue[others].astype(int)]
+            by_hand = density_peaks(points[others], weight, AREA, 75.0, 2)
+            np.testing.assert_allclose(peaks, by_hand)
+            assert (
+                np.linalg.norm(peaks[:, None] - np.array([centre[k] for k in range(3) if k != one]), axis=-1)
+                .min(axis=1)
+                .max()
+                < 40
+            )
+        assert len(found[3]) == 2
+
+    def test_without_others_there_are_no_peaks(self):
+        points = np.array([[500.0, 500.0], [900.0, 900.0]])
+        (found,) = others_peaks(np.zeros(2), points, np.zeros(1), AREA, 75.0, 2)
+        assert found.shape == (0, 2)

@@ -1,0 +1,202 @@
+"""Shares of homes and workplaces that attacks name, beside chance: in the summary, the terminal and the page."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from fl.attacks.closed_form import ClosedForm
+from fl.types import Estimates
+from netsim.geometry import Area
+from netsim.record import write_json
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.statistics import share_of
+from scenarios.app.results.summary import summarise
+from scenarios.app.results.summary_named import Truth, chance_values, named_values
+from scenarios.app.results.summary_text import full_text, model_text, named_text, short_text
+from scenarios.app.run.runner import run
+
+HOMES = [[100, 100], [1000, 700], [300, 800], [1100, 100]]
+WORKS = [[600, 400], [150, 700], [900, 300], [500, 850]]
+COMMUTERS = {
+    "world.duration_s": 5 * 86_400, "world.tick_s": 1200, "world.ues.measure_every_s": None, "world.ues.count": 4,
+    "world.ues.mobility": {"kind": "commuter", "home_m": HOMES, "work_m": WORKS},
+    "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 43_200,
+    "learning.data": {"kind": "measured", "cell": "all"}, "learning.learner.activation": "relu",
+    "learning.attacks": [{"kind": "closed-form", "name": "informed"}, {"kind": "closed-form"}],
+    "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
+}  # fmt: skip
+
+
+def informed(self, view, facts, state, rng):
+    """What a closed-form attack that knows some places says in its place: answers."""
+    rows = [
+        (ue, model, *at)
+        for ue, model in zip(view.ue.tolist(), view.model.tolist(), strict=True)
+        for at in known(facts.round, ue)
+    ]
+    n = len(rows)
+    ue, model, x, y, weight = zip(*rows, strict=True) if rows else ([],) * 5
+    whole = np.zeros(n, dtype=np.int64)
+    return Estimates(
+        np.array(ue, dtype=np.int64), np.array(model, dtype=np.int64), ["answer"] * n,
+        np.array([x, y], dtype=float).T.reshape(-1, 2), np.array(weight, dtype=float), np.full(n, np.nan),
+        whole, whole, ["ok"] * n,
+    ), state  # fmt: skip
+
+
+def known(number, ue):
+    """UE 0: home and work from the first round on. 1: home from round 4 on. 2: work. 3: home, and from round 5 not."""
+    home, work, wrong = (*HOMES[ue], 2.0), (*WORKS[ue], 1.0), (600.0, 10.0, 3.0)
+    return {
+        0: [home, work], 1: [home] if number >= 4 else [wrong], 2: [work], 3: [home] if number < 5 else [wrong],
+    }[ue]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tiny, tmp_path_factory):
+    """Four commuters, ten rounds of half a day, and an attack whose answers are known."""
+    out, run_closed_form = tmp_path_factory.mktemp("named") / "r", ClosedForm.run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClosedForm, "run", lambda self, *args: (informed if self.name else run_closed_form)(self, *args))
+        run(tiny(COMMUTERS), out)
+    return out
+
+
+def read(folder, table):
+    with (folder / f"{table}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())
+
+
+def test_shares_at_the_end_by_hand(summary):
+    found = {
+        key: summary[f"attack.informed.{key}_named_within_near.percent"] for key in ("home", "work", "both", "first")
+    }
+    assert found == {"home": 50, "work": 50, "both": 25, "first": 75}
+    assert summary["attack.informed.home_named_within_near.ever.percent"] == 75  # UE 3 was named, and no more
+    assert [summary[f"attack.informed.{who}.count"] for who in ("homes", "workplaces", "commuters")] == [4, 4, 4]
+
+
+def test_interval_is_wilsons(summary):
+    """For 2 of 4: centre 1/2, half width z sqrt(1/16 + z^2/64) / (1 + z^2/4)."""
+    z = 1.959963984540054
+    half = 100 * z * np.sqrt(1 / 16 + z**2 / 64) / (1 + z**2 / 4)
+    low, high = (summary[f"attack.informed.home_named_within_near.{end}"] for end in ("low", "high"))
+    assert (low, high) == pytest.approx((50 - half, 50 + half))
+    assert share_of(np.zeros(4, dtype=bool))[:2] == (0.0, 0.0) and share_of(np.ones(4, dtype=bool))[2] == 100.0
+
+
+def test_since_which_round_home_stays_named(summary):
+    """Of 1, 4, never, never fewer than half are known to the median; of 1, 4 it is 2.5."""
+    assert summary["attack.informed.home_named_within_near.round.median"] is None
+    rows = {k: np.array([float(r[k]) for r in read_rows()]) for k in ("ue", "round", "home_named_m")}
+    truth = Truth(np.array([0.0, 1.0]), np.array(HOMES[:2], float), np.array(WORKS[:2], float), 100.0)
+    table = {"ue": np.zeros(0), "rank": np.zeros(0), "x_m": np.zeros(0), "y_m": np.zeros(0)}
+    ends = {number: number * 43_200.0 for number in range(1, 7)}
+    found = named_values(rows, table, truth, np.array([0.0, 1.0]), ends)
+    assert found[keys.HOME_NAMED_ROUND] == 2.5  # from round 1 and from round 4 on
+    assert found[keys.HOME_NAMED_DAY] == 1.5  # rounds end at noon and midnight: round 4 ends the second day
+
+
+def read_rows():
+    """UE 0 always near; UE 1 near, far, nothing, and near from round 4 on; round 5 has no row of it."""
+    far = {(1, 2): "5000", (1, 3): "nan"}
+    return [
+        {"ue": ue, "round": number, "home_named_m": far.get((ue, number), "10")}
+        for number in range(1, 7)
+        for ue in (0, 1)
+        if (ue, number) != (1, 5)
+    ]
+
+
+def test_shuffled_by_hand(folder, summary):
+    """Answers of each UE scored on every other one, from the tables alone."""
+    named = {ue: [] for ue in range(4)}
+    for r in read(folder, "named"):
+        if r["attack"] == "informed":
+            named[int(r["ue"])].append((float(r["x_m"]), float(r["y_m"])))
+    assert [len(named[ue]) for ue in range(4)] == [2, 1, 1, 1]
+    hits = [
+        any(np.hypot(x - HOMES[i][0], y - HOMES[i][1]) <= 100 for x, y in named[j])
+        for i in range(4) for j in range(4) if i != j
+    ]  # fmt: skip
+    assert summary["attack.informed.home_named_within_near.shuffled.percent"] == pytest.approx(100 * np.mean(hits))
+
+
+def test_another_ues_places_that_fit_are_counted():
+    """Three UEs at one home; what is named of one of them is right for all."""
+    home, nowhere = np.array([[50.0, 50.0]] * 3), np.full((3, 2), np.nan)
+    truth = Truth(np.arange(3.0), home, nowhere, 10.0)
+    named = {"ue": np.array([1.0]), "rank": np.array([1.0]), "x_m": np.array([52.0]), "y_m": np.array([50.0])}
+    rows = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([np.nan, 2.0, np.nan])}
+    found = named_values(rows, named, truth, np.arange(4.0), {1: 1.0})
+    assert found[keys.HOME_NAMED_PERCENT] == pytest.approx(100 / 3)
+    # UEs 0 and 2 are found by one of three others (UE 3 has no home, and nothing is named of it), UE 1 by none
+    assert found[keys.SHUFFLED[0]] == pytest.approx(100 * 2 / 9)
+    assert np.isnan(found[keys.WORK_NAMED_PERCENT]) and found[keys.WORKPLACES_COUNT] == 0
+    assert found[keys.HOMES_COUNT] == 3 and np.isnan(found[keys.SHUFFLED[1]])
+
+
+def test_others_density_finds_a_shared_workplace():
+    """Everybody works at one place: the others' density shows it, and not where anybody lives."""
+    home = np.array([[100.0, 100.0], [1900.0, 100.0], [100.0, 1400.0], [1900.0, 1400.0]])
+    work = np.array([[1000.0, 700.0]] * 4)
+    ue, points = np.repeat(np.arange(4.0), 3), np.concatenate([[h, w, w] for h, w in zip(home, work, strict=True)])
+    truth = Truth(np.arange(4.0), home, work, 100.0)
+    found = chance_values(truth, Area(0, 0, 2000, 1500), ue, points, 75.0)
+    assert [found[key] for key in keys.OTHERS] == [0, 100, 0, 100]
+    alone = chance_values(truth, Area(0, 0, 2000, 1500), np.zeros(3), points[:3], 75.0)
+    assert np.isnan([alone[key] for key in keys.OTHERS]).all() and 0 < alone[keys.UNIFORM[0]] < 3
+
+
+def test_the_summary_comes_from_the_folder_alone(tiny, folder, summary, tmp_path):
+    write_json(tmp_path / "again.json", summarise(folder, tiny(COMMUTERS)))
+    assert json.loads((tmp_path / "again.json").read_text()) == summary
+
+
+def test_runs_without_homes_name_nothing(tiny, tmp_path):
+    found = run(tiny(), tmp_path / "r")
+    assert not [key for key in found if "_named_within_near.percent" in key or key.startswith("baseline.uniform")]
+    assert read(tmp_path / "r", "named") == []
+    assert not any(line.startswith("named") for line in short_text(found, {"epsilon": np.zeros(0)}, "page"))
+
+
+def test_the_terminal_says_it_with_chance(summary):
+    informed_alone = {k: v for k, v in summary.items() if not k.startswith("attack.closed-form")}
+    lines = short_text(informed_alone, {"epsilon": np.zeros(0)}, "page")
+    assert len([line for line in lines if not line.startswith(" ")]) <= 9
+    said = " ".join(" ".join(lines).split())
+    assert "named informed: home of 2 of 4 UEs named within 100 m, work of 2, both of 1; chance, home: " in said
+    assert "% at random, 0 % by others' density, 0 % with another UE's places" in said
+    assert "named at the end: home of 2 of 4 UEs" in " ".join(full_text(summary))
+
+
+def test_since_is_told_as_a_day_or_as_a_round(summary):
+    known = {**summary, "attack.informed.home_named_within_near.round.median": 4.0}
+    assert "(since day 2, median)" in named_text(
+        {**known, "attack.informed.home_named_within_near.day.median": 2.0}, "informed"
+    )
+    assert "(since round 4, median)" in named_text(
+        {**known, "attack.informed.home_named_within_near.day.median": 1.0}, "informed"
+    )
+    assert "since" not in named_text(summary, "informed")
+
+
+@pytest.mark.parametrize(
+    ("rmse", "central", "says"),
+    [
+        (4.0, 3.2, "a good map: RMSE 4 dB, 60 % better than a constant, 25 % above the same net trained centrally"),
+        (7.0, None, "a good map: RMSE 7 dB, 30 % better than a constant; baselines: constant 10 dB"),
+        (8.0, 8.4, "useful: RMSE 8 dB, 20 % better than a constant, 5 % below the same net trained centrally"),
+        (10.5, None, "hardly useful, no better than a constant: RMSE 10.5 dB; baselines: constant 10 dB"),
+    ],
+)
+def test_what_a_map_is_worth(rmse, central, says):
+    summary = {"utility.rmse_db": rmse, "utility.constant_rmse_db": 10.0, "utility.useful": True}
+    assert model_text(summary | ({} if central is None else {"utility.central_rmse_db": central})).startswith(says)
