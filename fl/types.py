@@ -79,6 +79,12 @@ class Local:
         ptr = np.concatenate([[0], np.cumsum(self.count[rows])]).astype(np.int64)
         return replace(self, ue=self.ue[rows], model=self.model[rows], ptr=ptr)
 
+    def only(self, rows: BoolArray) -> Local:
+        """Some rows (n,), with their samples."""
+        kept = self.keep(rows[self.row_of_sample])
+        ptr = np.concatenate([[0], np.cumsum(kept.count[rows])]).astype(np.int64)
+        return replace(kept, ue=self.ue[rows], model=self.model[rows], ptr=ptr)
+
 
 @dataclass(frozen=True)
 class HeldOut:

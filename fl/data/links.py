@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.data.base import HELD_OUT_PLACES, Data, Taken
-from fl.data.measured import Samples, with_past
+from fl.data.samples import Samples, with_past
 from fl.types import HeldOut
 from netsim.errors import BadInput
 from netsim.observations import Observations

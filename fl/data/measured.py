@@ -7,15 +7,26 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from fl.data.base import HELD_OUT_PLACES, Data, Taken
+from fl.data.hold_out import (
+    HoldOutBy,
+    Sessions,
+    held_out_blocks,
+    held_out_days,
+    held_out_samples,
+    held_out_sessions,
+)
+from fl.data.samples import Samples, recalled, with_past
 from fl.types import HeldOut, Local
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.rng import Rng
-from netsim.row_id import row_id, ue_and_model
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.row_id import row_id
+from netsim.units import BoolArray, IntArray
+
+SESSION_GAP_S, BLOCK_M = 900.0, 100.0
 
 STRONGEST = "strongest"
 SHARED_MODEL = "several cells in one model"
@@ -23,84 +34,64 @@ SHARED_MODEL = "several cells in one model"
 
 
 @dataclass(frozen=True)
-class Samples:
-    """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s (N,), cell (N,)."""
+class Kept:
+    """What devices keep: the samples that they may learn from again, and where their sessions stand."""
 
-    row: IntArray
-    x: FloatArray
-    y: FloatArray
-    time_s: FloatArray
-    cell: IntArray
-
-    @classmethod
-    def none(cls) -> Self:
-        """No measurement."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return cls(nothing, np.zeros((0, 2)), np.zeros(0), np.zeros(0), nothing)
-
-    @classmethod
-    def observed(cls, observed: Observations, model: IntArray) -> Self:
-        """Observations (N,) of models (N,), in their own order."""
-        row = row_id(observed.ue, model)
-        return cls(row, observed.position_m, observed.rsrp_dbm, observed.time_s, observed.cell)
-
-    @classmethod
-    def of(cls, local: Local) -> Self:
-        """Those of local data. Raises ValueError for data without labels or cells."""
-        if local.y is None or local.cell is None:
-            raise ValueError("samples of signals have labels and cells")
-        row = row_id(local.ue, local.model)[local.row_of_sample]
-        return cls(row, local.x, local.y, local.time_s, local.cell)
-
-    def plus(self, more: Samples) -> Samples:
-        """With more of them, in order of row and time."""
-        both = Samples(
-            np.concatenate([self.row, more.row]), np.concatenate([self.x, more.x]), np.concatenate([self.y, more.y]),
-            np.concatenate([self.time_s, more.time_s]), np.concatenate([self.cell, more.cell]),
-        )  # fmt: skip
-        return both.select(np.lexsort((both.time_s, both.row)))
-
-    def select(self, index: IntArray | BoolArray) -> Samples:
-        """Some of them."""
-        return Samples(self.row[index], self.x[index], self.y[index], self.time_s[index], self.cell[index])
-
-    def local(self) -> Local:
-        """Ragged rows of these samples."""
-        keys, first = np.unique(self.row, return_index=True)
-        ptr = np.append(first, len(self.row)).astype(np.int64)
-        return Local(*ue_and_model(keys), ptr, self.x, self.y, self.time_s, self.cell)
-
-    def strongest(self) -> IntArray:
-        """The place of the strongest sample of each row and moment."""
-        order = np.lexsort((-self.y, self.time_s, self.row))
-        row, time_s = self.row[order], self.time_s[order]
-        first = np.ones(len(order), dtype=np.bool_)
-        first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
-        return np.asarray(order[first])
+    samples: Samples
+    sessions: Sessions
 
 
 class Measured(Data):
     """Every UE's RSRP measurements of the round.
 
-    With `memory: round` a UE trains on the measurements of the round; with `memory: all` a UE that measured in the
-    round trains on all its measurements so far. There is one model per cell, and a sample belongs to the cell that it
-    measured; with `cell: strongest` there is one model of the strongest signal at each moment and place. A random share
-    is held out of training and evaluates the maps; it depends on the seed, also for a recorded trace. Held-out samples
-    still count as measured, because leakage concerns the positions of the UE.
+    With `memory: round` a UE trains on the measurements of the round; with `memory: all` on all its measurements so
+    far; with a number n on those of the round and n random earlier ones, drawn anew in every round. There is one model
+    per cell, and a sample belongs to the cell that it measured; with `cell: strongest` there is one model of the
+    strongest signal at each moment and place. With `participants: holding` a UE that has measured a
+    cell once takes part in every later round, also where it measures nothing new.
+
+    A share is held out of training and evaluates the maps: random samples, or all samples of a session of a UE, of a
+    day (the same for all UEs), or of a square of the ground. Single samples flatter a map, because their neighbours on
+    the same drive are trained on. Of a UE's sessions, and of days, one in every 1 / hold_out consecutive ones is drawn;
+    the share of samples follows from how many each of them has. A day has 86,400 s, from the first local midnight: once
+    the clocks change during a run it begins an hour off. What is held out depends on the seed, also for a recorded
+    trace. Held-out samples still count as measured, because leakage concerns the positions of the UE.
     """
 
     kind: Literal["measured"] = "measured"
     cell: str = Field(default="all", min_length=1)
     """cells that get a model: the name of one cell, all, busiest (the cell with most measurements), or strongest (one
     model of the strongest signal)"""
-    memory: Literal["round", "all"] = "round"
-    """training data of a UE: its measurements of the round, or all of its measurements so far"""
+    memory: int | Literal["round", "all"] = "round"
+    """training data of a UE: its measurements of the round, all of its measurements so far, or those of the round and
+    this many random earlier ones of the same model, spread over the time before"""
+    participants: Literal["measuring", "holding"] = "measuring"
+    """UEs that take part in a round: those that measured in it, or all that hold measurements"""
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
-    """share of samples held out of training for evaluation"""
+    """share of samples, sessions, days or blocks held out of training for evaluation"""
+    hold_out_by: HoldOutBy = "sample"
+    """what is held out as a whole: sample, session (of a UE), day (of all UEs) or block (a square of ground)"""
+    session_gap_s: float | None = Field(default=None, gt=0, le=1e9)
+    """a pause of a UE longer than this ends its session, s; none: 900"""
+    block_m: float | None = Field(default=None, ge=1, le=1e6)
+    """side of a block, m; none: 100"""
 
     renamed: ClassVar[dict[str, str]] = {"keeps": "memory"}
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
     example: ClassVar[dict[str, Any]] = {"kind": "measured"}
+
+    @model_validator(mode="after")
+    def _keys_have_an_effect(self) -> Self:
+        if isinstance(self.memory, int) and not 1 <= self.memory <= 10_000_000:
+            raise ValueError("memory must be a number from 1 to 10000000, or the word round or all")
+        if self.participants == "holding" and self.memory == "round":
+            raise ValueError("participants: holding needs records of earlier rounds; set memory to all or a number")
+        if self.hold_out_by != "sample" and not self.hold_out:
+            raise ValueError(f"hold_out_by: nothing is held out by {self.hold_out_by}; give hold_out a share above 0")
+        for key, by in (("session_gap_s", "session"), ("block_m", "block")):
+            if getattr(self, key) is not None and self.hold_out_by != by:
+                raise ValueError(f"{key}: it has no effect; set hold_out_by: {by}, or leave it out")
+        return self
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
@@ -134,34 +125,49 @@ class Measured(Data):
         own = self.cell == STRONGEST
         return np.zeros(len(cells), dtype=np.int64) if own else super().model_of_cell(cells, models)
 
-    def start(self, n_ue: int, rng: Rng) -> Samples:
-        return Samples.none()
+    def start(self, n_ue: int, rng: Rng) -> Kept:
+        return Kept(Samples.none(), Sessions.none(n_ue))
 
-    def take(self, observed: Observations, model_of_cell: IntArray, state: Samples, rng: Rng) -> tuple[Taken, Samples]:
+    def take(self, observed: Observations, model_of_cell: IntArray, state: Kept, rng: Rng) -> tuple[Taken, Kept]:
+        sessions, session = state.sessions, np.zeros(len(observed), dtype=np.int64)
+        if self.hold_out_by == "session":  # of all that a UE measures, also of cells without a model
+            gap_s = SESSION_GAP_S if self.session_gap_s is None else self.session_gap_s
+            sessions, session = sessions.plus(observed.ue, observed.time_s, gap_s)
         model = model_of_cell[observed.cell]
-        observed, model = observed.select(model >= 0), model[model >= 0]
+        known = model >= 0
+        observed, model, session = observed.select(known), model[known], session[known]
         order = np.lexsort((observed.time_s, model, observed.ue))
-        observed, model = observed.select(order), model[order]
+        observed, model, session = observed.select(order), model[order], session[order]
         if self.cell == STRONGEST:
             best = Samples.observed(observed, model).strongest()
-            observed, model = observed.select(best), model[best]
+            observed, model, session = observed.select(best), model[best], session[best]
         measured = Samples.observed(observed, model).local()
-        # a sample's fate hangs on who, when and which cell, not on how many others there are
-        moment = np.round(observed.time_s * 1e3).astype(np.int64)
-        out = rng.uniform("hold out", row_id(observed.ue, model), item=moment) < self.hold_out
+        out = self._held_out(observed, model, session, rng)
         held = observed.select(out)
         fresh = measured.keep(~out)
-        train, later = with_past(fresh, state) if self.memory == "all" else (fresh, state)
+        train, past = self._train(fresh, state.samples, rng)
         return Taken(
             measured, train, HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell), fresh
-        ), later
+        ), Kept(past, sessions)
 
+    def _held_out(self, observed: Observations, model: IntArray, session: IntArray, rng: Rng) -> BoolArray:
+        """Which observations (N,) of models (N,) in sessions (N,) are held out."""
+        if self.hold_out_by == "session":
+            return held_out_sessions(observed.ue, session, self.hold_out, rng)
+        if self.hold_out_by == "day":
+            return held_out_days(observed.time_s, self.hold_out, rng)
+        if self.hold_out_by == "block":
+            side_m = BLOCK_M if self.block_m is None else self.block_m
+            return held_out_blocks(observed.position_m, side_m, self.hold_out, rng)
+        return held_out_samples(observed, model, self.hold_out, rng)
 
-def with_past(train: Local, past: Samples) -> tuple[Local, Samples]:
-    """The rows with all that they had before, and what to remember: every sample so far, in order of row and time."""
-    every = past.plus(Samples.of(train))
-    rows = row_id(train.ue, train.model)
-    here = every.select(np.isin(every.row, rows))
-    count = np.bincount(np.searchsorted(rows, here.row), minlength=len(rows))
-    ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    return Local(train.ue, train.model, ptr, here.x, here.y, here.time_s, here.cell), every
+    def _train(self, fresh: Local, past: Samples, rng: Rng) -> tuple[Local, Samples]:
+        """What UEs learn from in the round, and what they remember of it and of earlier ones."""
+        if self.memory == "round":
+            return fresh, past
+        if self.memory == "all" and self.participants == "measuring":
+            return with_past(fresh, past)
+        new = Samples.of(fresh)
+        every = past.plus(new)
+        rows = np.unique(every.row if self.participants == "holding" else row_id(fresh.ue, fresh.model))
+        return recalled(new, past, rows, self.memory if isinstance(self.memory, int) else None, rng), every

@@ -9,7 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from fl.data.base import HELD_OUT_PLACES, Data, Taken
-from fl.data.measured import SHARED_MODEL, STRONGEST, Measured, Samples
+from fl.data.measured import SHARED_MODEL, STRONGEST, Measured
+from fl.data.samples import Samples
 from fl.types import HeldOut, Local
 from netsim.observations import Observations
 from netsim.rng import Rng

@@ -58,7 +58,8 @@ class Leakage(Part):
 class Now:
     """A round, as leakage sees it: truth on one side, what the attacks said on the other.
 
-    selected_mean_m (n, 2) is the mean of what each measured row really learnt from, NaN where nothing was sent.
+    selected_mean_m (n, 2) is the mean of what each measured row really learnt from, NaN where nothing was sent. A row
+    without samples learnt from earlier measurements only: their mean is its truth, and its points are known already.
     """
 
     round: int
@@ -135,15 +136,19 @@ class Track:
         """Before the first round."""
         return cls(np.zeros((0, 2)), np.zeros(2), np.zeros((0, 2)))
 
-    def plus(self, points_m: FloatArray, most: int) -> Track:
-        """With the true points of a round; when there are too many, every second one is kept, for good."""
+    def plus(self, points_m: FloatArray, most: int, selected_m: FloatArray | None = None) -> Track:
+        """With the true points of a round; when there are too many, every second one is kept, for good.
+
+        selected_m (2,) is the true centroid of a round without points.
+        """
+        centroid = points_m.mean(axis=0) if selected_m is None else selected_m
         points, stride = np.concatenate([self.points, points_m[-self.seen % self.stride :: self.stride]]), self.stride
         while len(points) > most:
             points, stride = points[::2], stride * 2
         return replace(
             self, points=points, stride=stride, seen=self.seen + len(points_m),
             sum_m=self.sum_m + points_m.sum(axis=0),
-            centroids=np.concatenate([self.centroids, points_m.mean(axis=0)[None]]),
+            centroids=np.concatenate([self.centroids, centroid[None]]),
         )  # fmt: skip
 
 
@@ -160,7 +165,10 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
     answers = {label: answers_of(estimates, now.area) for label, estimates in now.estimates.items()}
     for i, (ue, model) in enumerate(zip(now.measured.ue.tolist(), now.measured.model.tolist(), strict=True)):
         points_m = now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]]
-        track = tracks.get((ue, model), Track.empty()).plus(points_m, how.max_points)
+        known = tracks.get((ue, model), Track.empty())
+        if not len(points_m) and not known.seen:  # measured in a round that leakage left out
+            continue
+        track = known.plus(points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i])
         if now.estimates:  # where nobody attacks the truth is kept, and there is nothing to compare with it
             common, attacks = _Common(how, track, row_id(ue, model), now.area, rng), dict(track.attacks)
             for label, estimates in now.estimates.items():

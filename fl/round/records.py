@@ -176,15 +176,17 @@ def _updates(learning: Learning, outcome: RoundOutcome, phase: PhaseOutcome) -> 
     made, sent = phase.made, phase.received.updates
     n = len(made.ue)
     key = {(u, m): i for i, (u, m) in enumerate(zip(*_pairs(taken.measured), strict=True))}
-    row = np.array([key[p] for p in zip(*_pairs(local), strict=True)], dtype=np.int64)
-    truth, selected = _centroids(learning, taken.measured)[row], _centroids(learning, local)
+    row = np.array([key.get(p, -1) for p in zip(*_pairs(local), strict=True)], dtype=np.int64)
+    new, selected = row >= 0, _centroids(learning, local)  # who measured nothing new learnt from what it held
+    truth, samples = selected.copy(), np.zeros(n, dtype=np.int64)
+    truth[new], samples[new] = _centroids(learning, taken.measured)[row[new]], taken.measured.count[row[new]]
     return {
         "round": [outcome.facts.round] * n,
         "time_s": phase.arrived_s,
         "phase": [phase.name] * n,
         "ue": made.ue,
         "model": made.model,
-        "samples": taken.measured.count[row],
+        "samples": samples,
         "selected": local.count,
         "x_m": truth[:, 0],
         "y_m": truth[:, 1],

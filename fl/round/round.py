@@ -20,6 +20,7 @@ from fl.round.state import CurationStep, PartStates, PhaseOutcome, RoundOutcome,
 from fl.round.streams import RoundStreams
 from fl.types import AnySpend, Estimates, Facts, HeldOut, Local, Model
 from netsim.rng import Rng, Streams
+from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
 
@@ -62,7 +63,7 @@ class _Collected:
 
 
 def play(world: World, setup: Setup, before: RoundState) -> tuple[RoundState, dict[str, Any]]:
-    """One round: steps a to m. A round in which nobody measured leaves no row and only counts, unless noise at the
+    """One round: steps a to m. A round in which nobody has data leaves no row and only counts, unless noise at the
     server hides who came: then it is played like any other, with noise that is drawn and booked.
 
     A round that would exceed the budget leaves nothing: what it learnt is forgotten before anybody sees it.
@@ -72,7 +73,8 @@ def play(world: World, setup: Setup, before: RoundState) -> tuple[RoundState, di
     # a  take: the window's observations become local data
     taken, data = learning.data.take(world.observations(), setup.model_of_cell, states.data, streams.at("data"))
     states = replace(states, data=data)
-    if not taken.due or (len(taken.measured.ue) == 0 and not learning.hides_who_came):
+    nobody = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
+    if not taken.due or (nobody and not learning.hides_who_came):
         return replace(before, round=number, parts=states), {}
     # b  sample and query, c  curate
     collected, states = _collect(learning, taken, facts, states, streams)
@@ -163,11 +165,12 @@ def _leakage(
     world: World, setup: Setup, before: RoundState, collected: _Collected, phases: list[PhaseOutcome]
 ) -> tuple[leakage.Tracks, list[dict[str, Any]]]:
     """Tracks of truth and estimates after the round, and its rows of leakage; data without places leak none."""
-    learning, measured = setup.learning, collected.taken.measured
+    learning, measured = setup.learning, _with_learners(collected.taken.measured, collected.local)
     if "positions" not in learning.data.offers:
         return before.leakage, []
     targeted = learning.threat.after(measured.ue, len(world.ues))
-    watched = measured.keep(targeted[measured.row_of_sample]).nonempty()
+    learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
+    watched = measured.only(targeted & (learnt | (measured.count > 0)))
     estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
     now = leakage.Now(
         before.round + 1, watched, _selected(watched, collected.local), estimates, world.area, world.places
@@ -201,6 +204,17 @@ def sample_ues(ready: Local, learning: Learning, rng: Rng) -> Local:
     else:
         chosen = ue[np.argsort(lot, kind="stable")[: max(1, round(share * len(ue)))]]
     return ready.keep(np.isin(ready.ue, chosen)[ready.row_of_sample]).nonempty()
+
+
+def _with_learners(measured: Local, local: Local) -> Local:
+    """What was measured, with empty rows for those who learnt from earlier measurements only."""
+    rows, learnt = row_id(measured.ue, measured.model), row_id(local.ue, local.model)
+    more = np.setdiff1d(learnt, rows)
+    if not len(more):
+        return measured
+    place = np.searchsorted(rows, more)
+    ue, model = ue_and_model(np.insert(rows, place, more))
+    return replace(measured, ue=ue, model=model, ptr=np.insert(measured.ptr, place, measured.ptr[place]))
 
 
 def _selected(measured: Local, local: Local) -> FloatArray:

@@ -87,8 +87,10 @@ TABLES: dict[str, dict[str, Column]] = {
         "model": _MODEL,
         "samples": Column("measurements of the UE in the round, held-out ones included"),
         "selected": Column("samples that the UE trained on"),
-        "x_m": Column("true mean of the measured positions, east", "m"),
-        "y_m": Column("true mean of the measured positions, north", "m"),
+        "x_m": Column(
+            "true mean of the positions measured in the round, or of those trained on where there are none, east", "m"
+        ),
+        "y_m": Column("the same, north", "m"),
         "selected_x_m": Column("mean of the positions that the UE trained on, east", "m"),
         "selected_y_m": Column("mean of the positions that the UE trained on, north", "m"),
         "norm": Column("L2 norm of the update before any defense"),

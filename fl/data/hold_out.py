@@ -1,0 +1,94 @@
+"""Which measurements are held out of training: single ones, or all of a session, a day or a block of ground.
+
+Measurements that follow one another are alike: a map that is scored on random ones is scored on places that it has
+nearly seen. Whole sessions, days or blocks ask it for others. The fate of a measurement depends on its UE, time and
+place alone: not on what other UEs measure, nor on the length of a round (single measurements: on the round as well).
+
+Of the sessions of a UE, and of days, one in each stretch of 1 / share consecutive ones is drawn: number d is held out
+if floor((b + u_b) / share) = d for some b = 0, 1, ..., with u_b uniform on (0, 1). For a share above one half the same
+rule, with 1 - share, says which ones are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, Self
+
+import numpy as np
+
+from netsim.clock import DAY_S
+from netsim.observations import Observations
+from netsim.rng import Rng
+from netsim.row_id import row_id
+from netsim.units import BoolArray, FloatArray, IntArray
+
+HoldOutBy = Literal["sample", "session", "day", "block"]
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """What is known of the UEs' sessions so far: last_s (n_ue,), the latest measurement; number (n_ue,) of sessions."""
+
+    last_s: FloatArray
+    number: IntArray
+
+    @classmethod
+    def none(cls, n_ue: int) -> Self:
+        """Before the first measurement."""
+        return cls(np.full(n_ue, -np.inf), np.zeros(n_ue, dtype=np.int64))
+
+    def plus(self, ue: IntArray, time_s: FloatArray, gap_s: float) -> tuple[Sessions, IntArray]:
+        """The sessions after measurements of ue (N,) at time_s (N,), and the number of each one's session, from 0."""
+        order = np.lexsort((time_s, ue))
+        u, t = ue[order], time_s[order]
+        first = np.append(True, u[1:] != u[:-1])[: len(u)]
+        before_s = np.where(first, self.last_s[u], np.append(0.0, t[:-1])[: len(u)])
+        begun = np.cumsum(t - before_s > gap_s)
+        at = np.flatnonzero(first)
+        count = np.diff(np.append(at, len(u)))
+        earlier = np.append(0, begun)[at]  # sessions that began before the UE's first measurement here
+        total = self.number[u] + begun - np.repeat(earlier, count)
+        last_s, number = self.last_s.copy(), self.number.copy()
+        end = at + count - 1
+        last_s[u[end]], number[u[end]] = t[end], total[end]
+        session = np.empty(len(u), dtype=np.int64)
+        session[order] = total - 1
+        return Sessions(last_s, number), session
+
+
+def held_out_samples(observed: Observations, model: IntArray, share: float, rng: Rng) -> BoolArray:
+    """Which observations (N,) of models (N,) are held out one by one, with the stream of their round."""
+    # a sample's fate hangs on who, when and which cell, not on how many others there are
+    moment = np.round(observed.time_s * 1e3).astype(np.int64)
+    return np.asarray(rng.uniform("hold out", row_id(observed.ue, model), item=moment) < share)
+
+
+def held_out_sessions(ue: IntArray, session: IntArray, share: float, rng: Rng) -> BoolArray:
+    """Which measurements (N,) lie in held-out sessions: number session (N,) of UEs ue (N,)."""
+    always = replace(rng, round=0)
+    return _one_of_each_stretch(session, share, lambda b: always.uniform("hold out session", ue, item=b))
+
+
+def held_out_days(time_s: FloatArray, share: float, rng: Rng) -> BoolArray:
+    """Which measurements (N,) lie in held-out days of 86,400 s from the midnight at which time begins."""
+    always = replace(rng, round=0)
+    day = np.floor(time_s / DAY_S).astype(np.int64)
+    return _one_of_each_stretch(day, share, lambda b: always.uniform("hold out day", b))
+
+
+def held_out_blocks(position_m: FloatArray, block_m: float, share: float, rng: Rng) -> BoolArray:
+    """Which places (N, 2) lie in held-out squares of side block_m, each of which is drawn by itself."""
+    column, row = np.floor(position_m / block_m).astype(np.int64).T
+    return np.asarray(replace(rng, round=0).uniform("hold out block", column, item=row) < share)
+
+
+def _one_of_each_stretch(number: IntArray, share: float, lot: Callable[[IntArray], FloatArray]) -> BoolArray:
+    """The rule above of numbers (N,); lot(b) are the u_b (N,) of stretches b (N,)."""
+    rare = min(share, 1.0 - share)
+    chosen = np.zeros(len(number), dtype=np.bool_)
+    if rare > 0 and len(number):
+        b = np.floor(number * rare).astype(np.int64)  # stretches that the number can lie in
+        for stretch in (b, b + 1):
+            chosen |= np.floor((stretch + lot(stretch)) / rare) == number
+    return chosen if share <= 0.5 else ~chosen

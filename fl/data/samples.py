@@ -1,0 +1,124 @@
+"""Samples of signals that devices keep, and what they recall of them in a later round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from fl.types import Local
+from netsim.observations import Observations
+from netsim.rng import Rng
+from netsim.row_id import row_id, ue_and_model
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s (N,), cell (N,)."""
+
+    row: IntArray
+    x: FloatArray
+    y: FloatArray
+    time_s: FloatArray
+    cell: IntArray
+
+    @classmethod
+    def none(cls) -> Self:
+        """No measurement."""
+        nothing = np.zeros(0, dtype=np.int64)
+        return cls(nothing, np.zeros((0, 2)), np.zeros(0), np.zeros(0), nothing)
+
+    @classmethod
+    def observed(cls, observed: Observations, model: IntArray) -> Self:
+        """Observations (N,) of models (N,), in their own order."""
+        row = row_id(observed.ue, model)
+        return cls(row, observed.position_m, observed.rsrp_dbm, observed.time_s, observed.cell)
+
+    @classmethod
+    def of(cls, local: Local) -> Self:
+        """Those of local data. Raises ValueError for data without labels or cells."""
+        if local.y is None or local.cell is None:
+            raise ValueError("samples of signals have labels and cells")
+        row = row_id(local.ue, local.model)[local.row_of_sample]
+        return cls(row, local.x, local.y, local.time_s, local.cell)
+
+    def plus(self, more: Samples) -> Samples:
+        """With more of them, in order of row and time; of equal rows and times these come first."""
+        if not len(more.row):
+            return self
+        if not len(self.row) or not self._follows(more):
+            both = self._joined(more, lambda old, new: np.concatenate([old, new]))
+            return both.select(np.lexsort((both.time_s, both.row)))
+        place = np.searchsorted(self.row, more.row, side="right")  # behind what each row has
+        return self._joined(more, lambda old, new: np.insert(old, place, new, axis=0))
+
+    def _joined(self, more: Samples, join: Callable[[Any, Any], Any]) -> Samples:
+        return Samples(
+            join(self.row, more.row), join(self.x, more.x), join(self.y, more.y), join(self.time_s, more.time_s),
+            join(self.cell, more.cell),
+        )  # fmt: skip
+
+    def _follows(self, more: Samples) -> bool:
+        """Whether `more` is in order of row and time, and no earlier than what each of its rows has here."""
+        same = more.row[1:] == more.row[:-1]
+        ordered = (more.row[1:] > more.row[:-1]) | (same & (more.time_s[1:] >= more.time_s[:-1]))
+        last = np.searchsorted(self.row, more.row, side="right") - 1
+        known = (last >= 0) & (self.row[last] == more.row)
+        return bool(ordered.all() and (more.time_s >= self.time_s[last])[known].all())
+
+    def select(self, index: IntArray | BoolArray) -> Samples:
+        """Some of them."""
+        return Samples(self.row[index], self.x[index], self.y[index], self.time_s[index], self.cell[index])
+
+    def strongest(self) -> IntArray:
+        """The place of the strongest sample of each row and moment."""
+        order = np.lexsort((-self.y, self.time_s, self.row))
+        row, time_s = self.row[order], self.time_s[order]
+        first = np.ones(len(order), dtype=np.bool_)
+        first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
+        return np.asarray(order[first])
+
+    def local(self) -> Local:
+        """Ragged rows of these samples."""
+        keys, first = np.unique(self.row, return_index=True)
+        ptr = np.append(first, len(self.row)).astype(np.int64)
+        return Local(*ue_and_model(keys), ptr, self.x, self.y, self.time_s, self.cell)
+
+
+def with_past(train: Local, past: Samples) -> tuple[Local, Samples]:
+    """The rows with all that they had before, and what to remember: every sample so far, in order of row and time."""
+    every = past.plus(Samples.of(train))
+    rows = row_id(train.ue, train.model)
+    return _ragged(every.select(np.isin(every.row, rows)), rows), every
+
+
+def _ragged(samples: Samples, rows: IntArray) -> Local:
+    """These samples as local data of `rows` (n,), sorted, some of which may have none."""
+    ptr = np.searchsorted(samples.row, np.append(rows, np.iinfo(np.int64).max)).astype(np.int64)
+    return Local(*ue_and_model(rows), ptr, samples.x, samples.y, samples.time_s, samples.cell)
+
+
+def recalled(fresh: Samples, past: Samples, rows: IntArray, most: int | None, rng: Rng) -> Local:
+    """What each of `rows` (n,), sorted, learns from: what it measured now, and `most` of what it had before.
+
+    Of more earlier samples than that, one is drawn at random from each of `most` equal stretches of them, anew in every
+    round and for each row by itself. None: all of them.
+    """
+    first, end = np.searchsorted(past.row, rows, side="left"), np.searchsorted(past.row, rows, side="right")
+    if most is None:
+        chosen = [np.arange(a, b) for a, b in zip(first, end, strict=True)]
+    else:
+        unit = rng.uniform("recall", rows, (most,))
+        chosen = [a + _spread(int(b - a), most, u) for a, b, u in zip(first, end, unit, strict=True)]
+    return _ragged(past.select(np.concatenate([np.zeros(0, dtype=np.int64), *chosen])).plus(fresh), rows)
+
+
+def _spread(count: int, most: int, unit: FloatArray) -> IntArray:
+    """At most so many of the numbers below count, in order: one of each stretch, by unit (most,)."""
+    if count <= most:
+        return np.arange(count)
+    edge = np.arange(most + 1) * count // most
+    return np.asarray(edge[:-1] + (unit * np.diff(edge)).astype(np.int64))

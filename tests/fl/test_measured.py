@@ -1,0 +1,297 @@
+"""Measurements of moving UEs: what is held out, what is remembered, and who takes part."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fl.data.hold_out import Sessions
+from fl.data.measured import Measured
+from fl.data.samples import Samples
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput
+from netsim.observations import Observations
+from netsim.rng import Streams
+from netsim.row_id import row_id
+from netsim.tree import from_tree, to_tree
+from scenarios.app.results.folder import read_table
+from scenarios.app.run.runner import run
+
+DAY_S = 86_400.0
+CELLS = np.array([0, 1, -1])
+
+
+def observed(n=4000, days=40, ues=5, seed=0):
+    """Measurements of UEs that wake for a few bouts a day, in order of nothing."""
+    draw = np.random.default_rng(seed)
+    bout_s = np.floor(draw.uniform(0, days * 24, n // 20)) * 3600.0
+    time_s = np.repeat(bout_s, 20) + draw.uniform(0, 600, n // 20 * 20)
+    ue = np.repeat(draw.integers(0, ues, n // 20), 20)
+    return Observations(
+        ue, time_s, draw.uniform(-900, 900, (len(ue), 2)), draw.integers(0, 3, len(ue)), draw.normal(-90, 8, len(ue))
+    )
+
+
+def taken_by(part, every, round_s, n_ue=5, stop=None):
+    """All rounds of a part; returns what each took, and the last state."""
+    state, out = part.start(n_ue, None), []
+    for k in range(int(np.ceil((every.time_s.max() + 1) / round_s))):
+        window = every.select((every.time_s >= k * round_s) & (every.time_s < (k + 1) * round_s))
+        taken, state = part.take(window, CELLS, state, Streams(3).at("data", k + 1))
+        if stop is not None:
+            state = stop(state, part.start(n_ue, None))
+        out.append(taken)
+    return out, state
+
+
+def held_out(part, every, round_s):
+    """Sorted (ue, time) of what is held out, and of what is learnt from."""
+    rounds, _ = taken_by(part, every, round_s)
+    held = {(int(u), float(x)) for t in rounds for u, x in zip(t.held_out.ue, t.held_out.x[:, 0], strict=True)}
+    fresh = {
+        (int(u), float(x))
+        for t in rounds
+        for u, x in zip(t.fresh.ue[t.fresh.row_of_sample], t.fresh.x[:, 0], strict=True)
+    }
+    return held, fresh
+
+
+BY = [{"hold_out_by": "session"}, {"hold_out_by": "day"}, {"hold_out_by": "block"}]
+
+
+class TestHoldOut:
+    @pytest.mark.parametrize("by", BY)
+    @pytest.mark.parametrize("share", [0.2, 0.35, 0.7])
+    def test_fate_depends_neither_on_the_length_of_a_round_nor_on_other_ues(self, by, share):
+        every, part = observed(), Measured(hold_out=share, **by)
+        held, fresh = held_out(part, every, DAY_S)
+        assert not held & fresh and len(held) + len(fresh) == (every.cell < 2).sum()
+        for round_s in (3000.0, 10 * DAY_S):
+            assert held_out(part, every, round_s) == (held, fresh)
+        alone, _ = held_out(part, every.select(every.ue == 3), DAY_S)
+        assert alone == {key for key in held if key[0] == 3}
+
+    def test_days_are_held_out_whole_one_in_each_stretch_and_alike_for_all(self):
+        n = 200
+        every = Observations(
+            np.tile([0, 1], n), np.repeat(np.arange(n), 2) * DAY_S + 5.0, np.tile(np.arange(2.0 * n)[:, None], 2),
+            np.zeros(2 * n, dtype=np.int64), np.full(2 * n, -90.0),
+        )  # fmt: skip
+        (taken,), _ = taken_by(Measured(hold_out=0.2, hold_out_by="day"), every, 201 * DAY_S)
+        day = taken.held_out.x[:, 0].astype(int) // 2
+        first, second = (day[taken.held_out.ue == ue] for ue in (0, 1))
+        np.testing.assert_array_equal(first, second)
+        np.testing.assert_array_equal(first // 5, np.arange(n // 5))
+        assert len(set(first % 5)) == 5
+
+    @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+    def test_the_share_of_days_is_met_also_above_one_half(self, share):
+        days = np.arange(3000)
+        every = Observations(
+            np.zeros(3000, dtype=np.int64),
+            days * DAY_S,
+            np.zeros((3000, 2)),
+            np.zeros(3000, dtype=np.int64),
+            -90.0 + days,
+        )
+        (taken,), _ = taken_by(Measured(hold_out=share, hold_out_by="day"), every, 3001 * DAY_S)
+        rare = min(share, 1 - share)  # a day that two stretches share may be drawn twice
+        assert rare * 0.93 < min(len(taken.held_out), 3000 - len(taken.held_out)) / 3000 <= rare + 1e-3
+
+    def test_sessions_end_at_a_pause_and_go_on_across_rounds(self):
+        time_s = np.array([0.0, 899.0, 1798.0, 2699.0, 5000.0])
+        ue = np.zeros(5, dtype=np.int64)
+        _, session = Sessions.none(1).plus(ue, time_s, 900.0)
+        np.testing.assert_array_equal(session, [0, 0, 0, 1, 2])
+        state = Sessions.none(1)
+        for k, expected in enumerate(session):
+            state, number = state.plus(ue[k : k + 1], time_s[k : k + 1], 900.0)
+            assert number == expected
+        assert state.last_s == [5000.0] and state.number == [3]
+
+    def test_sessions_match_a_loop_over_measurements(self):
+        every, last, number, expected = observed(1000), {}, {}, {}
+        for i in np.argsort(every.time_s, kind="stable"):
+            u, t = int(every.ue[i]), every.time_s[i]
+            number[u] = number.get(u, -1) + (t - last.get(u, -np.inf) > 900.0)
+            last[u], expected[int(i)] = t, number[u]
+        _, session = Sessions.none(5).plus(every.ue, every.time_s, 900.0)
+        np.testing.assert_array_equal(session, [expected[i] for i in range(len(every))])
+
+    def test_a_session_shares_its_fate_and_a_shorter_gap_cuts_it(self):
+        every = observed()
+        part = Measured(hold_out_by="session", cell="all")
+        held, _ = held_out(part, every, DAY_S)
+        _, session = Sessions.none(5).plus(every.ue, every.time_s, 900.0)
+        key = session * 10 + every.ue
+        mine = np.array([(int(u), float(x)) in held for u, x in zip(every.ue, every.position_m[:, 0], strict=True)])
+        for one in np.unique(key):
+            fates = mine[(key == one) & (every.cell < 2)]
+            assert fates.all() or not fates.any()
+        assert held_out(replace_part(part, session_gap_s=1.0), every, DAY_S)[0] != held
+
+    def test_blocks_are_squares_of_ground_for_all_ues_and_cells(self):
+        every = observed(8000)
+        (taken,), _ = taken_by(Measured(hold_out_by="block", block_m=300.0), every, 41 * DAY_S)
+        out = {tuple(b) for b in np.floor(taken.held_out.x / 300.0).astype(int)}
+        kept = {tuple(b) for b in np.floor(taken.train.x / 300.0).astype(int)}
+        assert out and kept and not out & kept and len(out) + len(kept) == 36
+
+    def test_another_seed_holds_out_others(self):
+        every = observed()
+        for by in BY:
+            part = Measured(**by)
+            window, state = every, part.start(5, None)
+            one, two = (part.take(window, CELLS, state, Streams(s).at("data", 1))[0].held_out for s in (1, 2))
+            assert len(one) != len(two) or (one.x != two.x).any()
+
+    @pytest.mark.parametrize("keys", [
+        {"session_gap_s": 5.0}, {"block_m": 10.0}, {"hold_out_by": "day", "session_gap_s": 5.0},
+        {"hold_out_by": "session", "block_m": 10.0}, {"hold_out_by": "day", "hold_out": 0.0},
+        {"participants": "holding"}, {"memory": 0}, {"memory": "none"}, {"hold_out_by": "week"},
+    ])  # fmt: skip
+    def test_keys_without_effect_are_refused(self, keys, tiny):
+        with pytest.raises(BadInput) as refused:
+            tiny({"learning.data": {"kind": "measured", **keys}})
+        assert "\n" not in str(refused.value)
+
+    def test_the_old_choice_of_single_samples_stands(self):
+        every = observed(200)
+        window = every.select(every.cell < 2)
+        (taken,), _ = taken_by(Measured(), every, 41 * DAY_S)
+        rng, moment = Streams(3).at("data", 1), np.round(window.time_s * 1e3).astype(np.int64)
+        out = rng.uniform("hold out", row_id(window.ue, window.cell), item=moment) < 0.2
+        assert set(taken.held_out.x[:, 0]) == set(window.position_m[out, 0])
+
+
+def replace_part(part, **changes):
+    return part.model_copy(update=changes)
+
+
+def pairs(local):
+    return list(zip(local.ue.tolist(), local.model.tolist(), strict=True))
+
+
+class TestMemory:
+    @pytest.mark.parametrize("participants", ["measuring", "holding"])
+    def test_all_is_everything_so_far_of_whoever_takes_part(self, participants):
+        every, fresh = observed(), []
+        rounds, _ = taken_by(Measured(memory="all", participants=participants), every, 3 * 3600.0)
+        for taken in rounds[:60]:
+            fresh.append(taken.fresh)
+            before = Samples.none()
+            for local in fresh:
+                before = before.plus(Samples.of(local))
+            rows = row_id(taken.train.ue, taken.train.model)
+            mine = before.select(np.isin(before.row, rows))
+            np.testing.assert_array_equal(taken.train.x, mine.x)
+            np.testing.assert_array_equal(
+                row_id(taken.train.ue, taken.train.model)[taken.train.row_of_sample], mine.row
+            )
+            if participants == "holding":
+                np.testing.assert_array_equal(rows, np.unique(before.row))
+            else:
+                assert pairs(taken.train) == pairs(taken.measured)
+
+    @pytest.mark.parametrize("participants", ["measuring", "holding"])
+    def test_a_number_recalls_as_many_old_samples_anew_in_each_round(self, participants):
+        every = observed()
+        whole, _ = taken_by(Measured(memory="all", participants=participants), every, DAY_S)
+        some, _ = taken_by(Measured(memory=7, participants=participants), every, DAY_S)
+        for a, b in zip(whole, some, strict=True):
+            assert pairs(a.train) == pairs(b.train)
+            now = {pair: int(n) for pair, n in zip(pairs(b.fresh), b.fresh.count, strict=True)}
+            expected = [
+                now.get(p, 0) + min(7, int(n) - now.get(p, 0))
+                for p, n in zip(pairs(a.train), a.train.count, strict=True)
+            ]
+            np.testing.assert_array_equal(b.train.count, expected)
+            assert set(map(tuple, b.train.x)) <= set(map(tuple, a.train.x))
+            assert set(map(tuple, b.fresh.x)) <= set(map(tuple, b.train.x))
+        quiet = [t for t in some if not len(t.fresh.x)]
+        if participants == "holding" and len(quiet) > 1:
+            assert not np.array_equal(quiet[0].train.x, quiet[1].train.x)
+
+    @pytest.mark.parametrize("part", [
+        Measured(memory="all", participants="holding", hold_out_by="session"), Measured(memory=5),
+    ])  # fmt: skip
+    def test_a_checkpoint_between_rounds_changes_nothing(self, part, tmp_path):
+        def stop(state, first):
+            save_tree(tmp_path / "state", to_tree(state))
+            return from_tree(load_tree(tmp_path / "state"), first)
+
+        every = observed(600, 5)
+        for a, b in zip(taken_by(part, every, DAY_S)[0], taken_by(part, every, DAY_S, stop=stop)[0], strict=True):
+            np.testing.assert_array_equal(a.train.x, b.train.x)
+            np.testing.assert_array_equal(a.held_out.x, b.held_out.x)
+
+    def test_samples_are_inserted_where_a_sort_would_put_them(self):
+        draw = np.random.default_rng(0)
+        one, two = (
+            Samples(row, draw.random((50, 2)), np.arange(50.0), time, np.zeros(50, dtype=np.int64))
+            for row, time in ((draw.integers(0, 9, 50), draw.integers(0, 5, 50) / 1.0) for _ in range(2))
+        )
+        none = Samples.none()
+        sorted_one, sorted_two = none.plus(one), none.plus(two)
+        later = replace(sorted_two, time_s=sorted_two.time_s + 4.0)  # ties at the border
+        for more in (two, sorted_two, later):
+            both = sorted_one.plus(more)
+            row, time = np.concatenate([sorted_one.row, more.row]), np.concatenate([sorted_one.time_s, more.time_s])
+            y = np.concatenate([sorted_one.y, more.y])
+            np.testing.assert_array_equal(both.y, y[np.lexsort((time, row))])
+            np.testing.assert_array_equal(both.row, np.sort(row))
+
+
+@pytest.fixture
+def replayed(tiny, tmp_path):
+    """A run over six days in which p0 measures on day 0 only, p1 on days 0 to 2, and nobody later."""
+    rows = [
+        f"p{u},{DAY_S * day + 30000 + 10 * i},{50 * i + 200 * u},{30 * i + 100 * day},a,{-80 - i - 3 * u}\n"
+        for u, days in ((0, (0,)), (1, (0, 1, 2))) for day in days for i in range(10)
+    ]  # fmt: skip
+    (tmp_path / "drives.csv").write_text("user,time_s,x_m,y_m,cell,rsrp_dbm\n" + "".join(rows))
+    world = {
+        "duration_s": 6 * DAY_S, "tick_s": 3600, "city": {"kind": "open-field"},
+        "ues": {"mobility": {"kind": "replay", "trace": str(tmp_path / "drives.csv"), "users": "id"}},
+    }  # fmt: skip
+
+    def play(name, **data):
+        study = tiny({"world": world, "learning.round_s": DAY_S, "learning.data": {"kind": "measured", **data}})
+        return run(study, tmp_path / name), tmp_path / name
+
+    return play
+
+
+class TestRuns:
+    def test_whoever_holds_records_takes_part_to_the_end(self, replayed):
+        summary, folder = replayed("holding", memory="all", participants="holding")
+        updates, leakage = read_table(folder, "updates"), read_table(folder, "leakage")
+        assert summary["rounds.played"] == 6 and summary["samples.count"] == 40
+        np.testing.assert_array_equal(updates["ue"], [0, 1] * 6)
+        quiet = updates["samples"] == 0
+        np.testing.assert_array_equal(quiet, [False] * 2 + [True, False] * 2 + [True] * 6)
+        for axis in ("x_m", "y_m"):
+            np.testing.assert_array_equal(updates[axis][quiet], updates[f"selected_{axis}"][quiet])
+        assert (updates["selected"][quiet] > 0).all() and len(leakage["ue"]) == 12
+        assert (leakage["error_m"] == leakage["selected_error_m"])[quiet & leakage["heard"].astype(bool)].all()
+
+    def test_points_of_quiet_rounds_are_not_measured_again(self, replayed):
+        ends = {}
+        for participants in ("measuring", "holding"):
+            _, folder = replayed(participants, memory="all", participants=participants)
+            with np.load(folder / "points.npz") as points:
+                ends[participants] = {name: points[name] for name in ("ue", "position_m")}
+        assert ends["measuring"].keys() == ends["holding"].keys()
+        for name, points in ends["measuring"].items():
+            np.testing.assert_array_equal(points, ends["holding"][name])
+
+    def test_a_round_of_which_all_is_held_out_trains_nobody(self, replayed):
+        for seed_days in (0.5, 0.9):
+            summary, folder = replayed(f"days{seed_days}", hold_out=seed_days, hold_out_by="day")
+            rounds = read_table(folder, "rounds")
+            assert summary["rounds.played"] == 3 and (rounds["selected"] == 0).any()
+
+    def test_leakage_that_skips_rounds_meets_a_row_it_has_not_seen(self, tiny, tmp_path):
+        data = {"kind": "measured", "memory": "all", "participants": "holding"}
+        run(tiny({"learning.data": data, "learning.leakage": {"every_rounds": 2}}), tmp_path / "run")
+        assert len(read_table(tmp_path / "run", "leakage")["ue"])
