@@ -8,9 +8,22 @@ from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.multi_query import MultiQuery
 from fl.attacks.phase import Phase
 from fl.attacks.ramp_aware import RampAware
+from fl.attacks.span import Span
+from fl.attacks.unit_votes import UnitVotes
 from fl.attacks.weighted_centroid import WeightedCentroid
 from netsim.part import OneOf
 
 ATTACKS = OneOf(
-    "attack", ClosedForm, Dlg, LinkRounds, WeightedCentroid, RampAware, Likelihood, DensityPeak, Phase, MultiQuery
+    "attack",
+    ClosedForm,
+    Dlg,
+    LinkRounds,
+    UnitVotes,
+    Span,
+    WeightedCentroid,
+    RampAware,
+    Likelihood,
+    DensityPeak,
+    Phase,
+    MultiQuery,
 )

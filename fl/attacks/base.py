@@ -113,8 +113,9 @@ class Attack(Named):
 
         The attacker trains on one sample at a random place in the area, with a random label around the public mean,
         from the initial weights of this phase, and attacks that update without state. This distinguishes a failed
-        optimiser from a protected user. NaN: no estimate, or one outside the area; None: no UE took part, or the
-        learner has no labels with public mean and deviation.
+        optimiser from a protected user. Its centroid is judged, or where it names none its first answer, which has the
+        resolution of the grid that it looks at. NaN: no estimate, or one outside the area; None: no UE took part, or
+        the learner has no labels with public mean and deviation.
         """
         constants = view.model_before.constants
         if len(view.source_model) == 0 or not {"rsrp_mean_dbm", "rsrp_std_db"} <= set(constants):
@@ -132,7 +133,8 @@ class Attack(Named):
             "rows", view.phase, made.rows(slice(None)), model, ue, model, ue, view.model_before, after, view.learner
         )
         estimates, _ = self.run(own, facts, self.start(), rng)
-        centroid_m = estimates.position_m[[what == "centroid" for what in estimates.what]]
-        if len(centroid_m) == 0 or not facts.public.area.contains(centroid_m[0]):
+        what = "centroid" if "centroid" in estimates.what else "answer"
+        named_m = estimates.position_m[[word == what for word in estimates.what]]
+        if len(named_m) == 0 or not facts.public.area.contains(named_m[0]):
             return float("nan")
-        return float(np.linalg.norm(centroid_m[0] - place[0]))
+        return float(np.linalg.norm(named_m[0] - place[0]))

@@ -127,7 +127,8 @@ class RsrpNet(LayeredLearner):
         `bound` where one record's share of an update is bounded, `sample gradient` where an update is a plain mean of
         gradients of positions and labels, `hidden activations` where a position determines those of every layer.
         """
-        words = {"biased first layer", "positions", "layers", "signals", MODEL_CHANGES}
+        words = {"biased first layer", "positions", "layers", "signals", MODEL_CHANGES, "linear local steps"}
+        words |= {f"layer {i + 1}" for i in range(self.layers)}
         words |= {"sample gradient"} if self.sample_clip is None and self._reads_places_only else set()
         words |= {"hidden activations", "record loss", "record gradient"} if self._reads_places_only else set()
         return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)

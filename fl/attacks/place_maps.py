@@ -1,0 +1,167 @@
+"""Scores of places that add up over rounds, and the answers that an attack names from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+
+import numpy as np
+
+from fl.attacks.base import View, recall
+from fl.attacks.subspace import AnyFloats
+from fl.types import Estimates
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_MOST_PLACES = 1_000_000
+_MOST_NUMBERS = 500_000_000  # of the maps of all targets together
+
+
+@dataclass(frozen=True)
+class PlaceGrid:
+    """Places in the middles of equal cells that fill the area, no cell wider than asked for.
+
+    Place i = row * nx + column; rows go from south to north, each from west to east.
+    """
+
+    area: Area
+    nx: int
+    ny: int
+
+    @classmethod
+    def over(cls, area: Area, cell_m: float, maps: int, attack: str) -> PlaceGrid:
+        """The grid; raises BadInput where so many maps of it do not fit into memory."""
+        nx, ny = (max(ceil(float(side) / cell_m - 1e-9), 1) for side in area.side_m)
+        most = min(_MOST_PLACES, _MOST_NUMBERS // max(maps, 1))
+        if nx * ny > most:
+            raise BadInput(
+                f"learning.attacks: {attack}: cell_m {cell_m:g} makes {nx * ny:,} places, at most {most:,} are "
+                f"possible in {maps:,} maps; take a larger cell_m, or attack fewer UEs with threat.targets"
+            )
+        return cls(area, nx, ny)
+
+    def __len__(self) -> int:
+        return self.nx * self.ny
+
+    @cached_property
+    def cell_m(self) -> FloatArray:
+        """Width and height of a cell (2,)."""
+        return self.area.side_m / [self.nx, self.ny]
+
+    @cached_property
+    def place_m(self) -> FloatArray:
+        """All places (G, 2)."""
+        x = self.area.x_min_m + (np.arange(self.nx) + 0.5) * self.cell_m[0]
+        y = self.area.y_min_m + (np.arange(self.ny) + 0.5) * self.cell_m[1]
+        return np.stack([np.tile(x, self.ny), np.repeat(y, self.nx)], axis=1)
+
+    def nearest(self, position_m: FloatArray) -> IntArray:
+        """The cell (n,) of positions (n, 2) inside the area."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            at = np.nan_to_num((position_m - self.area.low_m) / self.cell_m)
+        column, row = np.clip(at.astype(np.int64), 0, [self.nx - 1, self.ny - 1]).T
+        return np.asarray(row * self.nx + column)
+
+
+@dataclass(frozen=True)
+class PlaceMaps:
+    """Scores of all rounds so far: owner (k,) ascending, score (k, G)."""
+
+    owner: IntArray
+    score: AnyFloats
+
+    @classmethod
+    def empty(cls) -> PlaceMaps:
+        """Before the first round."""
+        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.float32))
+
+    def plus(self, owner: IntArray, score: AnyFloats) -> PlaceMaps:
+        """With scores (n, G) of this round added, source i to the map of owner[i] (n,)."""
+        every = np.union1d(self.owner, owner)
+        total = np.zeros((len(every), score.shape[1]), dtype=score.dtype)
+        if len(self.owner):
+            total[np.searchsorted(every, self.owner)] = self.score
+        np.add.at(total, np.searchsorted(every, owner), score)
+        return PlaceMaps(every, total)
+
+    def of(self, owner: IntArray) -> AnyFloats:
+        """The maps (n, G) of owners (n,) that it knows."""
+        return self.score[np.searchsorted(self.owner, owner)]
+
+
+def owners(view: View) -> IntArray:
+    """Whose places each update row tells (n_source,): the UE's, all its models together.
+
+    Where updates are of nobody in particular, the model's.
+    """
+    if view.vantage != "rows":
+        return view.source_model
+    return view.ue[np.argsort(view.source, kind="stable")]  # one target a row
+
+
+def smoothed(score: AnyFloats, grid: PlaceGrid, width_m: float) -> AnyFloats:
+    """Maps (k, G) convolved with a Gaussian of peak 1; nothing comes from outside the area."""
+
+    def blur(n: int, cell_m: float) -> FloatArray:
+        at = np.arange(n) * cell_m
+        return np.asarray(np.exp(-((at[:, None] - at) ** 2) / (2 * width_m**2)))
+
+    surface = score.reshape(len(score), grid.ny, grid.nx)
+    across, along = blur(grid.nx, float(grid.cell_m[0])), blur(grid.ny, float(grid.cell_m[1]))
+    return np.asarray((along @ (surface @ across)).reshape(score.shape))
+
+
+def highest_apart(score: AnyFloats, place_m: FloatArray, named_m: FloatArray, apart_m: float) -> FloatArray:
+    """The best place (n, 2) of scores (n, G) at least `apart_m` from all places named before (n, j, 2).
+
+    NaN where there is no such place, or where the scores are all alike. The first of equal ones is taken.
+    """
+    best = np.full((len(score), 2), np.nan)
+    for i, (row, before) in enumerate(zip(score, named_m, strict=True)):  # a search, in chunks that stay in the cache
+        far = np.ones(len(place_m), dtype=np.bool_)
+        for place in before[np.isfinite(before).all(axis=1)]:
+            far &= ((place_m - place) ** 2).sum(axis=1) >= apart_m**2
+        if far.any() and np.ptp(row) > 0:
+            best[i] = place_m[np.argmax(np.where(far, row, -np.inf))]
+    return best
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How answers are read from a map: how many, how far apart, and the Gaussian that smooths the map first."""
+
+    count: int
+    apart_m: float
+    width_m: float
+
+
+def answers(view: View, owner: IntArray, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
+    """The highest places of the maps of owners (n_source,), best first, for every device that a source speaks of.
+
+    Weights count down to 1. A device of whom nothing is known yet has one answer without a place (status
+    `no gradient`).
+    """
+    known = np.unique(owner)
+    score = maps.of(known)
+    if how.width_m > 0:
+        score = smoothed(score, grid, how.width_m)
+    named_m = np.zeros((len(known), 0, 2))
+    for _ in range(how.count):
+        best = highest_apart(score, grid.place_m, named_m, how.apart_m)
+        named_m = np.concatenate([named_m, best[:, None]], axis=1)
+    each = recall(known, named_m, owner)
+    count = each.shape[1]
+    there = np.asarray(np.isfinite(each).all(axis=2))
+    there[:, 0] = True  # without a place, where there is none: the attack has been heard
+    source, rank = np.nonzero(there)
+    where = each[source, rank]
+    found = np.asarray(np.isfinite(where).all(axis=1))
+    status = ["ok" if good else "no gradient" for good in found]
+    return view.spread("answer", source, where, weight=(count - rank).astype(np.float64), status=status)
+
+
+def usable(update: FloatArray) -> BoolArray:
+    """Which update rows (n, d) are finite and not zero."""
+    return np.asarray(np.isfinite(update).all(axis=1) & (update != 0).any(axis=1))

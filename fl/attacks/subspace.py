@@ -1,0 +1,59 @@
+"""The strongest directions of many matrices at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from netsim.rng import Rng
+from netsim.units import FloatArray
+
+AnyFloats = npt.NDArray[np.floating[Any]]
+
+_SPARE = 8  # directions beside those asked for, so that the search settles on the strongest
+_SWEEPS = 2
+
+
+def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
+    """u_j s_j of the k strongest singular triplets of matrices (n, p, q), strongest first: (n, p, min(k, p, q)).
+
+    Randomised subspace iteration [Halko et al. 2011, Algorithm 4.4]: exact to rounding for a matrix of rank k or less,
+    and where one has no more than k + 8 rows or columns.
+    """
+    p, q = matrix.shape[1:]
+    if min(p, q) <= k + _SPARE:
+        u, s, _ = np.linalg.svd(matrix, full_matrices=False)
+        return np.asarray((u * s[:, None, :])[:, :, :k])
+    basis = np.linalg.qr(matrix @ rng.normal("directions", np.arange(q), (k + _SPARE,)))[0]
+    for _ in range(_SWEEPS):
+        across = np.linalg.qr(matrix.transpose(0, 2, 1) @ basis)[0]
+        basis = np.linalg.qr(matrix @ across)[0]
+    u, s, _ = np.linalg.svd(basis.transpose(0, 2, 1) @ matrix, full_matrices=False)
+    return np.asarray((basis @ (u * s[:, None, :]))[:, :, :k])
+
+
+def principal_of_columns(columns: FloatArray) -> FloatArray:
+    """u_j s_j of few columns (n, p, m), strongest first, from their products: (n, p, m), exact to 1e-8 of the first."""
+    _, turn = np.linalg.eigh(columns.transpose(0, 2, 1) @ columns)
+    return np.asarray(columns @ turn[:, :, ::-1])
+
+
+def directions(strong: FloatArray, k: int, least: float) -> FloatArray:
+    """Unit vectors (n, p, k or fewer) of the first k of orthogonal columns (n, p, m), strongest first.
+
+    Zero for a column that is shorter than `least` of the first one: it holds rounding only.
+    """
+    strong = strong[:, :, :k]
+    length = np.linalg.norm(strong, axis=1, keepdims=True)
+    there = length > least * length[:, :, :1]
+    return np.where(there, strong / np.where(there, length, 1.0), 0.0)
+
+
+def share_inside(basis: FloatArray, unit: AnyFloats) -> AnyFloats:
+    """|U^T a|^2 (n, G) of orthonormal bases U (n, p, k) and unit vectors a (G, p), in the precision of a."""
+    n, p, k = basis.shape
+    part = (basis.transpose(0, 2, 1).reshape(n * k, p).astype(unit.dtype) @ unit.T).reshape(n, k, len(unit))
+    inside: AnyFloats = np.einsum("nkg,nkg->ng", part, part)
+    return inside

@@ -1,0 +1,80 @@
+r"""Votes of a first layer's units for places, added up over rounds."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from fl.attacks.base import Attack, View
+from fl.attacks.closed_form import unit_cloud
+from fl.attacks.place_maps import Naming, PlaceGrid, PlaceMaps, answers, owners, usable
+from fl.learners.base import FirstLayerLearner
+from fl.types import Estimates, Facts
+from netsim.rng import Rng
+from netsim.units import FloatArray
+
+
+class UnitVotes(Attack):
+    r"""Every unit of the first layer votes for one place in every round; the places with most votes are the answers.
+
+    With rectified units the ratio r_h = dW_h / db_h (see `fl.attacks.closed_form`) is the mean of the samples that
+    activate unit h. Units that only one place activates vote for that place, in every round again; the others scatter.
+    A vote weighs
+
+        min(|db_h| / sum_h |db_h|, most_weight),
+
+    a vote for a place outside the area is dropped, and the map of all votes so far is smoothed by a Gaussian. Answers:
+    the highest place, and the highest at least `apart_m` from those before.
+
+    Under vantage `rows` the votes of a UE are counted together, of all its models; else those of each model.
+    Ratios are means of places where the local optimiser is linear in gradients: gradient descent, with momentum that
+    starts at zero in every round, or with clipped gradients of whole samples.
+    """
+
+    kind: Literal["unit-votes"] = "unit-votes"
+    cell_m: float = Field(default=25.0, ge=0.1, le=1e6)
+    """side of the cells in which votes are counted, m"""
+    width_m: float = Field(default=40.0, gt=0, le=1e6)
+    """standard deviation of the Gaussian that smooths the votes, m"""
+    most_weight: float = Field(default=0.05, gt=0, le=1)
+    """largest weight of a unit in a round, as a share of all units"""
+    answers: int = Field(default=2, ge=1, le=20)
+    """number of places that are named of each UE"""
+    apart_m: float = Field(default=200.0, ge=0, le=1e6)
+    """smallest distance between two answers, m"""
+
+    reference: ClassVar[str] = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
+    example: ClassVar[dict[str, Any]] = {"kind": "unit-votes"}
+    needs: ClassVar[dict[str, str]] = {
+        "positions": "the network's inputs must be positions",
+        "biased first layer": "reads the first layer's weights and biases of an update",
+        "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",
+    }
+
+    def start(self) -> PlaceMaps:
+        return PlaceMaps.empty()
+
+    def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
+        owner = owners(view)
+        total = len(np.union1d(owner, state.owner))
+        grid = PlaceGrid.over(facts.public.area, self.cell_m, total, self.label)
+        state = state.plus(owner, self.votes(view, grid))
+        naming = Naming(self.answers, self.apart_m, self.width_m)
+        return answers(view, owner, state, grid, naming), state
+
+    def votes(self, view: View, grid: PlaceGrid) -> FloatArray:
+        """Weights of the votes of each update for each place of the grid (n_source, G)."""
+        learner = cast(FirstLayerLearner, view.learner)
+        centre, scale = (of[view.source_model][:, None] for of in learner.standardisation(view.model_before))
+        good = usable(view.update)
+        dw, db = learner.first_layer(np.where(good[:, None], view.update, 0.0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            where = centre + scale * unit_cloud(dw, db)
+            size = np.abs(db) / np.abs(db).max(axis=1, keepdims=True, initial=1e-300)
+            weight = np.minimum(size / size.sum(axis=1, keepdims=True), self.most_weight)
+        row, unit = np.nonzero(grid.area.contains(where))
+        at = row * len(grid) + grid.nearest(where[row, unit])
+        count = np.bincount(at, weights=weight[row, unit], minlength=len(where) * len(grid))
+        return np.asarray(count.reshape(len(where), len(grid)), dtype=np.float64)

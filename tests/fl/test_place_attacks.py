@@ -1,0 +1,408 @@
+"""What `unit-votes` and `span` name: exact cases, an independent slow form, views, and what they refuse."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fl.attacks.place_maps import PlaceGrid, PlaceMaps, highest_apart, smoothed
+from fl.attacks.span import Span
+from fl.attacks.subspace import directions, principal, principal_of_columns, share_inside
+from fl.attacks.threat import Threat
+from fl.attacks.unit_votes import UnitVotes
+from fl.learners.rsrp_net import RsrpNet
+from fl.types import DenseUpdates, Facts, Local, Public, Received
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Streams
+from netsim.tree import from_tree, to_tree
+
+AREA = Area(0.0, 0.0, 1200.0, 900.0)
+PUBLIC = Public(AREA, 1)
+NOISE = {"span": 0.5, "unit-votes": 0.05}
+RNG = Streams(3).at("tests", 1)
+SMALL = {"hidden": (48, 24), "activation": "relu", "labels": "standardised"}
+FOURIER = {**SMALL, "encoding": {"kind": "fourier", "frequencies": 32}}
+HOME, WORK = np.array([262.5, 212.5]), np.array([912.5, 612.5])  # middles of cells of 25 m
+PEOPLE = ((HOME, WORK), (np.array([300.0, 700.0]), np.array([1000.0, 200.0])))
+
+
+def learner_of(**more):
+    return RsrpNet.model_validate_json(json.dumps({"kind": "rsrp-net", **more}), strict=True)
+
+
+def local_of(places, model=None):
+    """One UE a list of places, labels by distance and noise."""
+    rng = np.random.default_rng(5)
+    x = np.concatenate(places)
+    y = -60 - 30 * np.log10(np.hypot(*(x - [600, 450]).T) / 10 + 1) + 3 * rng.normal(size=len(x))
+    ptr = np.concatenate([[0], np.cumsum([len(p) for p in places])]).astype(np.int64)
+    model = np.zeros(len(places), dtype=np.int64) if model is None else np.asarray(model)
+    return Local(np.arange(len(places)), model, ptr, x, y, np.zeros(len(x)))
+
+
+def played(learner, days, sees="rows", n_model=1, noise=0.0, ue=None):
+    """Views and facts of rounds on these data."""
+    public = replace(PUBLIC, n_model=n_model)
+    model, rounds = learner.init(public, Streams(1).at("init")), []
+    for number, data in enumerate(days, 1):
+        made = learner.local(model, "all", data, RNG)
+        drawn = Streams(8).at("noise", number).normal("noise", np.arange(len(made.ue)), made.values.shape[1:])
+        made = replace(made, values=made.values + noise * drawn, ue=made.ue if ue is None else np.asarray(ue))
+        share = 1.0 / np.bincount(data.model, minlength=n_model)[data.model]
+        merged = made.weighted_sum(share, n_model)
+        after = learner.step(model, "all", merged)
+        received = Received(made, np.ones(len(made.ue), dtype=bool))
+        view = Threat(sees=sees).view(learner, "all", received, merged, model, after)
+        rounds.append((view, Facts(number, 0.0, public)))
+        model = after
+    return rounds
+
+
+def run(attack, rounds, state=None):
+    state, found = attack.start() if state is None else state, None
+    for view, facts in rounds:
+        found, state = attack.run(view, facts, state, RNG)
+    return found, state
+
+
+def of(found, ue):
+    """The answers of a UE, best first."""
+    mine = np.flatnonzero(found.ue == ue)
+    return found.position_m[mine[np.argsort(-found.weight[mine], kind="stable")]]
+
+
+def two_places(rng, n=40, home=HOME, work=WORK):
+    """A day at two places."""
+    return np.concatenate([home + 15 * rng.normal(size=(n, 2)), work + 15 * rng.normal(size=(n, 2))])
+
+
+def days_of(n_days=6, people=PEOPLE):
+    rng = np.random.default_rng(2)
+    return [local_of([two_places(rng, home=h, work=w) for h, w in people]) for _ in range(n_days)]
+
+
+class TestSpanOfOneStep:
+    """In float64: the activations of a batch lie in the span of its update, and others do not."""
+
+    @pytest.mark.parametrize("more", [SMALL, FOURIER, {**SMALL, "activation": "elu"}])
+    @pytest.mark.parametrize("layer", [1, 2])
+    @pytest.mark.parametrize("n", [1, 2, 3])
+    def test_of_few_places(self, n, layer, more):
+        if layer == 1 and more is not FOURIER and n > 2:
+            pytest.skip("three places span all inputs of a first layer that reads positions")
+        learner = learner_of(**more, learning_rate=0.1, batch_size="all", local_epochs=1)
+        x = np.array([[151.0, 203.0], [888.0, 307.0], [420.0, 790.0]])[:n]
+        ((view, _),) = played(learner, [local_of([np.repeat(x, 20, axis=0)])])
+        made = learner.layer(view.update, layer)
+        size = np.linalg.svd(made[0], compute_uv=False)
+        assert size[n:].max() < 1e-12 * size[0] < size[n - 1]
+        basis = directions(principal(made, 8, RNG), 8, 1e-10)
+
+        def outside(places):
+            a = learner.layer_input(view.model_before, 0, places, layer)
+            return 1 - share_inside(basis, a / np.linalg.norm(a, axis=1, keepdims=True))[0]
+
+        assert np.abs(outside(x)).max() < 1e-12
+        if layer == 2 or more is FOURIER:
+            assert np.median(outside(AREA.sample(np.random.default_rng(0).uniform(size=(500, 2))))) > 1e-3
+
+    def test_steps_that_are_linear_in_gradients_leave_one_place_exact(self):
+        """All records at one place: every live ratio of the first layer is that place."""
+        x = np.array([[777.5, 123.4]])
+        for how in ({"batch_size": 7, "local_epochs": 3}, {"sample_clip": 0.01}, {"dropout": 0.3}):
+            learner = learner_of(**SMALL, learning_rate=0.01, **how)
+            ((view, _),) = played(learner, [local_of([np.repeat(x, 30, axis=0)])])
+            dw, db = learner.first_layer(view.update)
+            live = np.abs(db[0]) > 1e-9 * np.abs(db).max()
+            centre, scale = (of[0] for of in learner.standardisation(view.model_before))
+            assert live.sum() > 8
+            assert np.abs(centre + scale * dw[0, live] / db[0, live, None] - x[0]).max() < 2e-8
+            found, _ = run(UnitVotes(cell_m=5), [(view, Facts(1, 0.0, PUBLIC))])
+            assert np.abs(of(found, 0)[0] - x[0]).max() <= 2.5
+
+
+class TestSubspace:
+    def test_a_matrix_of_low_rank_has_its_singular_vectors(self):
+        rng = np.random.default_rng(0)
+        made = rng.normal(size=(5, 60, 9)) * 10.0 ** -np.arange(9) @ rng.normal(size=(5, 9, 40))
+        for k in (3, 8, 30):
+            u, s, _ = np.linalg.svd(made)
+            found = principal(made, k, RNG)
+            few = min(k, 9)
+            assert_allclose(np.linalg.norm(found, axis=1)[:, :few], s[:, :few], rtol=1e-9, atol=1e-14)
+            same = np.abs(np.einsum("npk,npk->nk", directions(found, 3, 0.0), u[:, :, :3]))
+            assert_allclose(same, 1.0, atol=1e-10)
+            ours = principal_of_columns(made[:, :, :6])
+            assert_allclose(np.linalg.norm(ours, axis=1), np.linalg.svd(made[:, :, :6])[1], rtol=1e-6)
+
+    def test_the_strongest_directions_of_a_full_matrix(self):
+        rng = np.random.default_rng(1)
+        u, _ = np.linalg.qr(rng.normal(size=(100, 60)))
+        v, _ = np.linalg.qr(rng.normal(size=(60, 60)))
+        made = (u * 0.6 ** np.arange(60)) @ v
+        found = directions(principal(made[None], 8, RNG), 8, 0.0)[0]
+        assert 1 - np.linalg.svd(found.T @ u[:, :8], compute_uv=False).min() < 1e-8
+
+    def test_what_holds_rounding_only_is_no_direction(self):
+        columns = np.diag([1.0, 1e-3, 1e-12])[None]
+        assert_array_equal(directions(columns, 3, 1e-10)[0], np.diag([1.0, 1.0, 0.0]))
+        assert_array_equal(directions(np.zeros((1, 3, 2)), 2, 1e-10), np.zeros((1, 3, 2)))
+
+
+def slow_peaks(view, attack, grid):
+    """What `span` adds in one round to the map of the first source, by full SVDs and loops."""
+    place, made = grid.place_m, view.learner.layer(view.update, attack.layer)[0]
+    a = view.learner.layer_input(view.model_before, 0, place, attack.layer)
+    a = a / np.sqrt((a**2).sum(axis=1))[:, None]
+    u, s, v = np.linalg.svd(made, full_matrices=False)
+    keep = attack.rank + 8
+    kept = (u[:, :keep] * s[:keep]) @ v[:keep]
+    total, found, out = np.zeros(len(place)), [], np.eye(a.shape[1])
+    basis, now = u[:, : attack.rank], a
+    for _ in range(attack.answers):
+        score = np.array([-np.log(max(1 - ((basis.T @ row) ** 2).sum(), 0) + attack.floor) for row in now])
+        best = max(
+            (i for i in range(len(place)) if all(np.linalg.norm(place[i] - f) >= attack.apart_m for f in found)),
+            key=lambda i: score[i],
+        )
+        total[best] += score[best] - np.median(score)
+        found.append(place[best])
+        columns = []
+        for f in found:
+            near = a[np.linalg.norm(place - f, axis=1) <= 60.0].T
+            columns.append(np.linalg.svd(near, full_matrices=False)[0][:, :2])
+        q = np.linalg.qr(np.concatenate(columns, axis=1))[0]
+        out = np.eye(a.shape[1]) - q @ q.T
+        basis = np.linalg.svd(out @ kept, full_matrices=False)[0][:, : attack.rank]
+        rest = a @ out
+        now = rest / np.maximum(np.linalg.norm(rest, axis=1), 0.15)[:, None]
+    return total
+
+
+class TestSpan:
+    @pytest.mark.parametrize("more", [SMALL, FOURIER])
+    @pytest.mark.parametrize("how", [{"rank": 4}, {"rank": 8, "answers": 3, "apart_m": 150}])
+    def test_is_what_full_decompositions_and_loops_give(self, more, how):
+        learner = learner_of(**more, learning_rate=0.01, batch_size=20, local_epochs=3)
+        attack, grid = Span(cell_m=50, **how), PlaceGrid.over(AREA, 50, 1, "span")
+        for view, _ in played(learner, days_of(2)):
+            fast = attack.scores(view, grid, RNG)
+            slow = slow_peaks(view, attack, grid)
+            assert_array_equal(np.flatnonzero(fast[0]), np.flatnonzero(slow))
+            assert_allclose(fast[0], slow, rtol=2e-3)
+
+    @pytest.mark.parametrize("more", [SMALL, FOURIER])
+    @pytest.mark.parametrize("steps", [{"batch_size": "all", "learning_rate": 0.1}, {"batch_size": 16}])
+    def test_names_both_places_of_everybody(self, more, steps):
+        learner = learner_of(**{**more, "local_epochs": 1, "learning_rate": 0.01, **steps})
+        found, _ = run(Span(), played(learner, days_of()))
+        for ue, (home, work) in enumerate(PEOPLE):
+            named = of(found, ue)
+            assert len(named) == 2
+            assert all(np.linalg.norm(named - place, axis=1).min() < 50 for place in (home, work))
+
+    def test_layer_one_of_a_fourier_net_needs_no_model(self):
+        learner = learner_of(**FOURIER, learning_rate=0.01, batch_size=16, local_epochs=3)
+        rounds = played(learner, days_of())
+        blind = [
+            (
+                replace(
+                    v, model_before=replace(v.model_before, parameters=np.full_like(v.model_before.parameters, np.nan))
+                ),
+                f,
+            )
+            for v, f in rounds
+        ]
+        attack = Span(layer=1)
+        assert "starting weights" not in attack.needs and "hidden activations" not in attack.needs
+        assert {"starting weights", "hidden activations", "layer 2"} <= set(Span().needs)
+        found, _ = run(attack, blind)
+        assert_array_equal(found.position_m, run(attack, rounds)[0].position_m)
+        assert all(np.linalg.norm(of(found, 0) - place, axis=1).min() < 50 for place in (HOME, WORK))
+
+    def test_the_size_of_an_update_plays_no_part(self):
+        rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(2))
+        scaled = [(replace(v, update=v.update * 2.0**-20), f) for v, f in rounds]
+        assert_array_equal(run(Span(), rounds)[1].score, run(Span(), scaled)[1].score)
+
+    def test_scores_themselves_add_up(self):
+        rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(3))
+        attack, grid = Span(add="scores", rank=3), PlaceGrid.over(AREA, 25, 1, "span")
+        found, state = run(attack, rounds)
+        total = np.zeros(len(grid))
+        for view, _ in rounds:
+            a = view.learner.layer_input(view.model_before, 0, grid.place_m, 2)
+            u = np.linalg.svd(view.learner.layer(view.update, 2)[0])[0][:, :3]
+            total -= np.log(1 - (((a / np.linalg.norm(a, axis=1)[:, None]) @ u) ** 2).sum(axis=1) + 1e-3)
+        assert_allclose(state.score[0], total, rtol=2e-3)
+        assert np.linalg.norm(of(found, 0)[0] - grid.place_m[np.argmax(total)]) <= 25
+
+
+ATTACKS = (Span(), Span(add="scores"), UnitVotes())
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: f"{a.kind}-{getattr(a, 'add', '')}")
+class TestBoth:
+    def test_places_return_through_noise(self, attack):
+        """Noise as a share of the RMS of an update: half for the span, a twentieth for 48 units that vote."""
+        learner, days = learner_of(**SMALL, learning_rate=0.05, batch_size=20), days_of(12)
+        clean = played(learner, days)[0][0].update
+        rounds = played(learner, days, noise=NOISE[attack.kind] * np.sqrt(np.mean(clean**2)))
+        found = run(attack, rounds)[0]
+        for ue, places in enumerate(PEOPLE):
+            assert min(np.linalg.norm(of(found, ue)[0] - p) for p in places) < 100
+
+    def test_remembers_through_a_checkpoint_and_draws_nothing_else(self, attack, tmp_path):
+        rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(4))
+        whole = run(attack, rounds)[0]
+        _, state = run(attack, rounds[:2])
+        before = state.score.copy()
+        save_tree(tmp_path / "state.npz", to_tree(state))
+        again = from_tree(load_tree(tmp_path / "state.npz"), attack.start())
+        assert again.score.dtype == state.score.dtype
+        found, _ = run(attack, rounds[2:], again)
+        assert_array_equal(found.position_m, whole.position_m)
+        run(attack, rounds[2:], state)
+        assert_array_equal(state.score, before)  # a state is a value
+
+    def test_a_ue_does_not_depend_on_the_others(self, attack):
+        days = days_of(3)
+        alone = [local_of([d.x[: d.ptr[1]]]) for d in days]
+        alone = [replace(a, y=d.y[: d.ptr[1]]) for a, d in zip(alone, days, strict=True)]
+        learner = learner_of(**SMALL, learning_rate=0.01)
+        ((both, facts),) = played(learner, days[:1])
+        ((one, _),) = played(learner, alone[:1])
+        together, _ = run(attack, [(both, facts)])
+        assert_array_equal(of(together, 0), of(run(attack, [(one, facts)])[0], 0))
+
+    def test_all_models_of_a_ue_count_together(self, attack):
+        rng = np.random.default_rng(1)
+        data = [local_of([two_places(rng), two_places(rng)], model=[0, 1]) for _ in range(2)]
+        rounds = played(learner_of(**SMALL, learning_rate=0.01), data, n_model=2, ue=[4, 4])
+        found, state = run(attack, rounds)
+        assert state.owner.tolist() == [4]
+        assert sorted(found.model.tolist()) == [0, 0, 1, 1]
+        assert_array_equal(found.position_m[found.model == 0], found.position_m[found.model == 1])
+        halves = [run(attack, [(_only(v, m), f) for v, f in rounds])[1].score for m in (0, 1)]
+        assert_allclose(state.score, halves[0] + halves[1], rtol=1e-6)
+
+    @pytest.mark.parametrize("sees", ["sum", "model"])
+    def test_sums_and_published_models(self, attack, sees):
+        """What a model tells is told of everybody who took part."""
+        people = [(HOME, WORK), (HOME + 20.0, WORK - 20.0), (HOME - 20.0, WORK + 20.0)]
+        rounds = played(learner_of(**SMALL, learning_rate=0.05, batch_size=20), days_of(8, people), sees=sees)
+        found, state = run(attack, rounds)
+        assert state.owner.tolist() == [0] and sorted(set(found.ue.tolist())) == [0, 1, 2]
+        assert_array_equal(of(found, 0), of(found, 2))
+        assert min(np.linalg.norm(of(found, 0)[0] - p) for p in (HOME, WORK)) < 100
+
+    def test_updates_without_anything_in_them(self, attack):
+        ((view, facts),) = played(learner_of(**SMALL), [days_of(1)[0]])
+        for value in (0.0, np.nan, np.inf):
+            hurt = view.update.copy()
+            hurt[0] = value
+            found, state = run(attack, [(replace(view, update=hurt), facts)])
+            mine = found.ue == 0
+            assert [w for w, m in zip(found.status, mine, strict=True) if m] == ["no gradient"]
+            assert np.isnan(found.position_m[mine]).all() and np.isfinite(found.position_m[~mine]).all()
+            assert not state.score[0].any()
+        nobody, _ = run(attack, [(_only(view, 7), facts)])
+        assert len(nobody.ue) == 0
+
+    def test_an_attacker_tests_itself(self, attack):
+        ((view, facts),) = played(learner_of(**SMALL, learning_rate=0.01), [days_of(1)[0]])
+        errors_m = [attack.self_test(view, facts, Streams(s).at("attack", 1)) for s in range(8)]
+        assert np.median(errors_m) < 25
+        assert min(errors_m) > 0
+
+    def test_a_grid_beyond_memory_is_refused(self, attack):
+        ((view, _),) = played(learner_of(**SMALL), [days_of(1)[0]])
+        wide = Facts(1, 0.0, Public(Area(0.0, 0.0, 1e6, 1e6), 1))
+        with pytest.raises(BadInput, match=r"cell_m 25 makes 1,600,000,000 places, at most 1,000,000 are possible"):
+            attack.run(view, wide, attack.start(), RNG)
+
+
+def _only(view, model):
+    """The same view of one model's rows."""
+    keep = view.source_model == model
+    target = keep[view.source]
+    return replace(
+        view, update=view.update[keep], source_model=view.source_model[keep], ue=view.ue[target],
+        model=view.model[target], source=(np.cumsum(keep) - 1)[view.source[target]],
+    )  # fmt: skip
+
+
+class TestUnitVotes:
+    def test_counts_a_unit_where_its_ratio_points(self):
+        """By hand: an update of given ratios, one of them outside the area and one unit too heavy."""
+        learner = learner_of(hidden=[4], activation="relu")
+        model = learner.init(PUBLIC, Streams(1).at("init"))
+        where = np.array([[212.5, 312.5], [212.5, 312.5], [5000.0, 0.0], [812.5, 112.5]])
+        weight = np.array([0.2, -0.3, 0.1, 1.0])
+        centre, scale = (c[0] for c in learner.standardisation(model))
+        dw = (where - centre) / scale * weight[:, None]
+        row = np.concatenate([dw.T.ravel(), weight, np.zeros(5)])[None]
+        nobody = np.zeros(1, dtype=np.int64)
+        received = Received(DenseUpdates(nobody, nobody, np.ones(1), row), np.ones(1, dtype=bool))
+        view = Threat().view(learner, "all", received, row, model, model)
+        attack, grid = UnitVotes(most_weight=0.25), PlaceGrid.over(AREA, 25, 1, "unit-votes")
+        votes = attack.votes(view, grid)[0]
+        expected = np.zeros(len(grid))
+        expected[grid.nearest(where[:1])] = 0.2 / 1.6 + 0.3 / 1.6
+        expected[grid.nearest(where[3:])] = 0.25
+        assert_allclose(votes, expected, rtol=1e-12)
+        found, _ = run(attack, [(view, Facts(1, 0.0, PUBLIC))])
+        assert_allclose(of(found, 0), [where[0], where[3]])
+
+    def test_names_both_places_of_everybody(self):
+        learner = learner_of(**{**SMALL, "hidden": [256, 32]}, learning_rate=0.1, batch_size="all", local_epochs=1)
+        found, _ = run(UnitVotes(), played(learner, days_of(8)))
+        for ue, places in enumerate(PEOPLE):
+            assert min(np.linalg.norm(of(found, ue)[0] - p) for p in places) < 75
+
+
+class TestPlaceGrid:
+    def test_cells_fill_the_area_and_are_no_wider_than_asked_for(self):
+        grid = PlaceGrid.over(Area(10.0, 20.0, 120.0, 70.0), 25, 1, "span")
+        assert (grid.nx, grid.ny, len(grid)) == (5, 2, 10)
+        assert_allclose(grid.cell_m, [22, 25])
+        assert_allclose(grid.place_m[[0, 1, 5]], [[21, 32.5], [43, 32.5], [21, 57.5]])
+        assert_array_equal(grid.nearest(grid.place_m), np.arange(10))
+        assert grid.nearest(np.array([[120.0, 70.0], [10.0, 20.0]])).tolist() == [9, 0]
+
+    def test_an_area_without_a_side_is_one_cell(self):
+        grid = PlaceGrid.over(Area(10.0, 20.0, 10.0, 70.0), 25, 1, "span")
+        assert (grid.nx, grid.ny) == (1, 2) and grid.nearest(np.array([[10.0, 60.0]])).tolist() == [1]
+
+    def test_many_maps_are_refused_earlier_than_one(self):
+        PlaceGrid.over(Area(0.0, 0.0, 10_000.0, 10_000.0), 25, 1, "span")
+        with pytest.raises(BadInput, match=r"at most 100,000 are possible in 5,000 maps; take a larger cell_m"):
+            PlaceGrid.over(Area(0.0, 0.0, 10_000.0, 10_000.0), 25, 5000, "span")
+
+    def test_maxima_lie_apart(self):
+        grid = PlaceGrid.over(AREA, 100, 1, "span")
+        score = np.zeros((2, len(grid)))
+        score[0, [0, 1, 50]] = 3, 2.5, 2  # the second is 100 m from the first
+        first = highest_apart(score, grid.place_m, np.zeros((2, 0, 2)), 150)
+        assert_array_equal(first[0], grid.place_m[0])
+        assert np.isnan(first[1]).all()  # all alike: no place
+        second = highest_apart(score, grid.place_m, first[:, None], 150)
+        assert_array_equal(second[0], grid.place_m[50])
+        assert np.isnan(highest_apart(score, grid.place_m, first[:, None], 1e5)[0]).all()
+
+    def test_smoothing_is_a_gaussian(self):
+        grid = PlaceGrid.over(Area(0.0, 0.0, 500.0, 300.0), 20, 1, "span")
+        score = np.zeros((1, len(grid)))
+        score[0, 77] = 2.0
+        away2 = ((grid.place_m - grid.place_m[77]) ** 2).sum(axis=1)
+        assert_allclose(smoothed(score, grid, 40.0)[0], 2 * np.exp(-away2 / (2 * 40**2)), rtol=1e-12, atol=1e-15)
+
+    def test_maps_of_new_owners_join_the_old_ones(self):
+        maps = PlaceMaps.empty().plus(np.array([5, 2]), np.array([[1.0, 0], [0, 1]]))
+        maps = maps.plus(np.array([3, 5, 5]), np.array([[7.0, 0], [0, 1], [2, 0]]))
+        assert maps.owner.tolist() == [2, 3, 5]
+        assert maps.score.tolist() == [[0, 1], [7, 0], [3, 1]]
