@@ -8,7 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from fl.attacks.base import View, recall
+from fl.attacks.base import View
 from fl.attacks.subspace import AnyFloats
 from fl.types import Estimates
 from netsim.errors import BadInput
@@ -92,13 +92,18 @@ class PlaceMaps:
 
 
 def owners(view: View) -> IntArray:
-    """Whose places each update row tells (n_source,): the UE's, all its models together.
+    """Whose map tells the places of each target (n_target,): the UE's, all its models together.
 
-    Where updates are of nobody in particular, the model's.
+    A sum of updates tells of every UE that it has in it, so rounds in different company tell its members apart.
+    Published models tell of nobody in particular: then the map is that of the model.
     """
-    if view.vantage != "rows":
-        return view.source_model
-    return view.ue[np.argsort(view.source, kind="stable")]  # one target a row
+    return view.model if view.vantage == "model" else view.ue
+
+
+def told(view: View) -> tuple[IntArray, IntArray]:
+    """Which source adds to whose map: owner (k,), source (k,), every pair once."""
+    pairs = np.unique(np.stack([owners(view), view.source], axis=1), axis=0)
+    return pairs[:, 0], pairs[:, 1]
 
 
 def smoothed(score: AnyFloats, grid: PlaceGrid, width_m: float) -> AnyFloats:
@@ -137,12 +142,13 @@ class Naming:
     width_m: float
 
 
-def answers(view: View, owner: IntArray, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
-    """The highest places of the maps of owners (n_source,), best first, for every device that a source speaks of.
+def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
+    """The highest places of every target's map, best first.
 
-    Weights count down to 1. A device of whom nothing is known yet has one answer without a place (status
+    Weights count down to 1. A target of whom nothing is known yet has one answer without a place (status
     `no gradient`).
     """
+    owner = owners(view)
     known = np.unique(owner)
     score = maps.of(known)
     if how.width_m > 0:
@@ -151,15 +157,17 @@ def answers(view: View, owner: IntArray, maps: PlaceMaps, grid: PlaceGrid, how: 
     for _ in range(how.count):
         best = highest_apart(score, grid.place_m, named_m, how.apart_m)
         named_m = np.concatenate([named_m, best[:, None]], axis=1)
-    each = recall(known, named_m, owner)
-    count = each.shape[1]
+    each = named_m[np.searchsorted(known, owner)]
     there = np.asarray(np.isfinite(each).all(axis=2))
     there[:, 0] = True  # without a place, where there is none: the attack has been heard
-    source, rank = np.nonzero(there)
-    where = each[source, rank]
+    target, rank = np.nonzero(there)
+    where, none = each[target, rank], np.zeros(len(target), dtype=np.int64)
     found = np.asarray(np.isfinite(where).all(axis=1))
-    status = ["ok" if good else "no gradient" for good in found]
-    return view.spread("answer", source, where, weight=(count - rank).astype(np.float64), status=status)
+    return Estimates(
+        ue=view.ue[target], model=view.model[target], what=["answer"] * len(target), position_m=where,
+        weight=(how.count - rank).astype(np.float64), loss=np.full(len(target), np.nan), iterations=none,
+        evaluations=none, status=["ok" if good else "no gradient" for good in found],
+    )  # fmt: skip
 
 
 def usable(update: FloatArray) -> BoolArray:

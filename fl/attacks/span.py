@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import Naming, PlaceGrid, PlaceMaps, answers, owners, usable
+from fl.attacks.place_maps import Naming, PlaceGrid, PlaceMaps, answers, told, usable
 from fl.attacks.subspace import AnyFloats, directions, principal, principal_of_columns, share_inside
 from fl.learners.base import LayeredLearner
 from fl.types import Estimates, Facts
@@ -67,8 +67,8 @@ class Span(Attack):
 
     `add: scores` adds up s(x) itself over rounds.
 
-    Answers: the highest place, then the highest at least `apart_m` from those before. Under vantage `rows` the rounds
-    of a UE are added up, of all its models together; else those of each model.
+    Answers: the highest place, then the highest at least `apart_m` from those before. The rounds of a UE are added up,
+    of all its models together, also from sums that it is in; those of published models by model.
     """
 
     kind: Literal["span"] = "span"
@@ -109,11 +109,11 @@ class Span(Attack):
         return PlaceMaps.empty()
 
     def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
-        owner = owners(view)
+        owner, source = told(view)
         grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
-        state = state.plus(owner, self.scores(view, grid, rng))
+        state = state.plus(owner, self.scores(view, grid, rng)[source])
         width_m = 0.0 if self.add == "scores" else 40.0 if self.width_m is None else self.width_m
-        return answers(view, owner, state, grid, Naming(self.answers, self.apart_m, width_m)), state
+        return answers(view, state, grid, Naming(self.answers, self.apart_m, width_m)), state
 
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """What this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import unit_cloud
-from fl.attacks.place_maps import Naming, PlaceGrid, PlaceMaps, answers, owners, usable
+from fl.attacks.place_maps import Naming, PlaceGrid, PlaceMaps, answers, told, usable
 from fl.learners.base import FirstLayerLearner
 from fl.types import Estimates, Facts
 from netsim.rng import Rng
@@ -28,7 +28,8 @@ class UnitVotes(Attack):
     a vote for a place outside the area is dropped, and the map of all votes so far is smoothed by a Gaussian. Answers:
     the highest place, and the highest at least `apart_m` from those before.
 
-    Under vantage `rows` the votes of a UE are counted together, of all its models; else those of each model.
+    The votes of a UE are counted together, of all its models, also from sums that it is in; those of published models
+    by model.
     Ratios are means of places where the local optimiser is linear in gradients: gradient descent, with momentum that
     starts at zero in every round, or with clipped gradients of whole samples.
     """
@@ -57,12 +58,12 @@ class UnitVotes(Attack):
         return PlaceMaps.empty()
 
     def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
-        owner = owners(view)
+        owner, source = told(view)
         total = len(np.union1d(owner, state.owner))
         grid = PlaceGrid.over(facts.public.area, self.cell_m, total, self.label)
-        state = state.plus(owner, self.votes(view, grid))
+        state = state.plus(owner, self.votes(view, grid)[source])
         naming = Naming(self.answers, self.apart_m, self.width_m)
-        return answers(view, owner, state, grid, naming), state
+        return answers(view, state, grid, naming), state
 
     def votes(self, view: View, grid: PlaceGrid) -> FloatArray:
         """Weights of the votes of each update for each place of the grid (n_source, G)."""

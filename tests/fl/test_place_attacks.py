@@ -44,7 +44,7 @@ def local_of(places, model=None):
     return Local(np.arange(len(places)), model, ptr, x, y, np.zeros(len(x)))
 
 
-def played(learner, days, sees="rows", n_model=1, noise=0.0, ue=None):
+def played(learner, days, sees="rows", n_model=1, noise=0.0, ue=None, sum_of=None):
     """Views and facts of rounds on these data."""
     public = replace(PUBLIC, n_model=n_model)
     model, rounds = learner.init(public, Streams(1).at("init")), []
@@ -55,8 +55,9 @@ def played(learner, days, sees="rows", n_model=1, noise=0.0, ue=None):
         share = 1.0 / np.bincount(data.model, minlength=n_model)[data.model]
         merged = made.weighted_sum(share, n_model)
         after = learner.step(model, "all", merged)
-        received = Received(made, np.ones(len(made.ue), dtype=bool))
-        view = Threat(sees=sees).view(learner, "all", received, merged, model, after)
+        every, groups = np.ones(len(made.ue), dtype=bool), Streams(9).at("threat", number)
+        threat = Threat(sees=sees, sum_of=sum_of)
+        view = threat.view(learner, "all", Received(made, every), share, every, (model, after), groups)
         rounds.append((view, Facts(number, 0.0, public)))
         model = after
     return rounds
@@ -296,9 +297,20 @@ class TestBoth:
         people = [(HOME, WORK), (HOME + 20.0, WORK - 20.0), (HOME - 20.0, WORK + 20.0)]
         rounds = played(learner_of(**SMALL, learning_rate=0.05, batch_size=20), days_of(8, people), sees=sees)
         found, state = run(attack, rounds)
-        assert state.owner.tolist() == [0] and sorted(set(found.ue.tolist())) == [0, 1, 2]
+        assert state.owner.tolist() == ([0, 1, 2] if sees == "sum" else [0])
+        assert sorted(set(found.ue.tolist())) == [0, 1, 2]
         assert_array_equal(of(found, 0), of(found, 2))
         assert min(np.linalg.norm(of(found, 0)[0] - p) for p in (HOME, WORK)) < 100
+
+    def test_sums_in_changing_company_tell_their_members_apart(self, attack):
+        corner = np.array([[200, 200], [200, 700], [1000, 200], [1000, 700], [600, 450], [600, 100]]) + 12.5
+        people = [(at, at + 1.0) for at in corner]
+        rounds = played(
+            learner_of(**SMALL, learning_rate=0.05, batch_size=20), days_of(12, people), sees="sum", sum_of=2
+        )
+        found, state = run(attack, rounds)
+        away_m = [np.linalg.norm(of(found, u)[0] - corner[u]) for u in range(6)]
+        assert state.owner.tolist() == list(range(6)) and np.median(away_m) < 60
 
     def test_updates_without_anything_in_them(self, attack):
         ((view, facts),) = played(learner_of(**SMALL), [days_of(1)[0]])
@@ -347,8 +359,9 @@ class TestUnitVotes:
         dw = (where - centre) / scale * weight[:, None]
         row = np.concatenate([dw.T.ravel(), weight, np.zeros(5)])[None]
         nobody = np.zeros(1, dtype=np.int64)
-        received = Received(DenseUpdates(nobody, nobody, np.ones(1), row), np.ones(1, dtype=bool))
-        view = Threat().view(learner, "all", received, row, model, model)
+        one = np.ones(1, dtype=bool)
+        received = Received(DenseUpdates(nobody, nobody, np.ones(1), row), one)
+        view = Threat().view(learner, "all", received, np.ones(1), one, (model, model), RNG)
         attack, grid = UnitVotes(most_weight=0.25), PlaceGrid.over(AREA, 25, 1, "unit-votes")
         votes = attack.votes(view, grid)[0]
         expected = np.zeros(len(grid))
