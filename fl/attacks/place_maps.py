@@ -83,7 +83,11 @@ class PlaceMaps:
         total = np.zeros((len(every), score.shape[1]), dtype=score.dtype)
         if len(self.owner):
             total[np.searchsorted(every, self.owner)] = self.score
-        np.add.at(total, np.searchsorted(every, owner), score)
+        at = np.searchsorted(every, owner)
+        if len(np.unique(at)) == len(at):
+            total[at] += score
+        else:
+            np.add.at(total, at, score)
         return PlaceMaps(every, total)
 
     def of(self, owner: IntArray) -> AnyFloats:
@@ -124,12 +128,16 @@ def highest_apart(score: AnyFloats, place_m: FloatArray, named_m: FloatArray, ap
     NaN where there is no such place, or where the scores are all alike. The first of equal ones is taken.
     """
     best = np.full((len(score), 2), np.nan)
-    for i, (row, before) in enumerate(zip(score, named_m, strict=True)):  # a search, in chunks that stay in the cache
-        far = np.ones(len(place_m), dtype=np.bool_)
+    x, y = np.ascontiguousarray(place_m.T)
+    for i, (row, before) in enumerate(zip(score, named_m, strict=True)):  # a row at a time stays in the cache
+        if row.max() <= row.min():
+            continue
+        far = row
         for place in before[np.isfinite(before).all(axis=1)]:
-            far &= ((place_m - place) ** 2).sum(axis=1) >= apart_m**2
-        if far.any() and np.ptp(row) > 0:
-            best[i] = place_m[np.argmax(np.where(far, row, -np.inf))]
+            far = np.where((x - place[0]) ** 2 + (y - place[1]) ** 2 >= apart_m**2, far, -np.inf)
+        at = far.argmax()
+        if np.isfinite(far[at]):
+            best[i] = place_m[at]
     return best
 
 

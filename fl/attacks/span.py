@@ -9,14 +9,13 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
 from fl.attacks.place_maps import Naming, PlaceGrid, PlaceMaps, answers, told, usable
-from fl.attacks.subspace import AnyFloats, directions, principal, principal_of_columns, share_inside
+from fl.attacks.subspace import AnyFloats, directions, parts, principal, principal_of_columns, squares
 from fl.learners.base import LayeredLearner
 from fl.types import Estimates, Facts
 from netsim.part import Part
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
-_SPARE = 8  # directions of an update that are kept beside the k strongest, for when some are projected out
 _PROJECTED = 2  # directions that are projected out a place,
 _AROUND_M = 60.0  # of places so near to it,
 _ARMS = 4  # in so many steps to either side at most
@@ -58,12 +57,12 @@ class Span(Attack):
     Several local steps change h a little and blur the span, and so do noise and other UEs in a sum. Labels, step size
     and mass play no part: a place of few records scores as high as one of many.
 
-    `add: peaks` names up to `answers` places in every round, and counts in how many rounds a place returns: the highest
-    place p, and with `deflate` the highest after the surroundings of those before are projected out. With Q the two
-    strongest singular vectors of a(x) within 60 m of each, D becomes (I - Q Q^T) D (of its k + 8 strongest triplets),
-    and a(x) becomes (I - Q Q^T) a / max(|.|, 0.15). Without that, an activation that varies slowly with the place lets
-    the surroundings of p score higher than a second place. A peak counts by how far it stands above the median of its
-    map; counts are smoothed by a Gaussian of `width_m`.
+    `add: peaks` names up to `answers` places in every round and counts in how many rounds a place returns: first the
+    highest, then, with `deflate`, the highest once the surroundings of those before are projected out. With Q the two
+    strongest singular vectors of a(x) within 60 m of each of j places, D (of its k + 2 j strongest triplets) becomes
+    (I - Q Q^T) D, and a(x) becomes (I - Q Q^T) a / max(|.|, 0.15). Otherwise the surroundings of the first place score
+    higher than a second place wherever activations vary slowly. A peak counts by how far it stands above the mean of
+    its map; counts are smoothed by a Gaussian of `width_m`.
 
     `add: scores` adds up s(x) itself over rounds.
 
@@ -115,6 +114,12 @@ class Span(Attack):
         width_m = 0.0 if self.add == "scores" else 40.0 if self.width_m is None else self.width_m
         return answers(view, state, grid, Naming(self.answers, self.apart_m, width_m)), state
 
+    @property
+    def _kept(self) -> int:
+        """Number of singular triplets that are kept of an update: the span still has k of them when others are out."""
+        deflated = self.answers - 1 if self.add == "peaks" and self.deflate is not False else 0
+        return self.rank + _PROJECTED * deflated
+
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """What this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""
         learner = cast(LayeredLearner, view.learner)
@@ -124,63 +129,61 @@ class Span(Attack):
             a = learner.layer_input(view.model_before, model, grid.place_m, self.layer)
             a = a / np.linalg.norm(a, axis=1, keepdims=True)
             single = a.astype(np.float32)  # what a place shares with a span needs no more than this
-            for rows in _blocks(np.flatnonzero(good & (view.source_model == model)), self.rank * len(grid)):
-                strong = principal(learner.layer(view.update[rows], self.layer), self.rank + _SPARE, rng)
-                inside = share_inside(directions(strong, self.rank, _ROUNDING), single)
-                if self.add == "scores":
-                    score[rows] = self._outside(inside)
-                else:
-                    self._peaks(score, rows, strong, inside, grid, a, single)
+            for rows in _blocks(np.flatnonzero(good & (view.source_model == model)), self._kept * len(grid)):
+                strong = principal(learner.layer(view.update[rows], self.layer), self._kept, rng)
+                own = self._outside(squares(parts(directions(strong, self.rank, _ROUNDING), single)))
+                score[rows] = own if self.add == "scores" else self._peaks(own, strong, grid, a, single)
         return score
 
     def _outside(self, inside: AnyFloats) -> AnyFloats:
-        """-log(1 - |U^T a|^2 + floor)."""
-        score: AnyFloats = -np.log(np.maximum(1.0 - inside, 0.0) + np.asarray(self.floor, dtype=inside.dtype))
-        return score
+        """-log(1 - |U^T a|^2 + floor), in place."""
+        np.subtract(1.0, inside, out=inside)
+        np.maximum(inside, 0.0, out=inside)
+        inside += inside.dtype.type(self.floor)
+        np.log(inside, out=inside)
+        return np.negative(inside, out=inside)
 
     def _peaks(
-        self,
-        score: AnyFloats,
-        rows: IntArray,
-        strong: FloatArray,
-        inside: AnyFloats,
-        grid: PlaceGrid,
-        a: FloatArray,
-        single: AnyFloats,
-    ) -> None:
-        """Add the peaks of a round to rows of score; of updates whose strongest columns are `strong`."""
-        own = self._outside(inside)
-        found_m = np.zeros((len(rows), 0, 2))
-        around = np.zeros((len(rows), a.shape[1], 0))
+        self, own: AnyFloats, strong: FloatArray, grid: PlaceGrid, a: FloatArray, single: AnyFloats
+    ) -> AnyFloats:
+        """The peaks of a round, each as high as it stands above the mean of its map: (n, G).
+
+        own (n, G): scores of the round, which are overwritten; strong (n, p, m): the updates' strongest columns.
+        """
+        n, every = len(own), np.arange(len(own))
+        found_m, out = np.zeros((n, 0, 2)), np.zeros((n, a.shape[1], 0))
+        score = np.zeros_like(own)
         for number in range(self.answers):
-            far = _far(grid, found_m, self.apart_m)
-            if not far.any():
-                break
-            at = np.where(far, own, -np.inf).argmax(axis=1)
-            height = own[np.arange(len(rows)), at] - np.median(own, axis=1)
-            score[rows, at] += np.where(far.any(axis=1), height, 0.0)
+            mean = own.mean(axis=1)
+            own[_near(grid, found_m, self.apart_m)] = -np.inf
+            at = own.argmax(axis=1)
+            height = own[every, at] - mean
+            score[every, at] += np.where(np.isfinite(height), height, 0.0)  # no place is far enough: none
             found_m = np.concatenate([found_m, grid.place_m[at][:, None]], axis=1)
             if self.deflate is not False and number + 1 < self.answers:
-                near = directions(
-                    principal_of_columns(_around(grid, a, found_m[:, -1])), _PROJECTED, _ROUNDING_OF_PRODUCTS
-                )
-                around = np.concatenate([around, near], axis=2)
-                own = self._outside(self._deflated(strong, around, single))
+                around = principal_of_columns(_around(grid, a, found_m[:, -1]))
+                out = np.concatenate([out, directions(around, _PROJECTED, _ROUNDING_OF_PRODUCTS)], axis=2)
+                own = self._outside(self._deflated(strong, out, single))
+        return score
 
-    def _deflated(self, strong: FloatArray, around: FloatArray, single: AnyFloats) -> AnyFloats:
-        """What a place shares with the span once directions `around` (n, inputs + 1, j) are projected out of both."""
-        out = directions(principal_of_columns(around), around.shape[2], _ROUNDING_OF_PRODUCTS)
-        rest = strong - out @ (out.transpose(0, 2, 1) @ strong)
-        basis = directions(principal_of_columns(rest), self.rank, _ROUNDING_OF_PRODUCTS)
-        left = np.maximum(1.0 - share_inside(out, single), np.asarray(_LEFT**2, dtype=single.dtype))
-        inside: AnyFloats = share_inside(basis, single) / left
+    def _deflated(self, strong: FloatArray, out: FloatArray, single: AnyFloats) -> AnyFloats:
+        """|U_k^T a|^2 (n, G) once directions `out` (n, p, j) are projected out of the update and of every a."""
+        q = directions(principal_of_columns(out), out.shape[2], _ROUNDING_OF_PRODUCTS)
+        rest = principal_of_columns(strong - q @ (q.transpose(0, 2, 1) @ strong))
+        basis = directions(rest, self.rank, _ROUNDING_OF_PRODUCTS)
+        part = parts(np.concatenate([q, basis], axis=2), single)
+        inside = squares(part[:, q.shape[2] :])
+        inside /= np.maximum(1.0 - squares(part[:, : q.shape[2]]), single.dtype.type(_LEFT**2))
         return inside
 
 
-def _far(grid: PlaceGrid, found_m: FloatArray, apart_m: float) -> FloatArray:
-    """Which places are at least so far from all found (n, j, 2): (n, G)."""
-    away = ((grid.place_m[None, None] - found_m[:, :, None]) ** 2).sum(axis=3)
-    return np.asarray((away >= apart_m**2).all(axis=1))
+def _near(grid: PlaceGrid, found_m: FloatArray, apart_m: float) -> BoolArray:
+    """Which places are nearer than that to one of those found (n, j, 2): (n, G)."""
+    near = np.zeros((len(found_m), len(grid)), dtype=np.bool_)
+    x, y = grid.place_m.T
+    for j in range(found_m.shape[1]):
+        near |= (x - found_m[:, j, :1]) ** 2 + (y - found_m[:, j, 1:]) ** 2 < apart_m**2
+    return near
 
 
 def _around(grid: PlaceGrid, a: FloatArray, place_m: FloatArray) -> FloatArray:

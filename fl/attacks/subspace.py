@@ -51,9 +51,14 @@ def directions(strong: FloatArray, k: int, least: float) -> FloatArray:
     return np.where(there, strong / np.where(there, length, 1.0), 0.0)
 
 
-def share_inside(basis: FloatArray, unit: AnyFloats) -> AnyFloats:
-    """|U^T a|^2 (n, G) of orthonormal bases U (n, p, k) and unit vectors a (G, p), in the precision of a."""
+def parts(basis: FloatArray, unit: AnyFloats) -> AnyFloats:
+    """U^T a (n, k, G) of bases U (n, p, k) and vectors a (G, p), in the precision of a."""
     n, p, k = basis.shape
-    part = (basis.transpose(0, 2, 1).reshape(n * k, p).astype(unit.dtype) @ unit.T).reshape(n, k, len(unit))
-    inside: AnyFloats = np.einsum("nkg,nkg->ng", part, part)
-    return inside
+    part: AnyFloats = basis.transpose(0, 2, 1).reshape(n * k, p).astype(unit.dtype) @ unit.T
+    return part.reshape(n, k, len(unit))
+
+
+def squares(part: AnyFloats) -> AnyFloats:
+    """The sum over k of squares of (n, k, G): (n, G)."""
+    total: AnyFloats = np.einsum("nkg,nkg->ng", part, part)
+    return total

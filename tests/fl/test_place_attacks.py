@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fl.attacks.place_maps import PlaceGrid, PlaceMaps, highest_apart, smoothed
 from fl.attacks.span import Span
-from fl.attacks.subspace import directions, principal, principal_of_columns, share_inside
+from fl.attacks.subspace import directions, parts, principal, principal_of_columns, squares
 from fl.attacks.threat import Threat
 from fl.attacks.unit_votes import UnitVotes
 from fl.learners.rsrp_net import RsrpNet
@@ -105,7 +105,7 @@ class TestSpanOfOneStep:
 
         def outside(places):
             a = learner.layer_input(view.model_before, 0, places, layer)
-            return 1 - share_inside(basis, a / np.linalg.norm(a, axis=1, keepdims=True))[0]
+            return 1 - squares(parts(basis, a / np.linalg.norm(a, axis=1, keepdims=True)))[0]
 
         assert np.abs(outside(x)).max() < 1e-12
         if layer == 2 or more is FOURIER:
@@ -160,7 +160,7 @@ def slow_peaks(view, attack, grid):
     a = view.learner.layer_input(view.model_before, 0, place, attack.layer)
     a = a / np.sqrt((a**2).sum(axis=1))[:, None]
     u, s, v = np.linalg.svd(made, full_matrices=False)
-    keep = attack.rank + 8
+    keep = attack.rank + 2 * (attack.answers - 1)
     kept = (u[:, :keep] * s[:keep]) @ v[:keep]
     total, found, out = np.zeros(len(place)), [], np.eye(a.shape[1])
     basis, now = u[:, : attack.rank], a
@@ -170,7 +170,7 @@ def slow_peaks(view, attack, grid):
             (i for i in range(len(place)) if all(np.linalg.norm(place[i] - f) >= attack.apart_m for f in found)),
             key=lambda i: score[i],
         )
-        total[best] += score[best] - np.median(score)
+        total[best] += score[best] - np.mean(score)
         found.append(place[best])
         columns = []
         for f in found:
