@@ -46,7 +46,7 @@ def directions(strong: FloatArray, k: int, least: float) -> FloatArray:
     Zero for a column that is shorter than `least` of the first one: it holds rounding only.
     """
     strong = strong[:, :, :k]
-    length = np.linalg.norm(strong, axis=1, keepdims=True)
+    length = np.sqrt(np.einsum("npk,npk->nk", strong, strong))[:, None]
     there = length > least * length[:, :, :1]
     return np.where(there, strong / np.where(there, length, 1.0), 0.0)
 
