@@ -25,6 +25,7 @@ from fl.learners import LEARNERS
 from fl.learners.base import Learner
 from fl.membership.audit import Membership
 from fl.query import QUERIES, Off, Query
+from fl.references.references import References
 from fl.server_optimiser import SERVER_OPTIMISERS
 from fl.server_optimiser.base import LINEAR_STEP, ServerOptimiser
 from fl.server_optimiser.fedavg import FedAvg as FullStep
@@ -80,6 +81,8 @@ class Learning(Part):
     """whether records that were learnt from can be told from others"""
     leakage: Leakage = Leakage()
     """how leakage is measured"""
+    references: References = References()
+    """maps that a final signal map is compared with"""
     renamed: ClassVar[dict[str, str]] = {"every_s": "round_s", "stop_at": "privacy_budget"}
 
     @property

@@ -120,6 +120,10 @@ class HeldOut:
     def __len__(self) -> int:
         return len(self.ue)
 
+    def only(self, samples: BoolArray) -> HeldOut:
+        """Some of them (N,)."""
+        return HeldOut(*(getattr(self, f.name)[samples] for f in fields(self)))
+
     def thinned(self, most: int) -> HeldOut:
         """At most so many of them, evenly spaced in their order."""
         if len(self) <= most:

@@ -261,6 +261,17 @@ class RsrpNet(LayeredLearner):
             out = c["rsrp_mean_dbm"][model_of] + c["rsrp_std_db"][model_of] * out
         return out
 
+    def trained_centrally(
+        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray, epochs: int, rng: Rng
+    ) -> Model:
+        from fl.networks.central import CentralSettings, train_centrally
+
+        z, target = self._encode(model, model_of, x, y)
+        start = self._glorot(model.constants, rng)
+        how = CentralSettings(epochs=epochs)
+        trained = train_centrally(self.net, start, model_of, z, np.asarray(target), how, rng)
+        return replace(model, parameters=trained)
+
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
         from fl.networks.sgd_regression import predict
 

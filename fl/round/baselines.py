@@ -1,4 +1,4 @@
-"""What one would get without learning, and without privacy: the two ends that every utility figure needs."""
+"""What one would get without learning, and without privacy: the ends that every utility figure needs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from fl.types import HeldOut, Local
+from fl.learners.base import Learner
+from fl.references.kriging import kriging_map
+from fl.references.neighbours import nearest_neighbours
+from fl.references.path_loss import path_loss_map
+from fl.references.references import References, thinned
+from fl.types import HeldOut, Local, Model, Public
+from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 NEIGHBOURS = 5
+KRIGED = 20_000  # samples of all models together, and places, that kriging looks at
+CENTRAL_MODELS = 3  # central training of all models together uses so many times the samples of one
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class Reference:
             mine, theirs = self.model == m, held_out.model == m
             if mine.any():
                 constant[theirs] = self.y[mine].mean()
-                raw[theirs] = _neighbours(self.x[mine], self.y[mine], held_out.x[theirs])
+                raw[theirs] = nearest_neighbours(self.x[mine], self.y[mine], held_out.x[theirs], NEIGHBOURS)
         return {
             "constant_rmse_db": _rmse(constant, held_out.y),
             "constant_mape_percent": _mape(constant, held_out.y),
@@ -53,13 +61,72 @@ class Reference:
         }
 
 
-def _neighbours(x: Any, y: Any, at: Any) -> Any:
-    from scipy.spatial import cKDTree
+@dataclass(frozen=True)
+class Final:
+    """What the references at the end of a run are drawn from.
 
-    distance, index = cKDTree(x).query(at, k=min(NEIGHBOURS, len(x)))
-    distance, index = distance.reshape(len(at), -1), index.reshape(len(at), -1)
-    weight = 1.0 / (distance + 1.0)  # a metre keeps an exact repeat from silencing its neighbours
-    return (weight * y[index]).sum(axis=1) / weight.sum(axis=1)
+    cells_of_model: for each model the indices of the cells that it learns; model: the final one, whose shape and public
+    constants central training takes over.
+    """
+
+    how: References
+    public: Public
+    cells_of_model: list[IntArray]
+    learner: Learner
+    model: Model
+
+
+def final_references(reference: Reference, final: Final, held_out: HeldOut, rng: Rng) -> dict[str, float]:
+    """`neighbours_rmse_db`, `path_loss_rmse_db`, `kriging_rmse_db` and `central_rmse_db`, those that are asked for.
+
+    NaN where nothing was held out or trained on.
+    """
+    how, figures = final.how, dict[str, float]()
+    laws: dict[str, Any] = {}
+    if how.neighbours is not None:
+        most = how.neighbours
+        laws["neighbours_rmse_db"] = lambda m, x, y, at: nearest_neighbours(x, y, at, most)
+    if how.path_loss:
+        laws["path_loss_rmse_db"] = lambda m, x, y, at: path_loss_map(x, y, at, final.public.area, _antenna(final, m))
+    for name, law in laws.items():
+        figures[name] = _scored(reference, held_out, law)
+    if how.kriging_samples:
+        few = _thinned(reference, how.kriging_samples, KRIGED)
+        figures["kriging_rmse_db"] = _scored(few, held_out.thinned(KRIGED), lambda m, x, y, at: kriging_map(x, y, at))
+    if how.central:
+        few = _thinned(reference, how.central_samples, CENTRAL_MODELS * how.central_samples)
+        trained = final.learner.trained_centrally(final.model, few.model, few.x, few.y, how.central_epochs, rng)
+        if trained is not None:
+            known = np.isin(held_out.model, few.model)
+            figures["central_rmse_db"] = final.learner.evaluate(trained, held_out.only(known)).get("rmse_db", np.nan)
+    return figures
+
+
+def _antenna(final: Final, model: int) -> FloatArray | None:
+    """Place and height above the UEs (3,) of the antenna of a model's cell; None where unknown, or of several cells."""
+    cells, antennas = final.cells_of_model[model], final.public.antennas
+    if antennas is None or len(cells) != 1:
+        return None
+    return np.asarray(antennas.at_m[cells[0]] - np.array([0.0, 0.0, final.public.ue_height_m]))
+
+
+def _scored(reference: Reference, held_out: HeldOut, law: Any) -> float:
+    """RMSE of law(model, x, y, places) of each model's samples."""
+    guess = np.full(len(held_out), np.nan)
+    for m in np.unique(held_out.model).tolist():
+        mine, theirs = reference.model == m, held_out.model == m
+        if mine.any():
+            guess[theirs] = law(m, reference.x[mine], reference.y[mine], held_out.x[theirs])
+    return _rmse(guess, held_out.y)
+
+
+def _thinned(reference: Reference, most: int, together: int) -> Reference:
+    """At most so many samples of each model, and `together` of all, evenly spaced in their order."""
+    models = np.unique(reference.model)
+    each = min(most, max(together // max(len(models), 1), 1))
+    rows = [np.flatnonzero(reference.model == m) for m in models]
+    keep = np.concatenate([np.zeros(0, dtype=np.int64), *(row[thinned(len(row), each)] for row in rows)])
+    return Reference(reference.x[keep], reference.y[keep], reference.model[keep])
 
 
 def _rmse(guess: Any, truth: Any) -> float:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fl.learning import Learning
-from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState
+from fl.round.baselines import Final, final_references
+from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState, Setup
 from fl.round.tables import TABLES
 from fl.types import LOCATION, Estimates, HeldOut, Local
 from netsim.record import Recorder
@@ -119,6 +120,16 @@ def utility(learning: Learning, state: RoundState, held_out: HeldOut, world: Wor
     scores = learner.evaluate(state.model, held_out)
     scores |= learner.evaluate_against(state.model, held_out, world.mobility.density)
     return scores | (state.reference.evaluate(held_out) if "signals" in learning.data.offers else {})
+
+
+def references(setup: Setup, state: RoundState) -> dict[str, float]:
+    """RMSE of the maps that the final model is compared with, where it is one of signals at places."""
+    learning = setup.learning
+    if not {"signals", "positions"} <= learning.data.offers or "signals" not in learning.learner.needs:
+        return {}
+    cells = [np.flatnonzero(setup.model_of_cell == m) for m in range(setup.public.n_model)]
+    final = Final(learning.references, setup.public, cells, learning.learner, state.model)
+    return final_references(state.reference, final, state.held_out, setup.streams.at("references"))
 
 
 def _figures(when: dict[str, Any], learning: Learning, state: RoundState, scores: dict[str, float]) -> dict[str, Any]:

@@ -127,6 +127,15 @@ PLAN = tuple(
 RMSE = Key("utility.rmse_db", "dB", "RMSE of the final model on all held-out samples")
 CONSTANT_RMSE = Key("utility.constant_rmse_db", "dB", "baseline: RMSE of the mean of the training labels")
 RAW_UPLOAD_RMSE = Key("utility.raw_upload_rmse_db", "dB", "baseline: RMSE of a nearest-neighbour map of raw uploads")
+NEIGHBOURS_RMSE = Key(
+    "utility.neighbours_rmse_db", "dB", "reference: RMSE of a smoother nearest-neighbour map (learning.references)"
+)
+PATH_LOSS_RMSE = Key("utility.path_loss_rmse_db", "dB", "reference: RMSE of a log-distance law fitted to each model")
+KRIGING_RMSE = Key("utility.kriging_rmse_db", "dB", "reference: RMSE of ordinary kriging")
+CENTRAL_RMSE = Key(
+    "utility.central_rmse_db", "dB", "reference: RMSE of the same network trained centrally on the samples of all UEs"
+)
+FEDERATED_OVER_CENTRAL = Key("utility.federated_over_central", "", "utility.rmse_db / utility.central_rmse_db")
 LAST_ROUND_RMSE = Key(
     "utility.rmse_db.last_round", "dB", "RMSE of the final model on the held-out samples of the last round", places=True
 )

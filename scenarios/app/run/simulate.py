@@ -192,7 +192,7 @@ def _open(setup: Setup, world: World, first: RoundState, tree: Any) -> tuple[Rou
 
 def _whole_run(setup: Setup, state: RoundState, world: World) -> None:
     """Tables that are computed once, at the end: exact Wasserstein distances, distances between UEs, privacy."""
-    scores = records.utility(setup.learning, state, state.held_out, world)
+    scores = records.utility(setup.learning, state, state.held_out, world) | records.references(setup, state)
     setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
     spends = read_table(setup.recorder.folder, "spends")
     for row in final_account(spends):

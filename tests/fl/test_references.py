@@ -1,0 +1,196 @@
+"""References of a signal map: closed forms, another implementation, and that they touch nothing else of a run."""
+
+import numpy as np
+import pytest
+import torch
+
+from fl.learners.rsrp_net import RsrpNet
+from fl.networks.central import CentralSettings, train_centrally
+from fl.networks.mlp import Mlp
+from fl.references.kriging import fitted_covariance, kriging_map
+from fl.references.neighbours import nearest_neighbours
+from fl.references.path_loss import path_loss_map, sought_antenna
+from fl.references.references import References
+from fl.round.baselines import Final, Reference, final_references
+from fl.types import Antennas, HeldOut, Public
+from netsim.geometry import Area
+from netsim.rng import Streams
+from scenarios.app.results.folder import read_table
+from scenarios.app.run.runner import run
+
+AREA = Area(0.0, 0.0, 800.0, 600.0)
+RNG = Streams(4).at("references")
+
+
+def places(n, seed=0):
+    return np.random.default_rng(seed).uniform([0, 0], [800, 600], (n, 2))
+
+
+def law(x, antenna, n=3.5, intercept=-20.0):
+    return intercept - 10 * n * np.log10(np.sqrt(((x - antenna[:2]) ** 2).sum(axis=1) + antenna[2] ** 2))
+
+
+class TestPathLoss:
+    def test_a_known_antenna_gives_the_law_back(self):
+        antenna, x, at = np.array([100.0, 500.0, 23.5]), places(50), places(200, 1)
+        np.testing.assert_allclose(path_loss_map(x, law(x, antenna), at, AREA, antenna), law(at, antenna), atol=1e-9)
+
+    @pytest.mark.parametrize("antenna", [(250.0, 130.0, 10.0), (-150.0, 900.0, 10.0)])
+    def test_an_unknown_one_is_found_also_outside(self, antenna):
+        x, at = places(300), places(200, 1)
+        y = law(x, np.array(antenna))
+        assert np.linalg.norm(sought_antenna(x, y, AREA)[:2] - antenna[:2]) < 15.0
+        np.testing.assert_allclose(path_loss_map(x, y, at, AREA), law(at, np.array(antenna)), atol=0.5)
+
+    def test_one_distance_alone_gives_the_mean(self):
+        x, y = np.tile([[30.0, 40.0]], (4, 1)), np.array([-80.0, -84.0, -90.0, -86.0])
+        np.testing.assert_allclose(path_loss_map(x, y, x, AREA, np.zeros(3)), -85.0)
+
+
+class TestKriging:
+    def test_agrees_with_scikit_learn(self):
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import Matern, WhiteKernel
+
+        x, at = places(120), places(50, 1)
+        y = -90 + 6 * np.sin(x[:, 0] / 150) + np.random.default_rng(2).normal(0, 1, 120)
+        length_m, noise = fitted_covariance(x, y)
+        k = np.exp(-np.linalg.norm(x[:, None] - x[None], axis=2) / length_m) + noise * np.eye(120)
+        one = np.linalg.solve(k, np.ones(120))
+        mean = one @ y / one.sum()
+        other = GaussianProcessRegressor(Matern(length_m, nu=0.5) + WhiteKernel(noise), optimizer=None).fit(x, y - mean)
+        np.testing.assert_allclose(kriging_map(x, y, at), mean + other.predict(at), rtol=1e-9)
+
+    def test_the_covariance_of_a_field_is_found(self):
+        x = places(200, 3)
+        k = np.exp(-np.linalg.norm(x[:, None] - x[None], axis=2) / 100.0) + 0.1 * np.eye(200)
+        found = [
+            fitted_covariance(x, -90 + 8 * np.linalg.cholesky(k) @ np.random.default_rng(s).normal(size=200))
+            for s in range(20)
+        ]
+        length_m, noise = np.array(found).T
+        assert 50 <= np.median(length_m) <= 200 and 0.03 <= np.median(noise) <= 0.3
+
+    @pytest.mark.parametrize("n", [1, 2, 5])
+    def test_few_or_equal_samples_give_their_mean(self, n):
+        np.testing.assert_allclose(kriging_map(places(n), np.full(n, -88.0), places(3)), -88.0)
+
+
+class TestNeighbours:
+    def test_weighs_by_distance(self):
+        x, y = np.array([[0.0, 0.0], [3.0, 0.0], [100.0, 0.0]]), np.array([-80.0, -90.0, 0.0])
+        expected = (-80 / 2 - 90 / 3) / (1 / 2 + 1 / 3)
+        np.testing.assert_allclose(nearest_neighbours(x, y, np.array([[1.0, 0.0]]), 2), expected)
+        np.testing.assert_allclose(nearest_neighbours(x[:1], y[:1], x, 25), -80.0)
+
+
+class TestCentral:
+    NET = Mlp((2, 7, 4, 1), "tanh")
+
+    def data(self, n=150):
+        draw = np.random.default_rng(0)
+        z = draw.normal(size=(n, 2))
+        return draw.normal(size=(2, self.NET.n_parameters)) / 2, np.repeat(1, n), z, np.sin(z[:, 0]) + z[:, 1]
+
+    def test_is_adam_of_torch(self):
+        start, model, z, y = self.data()
+        found = train_centrally(self.NET, start, model, z, y, CentralSettings(epochs=3), RNG)
+        np.testing.assert_array_equal(found[0], start[0])  # which has no samples
+        w = torch.tensor(start[1:], dtype=torch.float64, requires_grad=True)
+        adam = torch.optim.Adam([w], lr=1e-3)
+        for epoch in range(3):
+            order = np.argsort(RNG.keys(f"order{epoch}", 1, 150), kind="stable")
+            for first in range(0, 150, 64):
+                batch = order[first : first + 64]
+                adam.zero_grad()
+                out = self.NET.forward(w, torch.from_numpy(z[batch])[None])[0][0]
+                ((out - torch.from_numpy(y[batch])) ** 2).mean().backward()
+                adam.step()
+        np.testing.assert_allclose(found[1], w.detach().numpy()[0], atol=2e-5)
+
+    def test_the_same_stream_gives_the_same_bytes(self):
+        start, model, z, y = self.data()
+        one, two, other = (
+            train_centrally(self.NET, start, model, z, y, CentralSettings(epochs=2), Streams(s).at("references"))
+            for s in (4, 4, 5)
+        )
+        assert one.tobytes() == two.tobytes() != other.tobytes()
+
+
+def reference_of(n=400, models=1):
+    x = places(n)
+    return Reference(x, law(x, np.array([300.0, 200.0, 20.0])), np.arange(n) % models)
+
+
+def held_of(n=100, models=1):
+    x, model = places(n, 9), np.arange(n) % models
+    return HeldOut(np.zeros(n, dtype=np.int64), model, x, law(x, np.array([300.0, 200.0, 20.0])), model)
+
+
+def final_of(how, models=1, antennas=None):
+    public, learner = Public(AREA, models, antennas=antennas), RsrpNet(hidden=(8,), labels="standardised")
+    cells = [np.array([m]) for m in range(models)]
+    return Final(how, public, cells, learner, learner.init(public, Streams(1).at("learner.init")))
+
+
+class TestFinal:
+    def test_each_can_be_switched_off(self):
+        off = {"neighbours": None, "path_loss": False, "kriging_samples": 0, "central": False}
+        names = ("neighbours_rmse_db", "path_loss_rmse_db", "kriging_rmse_db", "central_rmse_db")
+        for key, name in zip(off, names, strict=True):
+            how = References(**{k: v for k, v in off.items() if k != key})
+            assert list(final_references(reference_of(), final_of(how), held_of(), RNG)) == [name]
+
+    def test_where_the_antenna_stands_is_public_knowledge_if_there_is_a_radio(self):
+        how = References(neighbours=None, kriging_samples=0, central=False)
+        known = Antennas(np.array([[300.0, 200.0, 21.5]]), np.zeros(1))
+        found = final_references(reference_of(), final_of(how, antennas=known), held_of(), RNG)
+        assert found["path_loss_rmse_db"] < 1e-9
+        sought = final_references(reference_of(), final_of(how), held_of(), RNG)
+        assert 1e-6 < sought["path_loss_rmse_db"] < 1.0
+
+    def test_nothing_held_out_or_trained_on_is_not_a_number(self):
+        empty = Reference.empty()
+        for reference, held in ((reference_of(), HeldOut.none()), (empty, held_of())):
+            found = final_references(reference, final_of(References()), held, RNG)
+            assert len(found) == 4 and all(np.isnan(value) for value in found.values())
+
+    def test_a_model_without_samples_scores_nothing(self):
+        reference = reference_of(200)
+        both = final_references(reference, final_of(References(), 2), held_of(models=2), RNG)
+        held = held_of(models=2)
+        own = final_references(reference, final_of(References(), 2), held.only(held.model == 0), RNG)
+        assert both == own
+
+    def test_work_is_bounded_over_all_models(self, monkeypatch):
+        from fl.round import baselines
+
+        monkeypatch.setattr(baselines, "KRIGED", 40)
+        seen = []
+        monkeypatch.setattr(
+            baselines, "kriging_map", lambda x, y, at: seen.append((len(x), len(at))) or np.zeros(len(at))
+        )
+        how = References(central=False, kriging_samples=30)
+        final_references(reference_of(400, 4), final_of(how, 4), held_of(100, 4), RNG)
+        assert [n for n, _ in seen] == [10] * 4 and sum(k for _, k in seen) == 40
+
+
+class TestRuns:
+    def test_the_summary_holds_them_and_their_ratio(self, tiny, tmp_path):
+        summary = run(tiny(), tmp_path / "run")
+        for name in ("neighbours", "path_loss", "kriging", "central"):
+            assert np.isfinite(summary[f"utility.{name}_rmse_db"])
+        ratio = summary["utility.rmse_db"] / summary["utility.central_rmse_db"]
+        assert summary["utility.federated_over_central"] == pytest.approx(ratio)
+
+    def test_without_them_the_rest_keeps_its_bytes(self, tiny, tmp_path, table_bytes):
+        off = {"neighbours": None, "path_loss": False, "kriging_samples": 0, "central": False}
+        run(tiny(), tmp_path / "with")
+        summary = run(tiny({"learning.references": off}), tmp_path / "without")
+        assert not [key for key in summary if "central" in key or "kriging" in key]
+        one, two = (table_bytes(tmp_path / name) for name in ("with", "without"))
+        for name in one.keys() - {"final.csv", "summary.json"}:
+            assert one[name] == two[name], name
+        assert set(read_table(tmp_path / "without", "final")["name"]) < set(
+            read_table(tmp_path / "with", "final")["name"]
+        )
