@@ -11,6 +11,8 @@ gives SW1 = (2 / pi) d.  [Bonneel et al. 2015, "Sliced and Radon Wasserstein bar
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from netsim.geometry import Area
@@ -128,8 +130,9 @@ def highest_peaks(x: FloatArray, y: FloatArray, values: FloatArray, count: int, 
     centre = density[1:-1, 1:-1]
     shifts = [(dx, dy) for dx in (0, 1, 2) for dy in (0, 1, 2) if (dx, dy) != (1, 1)]
     around = [density[dx : dx + centre.shape[0], dy : dy + centre.shape[1]] for dx, dy in shifts]
+    before, after = (reduce(np.maximum, some) for some in (around[:4], around[4:]))
     # strictly above the neighbours that come first, so that equal neighbours make one peak
-    peak = (centre > np.max(around[:4], axis=0)) & (centre >= np.max(around[4:], axis=0)) & (centre > least)
+    peak = (centre > before) & (centre >= after) & (centre > least)
     i, j = np.nonzero(peak)
     order = np.argsort(-centre[i, j], kind="stable")[:count]
     return np.stack([x[i[order]], y[j[order]]], axis=1)

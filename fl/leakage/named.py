@@ -23,12 +23,13 @@ def answers_of(estimates: Estimates, area: Area) -> dict[int, FloatArray]:
     finite, are left out; a UE of which only such ones were given has no places (0, 2).
     """
     given = np.flatnonzero([what == "answer" for what in estimates.what])
-    inside = area.contains(estimates.position_m[given])
-    return {
-        ue: _best(estimates.position_m[mine], estimates.weight[mine])
-        for ue in np.unique(estimates.ue[given]).tolist()
-        for mine in [given[(estimates.ue[given] == ue) & inside]]
-    }
+    given = given[np.argsort(estimates.ue[given], kind="stable")]
+    ues, first = np.unique(estimates.ue[given], return_index=True)
+    found = {}
+    for ue, mine in zip(ues.tolist(), np.split(given, first[1:]), strict=False):  # an empty split where nobody answers
+        inside = mine[area.contains(estimates.position_m[mine])]
+        found[ue] = _best(estimates.position_m[inside], estimates.weight[inside])
+    return found
 
 
 def _best(position_m: FloatArray, weight: FloatArray) -> FloatArray:

@@ -10,7 +10,13 @@ from fl.attacks.closed_form import ClosedForm
 from fl.types import Estimates
 from netsim.geometry import Area
 from netsim.record import write_json
+from scenarios.app.report.compare_page import comparison_tables
+from scenarios.app.report.figures.compare import comparison_panels, member
+from scenarios.app.report.figures.named import named_panels
+from scenarios.app.report.plot import looks
+from scenarios.app.report.run_page import single
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.read import load
 from scenarios.app.results.statistics import share_of
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.summary_named import Truth, chance_values, named_values
@@ -200,3 +206,65 @@ def test_since_is_told_as_a_day_or_as_a_round(summary):
 def test_what_a_map_is_worth(rmse, central, says):
     summary = {"utility.rmse_db": rmse, "utility.constant_rmse_db": 10.0, "utility.useful": True}
     assert model_text(summary | ({} if central is None else {"utility.central_rmse_db": central})).startswith(says)
+
+
+# -- pages
+
+
+@pytest.fixture(scope="module")
+def drawn(folder):
+    loaded = load(folder)
+    return {panel.key: panel for panel in named_panels(loaded, looks(loaded.attacks))}
+
+
+def test_shares_over_time_end_where_the_summary_does(drawn, summary):
+    """And begin where the answers did: UE 1 comes, UE 3 goes."""
+    lines = [t for t in drawn["named"].figure["data"] if t["name"] == "informed"]
+    assert [len(t["y"]) for t in lines] == [10, 10, 10] and {t["yaxis"] for t in lines} == {"y", "y2", "y3"}
+    home, work, both = (t["y"] for t in lines)
+    assert home == [50, 50, 50, 75, *[50] * 6] and work == [50] * 10 and both == [25] * 10
+    ends = {t["name"]: t["y"][0] for t in drawn["named"].figure["data"] if t["yaxis"] == "y" and len(t["y"]) == 2}
+    assert ends == pytest.approx(
+        {
+            "chance: two random places": summary["baseline.uniform.home_named_within_near.percent"],
+            "chance: others' density": summary["baseline.others.home_named_within_near.percent"],
+            **{
+                f"{name}: with another UE's places": summary[f"attack.{name}.home_named_within_near.shuffled.percent"]
+                for name in ("informed", "closed-form")
+            },
+        },
+        rel=1e-5,
+    )
+
+
+def test_the_map_joins_true_places_to_named_ones(drawn):
+    """Four of eight places are found: four thick lines of two ends and a gap each, and four thin ones."""
+    mine = [t for t in drawn["named-map"].figure["data"] if t.get("legendgroup") == "informed"]
+    found, lost, named = mine
+    assert found["line"]["dash"] == "solid" and lost["line"]["dash"] == "dot"
+    assert len(found["x"]) == len(lost["x"]) == 4 * 3 and found["x"].count(None) == 4
+    assert len(named["x"]) == 5 and named["hovertext"][0] == "informed: named first of ue0"
+    hidden = [t for t in drawn["named-map"].figure["data"] if t.get("legendgroup") == "closed-form"]
+    assert {t["visible"] for t in hidden} == {"legendonly"} and {t["visible"] for t in mine} == {True}
+
+
+def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
+    page = single(load(folder))
+    assert "home of 2 of 4 UEs named within 100 m" in page and "two highest density peaks of the true positions" in page
+    several = member("x", load(folder))
+    times, share = several.trends["informed", "both"]
+    assert share[-1] == summary["attack.informed.both_named_within_near.percent"] and len(times) == 10
+    titles = [
+        a["text"]
+        for p in comparison_panels([several], ["informed"])
+        if p.figure
+        for a in p.figure["layout"]["annotations"]
+    ]
+    assert "<b>Home named within 100 m</b>" in titles and "<b>Both home and work named within 100 m</b>" in titles
+    tables = "".join(comparison_tables([several]))
+    assert "both_named_within_near.percent" in tables and "baseline.others.home_named_within_near.percent" in tables
+
+
+def test_without_homes_nothing_is_drawn(tiny, tmp_path):
+    run(tiny(), tmp_path / "r")
+    assert named_panels(load(tmp_path / "r"), looks(["closed-form"])) == []

@@ -113,7 +113,7 @@ def change_json(path, **changes):
 def test_page_of_a_run_is_complete_and_needs_no_network(campus):
     page = text_of(campus)
     summary = json.loads((campus / "summary.json").read_text())
-    assert set(figures(page)) == {"errors", "distribution", "home", "map", "radio", "utility"}
+    assert set(figures(page)) == {"errors", "distribution", "home", "named", "named-map", "map", "radio", "utility"}
     shown = body(page)
     for name in ("closed-form", "dlg"):
         assert name in shown

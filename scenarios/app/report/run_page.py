@@ -15,7 +15,7 @@ from scenarios.app.results.over_seeds import Entry, blocks, value_text
 from scenarios.app.results.run import Run, clock_of, part
 from scenarios.app.results.statistics import MEANINGFUL, counted, figure_text
 from scenarios.app.results.summary import with_home
-from scenarios.app.results.summary_text import audits, home_text, model_text, verdict
+from scenarios.app.results.summary_text import audits, home_text, model_text, named_text, verdict
 
 MOST_WARNINGS = 6
 
@@ -39,7 +39,9 @@ def _findings(run: Run) -> list[str]:
     """What each attack found, and what privacy was spent, in sentences."""
     lines = []
     for name in run.attacks:
-        clauses = (_error_clause(run, name), _home_clause(run, name), _sw1_clause(run, name))
+        clauses = (
+            _error_clause(run, name), _named_clause(run, name), _home_clause(run, name), _sw1_clause(run, name),
+        )  # fmt: skip
         lines.append(f"{name}: {'; '.join(c for c in clauses if c)}.")
     spent = (keys.EPSILON_MAX.name_in(key) for key in run.summary)
     lines += [_privacy_sentence(run, name) for name in spent if name is not None]
@@ -87,6 +89,11 @@ def _error_clause(run: Run, name: str) -> str:
     over = counted(run.summary.get(keys.ROUNDS_PLAYED.of()) or 0, "round") + (f" of {n_ue} UEs" if n_ue > 1 else "")
     text = f"centroid error {value_text(median)} m (median over {over})"
     return f"{text}, {lost}" if diverged else text
+
+
+def _named_clause(run: Run, name: str) -> str:
+    """Of how many UEs an attack names home and work at the end, beside chance; empty where none has any."""
+    return "" if run.summary.get(keys.HOMES_COUNT.of(name)) is None else named_text(run.summary, name)
 
 
 def _home_clause(run: Run, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.units import FloatArray
 from scenarios.app.report.figures.accuracy import learner_metric
+from scenarios.app.report.figures.named import share_over_time
 from scenarios.app.report.figures.radio import uplink_series
 from scenarios.app.report.figures.radio_map import comparison_panel
 from scenarios.app.report.plot import GREY, Cell, Figure, Look, Panel, line, looks, mosaic, numbers, plain
@@ -56,7 +58,8 @@ _NONE: Series = (np.zeros(0), np.zeros(0))
 _OF_TRACKS = ("sw1_m", "perfect_attacker_sw1_m", "guess_sw1_m")
 _OF_UES = ("home_m", "home_named_m", "guess_home_m")
 _ACCURACY = "accuracy_percent"
-_CARRIED = _OF_TRACKS + _OF_UES
+_NAMED = {"home": "Home", "both": "Both home and work"}
+_CARRIED = _OF_TRACKS + _OF_UES + tuple(_NAMED)
 _INFINITE = ("error_m", "home_m", "home_named_m")  # columns that may be infinite
 
 
@@ -70,6 +73,9 @@ def member(label: str, run: Run) -> Member:
     for look, rows in home_grids(run, looks(run.attacks)):
         for name in _OF_UES:
             trends[look.name, name] = run.requested_s(rows.round), quantile(unfound(rows.so_far(name)), 0.5)
+    for attack, of in product(run.attacks, _NAMED):
+        number, share = share_over_time(run, attack, of)
+        trends[attack, of] = run.requested_s(number), share
     rounds = run.rows("rounds")
     for name in ("rmse_db", "constant_rmse_db", "epsilon_max"):
         trends["", name] = run.requested_s(rounds["round"]), rounds[name]
@@ -156,14 +162,19 @@ _SW1_TITLE, _HOME_TITLE = "SW1 of all estimates so far", "Home to the nearest es
 def _leakage(plotter: _Plotter, attack: str, k: int, x_axis: Figure) -> Panel:
     title = f"Error of {attack} over time"
     near_m = plotter.members[0].near_m
-    error = plotter.curves(attack, "error_m", "m", legend=True)
-    cells = [
-        Cell("centroid error (m)", error, "Centroid error of the round", log=True),
-        Cell("SW1 (m)", plotter.curves(attack, "sw1_m", "m"), _SW1_TITLE),
-        Cell("distance (m)", plotter.curves(attack, "home_m", "m"), _HOME_TITLE, line_at=near_m),
-        Cell("distance (m)", plotter.curves(attack, "home_named_m", "m"), "Home to the nearer peak", line_at=near_m),
+    wanted = [
+        ("error_m", "centroid error (m)", "Centroid error of the round"),
+        ("sw1_m", "SW1 (m)", _SW1_TITLE),
+        ("home_m", "distance (m)", _HOME_TITLE),
+        ("home_named_m", "distance (m)", "Home to the nearer named place"),
+        *((of, "share of UEs (%)", f"{what} named within {near_m:g} m") for of, what in _NAMED.items()),
     ]
-    cells = [c for c in cells if c.traces]
+    cells = list[Cell]()
+    for column, y_title, heading in wanted:
+        traces = plotter.curves(attack, column, "%" if column in _NAMED else "m", legend=not cells)
+        at_m = near_m if column in ("home_m", "home_named_m") else None
+        if traces:
+            cells.append(Cell(y_title, traces, heading, column == "error_m", at_m, column in _NAMED))
     if not cells:
         return Panel(f"leakage-{k}", title, f"{attack} produced no estimate inside the area in any run.")
     caption = (
@@ -184,7 +195,7 @@ def _referenced(cells: Sequence[Cell], plotter: _Plotter, attack: str) -> list[C
         ],
         _HOME_TITLE: plotter.reference(attack, "guess_home_m", GUESS, legend=False),
     }  # fmt: skip
-    return [Cell(c.y_title, [*c.traces, *extra.get(c.title, [])], c.title, c.log, c.line_at) for c in cells]
+    return [Cell(c.y_title, [*c.traces, *extra.get(c.title, [])], c.title, c.log, c.line_at, c.percent) for c in cells]
 
 
 def _utility(plotter: _Plotter, x_axis: Figure) -> Panel:

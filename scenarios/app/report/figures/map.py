@@ -58,7 +58,7 @@ def town(run: Run, own: Sequence[Look]) -> Panel:
             named = Look(f"{look.name}: {quantity}s", look.color, look.symbol)
             traces += _by_round(run, named, {k: v[mine] for k, v in rows.items()}, size)
     sites, far = _sites(run)
-    traces = [*ground_traces(run), *traces, *_landmarks(run), *_masts(sites)]
+    traces = [*ground_traces(run), *traces, *landmarks(run), *_masts(sites)]
     if not any(t["x"] for t in traces):
         return Panel(key, title, "There are no positions or estimates to draw.")
     caption = (
@@ -68,14 +68,14 @@ def town(run: Run, own: Sequence[Look]) -> Panel:
         + (f"Outside the area and not drawn: {counted(outside, 'centroid')}." if outside else "The frame is the area.")
         + (f" Too far outside to be drawn: {counted(far, 'base station')}." if far else "")
     )
-    return Panel(key, title, caption, _map(traces, (west, south, east, north), list(sites)))
+    return Panel(key, title, caption, map_figure(traces, (west, south, east, north), list(sites)))
 
 
 def tracks(run: Run) -> Panel:
     """The map of a radio study: what stands in the area, and the tracks of UEs."""
     key, title = "map", "Map of the area and tracks of UEs"
     sites, far = _sites(run)
-    traces = [*ground_traces(run), *_doors(run), *_tracks(run), *_landmarks(run), *_sectors(run), *_masts(sites)]
+    traces = [*ground_traces(run), *_doors(run), *_tracks(run), *landmarks(run), *_sectors(run), *_masts(sites)]
     west, south, east, north = run.manifest["area_m"]
     if not any(t["x"] for t in traces):
         return Panel(key, title, "There is nothing to draw.")
@@ -84,7 +84,7 @@ def tracks(run: Run) -> Panel:
         f"Tracks of {counted(drawn, 'UE')}: dots are samples, straight lines join them. {_ground_sentence(run)}"
         "The frame is the area." + (f" Too far outside to be drawn: {counted(far, 'base station')}." if far else "")
     )
-    return Panel(key, title, caption, _map(traces, (west, south, east, north), list(sites)))
+    return Panel(key, title, caption, map_figure(traces, (west, south, east, north), list(sites)))
 
 
 def ground_traces(run: Run) -> list[Figure]:
@@ -100,7 +100,7 @@ def _pieces(run: Run, what: str) -> list[FloatArray]:
     return [corners[a:b] for a, b in pairwise(ptr.tolist())]
 
 
-def _joined(lines: Sequence[FloatArray]) -> tuple[list[float | None], list[float | None]]:
+def joined(lines: Sequence[FloatArray]) -> tuple[list[float | None], list[float | None]]:
     """Coordinates of lines, with a gap after each."""
     xs: list[float | None] = []
     ys: list[float | None] = []
@@ -132,7 +132,7 @@ def _streets(run: Run) -> list[Figure]:
     kept = order[np.cumsum([len(lines[k]) for k in order]) <= MOST_STREET_POINTS] if len(lines) else order
     traces = []
     for name, first, last, width in STREETS:
-        x, y = _joined([lines[k] for k in kept if first <= kind[k] <= last])
+        x, y = joined([lines[k] for k in kept if first <= kind[k] <= last])
         if x:
             traces.append(
                 {
@@ -160,7 +160,7 @@ def _tracks(run: Run) -> list[Figure]:
     ues = np.unique(rows["ue"])
     for first, color in enumerate(PALETTE):
         mine = [rows["ue"] == ue for ue in ues[first :: len(PALETTE)]]
-        x, y = _joined([np.column_stack([rows["x_m"][own], rows["y_m"][own]]) for own in mine])
+        x, y = joined([np.column_stack([rows["x_m"][own], rows["y_m"][own]]) for own in mine])
         texts = [text for own in mine for text in [*map(str, rows["ue"][own].astype(int)), None]]
         said = [None if text is None else plain(names.get(float(text), text)) for text in texts]
         if x:
@@ -237,7 +237,7 @@ def _by_round(run: Run, look: Look, rows: Table, size: int) -> list[Figure]:
     ]  # fmt: skip
 
 
-def _landmarks(run: Run) -> list[Figure]:
+def landmarks(run: Run) -> list[Figure]:
     """Homes and workplaces."""
     ues = run.tables["ues"]
     pins: list[Figure] = []
@@ -335,7 +335,7 @@ def _pins(
     }  # fmt: skip
 
 
-def _map(traces: list[Figure], area_m: tuple[float, float, float, float], sites: Sequence[Place]) -> Figure:
+def map_figure(traces: list[Figure], area_m: tuple[float, float, float, float], sites: Sequence[Place]) -> Figure:
     """Equal scales, the area's frame, and a bar that tells the rounds; wide enough for all base stations."""
     west, south, east, north = area_m
     pad_m = 0.03 * max(east - west, north - south, 1.0)

@@ -11,6 +11,7 @@ from netsim.units import FloatArray
 from scenarios.app.report.figures.accuracy import accuracy
 from scenarios.app.report.figures.density import run_panels as density_panels
 from scenarios.app.report.figures.map import town
+from scenarios.app.report.figures.named import named_panels
 from scenarios.app.report.figures.radio import radio, service
 from scenarios.app.report.figures.radio_map import run_panel
 from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, band, line, looks, mosaic, plain
@@ -39,7 +40,7 @@ def run_panels(run: Run) -> list[Panel]:
     if classifies(run.summary):
         return [accuracy(run), radio(run), service(run), epsilon(run)]
     own = looks(run.attacks)
-    attacked = [errors(run, own), distribution(run, own), home(run, own), town(run, own)]
+    attacked = [errors(run, own), distribution(run, own), home(run, own), *named_panels(run, own), town(run, own)]
     model = [ranks(run), *density_panels(run.surfaces)] if is_density(run.summary) else [utility(run)]
     return [*attacked, *run_panel(run.grid), radio(run), service(run), *model, epsilon(run)]
 
@@ -118,7 +119,10 @@ def home(run: Run, own: Sequence[Look]) -> Panel:
     every = home_grids(run, own)
     for look, grid in every:
         x, several = run.dates(grid.time_s), len(grid.ue) > 1
-        for column, name, dash in (("home_m", "nearest estimate", "solid"), ("home_named_m", "nearer peak", "dash")):
+        for column, name, dash in (
+            ("home_m", "nearest estimate", "solid"),
+            ("home_named_m", "nearer named place", "dash"),
+        ):
             mine = Look(f"{look.name}: {name}", look.color, look.symbol, dash)
             so_far = unfound(grid.so_far(column))
             lines = median_line(mine, x, drawable(so_far), most=diagonal_m(run.manifest))
@@ -143,8 +147,8 @@ def home(run: Run, own: Sequence[Look]) -> Panel:
         ]
     caption = (
         "Solid: the nearest of all estimates of the UE so far. It can only shrink as estimates are added, so compare "
-        "it with the same number of random guesses (dotted). Dashed: the nearer of the two density peaks of the "
-        "estimates, which an attacker without the truth can compute. "
+        "it with the same number of random guesses (dotted). Dashed: the nearer of the places that the attack names "
+        "of the UE, at most two. "
         + ("Lines are medians over the UEs that have a home, the band their quartiles. " if shares else "")
     )
     return Panel(key, title, caption, mosaic(cells, DATES, 350))
