@@ -61,10 +61,8 @@ class Learner(Part):
     def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
         """Utility figures, names with units; NaN where nothing was held out."""
 
-    def trained_centrally(
-        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray, epochs: int, rng: Rng
-    ) -> Model | None:
-        """What it would learn in one place from records x (N, p), y (N,) of models model_of (N,); None: not defined.
+    def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model | None:
+        """What it would learn in one place from the samples of everybody; None: not defined.
 
         `model` gives the public constants; training starts afresh.
         """

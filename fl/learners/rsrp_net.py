@@ -261,15 +261,13 @@ class RsrpNet(LayeredLearner):
             out = c["rsrp_mean_dbm"][model_of] + c["rsrp_std_db"][model_of] * out
         return out
 
-    def trained_centrally(
-        self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray, epochs: int, rng: Rng
-    ) -> Model:
+    def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
         from fl.networks.central import CentralSettings, train_centrally
 
-        z, target = self._encode(model, model_of, x, y)
-        start = self._glorot(model.constants, rng)
-        how = CentralSettings(epochs=epochs)
-        trained = train_centrally(self.net, start, model_of, z, np.asarray(target), how, rng)
+        net, of = self.net_of(model.parameters), samples.model
+        z, target = self._encode(model, of, samples.x, samples.y, samples.cell)
+        start = self._glorot(net, model.constants, rng)
+        trained = train_centrally(net, start, of, z, np.asarray(target), CentralSettings(epochs=epochs), rng)
         return replace(model, parameters=trained)
 
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:

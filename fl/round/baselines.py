@@ -25,26 +25,36 @@ CENTRAL_MODELS = 3  # central training of all models together uses so many times
 class Reference:
     """Training samples so far, as a value: the constant predictor, and the map of raw uploads.
 
-    x (N, 2), y (N,), model (N,). Raw upload: inverse-distance mean of the 5 nearest uploaded measurements, which a
-    server could draw if every UE simply sent its data.
+    x (N, 2), y (N,), model (N,), cell (N,). Raw upload: inverse-distance mean of the 5 nearest uploaded measurements,
+    which a server could draw if every UE simply sent its data.
     """
 
     x: FloatArray
     y: FloatArray
     model: IntArray
+    cell: IntArray
 
     @classmethod
     def empty(cls) -> Self:
         """No samples."""
-        return cls(np.zeros((0, 2)), np.zeros(0), np.zeros(0, dtype=np.int64))
+        nothing = np.zeros(0, dtype=np.int64)
+        return cls(np.zeros((0, 2)), np.zeros(0), nothing, nothing)
 
     def plus(self, train: Local) -> Reference:
         """With a round's training samples."""
         y = np.zeros(len(train.x)) if train.y is None else train.y
-        model = train.model[train.row_of_sample]
-        return Reference(
-            np.concatenate([self.x, train.x]), np.concatenate([self.y, y]), np.concatenate([self.model, model])
-        )
+        cell = np.zeros(len(train.x), dtype=np.int64) if train.cell is None else train.cell
+        fresh = (train.x, y, train.model[train.row_of_sample], cell)
+        return Reference(*(np.concatenate(pair) for pair in zip(self._columns, fresh, strict=True)))
+
+    @property
+    def _columns(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
+        return self.x, self.y, self.model, self.cell
+
+    @property
+    def samples(self) -> HeldOut:
+        """The samples as records of nobody in particular."""
+        return HeldOut(np.zeros(len(self.y), dtype=np.int64), self.model, self.x, self.y, self.cell)
 
     def evaluate(self, held_out: HeldOut) -> dict[str, float]:
         """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples; NaN without any."""
@@ -95,7 +105,7 @@ def final_references(reference: Reference, final: Final, held_out: HeldOut, rng:
         figures["kriging_rmse_db"] = _scored(few, held_out.thinned(KRIGED), lambda m, x, y, at: kriging_map(x, y, at))
     if how.central:
         few = _thinned(reference, how.central_samples, CENTRAL_MODELS * how.central_samples)
-        trained = final.learner.trained_centrally(final.model, few.model, few.x, few.y, how.central_epochs, rng)
+        trained = final.learner.trained_centrally(final.model, few.samples, how.central_epochs, rng)
         if trained is not None:
             known = np.isin(held_out.model, few.model)
             figures["central_rmse_db"] = final.learner.evaluate(trained, held_out.only(known)).get("rmse_db", np.nan)
@@ -126,7 +136,7 @@ def _thinned(reference: Reference, most: int, together: int) -> Reference:
     each = min(most, max(together // max(len(models), 1), 1))
     rows = [np.flatnonzero(reference.model == m) for m in models]
     keep = np.concatenate([np.zeros(0, dtype=np.int64), *(row[thinned(len(row), each)] for row in rows)])
-    return Reference(reference.x[keep], reference.y[keep], reference.model[keep])
+    return Reference(reference.x[keep], reference.y[keep], reference.model[keep], reference.cell[keep])
 
 
 def _rmse(guess: Any, truth: Any) -> float:

@@ -119,7 +119,7 @@ class TestCentral:
 
 def reference_of(n=400, models=1):
     x = places(n)
-    return Reference(x, law(x, np.array([300.0, 200.0, 20.0])), np.arange(n) % models)
+    return Reference(x, law(x, np.array([300.0, 200.0, 20.0])), np.arange(n) % models, np.arange(n) % models)
 
 
 def held_of(n=100, models=1):
