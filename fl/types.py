@@ -269,7 +269,8 @@ class Public:
 
     sampled_m (n, 2) are the places of the first round that asks anybody, where a learner has them published for it.
     antennas is None where a trace replaces the radio; ue_height_m is the height of every UE's antenna; images is what
-    samples look like where they are images; n_cell is the number of cells, which models may share.
+    samples look like where they are images; n_cell is the number of cells and model_of_cell
+    (n_cell,) the model that learns each (-1: none).
     """
 
     area: Area
@@ -280,6 +281,7 @@ class Public:
     images: ImageFormat | None = None
     sampled_m: FloatArray | None = None
     n_cell: int = 1
+    model_of_cell: IntArray | None = None
 
 
 @dataclass(frozen=True)

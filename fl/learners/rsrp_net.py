@@ -16,6 +16,12 @@ from fl.encodings.base import Encoding, encoded
 from fl.encodings.fourier import Fourier
 from fl.encodings.position import Position
 from fl.learners.base import LayeredLearner
+from fl.optimisers import OPTIMISERS
+from fl.optimisers.base import Optimiser
+from fl.optimisers.sgd import Sgd
+from fl.priors import PRIORS
+from fl.priors.base import Prior
+from fl.priors.none import NoPrior
 from fl.server_optimiser.base import MODEL_CHANGES
 from fl.types import Bound, HeldOut, Local, Model, Public, Updates
 from netsim.errors import BadInput
@@ -58,9 +64,12 @@ def _of_profile(key: str) -> Callable[[dict[str, Any]], Any]:
 class RsrpNet(LayeredLearner):
     """Learns RSRP (dBm) from position with a fully connected network, by FedSGD or FedAvg.
 
-    Loss: mean squared error. Local work is plain SGD from the global weights w::
+    Loss: mean squared error. Local work is SGD from the global weights w, or another `optimiser`::
 
         repeat local_epochs times: w <- w - learning_rate * grad l(w; batch)      update u = w - w_before
+
+    `proximal` mu adds mu / 2 |w - w_before|^2 to the loss of every batch [Li et al. 2020, Eq. 2]; in the first step of
+    a round it changes nothing. Frozen layers have updates of exactly zero, which are sent like others.
 
     FedSGD is the default (batch_size: all, local_epochs: 1). Weights start Glorot-uniform, biases at zero.
     Inputs are standardised, z = (x - centre) / scale, with constants that the server knows. Profiles of the
@@ -69,7 +78,8 @@ class RsrpNet(LayeredLearner):
     With `labels: raw` (dBm) all residuals initially have one sign, and the batch centroid can be recovered from
     updates; `centred` starts the output bias at the public mean RSRP, which removes most of that leakage under FedSGD.
     `standardise_by: dataset` standardises by the mean and deviation of the data, as in the paper; a deployment does not
-    know them. `public` uses the centre of the area and half its side / sqrt(3).
+    know them. `public` uses the centre of the area and half its side / sqrt(3). With a `prior` labels are differences
+    to it, whose public mean is 0.
 
     `sample_clip` C scales the gradient of every sample to norm C at most before a batch is averaged. For one full-batch
     step with `standardise_by: public`, replacing one of a device's n records by any other moves its update by at most
@@ -91,11 +101,19 @@ class RsrpNet(LayeredLearner):
     """constants that standardise positions: public ones, or those of the data"""
     encoding: Annotated[Encoding, ENCODINGS] = Field(default_factory=_of_profile("encoding"))
     """what the network reads beside the standardised position"""
+    prior: Annotated[Prior, PRIORS] = NoPrior()
+    """public law of RSRP to which the network learns the difference"""
     cell_input: Literal["none", "one-hot"] = "none"
     """what the network reads of the cell that a sample measured, where one model learns several: nothing, or one input
     per cell, whose weights are an embedding as wide as the first hidden layer"""
     learning_rate: float = Field(default_factory=_of_profile("learning_rate"), gt=0, le=10)
     """learning rate of local training"""
+    optimiser: Annotated[Optimiser, OPTIMISERS] = Sgd()
+    """optimiser of local training; its memory begins at zero in every round"""
+    proximal: float = Field(default=0.0, ge=0, le=1e6)
+    """weight of a proximal term (mu of FedProx); 0: none"""
+    frozen_layers: int = Field(default=0, ge=0, le=8)
+    """number of first layers that stay at their initial weights; 0: none"""
     batch_size: int | Literal["all"] = Field(default_factory=_of_profile("batch_size"))
     """number of samples in a mini-batch; all: full batch"""
     local_epochs: int = Field(default_factory=_of_profile("local_epochs"), ge=1, le=1000)
@@ -124,12 +142,17 @@ class RsrpNet(LayeredLearner):
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """What later parts may count on.
 
-        `bound` where one record's share of an update is bounded, `sample gradient` where an update is a plain mean of
-        gradients of positions and labels, `hidden activations` where a position determines those of every layer.
+        `bound` where one record's share of an update is bounded, `linear local steps` where an update is a linear
+        combination of gradients, with the same factors for all parameters; `sample gradient` where these are gradients
+        in all parameters of positions and labels alone, unscaled; `layer 2` where that layer is trained; `hidden
+        activations` where a position determines those of every layer.
         """
-        words = {"biased first layer", "positions", "layers", "signals", MODEL_CHANGES, "linear local steps"}
-        words |= {f"layer {i + 1}" for i in range(self.layers)}
-        words |= {"sample gradient"} if self.sample_clip is None and self._reads_places_only else set()
+        words = {"positions", "layers", "signals", MODEL_CHANGES}
+        words |= {f"layer {i + 1}" for i in range(self.frozen_layers, self.layers)}
+        words |= {"biased first layer"} if self.frozen_layers == 0 else set()
+        words |= {"linear local steps"} if self.optimiser.linear else set()
+        whole = self.sample_clip is None and self.frozen_layers == 0 and self.optimiser.linear
+        words |= {"sample gradient"} if whole and self._reads_places_only else set()
         words |= {"hidden activations", "record loss", "record gradient"} if self._reads_places_only else set()
         return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
 
@@ -139,7 +162,9 @@ class RsrpNet(LayeredLearner):
 
     @property
     def _bounds_records(self) -> bool:
-        return self.sample_clip is not None and self._one_step and self.standardise_by == "public"
+        """One step of plain SGD: a step of others is as long as it is, whatever a record's gradient is cut down to."""
+        one_step = self._one_step and self.optimiser.kind_name() == "sgd"
+        return self.sample_clip is not None and one_step and self.standardise_by == "public"
 
     @property
     def _one_step(self) -> bool:
@@ -151,6 +176,11 @@ class RsrpNet(LayeredLearner):
             raise ValueError("hidden layers have 1 to 4096 units")
         if isinstance(self.batch_size, int) and self.batch_size < 1:
             raise ValueError("batch_size must be 1 or more, or the word all")
+        if self.frozen_layers >= self.layers:
+            raise ValueError(
+                f"frozen_layers: {self.frozen_layers} of {self.layers} layers leave nothing to train; freeze "
+                f"{self.layers - 1} at most"
+            )
         return self
 
     @property
@@ -206,7 +236,7 @@ class RsrpNet(LayeredLearner):
             "scale_m": np.maximum(scale, 1e-9),
             "rsrp_mean_dbm": np.full(n, self.public_rsrp_mean_dbm),
             "rsrp_std_db": np.full(n, self.public_rsrp_std_db),
-        }
+        } | self.prior.constants(public)
         return Model(self._glorot(self._net(n_cell), constants, rng), constants)
 
     def _glorot(self, net: Mlp, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
@@ -217,13 +247,16 @@ class RsrpNet(LayeredLearner):
             unit = rng.uniform(f"weights{layer}", np.arange(n), (a * b,))
             rows += [limit * (2.0 * unit - 1.0), np.zeros((n, b))]
         if self.labels == "centred":
-            rows[-1] = constants["rsrp_mean_dbm"][:, None].copy()
+            rows[-1] = self._label_mean_dbm(constants)[:, None].copy()
         return np.concatenate(rows, axis=1)
 
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         from fl.networks.sgd_regression import SgdSettings, train_regression
 
-        how = SgdSettings(self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip)
+        how = SgdSettings(
+            self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip, self.optimiser,
+            self.proximal, self.frozen_layers,
+        )  # fmt: skip
         x, y = self._encode(model, data.model[data.row_of_sample], data.x, data.y, data.cell)
         made = train_regression(self.net_of(model.parameters), model.parameters, replace(data, x=x, y=y), how, rng)
         return replace(made, bound=self._record_bound(data))
@@ -256,10 +289,15 @@ class RsrpNet(LayeredLearner):
 
         z, _ = self._encode(model, model_of, position_m, None, cell)
         out = predict(self.net_of(model.parameters), model.parameters, model_of, z)
+        c = model.constants
         if self.labels == "standardised":
-            c = model.constants
-            out = c["rsrp_mean_dbm"][model_of] + c["rsrp_std_db"][model_of] * out
-        return out
+            out = self._label_mean_dbm(c)[model_of] + c["rsrp_std_db"][model_of] * out
+        return out + self.prior.expected_dbm(c, model_of, position_m)
+
+    def _label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
+        """Public mean (n_model,) of labels in dB or dBm: 0 for differences to a prior."""
+        mean_dbm = constants["rsrp_mean_dbm"]
+        return mean_dbm if self.prior.kind_name() == "none" else np.zeros_like(mean_dbm)
 
     def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
         from fl.networks.central import CentralSettings, train_centrally
@@ -286,7 +324,12 @@ class RsrpNet(LayeredLearner):
         return sample_gradient_norms(self.net_of(model.parameters), model.parameters, model_of, z, np.asarray(target))
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
-        """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2."""
+        """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2.
+
+        Of plain SGD in all layers alone: otherwise nothing.
+        """
+        if self.optimiser.kind_name() != "sgd" or self.frozen_layers:
+            return {}
         from fl.networks.sgd_regression import mean_squared_gradient
 
         rows = data.model[data.row_of_sample]
@@ -302,7 +345,8 @@ class RsrpNet(LayeredLearner):
         gbar_h^2; standardised lengths become metres with the larger scale. Units are mixed, as in the source, so the
         bound depends on the scale of the labels. NaN unless FedSGD on whole gradients.
         """
-        if not self._one_step or self.dropout > 0 or self.sample_clip is not None:
+        whole = self.dropout == 0 and self.sample_clip is None and self.frozen_layers == 0
+        if not (self._one_step and self.optimiser.linear and whole):
             return np.full(len(data.ue), np.nan)
         from fl.networks.sgd_regression import first_layer_deltas
 
@@ -323,7 +367,8 @@ class RsrpNet(LayeredLearner):
 
     @property
     def update_over_gradient(self) -> float:
-        return self.learning_rate
+        """The learning rate; NaN where steps have a size of their own."""
+        return self.learning_rate if self.optimiser.linear else float("nan")
 
     def first_layer(self, updates: FloatArray) -> tuple[FloatArray, FloatArray]:
         weights = self.layer(updates, 1)
@@ -373,6 +418,8 @@ class RsrpNet(LayeredLearner):
         z = encoded(offset_m / c["scale_m"][model_of], offset_m, c["wave_vectors"][:1].reshape(-1, 2))
         if more := self.net_of(model.parameters).sizes[0] - z.shape[1]:
             z = np.concatenate([z, np.zeros((len(z), more)) if cell is None else np.eye(more)[cell]], axis=1)
+        if y is not None:
+            y = y - self.prior.expected_dbm(c, model_of, x)
         if y is not None and self.labels == "standardised":
-            y = (y - c["rsrp_mean_dbm"][model_of]) / c["rsrp_std_db"][model_of]
+            y = (y - self._label_mean_dbm(c)[model_of]) / c["rsrp_std_db"][model_of]
         return z, y

@@ -92,20 +92,22 @@ class Mlp:
         weight, bias = layers[-1]
         return (activations[-1] @ weight + bias).squeeze(-1), activations, slopes
 
-    def deltas(self, flat: Tensor, slopes: list[Tensor], output: Tensor) -> list[Tensor]:
-        """D_l (k, B, out_l) for l = 1..L, from the output's delta (k, B)."""
+    def deltas(self, flat: Tensor, slopes: list[Tensor], output: Tensor, after: int = 0) -> list[Tensor]:
+        """D_l (k, B, out_l) for l = after + 1..L, from the output's delta (k, B)."""
         layers = self.unpack(flat)
         deltas = [output.unsqueeze(-1)]
-        for (weight, _), slope in zip(reversed(layers[1:]), reversed(slopes), strict=True):
+        for (weight, _), slope in zip(reversed(layers[after + 1 :]), reversed(slopes[after:]), strict=True):
             deltas.append((deltas[-1] @ weight.transpose(1, 2)) * slope)
         return deltas[::-1]
 
     def gradient(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
         """Sum over samples of the outer products: rows (k, d)."""
-        pieces = []
-        for a, delta in zip(activations, deltas, strict=True):
-            pieces += [(a.transpose(1, 2) @ delta).flatten(1), delta.sum(dim=1)]
-        return torch.cat(pieces, dim=1)
+        return torch.cat([piece.flatten(1) for pair in self.gradients(activations, deltas) for piece in pair], dim=1)
+
+    def gradients(self, activations: list[Tensor], deltas: list[Tensor]) -> list[tuple[Tensor, Tensor]]:
+        """The same by layer, as `unpack` has them: [(W (k, in, out), b (k, 1, out)), ...]."""
+        pairs = zip(activations, deltas, strict=True)
+        return [(a.transpose(1, 2) @ delta, delta.sum(dim=1, keepdim=True)) for a, delta in pairs]
 
     def squared_norm(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
         """|dF/dw|^2 of each sample (k, B)."""

@@ -1,7 +1,9 @@
-"""Local training of a cohort as one stacked computation: plain SGD on the mean squared error.
+"""Local training of a cohort on the mean squared error, in stacked computations.
 
 Devices differ in how much data they hold; short ones are padded and masked, so every device takes exactly its
-own steps. Cohorts are cut into blocks that fit a fixed amount of memory.
+own steps. Cohorts are cut into blocks that fit a fixed amount of memory. Where devices take many steps, each is a block
+of its own if its network is large (its weights then stay in the cache from step to step, and nothing is padded), or if
+a step without samples would move it (memory of an optimiser, a proximal term).
 """
 
 from __future__ import annotations
@@ -14,12 +16,16 @@ import torch
 from torch import Tensor
 
 from fl.networks.mlp import Mlp
+from fl.optimisers.base import Optimiser
+from fl.optimisers.sgd import Sgd
 from fl.types import DenseUpdates, Local
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 _BLOCK_BYTES = 192 * 2**20
+_LARGE = 16_384  # parameters from which a network fills a cache better than a processor waits for Python
+_SGD = Sgd()
 _SAMPLES = 16_384  # of one prediction block
 
 
@@ -28,6 +34,7 @@ class SgdSettings:
     """How a device trains: step size, mini-batch (the word all: full batch), epochs, dropout.
 
     sample_clip is the largest L2 norm of one sample's gradient in the mean of a batch; None leaves them as they are.
+    proximal is mu of the term mu/2 |w - w_before|^2 that is added to the loss; so many first layers are frozen.
     """
 
     learning_rate: float
@@ -35,6 +42,14 @@ class SgdSettings:
     local_epochs: int
     dropout: float
     sample_clip: float | None = None
+    optimiser: Optimiser = _SGD
+    proximal: float = 0.0
+    frozen_layers: int = 0
+
+    @property
+    def moves_without_samples(self) -> bool:
+        """Whether a step with a gradient of zero would change weights."""
+        return self.proximal > 0 or self.optimiser.kind_name() != "sgd"
 
 
 def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings, rng: Rng) -> DenseUpdates:
@@ -51,6 +66,8 @@ def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings,
 
 def _blocks(net: Mlp, data: Local, how: SgdSettings) -> list[IntArray]:
     """Row indices in blocks whose stacked parameters and activations fit the memory budget."""
+    if how.batch_size != "all" and (net.n_parameters >= _LARGE or how.moves_without_samples):
+        return [np.array([i]) for i in range(len(data.ue))]
     longest = int(data.count.max(initial=1))
     batch = longest if how.batch_size == "all" else min(how.batch_size, longest)
     per_row = 8 * (3 * net.n_parameters + 4 * batch * sum(net.sizes) + 4 * longest)
@@ -72,32 +89,50 @@ def _train_block(net: Mlp, start: FloatArray, data: Local, rows: IntArray, how: 
     z, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
     before = torch.from_numpy(start[data.model[rows]])
     w = before.clone()
-    longest = index.shape[1]
+    weights, anchors = (_flat(net.unpack(rows_)[how.frozen_layers :]) for rows_ in (w, before))
+    memory, longest, t = how.optimiser.start(weights), index.shape[1], 0
     batch = longest if how.batch_size == "all" else min(how.batch_size, longest)
     for epoch in range(how.local_epochs):
         # shuffled even where one batch holds all: a device's order must not hang on what others hold
         order = index if how.batch_size == "all" else _order(index, count, data, rows, epoch, rng)
         for first in range(0, longest, batch):
+            t += 1
             chosen = torch.from_numpy(order[:, first : first + batch])
             slot = np.arange(first, min(first + batch, longest))
             live = torch.from_numpy((slot < count[:, None]).astype(np.float64))
             masks = _masks(net, how, data, rows, epoch, first, chosen.shape[1], rng)
-            own = torch.where(live.unsqueeze(-1) > 0, z[chosen], 0.0)  # a padded slot shows somebody else
-            w = w - how.learning_rate * _gradient(net, w, own, y[chosen], live, masks, how.sample_clip)
+            gradients = _gradient(net, w, _alive(z[chosen], live), y[chosen], live, masks, how)
+            if how.proximal:
+                for g, now, anchor in zip(gradients, weights, anchors, strict=True):
+                    g.add_(now - anchor, alpha=how.proximal)
+            how.optimiser.step(weights, gradients, memory, how.learning_rate, t)
     return (w - before).numpy()
 
 
+def _flat(layers: list[tuple[Tensor, Tensor]]) -> list[Tensor]:
+    return [tensor for pair in layers for tensor in pair]
+
+
+def _alive(z: Tensor, live: Tensor) -> Tensor:
+    """Inputs (k, B, p), zero in slots that are padded: these show somebody else."""
+    return z if live.all() else torch.where(live.unsqueeze(-1) > 0, z, 0.0)
+
+
 def _gradient(
-    net: Mlp, w: Tensor, z: Tensor, y: Tensor, live: Tensor, masks: list[Tensor] | None, clip: float | None
-) -> Tensor:
-    """Gradient rows (k, d) of the mean squared error over each row's live samples; 0 where there are none."""
+    net: Mlp, w: Tensor, z: Tensor, y: Tensor, live: Tensor, masks: list[Tensor] | None, how: SgdSettings
+) -> list[Tensor]:
+    """Gradients dW (k, in, out), db (k, 1, out) of the mean squared error over each row's live samples, by layer.
+
+    They are 0 for a row without samples; frozen layers have none.
+    """
     out, activations, slopes = net.forward(w, z, masks)
     n = live.sum(dim=1, keepdim=True).clamp(min=1.0)
     residual = torch.where(live > 0, 2.0 * (out - y) / n, torch.zeros_like(out))
-    deltas = net.deltas(w, slopes, residual)
-    if clip is not None:
-        deltas = _clipped(net, activations, deltas, clip / n)
-    return net.gradient(activations, deltas)
+    deltas = net.deltas(w, slopes, residual, how.frozen_layers)
+    activations = activations[how.frozen_layers :]
+    if how.sample_clip is not None:
+        deltas = _clipped(net, activations, deltas, how.sample_clip / n)
+    return _flat(net.gradients(activations, deltas))
 
 
 def _clipped(net: Mlp, activations: list[Tensor], deltas: list[Tensor], most: Tensor) -> list[Tensor]:

@@ -32,8 +32,8 @@ class FedAvgM(ServerOptimiser):
     """share of the velocity that is kept from round to round (beta)"""
 
     reference: ClassVar[str] = (
-        "Hsu et al., Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification, "
-        "2019, Section 4.3"
+        "Hsu, Qi, Brown 2019, Measuring the Effects of Non-Identical Data Distribution for Federated Visual "
+        "Classification, Section 4.3"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "fedavgm"}
     offers: ClassVar[frozenset[str]] = frozenset({LINEAR_STEP})

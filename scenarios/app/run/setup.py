@@ -76,7 +76,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         sampled_m = first_sampled(again, learning, model_of_cell, streams)
     public = Public(
         world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
-        sampled_m, len(world.cells),
+        sampled_m, len(world.cells), model_of_cell,
     )  # fmt: skip
     if rehearsed or not (wanted or learning.learner.wants_sampled_places):
         _readable(study, public, streams, len(world.ues))

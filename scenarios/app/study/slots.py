@@ -10,6 +10,8 @@ from fl.encodings import ENCODINGS
 from fl.learners import LEARNERS
 from fl.membership import INFERENCES
 from fl.networks import NETWORKS
+from fl.optimisers import OPTIMISERS
+from fl.priors import PRIORS
 from fl.query import QUERIES
 from fl.server_optimiser import SERVER_OPTIMISERS
 from netsim.base_stations import LAYOUTS
@@ -41,6 +43,8 @@ SLOTS: dict[str, OneOf] = {
         LEARNERS,
         NETWORKS,
         ENCODINGS,
+        PRIORS,
+        OPTIMISERS,
         DEFENSES,
         AGGREGATIONS,
         SERVER_OPTIMISERS,

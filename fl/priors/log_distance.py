@@ -1,0 +1,64 @@
+"""Path loss that grows with the logarithm of distance."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.priors.base import Prior
+from fl.types import Public
+from netsim.errors import BadInput
+from netsim.part import Coordinates
+from netsim.units import FloatArray, IntArray
+
+
+class LogDistance(Prior):
+    """rsrp_dbm - 10 exponent log10(max(d, reference_m) / reference_m) at horizontal distance d.
+
+    d is the distance to the base station of the model's cell, and to the nearest of them where a model learns several.
+    """
+
+    kind: Literal["log-distance"] = "log-distance"
+    at_m: Coordinates | None = None
+    """place of the base station, metres east and north; none: where the world has it"""
+    exponent: float = Field(default=3.5, gt=0, le=10)
+    """path-loss exponent"""
+    reference_m: float = Field(default=100.0, ge=1, le=1e5)
+    """reference distance, m; nearer places have its RSRP"""
+    rsrp_dbm: float = Field(default=-80.0, ge=-160, le=20)
+    """RSRP at the reference distance, dBm"""
+
+    reference: ClassVar[str] = "Rappaport 2002, Wireless Communications, Section 4.9.1"
+    example: ClassVar[dict[str, Any]] = {"kind": "log-distance"}
+
+    def constants(self, public: Public) -> dict[str, FloatArray]:
+        """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each (-1: none)."""
+        model = np.zeros(public.n_cell, dtype=np.int64) if public.model_of_cell is None else public.model_of_cell
+        if self.at_m is not None:
+            if (model >= 0).sum() > 1:
+                raise BadInput(
+                    f"learning.learner.prior.at_m: one place, and {(model >= 0).sum()} cells are learnt; learn one "
+                    "cell (learning.data.cell), or leave at_m out where base stations are known"
+                )
+            return {"prior_at_m": np.tile(self.at_m, (len(model), 1)), "prior_model": model.astype(np.float64)}
+        if public.antennas is None:
+            raise BadInput(
+                "learning.learner.prior: the places of base stations are not known here (a trace brings cells without "
+                "places); give at_m, or take prior: {kind: none}"
+            )
+        return {"prior_at_m": public.antennas.at_m[:, :2], "prior_model": model.astype(np.float64)}
+
+    def rsrp_dbm_at(self, distance_m: FloatArray) -> FloatArray:
+        """The law of distance."""
+        ratio = np.maximum(distance_m, self.reference_m) / self.reference_m
+        return np.asarray(self.rsrp_dbm - 10.0 * self.exponent * np.log10(ratio))
+
+    def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:
+        nearest_m = np.full(len(place_m), np.inf)
+        for at_m, model in zip(constants["prior_at_m"], constants["prior_model"], strict=True):
+            theirs = model_of == model
+            distance_m = np.hypot(*(place_m[theirs] - at_m).T)
+            nearest_m[theirs] = np.minimum(nearest_m[theirs], distance_m)
+        return self.rsrp_dbm_at(nearest_m)

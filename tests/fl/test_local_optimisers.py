@@ -1,0 +1,291 @@
+"""Recipes of local training: optimisers against torch, proximal term, frozen layers, prior, and central training."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from fl.learners.rsrp_net import RsrpNet
+from fl.networks.mlp import Mlp
+from fl.networks.sgd_regression import SgdSettings, train_regression
+from fl.optimisers.adam import Adam
+from fl.optimisers.momentum import Momentum
+from fl.optimisers.sgd import Sgd
+from fl.types import HeldOut, Local, Public
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Streams
+from netsim.row_id import row_id
+
+NET = Mlp((3, 7, 4, 1), "tanh")
+RNG = Streams(2).at("learner.all", 5)
+TORCH = {
+    "sgd": (Sgd(), lambda w: torch.optim.SGD(w, lr=0.02)),
+    "momentum": (Momentum(momentum=0.8), lambda w: torch.optim.SGD(w, lr=0.02, momentum=0.8)),
+    "adam": (Adam(beta1=0.8, beta2=0.97, epsilon=1e-6), lambda w: torch.optim.Adam(w, 0.02, (0.8, 0.97), 1e-6)),
+}
+
+
+def data_of(counts, inputs=3, seed=0):
+    ue = np.arange(len(counts))
+    x = [np.random.default_rng([seed, u]).normal(size=(n, inputs)) for u, n in zip(ue, counts, strict=True)]
+    y = [np.random.default_rng([seed, u, 1]).normal(size=n) for u, n in zip(ue, counts, strict=True)]
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return Local(ue, np.zeros(len(ue), np.int64), ptr, np.concatenate(x), np.concatenate(y), np.zeros(ptr[-1]))
+
+
+def weights(net=NET, seed=0):
+    return np.random.default_rng(seed).normal(size=(1, net.n_parameters)) / 2
+
+
+def by_torch(net, w0, data, row, how, make):
+    """One device's training by autograd and an optimiser of torch; batches as documented."""
+    own = slice(data.ptr[row], data.ptr[row + 1])
+    x, y, n = torch.from_numpy(data.x[own]), torch.from_numpy(data.y[own]), int(data.count[row])
+    w = torch.from_numpy(w0.copy()).requires_grad_()
+    optimiser, anchor = make([w]), torch.from_numpy(w0)
+    first = sum((a + 1) * b for a, b in itertools.pairwise(net.sizes[: how.frozen_layers + 1]))
+    size = n if how.batch_size == "all" else how.batch_size
+    for epoch in range(how.local_epochs):
+        keys = RNG.uniform(f"order{epoch}m", [row_id(data.ue[row], data.model[row])], (n,))[0]
+        order = np.arange(n) if how.batch_size == "all" else np.argsort(keys, kind="stable")
+        for at in range(0, n, size):
+            batch = order[at : at + size]
+            loss = ((net.forward(w, x[batch][None])[0][0] - y[batch]) ** 2).mean()
+            loss = loss + how.proximal / 2 * ((w - anchor) ** 2).sum()
+            optimiser.zero_grad()
+            loss.backward()
+            w.grad[:, :first] = 0.0
+            optimiser.step()
+    return (w.detach().numpy() - w0)[0]
+
+
+@pytest.mark.parametrize("kind", TORCH)
+@pytest.mark.parametrize("batch", [4, "all"])
+@pytest.mark.parametrize("proximal, frozen", [(0.0, 0), (3.0, 0), (0.5, 1), (0.0, 2)])
+def test_every_recipe_is_that_of_torch(kind, batch, proximal, frozen):
+    """Devices of unequal numbers of samples, together; each as torch trains it alone."""
+    part, make = TORCH[kind]
+    how = SgdSettings(0.02, batch, 3, 0.0, None, part, proximal, frozen)
+    data, w0 = data_of([9, 1, 14, 4]), weights()
+    found = train_regression(NET, w0, data, how, RNG).values
+    for row in range(4):
+        np.testing.assert_allclose(found[row], by_torch(NET, w0, data, row, how, make), rtol=0, atol=1e-9)
+    d = sum((a + 1) * b for a, b in itertools.pairwise(NET.sizes[: frozen + 1]))
+    assert not found[:, :d].any() and np.abs(found[:, d:]).min() > 0
+
+
+def test_a_large_network_trains_as_a_small_one_does():
+    """Large networks are trained one device at a time; the law is the same."""
+    net = Mlp((30, 200, 60, 1), "relu")
+    how = SgdSettings(0.02, 4, 2, 0.0)
+    data, w0 = data_of([9, 1, 14], inputs=30), weights(net) / 5
+    assert net.n_parameters > 16_384
+    found = train_regression(net, w0, data, how, RNG).values
+    for row in range(3):
+        expected = by_torch(net, w0, data, row, how, TORCH["sgd"][1])
+        np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-9)
+        own = slice(data.ptr[row], data.ptr[row + 1])
+        n = data.ptr[row + 1] - data.ptr[row]
+        alone = Local(data.ue[[row]], data.model[[row]], np.array([0, n]), data.x[own], data.y[own], np.zeros(n))
+        np.testing.assert_array_equal(train_regression(net, w0, alone, how, RNG).values[0], found[row])
+
+
+def test_a_large_proximal_term_holds_an_update_back():
+    data, w0 = data_of([20]), weights()
+    sizes = [
+        train_regression(NET, w0, data, SgdSettings(0.01, 4, 20, 0.0, None, Sgd(), mu), RNG).norm()[0]
+        for mu in (0, 1, 50)
+    ]
+    assert sizes[0] > sizes[1] > 5 * sizes[2] > 0
+
+
+def test_the_proximal_term_is_nothing_in_the_first_step():
+    data, w0 = data_of([20, 3]), weights()
+    for part in (Sgd(), Adam()):
+        one, other = (
+            train_regression(NET, w0, data, SgdSettings(0.01, "all", 1, 0.0, None, part, mu), RNG) for mu in (0.0, 7.0)
+        )
+        np.testing.assert_array_equal(one.values, other.values)
+
+
+def test_a_row_without_samples_stays():
+    data = Local(np.arange(2), np.zeros(2, np.int64), np.array([0, 0, 3]), np.ones((3, 3)), np.ones(3), np.zeros(3))
+    for (part, _), batch in itertools.product(TORCH.values(), (2, "all")):
+        found = train_regression(NET, weights(), data, SgdSettings(0.1, batch, 2, 0.0, None, part, 1.0), RNG).values
+        assert not found[0].any() and found[1].any()
+
+
+class TestCentral:
+    """Federated training against training on all data in one place."""
+
+    public = Public(Area(0.0, 0.0, 900.0, 700.0), 1)
+    recipe = {"hidden": (8, 5), "labels": "standardised", "learning_rate": 0.05}
+
+    def data(self, counts, seed=3):
+        draw, n = np.random.default_rng(seed), sum(counts)
+        x, y = draw.random((n, 2)) * [900, 700], -95 + 9 * draw.normal(size=n)
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return Local(np.arange(len(counts)), np.zeros(len(counts), np.int64), ptr, x, y, np.zeros(n))
+
+    @pytest.mark.parametrize("encoding", [{"kind": "position"}, {"kind": "fourier", "frequencies": 6}])
+    def test_one_step_of_many_is_a_step_on_all_their_data(self, encoding):
+        part = RsrpNet(**self.recipe, encoding=encoding)
+        model, many = part.init(self.public, RNG), self.data([5, 2, 11, 1])
+        whole = Local(np.array([0]), np.array([0]), np.array([0, 19]), many.x, many.y, many.time_s)
+        made, central = part.local(model, "all", many, RNG), part.local(model, "all", whole, RNG)
+        merged = made.weighted_sum(made.count / made.count.sum(), 1)
+        np.testing.assert_allclose(merged, central.values, rtol=0, atol=1e-15)
+
+    @pytest.mark.parametrize("kind", ["sgd", "momentum", "adam"])
+    def test_rounds_of_one_device_and_batch_are_epochs(self, kind):
+        """Memory begins anew in each round, so only plain steps can be cut into rounds."""
+        once = RsrpNet(**self.recipe, optimiser={"kind": kind}, local_epochs=4)
+        each = RsrpNet(**self.recipe, optimiser={"kind": kind}, local_epochs=1)
+        data, model = self.data([12]), once.init(self.public, RNG)
+        together = once.step(model, "all", once.local(model, "all", data, RNG).values)
+        for _ in range(4):
+            model = each.step(model, "all", each.local(model, "all", data, RNG).values)
+        same = np.allclose(model.parameters, together.parameters, rtol=0, atol=1e-13)
+        assert same == (kind == "sgd")
+
+
+OPTIMISERS = [{"kind": "sgd"}, {"kind": "momentum"}, {"kind": "adam"}]
+ENCODINGS = [{"kind": "position"}, {"kind": "fourier", "frequencies": 3}]
+PRIORS = [{"kind": "none"}, {"kind": "log-distance", "at_m": (100.0, 50.0)}]
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=lambda p: p["kind"])
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda p: p["kind"])
+@pytest.mark.parametrize("prior", PRIORS, ids=lambda p: p["kind"])
+@pytest.mark.parametrize("proximal", [0.0, 0.5])
+@pytest.mark.parametrize("hidden", [(6,), (8, 5)])
+@pytest.mark.parametrize("labels", ["raw", "centred", "standardised"])
+def test_every_recipe_learns(optimiser, encoding, prior, proximal, hidden, labels):
+    """Crossed with each other: the error on what was learnt from falls."""
+    part = RsrpNet(
+        hidden=hidden, labels=labels, optimiser=optimiser, encoding=encoding, prior=prior, proximal=proximal,
+        learning_rate=1e-4, local_epochs=5, batch_size=8,
+    )  # fmt: skip
+    central = TestCentral()
+    data = central.data([20, 7])
+    model = part.init(central.public, RNG)
+    made = part.local(model, "all", data, RNG)
+    after = part.step(model, "all", made.weighted_sum(made.count / made.count.sum(), 1))
+    held = HeldOut(np.zeros(27, int), np.zeros(27, int), data.x, data.y, np.zeros(27, int))
+    assert part.evaluate(after, held)["rmse_db"] < part.evaluate(model, held)["rmse_db"]
+    np.testing.assert_array_equal(made.values, part.local(model, "all", data, RNG).values)
+
+
+class TestPrior:
+    public = Public(Area(0.0, 0.0, 900.0, 700.0), 1)
+    at = np.array([[100.0, 50.0], [100.0, 150.0], [100.0, 1050.0]])
+
+    def part(self, **more):
+        return RsrpNet(hidden=(4,), prior={"kind": "log-distance", "at_m": (100.0, 50.0), "exponent": 3.0} | more)
+
+    def test_the_law_of_distance(self):
+        part = self.part(rsrp_dbm=-70.0)
+        model = part.init(self.public, RNG)
+        found = part.prior.expected_dbm(model.constants, np.zeros(3, int), self.at)
+        np.testing.assert_allclose(found, [-70.0, -70.0, -100.0], atol=1e-12)  # 10 n log10(1000 / 100) = 30 dB
+
+    @pytest.mark.parametrize("labels", ["raw", "centred", "standardised"])
+    def test_a_network_that_says_nothing_predicts_the_prior(self, labels):
+        part = self.part().model_copy(update={"labels": labels})
+        model = part.init(self.public, RNG)
+        blank = part.step(model, "all", -model.parameters)
+        expected = part.prior.expected_dbm(model.constants, np.zeros(3, int), self.at)
+        np.testing.assert_allclose(part.predict_dbm(blank, np.zeros(3, int), self.at), expected, atol=1e-12)
+
+    def test_signals_that_follow_it_leave_no_gradient(self):
+        part = self.part()
+        model = part.init(self.public, RNG)
+        blank = part.step(model, "all", -model.parameters)
+        y = part.prior.expected_dbm(model.constants, np.zeros(3, int), self.at)
+        data = Local(np.array([0]), np.array([0]), np.array([0, 3]), self.at, y, np.zeros(3))
+        assert not part.local(blank, "all", data, RNG).values.any()
+
+    def test_every_model_knows_its_own_base_station_and_a_shared_one_takes_the_nearest(self, tiny, tmp_path):
+        from scenarios.app.run.setup import ready
+
+        for cell, expected in (("all", [(300, 200), (100, 100)]), ("strongest", [(100, 100), (100, 100)])):
+            study = tiny({
+                "learning.data": {"kind": "measured", "cell": cell},
+                "learning.learner": {"kind": "rsrp-net", "hidden": [4], "prior": {"kind": "log-distance"}},
+            })  # fmt: skip
+            _, setup = ready(study, tmp_path)
+            learner = study.learning.learner
+            model, at = learner.init(setup.public, RNG), np.tile([[60.0, 80.0]], (2, 1))
+            of = np.array([1, 0]) if cell == "all" else np.zeros(2, int)
+            found = learner.prior.expected_dbm(model.constants, of, at)
+            d = np.hypot(*(at - np.array(expected)).T)
+            np.testing.assert_allclose(found, learner.prior.rsrp_dbm_at(d), atol=1e-12)
+
+    def test_an_unknown_place_is_refused(self, tmp_path):
+        with pytest.raises(BadInput, match=r"learning\.learner\.prior: the places of base stations are not known"):
+            RsrpNet(hidden=(4,), prior={"kind": "log-distance"}).init(self.public, RNG)
+        two = Public(Area(0.0, 0.0, 900.0, 700.0), 2, n_cell=3, model_of_cell=np.array([0, -1, 1]))
+        with pytest.raises(BadInput, match=r"prior\.at_m: one place, and 2 cells are learnt"):
+            self.part().init(two, RNG)
+
+
+class TestOffers:
+    def test_what_a_recipe_promises(self):
+        plain = RsrpNet(hidden=(4, 3)).offers
+        assert {"biased first layer", "linear local steps", "sample gradient", "layer 1", "layer 2", "layer 3"} <= plain
+        assert RsrpNet(hidden=(4, 3), optimiser={"kind": "momentum"}, proximal=1.0).offers == plain
+        assert plain - RsrpNet(hidden=(4, 3), optimiser={"kind": "adam"}).offers == {
+            "linear local steps",
+            "sample gradient",
+        }
+        frozen = RsrpNet(hidden=(4, 3), frozen_layers=2).offers
+        assert plain - frozen == {"biased first layer", "sample gradient", "layer 1", "layer 2"}
+
+    @pytest.mark.parametrize("kind, bounded", [("sgd", True), ("momentum", False), ("adam", False)])
+    def test_only_plain_steps_bound_a_record(self, kind, bounded):
+        part = RsrpNet(hidden=(4,), sample_clip=0.1, optimiser={"kind": kind}, proximal=2.0)
+        assert ("record bound" in part.offers) == bounded
+        central = TestCentral()
+        model, data = part.init(central.public, RNG), central.data([5, 9])
+        assert (part.local(model, "all", data, RNG).bound is not None) == bounded
+
+    def test_a_bound_holds_with_frozen_layers(self):
+        """The clip is of the gradient in trained layers: one record in place of another moves an update within it."""
+        part = RsrpNet(hidden=(4, 3), sample_clip=0.1, frozen_layers=1, learning_rate=1.0)
+        central = TestCentral()
+        model, data = part.init(central.public, RNG), central.data([3])
+        made = part.local(model, "all", data, RNG)
+        other = Local(data.ue, data.model, data.ptr, np.where(np.arange(3)[:, None] == 1, 5.0, data.x),
+                      np.where(np.arange(3) == 1, 1e3, data.y), data.time_s)  # fmt: skip
+        moved = np.linalg.norm(made.values - part.local(model, "all", other, RNG).values)
+        assert 0.01 < moved <= made.bound.sensitivity == pytest.approx(2 * 0.1 / 3)
+
+    def test_all_layers_frozen_is_refused(self):
+        with pytest.raises(ValueError, match="frozen_layers: 2 of 2 layers leave nothing to train"):
+            RsrpNet(hidden=(4,), frozen_layers=2)
+
+    def test_figures_of_plain_descent_are_left_out_elsewhere(self):
+        central = TestCentral()
+        data = central.data([5])
+        for kind in ("sgd", "momentum", "adam"):
+            part = RsrpNet(hidden=(4,), optimiser={"kind": kind})
+            model = part.init(central.public, RNG)
+            assert ("step_stability" in part.diagnose(model, data)) == (kind == "sgd")
+            assert np.isfinite(part.centroid_bound_m(model, data)).all() == (kind != "adam")
+            assert np.isfinite(part.bias_rms(part.local(model, "all", data, RNG))).all() == (kind != "adam")
+
+    def test_a_run_with_every_option(self, tiny, tmp_path):
+        from scenarios.app.run.runner import run
+
+        learner = {
+            "kind": "rsrp-net", "profile": "useful", "hidden": [6, 4], "optimiser": {"kind": "adam"},
+            "encoding": {"kind": "fourier", "frequencies": 4}, "prior": {"kind": "log-distance"},
+            "cell_input": "one-hot", "proximal": 0.1, "frozen_layers": 1, "learning_rate": 0.01,
+        }  # fmt: skip
+        changes = {"learning.learner": learner, "learning.data": {"kind": "measured", "cell": "strongest"}}
+        summary = run(tiny(changes | {"learning.attacks": []}), tmp_path / "run")
+        assert summary["rounds.played"] == 2 and np.isfinite(summary["utility.rmse_db"])
+        with pytest.raises(BadInput, match="needs a biased first layer"):
+            tiny(changes)
