@@ -49,6 +49,11 @@ def unit_cloud(dw: FloatArray, db: FloatArray) -> FloatArray:
 class ClosedForm(Attack):
     """Recovers the centroid of a UE's batch from the first layer's weights and biases in closed form.
 
+    Only the two rows of weights that read the standardised position are used, beside an encoding too. Whatever local
+    training makes of the samples' gradients, dW_h and db_h are the same linear combination of them as long as no
+    coordinate is treated differently: several steps, momentum that starts at zero, a proximal term (which shrinks the
+    update so far), clipped gradients of samples or of a batch. Adam divides every coordinate by its own size.
+
     Estimates: `centroid` (see `centroid`), and with `cloud` also `place`: centres of the clusters (DBSCAN) of
     the per-unit ratios, weighted by their share of the units, which separate home from work when units are
     rectified. Exact for one sample; for FedSGD the error of one unit is
@@ -70,6 +75,7 @@ class ClosedForm(Attack):
     needs: ClassVar[dict[str, str]] = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
+        "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",
     }
 
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:

@@ -38,7 +38,8 @@ class Dlg(Attack):
     over all parameters, from several starts at once; the smallest D wins. g is linear in the residual
     F(x') - y', so the cosine knows the label by its sign only: `frozen` takes the better of the two signs,
     D = 1 - |cos|, which is what freezing y' on either side of the prediction and keeping the smaller loss gives.
-    No sample's gradient is ever formed (outer-product form, see `fl.networks.mlp`).
+    No sample's gradient is ever formed (outer-product form, see `fl.networks.mlp`). The position is searched also
+    where a network reads an encoding of it. Several local steps, with momentum or not, are matched as one.
 
     `start_at` is the attacker's prior: `normal` draws starts from N(0, I) in standardised units, `grid` spreads them
     over the service area, `mean` draws them around the public mean position, `previous` around the last estimate of the
@@ -68,6 +69,7 @@ class Dlg(Attack):
     needs: ClassVar[dict[str, str]] = {
         "positions": "the network's inputs must be positions",
         "sample gradient": "compares updates with the gradient of a guessed sample",
+        "linear local steps": "an update has the direction of a gradient under steps that are linear in gradients",
         "starting weights": "it compares gradients there; add weights to threat.knows",
     }
 
@@ -103,9 +105,12 @@ class Dlg(Attack):
         """From starts (n, starts, 2 or 3): best z (n, 2), its loss (n,), effort (n,), (n,) and status words."""
         import torch
 
-        from fl.attacks.gradient_matching import cosine_objective
+        from fl.attacks.gradient_matching import Waves, cosine_objective
         from fl.attacks.minimise import adam, lbfgs
 
+        constants = view.model_before.constants
+        vectors, scale = (torch.from_numpy(constants[name]) for name in ("wave_vectors", "scale_m"))
+        waves = Waves.of(vectors[0], scale) if vectors.shape[1] else None
         n = len(view.update)
         usable = np.isfinite(view.update).all(axis=1) & (np.abs(view.update).max(axis=1, initial=0) > 0)
         z = np.full((n, 2), np.nan)
@@ -117,6 +122,7 @@ class Dlg(Attack):
                 torch.from_numpy(view.model_before.parameters),
                 torch.from_numpy(view.update[rows]),
                 torch.from_numpy(view.source_model[rows]),
+                waves,
             )
             begin = torch.from_numpy(start[rows])
             if self.optimiser == "lbfgs":

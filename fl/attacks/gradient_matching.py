@@ -10,7 +10,8 @@ the direction u = (U_l, v_l) of a gradient (see `fl.networks.mlp`),
     d cos / d a_{l-1} = D_l U_l^T / N - (I / N^3) |D_l|^2 a_{l-1},
 
 which two sweeps carry to the input: up through the recursion of the deltas (nothing to carry for relu, whose slope
-is flat), then down through the layers. Six products of every guess with a layer, two of them with the update.
+is flat), then down through the layers, and through the waves of an encoding to the position. Six products of every
+guess with a layer, two of them with the update.
 """
 
 from __future__ import annotations
@@ -24,11 +25,42 @@ from fl.attacks.minimise import Objective
 from fl.networks.mlp import Mlp
 
 
-def cosine_objective(net: Mlp, weights: Tensor, update: Tensor, network: Tensor | None = None) -> Objective:
+@dataclass(frozen=True)
+class Waves:
+    """What networks read beside a standardised position z: cos a and sin a of a = V (s z).
+
+    per_z (n_network, 2, J) is V^T in standardised units of each network: wave vectors (J, 2) in radians per metre times
+    the scale s (2,) of its positions in metres.
+    """
+
+    per_z: Tensor
+
+    @classmethod
+    def of(cls, wave_vectors: Tensor, scale_m: Tensor) -> Waves:
+        """Of wave vectors (J, 2) and scales (n_network, 2)."""
+        return cls(scale_m[:, :, None] * wave_vectors.T)
+
+    def inputs(self, z: Tensor, runs: _Runs) -> Tensor:
+        """[z, cos a, sin a] (m, 2 + 2 J) of positions z (m, 2)."""
+        a = _product(z, self.per_z.unbind(0), runs)
+        return torch.cat([z, a.cos(), a.sin()], dim=1)
+
+    def slope(self, inputs: Tensor, by_input: Tensor, runs: _Runs) -> Tensor:
+        """The derivative in z (m, 2) from that in the inputs: d cos a = - sin a da, d sin a = cos a da."""
+        j = self.per_z.shape[2]
+        cos, sin = inputs[:, 2 : 2 + j], inputs[:, 2 + j :]
+        by_a = cos * by_input[:, 2 + j :] - sin * by_input[:, 2 : 2 + j]
+        return by_input[:, :2] + _product(by_a, self.per_z.transpose(1, 2).unbind(0), runs)
+
+
+def cosine_objective(
+    net: Mlp, weights: Tensor, update: Tensor, network: Tensor | None = None, waves: Waves | None = None
+) -> Objective:
     """1 - |cos(dF/dw(z'), u)| for guesses z' (m, 2), or 1 - cos(g, -u) for guesses (z', y') (m, 3).
 
     weights (n_network, d): networks before the round; update (n, d): what devices sent; network (n,): of each update
-    (default: each its own row). A guess belongs to one update; guesses of one update stand together.
+    (default: each its own row); waves: what networks read beside a position. A guess belongs to one update; guesses of
+    one update stand together.
     """
     network = torch.arange(len(update)) if network is None else network
     update = update / update.abs().amax(dim=1, keepdim=True)  # so that squares neither overflow nor vanish
@@ -37,11 +69,13 @@ def cosine_objective(net: Mlp, weights: Tensor, update: Tensor, network: Tensor 
 
     def objective(problem: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         of_model, of_update = _runs(network[problem]), _runs(problem)
-        out, activations, slopes = _forward(net, layers, of_model, x[:, :2])
+        inputs = x[:, :2] if waves is None else waves.inputs(x[:, :2], of_model)
+        out, activations, slopes = _forward(net, layers, of_model, inputs)
         deltas, carried = _deltas(layers, of_model, slopes, out)
         cosine, by_delta, by_activation = _cosine(direction, of_update, activations, deltas)
         bent = _through_deltas(net, layers, of_model, activations, slopes, carried, by_delta)
         slope = _through_layers(layers, of_model, slopes, bent, by_activation)
+        slope = slope if waves is None else waves.slope(inputs, slope, of_model)
         if x.shape[1] == 2:
             return 1.0 - cosine.abs(), -torch.sign(cosine).unsqueeze(1) * slope
         # g = 2 (F - y') dF/dw: only the sign of the residual reaches the cosine
@@ -161,7 +195,7 @@ def _through_deltas(
 def _through_layers(
     layers: list[_Layer], runs: _Runs, slopes: list[Tensor], bent: list[Tensor | None], by_activation: list[Tensor]
 ) -> Tensor:
-    """The derivative in the input (m, 2)."""
+    """The derivative in the inputs (m, p)."""
     at = by_activation[-1]
     for h in reversed(range(len(slopes))):
         before, bend = at * slopes[h], bent[h]

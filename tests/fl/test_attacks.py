@@ -9,10 +9,12 @@ import torch
 
 from fl.attacks.closed_form import ClosedForm, centroid, unit_cloud
 from fl.attacks.dlg import Dlg, LastPlaces
-from fl.attacks.gradient_matching import cosine_objective
+from fl.attacks.gradient_matching import Waves, cosine_objective
 from fl.attacks.link_rounds import LinkRounds, weighted_median
 from fl.attacks.minimise import adam, lbfgs
 from fl.attacks.threat import Threat
+from fl.encodings.fourier import Fourier
+from fl.encodings.position import Position
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
@@ -128,6 +130,53 @@ class TestOneSample:
         found = attack(Dlg(starts=4), view)
         assert error_m(found, data.x[0])[0] < 0.5
         assert found.loss[0] < 1e-6 and found.status == ["ok"]
+
+    @pytest.mark.parametrize("activation", ["elu", "relu"])
+    def test_dlg_finds_it_through_waves(self, activation):
+        """At every scale of the two models, whose areas are the same but whose standardisation is not."""
+        data = local_of([batch_of(0), (np.array([[421.5, 777.7]]), np.array([-83.0]))])
+        learner = learner_of(activation, (64,), encoding=Fourier(frequencies=16, lengths_m=(300.0,)))
+        view = view_of(learner, data)
+        found = attack(Dlg(starts=32, start_at="grid"), view)
+        assert np.linalg.norm(centroids(found)[1] - data.x[-1]) < 0.5
+        assert found.loss[1] < 1e-9 < found.loss[0]
+
+    @pytest.mark.parametrize("encoding", [Position(), Fourier(frequencies=8)])
+    @pytest.mark.parametrize("way", ["momentum", "proximal", "clipped batches", "weight decay", "adam"])
+    def test_under_local_steps_that_treat_all_coordinates_alike(self, way, encoding):
+        """Any label changes, several records at one place: exact under all but the last two."""
+        place, learner = np.array([[421.5, 777.7]]), RsrpNet(hidden=(16, 8), activation="relu", encoding=encoding)
+        data = local_of([(np.repeat(place, 20, axis=0), np.linspace(-110.0, -60.0, 20))])
+        view = view_of(learner, data)
+        error = np.linalg.norm(_stepped(learner, view, data, way) - place[0])
+        assert error < 1e-7 if way in ("momentum", "proximal", "clipped batches") else error > 0.1
+
+
+def _stepped(learner, view, data, way):
+    """The closed form's centroid of an update by eight steps of another optimiser, from autograd."""
+    w0 = torch.from_numpy(view.model_before.parameters)
+    if way == "weight decay":
+        w0 = w0 + 0.1 * torch.from_numpy(np.random.default_rng(0).normal(size=w0.shape))
+    z, y = (torch.from_numpy(v)[None] for v in learner._encode(view.model_before, np.zeros(20, int), data.x, data.y))
+    w, velocity, square = w0.clone(), torch.zeros_like(w0), torch.zeros_like(w0)
+    for step in range(8):
+        leaf, part = w.clone().requires_grad_(True), slice(5 * (step % 4), 5 * (step % 4) + 5)
+        (g,) = torch.autograd.grad(((learner.net.forward(leaf, z[:, part])[0] - y[:, part]) ** 2).mean(), leaf)
+        if way == "momentum":
+            velocity = g = 0.9 * velocity + g
+        elif way == "proximal":
+            g = g + 0.5 * (w - w0)
+        elif way == "clipped batches":
+            g = g / max(1.0, float(g.norm()) / 3.0)
+        elif way == "weight decay":
+            g = g + 0.5 * w
+        elif way == "adam":
+            velocity, square = 0.9 * velocity + 0.1 * g, 0.999 * square + 0.001 * g * g
+            g = velocity / (1 - 0.9 ** (step + 1)) / ((square / (1 - 0.999 ** (step + 1))).sqrt() + 1e-8)
+        w = w - 1e-3 * g
+    dw, db = learner.first_layer((w - w0).numpy())
+    centre, scale = learner.standardisation(view.model_before)
+    return centre[0] + scale[0] * centroid(dw, db)[0]
 
 
 class TestErrorIdentity:
@@ -931,19 +980,22 @@ class TestObjective:
 
     @pytest.mark.parametrize("activation", ACTIVATIONS)
     @pytest.mark.parametrize("hidden", [(), (7,), (6, 4), (5, 4, 3)])
-    def test_by_autograd_for_updates_that_share_networks(self, activation, hidden):
-        """As many guesses of each update as one likes; networks in any order; every depth."""
+    @pytest.mark.parametrize("n_wave", [0, 5])
+    def test_by_autograd_for_updates_that_share_networks(self, activation, hidden, n_wave):
+        """As many guesses of each update as one likes; networks in any order; every depth; with and without waves."""
         torch.manual_seed(2)
-        net = Mlp((2, *hidden, 1), activation)
+        net = Mlp((2 + 2 * n_wave, *hidden, 1), activation)
+        vectors, scale = (torch.randn(n, 2, dtype=torch.float64) for n in (n_wave, 2))
         w, u = (torch.randn(n, net.n_parameters, dtype=torch.float64) for n in (2, 4))
         network, problem = torch.tensor([1, 0, 0, 1]), torch.tensor([0, 0, 0, 1, 3])
         z = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
         own = w[network[problem]]
-        out, activations, slopes = net.forward(own, z.unsqueeze(1))
+        a = (z * scale[network[problem]]) @ vectors.T
+        out, activations, slopes = net.forward(own, torch.cat([z, a.cos(), a.sin()], dim=1).unsqueeze(1))
         deltas = net.deltas(own, slopes, torch.ones_like(out))
         size = net.squared_norm(activations, deltas).sqrt()
         cosine = (net.inner(-u[problem], activations, deltas) / size).squeeze(1) / u[problem].norm(dim=1)
-        objective = cosine_objective(net, w, u, network)
+        objective = cosine_objective(net, w, u, network, Waves.of(vectors, scale) if n_wave else None)
         for label in (None, torch.tensor([3.0, -3.0, 3.0, 3.0, -3.0], dtype=torch.float64)):
             if label is None:
                 expected, x = 1 - cosine.abs(), z.detach()
