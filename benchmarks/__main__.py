@@ -1,6 +1,6 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
-Subjects: world, town, attacks, density, radio-map, images, rl.
+Subjects: world, town, attacks, span, density, radio-map, images, rl.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -27,7 +27,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks, density, images, radio_map, rl, town
+from benchmarks import attacks, density, images, radio_map, rl, span, town
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -79,6 +79,9 @@ PEOPLE = {
 AGENTS = {"full": rl.FULL, "small": rl.SMALL}
 
 
+SPANS = {"full": span.FULL, "small": span.SMALL}
+
+
 TOWNS = {"full": town.FULL, "small": town.SMALL}
 
 
@@ -116,7 +119,7 @@ def one_core() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
-    parser.add_argument("subject", choices=["world", "town", "attacks", "density", "radio-map", "images", "rl"])
+    parser.add_argument("subject", choices=["world", "town", "attacks", "span", "density", "radio-map", "images", "rl"])
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
     chosen = parser.parse_args(arguments)
@@ -128,6 +131,8 @@ def main(arguments: list[str] | None = None) -> None:
             lines = world(PLANS[chosen.sizes], chosen.seconds)
         elif chosen.subject == "town":
             lines = town.rows(TOWNS[chosen.sizes], chosen.seconds)
+        elif chosen.subject == "span":
+            lines = span.rows(SPANS[chosen.sizes], chosen.seconds)
         elif chosen.subject == "density":
             lines = density.rows(PEOPLE[chosen.sizes], chosen.seconds)
         elif chosen.subject == "radio-map":
