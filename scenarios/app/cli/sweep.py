@@ -29,9 +29,13 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def main(args: argparse.Namespace) -> None:
-    """Play all points, draw the page that compares them."""
+    """Play all points, draw the page that compares them, print their main figures."""
     from scenarios.app.report.report import report
-    from scenarios.app.results.summary_keys import ACCURACY, ERROR_MEDIAN
+    from scenarios.app.results.folder import read_summary
+    from scenarios.app.results.read import listed
+    from scenarios.app.results.summary_keys import ACCURACY
+    from scenarios.app.results.summary_text import attacks
+    from scenarios.app.results.sweep_table import sweep_lines
     from scenarios.app.run.sweep import SweepPoint, sweep
     from scenarios.app.study.load import load
 
@@ -43,9 +47,7 @@ def main(args: argparse.Namespace) -> None:
 
     def tell(done: int, of: int, point: SweepPoint, summary: dict[str, Any]) -> None:
         if not args.quiet:
-            errors = [
-                f"{name} {v:.0f} m" for k, v in summary.items() if (name := ERROR_MEDIAN.name_in(k)) and v is not None
-            ]
+            errors = [text for name in attacks(summary) if (text := _found(summary, name))]
             accuracy = summary.get(ACCURACY.of())
             errors += [] if accuracy is None else [f"accuracy {accuracy:.1f} %"]
             sinr_db = summary.get("radio.sinr_db.median")
@@ -53,4 +55,17 @@ def main(args: argparse.Namespace) -> None:
             say(f"{done}/{of} {point.label}, seed {point.seed}: {', '.join(errors)}", errors=True)
 
     table = sweep(args.scenario, study, out, jobs, overrides, tell, args.replace)
-    say(f"  all runs in {table}, page in {report(out)}")
+    page = report(out)
+    for line in sweep_lines([(label, read_summary(folder)) for label, folder in listed(out)]):
+        say(f"  {line}")
+    say(f"  all runs in {table}, page in {page}")
+
+
+def _found(summary: dict[str, Any], name: str) -> str:
+    """What an attack found, in a few words; empty where it found nothing."""
+    from scenarios.app.results.summary_keys import ERROR_MEDIAN, HOME_NAMED_PERCENT
+
+    error_m, homes = (summary.get(key.of(name)) for key in (ERROR_MEDIAN, HOME_NAMED_PERCENT))
+    texts = [] if error_m is None else [f"{error_m:.0f} m"]
+    texts += [] if homes is None else [f"{homes:.0f} % of homes"]
+    return f"{name} {', '.join(texts)}" if texts else ""
