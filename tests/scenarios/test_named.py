@@ -268,3 +268,16 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
 def test_without_homes_nothing_is_drawn(tiny, tmp_path):
     run(tiny(), tmp_path / "r")
     assert named_panels(load(tmp_path / "r"), looks(["closed-form"])) == []
+
+
+def test_one_ue_is_told_in_words():
+    one = {f"attack.span.{who}.count": 1 for who in ("homes", "workplaces", "commuters")} | {"leakage.near_m": 100}
+    shares = {
+        f"attack.span.{what}_named_within_near.percent": v for what, v in (("home", 100), ("work", 0), ("both", 0))
+    }
+    since = {f"attack.span.home_named_within_near.{k}.median": 6 for k in ("round", "day")}
+    said = named_text({**one, **shares, **since, "baseline.uniform.home_named_within_near.percent": 2.08}, "span")
+    assert said == "home named within 100 m (since day 6), work not named; chance, home: 2.1 % at random"
+    assert named_text({**one, **shares, "attack.span.home_named_within_near.percent": 0}, "span").startswith(
+        "home not named"
+    )

@@ -23,7 +23,9 @@ learning:
   attacks: [{kind: closed-form}]
 vary:
   seed: [1, 2]
-  variants: [{label: plain, set: {}}, {label: noisy, set: {learning.defenses: [{kind: clip}, {kind: gaussian, noise_multiplier: 1}]}}]
+  variants:
+    - {label: plain, set: {}}
+    - {label: noisy, set: {learning.defenses: [{kind: clip}, {kind: gaussian, noise_multiplier: 1}]}}
 """
 
 

@@ -130,8 +130,13 @@ def named_text(summary: Mapping[str, Any], name: str) -> str:
     if not found:
         return "no attacked UE has a home or a workplace"
     place, k, n = found[0]
-    first = f"{place} of {k} of {counted(n, 'UE')} named within {_of(summary, keys.NEAR):g} m"
-    rest = [f"{what} of {j}" + (f" of {m}" if m != n else "") for what, j, m in found[1:]]
+    near = f"named within {_of(summary, keys.NEAR):g} m"
+    if all(m == 1 for _, _, m in found):
+        first = f"{place} {'' if k else 'not '}{near}"
+        rest = [f"{what} {'' if j else 'not '}named" for what, j, _ in found[1:] if what != "both"]
+    else:
+        first = f"{place} of {k} of {counted(n, 'UE')} {near}"
+        rest = [f"{what} of {j}" + (f" of {m}" if m != n else "") for what, j, m in found[1:]]
     since = _since(summary, name) if place == "home" else ""
     return f"{', '.join([first + since, *rest])}{_chance(summary, name, 0 if place == 'home' else 1)}"
 
