@@ -188,6 +188,10 @@ class Updates(ABC):
     def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
         """Sum of weights[i] * row i per model: (n_model, d)."""
 
+    def replaced(self, values: FloatArray, bound: Bound | None) -> DenseUpdates:
+        """The same devices with other rows (n, d)."""
+        return DenseUpdates(self.ue, self.model, self.count, values, self.phase, bound)
+
 
 @dataclass(frozen=True)
 class DenseUpdates(Updates):

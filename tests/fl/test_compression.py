@@ -1,0 +1,208 @@
+"""Defenses that leave out part of an update: projections on subspaces, large numbers alone, few bits."""
+
+import time
+
+import numpy as np
+import pytest
+
+from fl.defenses.projection import Projection
+from fl.defenses.quantise import Quantise
+from fl.defenses.top_k import TopK
+from fl.density.surfaces import SurfaceUpdates
+from fl.types import Bound, DenseUpdates, Facts, Local, Public
+from netsim.geometry import Area
+from netsim.rng import Streams
+
+FACTS = Facts(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
+NOBODY = Local(np.zeros(0, int), np.zeros(0, int), np.zeros(1, int), np.zeros((0, 2)), None, np.zeros(0))
+
+
+def rng(round_=1):
+    return Streams(5).at("defense", round_)
+
+
+def updates(values, ue=None, bound=None):
+    n = len(values)
+    return DenseUpdates(
+        np.arange(n) if ue is None else np.asarray(ue), np.zeros(n, int), np.ones(n), values, bound=bound
+    )
+
+
+def protected(part, values, round_=1, **more):
+    return part.protect(updates(values, **more), NOBODY, FACTS, part.start(9), rng(round_))[0]
+
+
+def normal(n, d, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+EVERY = [Projection(dimension=7), Projection(dimension=2100), TopK(share=0.1), Quantise(bits=4), Quantise(bits=1),
+         Quantise(bits=3, scale="largest")]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", EVERY, ids=lambda p: p.kind)
+@pytest.mark.parametrize("d", [1, 40, 5000])
+def test_what_every_one_of_them_keeps(part, d):
+    """Inputs stay, zeros stay zero, a UE's result does not depend on others, and bounds hold where that is said."""
+    values = normal(5, d)
+    values[3] = 0.0
+    kept = values.copy()
+    made = protected(part, values, bound=Bound(1.0))
+    np.testing.assert_array_equal(values, kept)
+    assert not made.values[3].any() and np.isfinite(made.values).all()
+    alone = protected(part, values[2:3], ue=[2])
+    np.testing.assert_allclose(alone.values[0], made.values[2], rtol=0, atol=1e-15)
+    if part.kind != "quantise" or part.bits == 1:
+        assert (np.linalg.norm(made.values, axis=1) <= np.linalg.norm(values, axis=1) * (1 + 1e-15)).all()
+    assert made.bound == (Bound(1.0) if part.kind == "projection" else None)
+    np.testing.assert_array_equal(protected(part, values).values, made.values)
+
+
+class TestProjection:
+    @pytest.mark.parametrize("d", [9, 2048, 5001])
+    def test_it_is_an_orthogonal_projection_of_that_rank(self, d):
+        part = Projection(dimension=7)
+        if d < 100:
+            p = protected(part, np.eye(d)).values
+            np.testing.assert_allclose(p, p.T, atol=1e-12)
+            np.testing.assert_allclose(p @ p, p, atol=1e-12)
+            assert np.trace(p) == pytest.approx(7, abs=1e-9)
+        u = normal(9, d)
+        once = protected(part, u).values
+        np.testing.assert_allclose(protected(part, once).values, once, atol=1e-12)
+        np.testing.assert_allclose(((u - once) * once).sum(axis=1), 0.0, atol=1e-9)
+        size = np.linalg.svd(once, compute_uv=False)
+        assert (size > 1e-9).sum() == 7
+
+    def test_it_is_linear_and_never_moves_two_updates_apart(self):
+        part, u = Projection(dimension=30), normal(6, 3000)
+        made = protected(part, u).values
+        np.testing.assert_allclose(
+            protected(part, u[:1] + 2 * u[1:2], ue=[4]).values[0], made[0] + 2 * made[1], atol=1e-12
+        )
+        assert part.contracts
+        for i in range(5):
+            assert np.linalg.norm(made[i] - made[i + 1]) <= np.linalg.norm(u[i] - u[i + 1])
+
+    def test_another_round_has_another_subspace(self):
+        part, u = Projection(dimension=30), normal(1, 3000)
+        assert not np.allclose(protected(part, u, 1).values, protected(part, u, 2).values)
+
+    def test_its_mean_over_rounds_is_a_share_of_the_update(self):
+        """E[P P^T u] = (r / d) u, and E |P P^T u|^2 = (r / d) |u|^2, for an update of one number, too."""
+        part = Projection(dimension=40)
+        u = np.stack([np.eye(160)[3], normal(1, 160)[0]])
+        many = np.array([protected(part, u, k).values for k in range(1, 801)])
+        mean, energy = many.mean(axis=0), (many**2).sum(axis=2).mean(axis=0)
+        for i in range(2):
+            deviation = many[:, i].std(axis=0) / np.sqrt(len(many))
+            assert np.abs((mean[i] - 0.25 * u[i]) / deviation).max() < 5
+            assert energy[i] == pytest.approx(0.25 * (u[i] ** 2).sum(), rel=0.05)
+
+    def test_as_many_dimensions_as_numbers_change_nothing(self):
+        u = normal(2, 50)
+        assert protected(Projection(dimension=50), u).values is u
+
+    def test_a_large_network_of_many_ues_is_affordable(self):
+        u = np.random.default_rng(0).standard_normal((40, 67_073))
+        began = time.process_time()
+        protected(Projection(dimension=1000), u)
+        assert time.process_time() - began < 2.0
+
+
+class TestTopK:
+    def test_exactly_so_many_of_the_largest_stay(self):
+        u = normal(4, 1000)
+        made = protected(TopK(share=0.05), u).values
+        for before, after in zip(u, made, strict=True):
+            kept = after != 0
+            assert kept.sum() == 50
+            np.testing.assert_array_equal(after[kept], before[kept])
+            assert np.abs(before[kept]).min() >= np.abs(before[~kept]).max()
+
+    def test_one_stays_at_least_and_all_of_them_at_share_one(self):
+        u = normal(2, 30)
+        assert (protected(TopK(share=1e-9), u).values != 0).sum(axis=1).tolist() == [1, 1]
+        np.testing.assert_array_equal(protected(TopK(share=1.0), u).values, u)
+
+    def test_it_may_move_updates_apart_and_says_so(self):
+        u = np.array([[1.0, 0.9], [0.9, 1.0]])
+        made = protected(TopK(share=0.5), u).values
+        assert np.linalg.norm(made[0] - made[1]) > np.linalg.norm(u[0] - u[1]) and not TopK().contracts
+
+
+class TestQuantise:
+    @pytest.mark.parametrize("scale", ["norm", "largest"])
+    def test_levels(self, scale):
+        u = normal(3, 500)
+        made = protected(Quantise(bits=4, scale=scale), u).values
+        size = np.linalg.norm(u, axis=1) if scale == "norm" else np.abs(u).max(axis=1)
+        level = made / size[:, None] * 7
+        np.testing.assert_allclose(level, np.rint(level), atol=1e-9)
+        assert np.abs(level).max() <= 7 + 1e-9
+        assert (np.abs(made - u) <= size[:, None] / 7 + 1e-12).all()
+
+    @pytest.mark.parametrize("scale", ["norm", "largest"])
+    @pytest.mark.parametrize("bits", [2, 5])
+    def test_it_is_unbiased(self, bits, scale):
+        u, part = normal(1, 60), Quantise(bits=bits, scale=scale)
+        many = protected(part, np.repeat(u, 4000, axis=0)).values
+        deviation = many.std(axis=0) / np.sqrt(4000) + 1e-12
+        assert np.abs((many.mean(axis=0) - u[0]) / deviation).max() < 5
+
+    @pytest.mark.parametrize("bits", [2, 4, 8])
+    def test_its_error_is_within_the_published_bound(self, bits):
+        """Alistarh et al., Lemma 3.1."""
+        d, s = 900, 2 ** (bits - 1) - 1
+        u = normal(1, d)
+        many = protected(Quantise(bits=bits), np.repeat(u, 500, axis=0)).values
+        error = ((many - u) ** 2).sum(axis=1).mean()
+        assert 0 < error <= min(d / s**2, np.sqrt(d) / s) * (u**2).sum()
+
+    def test_one_bit_is_the_sign_times_the_mean_magnitude(self):
+        u = np.array([[3.0, -1.0, 0.0, 4.0]])
+        np.testing.assert_allclose(protected(Quantise(bits=1), u).values, [[2.0, -2.0, 0.0, 2.0]])
+
+
+def test_answers_about_a_grid_are_written_out():
+    """Surfaces are kept as factors; what is left of one are numbers like any others."""
+    n = 3
+    made = SurfaceUpdates(
+        np.arange(n), np.zeros(n, int), np.ones(n), np.arange(n + 1), np.random.default_rng(0).random((n, 2)) * 50,
+        None, np.linspace(0, 50, 8), np.linspace(0, 50, 6), np.array([10.0]), np.ones(n),
+    )  # fmt: skip
+    dense = made.rows(slice(None))
+    for part in EVERY:
+        found = part.protect(made, NOBODY, FACTS, None, rng())[0].rows(slice(None))
+        np.testing.assert_allclose(found, protected(part, dense).values, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["projection", "top-k", "quantise"])
+def test_a_bound_stays_where_it_is_said_to(kind, tiny):
+    from netsim.errors import BadInput
+
+    chain = [{"kind": "clip"}, {"kind": kind}, {"kind": "gaussian", "noise_multiplier": 1.0}]
+    if kind == "projection":
+        tiny({"learning.defenses": chain})
+    else:
+        with pytest.raises(BadInput, match="needs a bound"):
+            tiny({"learning.defenses": chain})
+        tiny({"learning.defenses": [chain[1], chain[0], chain[2]]})
+    central = [{"kind": "clip", "relation": "add-remove"}, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
+    aggregation = {"kind": "uniform", "clients": 4}
+    parts = {"learning.aggregation": aggregation, "learning.defenses": [*central, {"kind": kind}]}
+    if kind == "projection":
+        tiny(parts)
+    else:
+        with pytest.raises(BadInput, match="may move updates further apart"):
+            tiny(parts)
+
+
+@pytest.mark.parametrize("kind", ["projection", "top-k", "quantise"])
+def test_a_run_with_it(kind, tiny, tmp_path):
+    from scenarios.app.run.runner import run
+    from scenarios.app.study.slots import SLOTS
+
+    part = SLOTS["defense"].parts[kind].example
+    summary = run(tiny({"learning.defenses": [part, {"kind": "clip"}]}), tmp_path / "run")
+    assert summary["rounds.played"] == 2 and np.isfinite(summary["utility.rmse_db"])
