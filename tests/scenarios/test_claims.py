@@ -21,6 +21,7 @@ from scenarios.app.results.summary_keys import declaration
 from scenarios.app.study.load import bundled
 
 KEY = "attack.closed-form.centroid_error_m.median"
+OTHER = "baseline.anywhere.error_m.mean"
 
 
 def claim_file(tmp_path, *claims, name="claims.yaml"):
@@ -43,8 +44,8 @@ def runs(**labels):
     """label -> figures by seed; None diverged."""
     return {
         label: {
-            seed: {KEY: v, "attack.closed-form.diverged.percent": 90.0 if v is None else 0.0, "utility.rmse_db": v,
-                   "utility.useful": True}
+            seed: {KEY: v, OTHER: 50.0, "attack.closed-form.diverged.percent": 90.0 if v is None else 0.0,
+                   "utility.rmse_db": v, "utility.useful": True}
             for seed, v in enumerate(values)
         }
         for label, values in labels.items()
@@ -63,6 +64,12 @@ VERDICTS = [
     ("at-least", {"bound": 30}, {"a": [None, None]}, HOLDS),
     ("at-least", {"bound": 20}, {"a": [20, 20]}, HOLDS),
     ("at-least", {"bound": 21}, {"a": [20, 20]}, FAILS),
+    ("exceeds", {"other": OTHER, "margin": 5}, {"a": [55, 60], "b": [55, 56]}, HOLDS),
+    ("exceeds", {"other": OTHER, "margin": 6, "labels": ["a"]}, {"a": [55, 55]}, FAILS),
+    ("exceeds", {"other": OTHER}, {"a": [49, 60]}, OPEN),
+    ("no-more-than", {"other": OTHER, "margin": 5}, {"a": [55, 40], "b": [0, 0]}, HOLDS),
+    ("no-more-than", {"other": OTHER, "margin": 4}, {"a": [55, 55]}, FAILS),
+    ("no-more-than", {"other": OTHER}, {"a": [49, 60]}, OPEN),
     ("within", {"tolerance": 5, "value": 15}, {"a": [20, 10]}, HOLDS),
     ("within", {"tolerance": 4, "value": 15}, {"a": [20, 21]}, FAILS),
     ("within", {"tolerance": 4, "value": 15}, {"a": [10, 9]}, FAILS),
@@ -446,3 +453,39 @@ def test_what_noise_costs_a_map_is_judged_against_the_map_without_noise():
     assert verdict([3.81, 3.80, 3.82], [4.25, 4.24, 4.26]) == HOLDS
     assert verdict([2.9, 3.0, 3.1], [4.20, 4.25, 4.30]) == FAILS  # the printed error, and more than a decibel worse
     assert verdict([5.0, 5.1, 5.2], [5.1, 5.2, 5.3]) == HOLDS  # another error, and the printed cost
+
+
+NAMED = "attack.span.home_named_within_near.percent"
+CHANCE = "attack.span.home_named_within_near.shuffled.percent"
+
+
+def shares(named, chance, useful=False):
+    """Runs of one label by seed."""
+    return {"": {seed: {NAMED: v, CHANCE: chance, "utility.useful": useful} for seed, v in enumerate(named)}}
+
+
+def test_a_share_is_compared_with_chance_of_the_same_run(tmp_path):
+    """That homes are found is real with any model; that they are not is not."""
+    exceeds = claim(tmp_path, "exceeds", key=NAMED, other=CHANCE, margin=50)
+    verdict = evaluate(exceeds, shares([90, 95, 100], 5.0))
+    assert verdict.verdict == HOLDS and verdict.ours == "95 [92.5, 97.5] against 5 [5, 5]"
+    assert evaluate(exceeds, shares([50, 51, 52], 5.0)).verdict == FAILS
+    hidden = claim(tmp_path, "no-more-than", key=NAMED, other=CHANCE, margin=5)
+    assert evaluate(hidden, shares([3, 4, 5], 5.0)).verdict == OPEN
+    assert evaluate(hidden, shares([3, 4, 5], 5.0, useful=True)).verdict == HOLDS
+    none = evaluate(exceeds, shares([90, 95], None))
+    assert none.verdict == OPEN and none.reason == f"{CHANCE} is null in 2 of 2 runs"
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ("baseline.uniform.home", "no summary has a key 'baseline.uniform.home'"),
+        (KEY, f"other: {KEY} is in m, and {NAMED} in %"),
+        ("attack.dlg.home_to_peak_within_near.percent", "was renamed to"),
+    ],
+)
+def test_what_a_share_cannot_be_compared_with(other, says, tmp_path):
+    with pytest.raises(BadInput) as caught:
+        claim(tmp_path, "exceeds", key=NAMED, other=other)
+    assert len(caught.value.lines) == 1 and says in caught.value.lines[0]

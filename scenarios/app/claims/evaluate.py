@@ -12,7 +12,7 @@ from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
 from scenarios.app.claims.claim import Claim, Verdict
-from scenarios.app.claims.rules import AtMost, Rule, Statement, decided
+from scenarios.app.claims.rules import AtLeast, AtMost, Exceeds, Rule, Statement, decided
 from scenarios.app.claims.text import claims_csv
 from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, read_json, read_summary
 from scenarios.app.results.over_seeds import cell_text, over_seeds
@@ -210,15 +210,15 @@ def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
     ours = "; ".join(
         f"{label}: {text}" if label else text
         for label in labels
-        if (text := cell_text([*runs[label].values()], rule.key))
+        if (text := " against ".join(cell_text([*runs[label].values()], key) for key in rule.keys))
     )
-    unknown = [_missing(label, runs, rule.key) for label in labels]
+    unknown = [_missing(label, runs, rule) for label in labels]
     if any(unknown):
         return Verdict(claim, OPEN, next(filter(None, unknown)), ours)
     seeds = sorted(set.intersection(*(set(runs[label]) for label in labels)))
     if not seeds:
         return Verdict(claim, OPEN, "no seed has runs of every label", ours)
-    values = np.array([[over_seeds([runs[label][seed]], rule.key)[1] for seed in seeds] for label in labels])
+    values = np.array([[rule.value(runs[label][seed]) for seed in seeds] for label in labels])
     statements = rule.statements(values, claim.value if isinstance(claim.value, float) else np.nan)
     if any(2 * np.isnan(s.values).sum() > len(seeds) for s in statements):
         return Verdict(claim, OPEN, "with more than half of the seeds the estimates of both labels diverged", ours)
@@ -240,17 +240,25 @@ def _undecided(statements: Sequence[Statement]) -> str:
 
 
 def _hides(rule: Rule) -> bool:
-    """Whether the rule takes low leakage for privacy; that an error is at most some metres is real with any model."""
+    """Whether the rule takes low leakage for privacy.
+
+    That an error is at most some metres, or that at least some share of homes is found, is real with any model.
+    """
     known = declaration(rule.key)
     if known is None or known.group != "attack":
         return False
-    return not (isinstance(rule, AtMost) and known.unit in ("m", "m^0.5"))
+    found = "_within_near." in known.pattern and known.unit == "%"
+    near = isinstance(rule, AtMost) and known.unit in ("m", "m^0.5")
+    return not (near or (found and isinstance(rule, AtLeast | Exceeds)))
 
 
-def _missing(label: str, runs: Labelled, key: str) -> str:
+def _missing(label: str, runs: Labelled, rule: Rule) -> str:
     """Why a label has no median: half of its runs or more have no value."""
-    lacking = sum(bool(np.isnan(over_seeds([run], key)[1])) for run in runs[label].values())
-    return f"{key} is null in {_of(lacking, label, runs)}" if 2 * lacking >= len(runs[label]) else ""
+    for key in rule.keys:
+        lacking = sum(bool(np.isnan(over_seeds([run], key)[1])) for run in runs[label].values())
+        if 2 * lacking >= len(runs[label]):
+            return f"{key} is null in {_of(lacking, label, runs)}"
+    return ""
 
 
 def _useless(label: str, runs: Labelled) -> str:

@@ -7,17 +7,18 @@ assumes no normal distribution and takes infinities.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import comb
-from typing import Literal
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from netsim.part import OneOf, Part
 from netsim.units import FloatArray
+from scenarios.app.results.over_seeds import over_seeds
 from scenarios.app.results.renamed import new_key
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import KEYS, UTILITY, declaration
@@ -85,13 +86,7 @@ class Rule(Part):
     @field_validator("key")
     @classmethod
     def _known_key(cls, key: str) -> str:
-        if new := new_key(key):
-            raise ValueError(f"the key {key[:60]!r} was renamed to {new!r}")
-        known = declaration(key)
-        if known is None or known is UTILITY or (known.named and key == known.pattern):
-            near = nearest(key, [one.pattern for one in KEYS])
-            raise ValueError(f"no summary has a key {key[:60]!r}{near or '; see docs/records.md'}")
-        return key
+        return _declared(key)
 
     @field_validator("labels")
     @classmethod
@@ -100,9 +95,29 @@ class Rule(Part):
             raise ValueError(f"the label {twice[0]!r} stands {labels.count(twice[0])} times; name it once")
         return labels
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of a run's summary that it reads."""
+        return (self.key,)
+
+    def value(self, run: Mapping[str, Any]) -> float:
+        """What it looks at in a run, NaN where that is missing; a centroid error of diverged estimates is infinite."""
+        return over_seeds([run], self.key)[1]
+
     def statements(self, values: FloatArray, printed: float) -> list[Statement]:
         """What must be true of the values (label, seed), seeds paired; `printed` is the publication's value."""
         raise NotImplementedError
+
+
+def _declared(key: str) -> str:
+    """The key, if summaries have it."""
+    if new := new_key(key):
+        raise ValueError(f"the key {key[:60]!r} was renamed to {new!r}")
+    known = declaration(key)
+    if known is None or known is UTILITY or (known.named and key == known.pattern):
+        near = nearest(key, [one.pattern for one in KEYS])
+        raise ValueError(f"no summary has a key {key[:60]!r}{near or '; see docs/records.md'}")
+    return key
 
 
 class AtMost(Rule):
@@ -133,6 +148,52 @@ class Within(Rule):
 
     def statements(self, values: FloatArray, printed: float) -> list[Statement]:
         return [Statement(row, printed - self.tolerance, printed + self.tolerance) for row in values]
+
+
+class _AgainstOther(Rule):
+    """A key beside another one of the same run, for instance a share beside that of chance."""
+
+    other: str
+    """key of the summary that it is compared with"""
+    margin: float = 0.0
+    """difference that counts, in the unit of the keys"""
+
+    @field_validator("other")
+    @classmethod
+    def _known_other(cls, other: str) -> str:
+        return _declared(other)
+
+    @model_validator(mode="after")
+    def _comparable(self) -> Self:
+        unit, than = ((known := declaration(key)) and known.unit for key in self.keys)
+        if unit != than:
+            raise ValueError(f"other: {self.other} is in {than or 'no unit'}, and {self.key} in {unit or 'no unit'}")
+        return self
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self.key, self.other
+
+    def value(self, run: Mapping[str, Any]) -> float:
+        return _less(over_seeds([run], self.key)[1], over_seeds([run], self.other)[1])
+
+
+class Exceeds(_AgainstOther):
+    """With every label the value is at least `margin` above that of the other key, compared run by run."""
+
+    kind: Literal["exceeds"] = "exceeds"
+
+    def statements(self, values: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(row, low=self.margin) for row in values]
+
+
+class NoMoreThan(_AgainstOther):
+    """With every label the value is at most `margin` above that of the other key, compared run by run."""
+
+    kind: Literal["no-more-than"] = "no-more-than"
+
+    def statements(self, values: FloatArray, printed: float) -> list[Statement]:
+        return [Statement(row, high=self.margin) for row in values]
 
 
 class Order(Rule):
@@ -180,10 +241,13 @@ class Diminishing(Rule):
         return [Statement(first, low=_ABOVE_ZERO), Statement(_less(self.share * first, later), low=0.0)]
 
 
-def _less(a: FloatArray, b: FloatArray) -> FloatArray:
+_Numbers = TypeVar("_Numbers", float, FloatArray)
+
+
+def _less(a: _Numbers, b: _Numbers) -> _Numbers:
     """a - b, NaN where both are infinite."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(a - b)
+        return a - b
 
 
 def decided(statements: Sequence[Statement]) -> bool | None:
@@ -192,4 +256,4 @@ def decided(statements: Sequence[Statement]) -> bool | None:
     return False if False in each else None if None in each else True
 
 
-RULES = OneOf("rule", AtMost, AtLeast, Within, Order, Ratio, Alike, Diminishing)
+RULES = OneOf("rule", AtMost, AtLeast, Within, Exceeds, NoMoreThan, Order, Ratio, Alike, Diminishing)
