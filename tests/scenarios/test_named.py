@@ -180,13 +180,26 @@ def test_the_terminal_says_it_with_chance(summary):
     said = " ".join(" ".join(lines).split())
     assert "named informed: home of 2 of 4 UEs named within 100 m, work of 2, both of 1; chance, home: " in said
     assert "% at random, 0 % by others' density, 0 % with another UE's places" in said
-    assert "named at the end: home of 2 of 4 UEs" in " ".join(full_text(summary))
+    assert "informed: home of 2 of 4 UEs" in " ".join(full_text(summary))
+
+
+def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
+    """No centroid error, no distance of estimates; and the baselines are those of the first attack that has some."""
+    assert summary["attack.informed.centroid_error_m.median"] is None
+    assert summary["baseline.random_guess.sw1_m.mean"] > 0 and summary["baseline.perfect_attacker.sw1_m.mean"] > 0
+    said = {line.split(":")[0]: line for line in full_text(summary)}
+    assert "nearest estimate" not in said["informed"] and "named at the end: home of" in said["closed-form"]
+    assert "(best of" not in " ".join(short_text(summary, {"epsilon": np.zeros(0)}, "page"))
+    page = single(load(folder))
+    assert "informed: home of 2 of 4" in page and "informed: no estimate" not in page
+    only = {k: v for k, v in summary.items() if not k.startswith("attack.closed-form")}
+    assert not any(line.startswith("location") for line in short_text(only, {"epsilon": np.zeros(0)}, "page"))
 
 
 def test_since_is_told_as_a_day_or_as_a_round(summary):
     known = {**summary, "attack.informed.home_named_within_near.round.median": 4.0}
     assert "(since day 2, median)" in named_text(
-        {**known, "attack.informed.home_named_within_near.day.median": 2.0}, "informed"
+        {**known, "attack.informed.home_named_within_near.day.median": 1.5}, "informed"
     )
     assert "(since round 4, median)" in named_text(
         {**known, "attack.informed.home_named_within_near.day.median": 1.0}, "informed"

@@ -15,7 +15,7 @@ from scenarios.app.results.over_seeds import Entry, blocks, value_text
 from scenarios.app.results.run import Run, clock_of, part
 from scenarios.app.results.statistics import MEANINGFUL, counted, figure_text
 from scenarios.app.results.summary import with_home
-from scenarios.app.results.summary_text import audits, home_text, model_text, named_text, verdict
+from scenarios.app.results.summary_text import audits, home_text, made_estimates, model_text, named_text, verdict
 
 MOST_WARNINGS = 6
 
@@ -80,8 +80,8 @@ def _privacy_sentence(run: Run, name: str) -> str:
 def _error_clause(run: Run, name: str) -> str:
     """The centroid error of an attack, and how many of its estimates diverged."""
     median, diverged = (run.summary.get(key.of(name)) for key in (keys.ERROR_MEDIAN, keys.DIVERGED))
-    if median is None and diverged is None:
-        return "no estimate"
+    if median is None and diverged is None:  # of one that only answers, the places that it names are told
+        return "" if _named_clause(run, name) else "no estimate"
     lost = f"{value_text(diverged)} % of the estimates diverged"
     if median is None:
         return f"centroid error infinite (median), {lost}"
@@ -100,7 +100,7 @@ def _home_clause(run: Run, name: str) -> str:
     """How near home an attack came; empty where no attacked UE has one."""
     rows = run.rows("leakage", "attack", name)
     n = len(np.intersect1d(rows["ue"], with_home(run.tables["ues"])))
-    if run.summary.get(keys.HOME_NEAR_PERCENT.of(name)) is None or not n:
+    if run.summary.get(keys.HOME_NEAR_PERCENT.of(name)) is None or not n or not made_estimates(run.summary, name):
         return ""
     return f"home: {home_text(run.summary, name)} ({counted(n, 'UE')} with a home)"
 

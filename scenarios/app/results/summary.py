@@ -94,7 +94,7 @@ def _leakage(folder: Path, study: Study, ues: Table, area_m: Any, useful: bool |
         {keys.NEAR: settings.near_m, keys.AREA_CENTRE_ERROR: median_of(centre), keys.ANYWHERE_ERROR: anywhere}
     )
     if study.learned.attacks:
-        values |= _plain(baseline_values(leakage, study.learned.attacks[0].label))
+        values |= _plain(baseline_values(leakage, [attack.label for attack in study.learned.attacks]))
     homes, truth = with_home(ues), Truth.of(ues, np.unique(leakage["ue"]), settings.near_m)
     values |= _plain(_chance(folder, study, truth, Area(x0, y0, x1, y1)))
     named, requested_s = read_table(folder, "named"), _requested_s(folder)

@@ -193,8 +193,8 @@ ALL_FALLBACKS = Key(
 FALLBACK = Key("curation.NAME.fallback.percent", "%", "the same of one step")
 
 GUESS_SW1 = Key(
-    "baseline.random_guess.sw1_m.mean", "m", "SW1 of as many uniformly random guesses as the first attack made "
-    "estimates, mean over draws, UEs and models",
+    "baseline.random_guess.sw1_m.mean", "m", "SW1 of as many uniformly random guesses as the first attack with "
+    "centroid estimates made, mean over draws, UEs and models",
     places=True,
 )  # fmt: skip
 GUESS_SW1_Q05 = Key(

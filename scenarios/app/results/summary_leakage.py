@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -67,8 +68,10 @@ def estimated(updates: Table, leakage: Table) -> Table:
     return {k: v[np.isin(every, theirs)] for k, v in updates.items()}
 
 
-def baseline_values(leakage: Table, label: str) -> dict[Key, Any]:
-    """What random guesses and a perfect attacker reach, after the last round of an attack."""
+def baseline_values(leakage: Table, labels: Sequence[str]) -> dict[Key, Any]:
+    """What random guesses and a perfect attacker reach, after the last round of the first attack with estimates."""
+    guessed = set(leakage["attack"][np.isfinite(leakage["guess_sw1_m"])])
+    label = next((label for label in labels if label in guessed), labels[0])
     last = last_of({k: v[leakage["attack"] == label] for k, v in leakage.items()})
     return {
         keys.GUESS_SW1: mean_of(last["guess_sw1_m"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -77,9 +78,11 @@ def _nearest(summary: Mapping[str, Any]) -> str:
     """The attack with the smallest centroid error, beside its baseline."""
     errors_m = {n: v for n in attacks(summary) if (v := _of(summary, keys.ERROR_MEDIAN, n)) is not None}
     if not errors_m:
-        return "no attack made an estimate" if attacks(summary) else ""
+        named = any(_of(summary, keys.FIRST_NAMED_PERCENT, n) is not None for n in attacks(summary))
+        return "no attack made an estimate" if attacks(summary) and not named else ""
     name, centre = min(errors_m, key=lambda n: errors_m[n]), _of(summary, keys.AREA_CENTRE_ERROR)
-    best = f" (best of {len(attacks(summary))})" if len(attacks(summary)) > 1 else ""
+    several = sum(estimates_centroids(summary, n) for n in attacks(summary))
+    best = f" (best of {several})" if several > 1 else ""
     baseline = "" if centre is None else f"; baseline: always guess the map centre {_length(centre)} m"
     return f"{name}{best}: centroid error {_length(errors_m[name])} m{baseline}"
 
@@ -147,7 +150,7 @@ def _since(summary: Mapping[str, Any], name: str) -> str:
     if number is None:
         return ""
     median = "" if _of(summary, keys.HOMES_COUNT, name) == 1 else ", median"
-    return f" (since {f'day {_text(day)}' if day and day > 1 else f'round {_text(number)}'}{median})"
+    return f" (since {f'day {ceil(day)}' if day and day > 1 else f'round {ceil(number)}'}{median})"
 
 
 def _chance(summary: Mapping[str, Any], name: str, k: int) -> str:
@@ -366,7 +369,7 @@ def signals_text(summary: Mapping[str, Any]) -> str:
     else:
         worth = "useful" if gain > 0 else "hardly useful, no better than a constant"
     better = f", {100 * gain:.0f} % better than a constant" if gain > 0 else ""
-    central = _of(summary, keys.UTILITY, "central_rmse_db")
+    central = _of(summary, keys.CENTRAL_RMSE)
     above = "" if not central else f", {_above(rmse / central)} the same net trained centrally"
     text = f"{worth}: RMSE {_text(rmse)} dB{better}{above}; baselines: constant {_text(constant)} dB"
     text += "" if central is None else f", central {_text(central)} dB"
@@ -437,6 +440,16 @@ def attacks(summary: Mapping[str, Any]) -> list[str]:
     return [name for name, _ in _by_name(summary, keys.ERROR_MEDIAN)]
 
 
+def estimates_centroids(summary: Mapping[str, Any], name: str) -> bool:
+    """Whether an attack estimated the centroid of a batch, right or wrong."""
+    return any(_of(summary, key, name) is not None for key in (keys.ERROR_MEDIAN, keys.DIVERGED))
+
+
+def made_estimates(summary: Mapping[str, Any], name: str) -> bool:
+    """Whether an attack estimated centroids or places, besides its answers."""
+    return estimates_centroids(summary, name) or _of(summary, keys.PLACES, name) is not None
+
+
 def audits(summary: Mapping[str, Any]) -> list[str]:
     """Names of the membership attacks in a summary, in order."""
     return [name for name, _ in _by_name(summary, keys.AUC_LAST)]
@@ -450,6 +463,8 @@ def _attack(summary: Mapping[str, Any], name: str) -> str:
 
     root = _of(summary, keys.SQRT_SW1, name)
     tiny = root is not None and root**2 < _ROUNDING_M
+    if not made_estimates(summary, name) and _of(summary, keys.HOMES_COUNT, name) is not None:
+        return f"{name}: {named_text(summary, name)}"
     text = (
         f"{name}: centroid error {get(keys.ERROR_MEDIAN)} m [{get(keys.ERROR_Q25)}, {get(keys.ERROR_Q75)}], "
         f"{get(keys.DIVERGED)} % diverged; SW1 {get(keys.SW1)} m (square root {_length(0.0 if tiny else root)})"

@@ -52,7 +52,7 @@ def _below(baseline: str) -> Callable[[Summary, str], float | None]:
 
 
 def _above_central(run: Summary, _: str) -> float | None:
-    rmse, central = run.get(keys.RMSE.of()), run.get(keys.UTILITY.of("central_rmse_db"))
+    rmse, central = run.get(keys.RMSE.of()), run.get(keys.CENTRAL_RMSE.of())
     return None if rmse is None or not central else 100.0 * (rmse / central - 1.0)
 
 

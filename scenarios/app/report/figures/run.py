@@ -92,7 +92,8 @@ def distribution(run: Run, own: Sequence[Look]) -> Panel:
         traces += median_line(look, run.dates(grid.time_s), grid.so_far("sw1_m"))
     if not traces:
         return Panel(key, title, "No attack made an estimate inside the area, so there is no distance to draw.")
-    grid, x = every[0][1], run.dates(every[0][1].time_s)
+    grid = next((g for _, g in every if np.isfinite(g.rows["guess_sw1_m"]).any()), every[0][1])
+    x = run.dates(grid.time_s)
     perfect, guess, low, high = (
         quantile(grid.so_far(name), 0.5)
         for name in ("perfect_attacker_sw1_m", "guess_sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95")
