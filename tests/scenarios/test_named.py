@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from fl.attacks.closed_form import ClosedForm
 from fl.types import Estimates
 from netsim.geometry import Area
 from netsim.record import write_json
-from scenarios.app.report.compare_page import comparison_tables
+from scenarios.app.report.compare_page import _compared, comparison_tables
 from scenarios.app.report.figures.compare import comparison_panels, member
 from scenarios.app.report.figures.named import named_panels
 from scenarios.app.report.plot import looks
@@ -294,3 +295,15 @@ def test_one_ue_is_told_in_words():
     assert named_text({**one, **shares, "attack.span.home_named_within_near.percent": 0}, "span").startswith(
         "home not named"
     )
+
+
+def test_a_comparison_names_the_labels_with_most_and_fewest_homes(folder):
+    one = member("x", load(folder))
+    less = {**one.summary, "attack.informed.home_named_within_near.percent": 10.0, "utility.rmse_db": 5.0}
+    many = [one, replace(one, label="y", summary=less), replace(one, label="z", summary=less)]
+    said = _compared(many, ["informed"])
+    assert said == ["informed: most homes are named at the end with “x” (50 %), fewest with “y” (10 %)."]
+    assert _compared([one], ["informed"]) == ["informed: 50 % of homes are named at the end with every label."]
+    (panel,) = [p for p in comparison_panels(many, ["informed"]) if p.key == "tradeoff"]
+    points = [t for t in panel.figure["data"] if t["name"] in ("x", "y", "z")]
+    assert [t["y"] for t in points] == [[25.0]] * 3 and "attacker 25 %" in points[0]["text"][0]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -126,8 +127,9 @@ def _compared(members: Sequence[Member], attacks: Sequence[str]) -> list[str]:
         key = keys.ERROR_MEDIAN.of(name)
         median = {label: over_seeds(runs, key)[1] for label, runs in labels.items()}
         known = {label: value for label, value in median.items() if not np.isnan(value)}
+        lines += (named := _named_sentence(labels, name))
         if not known:
-            lines.append(f"{name}: no estimate in any run.")
+            lines += [] if named else [f"{name}: no estimate in any run."]
             continue
         near, far = min(known, key=lambda k: known[k]), max(known, key=lambda k: known[k])
         lines.append(
@@ -137,6 +139,21 @@ def _compared(members: Sequence[Member], attacks: Sequence[str]) -> list[str]:
             else f"{name}: the median centroid error is {figure_text(known[near])} m with every label."
         )
     return lines
+
+
+def _named_sentence(labels: Mapping[str, Sequence[Mapping[str, Any]]], name: str) -> list[str]:
+    """The label with which an attack names the most homes, and that with the fewest; nothing without homes."""
+    share = {label: over_seeds(runs, keys.HOME_NAMED_PERCENT.of(name))[1] for label, runs in labels.items()}
+    known = {label: value for label, value in share.items() if not np.isnan(value)}
+    if not known:
+        return []
+    most, fewest = max(known, key=lambda k: known[k]), min(known, key=lambda k: known[k])
+    if known[most] == known[fewest]:
+        return [f"{name}: {figure_text(known[most])} % of homes are named at the end with every label."]
+    return [
+        f"{name}: most homes are named at the end with “{most}” ({figure_text(known[most])} %), fewest with “{fewest}” "
+        f"({figure_text(known[fewest])} %)."
+    ]
 
 
 def _useless_sentence(members: Sequence[Member]) -> list[str]:

@@ -259,21 +259,27 @@ def _points(members: Sequence[Member], attacks: Sequence[str]) -> list[Panel]:
     labels, missing = labels_of(members), dict[str, None]()
     cells: list[Cell] = []
     for name in attacks:
-        points: list[Figure] = []
-        for look in looks(labels):
-            point = _point(look, labels[look.name], keys.ERROR_MEDIAN.of(name), legend=not cells)
-            points += point
-            if not point:
-                missing[f"{name} with “{look.name}”"] = None
-        if points:
-            cells.append(Cell("centroid error (m)", points, name, log=wide(_finite(points))))
+        error, both = keys.ERROR_MEDIAN.of(name), keys.BOTH_NAMED_PERCENT.of(name)
+        shown = [key for key in (error, both) if any(m.summary.get(key) is not None for m in members)]
+        for key in shown or [error]:
+            points: list[Figure] = []
+            for look in looks(labels):
+                point = _point(look, labels[look.name], key, "m" if key == error else "%", legend=not cells)
+                points += point
+                if not point:
+                    missing[f"{name} with “{look.name}”"] = None
+            if points and key == error:
+                cells.append(Cell("centroid error (m)", points, name, log=wide(_finite(points))))
+            elif points:
+                cells.append(Cell("share of UEs (%)", points, f"{name}: home and work named at the end", percent=True))
     if not cells:
         return [Panel("tradeoff", title, "No label has both an estimate and a finite RMSE of its model.")]
     figure = mosaic(cells, {"title": {"text": "RMSE of the model (dB)"}, "hoverformat": ",.3~r"}, 400)
     figure["layout"]["hovermode"] = "closest"
     caption = (
         "One point per label: medians over seeds, whiskers their quartiles. Points further left have a better map, "
-        "points further down less privacy. The size of a point is the share of updates that the server decoded in time."
+        "points further down less privacy; of shares of UEs it is points further up. The size of a point is the share "
+        "of updates that the server decoded in time."
         + (f" Not drawn, without a finite value: {', '.join(missing)}." if missing else "")
     )
     return [Panel("tradeoff", title, caption, figure)]
@@ -293,7 +299,7 @@ def _radios_differ(members: Sequence[Member]) -> bool:
     return any(r != radios[0] for r in radios)
 
 
-def _point(look: Look, runs: Sequence[Mapping[str, Any]], key: str, legend: bool) -> list[Figure]:
+def _point(look: Look, runs: Sequence[Mapping[str, Any]], key: str, unit: str, legend: bool) -> list[Figure]:
     """A label's point with its whiskers, or nothing where a median is not finite."""
     x, y = over_seeds(runs, keys.RMSE.of()), over_seeds(runs, key)
     if not np.isfinite([x[1], y[1]]).all():
@@ -301,7 +307,7 @@ def _point(look: Look, runs: Sequence[Mapping[str, Any]], key: str, legend: bool
     decoded = over_seeds(runs, keys.UPDATES_DECODED.of())[1]
     size = 6 + 14 * np.sqrt(np.clip(decoded, 0, 100) / 100) if np.isfinite(decoded) else 13.0
     text = (
-        f"{plain(look.name)}<br>map {figure_text(x[1])} dB, attacker {figure_text(y[1])} m<br>"
+        f"{plain(look.name)}<br>map {figure_text(x[1])} dB, attacker {figure_text(y[1])} {unit}<br>"
         f"{figure_text(decoded)} % of updates decoded, {counted(len(runs), 'seed')}"
     )
     return [
