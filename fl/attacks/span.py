@@ -21,6 +21,7 @@ _AROUND_M = 60.0  # of places so near to it,
 _ARMS = 4  # in so many steps to either side at most
 _LEFT = 0.15  # least length by which what is left of an activation is divided
 _ROUNDING, _ROUNDING_OF_PRODUCTS = 1e-10, 1e-7  # shorter than this share of the strongest: no direction
+_WIDTH_M, _MOST_HEIGHT = 60.0, 2.0
 _NUMBERS = 2_000_000  # of one block of scores
 
 
@@ -61,8 +62,9 @@ class Span(Attack):
     highest, then, with `deflate`, the highest once the surroundings of those before are projected out. With Q the two
     strongest singular vectors of a(x) within 60 m of each of j places, D (of its k + 2 j strongest triplets) becomes
     (I - Q Q^T) D, and a(x) becomes (I - Q Q^T) a / max(|.|, 0.15). Otherwise the surroundings of the first place score
-    higher than a second place wherever activations vary slowly. A peak counts by how far it stands above the mean of
-    its map; counts are smoothed by a Gaussian of `width_m`.
+    higher than a second place wherever activations vary slowly. A peak counts as much as it stands above the mean of
+    its map, at most `most_height`: in noise it stands low, and otherwise one round counts as much as another. Counts
+    are smoothed by a Gaussian of `width_m`.
 
     `add: scores` adds up s(x) itself over rounds.
 
@@ -85,7 +87,9 @@ class Span(Attack):
     deflate: bool | None = None
     """for peaks: project out the surroundings of a round's peaks before the next is looked for; none: yes"""
     width_m: float | None = Field(default=None, gt=0, le=1e6)
-    """for peaks: standard deviation of the Gaussian that smooths their map, m; none: 40"""
+    """for peaks: standard deviation of the Gaussian that smooths their map, m; none: 60"""
+    most_height: float | None = Field(default=None, gt=0, le=100)
+    """for peaks: what one counts at most, in natural logarithms of the share outside; none: 2"""
     answers: int = Field(default=2, ge=1, le=8)
     """number of places that are named of each UE"""
     apart_m: float = Field(default=200.0, ge=0, le=1e6)
@@ -100,8 +104,9 @@ class Span(Attack):
 
     @model_validator(mode="after")
     def _of_peaks(self) -> Self:
-        if self.add == "scores" and (self.deflate is not None or self.width_m is not None):
-            raise ValueError("deflate and width_m: scores are added up as they are; leave both out, or take add: peaks")
+        stated = [key for key in ("deflate", "width_m", "most_height") if getattr(self, key) is not None]
+        if self.add == "scores" and stated:
+            raise ValueError(f"{stated[0]}: scores are added up as they are; leave it out, or take add: peaks")
         return self
 
     def start(self) -> PlaceMaps:
@@ -111,7 +116,7 @@ class Span(Attack):
         owner, source = told(view)
         grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
         state = state.plus(owner, self.scores(view, grid, rng)[source])
-        width_m = 0.0 if self.add == "scores" else 40.0 if self.width_m is None else self.width_m
+        width_m = 0.0 if self.add == "scores" else _WIDTH_M if self.width_m is None else self.width_m
         return answers(view, state, grid, Naming(self.answers, self.apart_m, width_m)), state
 
     @property
@@ -157,7 +162,7 @@ class Span(Attack):
             mean = own.mean(axis=1)
             own[_near(grid, found_m, self.apart_m)] = -np.inf
             at = own.argmax(axis=1)
-            height = own[every, at] - mean
+            height = np.minimum(own[every, at] - mean, _MOST_HEIGHT if self.most_height is None else self.most_height)
             score[every, at] += np.where(np.isfinite(height), height, 0.0)  # no place is far enough: none
             found_m = np.concatenate([found_m, grid.place_m[at][:, None]], axis=1)
             if self.deflate is not False and number + 1 < self.answers:
