@@ -19,8 +19,8 @@ _SWEEPS = 2
 def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
     """u_j s_j of the k strongest singular triplets of matrices (n, p, q), strongest first: (n, p, min(k, p, q)).
 
-    Randomised subspace iteration [Halko et al. 2011, Algorithm 4.4]: exact to rounding for a matrix of rank k or less,
-    and where one has no more than k + 8 rows or columns.
+    Randomised subspace iteration [Halko, Martinsson, Tropp 2011, Algorithm 4.4]: exact to rounding for a matrix of
+    rank k or less, and where one has no more than k + 8 rows or columns.
     """
     p, q = matrix.shape[1:]
     if min(p, q) <= k + _SPARE:

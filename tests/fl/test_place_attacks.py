@@ -13,6 +13,7 @@ from fl.attacks.subspace import directions, parts, principal, principal_of_colum
 from fl.attacks.threat import Threat
 from fl.attacks.unit_votes import UnitVotes
 from fl.learners.rsrp_net import RsrpNet
+from fl.learning import Learning
 from fl.types import DenseUpdates, Facts, Local, Public, Received
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
@@ -376,6 +377,47 @@ class TestUnitVotes:
         found, _ = run(UnitVotes(), played(learner, days_of(8)))
         for ue, places in enumerate(PEOPLE):
             assert min(np.linalg.norm(of(found, ue)[0] - p) for p in places) < 75
+
+
+class TestRefusals:
+    """What does not hold for an optimiser, a network or an attacker is refused before a run."""
+
+    @pytest.mark.parametrize(
+        ("attack", "learner", "threat", "says"),
+        [
+            ({"kind": "unit-votes"}, {"optimiser": {"kind": "adam"}}, {}, "unit-votes needs linear local steps"),
+            ({"kind": "closed-form"}, {"optimiser": {"kind": "adam"}}, {}, "closed-form needs linear local steps"),
+            ({"kind": "dlg"}, {"optimiser": {"kind": "adam"}}, {}, "dlg needs a sample gradient"),
+            ({"kind": "link-rounds"}, {"optimiser": {"kind": "adam"}}, {}, "link-rounds needs linear local steps"),
+            ({"kind": "span"}, {"optimiser": {"kind": "adam"}}, {}, None),
+            ({"kind": "span", "layer": 4}, {}, {}, "span needs a layer 4: .*take a smaller layer"),
+            ({"kind": "span", "layer": 3}, {}, {}, None),
+            ({"kind": "span"}, {}, {"knows": ["training"]}, "span needs starting weights: .*or take layer: 1"),
+            ({"kind": "span", "layer": 1}, {}, {"knows": []}, None),
+            ({"kind": "span", "add": "scores", "width_m": 60.0}, {}, {}, "width_m: scores are added up as they are"),
+        ],
+    )
+    def test_by_the_words_that_parts_offer(self, attack, learner, threat, says):
+        document = {
+            "round_s": 60.0, "learner": {"kind": "rsrp-net", "hidden": [8, 4], **learner}, "threat": threat,
+            "attacks": [attack],
+        }  # fmt: skip
+        if says is None:
+            Learning.model_validate_json(json.dumps(document), strict=True)
+            return
+        with pytest.raises(ValueError, match=says):
+            Learning.model_validate_json(json.dumps(document), strict=True)
+
+    def test_by_what_a_place_does_not_determine(self):
+        several = {"kind": "measured", "cell": "strongest"}
+        learner = {"kind": "rsrp-net", "hidden": [8, 4], "cell_input": "one-hot"}
+        for attack, says in (
+            ({"kind": "span"}, "needs hidden activations"),
+            ({"kind": "dlg"}, "needs a sample gradient"),
+        ):
+            document = {"round_s": 60.0, "data": several, "learner": learner, "attacks": [attack]}
+            with pytest.raises(ValueError, match=says):
+                Learning.model_validate_json(json.dumps(document), strict=True)
 
 
 class TestPlaceGrid:
