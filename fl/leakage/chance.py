@@ -65,9 +65,10 @@ def others_peaks(
     ue (n,), points_m (n, 2): positions, and whose they are. Every UE has the same weight, whatever it measured.
     """
     x, y = density_axes(area, width_m)
+    order = np.argsort(ue, kind="stable")
 
     def density(one: float) -> FloatArray:
-        own = np.flatnonzero(ue == one)
+        own = order[np.searchsorted(ue, one, "left", order) : np.searchsorted(ue, one, "right", order)]
         own = own[np.linspace(0, len(own) - 1, min(len(own), _MOST_POINTS)).astype(int)]
         return gaussian_density(points_m[own], np.full(len(own), 1 / max(len(own), 1)), x, y, width_m)
 
@@ -76,5 +77,5 @@ def others_peaks(
     return [highest_peaks(x, y, everybody - density(one), count, least) for one in of]
 
 
-_MOST_POINTS = 500  # of a UE in the density of others, evenly taken
+_MOST_POINTS = 200  # of a UE in the density of others, evenly taken
 _RESIDUE = 1e-9

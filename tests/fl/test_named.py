@@ -172,14 +172,14 @@ class TestChance:
         """As density peaks of the others' points, each UE with the same weight."""
         rng = np.random.default_rng(1)
         centre = {0: (300, 300), 1: (1500, 900), 2: (700, 1200)}
-        ue = np.repeat([0.0, 1.0, 2.0], [60, 400, 30])
+        ue = np.repeat([0.0, 1.0, 2.0], [60, 150, 30])
         points = np.concatenate(
-            [np.array(centre[int(k)]) + 20 * rng.normal(size=(n, 2)) for k, n in ((0, 60), (1, 400), (2, 30))]
+            [np.array(centre[int(k)]) + 20 * rng.normal(size=(n, 2)) for k, n in ((0, 60), (1, 150), (2, 30))]
         )
         found = others_peaks(ue, points, np.array([0.0, 1.0, 2.0, 7.0]), AREA, 75.0, 2)
         for one, peaks in zip((0, 1, 2), found, strict=False):
             others = ue != one
-            weight = (1 / np.array([60, 400, 30]))[ue[others].astype(int)]
+            weight = (1 / np.array([60, 150, 30]))[ue[others].astype(int)]
             by_hand = density_peaks(points[others], weight, AREA, 75.0, 2)
             np.testing.assert_allclose(peaks, by_hand)
             assert (
