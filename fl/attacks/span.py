@@ -96,7 +96,7 @@ class Span(Attack):
     """smallest distance between two answers, m"""
 
     reference: ClassVar[str] = (
-        "Subspace test of Schmidt 1986 (MUSIC) on updates; their rank is that of the batch: Dimitrov et al. 2024 (SPEAR)"
+        "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, Dimitrov et al. 2024 (SPEAR)"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "span"}
     needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
