@@ -84,6 +84,14 @@ class TestProjection:
         for i in range(5):
             assert np.linalg.norm(made[i] - made[i + 1]) <= np.linalg.norm(u[i] - u[i + 1])
 
+    @pytest.mark.parametrize("d", [2, 12, 300, 5001])
+    def test_rounding_stays_within_what_clips_leave_room_for(self, d):
+        part = Projection(dimension=max(1, d - 1))
+        inside = protected(part, normal(500, d)).values
+        again = protected(part, inside).values
+        excess = np.linalg.norm(again, axis=1) / np.linalg.norm(inside, axis=1) - 1
+        assert excess.max() <= (d + 8) * np.finfo(float).eps
+
     def test_another_round_has_another_subspace(self):
         part, u = Projection(dimension=30), normal(1, 3000)
         assert not np.allclose(protected(part, u, 1).values, protected(part, u, 2).values)
