@@ -29,8 +29,8 @@ def train_centrally(
     """Parameters (n_model, d) after training from `start`, each on its samples: inputs z (N, p), targets y (N,).
 
     In single precision, which is faster and as good; a model without samples stays as it is. The loss is the mean
-    squared error, in fresh uniform order in every epoch, with a last batch that may be shorter [Kingma and Ba, Adam,
-    2015, Algorithm 1].
+    squared error, in fresh uniform order in every epoch, with a last batch that may be shorter [Kingma and Ba 2015,
+    Algorithm 1].
     """
     out = start.copy()
     for m in np.unique(model_of).tolist():

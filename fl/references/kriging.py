@@ -6,8 +6,7 @@ With K = exp(-D / L) + lambda I, beta = 1' K^-1 y / 1' K^-1 1 and s^2 = (y - bet
 beta + k(x)' K^-1 (y - beta). L and lambda are those of a grid with the largest profile likelihood
 -(N / 2) log s^2 - (1 / 2) log |K|, found on a part of the samples.
 
-References: Cressie, Statistics for Spatial Data, 1993, Section 3.2 (ordinary kriging); Gudmundson, Correlation Model
-for Shadow Fading in Mobile Radio Systems, 1991 (exponential covariance).
+References: [Cressie 1993, Section 3.2] (ordinary kriging), [Gudmundson 1991] (exponential covariance).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ y(x) = a - 10 n log10 d(x),   d^2 = |x - c|^2 + h^2
 with intercept a (dBm) and exponent n by least squares. Antenna c and height h are given; or c is the place of a grid
 with the least squared error, and h = 10 m.
 
-Reference: Rappaport, Wireless Communications, 2nd ed., Eq. 4.69.
+Reference: [Rappaport 2002, Section 4.9] (log-distance path loss).
 """
 
 from __future__ import annotations
