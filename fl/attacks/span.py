@@ -9,7 +9,16 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
 from fl.attacks.place_maps import Naming, PlaceGrid, PlaceMaps, answers, told, usable
-from fl.attacks.subspace import AnyFloats, directions, parts, principal, principal_of_columns, squares
+from fl.attacks.subspace import (
+    AnyFloats,
+    directions,
+    parts,
+    principal,
+    principal_of_columns,
+    scaled,
+    squares,
+    unit_rows,
+)
 from fl.learners.base import LayeredLearner
 from fl.types import Estimates, Facts
 from netsim.part import Part
@@ -130,11 +139,10 @@ class Span(Attack):
         score: AnyFloats = np.zeros((len(view.update), len(grid)), dtype=np.float32)
         good = usable(view.update)
         for model in np.unique(view.source_model[good]).tolist():
-            a = learner.layer_input(view.model_before, model, grid.place_m, self.layer)
-            a = a / np.linalg.norm(a, axis=1, keepdims=True)
+            a = unit_rows(learner.layer_input(view.model_before, model, grid.place_m, self.layer))
             single = a.astype(np.float32)  # what a place shares with a span needs no more than this
             for rows in _blocks(np.flatnonzero(good & (view.source_model == model)), self._kept * len(grid)):
-                strong = principal(learner.layer(view.update[rows], self.layer), self._kept, rng)
+                strong = principal(scaled(learner.layer(view.update[rows], self.layer)), self._kept, rng)
                 own = self._outside(squares(parts(directions(strong, self.rank, _ROUNDING), single)))
                 score[rows] = own if self.add == "scores" else self._peaks(own, strong, grid, a, single)
         return score

@@ -16,6 +16,21 @@ _SPARE = 8  # directions beside those asked for, so that the search settles on t
 _SWEEPS = 2
 
 
+def scaled(matrix: FloatArray) -> FloatArray:
+    """Finite matrices (n, p, q) divided by their largest entries, so that no square overflows or vanishes."""
+    size = np.abs(matrix).max(axis=(1, 2), keepdims=True, initial=0.0)
+    return matrix / np.where(size > 0, size, 1.0)
+
+
+def unit_rows(vector: FloatArray) -> FloatArray:
+    """Vectors (n, p) of length 1; zeros for one that is not finite, as those of a model that has diverged."""
+    size = np.abs(vector).max(axis=1, keepdims=True, initial=0.0)
+    good = np.isfinite(size) & (size > 0)
+    even = np.where(good, vector, 0.0) / np.where(good, size, 1.0)
+    length = np.linalg.norm(even, axis=1, keepdims=True)
+    return np.asarray(even / np.where(length > 0, length, 1.0))
+
+
 def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:
     """u_j s_j of the k strongest singular triplets of matrices (n, p, q), strongest first: (n, p, min(k, p, q)).
 

@@ -326,6 +326,17 @@ class TestBoth:
         nobody, _ = run(attack, [(_only(view, 7), facts)])
         assert len(nobody.ue) == 0
 
+    @pytest.mark.parametrize("size", [1e-200, 1e200, 1e306])
+    def test_of_a_model_that_has_diverged_the_attack_says_nothing_wrong(self, attack, size):
+        ((view, facts),) = played(learner_of(**SMALL), [days_of(1)[0]])
+        far = replace(view.model_before, parameters=view.model_before.parameters * size)
+        found, _ = run(attack, [(replace(view, model_before=far), facts)])
+        assert AREA.contains(found.position_m[np.isfinite(found.position_m).all(axis=1)]).all()
+        update = view.update * min(size, 1e250)
+        same, _ = run(attack, [(replace(view, update=update), facts)])
+        plain, _ = run(attack, [(view, facts)])
+        assert_allclose(same.position_m, plain.position_m)
+
     def test_an_attacker_tests_itself(self, attack):
         ((view, facts),) = played(learner_of(**SMALL, learning_rate=0.01), [days_of(1)[0]])
         errors_m = [attack.self_test(view, facts, Streams(s).at("attack", 1)) for s in range(8)]
