@@ -16,7 +16,7 @@ from fl.attacks.threat import Threat
 from fl.curation import CURATIONS
 from fl.curation.base import UNTOUCHED, Curation
 from fl.data import DATA
-from fl.data.base import Data
+from fl.data.base import RECORDS_ALONE, Data
 from fl.data.measured import Measured
 from fl.defenses import DEFENSES
 from fl.defenses.base import Defense
@@ -117,8 +117,8 @@ class Learning(Part):
         for i, step in enumerate(self.curation):
             _meets(f"curation[{i}]", step, offered)
             offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
-        if self.curation:  # which records are learnt from hangs on all of them: no bound on one of them survives
-            offered -= {"bound", "record bound"}
+        if self.curation or RECORDS_ALONE not in offered:
+            offered -= {"bound", "record bound"}  # which records are learnt from hangs on all of them
         central = None
         for i, defense in enumerate(self.defenses):
             if central is not None and not defense.contracts:

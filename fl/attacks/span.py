@@ -41,7 +41,7 @@ class _Needs:
         layer = Span.model_fields["layer"].default if part is None else part.layer
         own = {
             "layers": "reads the update of one fully connected layer",
-            f"layer {layer}": f"reads the update of layer {layer}, and the network has none; take a smaller layer",
+            f"layer {layer}": f"reads the update of layer {layer}, and the network has none that is trained",
         }
         if layer == 1:
             return own

@@ -34,7 +34,8 @@ class Threat(Part):
     sees: Literal["rows", "sum", "model"] = "rows"
     """observed updates: of each UE, their sum, or published models only"""
     sum_of: int | None = Field(default=None, ge=2, le=1_000_000)
-    """smallest number of UEs in a sum, with `sees: sum`; none: all UEs that were heard"""
+    """UEs of a group whose updates are summed, with `sees: sum`; fewer where fewer are heard; a UE without an update
+    of a model adds nothing to its sum. none: all UEs that were heard"""
     viewpoint: Literal["server", "analyst", "eavesdropper"] = "server"
     """position of the attacker in the system"""
     knows: tuple[Literal["weights", "training"], ...] = ("weights", "training")

@@ -14,6 +14,9 @@ from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import IntArray
 
+RECORDS_ALONE = "records by themselves"
+"""offered where whether a record is learnt from depends on that record alone, so that replacing one changes no other"""
+
 HELD_OUT_PLACES = "held-out places"
 """offered where some true places score what was learnt"""
 

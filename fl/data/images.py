@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 import numpy as np
 from pydantic import Field
 
-from fl.data.base import Data, Taken
+from fl.data.base import RECORDS_ALONE, Data, Taken
 from fl.data.collection import collection
 from fl.data.partition import PARTITIONS
 from fl.data.partition.base import Partition, deal
@@ -53,7 +53,7 @@ class Images(Data):
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
     example: ClassVar[dict[str, Any]] = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
-    offers: ClassVar[frozenset[str]] = frozenset({"images", "class labels"})
+    offers: ClassVar[frozenset[str]] = frozenset({"images", "class labels", RECORDS_ALONE})
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         return ("images",)

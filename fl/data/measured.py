@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.data.base import HELD_OUT_PLACES, Data, Taken
+from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, Data, Taken
 from fl.data.hold_out import (
     HoldOutBy,
     Sessions,
@@ -96,6 +96,8 @@ class Measured(Data):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         words = {"positions", "signals", "real labels"} | ({SHARED_MODEL} if self.cell == STRONGEST else set())
+        recalls = isinstance(self.memory, int) or self.hold_out_by == "session" or self.cell == STRONGEST
+        words |= set() if recalls else {RECORDS_ALONE}
         return frozenset(words | ({HELD_OUT_PLACES} if self.hold_out else set()))
 
     @property

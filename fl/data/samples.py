@@ -111,14 +111,15 @@ def recalled(fresh: Samples, past: Samples, rows: IntArray, most: int | None, rn
     if most is None:
         chosen = [np.arange(a, b) for a, b in zip(first, end, strict=True)]
     else:
-        unit = rng.uniform("recall", rows, (most,))
-        chosen = [a + _spread(int(b - a), most, u) for a, b, u in zip(first, end, unit, strict=True)]
+        chosen = [np.arange(a, b) for a, b in zip(first, end, strict=True)]
+        for i in np.flatnonzero(end - first > most):  # only they draw
+            chosen[i] = first[i] + _spread(
+                int(end[i] - first[i]), most, rng.uniform("recall", rows[i : i + 1], (most,))[0]
+            )
     return _ragged(past.select(np.concatenate([np.zeros(0, dtype=np.int64), *chosen])).plus(fresh), rows)
 
 
 def _spread(count: int, most: int, unit: FloatArray) -> IntArray:
-    """At most so many of the numbers below count, in order: one of each stretch, by unit (most,)."""
-    if count <= most:
-        return np.arange(count)
+    """So many of the numbers below count, which are more, in order: one of each stretch, by unit (most,)."""
     edge = np.arange(most + 1) * count // most
     return np.asarray(edge[:-1] + (unit * np.diff(edge)).astype(np.int64))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.data.base import HELD_OUT_PLACES, Data, Taken
+from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, Data, Taken
 from fl.data.measured import SHARED_MODEL, STRONGEST, Measured
 from fl.data.samples import Samples
 from fl.types import HeldOut, Local
@@ -56,6 +56,7 @@ class Segments(Data):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         words = {"positions", "signals", "real labels"} | ({SHARED_MODEL} if self.cell == STRONGEST else set())
+        words |= {RECORDS_ALONE} if not self.hold_out and self.thin == 1 and self.cell != STRONGEST else set()
         return frozenset(words | ({HELD_OUT_PLACES} if self.hold_out else set()))
 
     @property

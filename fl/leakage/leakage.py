@@ -39,7 +39,8 @@ class Leakage(Part):
     random_baseline_draws: int = Field(default=300, ge=1, le=10_000)
     """number of random attackers of the baseline; for n > 40 guesses 40 / n times as many, but at least 20"""
     every_rounds: int = Field(default=1, ge=1, le=1_000_000)
-    """leakage is measured in round 1 and then every so many rounds; with many UEs it costs more than the attacks"""
+    """leakage, named places included, is measured in round 1 and then every so many rounds; with many UEs it costs
+    more than the attacks"""
     peak_width_m: float = Field(default=75.0, gt=0)
     """kernel width of densities, m: of estimates, whose two highest peaks an attack names that gives no answers itself,
     and of the positions of other UEs, the baseline"""

@@ -265,11 +265,13 @@ class RsrpNet(LayeredLearner):
         """What one record can add to an update, at most: learning_rate C / n for the fewest samples n of a row."""
         if self.sample_clip is None or not self._bounds_records:
             return None
-        fewest = max(int(data.count.min(initial=np.iinfo(np.int64).max)), 1)
+        fewest = max(int(data.count.min()), 1) if len(data.count) else 1  # of nobody: as of a device with one record
         return Bound(self.learning_rate * self.sample_clip / fewest, "record", "replace")
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        return replace(model, parameters=model.parameters + merged)
+        sizes = list(pairwise(self.net_of(model.parameters).sizes))[: self.frozen_layers]
+        frozen = sum((a + 1) * b for a, b in sizes)  # whatever noise or a projection has put there
+        return replace(model, parameters=model.parameters + np.where(np.arange(merged.shape[1]) < frozen, 0.0, merged))
 
     def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
         if len(held_out) == 0:

@@ -89,7 +89,8 @@ class Final:
 def final_references(reference: Reference, final: Final, held_out: HeldOut, rng: Rng) -> dict[str, float]:
     """`neighbours_rmse_db`, `path_loss_rmse_db`, `kriging_rmse_db` and `central_rmse_db`, those that are asked for.
 
-    NaN where nothing was held out or trained on.
+    NaN where nothing was held out or trained on. `federated_over_central` compares both networks on the held-out
+    samples of models that somebody trained.
     """
     how, figures = final.how, dict[str, float]()
     laws: dict[str, Any] = {}
@@ -107,8 +108,9 @@ def final_references(reference: Reference, final: Final, held_out: HeldOut, rng:
         few = _thinned(reference, how.central_samples, CENTRAL_MODELS * how.central_samples)
         trained = final.learner.trained_centrally(final.model, few.samples, how.central_epochs, rng)
         if trained is not None:
-            known = np.isin(held_out.model, few.model)
-            figures["central_rmse_db"] = final.learner.evaluate(trained, held_out.only(known)).get("rmse_db", np.nan)
+            known = held_out.only(np.isin(held_out.model, few.model))
+            here, there = (final.learner.evaluate(m, known).get("rmse_db", np.nan) for m in (final.model, trained))
+            figures |= {"central_rmse_db": there, "federated_over_central": here / there if there else np.nan}
     return figures
 
 

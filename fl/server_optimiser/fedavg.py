@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from fl.server_optimiser.base import LINEAR_STEP, NEEDS_CHANGES, ServerOptimiser
@@ -28,4 +29,5 @@ class FedAvg(ServerOptimiser):
         return {} if self.learning_rate == 1.0 else NEEDS_CHANGES
 
     def change(self, merged: FloatArray, came: BoolArray, state: State) -> tuple[FloatArray, State]:
-        return self.learning_rate * merged, state
+        with np.errstate(over="ignore", invalid="ignore"):  # what has diverged stands in the records as such
+            return self.learning_rate * merged, state

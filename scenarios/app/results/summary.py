@@ -236,8 +236,6 @@ def _utility(final: Table, rounds: Table) -> dict[str, Any]:
         useful = bool(values[keys.RANK_CORRELATION.of()] >= USEFUL_RANKS)
     if keys.ACCURACY.of() in values:
         useful = bool(values[keys.ACCURACY.of()] > values[keys.CONSTANT_ACCURACY.of()])
-    if keys.CENTRAL_RMSE.of() in values:
-        values[keys.FEDERATED_OVER_CENTRAL.of()] = values.get(keys.RMSE.of(), nan) / values[keys.CENTRAL_RMSE.of()]
     first = np.flatnonzero(rounds["rmse_db"] <= rounds["constant_rmse_db"] + USELESS_ABOVE_DB)
     return values | {
         keys.USEFUL.of(): useful,
