@@ -8,6 +8,7 @@ from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.multi_query import MultiQuery
 from fl.attacks.phase import Phase
 from fl.attacks.ramp_aware import RampAware
+from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.span import Span
 from fl.attacks.unit_votes import UnitVotes
 from fl.attacks.weighted_centroid import WeightedCentroid
@@ -17,6 +18,7 @@ ATTACKS = OneOf(
     "attack",
     ClosedForm,
     Dlg,
+    SimulatedInversion,
     LinkRounds,
     UnitVotes,
     Span,

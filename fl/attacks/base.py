@@ -26,7 +26,8 @@ class View:
 
     update (n_source, d) : what it could attribute: one row a device (`rows`), the sum a model (`sum`), or the
     step between two published models (`model`). ue, model (n_target,) are the devices that took part, and
-    source (n_target,) says which update row speaks of each.
+    source (n_target,) says which update row speaks of each. count (n_source,) is how many samples are behind each row
+    (`rows` only), which servers weigh by.
     """
 
     vantage: Vantage
@@ -39,6 +40,7 @@ class View:
     model_before: Model
     model_after: Model
     learner: Learner
+    count: FloatArray | None = None
 
     def spread(
         self,
@@ -130,8 +132,9 @@ class Attack(Named):
         merged = made.weighted_sum(np.ones(1), len(view.model_before.parameters))
         after = view.learner.step(view.model_before, view.phase, merged)
         own = View(
-            "rows", view.phase, made.rows(slice(None)), model, ue, model, ue, view.model_before, after, view.learner
-        )
+            "rows", view.phase, made.rows(slice(None)), model, ue, model, ue, view.model_before, after, view.learner,
+            made.count,
+        )  # fmt: skip
         estimates, _ = self.run(own, facts, self.start(), rng)
         what = "centroid" if "centroid" in estimates.what else "answer"
         named_m = estimates.position_m[[word == what for word in estimates.what]]

@@ -76,6 +76,7 @@ class ClosedForm(Attack):
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
         "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",
+        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
     }
 
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:

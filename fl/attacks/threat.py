@@ -126,7 +126,9 @@ class Threat(Part):
         updates = received.updates
         wanted = np.flatnonzero(received.decoded & targeted)
         ue, model = updates.ue[wanted], updates.model[wanted]
+        count = None
         if self.sees == "rows":
+            count = updates.count[wanted]
             update, source_model, source = updates.rows(wanted), model, np.arange(len(wanted))
         elif self.sees == "model":
             source_model, source = np.unique(model, return_inverse=True)
@@ -137,7 +139,7 @@ class Threat(Part):
             update, source_model = total[known], of_sum[known]
         if "weights" not in self.knows:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
-        return View(self.sees, phase, update, source_model, ue, model, source, before, after, learner)
+        return View(self.sees, phase, update, source_model, ue, model, source, before, after, learner, count)
 
     def _sums(
         self, received: Received, weights: FloatArray, n_model: int, rng: Rng

@@ -52,6 +52,7 @@ class UnitVotes(Attack):
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
         "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",
+        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
     }
 
     def start(self) -> PlaceMaps:

@@ -401,7 +401,7 @@ class TestRefusals:
             ({"kind": "dlg"}, {"optimiser": {"kind": "adam"}}, {}, "dlg needs a sample gradient"),
             ({"kind": "link-rounds"}, {"optimiser": {"kind": "adam"}}, {}, "link-rounds needs linear local steps"),
             ({"kind": "span"}, {"optimiser": {"kind": "adam"}}, {}, None),
-            ({"kind": "span", "layer": 4}, {}, {}, "span needs a layer 4: .*take a smaller layer"),
+            ({"kind": "span", "layer": 4}, {}, {}, "span needs a layer 4: .*none that is trained"),
             ({"kind": "span", "layer": 3}, {}, {}, None),
             ({"kind": "span"}, {}, {"knows": ["training"]}, "span needs starting weights: .*or take layer: 1"),
             ({"kind": "span", "layer": 1}, {}, {"knows": []}, None),

@@ -46,7 +46,7 @@ def _line(now: Progress) -> str:
     head = f"round {now.round}/{now.rounds}, {now.clock}"
     if not now.figures:
         return f"{head}, nobody measured"
-    leaks = ", ".join(f"{name} {value:.0f} m" for name, value in now.figures["leakage"].items())
+    leaks = ", ".join(f"{name} {value:.0f} m" for name, value in now.figures["leakage"].items() if value == value)
     right = now.figures["scores"].get("accuracy_percent")
     rmse_db = now.figures["rmse_db"]
     worth = f", rmse {figure_text(rmse_db)} dB" if rmse_db == rmse_db else ""  # NaN where no signals are learnt

@@ -133,10 +133,12 @@ def _facts(run: Run) -> dict[str, str]:
         "UEs": f"{ues}, mobility {part(world, 'ues', 'mobility').get('kind')}",
         "power": _part_text(study.get("power")),
         **({} if part(manifest, "channel_card") else _radio_facts(run)),
+        "data": _part_text(learning.get("data")),
         "learner": _part_text(learning.get("learner")),
         "curation": _part_text(learning.get("curation")),
         "defenses": _part_text(learning.get("defenses")),
-        "aggregation": f"{_part_text(learning.get('aggregation'))}; query policy {_part_text(learning.get('query'))}",
+        "aggregation": f"{_part_text(learning.get('aggregation'))}; server optimiser "
+        f"{_part_text(learning.get('server_optimiser'))}; query policy {_part_text(learning.get('query'))}",
         "threat": f"{threat.get('viewpoint')}, sees {threat.get('sees')}",
         **trace_facts(manifest.get("trace")),
         "versions": ", ".join(f"{k} {v}" for k, v in part(manifest, "versions").items()),

@@ -175,7 +175,7 @@ def _reached(rows: Table, column: str, near_m: float, when: Key, share: Key) -> 
 
 def effort_values(estimates: Table) -> dict[Key, Any]:
     """What an attack cost: iterations, evaluations, failures."""
-    mine = estimates["quantity"] == "centroid"
+    mine = np.isin(estimates["quantity"], ("centroid", "answer"))
     return {
         keys.ITERATIONS: mean_of(estimates["iterations"][mine]),
         keys.EVALUATIONS: mean_of(estimates["evaluations"][mine]),

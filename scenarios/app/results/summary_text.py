@@ -150,7 +150,7 @@ def _since(summary: Mapping[str, Any], name: str) -> str:
     if number is None:
         return ""
     median = "" if _of(summary, keys.HOMES_COUNT, name) == 1 else ", median"
-    return f" (since {f'day {ceil(day)}' if day and day > 1 else f'round {ceil(number)}'}{median})"
+    return f" (since {f'day {ceil(day)}' if day and (day > 1 or number <= 1) else f'round {ceil(number)}'}{median})"
 
 
 def _chance(summary: Mapping[str, Any], name: str, k: int) -> str:
@@ -354,11 +354,18 @@ def model_text(summary: Mapping[str, Any]) -> str:
     return accuracy_text(summary) if classifies(summary) else signals_text(summary)
 
 
+def _unmeasured(summary: Mapping[str, Any]) -> str:
+    """Why a map of signals has no error."""
+    if _of(summary, keys.SAMPLES_COUNT) and not _of(summary, keys.SAMPLES_SELECTED):
+        return "not trained: every measurement was held out, and no update was sent"
+    return "not measured: nothing was held out in the rounds that were played"
+
+
 def signals_text(summary: Mapping[str, Any]) -> str:
     """How good a map of signals is."""
     rmse, constant, raw = (_of(summary, key) for key in (keys.RMSE, keys.CONSTANT_RMSE, keys.RAW_UPLOAD_RMSE))
     if constant is None:
-        return "not measured: nothing was held out"
+        return _unmeasured(summary)
     if rmse is None:
         return f"NOT useful. The model is not finite. {USELESS}"
     gain = 1 - rmse / constant if constant > 0 else 0.0

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.statistics import counted, figure_text, half_width
+from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary_keys import Key
 from scenarios.app.results.summary_text import COLUMNS, attacks
 
@@ -122,18 +122,16 @@ def _known(runs: Sequence[Summary], column: Column, attack: str) -> list[float]:
 
 
 def _cell(runs: Sequence[Summary], column: Column, attack: str) -> str:
-    """Mean over seeds, with half of its 95 % interval."""
+    """Mean over seeds, with their range."""
     values = _known(runs, column, attack)
     if not values:
         return "-"
-    mean, half = float(np.mean(values)), half_width(values) if np.isfinite(values).all() else float("nan")
+    mean = float(np.mean(values))
     if column.head[0] == "epsilon" and mean > _NO_GUARANTEE:
         return "infinite" if np.isinf(mean) else f"> {_NO_GUARANTEE:.0f}"
     percent = column.head[1].endswith("%")
-    text = f"{mean:.0f}" if percent else figure_text(mean)
-    if np.isnan(half) or half < 1e-9 * max(abs(mean), 1.0):
-        return text
-    return f"{text} ± {f'{half:.0f}' if percent else f'{half:.2g}'}"
+    text, low, high = (f"{v:,.0f}" if percent else figure_text(v) for v in (mean, min(values), max(values)))
+    return text if low == high else f"{text} ({low} to {high})"
 
 
 def _chances(
@@ -177,7 +175,7 @@ def _note(
     """How to read it."""
     seeds = sorted({len(of) for of in labels.values()})
     text = counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
-    notes = [f"{text} a variant" + ("; mean ± half of the 95 % interval of the mean" if seeds[-1] > 1 else "")]
+    notes = [f"{text} a variant" + ("; mean and range over seeds" if seeds[-1] > 1 else "")]
     near = {run.get(keys.NEAR.of()) for _, run in runs}
     if any(c.chance is not None for c in columns) and len(near) == 1:
         notes.append(f"named: one of the two places that the attack names at the end lies within {near.pop():g} m")
