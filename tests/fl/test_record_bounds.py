@@ -12,6 +12,7 @@ from fl.defenses.gaussian import Gaussian
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.types import Local, Public
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.row_id import row_id
@@ -86,3 +87,8 @@ def test_a_round_without_anybody_steps_on_where_noise_hides_who_came(tiny, tmp_p
         rows = list(csv.DictReader(f))
     assert len({r["rmse_db"] for r in rows}) == len(rows) == 4
     assert "0" in {r["ues"] for r in rows}
+
+
+def test_ues_that_measure_all_the_time_have_no_sessions(tiny):
+    with pytest.raises(BadInput, match="UEs that measure every .* without a pause have no sessions"):
+        tiny({"learning.data": {"kind": "measured", "hold_out_by": "session"}})

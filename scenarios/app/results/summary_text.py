@@ -79,7 +79,11 @@ def _nearest(summary: Mapping[str, Any]) -> str:
     errors_m = {n: v for n in attacks(summary) if (v := _of(summary, keys.ERROR_MEDIAN, n)) is not None}
     if not errors_m:
         named = any(_of(summary, keys.FIRST_NAMED_PERCENT, n) is not None for n in attacks(summary))
-        return "no attack made an estimate" if attacks(summary) and not named else ""
+        if named or not attacks(summary):
+            return ""
+        if any(_of(summary, keys.FAILED, n) not in (None, 100.0) for n in attacks(summary)):
+            return "places are named, but no UE has a home or workplace to compare them with"
+        return "no attack made an estimate"
     name, centre = min(errors_m, key=lambda n: errors_m[n]), _of(summary, keys.AREA_CENTRE_ERROR)
     several = sum(estimates_centroids(summary, n) for n in attacks(summary))
     best = f" (best of {several})" if several > 1 else ""

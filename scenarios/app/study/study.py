@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from fl.data.measured import Measured
 from fl.learning import Learning
 from netsim.errors import BadInput
 from netsim.part import Part
@@ -175,6 +176,18 @@ class Study(Part):
             raise ValueError(
                 "power: a policy weighs channel noise against artificial noise; set world.radio.uplink to noma or oma "
                 "with decoding: noisy"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _in_sessions(self) -> Self:
+        """Refuse sessions of UEs that measure all the time: each has one, and is held out or not as a whole."""
+        every_s, learning = self.world.ues.measure_every_s, self.learning
+        data = None if learning is None else learning.data
+        if every_s is not None and isinstance(data, Measured) and data.hold_out_by == "session":
+            raise ValueError(
+                f"learning.data.hold_out_by: UEs that measure every {every_s:g} s without a pause have no sessions; "
+                "hold out by day or block, or replay a trace"
             )
         return self
 
