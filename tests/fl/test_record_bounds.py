@@ -90,5 +90,5 @@ def test_a_round_without_anybody_steps_on_where_noise_hides_who_came(tiny, tmp_p
 
 
 def test_ues_that_measure_all_the_time_have_no_sessions(tiny):
-    with pytest.raises(BadInput, match="UEs that measure every .* without a pause have no sessions"):
+    with pytest.raises(BadInput, match=r"UEs that measure every .* without a pause have no sessions"):
         tiny({"learning.data": {"kind": "measured", "hold_out_by": "session"}})
