@@ -19,6 +19,7 @@ from scenarios.app.results.summary_text import COLUMNS, attacks
 
 MOST_ROWS = 40  # of a table; of more labels the page of the sweep tells
 _LABEL = 32  # columns of a label
+_FAR_PERCENT = 1000.0
 _NO_GUARANTEE = 1000.0  # epsilon above which its value says nothing
 
 Summary = Mapping[str, Any]
@@ -130,8 +131,15 @@ def _cell(runs: Sequence[Summary], column: Column, attack: str) -> str:
     if column.head[0] == "epsilon" and mean > _NO_GUARANTEE:
         return "infinite" if np.isinf(mean) else f"> {_NO_GUARANTEE:.0f}"
     percent = column.head[1].endswith("%")
-    text, low, high = (f"{v:,.0f}" if percent else figure_text(v) for v in (mean, min(values), max(values)))
+    text, low, high = (_percent(v) if percent else figure_text(v) for v in (mean, min(values), max(values)))
     return text if low == high else f"{text} ({low} to {high})"
+
+
+def _percent(value: float) -> str:
+    """Whole percent; of a model that has diverged only that it is far off."""
+    if abs(value) > _FAR_PERCENT:
+        return f"{'>' if value > 0 else '<'} {np.sign(value) * _FAR_PERCENT:.0f}"
+    return f"{value:.0f}"
 
 
 def _chances(
