@@ -10,10 +10,10 @@ from pydantic import Field
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import unit_cloud
 from fl.attacks.place_maps import Naming, PlaceGrid, PlaceMaps, answers, told, usable
+from fl.attacks.subspace import AnyFloats
 from fl.learners.base import FirstLayerLearner
 from fl.types import Estimates, Facts
 from netsim.rng import Rng
-from netsim.units import FloatArray
 
 
 class UnitVotes(Attack):
@@ -66,7 +66,7 @@ class UnitVotes(Attack):
         naming = Naming(self.answers, self.apart_m, self.width_m)
         return answers(view, state, grid, naming), state
 
-    def votes(self, view: View, grid: PlaceGrid) -> FloatArray:
+    def votes(self, view: View, grid: PlaceGrid) -> AnyFloats:
         """Weights of the votes of each update for each place of the grid (n_source, G)."""
         learner = cast(FirstLayerLearner, view.learner)
         centre, scale = (of[view.source_model][:, None] for of in learner.standardisation(view.model_before))
@@ -79,4 +79,4 @@ class UnitVotes(Attack):
         row, unit = np.nonzero(grid.area.contains(where))
         at = row * len(grid) + grid.nearest(where[row, unit])
         count = np.bincount(at, weights=weight[row, unit], minlength=len(where) * len(grid))
-        return np.asarray(count.reshape(len(where), len(grid)), dtype=np.float64)
+        return np.asarray(count.reshape(len(where), len(grid)), dtype=np.float32)

@@ -17,6 +17,9 @@ from netsim.units import IntArray
 RECORDS_ALONE = "records by themselves"
 """offered where whether a record is learnt from depends on that record alone, so that replacing one changes no other"""
 
+SHARED_MODEL = "several cells in one model"
+"""offered where one model learns the signals of several cells"""
+
 HELD_OUT_PLACES = "held-out places"
 """offered where some true places score what was learnt"""
 

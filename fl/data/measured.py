@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, Data, Taken
+from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Taken
 from fl.data.hold_out import (
     HoldOutBy,
     Sessions,
@@ -29,8 +29,6 @@ from netsim.units import BoolArray, IntArray
 SESSION_GAP_S, BLOCK_M = 900.0, 100.0
 
 STRONGEST = "strongest"
-SHARED_MODEL = "several cells in one model"
-"""offered where one model learns the signals of several cells"""
 
 
 @dataclass(frozen=True)
@@ -47,8 +45,8 @@ class Measured(Data):
     With `memory: round` a UE trains on the measurements of the round; with `memory: all` on all its measurements so
     far; with a number n on those of the round and n random earlier ones, drawn anew in every round. There is one model
     per cell, and a sample belongs to the cell that it measured; with `cell: strongest` there is one model of the
-    strongest signal at each moment and place. With `participants: holding` a UE that has measured a
-    cell once takes part in every later round, also where it measures nothing new.
+    strongest signal at each moment and place. With `participants: holding` a UE that has measured a cell once takes
+    part in every later round, also where it measures nothing new.
 
     A share is held out of training and evaluates the maps: random samples, or all samples of a session of a UE, of a
     day (the same for all UEs), or of a square of the ground. Single samples flatter a map, because their neighbours on

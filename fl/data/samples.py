@@ -108,14 +108,11 @@ def recalled(fresh: Samples, past: Samples, rows: IntArray, most: int | None, rn
     round and for each row by itself. None: all of them.
     """
     first, end = np.searchsorted(past.row, rows, side="left"), np.searchsorted(past.row, rows, side="right")
-    if most is None:
-        chosen = [np.arange(a, b) for a, b in zip(first, end, strict=True)]
-    else:
-        chosen = [np.arange(a, b) for a, b in zip(first, end, strict=True)]
+    chosen = [np.arange(a, b) for a, b in zip(first, end, strict=True)]
+    if most is not None:
         for i in np.flatnonzero(end - first > most):  # only they draw
-            chosen[i] = first[i] + _spread(
-                int(end[i] - first[i]), most, rng.uniform("recall", rows[i : i + 1], (most,))[0]
-            )
+            unit = rng.uniform("recall", rows[i : i + 1], (most,))[0]
+            chosen[i] = first[i] + _spread(len(chosen[i]), most, unit)
     return _ragged(past.select(np.concatenate([np.zeros(0, dtype=np.int64), *chosen])).plus(fresh), rows)
 
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, Data, Taken
-from fl.data.measured import SHARED_MODEL, STRONGEST, Measured
+from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Taken
+from fl.data.measured import STRONGEST, Measured
 from fl.data.samples import Samples
 from fl.types import HeldOut, Local
 from netsim.observations import Observations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.data.measured import SHARED_MODEL
+from fl.data.base import SHARED_MODEL
 from fl.encodings import ENCODINGS
 from fl.encodings.base import Encoding, encoded
 from fl.encodings.fourier import Fourier
@@ -72,8 +72,8 @@ class RsrpNet(LayeredLearner):
     a round it changes nothing. Frozen layers have updates of exactly zero, which are sent like others.
 
     FedSGD is the default (batch_size: all, local_epochs: 1). Weights start Glorot-uniform, biases at zero.
-    Inputs are standardised, z = (x - centre) / scale, with constants that the server knows. Profiles of the
-    reference study: smooth (elu or tanh; the attack study) and utility (relu; learns the map better).
+    Inputs are standardised, z = (x - centre) / scale, with constants that the server knows. The reference study attacks
+    networks with smooth activations (elu or tanh) and learns its best maps with relu.
 
     With `labels: raw` (dBm) all residuals initially have one sign, and the batch centroid can be recovered from
     updates; `centred` starts the output bias at the public mean RSRP, which removes most of that leakage under FedSGD.
@@ -94,7 +94,7 @@ class RsrpNet(LayeredLearner):
     hidden: tuple[int, ...] = Field(default=(256, 128), min_length=1, max_length=8)
     """units of each hidden layer"""
     activation: Literal["elu", "tanh", "sigmoid", "relu"] = Field(default_factory=_of_profile("activation"))
-    """activation of the hidden layers; elu and tanh are the smooth profile, relu the utility profile"""
+    """activation of the hidden layers"""
     labels: Literal["raw", "centred", "standardised"] = Field(default_factory=_of_profile("labels"))
     """training target: RSRP in dBm, with the output bias at its public mean, or standardised"""
     standardise_by: Literal["public", "dataset"] = "public"

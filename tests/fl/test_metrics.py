@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import ot
 import pytest
+from estimates import said
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from fl.leakage import leakage
 from fl.leakage.distances import density_peaks, guesses_nearest_m, nearest_m, sliced_w1, sorted_projections, within
 from fl.leakage.leakage import Band, Leakage, Now, Track
 from fl.leakage.sliced import _by_stretches, _point_by_point
-from fl.types import Estimates, Local
+from fl.types import Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.rng import Streams
@@ -171,18 +172,6 @@ def measured(points, ue=0, model=0):
     points = np.asarray(points, dtype=np.float64)
     n = len(points)
     return Local(np.array([ue]), np.array([model]), np.array([0, n]), points, np.zeros(n), np.arange(n) * 1.0)
-
-
-def said(*rows):
-    """Estimates from (ue, model, what, x, y, weight)."""
-    n = len(rows)
-    ue, model, what, x, y, weight = zip(*rows, strict=True) if rows else ([],) * 6
-    whole = np.zeros(n, dtype=np.int64)
-    return Estimates(
-        np.array(ue, dtype=np.int64), np.array(model, dtype=np.int64), list(what),
-        np.array([x, y], dtype=np.float64).T.reshape(-1, 2), np.array(weight, dtype=np.float64),
-        np.full(n, np.nan), whole, whole, ["ok"] * n,
-    )  # fmt: skip
 
 
 def centroid_at(x, y, ue=0):

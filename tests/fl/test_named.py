@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from estimates import said
 
 from fl.leakage import leakage
 from fl.leakage.chance import discs_share, others_peaks, uniform_shares
 from fl.leakage.distances import density_peaks
 from fl.leakage.leakage import Leakage, Now
 from fl.leakage.named import answers_of
-from fl.types import Estimates, Local
+from fl.types import Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.rng import Streams
@@ -18,18 +19,6 @@ HOME, WORK = (100.0, 100.0), (900.0, 100.0)
 PLACES = Places(np.array([HOME] * 3), np.array([WORK] * 3))
 HOW = Leakage(directions=12, random_baseline_draws=5)
 RNG = Streams(1).at("leakage")
-
-
-def said(*rows):
-    """Estimates from (ue, model, what, x, y, weight)."""
-    n = len(rows)
-    ue, model, what, x, y, weight = zip(*rows, strict=True) if rows else ([],) * 6
-    whole = np.zeros(n, dtype=np.int64)
-    return Estimates(
-        np.array(ue, dtype=np.int64), np.array(model, dtype=np.int64), list(what),
-        np.array([x, y], dtype=np.float64).T.reshape(-1, 2), np.array(weight, dtype=np.float64),
-        np.full(n, np.nan), whole, whole, ["ok"] * n,
-    )  # fmt: skip
 
 
 def answer(x, y, weight=1.0, ue=0, model=0):
