@@ -22,7 +22,7 @@ from scenarios.app.report.density_page import (
 )
 from scenarios.app.report.figures.compare import Member, comparison_panels, labels_of, member
 from scenarios.app.report.figures.tradeoff import matched_table, tradeoff_panels
-from scenarios.app.report.html import facts, headings, keyed_table, page, paragraphs, section
+from scenarios.app.report.html import Chapter, facts, headings, keyed_table, page, paragraphs
 from scenarios.app.report.run_page import period
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, read_json, read_summary
@@ -74,13 +74,17 @@ def comparison(folder: Path) -> str:
         headings(titles[0] if len(titles) == 1 else folder.resolve().name, "; ".join(papers))
         + paragraphs([*missing, *_useless_sentence(members)], "warns")
         + paragraphs([*_compared(members, attacks), *sentences(trials)], "says")
-        + facts(common_facts(members))
     )
     tables = comparison_tables(members)
     if trials:
         _keep(folder / MATCHED_CSV, matched_csv(rows))
     matched = [matched_table(rows)] if rows else []
-    return page(titles[0], header, [*tables[:1], *map(section, panels), *matched, *tables[1:]], panels)
+    chapters = [
+        Chapter("figures", "Figures", panels),
+        Chapter("summary", "All figures", [*matched, *tables]),
+        Chapter("configuration", "Configuration", [facts(common_facts(members))]),
+    ]
+    return page(titles[0], header, chapters)
 
 
 def _densities(folder: Path, done: Sequence[tuple[str, Path]], trials: Sequence[Trial], runs: int) -> str:
@@ -97,11 +101,15 @@ def _densities(folder: Path, done: Sequence[tuple[str, Path]], trials: Sequence[
         headings(title, "; ".join(p for p in papers if p))
         + paragraphs([*missing, *_useless_sentence(members)], "warns")
         + paragraphs([*_compared(members, attacks), *band_sentences([m.summary for m in members])], "says")
-        + facts(common_facts(members))
     )
     _keep(folder / TRADEOFF_CSV, tradeoff_csv(trials))
     few = comparison_tables(members) if len(labels_of(members)) <= MOST_COLUMNS else []
-    return page(title, header, [tradeoff_table(trials), *map(section, panels), *few], panels)
+    chapters = [
+        Chapter("figures", "Figures", panels),
+        Chapter("summary", "All figures", [tradeoff_table(trials), *few]),
+        Chapter("configuration", "Configuration", [facts(common_facts(members))]),
+    ]
+    return page(title, header, chapters)
 
 
 def left_out(done: int, runs: int) -> list[str]:

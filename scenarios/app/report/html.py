@@ -1,33 +1,53 @@
-"""How a page looks: HTML that works without a network.
+"""How a page is put together: HTML that works without a network.
 
-Nothing here knows what a run is. Every text that comes in is plain; it is escaped here.
+Nothing here knows what a run is. Every text that comes in is plain; it is escaped here. How a page looks stands in
+`assets/page.css`, what it does in `assets/page.js`.
 """
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
-
-from plotly.offline import get_plotlyjs
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from urllib.parse import quote
 
 from scenarios.app.report.plot import Panel
 
+PLOTLY = "plotly-cartesian-4.1.1.min.js.gz"
+"""the part of plotly.js (MIT) for figures with two axes, as its makers publish it, compressed"""
 MOST_NAMES = 5  # columns of figures that a laptop has room for
 
 
-def section(panel: Panel) -> str:
-    """A figure with its title above and how to read it below."""
-    title, caption = html.escape(panel.title), html.escape(panel.caption)
-    if panel.figure is None:
-        return f"<section><h2>{title}</h2><p>{caption}</p></section>"
-    holder = f'<div class="figure" id="{html.escape(panel.key)}"></div>'
-    return f'<section class="drawn"><h2>{title}</h2>{holder}<p>{caption}</p></section>'
+@dataclass(frozen=True)
+class Chapter:
+    """A heading that the contents of the page list, and what stands under it: HTML of this module, and figures.
+
+    Without anything under it a chapter is left out, and a figure that could not be drawn as well.
+    """
+
+    key: str
+    title: str
+    parts: Sequence[str | Panel]
+
+    @property
+    def panels(self) -> list[Panel]:
+        """The figures that can be drawn."""
+        return [p for p in self.parts if isinstance(p, Panel) and p.figure is not None]
 
 
 def headings(title: str, below: str) -> str:
     """The page's title, and a line in small print."""
-    return f"<h1>{html.escape(title)}</h1>" + (f"<p>{html.escape(below)}</p>" if below else "")
+    return f"<h1>{html.escape(title)}</h1>" + (f'<p class="below">{html.escape(below)}</p>' if below else "")
+
+
+def verdict(lines: Iterable[tuple[str, str]]) -> str:
+    """The answer at a glance: what is asked, in a word or two, and a sentence that answers."""
+    items = "".join(f"<li><b>{html.escape(asked)}</b>{html.escape(text)}</li>" for asked, text in lines)
+    return f'<ol class="verdict">{items}</ol>' if items else ""
 
 
 def paragraphs(texts: Iterable[str], kind: str) -> str:
@@ -42,27 +62,86 @@ def facts(pairs: Mapping[str, str]) -> str:
     return f"<dl>{cells}</dl>"
 
 
-def card(title: str, rows: list[tuple[str, str]], left_out: str) -> str:
-    """A compact table, two aspects a row, and below it what is left out."""
-    if not rows and not left_out:
-        return f"<h2>{html.escape(title)}</h2><p>This run recorded none.</p>"
-    half = (len(rows) + 1) // 2
-    pairs = [rows[i : i + 1] + rows[half + i : half + i + 1] for i in range(half)]
-    lines = ["".join(f"<th>{html.escape(k)}</th><td>{html.escape(v)}</td>" for k, v in pair) for pair in pairs]
-    if left_out:
-        lines.append(f'<th class="out">not modelled</th><td class="out" colspan="3">{html.escape(left_out)}</td>')
-    body = "".join(f"<tr>{one}</tr>" for one in lines)
-    return f'<h2>{html.escape(title)}</h2><div class="wide"><table class="card">{body}</table></div>'
+def folded(title: str, text: str) -> str:
+    """Text as it was written, which opens on a click."""
+    return f"<details><summary>{html.escape(title)}</summary><pre>{html.escape(text)}</pre></details>"
 
 
-def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table: the first column holds keys, the last one words, those between figures."""
-    top = "".join(f"<th>{html.escape(h)}</th>" for h in head)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in rows)
-    return (
-        f'<section><h2>{html.escape(title)}</h2><div class="wide"><table><thead><tr>{top}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div></section>"
+@dataclass(frozen=True)
+class Link:
+    """A cell that leads to a file beside the page; target: a relative path of ours."""
+
+    text: str
+    target: str
+
+
+def _cell(of: str | Link) -> str:
+    if isinstance(of, Link):
+        return f'<a href="{html.escape(quote(of.target), quote=True)}">{html.escape(of.text)}</a>'
+    return _figure(of)
+
+
+def figure(panel: Panel) -> str:
+    """A figure with its title, how to read it, and buttons that save it."""
+    key, title, caption = (html.escape(t, quote=True) for t in (panel.key, panel.title, panel.caption))
+    formats = (("reset", "whole range"), ("svg", "SVG"), ("png", "PNG"), ("csv", "CSV"))
+    buttons = "".join(
+        f'<button type="button" data-save="{what}" data-of="{key}" aria-label="{says}: {title}">{says}</button>'
+        for what, says in formats
     )
+    return (
+        f'<figure id="{key}"><header><h3>{title}</h3><div class="save">{buttons}</div></header>'
+        f"<figcaption>{caption}</figcaption>"
+        f'<div class="plot" id="plot-{key}" data-figure="{key}" role="img" aria-label="{title}. {caption}"></div>'
+        "</figure>"
+    )
+
+
+def card(title: str, rows: list[tuple[str, str]], left_out: str) -> str:
+    """Aspects and how they are modelled, and below them what is left out."""
+    if not rows and not left_out:
+        return ""
+    pairs = dict(rows) | ({"not modelled": left_out} if left_out else {})
+    return f"<h3>{html.escape(title)}</h3>{facts(pairs)}"
+
+
+def table(
+    title: str,
+    head: Sequence[str],
+    rows: Iterable[Sequence[str | Link]],
+    key: str = "",
+    texts: Sequence[int] = (0, -1),
+) -> str:
+    """A table that sorts by a click on its heads; with a key it also has a filter.
+
+    texts : columns of words; the others hold figures.
+    """
+    rows = [list(row) for row in rows]
+    words = {i % len(head) for i in texts}
+    top = "".join(f'<th scope="col"{_text_class(i in words)}>{html.escape(h)}</th>' for i, h in enumerate(head))
+    body = "".join(
+        "<tr>" + "".join(f"<td{_text_class(i in words)}>{_cell(c)}</td>" for i, c in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    name = html.escape(key, quote=True)
+    above = _filter(name, title, len(rows)) if key else f"<h3>{html.escape(title)}</h3>"
+    named = f' id="{name}"' if key else ""
+    return (
+        f'{above}<div class="wide"><table class="sortable"{named}><thead><tr>{top}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _filter(key: str, title: str, n: int) -> str:
+    return (
+        f'<div class="filter"><h3>{html.escape(title)}</h3>'
+        f'<label>filter <input type="search" data-filter="{key}"></label>'
+        f'<span id="{key}-rows" role="status">{n} rows</span></div>'
+    )
+
+
+def _text_class(is_text: bool) -> str:
+    return ' class="text"' if is_text else ""
 
 
 def keyed_table(title: str, names: Sequence[str], rows: Iterable[tuple[str, str, Sequence[str]]]) -> str:
@@ -70,10 +149,10 @@ def keyed_table(title: str, names: Sequence[str], rows: Iterable[tuple[str, str,
     rows = list(rows)
     pieces = -(-len(names) // MOST_NAMES) or 1
     size = -(-len(names) // pieces)
-    parts = [f"<h2>{html.escape(title)}</h2>"]
+    parts = [f"<h3>{html.escape(title)}</h3>"]
     for first in range(0, max(len(names), 1), max(size, 1)):
         there = slice(first, first + size)
-        top = "".join(f"<th>{html.escape(n)}</th>" for n in ["key", *names[there]])
+        top = "".join(f'<th scope="col">{html.escape(n)}</th>' for n in ["key", *names[there]])
         body = "".join(
             f"<tr><td><code>{html.escape(key)}</code><small>{html.escape(says)}</small></td>"
             + "".join(f"<td>{_figure(cell)}</td>" for cell in cells[there])
@@ -83,7 +162,7 @@ def keyed_table(title: str, names: Sequence[str], rows: Iterable[tuple[str, str,
         parts.append(
             f'<div class="wide"><table class="keyed"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
         )
-    return f"<section>{''.join(parts)}</section>"
+    return "".join(parts)
 
 
 def _figure(cell: str) -> str:
@@ -91,7 +170,7 @@ def _figure(cell: str) -> str:
     value, bracket, rest = cell.partition(" [")
     low_high, end, few = rest.partition("]")
     return html.escape(value) + (
-        f" <span>[{html.escape(low_high)}]</span>{html.escape(few)}" if bracket and end else ""
+        f' <span class="range">[{html.escape(low_high)}]</span>{html.escape(few)}' if bracket and end else ""
     )
 
 
@@ -99,91 +178,62 @@ GENERATOR = '<meta name="generator" content="netsim">'
 """by this line a page is known to be ours"""
 
 
-def page(title: str, header: str, body: Iterable[str], panels: Iterable[Panel]) -> str:
-    """The whole file, plotly included; the same input gives the same bytes."""
-    drawn = {p.key: p.figure for p in panels if p.figure is not None}
+@cache
+def asset(name: str) -> str:
+    """A text of ours that goes into the page."""
+    return (files("scenarios.app.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+@cache
+def _plotly() -> str:
+    """The plotting library as base64 of gzip."""
+    return base64.b64encode((files("scenarios.app.report") / "assets" / PLOTLY).read_bytes()).decode("ascii")
+
+
+def page(
+    title: str,
+    top: str,
+    chapters: Iterable[Chapter],
+    data: Mapping[str, str] | None = None,
+    scripts: Sequence[str] = (),
+    styles: Sequence[str] = (),
+) -> str:
+    """The whole file; the same input gives the same bytes.
+
+    top : HTML of the first section, which answers. data : id -> text of `packed`. scripts, styles : names of more
+    assets, after those that every page has.
+    """
+    shown = [c for c in chapters if any(not isinstance(p, Panel) and p for p in c.parts) or c.panels]
+    drawn = {p.key: p.figure for c in shown for p in c.panels}
     # `<` must not end the script element, whatever a name says
-    data = json.dumps(drawn, sort_keys=True, allow_nan=False).replace("<", "\\u003c")
+    figures = json.dumps(drawn, sort_keys=True, allow_nan=False).replace("<", "\\u003c")
+    blobs = dict(data or {}) | ({"plotly": _plotly()} if drawn else {})
+    listed = "".join(f'<li><a href="#{html.escape(c.key)}">{html.escape(c.title)}</a></li>' for c in shown)
     return f"""<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 {GENERATOR}
 <title>{html.escape(title)}</title>
-<style>{_STYLE}</style>
+<link rel="icon" href="data:,">
+<style>{chr(10).join(asset(name) for name in ("page.css", *styles))}</style>
 </head>
 <body>
+<a class="skip" href="#answer">skip to the answer</a>
+<header class="bar"><strong>netsim</strong><nav aria-label="contents" tabindex="0"><ol>{listed}</ol></nav>
+<button type="button" id="theme" aria-pressed="false">dark</button></header>
 <main>
-<header>{header}</header>
-{chr(10).join(body)}
+<section id="answer">{top}</section>
+{chr(10).join(map(_section, shown))}
+<noscript><p>Figures and the map need JavaScript; texts and tables do not.</p></noscript>
 </main>
-<noscript><p>The figures need JavaScript; the tables do not.</p></noscript>
-<script type="application/json" id="drawn">{data}</script>
-<script>{get_plotlyjs() if drawn else ""}</script>
-<script>{_SCRIPT}</script>
+<script type="application/json" id="drawn">{figures}</script>
+{chr(10).join(f'<script type="text/plain" id="{html.escape(k)}">{v}</script>' for k, v in blobs.items())}
+<script>{chr(10).join(asset(name) for name in ("page.js", *scripts))}</script>
 </body>
 </html>
 """
 
 
-# Nothing leaves the page: plotly's own default is a button that sends a figure, and so the places in it, away.
-_SCRIPT = """
-for (const [id, figure] of Object.entries(JSON.parse(document.getElementById("drawn").textContent))) {
-  Plotly.newPlot(id, figure.data, figure.layout, {
-    responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "",
-    modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"],
-    toImageButtonOptions: {filename: id, scale: 2},
-  });
-}
-"""
-_STYLE = """
-body { margin: 0; background: #f4f5f7; color: #222; }
-body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", sans-serif; }
-main { max-width: 1160px; margin: 0 auto; padding: 24px 16px 48px; }
-header, section { background: #fff; border: 1px solid #e1e4e8; border-radius: 8px; }
-header, section { padding: 18px 24px; margin: 0 0 16px; }
-h1 { font-size: 24px; line-height: 1.3; margin: 0 0 6px; }
-h2 { font-size: 17px; line-height: 1.35; margin: 0 0 8px; }
-p { margin: 6px 0 0; color: #555; font-size: 14px; max-width: 100ch; overflow-wrap: anywhere; }
-ul { padding-left: 20px; margin: 12px 0; }
-ul.says li { margin: 3px 0; font-size: 16px; }
-ul.warns { list-style: none; padding: 10px 14px; background: #fff3e0; border-left: 4px solid #d55e00; }
-dl { display: grid; grid-template-columns: repeat(auto-fill, minmax(300px, 1fr)); gap: 8px 24px; margin: 14px 0 0; }
-dt { font-size: 12px; color: #666; }
-dd { margin: 0; font-size: 14px; overflow-wrap: anywhere; }
-h1, li { overflow-wrap: anywhere; }
-.drawn h2 { position: relative; z-index: 1; width: fit-content; max-width: calc(100% - 190px); }
-.drawn .figure { margin-top: -36px; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
-th { text-align: right; border-bottom: 2px solid #ccc; padding: 5px 10px; vertical-align: bottom; }
-td { text-align: right; border-bottom: 1px solid #eee; padding: 4px 10px; font-variant-numeric: tabular-nums; }
-td { white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; padding-left: 0; }
-td:first-child { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 12.5px; }
-th:last-child, td:last-child { text-align: left; white-space: normal; color: #555; min-width: 220px; }
-header h2 { font-size: 15px; margin: 18px 0 4px; }
-table.card th, table.card td { text-align: left; vertical-align: top; padding: 3px 12px 3px 0; font: inherit; }
-table.card th, table.card td { border-bottom: 1px solid #eee; color: #222; white-space: normal; min-width: 0; }
-table.card th { color: #666; white-space: nowrap; width: 1%; }
-table.card td { width: 49%; overflow-wrap: anywhere; }
-table.card .out { color: #9c3d00; border-bottom: 0; }
-table.keyed { margin-bottom: 14px; table-layout: fixed; min-width: 640px; }
-table.keyed th, table.keyed td { white-space: normal; min-width: 0; text-align: right; overflow-wrap: anywhere; }
-table.keyed th:last-child, table.keyed td:last-child { color: inherit; }
-table.keyed th:first-child, table.keyed td:first-child { text-align: left; width: 36%; }
-table.keyed span { white-space: nowrap; color: #666; }
-table.keyed small { display: block; font: 12px/1.35 system-ui, -apple-system, "Segoe UI", sans-serif; color: #666; }
-@media (max-width: 700px) {
-  main { padding: 12px 6px 32px; }
-  header, section { padding: 14px 12px; }
-  dl { grid-template-columns: 1fr; }
-  table.card, table.card tbody, table.card tr, table.card th, table.card td { display: block; width: auto; }
-  table.card th { white-space: normal; border-bottom: 0; padding-bottom: 0; }
-  table.card th, table.card td { overflow-wrap: break-word; }
-  table.keyed { min-width: 0; }
-  table.keyed span { white-space: normal; }
-  .drawn h2 { max-width: 100%; }
-}
-@media (max-width: 1150px) { .drawn .figure { margin-top: 0; } }
-@media print { header, section { break-inside: avoid; } }
-"""
+def _section(chapter: Chapter) -> str:
+    parts = "".join(figure(p) if isinstance(p, Panel) else p for p in chapter.parts if isinstance(p, str) or p.figure)
+    return f'<section id="{html.escape(chapter.key)}"><h2>{html.escape(chapter.title)}</h2>{parts}</section>'

@@ -9,7 +9,6 @@ from typing import Any
 from netsim.safe import what_is
 from scenarios.app.report.compare_page import common_facts, comparison_tables, left_out
 from scenarios.app.report.figures.compare import Member, labels_of
-from scenarios.app.report.figures.map import tracks
 from scenarios.app.report.figures.radio import radio
 from scenarios.app.report.figures.radio_study import (
     busiest_pairs,
@@ -19,7 +18,7 @@ from scenarios.app.report.figures.radio_study import (
     distributions,
     handovers,
 )
-from scenarios.app.report.html import card, facts, headings, page, paragraphs, section, table
+from scenarios.app.report.html import Chapter, card, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import looks
 from scenarios.app.report.run_page import card_rows, period, run_warnings, summary_tables, trace_facts
 from scenarios.app.results import summary_keys as keys
@@ -48,21 +47,22 @@ def is_radio(manifest: Mapping[str, Any]) -> bool:
 
 def radio_single(run: Run) -> str:
     """The page of one radio study."""
-    panels = [tracks(run), coverage(run), distributions(run), handovers(run), radio(run)]
     title = run.manifest["title"]
-    header = (
+    top = (
         headings(title, str(run.study.get("paper") or ""))
         + paragraphs([*radio_warnings(run.summary), *run_warnings(run.manifest)], "warns")
         + paragraphs(_findings(run.summary), "says")
-        + facts(_facts(run))
-        + card("Channel card: what the radio models, and what it does not", *card_rows(run.manifest))
     )
-    drawn = {panel.key: section(panel) for panel in panels}
-    body = [
-        drawn["map"], drawn["coverage"], drawn["distributions"], *_quantiles(run.summary), drawn["handovers"],
-        *_pairs(run), drawn["radio"], *summary_tables(run),
-    ]  # fmt: skip
-    return page(title, header, body, panels)
+    rows, left_out = card_rows(run.manifest)
+    channel = card("Channel card: what the radio models, and what it does not", rows, left_out)
+    chapters = [
+        Chapter("coverage", "Coverage", [coverage(run)]),
+        Chapter("samples", "What UEs receive", [distributions(run), *_quantiles(run.summary), radio(run)]),
+        Chapter("handover", "Handover", [handovers(run), *_pairs(run)]),
+        Chapter("summary", "All figures", summary_tables(run)),
+        Chapter("configuration", "Configuration", [facts(_facts(run)), channel]),
+    ]
+    return page(title, top, chapters)
 
 
 def _findings(summary: Mapping[str, Any]) -> list[str]:
@@ -133,10 +133,13 @@ def radio_comparison(folder: Path) -> str:
         headings(name, "")
         + paragraphs(left_out(len(members), len(every)), "warns")
         + paragraphs(_compared(labels), "says")
-        + facts(common_facts(members))
     )
-    tables = comparison_tables(members, "Radio")
-    return page(name, header, [*map(section, panels), *tables], panels)
+    chapters = [
+        Chapter("figures", "Figures", panels),
+        Chapter("summary", "All figures", comparison_tables(members, "Radio")),
+        Chapter("configuration", "Configuration", [facts(common_facts(members))]),
+    ]
+    return page(name, header, chapters)
 
 
 def _compared(labels: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:

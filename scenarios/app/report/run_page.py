@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.app.report.figures.run import run_panels
-from scenarios.app.report.html import card, facts, headings, keyed_table, page, paragraphs, section, table
+from scenarios.app.report.figures.run import run_chapters
+from scenarios.app.report.html import Chapter, card, facts, folded, headings, keyed_table, page, paragraphs, table
 from scenarios.app.report.series import TimeGrid
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.over_seeds import Entry, blocks, value_text
@@ -16,23 +16,34 @@ from scenarios.app.results.run import Run, clock_of, part
 from scenarios.app.results.statistics import MEANINGFUL, counted, figure_text
 from scenarios.app.results.summary import with_home
 from scenarios.app.results.summary_text import audits, home_text, made_estimates, model_text, named_text, verdict
+from scenarios.app.study.dump import as_yaml
 
 MOST_WARNINGS = 6
 
 
 def single(run: Run) -> str:
     """The page of one run."""
-    panels, model = run_panels(run), f"Model: {model_text(run.summary).rstrip('.')}."
+    model = f"Model: {model_text(run.summary).rstrip('.')}."
     warnings, findings = ([], [model]) if run.summary.get(keys.USEFUL.of()) else ([model], [])
     warnings += run_warnings(run.manifest)
-    header = (
+    top = (
         headings(run.manifest["title"], str(run.study.get("paper") or ""))
         + paragraphs(warnings, "warns")
         + paragraphs([*findings, *_findings(run)], "says")
-        + facts(_facts(run))
-        + card("Channel card: what the radio models, and what it does not", *card_rows(run.manifest))
     )
-    return page(run.manifest["title"], header, [*map(section, panels), *summary_tables(run)], panels)
+    return page(run.manifest["title"], top, [*run_chapters(run), _tables(run), configuration(run)])
+
+
+def _tables(run: Run) -> Chapter:
+    return Chapter("summary", "All figures", summary_tables(run))
+
+
+def configuration(run: Run) -> Chapter:
+    """The settings of a run, and what its radio models; last on the page."""
+    rows, left_out = card_rows(run.manifest)
+    channel = card("Channel card: what the radio models, and what it does not", rows, left_out)
+    study = folded("The whole scenario, with every default", as_yaml(run.study))
+    return Chapter("configuration", "Configuration", [facts(_facts(run)), channel, study])
 
 
 def _findings(run: Run) -> list[str]:

@@ -13,7 +13,7 @@ from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.settings import AGENT, OPTIMUM, VISITED
-from scenarios.app.report.html import facts, headings, page, paragraphs, section, table
+from scenarios.app.report.html import Chapter, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import GREY, Cell, Figure, Look, Panel, line, looks, mosaic
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
 from scenarios.app.results.statistics import figure_text, half_width
@@ -83,9 +83,13 @@ def train_page(trained: list[Training]) -> str:
         "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained), "training, mean": f"{seconds:.0f} s",
     }  # fmt: skip
     title = str(first.get("title"))
-    header = headings(title, str(first.get("paper") or "")) + paragraphs(_findings(trained), "says") + facts(pairs)
-    panels = [_curves(trained)]
-    return page(title, header, [*map(section, panels), _table(trained)], panels)
+    header = headings(title, str(first.get("paper") or "")) + paragraphs(_findings(trained), "says")
+    chapters = [
+        Chapter("training", "Training", [_curves(trained)]),
+        Chapter("policies", "Policies", [_table(trained)]),
+        Chapter("configuration", "Configuration", [facts(pairs)]),
+    ]
+    return page(title, header, chapters)
 
 
 def _means(trained: list[Training]) -> dict[str, dict[str, FloatArray]]:

@@ -10,10 +10,10 @@ import numpy as np
 from netsim.units import FloatArray
 from scenarios.app.report.figures.accuracy import accuracy
 from scenarios.app.report.figures.density import run_panels as density_panels
-from scenarios.app.report.figures.map import town
 from scenarios.app.report.figures.named import named_panels
 from scenarios.app.report.figures.radio import radio, service
 from scenarios.app.report.figures.radio_map import run_panel
+from scenarios.app.report.html import Chapter
 from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, band, line, looks, mosaic, plain
 from scenarios.app.report.series import (
     DATES,
@@ -35,14 +35,27 @@ from scenarios.app.results.statistics import count, quantile
 from scenarios.app.results.summary_text import classifies, is_density
 
 
-def run_panels(run: Run) -> list[Panel]:
-    """All figures of a run; without places there is no map and no error of attacks."""
-    if classifies(run.summary):
-        return [accuracy(run), radio(run), service(run), epsilon(run)]
+def run_chapters(run: Run) -> list[Chapter]:
+    """All figures of a run by what they are about; without places there is no error of attacks."""
     own = looks(run.attacks)
-    attacked = [errors(run, own), distribution(run, own), home(run, own), *named_panels(run, own), town(run, own)]
-    model = [ranks(run), *density_panels(run.surfaces)] if is_density(run.summary) else [utility(run)]
-    return [*attacked, *run_panel(run.grid), radio(run), service(run), *model, epsilon(run)]
+    if classifies(run.summary):
+        leaks, model, method = [], [accuracy(run)], []
+    else:
+        leaks = [*named_panels(run, own), home(run, own), errors(run, own), distribution(run, own)]
+        model = [ranks(run)] if is_density(run.summary) else [utility(run)]
+        method = [*run_panel(run.grid), *(density_panels(run.surfaces) if is_density(run.summary) else [])]
+    return [
+        Chapter("leakage", "Leakage", leaks),
+        Chapter("utility", "Model", model),
+        Chapter("privacy", "Privacy spent", [epsilon(run)]),
+        Chapter("radio-figures", "Radio", [service(run), radio(run)]),
+        Chapter("method", "Method", method),
+    ]
+
+
+def run_panels(run: Run) -> list[Panel]:
+    """All figures of a run that can be drawn."""
+    return [panel for chapter in run_chapters(run) for panel in chapter.panels]
 
 
 def errors(run: Run, own: Sequence[Look]) -> Panel:
