@@ -23,7 +23,7 @@ from scenarios.app.report.density_page import (
 from scenarios.app.report.figures.compare import Member, comparison_panels, labels_of, member
 from scenarios.app.report.figures.tradeoff import matched_table, tradeoff_panels
 from scenarios.app.report.html import Chapter, facts, headings, keyed_table, page, paragraphs
-from scenarios.app.report.run_page import period
+from scenarios.app.report.settings import period
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, read_json, read_summary
 from scenarios.app.results.over_seeds import blocks, cell_text, over_seeds

@@ -44,7 +44,7 @@ def headings(title: str, below: str) -> str:
     return f"<h1>{html.escape(title)}</h1>" + (f'<p class="below">{html.escape(below)}</p>' if below else "")
 
 
-def verdict(lines: Iterable[tuple[str, str]]) -> str:
+def answers(lines: Iterable[tuple[str, str]]) -> str:
     """The answer at a glance: what is asked, in a word or two, and a sentence that answers."""
     items = "".join(f"<li><b>{html.escape(asked)}</b>{html.escape(text)}</li>" for asked, text in lines)
     return f'<ol class="verdict">{items}</ol>' if items else ""

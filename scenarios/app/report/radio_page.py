@@ -18,9 +18,10 @@ from scenarios.app.report.figures.radio_study import (
     distributions,
     handovers,
 )
-from scenarios.app.report.html import Chapter, card, facts, headings, page, paragraphs, table
+from scenarios.app.report.html import Chapter, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import looks
-from scenarios.app.report.run_page import card_rows, period, run_warnings, summary_tables, trace_facts
+from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
+from scenarios.app.report.summary_tables import summary_chapter
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, SUMMARY, read_json
 from scenarios.app.results.over_seeds import over_seeds
@@ -53,14 +54,12 @@ def radio_single(run: Run) -> str:
         + paragraphs([*radio_warnings(run.summary), *run_warnings(run.manifest)], "warns")
         + paragraphs(_findings(run.summary), "says")
     )
-    rows, left_out = card_rows(run.manifest)
-    channel = card("Channel card: what the radio models, and what it does not", rows, left_out)
     chapters = [
         Chapter("coverage", "Coverage", [coverage(run)]),
         Chapter("samples", "What UEs receive", [distributions(run), *_quantiles(run.summary), radio(run)]),
         Chapter("handover", "Handover", [handovers(run), *_pairs(run)]),
-        Chapter("summary", "All figures", summary_tables(run)),
-        Chapter("configuration", "Configuration", [facts(_facts(run)), channel]),
+        summary_chapter(run),
+        configuration(run, _facts(run)),
     ]
     return page(title, top, chapters)
 

@@ -47,12 +47,12 @@ def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[
     rows = [
         ("rounds", _rounds(summary)),
         ("model", model_text(summary)),
-        ("location", _nearest(summary)),
-        ("positions", _positions(summary)),
-        ("named", _best_named(summary)),
+        ("location", location_text(summary)),
+        ("positions", positions_text(summary)),
+        ("named", best_named_text(summary)),
         ("uplink", uplink_text(summary)),
-        ("membership", _strongest_membership(summary)),
-        ("privacy", _spent(summary, account)),
+        ("membership", membership_text(summary)),
+        ("privacy", privacy_text(summary, account)),
         ("page", page),
     ]
     lines = list(warnings(summary))
@@ -74,7 +74,7 @@ def _rounds(summary: Mapping[str, Any]) -> str:
     )
 
 
-def _nearest(summary: Mapping[str, Any]) -> str:
+def location_text(summary: Mapping[str, Any]) -> str:
     """The attack with the smallest centroid error, beside its baseline."""
     errors_m = {n: v for n in attacks(summary) if (v := _of(summary, keys.ERROR_MEDIAN, n)) is not None}
     if not errors_m:
@@ -91,7 +91,7 @@ def _nearest(summary: Mapping[str, Any]) -> str:
     return f"{name}{best}: centroid error {_length(errors_m[name])} m{baseline}"
 
 
-def _positions(summary: Mapping[str, Any]) -> str:
+def positions_text(summary: Mapping[str, Any]) -> str:
     """Whether the estimates of the attack with the smallest SW1 are better than random guesses."""
     low, high = _of(summary, keys.GUESS_SW1_Q05), _of(summary, keys.GUESS_SW1_Q95)
     distances_m = {n: v for n in attacks(summary) if (v := _of(summary, keys.SW1, n)) is not None}
@@ -110,7 +110,7 @@ def verdict(value: float, low: float, high: float) -> str:
     return BETTER if value < low else WORSE if value > high else NO_BETTER
 
 
-def _best_named(summary: Mapping[str, Any]) -> str:
+def best_named_text(summary: Mapping[str, Any]) -> str:
     """The attack that names most homes, beside chance; of equal ones that which names most workplaces."""
     name = most_named(summary)
     return f"{name}: {named_text(summary, name)}" if name else ""
@@ -168,7 +168,7 @@ def _chance(summary: Mapping[str, Any], name: str, k: int) -> str:
     return f"; chance, {('home', 'work')[k]}: {known}" if known else ""
 
 
-def _strongest_membership(summary: Mapping[str, Any]) -> str:
+def membership_text(summary: Mapping[str, Any]) -> str:
     """The membership attack with the largest area under its curve."""
     areas = {n: v for n in audits(summary) if (v := _of(summary, keys.AUC_LAST, n)) is not None}
     if not areas:
@@ -178,7 +178,7 @@ def _strongest_membership(summary: Mapping[str, Any]) -> str:
     return f"{name}: AUC {_text(areas[name])} [{low}, {high}]; baseline: random guessing 0.5"
 
 
-def _spent(summary: Mapping[str, Any], account: Account) -> str:
+def privacy_text(summary: Mapping[str, Any], account: Account) -> str:
     """The largest epsilon of all accounts, with the privacy unit that it holds for."""
     moved = [f"{name} spent epsilon {_text(v)} per metre" for name, v in _by_name(summary, keys.EPSILON_PER_M_MAX)]
     if not len(account["epsilon"]):

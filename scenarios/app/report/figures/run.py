@@ -13,7 +13,8 @@ from scenarios.app.report.figures.density import run_panels as density_panels
 from scenarios.app.report.figures.named import named_panels
 from scenarios.app.report.figures.radio import radio, service
 from scenarios.app.report.figures.radio_map import run_panel
-from scenarios.app.report.html import Chapter
+from scenarios.app.report.findings import leakage_findings, privacy_findings
+from scenarios.app.report.html import Chapter, paragraphs
 from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, band, line, looks, mosaic, plain
 from scenarios.app.report.series import (
     DATES,
@@ -45,9 +46,9 @@ def run_chapters(run: Run) -> list[Chapter]:
         model = [ranks(run)] if is_density(run.summary) else [utility(run)]
         method = [*run_panel(run.grid), *(density_panels(run.surfaces) if is_density(run.summary) else [])]
     return [
-        Chapter("leakage", "Leakage", leaks),
+        Chapter("leakage", "Leakage", [paragraphs(leakage_findings(run), "says"), *leaks]),
         Chapter("utility", "Model", model),
-        Chapter("privacy", "Privacy spent", [epsilon(run)]),
+        Chapter("privacy", "Privacy spent", [paragraphs(privacy_findings(run), "says"), epsilon(run)]),
         Chapter("radio-figures", "Radio", [service(run), radio(run)]),
         Chapter("method", "Method", method),
     ]
