@@ -33,13 +33,13 @@ def figures(folder):
 def test_tables_of_many_labels_come_in_pieces_that_fit(n):
     names = [f"label {i}" for i in range(n)]
     html = keyed_table("Title", names, [("key", "what it says", [f"{i} [1, 2] (1 of 2)" for i in range(n)])])
-    heads = [re.findall("<th>(.*?)</th>", part) for part in re.findall("<thead>(.*?)</thead>", html)]
+    heads = [re.findall('<th scope="col">(.*?)</th>', part) for part in re.findall("<thead>(.*?)</thead>", html)]
     assert all(head[0] == "key" and 1 < len(head) <= MOST_NAMES + 1 for head in heads)
     assert [name for head in heads for name in head[1:]] == names
     cells = re.findall("<tbody>(.*?)</tbody>", html)
     assert all(part.count("<small>what it says</small>") == 1 for part in cells)
-    assert [int(v) for part in cells for v in re.findall(r"<td>(\d+) <span>", part)] == list(range(n))
-    assert html.count("<span>[1, 2]</span> (1 of 2)") == n
+    assert [int(v) for part in cells for v in re.findall(r"<td>(\d+) <span class=.range.>", part)] == list(range(n))
+    assert html.count('<span class="range">[1, 2]</span> (1 of 2)') == n
 
 
 def test_a_single_moment_has_one_tick_within_hours():
@@ -49,17 +49,6 @@ def test_a_single_moment_has_one_tick_within_hours():
     assert axis["tickvals"] == ["2026-01-05 00:01:00"]
     two = mosaic([Cell("m", [line(Look("a", "#000000"), ["2026-01-05", "2026-01-06"], np.ones(2))])], DATES)
     assert "range" not in two["layout"]["xaxis"] and "tickvals" not in two["layout"]["xaxis"]
-
-
-def test_the_map_of_a_run_says_which_round_each_colour_is(tiny, tmp_path):
-    for rounds, shown in ((1, None), (2, [1.0, 2.0])):
-        run(tiny({"world.duration_s": 60 * rounds}), tmp_path / str(rounds))
-        drawn = figures(tmp_path / str(rounds))["map"]
-        markers = [t["marker"] for t in drawn["data"] if "colorscale" in t.get("marker", {})]
-        assert markers and {(m["cmin"], m["cmax"]) for m in markers} == {(1.0, 2.0)}
-        assert "coloraxis" not in json.dumps(drawn)  # a shared one makes plotly warn of every colour
-        bars = [m["colorbar"] for m in markers if m.get("showscale")]
-        assert [bar["tickvals"] for bar in bars] == ([] if shown is None else [shown])
 
 
 def test_maps_of_a_grid_have_scales_with_numbers():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -82,19 +83,30 @@ def _cell(of: str | Link) -> str:
 
 
 def figure(panel: Panel) -> str:
-    """A figure with its title, how to read it, and buttons that save it."""
+    """A figure with its title, how to read it, and buttons that save it.
+
+    Of a caption of several sentences the first is shown, and the others open on a click.
+    """
     key, title, caption = (html.escape(t, quote=True) for t in (panel.key, panel.title, panel.caption))
+    first, more = _first_sentence(panel.caption)
+    says = html.escape(first) + (f"<details><summary>more</summary>{html.escape(more)}</details>" if more else "")
     formats = (("reset", "whole range"), ("svg", "SVG"), ("png", "PNG"), ("csv", "CSV"))
     buttons = "".join(
-        f'<button type="button" data-save="{what}" data-of="{key}" aria-label="{says}: {title}">{says}</button>'
-        for what, says in formats
+        f'<button type="button" data-save="{what}" data-of="{key}" aria-label="{word}: {title}">{word}</button>'
+        for what, word in formats
     )
     return (
         f'<figure id="{key}"><header><h3>{title}</h3><div class="save">{buttons}</div></header>'
-        f"<figcaption>{caption}</figcaption>"
+        f"<figcaption>{says}</figcaption>"
         f'<div class="plot" id="plot-{key}" data-figure="{key}" role="img" aria-label="{title}. {caption}"></div>'
         "</figure>"
     )
+
+
+def _first_sentence(text: str) -> tuple[str, str]:
+    """What says most, and the rest; a full stop ends a sentence where a capital or nothing follows."""
+    found = re.match(r"(.+?[.])\s+(?=[A-Z])(.+)", text.strip(), flags=re.DOTALL)
+    return (found[1], found[2]) if found else (text.strip(), "")
 
 
 def card(title: str, rows: list[tuple[str, str]], left_out: str) -> str:
@@ -145,11 +157,14 @@ def _text_class(is_text: bool) -> str:
 
 
 def keyed_table(title: str, names: Sequence[str], rows: Iterable[tuple[str, str, Sequence[str]]]) -> str:
-    """Keys with what they say, and a column for each name; of many names a few at a time, so that all are seen."""
+    """Keys with what they say, and a column for each name; opens on a click.
+
+    Of many names a few stand in a table, so that all are seen.
+    """
     rows = list(rows)
     pieces = -(-len(names) // MOST_NAMES) or 1
     size = -(-len(names) // pieces)
-    parts = [f"<h3>{html.escape(title)}</h3>"]
+    parts = list[str]()
     for first in range(0, max(len(names), 1), max(size, 1)):
         there = slice(first, first + size)
         top = "".join(f'<th scope="col">{html.escape(n)}</th>' for n in ["key", *names[there]])
@@ -162,7 +177,7 @@ def keyed_table(title: str, names: Sequence[str], rows: Iterable[tuple[str, str,
         parts.append(
             f'<div class="wide"><table class="keyed"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
         )
-    return "".join(parts)
+    return f"<details><summary>{html.escape(title)}</summary>{''.join(parts)}</details>"
 
 
 def _figure(cell: str) -> str:
@@ -203,7 +218,8 @@ def page(
     top : HTML of the first section, which answers. data : id -> text of `packed`. scripts, styles : names of more
     assets, after those that every page has.
     """
-    shown = [c for c in chapters if any(not isinstance(p, Panel) and p for p in c.parts) or c.panels]
+    every = list(chapters)
+    shown = [c for c in every if any(not isinstance(p, Panel) and p for p in c.parts) or c.panels]
     drawn = {p.key: p.figure for c in shown for p in c.panels}
     # `<` must not end the script element, whatever a name says
     figures = json.dumps(drawn, sort_keys=True, allow_nan=False).replace("<", "\\u003c")
@@ -214,7 +230,6 @@ def page(
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 {GENERATOR}
 <title>{html.escape(title)}</title>
-<link rel="icon" href="data:,">
 <style>{chr(10).join(asset(name) for name in ("page.css", *styles))}</style>
 </head>
 <body>
@@ -224,6 +239,7 @@ def page(
 <main>
 <section id="answer">{top}</section>
 {chr(10).join(map(_section, shown))}
+{_not_drawn([p for c in every for p in c.parts if isinstance(p, Panel) and p.figure is None])}
 <noscript><p>Figures and the map need JavaScript; texts and tables do not.</p></noscript>
 </main>
 <script type="application/json" id="drawn">{figures}</script>
@@ -232,6 +248,14 @@ def page(
 </body>
 </html>
 """
+
+
+def _not_drawn(panels: Sequence[Panel]) -> str:
+    """Why figures are missing, in one place at the end."""
+    if not panels:
+        return ""
+    why = paragraphs([f"{p.title}: {p.caption}" for p in panels], "says")
+    return f"<section><details><summary>Figures that are not drawn, and why</summary>{why}</details></section>"
 
 
 def _section(chapter: Chapter) -> str:

@@ -24,7 +24,8 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down
 DASHES = ("solid", "dot", "longdash", "dashdot")
 GREY, DARK = "#808080", "#222222"
 FEW = 60  # values up to which each is marked on its line
-BAR = 32  # pixels above the legend, where plotly's tool bar stands beside the title
+_BESIDE = {1: (1.0, 1.0), 2: (0.54, 0.46), 3: (0.355, 0.29)}  # columns: from one to the next, and how wide each is
+BAR = 8  # pixels above the legend
 
 
 @dataclass(frozen=True)
@@ -125,8 +126,10 @@ def spread(
 
 
 def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
-    """Cells side by side, two a row, under one legend; height: of one cell, pixels."""
-    columns, rows = min(2, len(cells)), (len(cells) + 1) // 2
+    """Cells side by side, two a row or three in one, under one legend; height: of one cell, pixels."""
+    columns = 3 if len(cells) == 3 else min(2, len(cells))
+    rows = -(-len(cells) // columns)
+    step, width = _BESIDE[columns]
     named, layout = bool(cells[0].title), base_layout()
     above = 28 if named else 6  # cell titles stand between legend and axes
     head, foot, gap = BAR + 26 * legend_rows(t for cell in cells for t in cell.traces) + above, 60, 100
@@ -135,8 +138,8 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
     for k, cell in enumerate(cells):
         row, column = divmod(k, columns)
         tail = str(k + 1) if k else ""
-        left, top = column * 0.54, 1.0 - row * (height + gap) / inner
-        x_domain = [left, left + 0.46] if columns == 2 else [0.0, 1.0]
+        left, top = column * step, 1.0 - row * (height + gap) / inner
+        x_domain = [left, min(left + width, 1.0)]
         y_domain = [max(top - height / inner, 0.0), top]
         layout[f"xaxis{tail}"] = {
             **axis(), **x_axis, **_one_moment(cell.traces, x_axis), "domain": x_domain, "anchor": f"y{tail}",
@@ -179,8 +182,8 @@ def base_layout() -> Figure:
 def axis(title: str = "") -> Figure:
     """An axis with a light grid."""
     return {
-        "title": {"text": title}, "gridcolor": "#e8e8e8", "linecolor": "#b0b0b0", "showline": True,
-        "zeroline": False, "ticks": "outside", "tickcolor": "#b0b0b0", "automargin": True,
+        "title": {"text": title, "font": {"size": 13}}, "gridcolor": "#e8e8e8", "linecolor": "#b0b0b0",
+        "showline": True, "zeroline": False, "ticks": "outside", "tickcolor": "#b0b0b0", "automargin": True,
     }  # fmt: skip
 
 

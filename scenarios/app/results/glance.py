@@ -43,11 +43,11 @@ def leak_text(summary: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     who = {"server": "The server", "eavesdropper": "An eavesdropper"}.get(str(threat.get("viewpoint")), "The attacker")
     name = most_named(summary)
     if name and not best_named_text(summary).endswith("no attacked UE has a home or a workplace"):
-        return sentence(f"{who}, by the attack {name}: {named_text(summary, name)}")
+        return sentence(f"{who} learns, by the attack {name}: {named_text(summary, name)}")
     found = location_text(summary) or membership_text(summary)
     if found:
         positions = positions_text(summary)
-        return " ".join(sentence(text) for text in (f"{who}, by the attack {found}", positions) if text)
+        return " ".join(sentence(text) for text in (f"{who} learns, by the attack {found}", positions) if text)
     return (
         "No attack was run, so nothing is known of what leaks." if not attacks(summary) else "No attack found anything."
     )

@@ -62,10 +62,12 @@ def shares(run: Run, own: Sequence[Look]) -> Panel:
     if not cells:
         return Panel(key, title, "No attack named a place.")
     caption = (
-        "An attack names at most two places of a UE: its latest answers or, where it gives none, the two highest "
-        "density peaks of its estimates so far. Over the attacked UEs that have the place; a share can fall when an "
-        "attack changes its mind. Chance: two uniformly random places in the area, the two highest density peaks of "
-        "the true positions of all other UEs, and the places that the same attack names of another UE at the end."
+        f"The share of attacked UEs whose true home (workplace, both) lies within {run.near_m:g} m of a place that the "
+        "attack names: the higher, the more is known; compare with the lines of chance. An attack names at most two "
+        "places of a UE: its latest answers or, where it gives none, the two highest density peaks of its estimates so "
+        "far. Over the attacked UEs that have the place; a share can fall when an attack changes its mind. Chance: two "
+        "uniformly random places in the area, the two highest density peaks of the true positions of all other UEs, "
+        "and the places that the same attack names of another UE at the end."
     )
     return Panel(key, title, caption, mosaic(cells, DATES, 300))
 

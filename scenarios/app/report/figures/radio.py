@@ -148,8 +148,9 @@ def service(run: Run) -> Panel:
         return Panel(key, title, why.rstrip())
     figure = mosaic([*([] if idle else _uplink(run, links)), *moves], DATES, 250)
     caption = (
-        "Latency is from the server's request to the last bit. Energy is that of all uplinks and all training of the "
-        "round. The band of the SINR spans its quartiles over UEs."
+        "What the uplink did in each round: the more updates arrive in time, the more the model learns and the "
+        "attacker sees. Latency is from the server's request to the last bit. Energy is that of all uplinks and all "
+        "training of the round. The band of the SINR spans its quartiles over UEs."
     )
     if part(run.study, "world", "radio").get("handover") is None:
         caption += " Handover is not modelled: every UE is served by its strongest cell."

@@ -11,8 +11,10 @@ from netsim.units import FloatArray
 from scenarios.app.report.figures.accuracy import accuracy
 from scenarios.app.report.figures.density import run_panels as density_panels
 from scenarios.app.report.figures.named import named_panels
+from scenarios.app.report.figures.parts import part_metrics, weights
 from scenarios.app.report.figures.radio import radio, service
 from scenarios.app.report.figures.radio_map import run_panel
+from scenarios.app.report.figures.uplink import transmissions
 from scenarios.app.report.findings import leakage_findings, privacy_findings
 from scenarios.app.report.html import Chapter, paragraphs
 from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, band, line, looks, mosaic, plain
@@ -35,6 +37,9 @@ from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import count, quantile
 from scenarios.app.results.summary_text import classifies, is_density
 
+_ELSEWHERE = frozenset({"rmse_db", "constant_rmse_db", "raw_upload_rmse_db", "rank_correlation", "accuracy_percent"})
+"""metrics that have a figure of their own"""
+
 
 def run_chapters(run: Run) -> list[Chapter]:
     """All figures of a run by what they are about; without places there is no error of attacks."""
@@ -49,8 +54,8 @@ def run_chapters(run: Run) -> list[Chapter]:
         Chapter("leakage", "Leakage", [paragraphs(leakage_findings(run), "says"), *leaks]),
         Chapter("utility", "Model", model),
         Chapter("privacy", "Privacy spent", [paragraphs(privacy_findings(run), "says"), epsilon(run)]),
-        Chapter("radio-figures", "Radio", [service(run), radio(run)]),
-        Chapter("method", "Method", method),
+        Chapter("radio-figures", "Radio", [service(run), transmissions(run), radio(run)]),
+        Chapter("method", "Method", [*method, weights(run), part_metrics(run, _ELSEWHERE)]),
     ]
 
 
@@ -73,8 +78,8 @@ def errors(run: Run, own: Sequence[Look]) -> Panel:
     figure = mosaic([Cell("centroid error (m)", [*traces, *crosses], log=True)], DATES, 360)
     figure["layout"]["yaxis9"] = {"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
     caption = (
-        "Distance between the attack's estimate and the mean of all points that the UE measured in the round; errors "
-        f"below {SMALLEST_M} m are drawn at {SMALLEST_M} m. {over_ues(run)}"
+        "Distance between the attack's estimate and the mean of all points that the UE measured in the round: the "
+        f"lower, the more is known. {over_ues(run)}Errors below {SMALLEST_M} m are drawn at {SMALLEST_M} m. "
         "A cross at the top edge marks a round with a diverged estimate (outside the area, or not finite)."
     )
     return Panel(key, title, caption, figure)
@@ -161,9 +166,10 @@ def home(run: Run, own: Sequence[Look]) -> Panel:
             Cell("share of UEs (%)", shares, f"UEs found within {run.near_m:g} m so far", percent=True),
         ]
     caption = (
-        "Solid: the nearest of all estimates of the UE so far. It can only shrink as estimates are added, so compare "
-        "it with the same number of random guesses (dotted). Dashed: the nearer of the places that the attack names "
-        "of the UE, at most two. "
+        "Distance from the true home to what the attack says of the UE: the lower, the more is known, but only below "
+        "the random guesses. Solid: the nearest of all estimates of the UE so far. It can only shrink as estimates are "
+        "added, so compare it with the same number of random guesses (dotted). Dashed: the nearer of the places that "
+        "the attack names of the UE, at most two. "
         + ("Lines are medians over the UEs that have a home, the band their quartiles. " if shares else "")
     )
     return Panel(key, title, caption, mosaic(cells, DATES, 350))
@@ -188,8 +194,9 @@ def utility(run: Run) -> Panel:
         return Panel(key, title, "No error was recorded: nothing was held out, or no round was played.")
     log = wide(np.concatenate([rows[name] for name, _ in lines]))
     caption = (
-        "Root mean square error of the signal map. A model that is no better than the constant has learned nothing, "
-        "and low leakage then proves nothing. Raw upload is the map of a server that receives all measurements."
+        "Root mean square error of the signal map on held-out measurements: the lower, the better. A model that is no "
+        "better than the constant has learned nothing, and low leakage then proves nothing. Raw upload is the map of a "
+        "server that receives all measurements."
     )
     return Panel(key, title, caption, mosaic([Cell("RMSE (dB)", traces, log=log)], DATES))
 
