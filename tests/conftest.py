@@ -64,3 +64,22 @@ def table_bytes():
         return {name: (Path(folder) / name).read_bytes() for name in names}
 
     return read
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser for the tests of a module, or a skip with the reason; as long as it lives, so does its event loop."""
+    from browser import started
+
+    with started() as one:
+        yield one
+
+
+@pytest.fixture
+def show(browser):
+    """Opens a file as a page: call it with its path. At the end no page may have said or fetched anything."""
+    from browser import Pages
+
+    pages = Pages(browser)
+    yield pages
+    pages.close()

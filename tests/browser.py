@@ -1,0 +1,62 @@
+"""Pages of ours in a real browser: nothing is fetched, and nothing is said on the console."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+QUIET = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+@contextmanager
+def started() -> Iterator[Any]:
+    """A browser of this machine, or a skip with the reason."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: no browser here")
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip(f"none of {', '.join(NAMES)} is installed: no browser here")
+    with playwright.sync_playwright() as control:
+        browser = control.chromium.launch(executable_path=program, args=list(QUIET))
+        yield browser
+        browser.close()
+
+
+class Pages:
+    """Opens pages of files in one browser, and keeps what they complain of and ask for."""
+
+    def __init__(self, browser: Any) -> None:
+        self.browser = browser
+        self.contexts: list[Any] = []
+        self.complaints: list[str] = []
+
+    def __call__(self, file: Path, width: int = 1280, height: int = 900, dark: bool = False, **more: Any) -> Any:
+        """The page of a file, loaded, in a window of this size; more: what playwright's `new_context` takes."""
+        context = self.browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", **more
+        )
+        self.contexts.append(context)
+        page, own = context.new_page(), file.resolve().as_uri()
+        page.on("console", lambda message: self.complaints.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.on("request", lambda request: self._asked(request.url, own))
+        page.goto(own)
+        return page
+
+    def _asked(self, url: str, own: str) -> None:
+        if url.split("#")[0] != own and not url.startswith(("data:", "blob:")):
+            self.complaints.append(f"request: {url}")
+
+    def close(self) -> None:
+        """Close all pages; fails if one of them said or fetched anything."""
+        for context in self.contexts:
+            context.close()
+        assert self.complaints == []
