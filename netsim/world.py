@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from netsim.radio.links import Links
 from netsim.radio.uplink import Cohort
 from netsim.row_id import row_id
 from netsim.traces.trace import Trace
+from netsim.trail import Looks, Seen, Tracks, Trail
 from netsim.units import FloatArray, IntArray
 
 
@@ -47,10 +49,13 @@ class HandoverEvent:
 
 @dataclass(frozen=True)
 class WorldMemory:
-    """What a world remembers: where UEs are and how they move, and their serving cells where handover is modelled."""
+    """What a world remembers: where UEs are and how they move; serving cells where handover is modelled; tracks where
+    they are taken.
+    """
 
     state: Any
     attached: Attachment | None
+    trail: Trail | None
 
 
 @dataclass
@@ -96,6 +101,8 @@ class World:
     attached: Attachment | None = None
     """serving cells, where handover is modelled"""
     handovers: list[HandoverEvent] = field(default_factory=list)
+    tracks: Tracks | None = None
+    """where UEs were, where somebody asked for it (`follow`)"""
     _buffer: list[Observations] = field(default_factory=list)
     _ahead: Lookahead = field(init=False)
     _settled: bool = False
@@ -124,7 +131,7 @@ class World:
                 # a sampled UE stands still for the clock until somebody wakes, then moves tick by tick
                 wake = min(t1, self._wake_s(t0))
                 until = min(t1, max(wake, self._next_sample(t0)))
-            before = self.state
+            before, served = self.state, self.attached
             self.state, fixes = self._ahead.advance(self.state, t0, until)
             self.moves += 1
             if self.measure_every_s is not None:
@@ -132,6 +139,9 @@ class World:
             if len(fixes):
                 self._buffer.append(self._measure(fixes, None if self.measure_every_s is None else before))
             self._attach(until)
+            if self.tracks is not None:
+                seen = partial(self._seen, before, served), partial(self._seen, self.state, self.attached)
+                self.tracks.moved(until, *seen)
             t0 = until
         self.moved_s = t1
 
@@ -165,12 +175,14 @@ class World:
     def memory(self) -> WorldMemory:
         """What a resumed run needs of this world; what `build_world` makes again is not in its tree."""
         self.catch_up()
-        return WorldMemory(self.state, self.attached)
+        return WorldMemory(self.state, self.attached, None if self.tracks is None else self.tracks.trail)
 
     def resume(self, memory: WorldMemory, time_s: float) -> None:
         """Continue at time_s from the memory of an earlier run of the same world, before any event."""
         self.env = simpy.Environment(initial_time=time_s)
         self.state, self.attached, self.moved_s = memory.state, memory.attached, time_s
+        if self.tracks is not None and memory.trail is not None:
+            self.tracks.trail = memory.trail
         self.env.process(self.live())
 
     def links(self) -> Links:
@@ -250,6 +262,16 @@ class World:
         """The handovers since the last call."""
         events, self.handovers = self.handovers, []
         return events
+
+    def follow(self, looks: Looks) -> None:
+        """Take tracks from now on; called at time 0, or before `resume`."""
+        self.tracks = Tracks(looks, Trail.start(looks))
+
+    def _seen(self, state: State, served: Attachment | None) -> Seen:
+        """What a look at the UEs sees in a state, while they are served like that."""
+        indoors, n = self.indoors_of(state), len(self.ues)
+        inside = np.zeros(n, dtype=np.bool_) if indoors is None else indoors.inside
+        return Seen(np.asarray(state.position_m), inside, np.full(n, -1) if served is None else served.serving)
 
     def serving(self, links: Links) -> IntArray:
         """The base station of every UE now (n_ue,), -1 for none."""

@@ -25,6 +25,7 @@ from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 NAN = float("nan")
+_NAMED = ("named_x_m", "named_y_m", "second_x_m", "second_y_m")  # at most two places
 FEWEST_DRAWS = 20  # of the band of random guesses,
 GUESSES = 40  # whose draws fall beyond so many guesses: the more there are, the less draws differ
 
@@ -314,10 +315,12 @@ def _places(how: Leakage, said: list[Said], now: Now, ue: int) -> dict[str, floa
     """How near all estimates of a UE came to home and work, and what an attacker without the truth would name."""
     home, work = now.places.home_m[ue], now.places.work_m[ue]
     if not np.isfinite(np.concatenate([home, work])).any():  # there is nothing to be near to
-        return dict.fromkeys(("home_m", "work_m", "home_named_m", "work_named_m", "guess_home_m"), NAN)
+        return dict.fromkeys(("home_m", "work_m", "home_named_m", "work_named_m", "guess_home_m", *_NAMED), NAN)
     points, _ = _estimates(said)
     guesses = _guesses(how, said, now.area)
     return {
+        **dict.fromkeys(_NAMED, NAN),
+        **dict(zip(_NAMED, guesses.ravel().tolist(), strict=False)),
         "home_m": nearest_m(points, home),
         "work_m": nearest_m(points, work),
         "home_named_m": nearest_m(guesses, home),

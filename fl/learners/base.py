@@ -61,6 +61,13 @@ class Learner(Part):
     def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
         """Utility figures, names with units; NaN where nothing was held out."""
 
+    def strongest_dbm(self, model: Model, place_m: FloatArray, model_of: IntArray, cell: IntArray) -> FloatArray | None:
+        """The largest RSRP (N,) that it predicts at places (N, 2) of cells (k,) by their models (k,), NaN for none.
+
+        None for a learner that predicts no RSRP.
+        """
+        return None
+
     def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model | None:
         """What it would learn in one place from the samples of everybody; None: not defined.
 

@@ -296,6 +296,15 @@ class RsrpNet(LayeredLearner):
             out = self._label_mean_dbm(c)[model_of] + c["rsrp_std_db"][model_of] * out
         return out + self.prior.expected_dbm(c, model_of, position_m)
 
+    def strongest_dbm(self, model: Model, place_m: FloatArray, model_of: IntArray, cell: IntArray) -> FloatArray:
+        largest = np.full(len(place_m), np.nan)
+        read = np.zeros_like(cell) if self._reads_places_only else cell
+        for m, c in np.unique(np.column_stack([model_of, read]), axis=0).tolist():
+            of, at_cell = np.full(len(place_m), m), None if self._reads_places_only else np.full(len(place_m), c)
+            with np.errstate(over="ignore", invalid="ignore"):  # a model that has diverged
+                largest = np.fmax(largest, self.predict_dbm(model, of, place_m, at_cell))
+        return largest
+
     def _label_mean_dbm(self, constants: dict[str, FloatArray]) -> FloatArray:
         """Public mean (n_model,) of labels in dB or dBm: 0 for differences to a prior."""
         mean_dbm = constants["rsrp_mean_dbm"]

@@ -195,6 +195,12 @@ TABLES: dict[str, dict[str, Column]] = {
             "m",
         ),
         "work_named_m": Column("the same for the workplace", "m"),
+        "named_x_m": Column(
+            "the first of these places, east; empty for none, and for a UE that has neither home nor workplace", "m"
+        ),
+        "named_y_m": Column("the same, north", "m"),
+        "second_x_m": Column("the second of these places, east; empty for none", "m"),
+        "second_y_m": Column("the same, north", "m"),
         "guess_home_m": Column("baseline: expected home_m of as many uniformly random guesses", "m"),
         "smoothed_error_m": Column(
             "distance from the median of all estimates so far to the mean of all points so far", "m"
@@ -300,5 +306,39 @@ TABLES: dict[str, dict[str, Column]] = {
         "home_y_m": Column("true home, north", "m"),
         "work_x_m": Column("true workplace, east", "m"),
         "work_y_m": Column("true workplace, north", "m"),
+    },
+    "tracks": {
+        "ue": Column("index of the UE in ues.csv; at most the first 1,000 UEs (`tracks` in manifest.json)"),
+        "time_s": Column(
+            "when the UE was looked at: a multiple of the interval `tracks.every_s` of manifest.json, the shortest "
+            "multiple of world.tick_s at which all tracks have at most 200,000 rows. There is a row where place, "
+            "`indoor` or `cell` are not as at the look before, and one at the look before if the UE rested until "
+            "then: straight lines between rows are the motion up to that interval",
+            "s",
+        ),
+        "x_m": Column("true position, east; empty from when the UE is absent", "m"),
+        "y_m": Column("true position, north", "m"),
+        "indoor": _flag("whether the UE is in a building; empty for an absent one"),
+        "cell": _text("name of the serving cell, where handover is modelled"),
+    },
+    "coverage": {
+        "x_m": Column(
+            "centre of a square of a grid, 100 along the longer side of the area, east; places in buildings are left "
+            "out; no row where neither the radio is modelled nor a signal map is learnt",
+            "m",
+        ),
+        "y_m": Column("centre, north", "m"),
+        "cell": _text(
+            "name of the strongest base station at street level; empty, as all true values, where a trace replaces "
+            "the radio"
+        ),
+        "rsrp_dbm": Column("its RSRP", "dBm"),
+        "sinr_db": Column("its downlink SINR at full load", "dB"),
+        "los": _flag("whether it is in line of sight"),
+        "learnt_dbm": Column(
+            "RSRP that the final model predicts there; of one model for each cell the largest, over models that "
+            "somebody trained; empty for other tasks",
+            "dBm",
+        ),
     },
 }

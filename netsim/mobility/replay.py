@@ -156,8 +156,7 @@ class Replay(Mobility):
         rows = state.rows
         first, end = np.searchsorted(rows.time_s, (t0_s, t1_s))
         last_row = state.last_rows(int(end))
-        freshest_s = state.absent_after_s if self.absent_after_s is None else self.absent_after_s
-        stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > freshest_s)
+        stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > self._fresh_s(state))
         position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
         new = first + np.argsort(rows.ue[first:end], kind="stable")  # each UE's rows stay in order of time
         fixes = Fixes(
@@ -170,10 +169,16 @@ class Replay(Mobility):
         return replace(state, position_m=position_m, n_seen=int(end), last_row=last_row), fixes
 
     def wake_s(self, state: Replayed, now_s: float, ground: Ground) -> float:
-        """The time of the next row; infinite after the last."""
+        """The time of the next row, or when the next UE becomes absent; infinite after the last."""
         time_s = state.rows.time_s
         following = int(np.searchsorted(time_s, now_s))
-        return float(time_s[following]) if following < len(time_s) else float("inf")
+        next_s = float(time_s[following]) if following < len(time_s) else float("inf")
+        leaves_s = time_s[state.last_row[state.last_row >= 0]] + self._fresh_s(state)
+        return float(leaves_s[leaves_s >= now_s].min(initial=next_s))
+
+    def _fresh_s(self, state: Replayed) -> float:
+        """Age of its last fix up to which a UE is present, s."""
+        return state.absent_after_s if self.absent_after_s is None else self.absent_after_s
 
     def places(self, state: Replayed, ground: Ground) -> Places:
         """Home and workplace of each UE from its rows at night and in office hours; see `home_and_work`."""

@@ -74,6 +74,21 @@ class TestLeakage:
         _, history = play(said(answer(103, 100)), said(), said(answer(900, 100)))
         assert [named(rows[0]) for rows in history] == [pytest.approx(v) for v in ((3, 797), (3, 797), (800, 0))]
 
+    def test_the_places_themselves_stand_beside_their_distances(self):
+        _, history = play(said(answer(130, 140), answer(900, 107, 0.5)), said(answer(7, 8)), said(answer(-1, 0)))
+        columns = ("named_x_m", "named_y_m", "second_x_m", "second_y_m")
+        places = [[row[c] for c in columns] for (row,) in history]
+        np.testing.assert_array_equal(places, [[130, 140, 900, 107], [7, 8, np.nan, np.nan], [np.nan] * 4])
+
+    def test_they_are_the_ones_at_the_end_and_what_distances_are_of(self):
+        state, history = play(*(said((0, 0, "centroid", 100 + 400 * (k % 3 > 1), 300, 1.0)) for k in range(9)))
+        end, (row,) = leakage.named_at_end(HOW, state, AREA, PLACES), history[-1]
+        assert [(r["x_m"], r["y_m"]) for r in end] == [
+            (row["named_x_m"], row["named_y_m"]), (row["second_x_m"], row["second_y_m"])
+        ]  # fmt: skip
+        away = [np.hypot(r["x_m"] - HOME[0], r["y_m"] - HOME[1]) for r in end]
+        assert row["home_named_m"] == pytest.approx(min(away))
+
     def test_a_third_answer_names_nothing(self):
         _, ((row,),) = play(said(answer(500, 900, 3.0), answer(500, 1400, 2.0), answer(*HOME, 1.0)))
         assert row["home_named_m"] == pytest.approx(np.hypot(400, 800))

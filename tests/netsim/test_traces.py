@@ -522,15 +522,17 @@ def test_advance_leaves_the_state_it_was_given(walk):
     np.testing.assert_equal(asdict(state), asdict(before))
 
 
-def test_the_clock_may_jump_from_row_to_row(walk):
+def test_the_clock_may_jump_to_the_next_row_or_absence(walk):
     trace = walk.load(86400.0)
-    state, now_s, seen = walk.start(np.arange(3), GROUND), 0.0, []
+    state, now_s, seen, left = walk.start(np.arange(3), GROUND), 0.0, [], 0
     while (wake_s := walk.wake_s(state, now_s, GROUND)) < np.inf:
-        state, fixes = walk.advance(state, wake_s, np.nextafter(wake_s, np.inf), GROUND)
-        assert len(fixes)
-        seen += fixes.time_s.tolist()
-        now_s = np.nextafter(wake_s, np.inf)
+        before, now_s = np.isnan(state.position_m[:, 0]), wake_s + 1e-3
+        state, fixes = walk.advance(state, wake_s, now_s, GROUND)
+        gone = np.isnan(state.position_m[:, 0]) & ~before
+        assert len(fixes) or gone.any()
+        seen, left = seen + fixes.time_s.tolist(), left + gone.sum()
     np.testing.assert_array_equal(seen, np.sort(trace.time_s))
+    assert left and np.isnan(state.position_m).all(), "at last everybody has left"
 
 
 def test_fewer_ues_play_the_first_users_and_more_are_refused(walk):

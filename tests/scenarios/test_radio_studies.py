@@ -20,12 +20,11 @@ from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.tables import QUANTITIES
-from scenarios.app.run import radio, samples, tracks
+from scenarios.app.run import radio, samples
 from scenarios.app.run.coverage import coverage_grid
 from scenarios.app.run.radio import radio_world
 from scenarios.app.run.runner import check, run
 from scenarios.app.run.samples import Sampled, Samples
-from scenarios.app.run.tracks import Trail
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.load import load
 
@@ -100,31 +99,6 @@ def test_tracks_are_where_ues_were_and_who_served_them(played):
             last = np.flatnonzero((rows["ue"] == ue) & (rows["time_s"] <= time_s))[-1]
             assert [rows["x_m"][last], rows["y_m"][last]] == pytest.approx(at_m[ue], rel=1e-8)
             assert rows["cell"][last] == world.stations[serving[ue]].name
-
-
-def trail(*moments):
-    """The rows (moment, UE) that a trail of two UEs takes of moments (positions east, indoors, cells)."""
-    state, rows = Trail.start(2), []
-    for k, (x_m, inside, cell) in enumerate(moments):
-        at_m = np.column_stack([np.array(x_m, dtype=float), np.where(np.isnan(x_m), np.nan, 0.0)])
-        state, ue = state.step(at_m, np.array(inside), np.array(cell))
-        rows += [(k, int(u)) for u in ue]
-    return rows
-
-
-def test_a_track_has_a_row_only_where_something_changed():
-    nan, out = np.nan, [False, False]
-    assert trail(([1, 2], out, [0, 0]), ([1, 2], out, [0, 0]), ([1, 3], out, [0, 0])) == [(0, 0), (0, 1), (2, 1)]
-    assert trail(([1, 2], out, [0, 0]), ([1, 2], [True, False], [0, 1]))[2:] == [(1, 0), (1, 1)]
-    gone = trail(([1, nan], out, [0, -1]), ([nan, nan], out, [-1, -1]), ([nan, 5], out, [-1, 0]))
-    assert gone == [(0, 0), (1, 0), (2, 1)]
-
-
-def test_tracks_are_bounded(monkeypatch):
-    monkeypatch.setattr(tracks, "MOST_ROWS", 3)
-    assert trail(*(([k, 0], [False, False], [0, 0]) for k in range(9))) == [(0, 0), (0, 1), (1, 0), (2, 0)]
-    monkeypatch.setattr(tracks, "MOST_TRACKED", 1)
-    assert {ue for _, ue in trail(*(([k, k], [False, False], [0, 0]) for k in range(3)))} == {0}
 
 
 def test_a_slow_look_at_handover_is_told(tiny):

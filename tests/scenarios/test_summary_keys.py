@@ -130,8 +130,8 @@ def test_a_run_of_the_old_version_is_refused_in_one_line(tiny, tmp_path, capsys)
     folder = tmp_path / "r"
     run(tiny(), folder)
     manifest = (folder / "manifest.json").read_text()
-    assert '"schema": 3' in manifest and '"netsim": "0.' in manifest
-    old = manifest.replace('"schema": 3', '"schema": 1')
+    assert '"schema": 4' in manifest and '"netsim": "0.' in manifest
+    old = manifest.replace('"schema": 4', '"schema": 1')
     (folder / "manifest.json").write_text(old)
     for command in (["report", str(folder)], ["report", str(tmp_path)], ["claims", "--run", f"campus={folder}"]):
         assert main(command) == 2, command

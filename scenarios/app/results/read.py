@@ -30,7 +30,7 @@ from scenarios.app.results.folder import (
     text_of,
 )
 from scenarios.app.results.marker import marked
-from scenarios.app.results.run import Run, Table, clock_of
+from scenarios.app.results.run import Run, Table, clock_of, part
 from scenarios.app.results.surfaces import read_surfaces
 from scenarios.app.results.tables import EVERY, RADIO, RADIO_STUDY
 from scenarios.app.study.yaml_document import one_line, read
@@ -68,9 +68,13 @@ def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse a manifest without what a page is built on."""
     wrong = [key for key, kind in _MANIFEST.items() if not isinstance(manifest.get(key), kind)]
     if not wrong:
-        area = manifest["area_m"]
-        if len(area) != 4 or not all(isinstance(v, int | float) and np.isfinite(v) for v in area):
+        if not _finite(manifest["area_m"], 4):
             wrong.append("area_m")
+        if manifest.get("origin_deg") is not None and not _finite(manifest["origin_deg"], 2):
+            wrong.append("origin_deg")
+        every_s: Any = part(manifest, "tracks").get("every_s")
+        if not _finite([every_s], 1) or not every_s > 0:
+            wrong.append("tracks.every_s")
         try:
             date.fromisoformat(manifest["first_day"])
             clock_of(manifest)
@@ -78,6 +82,15 @@ def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
             wrong.append("clock_changes" if "clock_changes" in str(error) else "first_day")
     if wrong:
         raise BadInput(one_line(f"{path}: {wrong[0]} is missing or damaged; run the study again"))
+
+
+def _finite(values: Any, n: int) -> bool:
+    """Whether values are a list of n finite numbers."""
+    return (
+        isinstance(values, list)
+        and len(values) == n
+        and all(isinstance(v, int | float) and np.isfinite(v) for v in values)
+    )
 
 
 def _table(folder: Path, name: str) -> Table:

@@ -20,18 +20,7 @@ SELECTIONS = ("all", "indoor", "outdoor")
 RADIO: dict[str, dict[str, Column]] = {
     "ues": TABLES["ues"],
     "handovers": TABLES["handovers"],
-    "tracks": {
-        "ue": Column("index of the UE in ues.csv; the first 40 UEs"),
-        "time_s": Column(
-            "time of a sample in which place, cell or the flag `indoor` differ from the one before; the first 1,000 of "
-            "a UE",
-            "s",
-        ),
-        "x_m": Column("position, east; empty where the UE becomes absent", "m"),
-        "y_m": Column("position, north", "m"),
-        "indoor": Column("whether the UE is in a building", type="flag"),
-        "cell": Column("name of the serving cell", type="text"),
-    },
+    "tracks": TABLES["tracks"],
     "radio_samples": {
         "selection": Column("all, indoor or outdoor samples", type="text"),
         "count": Column("samples: one for each UE that is present at a sampling time"),
@@ -46,14 +35,7 @@ RADIO: dict[str, dict[str, Column]] = {
         "percent": Column("share of samples that are at most `value`, 0 to 100", "%"),
         "value": Column("quantile, in the unit that ends the name of the quantity"),
     },
-    "coverage": {
-        "x_m": Column("centre of a cell of the grid, east; places in buildings are left out", "m"),
-        "y_m": Column("centre, north", "m"),
-        "cell": Column("name of the strongest base station at street level", type="text"),
-        "rsrp_dbm": Column("its RSRP", "dBm"),
-        "sinr_db": Column("its downlink SINR at full load", "dB"),
-        "los": Column("whether it is in line of sight", type="flag"),
-    },
+    "coverage": TABLES["coverage"],
 }  # fmt: skip
 """tables of a radio study"""
 EVERY: dict[str, dict[str, Column]] = TABLES | RADIO

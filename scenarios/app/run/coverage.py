@@ -1,4 +1,4 @@
-"""Coverage: the strongest base station at street level, on a grid over the area."""
+"""Coverage: the strongest base station at street level, and the map that was learnt, on a grid over the area."""
 
 from __future__ import annotations
 
@@ -27,9 +27,19 @@ def coverage_grid(world: World) -> FloatArray:
     return np.asarray(place_m[~world.buildings.inside(place_m)])
 
 
-def coverage(world: World, downlink: Downlink) -> dict[str, Any]:
-    """Rows of the table `coverage`."""
-    place_m, names = coverage_grid(world), [b.name for b in world.stations]
+def coverage(world: World, downlink: Downlink, place_m: FloatArray, learnt_dbm: FloatArray | None) -> dict[str, Any]:
+    """Rows of the table `coverage` at places (n, 2): the radio where it is modelled, and what was learnt of it (n,)."""
+    modelled = bool(world.stations) and (world.trace is None or world.trace.rsrp_dbm is None)
+    if not modelled and learnt_dbm is None:
+        place_m = place_m[:0]
+    truth = _truth(world, place_m, downlink) if modelled else _unknown(len(place_m))
+    learnt_dbm = np.full(len(place_m), np.nan) if learnt_dbm is None else learnt_dbm
+    return {"x_m": place_m[:, 0], "y_m": place_m[:, 1], **truth, "learnt_dbm": learnt_dbm}
+
+
+def _truth(world: World, place_m: FloatArray, downlink: Downlink) -> dict[str, Any]:
+    """The strongest base station at each place (n, 2), and how it is received."""
+    names = [b.name for b in world.stations]
     size = max(1, _MOST_LINKS // len(names))
     cells: list[str] = []
     columns: list[FloatArray] = [np.zeros((0, 3))]
@@ -39,7 +49,9 @@ def coverage(world: World, downlink: Downlink) -> dict[str, Any]:
         columns.append(np.column_stack([got.rsrp_dbm, got.sinr_db, got.los]))
         cells += [names[c] for c in links.serving]
     rsrp_dbm, sinr_db, los = np.concatenate(columns).T
-    return {
-        "x_m": place_m[:, 0], "y_m": place_m[:, 1], "cell": cells,
-        "rsrp_dbm": rsrp_dbm, "sinr_db": sinr_db, "los": los.astype(np.int64),
-    }  # fmt: skip
+    return {"cell": cells, "rsrp_dbm": rsrp_dbm, "sinr_db": sinr_db, "los": los.astype(np.int64)}
+
+
+def _unknown(n: int) -> dict[str, Any]:
+    """Where a trace brings what was measured."""
+    return {"cell": [""] * n, **{name: np.full(n, np.nan) for name in ("rsrp_dbm", "sinr_db", "los")}}

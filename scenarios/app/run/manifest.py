@@ -33,6 +33,8 @@ def manifest_of(study: Study, world: World, models: Sequence[str], command: str)
         "round_s": study.round_s,
         "duration_s": world.duration_s,
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
+        "origin_deg": _origin_deg(study, world),
+        "start_unix_s": None if trace is None else trace.midnight_s,
         "trace": None
         if trace is None
         else {
@@ -45,6 +47,13 @@ def manifest_of(study: Study, world: World, models: Sequence[str], command: str)
         "warnings": [*world.warnings, *_disclosed(study)],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }
+
+
+def _origin_deg(study: Study, world: World) -> list[float] | None:
+    """Latitude and longitude of (0, 0); None for a plane that is nowhere on the globe."""
+    of_trace = None if world.trace is None else world.trace.origin_deg
+    origin = of_trace or study.world.city.origin()
+    return None if origin is None else list(origin)
 
 
 def _card(study: Study, world: World) -> dict[str, str]:

@@ -22,18 +22,18 @@ from netsim.radio.downlink import Downlink, Reception, reception
 from netsim.record import Recorder, write_json, write_text
 from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray
 from netsim.world import World
 from scenarios.app.results.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, admit, clear, read_json
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary_radio import radio_summary
 from scenarios.app.results.tables import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
 from scenarios.app.run.checkpoints import Progress, Watch, cut_tables, damaged, open_tables, unfinished
-from scenarios.app.run.coverage import coverage
+from scenarios.app.run.coverage import coverage, coverage_grid
 from scenarios.app.run.manifest import manifest_of
 from scenarios.app.run.samples import Sampled, Samples
 from scenarios.app.run.setup import check_ticks
-from scenarios.app.run.tracks import Trail, joined
+from scenarios.app.run.tracks import follow_ues, write_tracks
 from scenarios.app.run.world_map import write_map
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
@@ -107,12 +107,13 @@ def play_radio(study: Study, out: str | Path, watch: Watch | None, command: str,
             run = _Run(study, world, plan, recorder, watch, text)
             first = run.open(tree)
             cells = [b.name for b in world.stations]
-            manifest = manifest_of(study, world, (), command) | {"kind": RADIO_STUDY, "cells": cells}
+            said = {"kind": RADIO_STUDY, "cells": cells, "tracks": run.tracks}
+            manifest = manifest_of(study, world, (), command) | said
             write_json(folder / MANIFEST, {**manifest, "finished": False})
             run.play(first)
             timing = {"wall_s": time.perf_counter() - began, "resumed_from_window": first or None}
-            said = {"finished": True, "quantiles": run.accuracy, "timing": timing}
-            write_json(folder / MANIFEST, {**manifest, **said})
+            end = {"finished": True, "quantiles": run.accuracy, "timing": timing}
+            write_json(folder / MANIFEST, {**manifest, **end})
             write_json(folder / SUMMARY, radio_summary(folder, study.world.radio.handover is not None))
             (folder / CHECKPOINT).unlink(missing_ok=True)
     return read_json(folder / SUMMARY)
@@ -129,8 +130,7 @@ class _Run:
         self.samples = Samples(highest_of(self.downlink), Sampled.none(len(QUANTITIES)))
         self.saved = time.perf_counter()
         self.moves = 0
-        self.trail = Trail.start(len(world.ues))
-        self.tracks: list[dict[str, Any]] = []
+        self.tracks = follow_ues(world)
 
     def open(self, tree: Any) -> int:
         """Create the tables, or go on from a checkpoint; the number of the first window to play."""
@@ -140,7 +140,6 @@ class _Run:
         try:
             self.world.resume(from_tree(tree["world"], self.world.memory()), float(tree["time_s"]))
             self.samples.sampled = from_tree(tree["samples"], self.samples.sampled)
-            self.trail = from_tree(tree["trail"], self.trail)
             self.moves, first = int(tree["moves"]), int(tree["window"])
         except (KeyError, TypeError, ValueError) as error:
             raise damaged(self.recorder, error) from None
@@ -165,17 +164,17 @@ class _Run:
 
     def _window(self, window: int) -> FloatArray:
         """Play one window and write its rows; the SINR of its samples in dB (m,)."""
-        plan, self.tracks, sinr = self.plan, [], []
+        plan, sinr = self.plan, []
         for k in range(window * plan.window, min((window + 1) * plan.window, plan.instants)):
             now_s = k * plan.every_s
             if now_s > self.world.env.now:
                 self.world.env.run(until=now_s)
-            sinr.append(self._sample(now_s))
+            sinr.append(self._sample())
         self.world.observations()  # of models that measure at times of their own: not needed here
         self._write()
         return np.concatenate(sinr)
 
-    def _sample(self, now_s: float) -> FloatArray:
+    def _sample(self) -> FloatArray:
         """Add the present moment to the samples; the SINR of everybody who is present in dB (m,)."""
         world = self.world
         links = world.links()
@@ -187,29 +186,14 @@ class _Run:
         present = np.flatnonzero(np.isfinite(got.rsrp_dbm))
         values = stacked(got)[present]
         self.samples.add(values, inside[present], got.los[present])
-        self._track(now_s, inside, serving)
         return values[:, list(QUANTITIES).index("sinr_db")]
-
-    def _track(self, now_s: float, inside: BoolArray, serving: IntArray) -> None:
-        """Keep the rows of tracked UEs until the window is written."""
-        position_m = np.asarray(self.world.state.position_m)
-        self.trail, ue = self.trail.step(position_m, inside, serving)
-        if len(ue):
-            names = [self.world.stations[c].name if c >= 0 else "" for c in serving[ue]]
-            self.tracks.append(
-                {
-                    "ue": ue, "time_s": np.full(len(ue), now_s), "x_m": position_m[ue, 0], "y_m": position_m[ue, 1],
-                    "indoor": inside[ue].astype(np.int64), "cell": np.array(names, dtype=object),
-                }
-            )  # fmt: skip
 
     def _write(self) -> None:
         """Append the rows of a window."""
         handovers = handover_rows(self.world)
         self.moves += len(handovers["ue"])
         self.recorder.write("handovers", handovers)
-        if self.tracks:
-            self.recorder.write("tracks", joined(self.tracks))
+        write_tracks(self.recorder, self.world)
 
     def _show(self, done: int, sinr_db: FloatArray) -> None:
         if self.watch is None:
@@ -226,7 +210,7 @@ class _Run:
         return {
             "study": self.text, "program": __version__, "time_s": float(self.world.env.now), "window": window,
             "world": to_tree(self.world.memory()), "samples": self.samples.copy(), "moves": self.moves,
-            "trail": to_tree(self.trail), "tables": self.recorder.marks(),
+            "tables": self.recorder.marks(),
         }  # fmt: skip
 
     def _save(self, snapshot: dict[str, Any]) -> None:
@@ -239,7 +223,6 @@ class _Run:
         if self.world.duration_s > self.world.env.now:
             self.world.env.run(until=self.world.duration_s)
             self.world.catch_up()
-        self.tracks = []
         self._write()
         for rows in self._distributions():
             self.recorder.write("radio_cdf", rows)
@@ -249,8 +232,8 @@ class _Run:
             share = 100.0 * los / count if count else float("nan")
             hours = count * self.plan.every_s / 3600.0
             self.recorder.row("radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share)
-        self.recorder.write("coverage", coverage(self.world, self.downlink))
-        write_map(self.recorder.folder, self.world, self.study.world.city, whole=True)
+        self.recorder.write("coverage", coverage(self.world, self.downlink, coverage_grid(self.world), None))
+        write_map(self.recorder.folder, self.world, self.study.world.city)
 
     def _distributions(self) -> Sequence[dict[str, Any]]:
         """Rows of radio_cdf; of indoor and outdoor samples where there are both."""

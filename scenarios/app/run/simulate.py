@@ -14,10 +14,12 @@ import numpy as np
 from fl.leakage import leakage
 from fl.privacy.final import final_account
 from fl.round import records
+from fl.round.learnt_map import learnt_map
 from fl.round.round import rounds
 from fl.round.state import RoundState, Setup, begin
 from netsim import __version__
 from netsim.checkpoint import save_tree
+from netsim.radio.downlink import Downlink
 from netsim.record import write_json, write_text
 from netsim.tree import from_tree, to_tree
 from netsim.world import World
@@ -36,8 +38,10 @@ from scenarios.app.results.marker import held
 from scenarios.app.results.summary import summarise
 from scenarios.app.run.artifacts import write_points, write_surfaces
 from scenarios.app.run.checkpoints import Progress, Watch, cut_tables, damaged, open_tables, unfinished
+from scenarios.app.run.coverage import coverage, coverage_grid
 from scenarios.app.run.manifest import manifest_of
 from scenarios.app.run.setup import ready
+from scenarios.app.run.tracks import follow_ues, write_tracks
 from scenarios.app.run.world_map import write_map
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
@@ -85,8 +89,9 @@ def _run(
 ) -> None:
     """Everything that writes into the folder; `tree`: the checkpoint to go on from, or None."""
     folder, text = setup.recorder.folder, study_yaml(study)
+    tracks = follow_ues(world)
     start, empty = _open(setup, world, first, tree)
-    manifest = manifest_of(study, world, setup.models, command)
+    manifest = manifest_of(study, world, setup.models, command) | {"tracks": tracks}
     write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
     keeper = _Keeper(folder, world, setup, watch, empty, text)
     world.env.process(rounds(world, setup, start, keeper.after))
@@ -96,7 +101,8 @@ def _run(
         keeper.save()
         raise
     last = keeper.state or start
-    _whole_run(setup, last, world)
+    write_tracks(setup.recorder, world)
+    _whole_run(setup, last, world, study.world.radio.downlink)
     write_points(folder, last)
     write_map(folder, world, study.world.city)
     write_surfaces(folder, setup, last, world)
@@ -145,6 +151,8 @@ class _Keeper:
     def after(self, state: RoundState, figures: dict[str, Any]) -> None:
         self.state = state
         self.empty += not figures and not state.stopped
+        write_tracks(self.setup.recorder, self.world)
+        self.setup.recorder.write("handovers", records.handover_rows(self.world))  # of a round that left no rows
         self.tree = self._snapshot(state)
         if self.watch is not None:
             now = float(self.world.env.now)
@@ -190,8 +198,8 @@ def _open(setup: Setup, world: World, first: RoundState, tree: Any) -> tuple[Rou
     return resumed, empty
 
 
-def _whole_run(setup: Setup, state: RoundState, world: World) -> None:
-    """Tables that are computed once, at the end: exact Wasserstein distances, distances between UEs, privacy."""
+def _whole_run(setup: Setup, state: RoundState, world: World, downlink: Downlink) -> None:
+    """Tables that are computed once, at the end: exact Wasserstein distances, distances between UEs, privacy, maps."""
     scores = records.utility(setup.learning, state, state.held_out, world) | records.references(setup, state)
     setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
     spends = read_table(setup.recorder.folder, "spends")
@@ -204,3 +212,5 @@ def _whole_run(setup: Setup, state: RoundState, world: World) -> None:
         setup.recorder.row("named", **row)
     for ue, other, sw1_m in leakage.pairs(state.leakage, how.directions):
         setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))
+    place_m = coverage_grid(world)
+    setup.recorder.write("coverage", coverage(world, downlink, place_m, learnt_map(setup, state, place_m)))

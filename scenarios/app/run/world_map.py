@@ -16,18 +16,16 @@ from scenarios.app.results.folder import MAP, SCENERY
 MAP_PLACES = 500  # outdoor places of the radio map
 
 
-def write_map(folder: Path, world: World, city: City, whole: bool = False) -> None:
+def write_map(folder: Path, world: World, city: City) -> None:
     """Write map.npz: buildings, base stations, streets, and the radio at a sample of outdoor places.
 
     footprint_m (k, 2) rings of walls, anticlockwise, and of courtyards, clockwise, with footprint_ptr (r + 1,) and
-    footprint_building (r,), the building of each; building_height_m (n,); station_m (n_bs, 2);
-    place_m (m, 2), and for each place and base station distance_m, rsrp_dbm, los (m, n_bs).
+    footprint_building (r,), the building of each; building_height_m (n,); station_m (n_bs, 2), station_azimuth_deg
+    (n_bs,), NaN for an antenna without a sector; place_m (m, 2), and for each place and base station distance_m,
+    rsrp_dbm, los (m, n_bs).
 
     Where there are some: street_m (v, 2), street_ptr (s + 1,), street_class (s,), a street of two directions once;
     door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_kind (a,), index into SCENERY.
-
-    whole : for a radio study, also station_azimuth_deg (n_bs,), NaN for an antenna without a sector, and the streets
-        of a city in which no UE needs them.
     """
     rng, owner = world.ground.streams.at("report.map"), np.arange(MAP_PLACES)
     place = world.buildings.outdoor(world.area, rng, "place", owner)
@@ -39,16 +37,14 @@ def write_map(folder: Path, world: World, city: City, whole: bool = False) -> No
         "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
         "building_height_m": world.buildings.height_m,
         "station_m": np.array([b.at_m for b in world.stations]).reshape(-1, 2),
+        "station_azimuth_deg": np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations]),
         "place_m": place,
     }
     if world.stations:
         links = world.budget.links(0.0, place)
         arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
-    graph = world.ground.graph
-    if whole:
-        graph = city.street_graph(world.area, world.ground.streams) if graph is None else graph
-        degrees = [np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations]
-        arrays["station_azimuth_deg"] = np.array(degrees, dtype=np.float64)
+    graph = world.ground.graph  # or else the streets of a city in which no UE needs them
+    graph = city.street_graph(world.area, world.ground.streams) if graph is None else graph
     if graph is not None:
         arrays |= _streets(graph)
     if len(world.ground.premises):

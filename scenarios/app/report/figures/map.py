@@ -31,6 +31,7 @@ FEW_ROUNDS = 10  # up to which each has its number on the colour bar
 MOST_CORNERS = 40_000  # of building outlines
 FAR = 0.5  # base stations farther outside than this share of the area's longer side are not drawn
 MOST_STREET_POINTS = 40_000  # of centre lines
+MOST_TRACK_ROWS = 40_000  # of the tracks of UEs together
 SCENERY_COLORS = ("#dcecd2", "#cfe3f1", "#e3dbe6")
 STREET = "#c2b280"
 STREETS = (("main", 0, 2, 2.2), ("minor", 3, 4, 1.1), ("on foot", 5, 6, 0.6))
@@ -79,9 +80,10 @@ def tracks(run: Run) -> Panel:
     west, south, east, north = run.manifest["area_m"]
     if not any(t["x"] for t in traces):
         return Panel(key, title, "There is nothing to draw.")
-    drawn = len(np.unique(run.tables["tracks"]["ue"]))
+    drawn, every = len(_drawn_ues(run.rows("tracks"))), len(run.tables["ues"]["ue"])
     caption = (
-        f"Tracks of {counted(drawn, 'UE')}: dots are samples, straight lines join them. {_ground_sentence(run)}"
+        f"Tracks of {counted(drawn, 'UE')} of {every:,}: straight lines join the places at which they were looked at. "
+        f"{_ground_sentence(run)}"
         "The frame is the area." + (f" Too far outside to be drawn: {counted(far, 'base station')}." if far else "")
     )
     return Panel(key, title, caption, map_figure(traces, (west, south, east, north), list(sites)))
@@ -157,7 +159,8 @@ def _tracks(run: Run) -> list[Figure]:
     """Tracks of UEs in a few colours, interrupted where a UE was absent, and where they are indoors."""
     rows = run.rows("tracks")
     names, every = dict(zip(run.tables["ues"]["ue"].tolist(), run.tables["ues"]["name"], strict=True)), list[Figure]()
-    ues = np.unique(rows["ue"])
+    ues = _drawn_ues(rows)
+    rows = {k: v[np.isin(rows["ue"], ues)] for k, v in rows.items()}
     for first, color in enumerate(PALETTE):
         mine = [rows["ue"] == ue for ue in ues[first :: len(PALETTE)]]
         x, y = joined([np.column_stack([rows["x_m"][own], rows["y_m"][own]]) for own in mine])
@@ -178,6 +181,12 @@ def _tracks(run: Run) -> list[Figure]:
         dots = _dots("indoors", at_m[:: -(-len(at_m) // MOST_POINTS)])
         every.append(dots | {"marker": {"size": 4, "color": DARK, "opacity": 0.6}})
     return every
+
+
+def _drawn_ues(rows: Table) -> FloatArray:
+    """The first UEs, as many as have no more rows than can be drawn; at least one."""
+    ues, count = np.unique(rows["ue"], return_counts=True)
+    return np.asarray(ues[: max(1, int(np.searchsorted(np.cumsum(count), MOST_TRACK_ROWS, side="right")))])
 
 
 def _sectors(run: Run) -> list[Figure]:

@@ -1,0 +1,134 @@
+"""Tracks of UEs: where they were, in rows that stand on a fixed grid of times.
+
+A UE is looked at again and again. It gets a row where something changed since the look before, and, if it stood still
+until then, also one at the look before: straight lines between its rows are its motion, up to the interval of looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+
+from netsim.multiples import first_multiple, last_multiple
+from netsim.units import BoolArray, FloatArray, IntArray
+
+MOST_UES, MOST_ROWS = 1000, 200_000  # that are looked at, and of all their tracks together
+
+
+@dataclass(frozen=True)
+class Looks:
+    """When somebody looks at the first `ues` UEs: at 0, every_s, ..., last every_s."""
+
+    every_s: float
+    ues: int
+    last: int
+
+    @classmethod
+    def of(cls, n_ue: int, duration_s: float, tick_s: float) -> Self:
+        """The shortest interval, a multiple of tick_s, at which a row of every UE at every look is not too many."""
+        ues = min(n_ue, MOST_UES)
+        ticks = last_multiple(duration_s, tick_s)
+        stride = ticks // (MOST_ROWS // max(ues, 1)) + 1
+        return cls(stride * tick_s, ues, ticks // stride)
+
+    def until(self, time_s: float) -> int:
+        """Number of the last look at or before a time, from 0."""
+        return min(last_multiple(time_s, self.every_s), self.last)
+
+    def before(self, time_s: float) -> int:
+        """Number of the last look before a time; -1 for none."""
+        return min(first_multiple(time_s, self.every_s) - 1, self.last)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a look sees of all UEs: at_m (n_ue, 2), NaN for an absent one; inside (n_ue,); cell (n_ue,), -1 for none."""
+
+    at_m: FloatArray
+    inside: BoolArray
+    cell: IntArray
+
+    def rows(self, ue: IntArray) -> Seen:
+        """Of some UEs."""
+        return Seen(self.at_m[ue], self.inside[ue], self.cell[ue])
+
+    @property
+    def absent(self) -> BoolArray:
+        """Who is not there (n,)."""
+        return np.asarray(np.isnan(self.at_m).any(axis=1))
+
+    def changed(self, now: Seen) -> BoolArray:
+        """Who is elsewhere now, has come or gone, went in or out, or has another cell (n,)."""
+        gone, was_gone = now.absent, self.absent
+        there = ~gone & ~was_gone
+        other = (now.at_m != self.at_m).any(axis=1) | (now.inside != self.inside) | (now.cell != self.cell)
+        return np.asarray((gone != was_gone) | (there & other))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of tracks: the UEs (k,), the number of the look, and what it saw."""
+
+    ue: IntArray
+    look: int
+    seen: Seen
+
+
+@dataclass(frozen=True, eq=False)
+class Trail:
+    """How far tracks are: number of the last look, -1 before any; what it saw; the look of each UE's last row (t,)."""
+
+    looked: int
+    seen: Seen
+    row: IntArray
+
+    @classmethod
+    def start(cls, looks: Looks) -> Self:
+        """Before the first look everybody is absent."""
+        nobody = np.full(looks.ues, -1)
+        return cls(-1, Seen(np.full((looks.ues, 2), np.nan), np.zeros(looks.ues, dtype=np.bool_), nobody), nobody)
+
+    def look(self, number: int, now: Seen) -> tuple[Trail, list[Rows]]:
+        """The next state, and the rows that look `number` gives; nothing has changed between the last look and it."""
+        now = now.rows(np.arange(len(self.row)))
+        changed = np.flatnonzero(self.seen.changed(now))
+        rested = changed[(self.row[changed] < number - 1) & ~self.seen.absent[changed]]
+        rows = [Rows(rested, number - 1, self.seen.rows(rested)), Rows(changed, number, now.rows(changed))]
+        row = self.row.copy()
+        row[changed] = number
+        return Trail(number, now, row), [each for each in rows if len(each.ue)]
+
+    def skip(self, number: int) -> Trail:
+        """As after looks up to `number` at which nothing had changed."""
+        return replace(self, looked=max(self.looked, number))
+
+
+@dataclass
+class Tracks:
+    """Takes the tracks of a world whose UEs, when they move, do so at every tick; looks are at ticks."""
+
+    looks: Looks
+    trail: Trail
+    rows: list[Rows] = field(default_factory=list)
+    """those that nobody has drained yet"""
+
+    def moved(self, time_s: float, before: Callable[[], Seen], now: Callable[[], Seen]) -> None:
+        """Look at the UEs, which have been as `before` since the last call, and are as `now` at time_s."""
+        passed, number = self.looks.before(time_s), self.looks.until(time_s)
+        if passed > self.trail.looked:
+            self._take(self.trail.looked + 1, before())
+            self.trail = self.trail.skip(passed)
+        if number > self.trail.looked:
+            self._take(number, now())
+
+    def _take(self, number: int, seen: Seen) -> None:
+        self.trail, rows = self.trail.look(number, seen)
+        self.rows += rows
+
+    def drain(self) -> list[Rows]:
+        """The rows since the last call."""
+        rows, self.rows = self.rows, []
+        return rows

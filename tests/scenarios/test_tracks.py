@@ -1,0 +1,172 @@
+"""Tracks of runs with learning: where UEs truly were, without a trace of the recording in any other record."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netsim import trail
+from netsim.build import build_world
+from netsim.rng import Streams
+from scenarios.app.results.folder import read_table
+from scenarios.app.run import simulate
+from scenarios.app.run.runner import run
+
+WALK = str(Path(__file__).parents[2] / "scenarios" / "examples" / "walk.gpx")
+TOWN = {"kind": "town", "width_m": 600, "height_m": 600}
+MODELS = {
+    "random-waypoint": {"world.ues.mobility": {"kind": "random-waypoint", "pause_s": [0, 40]}, "world.tick_s": 1},
+    "gauss-markov": {"world.ues.mobility": {"kind": "gauss-markov"}},
+    "static": {"world.ues.mobility": {"kind": "static"}},
+    "manhattan": {
+        "world.city": {"kind": "grid", "width_m": 400, "height_m": 300}, "world.ues.mobility": {"kind": "manhattan"},
+    },
+    "resident": {
+        "world.city": TOWN, "world.base_stations": {"kind": "hexagonal", "inter_site_m": 400},
+        "world.ues.mobility": {"kind": "resident"}, "world.tick_s": 60, "world.duration_s": 43_200,
+        "world.ues.measure_every_s": 300, "learning.round_s": 14_400,
+    },
+    "handover": {
+        "world.ues.mobility": {"kind": "random-waypoint", "speed_m_s": [5, 15]},
+        "world.radio.handover": {"hysteresis_db": 1, "time_to_trigger_s": 10}, "world.duration_s": 400,
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(params=MODELS, scope="module")
+def model(request, tiny, tmp_path_factory):
+    """A study, and the folder of its run."""
+    study, folder = tiny(MODELS[request.param]), tmp_path_factory.mktemp("tracks") / "r"
+    run(study, folder)
+    return study, folder
+
+
+def followed(folder):
+    """Track of each UE from its rows: UE -> (times, positions)."""
+    rows = read_table(folder, "tracks")
+    position_m = np.column_stack([rows["x_m"], rows["y_m"]])
+    return {int(ue): (rows["time_s"][rows["ue"] == ue], position_m[rows["ue"] == ue]) for ue in np.unique(rows["ue"])}
+
+
+def test_recording_changes_no_other_record(model, tmp_path, monkeypatch, table_bytes):
+    study, folder = model
+    monkeypatch.setattr(simulate, "follow_ues", lambda world: {"every_s": 1.0, "ues": 0})
+    run(study, tmp_path / "r")
+    with_tracks, without = table_bytes(folder), table_bytes(tmp_path / "r")
+    assert without.pop("tracks.csv") == with_tracks.pop("tracks.csv").split(b"\n")[0] + b"\n"
+    assert with_tracks == without
+
+
+def test_lines_between_rows_are_where_ues_were_at_every_look(model):
+    study, folder = model
+    manifest, tracks = json.loads((folder / "manifest.json").read_text()), followed(folder)
+    every_s = manifest["tracks"]["every_s"]
+    assert every_s == study.world.tick_s and manifest["tracks"]["ues"] == 4 == len(tracks)
+    world = build_world(study.world, Streams(study.seed), study.round_s)
+    for time_s in np.arange(0.0, world.duration_s + 1e-9, every_s):
+        if time_s:
+            world.env.run(until=time_s)
+        at_m = world.position_m()
+        for ue, (times, rows) in tracks.items():
+            said = [np.interp(time_s, times, rows[:, k]) for k in (0, 1)]
+            assert said == pytest.approx(at_m[ue], abs=1e-5), (ue, time_s)
+
+
+def test_everybody_has_a_row_at_the_start_and_rest_has_none(model):
+    study, folder = model
+    rows = read_table(folder, "tracks")
+    assert rows["ue"][rows["time_s"] == 0].tolist() == [0, 1, 2, 3]
+    assert (np.diff(rows["time_s"]) >= 0).all()
+    most = 4 * (study.world.duration_s / study.world.tick_s + 1)
+    assert len(rows["ue"]) <= most
+    if study.world.ues.mobility.kind == "static":
+        assert len(rows["ue"]) == 4
+
+
+def test_doors_and_cells_stand_in_the_rows(model):
+    study, folder = model
+    rows = read_table(folder, "tracks")
+    assert (set(rows["cell"]) - {""} != set()) == (study.world.radio.handover is not None)
+    assert rows["indoor"].any() == (study.world.ues.mobility.kind == "resident")
+    if study.world.ues.mobility.kind == "resident":
+        world = build_world(study.world, Streams(study.seed), study.round_s)
+        world.env.run(until=28_800)
+        inside = world.indoors().inside
+        for ue in range(4):
+            last = np.flatnonzero((rows["ue"] == ue) & (rows["time_s"] <= 28_800))[-1]
+            assert rows["indoor"][last] == inside[ue]
+
+
+@pytest.mark.parametrize("stop_after", [1, 2])
+def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, model, tmp_path, table_bytes):
+    study, folder = model
+
+    def stop(progress):
+        if progress.round == stop_after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut", stop)
+    run(study, tmp_path / "cut")
+    assert table_bytes(tmp_path / "cut") == table_bytes(folder)
+
+
+def test_what_moves_after_the_last_round_is_there(tiny, tmp_path):
+    run(tiny({"learning.rounds": 1, "world.duration_s": 600}), tmp_path / "r")
+    assert read_table(tmp_path / "r", "tracks")["time_s"].max() > 500
+    assert read_table(tmp_path / "r", "rounds")["round"].tolist() == [1]
+
+
+def test_a_round_without_data_loses_no_track_and_no_handover(tiny, tmp_path, table_bytes):
+    late = {
+        **MODELS["handover"], "world.ues.measure_every_s": 150, "learning.round_s": 30,
+    }  # fmt: skip
+    run(tiny(late), tmp_path / "whole")
+
+    def stop(progress):
+        if progress.round == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny(late), tmp_path / "cut", stop)
+    run(tiny(late), tmp_path / "cut")
+    moves = read_table(tmp_path / "whole", "handovers")["time_s"]
+    assert ((moves > 60) & (moves <= 90)).any() and 3 not in read_table(tmp_path / "whole", "rounds")["round"]
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+
+
+def test_many_rows_are_thinned_in_time_and_many_ues_in_number(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(trail, "MOST_ROWS", 12)
+    monkeypatch.setattr(trail, "MOST_UES", 3)
+    run(tiny(), tmp_path / "r")
+    rows = read_table(tmp_path / "r", "tracks")
+    assert json.loads((tmp_path / "r" / "manifest.json").read_text())["tracks"] == {"every_s": 40.0, "ues": 3}
+    assert set(rows["ue"]) == {0, 1, 2} and set(rows["time_s"]) <= {0.0, 40.0, 80.0, 120.0}
+    assert len(rows["ue"]) <= 12
+
+
+def test_a_replayed_ue_stays_at_its_last_fix_and_its_absence_is_a_row(tiny, tmp_path):
+    trace = tmp_path / "trace.csv"
+    lines = ["time_s,user,x_m,y_m,rsrp_dbm,cell"]
+    lines += [
+        f"{1_700_000_000 + t},{u},{10 * t},{50 * k},-90,a" for k, u in enumerate("ab") for t in (0, 60, 120, 600, 700)
+    ]
+    trace.write_text("\n".join(lines))
+    study = tiny(
+        {
+            "world.ues": {"mobility": {"kind": "replay", "trace": str(trace), "absent_after_s": 200, "users": "id"}},
+            "world.city": {"kind": "open-field"}, "world.base_stations": [], "world.duration_s": None,
+            "world.radio": {}, "learning.round_s": 86_400,
+        }
+    )  # fmt: skip
+    run(study, tmp_path / "r")
+    rows = {
+        k: v[read_table(tmp_path / "r", "tracks")["ue"] == 0] for k, v in read_table(tmp_path / "r", "tracks").items()
+    }
+    first_s = rows["time_s"][0]
+    assert np.isfinite(rows["x_m"][0]) and rows["time_s"][0] > 0, "nobody is there before the first fix"
+    gone = np.flatnonzero(np.isnan(rows["x_m"]))
+    assert len(gone) == 1 and np.isnan(rows["indoor"][gone[0]])
+    assert rows["time_s"][gone[0]] - first_s >= 320
+    assert np.isfinite(rows["x_m"][gone[0] + 1])
