@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -119,8 +120,16 @@ def _from_system(file: str, corner: FloatArray, crs: str) -> FloatArray:
 
 def projected(lon_lat: FloatArray, origin_deg: tuple[float, float]) -> FloatArray:
     """Azimuthal equidistant on WGS84, metres east and north of the origin."""
+    return np.column_stack(_plane(origin_deg)(*lon_lat.T))
+
+
+def on_globe(position_m: FloatArray, origin_deg: tuple[float, float]) -> FloatArray:
+    """Longitude and latitude (n, 2) of positions (n, 2): the inverse of `projected`; infinite beyond the globe."""
+    return np.column_stack(_plane(origin_deg)(*position_m.T, inverse=True))
+
+
+def _plane(origin_deg: tuple[float, float]) -> Any:
     from pyproj import Proj
 
     lat_0, lon_0 = origin_deg
-    plane = Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")
-    return np.column_stack(plane(*lon_lat.T))
+    return Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")

@@ -12,6 +12,7 @@ from netsim.errors import BadInput, Interrupted
 from scenarios.app.cli import (
     claims,
     epsilon,
+    export,
     inspect,
     listing,
     replay,
@@ -28,7 +29,8 @@ from scenarios.app.run import signals
 
 COMMANDS = {
     "run": run, "replay": replay, "sweep": sweep, "train": train, "validate": validate, "list": listing,
-    "inspect": inspect, "report": report, "claims": claims, "epsilon": epsilon, "schema": schema,
+    "inspect": inspect, "report": report, "export": export, "claims": claims, "epsilon": epsilon,
+    "schema": schema,
 }  # fmt: skip
 
 

@@ -1,0 +1,71 @@
+"""The command `netsim export`: the tracks of a run for maps elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from netsim.errors import BadInput
+from scenarios.app.cli.options import Commands
+from scenarios.app.cli.output import say
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Its arguments."""
+    command = commands.add_parser("export", help="write the tracks of a run for maps elsewhere")
+    command.add_argument("folder", metavar="DIR", help="the folder of a run")
+    command.add_argument(
+        "--format", choices=["geojson", "kepler", "csv"], default="geojson",
+        help="geojson: tracks, homes, base stations and named places; kepler: trips of kepler.gl; csv: a flat table of "
+        "tracks (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument("--out", metavar="FILE", help="the file to write (default: DIR/tracks.geojson, ...)")
+    command.add_argument(
+        "--origin", metavar="LAT,LON",
+        help="where the south-west corner of a generated town lies, written --origin=LAT,LON (default: 0,0)",
+    )  # fmt: skip
+
+
+def main(args: argparse.Namespace) -> None:
+    """Write the file."""
+    from netsim.safe import replacing
+    from scenarios.app.results.export import FORMATS, Globe
+    from scenarios.app.results.folder import EXPORTS
+    from scenarios.app.results.read import load
+
+    folder = Path(args.folder)
+    out = _out(folder, folder / EXPORTS[args.format] if args.out is None else Path(args.out))
+    run = load(folder)
+    globe = Globe.of(folder, run, origin_of(args.origin))
+    text = FORMATS[args.format](run, globe)
+    try:
+        with replacing(out) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise BadInput(f"{out}: cannot be written ({error.strerror}); give --out another file") from None
+    say(f"tracks in {out}")
+    if not globe.known:
+        lat, lon = globe.origin_deg
+        say(f"  this run is nowhere on the globe; its south-west corner was put at {lat:g}, {lon:g} (--origin=LAT,LON)")
+
+
+def _out(folder: Path, out: Path) -> Path:
+    """The file to write: no record of the run."""
+    from scenarios.app.results.folder import RECORDS, STUDY
+
+    if out.name in (STUDY, *RECORDS) and out.parent.resolve() == folder.resolve():
+        raise BadInput(f"--out {out}: is a record of the run; give another name")
+    return out
+
+
+def origin_of(text: str | None) -> tuple[float, float] | None:
+    """Latitude and longitude, of --origin."""
+    if text is None:
+        return None
+    try:
+        lat, lon = map(float, text.split(","))
+    except ValueError:
+        raise BadInput(f"--origin {text}: write LAT,LON in degrees, for example --origin=48.8566,2.3522") from None
+    if not (abs(lat) <= 90 and abs(lon) <= 180):
+        raise BadInput(f"--origin {text}: latitude is -90 to 90 and longitude -180 to 180 degrees")
+    return lat, lon

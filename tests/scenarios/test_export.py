@@ -1,0 +1,223 @@
+"""Tracks for other maps: coordinates on the globe, features, bad input."""
+
+import csv
+import gzip
+import json
+import shutil
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyproj import Geod, Proj
+
+from scenarios.app.cli.commands import main
+from scenarios.app.cli.export import origin_of
+from scenarios.app.results.export import FORMATS, Globe
+from scenarios.app.results.folder import read_table
+from scenarios.app.results.read import load
+from scenarios.app.run.runner import run
+
+COMMUTER = Path(__file__).parents[2] / "scenarios" / "examples" / "commuter.csv.gz"
+HOSTILE = '<script>alert("x")</script>, =1+1'
+
+
+@pytest.fixture(scope="module")
+def town(tiny, tmp_path_factory):
+    """A run that is nowhere on the globe, with homes and attacks."""
+    folder = tmp_path_factory.mktemp("export") / "r"
+    ues = {"count": 4, "mobility": {"kind": "commuter"}}
+    run(tiny({"world.ues": ues, "world.duration_s": 172_800, "world.tick_s": 600, "learning.round_s": 86_400}), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def replayed(tiny, tmp_path_factory):
+    """A replay of a trace in degrees."""
+    folder = tmp_path_factory.mktemp("export") / "r"
+    changes = {
+        "world.ues": {"mobility": {"kind": "replay", "trace": str(COMMUTER)}}, "world.city": {"kind": "open-field"},
+        "world.base_stations": [], "world.radio": {}, "world.duration_s": 86_400, "learning.round_s": 86_400,
+        "learning.attacks": [],
+    }  # fmt: skip
+    run(tiny(changes), folder)
+    return folder
+
+
+@pytest.fixture
+def copied(town, tmp_path):
+    """A copy of the first that may be damaged."""
+    return shutil.copytree(town, tmp_path / "copy")
+
+
+def exported(folder, *more, out):
+    assert main(["export", str(folder), "--out", str(out), *more]) == 0
+    return Path(out).read_text()
+
+
+def of_kind(text, kind):
+    return [f for f in json.loads(text)["features"] if f["properties"].get("kind") == kind]
+
+
+def test_places_of_a_town_lie_as_far_from_its_corner_as_on_the_plane(town, tmp_path):
+    text = exported(town, "--origin=48.8566,2.3522", out=tmp_path / "a")
+    rows, homes = read_table(town, "ues"), of_kind(text, "home")
+    assert len(homes) == np.isfinite(rows["home_x_m"]).sum() == 4
+    for home in homes:
+        lon, lat = home["geometry"]["coordinates"]
+        east, _, away_m = Geod(ellps="WGS84").inv(2.3522, 48.8566, lon, lat)
+        k = home["properties"]["ue"]
+        at_m = np.array([rows["home_x_m"][k], rows["home_y_m"][k]])
+        assert away_m == pytest.approx(np.hypot(*at_m), abs=0.02)
+        assert east == pytest.approx(np.rad2deg(np.arctan2(*at_m)), abs=0.02)
+
+
+@pytest.mark.parametrize("origin", [None, "-33.9,151.2", "78.2,-15.6", "0,180"])
+def test_coordinates_come_back(origin, town, tmp_path):
+    text = exported(town, *([] if origin is None else [f"--origin={origin}"]), "--format", "csv", out=tmp_path / "a")
+    lat_0, lon_0 = origin_of(origin) or (0.0, 0.0)
+    found, rows = list(csv.DictReader(StringIO(text))), read_table(town, "tracks")
+    lat, lon = (np.array([float(row[name]) for row in found]) for name in ("lat", "lon"))
+    assert (np.abs(lon) <= 180).all()
+    x_m, y_m = Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")(lon, lat)
+    metres_per_degree = 111_000
+    np.testing.assert_allclose(x_m, rows["x_m"], atol=1e-6 * metres_per_degree)
+    np.testing.assert_allclose(y_m, rows["y_m"], atol=1e-6 * metres_per_degree)
+
+
+def test_a_replayed_trace_lies_where_its_file_says(replayed, tmp_path):
+    with gzip.open(COMMUTER, "rt") as file:
+        fixes = [(float(row["lat"]), float(row["lon"])) for row in csv.DictReader(file)]
+    text = exported(replayed, "--format", "csv", out=tmp_path / "a")
+    found = [(float(row["lat"]), float(row["lon"])) for row in csv.DictReader(StringIO(text)) if row["lat"]]
+    assert len(found) > 20
+    away = np.abs(np.array(found)[:, None] - np.array(fixes)).max(axis=2).min(axis=1)
+    assert away.max() < 1e-6
+
+
+def test_a_replay_has_times_of_its_zone_and_of_the_world(replayed, tmp_path):
+    manifest = json.loads((replayed / "manifest.json").read_text())
+    track = json.loads(exported(replayed, "--format", "kepler", out=tmp_path / "a"))["features"][0]
+    rows = read_table(replayed, "tracks")
+    unix_s = [at[3] for at in track["geometry"]["coordinates"]]
+    assert unix_s[0] == manifest["start_unix_s"] + rows["time_s"][0]
+    assert unix_s == sorted(unix_s)
+    local = of_kind(exported(replayed, out=tmp_path / "b"), "track")[0]["properties"]["times"]
+    assert local[0].startswith(manifest["first_day"]) and len(local) == len(unix_s)
+
+
+def test_the_file_has_a_feature_for_everything(town, tmp_path):
+    text, run_ = exported(town, out=tmp_path / "a"), load(town)
+    count = {k: len(of_kind(text, k)) for k in ("track", "home", "workplace", "base station", "named place")}
+    homes = int(np.isfinite(run_.tables["ues"]["home_x_m"]).sum())
+    works = int(np.isfinite(run_.tables["ues"]["work_x_m"]).sum())
+    named = len(run_.tables["named"]["ue"])
+    assert named > 0
+    expected = {"track": 4, "home": homes, "workplace": works, "base station": 2, "named place": named}
+    assert count == expected and sum(count.values()) == len(json.loads(text)["features"])
+    for feature in json.loads(text)["features"]:
+        assert feature["type"] == "Feature" and feature["geometry"]["type"] in ("Point", "LineString")
+    for track in of_kind(text, "track"):
+        line, of_track = track["geometry"]["coordinates"], track["properties"]
+        assert len(line) == len(of_track["times"]) == len(of_track["indoor"]) >= 2
+        assert of_track["times"][-1] == "2026-01-07T00:00:00", "to the end of the run"
+
+
+def test_an_absence_cuts_a_track(town, copied, tmp_path):
+    whole = read_table(town, "tracks")
+    lines = (copied / "tracks.csv").read_text().splitlines()
+    mine = [k for k, line in enumerate(lines) if line.startswith("0,")]
+    time_s = lines[mine[2]].split(",")[1]
+    lines[mine[2]] = f"0,{time_s},,,,"
+    (copied / "tracks.csv").write_text("\n".join(lines) + "\n")
+    tracks = [t for t in of_kind(exported(copied, out=tmp_path / "a"), "track") if t["properties"]["ue"] == 0]
+    assert len(mine) == (whole["ue"] == 0).sum() > 4 and len(tracks) == 2
+    assert sum(len(t["properties"]["times"]) for t in tracks) in (len(mine) - 1, len(mine))
+
+
+def test_a_place_that_nobody_knows_is_said_and_one_that_is_known_is_kept(town, replayed, tmp_path, capsys):
+    origin = json.loads(exported(town, out=tmp_path / "a"))["netsim_origin"]
+    assert (origin["lat"], origin["lon"]) == (0, 0) and "nowhere on the globe" in origin["note"]
+    assert "nowhere on the globe" in capsys.readouterr().out
+    origin = json.loads(exported(replayed, out=tmp_path / "b"))["netsim_origin"]
+    assert set(origin) == {"lat", "lon"} and "nowhere" not in capsys.readouterr().out
+    assert [origin["lat"], origin["lon"]] == json.loads((replayed / "manifest.json").read_text())["origin_deg"]
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_the_same_run_gives_the_same_bytes_in_its_own_folder(name, copied):
+    assert main(["export", str(copied), "--format", name]) == 0
+    files = {p.name for p in copied.glob("tracks.*")} - {"tracks.csv"}
+    assert len(files) == 1
+    first = (copied / files.pop()).read_bytes()
+    run_ = load(copied)
+    assert FORMATS[name](run_, Globe.of(copied, run_, None)).encode() == first
+
+
+def test_exports_go_with_the_run_that_they_are_of(tiny, tmp_path):
+    run(tiny(), tmp_path / "r")
+    assert main(["export", str(tmp_path / "r")]) == 0
+    run(tiny({"seed": 5}), tmp_path / "r", replace=True)
+    assert not (tmp_path / "r" / "tracks.geojson").exists()
+
+
+def test_names_are_text(copied, tmp_path):
+    path = copied / "ues.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    rows[0]["name"] = HOSTILE
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    track = of_kind(exported(copied, out=tmp_path / "a"), "track")[0]
+    assert track["properties"]["name"] == HOSTILE
+    table = list(csv.DictReader(StringIO(exported(copied, "--format", "csv", out=tmp_path / "b"))))
+    assert table[0]["name"] == HOSTILE
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--origin=91,0"], "latitude is -90 to 90"),
+        (["--origin=1"], "write LAT,LON"),
+        (["--origin=nan,2"], "latitude is -90 to 90"),
+        (["--out", "{run}/tracks.csv"], "is a record of the run"),
+        (["--out", "{run}"], "cannot be written"),
+        (["--out", "{run}/none/here.geojson"], "cannot be written"),
+    ],
+)
+def test_bad_options_are_one_line(more, words, town, capsys):
+    assert main(["export", str(town), *(word.replace("{run}", str(town)) for word in more)]) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1
+
+
+def test_an_origin_of_a_run_that_has_one_is_refused(replayed, capsys):
+    assert main(["export", str(replayed), "--origin=1,2"]) == 2
+    assert "has a place on the globe" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "words"),
+    [
+        ("manifest.json", '"every_s"', '"never_s"', "tracks.every_s is missing or damaged"),
+        ("manifest.json", '"origin_deg": null', '"origin_deg": "x"', "origin_deg is missing or damaged"),
+        ("tracks.csv", "\n0,0,", "\n0,0,9999999999", "beyond the globe"),
+        ("tracks.csv", "indoor", "indoors", "column indoor is missing"),
+        ("summary.json", "{", "", "cannot be read"),
+    ],
+)
+def test_a_damaged_run_is_one_line(file, old, new, words, copied, capsys):
+    text = (copied / file).read_text()
+    assert old in text
+    (copied / file).write_text(text.replace(old, new, 1))
+    assert main(["export", str(copied)]) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1 and str(copied) in said
+    assert not (copied / "tracks.geojson").exists()
+
+
+def test_a_folder_that_is_no_run_is_one_line(tmp_path, capsys):
+    assert main(["export", str(tmp_path)]) == 2
+    assert "is" in (said := capsys.readouterr().err) and said.count("\n") == 1
