@@ -19,7 +19,7 @@ from netsim.world import World
 
 
 def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> dict[str, Any]:
-    """Append all rows of a round; returns the row of `rounds` with the round's median leakage per attack.
+    """Append all rows of a round; returns the row of `rounds` with what each attack reached in it.
 
     What devices and links do is stamped with the server's request; an update with its own arrival; the model, and what
     is said of it, with the merge, when the last update that counts has come; an attack with when it was made.
@@ -52,11 +52,21 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     recorder.write("handovers", handover_rows(world))
     _keep_grid(recorder.folder, world, learning, outcome)
     recorder.write("spends", _spends(when, outcome))
+    of_attack = {a.label: [r for r in outcome.leaks if r["attack"] == a.label] for a in learning.attacks}
     figures["scores"] = scores
-    figures["leakage"] = {
-        a.label: _median([r["error_m"] for r in outcome.leaks if r["attack"] == a.label]) for a in learning.attacks
+    figures["sent"] = sum(len(p.made.ue) for p in phases)
+    figures["leakage"] = {label: _median([r["error_m"] for r in rows]) for label, rows in of_attack.items()}
+    figures["homes_named_percent"] = {
+        label: _homes_named_percent(rows, world.places.home_m, learning.leakage.near_m)
+        for label, rows in of_attack.items()
     }
     return figures
+
+
+def _homes_named_percent(rows: list[dict[str, Any]], home_m: FloatArray, near_m: float) -> float:
+    """Share of UEs with a home in an attack's rows of `leakage` whose home it names now; NaN where none has one."""
+    away_m = {row["ue"]: row["home_named_m"] for row in rows if np.isfinite(home_m[row["ue"]]).all()}
+    return 100.0 * float(np.mean([m <= near_m for m in away_m.values()])) if away_m else float("nan")
 
 
 def _keep_grid(folder: Path, world: World, learning: Learning, outcome: RoundOutcome) -> None:

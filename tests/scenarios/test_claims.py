@@ -406,7 +406,7 @@ def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
     command = ["claims", "--file", str(file), "--out", str(tmp_path / "out"), "--jobs", "1"]
     assert main(command) == 0
     out, err = capsys.readouterr()
-    assert out.count("holds") == 2 and "mine 2/2: hidden=[8], seed" in err and "single: one run" in err
+    assert out.count("holds") == 2 and "mine: run 2/2, hidden=[8], seed" in err and "single: run 1/1" in err
     marks = [p.stat().st_mtime_ns for p in sorted((tmp_path / "out").rglob("summary.json"))]
     assert len(marks) == 3
     assert main(command) == 0

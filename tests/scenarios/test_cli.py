@@ -66,7 +66,8 @@ def test_replay_shows_both_feature_modes(tmp_path, capsys):
     trace = write_trace(tmp_path / "t.csv", good_rows())
     assert main(["replay", str(trace), "--round", "12h", "--out", str(tmp_path / "r"), "--quiet"]) == 0
     out = capsys.readouterr().out
-    assert "standardised by dataset" in out and "standardised by public" in out and "200 of 200 rows used" in out
+    assert "standardised-by-dataset (seed 0)" in out and "standardised-by-public (seed 0)" in out
+    assert "200 of 200 rows used" in out
     for mode in ("dataset", "public"):
         summary = json.loads((tmp_path / "r" / f"standardised-by-{mode}" / "summary.json").read_text())
         assert summary["samples.count"] == 200

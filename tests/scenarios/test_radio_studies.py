@@ -447,7 +447,7 @@ def test_run_prints_quantiles_and_handovers(tmp_path, capsys):
     short = ["--set", "world.duration_s=60", "--set", "world.ues.count=5"]
     assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), *short]) == 0
     out, progress = capsys.readouterr()
-    assert "60 samples of 5 UEs" in out and "SINR" in out and "handovers" in out and "100 %" in progress
+    assert "60 samples of 5 UEs" in out and "SINR" in out and "handovers" in out and "window 12/12" in progress
     assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), "--verbose", "--quiet", *short]) == 0
     out, progress = capsys.readouterr()
     assert "not modelled: small-scale fading" in out and "bit/s/Hz" in out and not progress.strip()

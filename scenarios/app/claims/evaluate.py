@@ -25,7 +25,8 @@ from scenarios.app.study.load import bundled, find, load
 from scenarios.app.study.yaml_document import one_line, read
 
 CLAIMS = "claims.csv"
-
+Tell = Callable[[str, int, int, str], None]
+"""told of a scenario that is played: its name, how many of its runs are finished, of how many, and what was last"""
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 
@@ -133,7 +134,7 @@ def admit_out(out: Path, claims: Sequence[Claim]) -> None:
     admit_several(out, [CLAIMS, *(Path(place).parts[0] for place in places)], "these claims")
 
 
-def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Callable[[str], None]) -> Path:
+def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Tell) -> Path:
     """Run a scenario, or these labels of a sweep (none: all of them), into its folder in `out`, which is returned.
 
     What is finished stays, the rest goes on.
@@ -145,7 +146,7 @@ def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Callabl
             _check_title(folder, name)
 
         def done(k: int, n: int, point: SweepPoint, _: Mapping[str, Any]) -> None:
-            tell(f"{name} {k}/{n}: {point.label}, seed {point.seed}")
+            tell(name, k, n, f"{point.label}, seed {point.seed}")
 
         sweep(name, study, folder, jobs, {}, done, only=labels)
         return folder
@@ -154,8 +155,8 @@ def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Callabl
         return folder
     from scenarios.app.run.runner import run
 
-    tell(f"{name}: one run")
     run(study, folder, command="netsim claims")
+    tell(name, 1, 1, f"seed {study.seed}")
     return folder
 
 
@@ -166,7 +167,7 @@ def labels_of(claims: Iterable[Claim], scenario: str) -> set[str]:
 
 
 def evaluate_all(
-    claims: Sequence[Claim], folders: Mapping[str, Path], out: Path | None, jobs: int, tell: Callable[[str], None]
+    claims: Sequence[Claim], folders: Mapping[str, Path], out: Path | None, jobs: int, tell: Tell
 ) -> list[Verdict]:
     """Verdicts by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
 

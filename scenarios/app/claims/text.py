@@ -58,14 +58,19 @@ def aligned(head: Sequence[str], lines: Iterable[Sequence[str]], widths: Sequenc
     return "\n\n".join(["\n".join([printed(head), printed(["-" * w for w in room])]), *blocks])
 
 
+def verdict_row(of: Verdict) -> dict[str, str]:
+    """A verdict and its claim, as a row of the table."""
+    c = of.claim
+    stated = {"id": c.id, "paper": c.paper, "where": c.where, "says": c.says, "scenario": c.scenario, "key": c.rule.key}
+    value = "" if c.value is None else c.printed
+    return {**stated, "value": value, "ours": of.ours, "verdict": of.verdict, "reason": of.reason}
+
+
 def claims_csv(verdicts: Iterable[Verdict]) -> str:
     """A row for each claim."""
     text = StringIO()
+    rows = [verdict_row(one) for one in verdicts]
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["id", "paper", "where", "says", "scenario", "key", "value", "ours", "verdict", "reason"])
-    for j in verdicts:
-        c = j.claim
-        value = "" if c.value is None else c.printed
-        cells = [c.id, c.paper, c.where, c.says, c.scenario, c.rule.key, value, j.ours, j.verdict, j.reason]
-        writer.writerow([guarded(cell) for cell in cells])
+    writer.writerows([guarded(cell) for cell in row.values()] for row in rows)
     return text.getvalue()

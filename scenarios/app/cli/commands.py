@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import traceback
+from collections.abc import Sequence
 
 from netsim import __version__
 from netsim.errors import BadInput, Interrupted
@@ -15,21 +16,23 @@ from scenarios.app.cli import (
     export,
     inspect,
     listing,
+    new,
     replay,
     report,
     run,
     schema,
+    show,
     sweep,
     train,
     validate,
 )
 from scenarios.app.cli.options import BAD_INPUT, DONE, FAILED, INTERRUPTED, Parser
-from scenarios.app.cli.output import complain, say
+from scenarios.app.cli.output import complain, emit
 from scenarios.app.run import signals
 
 COMMANDS = {
-    "run": run, "replay": replay, "sweep": sweep, "train": train, "validate": validate, "list": listing,
-    "inspect": inspect, "report": report, "export": export, "claims": claims, "epsilon": epsilon,
+    "run": run, "replay": replay, "sweep": sweep, "train": train, "show": show, "report": report, "export": export,
+    "new": new, "validate": validate, "list": listing, "inspect": inspect, "claims": claims, "epsilon": epsilon,
     "schema": schema,
 }  # fmt: skip
 
@@ -51,21 +54,20 @@ def parser() -> Parser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code and never lets a traceback through."""
-    args = parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else arguments
     try:
+        args = parser().parse_args(words)
         signals.listen()
         COMMANDS[args.command].main(args)
         sys.stdout.flush()
+        return DONE
     except BadInput as error:
-        complain(error.lines)
-        return BAD_INPUT
+        return _ended(error.lines, BAD_INPUT, words)
     except KeyboardInterrupt:
         signals.ignore()
-        say("netsim: interrupted; the same command goes on where it stopped", errors=True)
-        return INTERRUPTED
+        return _ended(["interrupted; the same command goes on where it stopped"], INTERRUPTED, words)
     except Interrupted as error:
-        say(f"netsim: {error}", errors=True)
-        return INTERRUPTED
+        return _ended([str(error)], INTERRUPTED, words)
     except BrokenPipeError:  # the reader of our output left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
@@ -73,9 +75,16 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
             log.write(traceback.format_exc())
         text = " ".join(str(error).split())[:200]
-        say(f"netsim: unexpected failure ({type(error).__name__}: {text}); details in {log.name}", errors=True)
-        return FAILED
-    return DONE
+        return _ended([f"unexpected failure ({type(error).__name__}: {text}); details in {log.name}"], FAILED, words)
+
+
+def _ended(lines: Sequence[str], code: int, words: Sequence[str]) -> int:
+    """Say why a command ended before it was done: with `--json` as its last event on stdout, else on stderr."""
+    if "--json" in words:
+        emit({"event": "error", "lines": list(lines), "exit_code": code})
+    else:
+        complain(lines)
+    return code
 
 
 if __name__ == "__main__":

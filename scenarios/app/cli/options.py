@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from netsim.errors import BadInput
-from scenarios.app.cli.output import complain
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors on one line, exit code 2."""
+    """Errors are bad input like any other: one line, exit code 2."""
 
     def error(self, message: str) -> NoReturn:
-        complain([f"{message} (see {self.prog} --help)"], self.prog)
-        self.exit(BAD_INPUT)
+        raise BadInput(f"{message} (see {self.prog} --help)")
 
 
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
@@ -40,7 +38,7 @@ def add_sets(command: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
-    """--out, --set, --replace and --quiet; of a single run also --seed and --verbose."""
+    """--out, --set, --replace, --quiet, --json and --open; of a single run also --seed and --verbose."""
     command.add_argument("--out", metavar="DIR", help="folder for the results (default: runs/...)")
     if seed:
         command.add_argument("--seed", type=int, metavar="N", help="replace the scenario's seed")
@@ -48,6 +46,20 @@ def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None
     add_sets(command)
     command.add_argument("--replace", action="store_true", help="replace the run of another study in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
+    add_json(command)
+    add_open(command)
+
+
+def add_json(command: argparse.ArgumentParser) -> None:
+    """--json."""
+    command.add_argument(
+        "--json", action="store_true", help="progress and result as JSON, one object a line on stdout, nothing else"
+    )
+
+
+def add_open(command: argparse.ArgumentParser) -> None:
+    """--open."""
+    command.add_argument("--open", action="store_true", help="show the page in a browser")
 
 
 def add_jobs(command: argparse.ArgumentParser) -> None:

@@ -1,9 +1,15 @@
-"""What the command prints: control characters are escaped, complaints are cut to a sensible length."""
+"""What the command prints: control characters are escaped, complaints are cut to a sensible length.
+
+Text for people, or with `--json` one JSON object a line.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
 
@@ -22,6 +28,24 @@ def say_fitted(lines: Sequence[str]) -> None:
 
     for line in fitted(lines, COLUMNS - 2):
         say(f"  {line}")
+
+
+def emit(event: Mapping[str, Any]) -> None:
+    """Print an event as a line of JSON; what is not finite is null, as JSON knows no such numbers."""
+    print(json.dumps(_plain(event), allow_nan=False), flush=True)
+
+
+def _plain(value: Any) -> Any:
+    """A value in the types that JSON has."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, str | bool | int | None):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return _plain(value.item()) if hasattr(value, "item") else str(value)
 
 
 def complain(lines: Sequence[str], who: str = "netsim") -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
 from scenarios.app.cli.options import Commands, add_run_options, add_trace, columns_of, out_of, overrides_of
-from scenarios.app.cli.output import say, say_fitted
+from scenarios.app.cli.output import emit, say, say_fitted
+
+if TYPE_CHECKING:
+    from scenarios.app.study.study import Study
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -31,8 +35,10 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Play the trace with positions standardised by the data and by what is public; draw the pages."""
+    from scenarios.app.cli.browser import open_page
+    from scenarios.app.cli.outcome import SEVERAL, event_of, tell_outcome
     from scenarios.app.cli.play import play
-    from scenarios.app.cli.replay_scenario import replay_overrides, trace_lines
+    from scenarios.app.cli.replay_scenario import trace_lines
     from scenarios.app.report.report import report
     from scenarios.app.results.folder import PAGE, admit, admit_several
     from scenarios.app.study.dump import study_yaml
@@ -42,19 +48,46 @@ def main(args: argparse.Namespace) -> None:
         raise BadInput(
             f"{args.scenario}: has no `learning:` section, so a replay has nothing to attack; play it by netsim run"
         )
-    columns, stations = columns_of(args.columns), args.base_stations
-    overrides = replay_overrides(
-        args.trace, args.cell, args.users, args.round, args.timezone, columns, stations, args.format, args.crs
-    )
-    overrides |= overrides_of(args)
-    say_fitted(trace_lines(load(args.scenario, overrides)))
-    parts = [Path(args.trace).name.split(".")[0], args.cell, args.round]
-    out = out_of(args, Path("runs") / "replay" / "-".join(p for p in parts if p))
+    overrides = _overrides(args)
+    study = load(args.scenario, overrides)
+    if args.json:
+        emit({"event": "trace", "lines": trace_lines(study)})
+    else:
+        say_fitted(trace_lines(study))
+    out = out_of(args, _folder(args, study))
     key = "learning.learner.standardise_by"
     ways = {f"standardised-by-{way}": {**overrides, key: way} for way in ("dataset", "public")}
     admit_several(out, [*ways, PAGE], "a replay")
     for name, way in ways.items():
         admit(out / name, study_yaml(load(args.scenario, way)), args.replace)
     for name, way in ways.items():
-        play(args.scenario, way, out / name, args, name.replace("-", " "))
-    say(f"  records in {out}, page in {report(out)}")
+        play(args.scenario, way, out / name, args, name)
+        if not args.json:
+            tell_outcome(out / name, args, name)
+    page = report(out)
+    if args.json:
+        emit(event_of(out, SEVERAL))
+    else:
+        say(f"  records in {out}, page in {page}")
+    open_page(out, args)
+
+
+def _overrides(args: argparse.Namespace) -> dict[str, Any]:
+    """What the options say about the scenario, by dotted path."""
+    from scenarios.app.cli.replay_scenario import replay_overrides
+
+    columns = columns_of(args.columns)
+    return replay_overrides(
+        args.trace, args.cell, args.users, args.round, args.timezone, columns, args.base_stations, args.format, args.crs
+    ) | overrides_of(args)
+
+
+def _folder(args: argparse.Namespace, study: Study) -> Path:
+    """The folder of a replay for which none is named."""
+    from scenarios.app.cli.run_folder import replay_folder
+
+    shown = {name: value for name in ("cell", "round") if (value := getattr(args, name))}
+    names = ("users", "timezone", "columns", "base_stations", "format", "crs")
+    options = {name: value for name in names if (value := getattr(args, name))}
+    options |= {} if args.scenario == "replay" else {"scenario": args.scenario}
+    return replay_folder(args.trace, study, shown, options, overrides_of(args))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
 from scenarios.app.cli.options import (
@@ -17,7 +16,9 @@ from scenarios.app.cli.options import (
     out_of,
     overrides_of,
 )
-from scenarios.app.cli.output import say
+
+if TYPE_CHECKING:
+    from scenarios.app.run.sweep import SweepPoint
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -30,42 +31,26 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Play all points, draw the page that compares them, print their main figures."""
+    from scenarios.app.cli.browser import open_page
+    from scenarios.app.cli.events import of_sweep
+    from scenarios.app.cli.outcome import tell_outcome
+    from scenarios.app.cli.progress import teller
+    from scenarios.app.cli.run_folder import sweep_folder
     from scenarios.app.report.report import report
-    from scenarios.app.results.folder import read_summary
-    from scenarios.app.results.read import listed
-    from scenarios.app.results.summary_keys import ACCURACY
-    from scenarios.app.results.summary_text import attacks
-    from scenarios.app.results.sweep_table import sweep_lines
-    from scenarios.app.run.sweep import SweepPoint, sweep
+    from scenarios.app.run.sweep import sweep
     from scenarios.app.study.load import load
 
-    jobs, overrides = jobs_of(args), overrides_of(args)
+    jobs, overrides, name = jobs_of(args), overrides_of(args), name_of(args.scenario)
     study = load(args.scenario, overrides)
-    out = out_of(args, Path("runs") / f"{name_of(args.scenario)}-sweep")
+    out = out_of(args, sweep_folder(name, study, overrides))
     if "seed" in overrides and study.vary is not None and study.vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
+    with teller(args, name, prepares=False) as tell:
 
-    def tell(done: int, of: int, point: SweepPoint, summary: dict[str, Any]) -> None:
-        if not args.quiet:
-            errors = [text for name in attacks(summary) if (text := _found(summary, name))]
-            accuracy = summary.get(ACCURACY.of())
-            errors += [] if accuracy is None else [f"accuracy {accuracy:.1f} %"]
-            sinr_db = summary.get("radio.sinr_db.median")
-            errors += [] if sinr_db is None else [f"median SINR {sinr_db:.1f} dB"]
-            say(f"{done}/{of} {point.label}, seed {point.seed}: {', '.join(errors)}", errors=True)
+        def told(done: int, of: int, point: SweepPoint, summary: dict[str, Any]) -> None:
+            tell(of_sweep(name, done, of, point, summary))
 
-    table = sweep(args.scenario, study, out, jobs, overrides, tell, args.replace)
-    page = report(out)
-    for line in sweep_lines([(label, read_summary(folder)) for label, folder in listed(out)]):
-        say(f"  {line}")
-    say(f"  all runs in {table}, page in {page}")
-
-
-def _found(summary: dict[str, Any], name: str) -> str:
-    """What an attack found, in a few words; empty where it found nothing."""
-    from scenarios.app.results.summary_keys import ERROR_MEDIAN, HOME_NAMED_PERCENT
-
-    error_m, homes = (summary.get(key.of(name)) for key in (ERROR_MEDIAN, HOME_NAMED_PERCENT))
-    texts = [] if error_m is None else [f"{error_m:.0f} m"]
-    texts += [] if homes is None else [f"{homes:.0f} % of homes"]
-    return f"{name} {', '.join(texts)}" if texts else ""
+        sweep(args.scenario, study, out, jobs, overrides, told, args.replace)
+        report(out)
+    tell_outcome(out, args, name)
+    open_page(out, args)

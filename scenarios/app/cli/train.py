@@ -7,8 +7,16 @@ import importlib.util
 from pathlib import Path
 
 from netsim.errors import BadInput
-from scenarios.app.cli.options import Commands, add_scenario, add_sets, name_of, out_of, overrides_of
-from scenarios.app.cli.output import say, say_fitted
+from scenarios.app.cli.options import (
+    Commands,
+    add_json,
+    add_open,
+    add_scenario,
+    add_sets,
+    name_of,
+    out_of,
+    overrides_of,
+)
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -26,15 +34,20 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     add_sets(command)
     command.add_argument("--replace", action="store_true", help="replace the finished training of another study in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
+    add_json(command)
+    add_open(command)
 
 
 def main(args: argparse.Namespace) -> None:
     """Train, compare with the baselines, draw the page."""
+    from scenarios.app.cli.browser import open_page
+    from scenarios.app.cli.events import of_training
+    from scenarios.app.cli.outcome import tell_outcome
+    from scenarios.app.cli.progress import teller
+    from scenarios.app.cli.run_folder import training_folder
     from scenarios.app.report.report import report
-    from scenarios.app.report.training_page import train_lines
     from scenarios.app.study.load import load
-    from scenarios.app.study.yaml_document import one_line
-    from scenarios.app.training.train import TrainingProgress, train
+    from scenarios.app.training.train import train
 
     overrides, seeds = overrides_of(args), args.seeds
     if args.steps is not None:
@@ -47,15 +60,10 @@ def main(args: argparse.Namespace) -> None:
     if args.tensorboard is not None and importlib.util.find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
     name = name_of(args.scenario)
-    out = out_of(args, Path("runs") / "train" / name)
-
-    def tell(now: TrainingProgress) -> None:
-        if not args.quiet:
-            p = now.point
-            say(f"{name}, seed {now.seed}: step {p.step}/{now.steps}, cost {p.score:.4g}", errors=True)
-
+    out = out_of(args, training_folder(name, study, seeds, overrides))
     cache = None if args.cache is None else Path(args.cache)
-    train(study, seeds, out, tell, cache, args.tensorboard, args.replace)
-    say(f"{name}: {one_line(study.title)}")
-    say_fitted(train_lines(out))
-    say(f"  policy and figures in {out}, page in {report(out)}")
+    with teller(args, name) as tell:
+        train(study, seeds, out, lambda now: tell(of_training(name, now)), cache, args.tensorboard, args.replace)
+        report(out)
+    tell_outcome(out, args, name)
+    open_page(out, args)

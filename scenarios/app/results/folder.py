@@ -143,6 +143,17 @@ def read_summary(folder: Path) -> dict[str, Any]:
     return summary
 
 
+def finished_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a finished run. BadInput for one that is not finished, with how it goes on."""
+    if what_is(folder / SUMMARY):
+        return read_json(folder / MANIFEST)
+    manifest = read_json(folder / MANIFEST) if what_is(folder / MANIFEST) else {}
+    check_version(folder, manifest)
+    command = str(manifest.get("command") or "")
+    again = f"`{command}`" if command.startswith("netsim ") else "the same command"
+    raise BadInput(one_line(f"{folder}: this run is not finished; {again} goes on where it stopped"))
+
+
 def check_version(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse the run of another version, whose tables and keys have other names."""
     schema, versions = manifest.get("schema", SCHEMA_VERSION), manifest.get("versions")

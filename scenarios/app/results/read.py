@@ -50,7 +50,7 @@ def load(folder: Path) -> Run:
     manifest, summary = read_json(folder / MANIFEST), read_summary(folder)
     _check_manifest(folder / MANIFEST, manifest)
     radio = manifest.get("kind") == RADIO_STUDY
-    tables = {name: _table(folder, name) for name in (RADIO if radio else TABLES)}
+    tables = {name: checked_table(folder, name) for name in (RADIO if radio else TABLES)}
     tables = {name: _no_rows(columns) for name, columns in EVERY.items()} | tables
     points_m = np.zeros((0, 2)) if radio else _points_m(folder / POINTS)
     ground = _ground(folder / MAP)
@@ -93,7 +93,7 @@ def _finite(values: Any, n: int) -> bool:
     )
 
 
-def _table(folder: Path, name: str) -> Table:
+def checked_table(folder: Path, name: str) -> Table:
     """A record table with all its columns."""
     path = folder / f"{name}.csv"
     try:

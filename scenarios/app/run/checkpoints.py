@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from scenarios.app.results.folder import CHECKPOINT
 
 @dataclass(frozen=True)
 class Progress:
-    """What a round looked like, for whoever watches; of a radio study, a window of time, with `said` about it."""
+    """What a round looked like, for whoever watches; of a radio study, what was received in a window of time."""
 
     round: int
     rounds: int
@@ -27,7 +27,7 @@ class Progress:
     clock: str
     figures: dict[str, Any]
     last: bool
-    said: str = ""
+    unit: Literal["round", "window"] = "round"
 
 
 Watch = Callable[[Progress], None]

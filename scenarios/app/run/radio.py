@@ -198,12 +198,12 @@ class _Run:
     def _show(self, done: int, sinr_db: FloatArray) -> None:
         if self.watch is None:
             return
-        now_s, plan = float(self.world.env.now), self.plan
-        median = f", median SINR {np.median(sinr_db):.1f} dB" if len(sinr_db) else ", no UE is present"
-        handovers = "" if self.study.world.radio.handover is None else f", {self.moves:,} handovers"
-        said = f"{100 * done / plan.windows:.0f} %{median}{handovers}"
-        last = done == plan.windows
-        self.watch(Progress(done, plan.windows, now_s, self.world.clock.text(now_s), {}, last, said))
+        now_s, of = float(self.world.env.now), self.plan.windows
+        figures = {
+            "sinr_db": float(np.median(sinr_db)) if len(sinr_db) else float("nan"),
+            "handovers": None if self.study.world.radio.handover is None else self.moves,
+        }
+        self.watch(Progress(done, of, now_s, self.world.clock.text(now_s), figures, done == of, "window"))
 
     def _snapshot(self, window: int) -> dict[str, Any]:
         """Everything a resumed run needs; states are values."""

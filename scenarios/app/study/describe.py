@@ -164,10 +164,15 @@ def list_slot(slot: str, one_of: OneOf) -> str:
     return "\n\n".join([f"{slot}: {len(parts)} kinds", *(_part(k, p) for k, p in parts.items())])
 
 
-def _part(kind: str, part: type[Part]) -> str:
+def summary_of(part: type[Part]) -> str:
+    """The first paragraph of what a part is."""
     doc = (part.__doc__ or "").strip().split("\n\n")[0]  # not inspect.getdoc, which inherits the base's words
     doc = " ".join(doc.split())
-    doc = f"{doc[:-2]}." if doc.endswith("::") else doc  # the formula that follows is for readers of the code
+    return f"{doc[:-2]}." if doc.endswith("::") else doc  # the formula that follows is for readers of the code
+
+
+def _part(kind: str, part: type[Part]) -> str:
+    doc = summary_of(part)
     fields = {name: field for name, field in part.model_fields.items() if name != "kind"}
     rows = [(name, _parameter(name, field)) for name, field in fields.items()]
     extra = {"(example)": flow(part.example) if part.example else "", "(reference)": part.reference}

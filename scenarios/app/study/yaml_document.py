@@ -98,6 +98,11 @@ def read(path: str | Path) -> Document:
     ------
     BadInput : one line: the file cannot be read, is not UTF-8, or is not YAML of the kind used here.
     """
+    return read_text(file_text(path), one_line(str(path)))
+
+
+def file_text(path: str | Path) -> str:
+    """The text of a scenario file. BadInput: it cannot be read, is too long, or is not UTF-8."""
     name = one_line(str(path))
     try:
         raw = content(path, MAX_BYTES)
@@ -111,12 +116,11 @@ def read(path: str | Path) -> Document:
             what = "this is a directory; name a YAML file in it"
         raise BadInput(one_line(f"{name}: {what}")) from None
     try:
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         what = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
         raise BadInput(f"{name}:{line}: text: {what}") from None
-    return read_text(text, name)
 
 
 def read_text(text: str, name: str = "<text>") -> Document:

@@ -1,0 +1,134 @@
+"""What a finished folder says: the lines that a command prints at its end, and the event of `--json`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from netsim.errors import BadInput
+from netsim.safe import what_is
+from scenarios.app.cli.events import Event
+from scenarios.app.cli.output import emit, say
+from scenarios.app.results.folder import MANIFEST, PAGE, finished_manifest, read_json, read_summary
+from scenarios.app.results.marker import marked
+from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.results.run_lines import checked_manifest, run_lines
+from scenarios.app.results.tables import RADIO_STUDY
+from scenarios.app.results.training_folder import TRAINING
+from scenarios.app.study.yaml_document import one_line
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of folder: what its event is called, its lines (the first goes on a heading), the rest of its event."""
+
+    name: str
+    lines: Callable[[Path, bool], Sequence[str]]
+    values: Callable[[Path], Event]
+
+
+def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "") -> None:
+    """Print what a finished folder says, by the options --json and --verbose. BadInput: it is not finished."""
+    kind = kind_of(folder)
+    if args.json:
+        emit(event_of(folder, kind))
+        return
+    heading, *lines = kind.lines(folder, getattr(args, "verbose", False))
+    say(f"{title or folder}{heading}")
+    for line in lines:
+        say(f"  {line}")
+
+
+def event_of(folder: Path, kind: Kind) -> Event:
+    """The last line of `--json`: what the folder is, where its page lies (null: nobody has drawn it), all values."""
+    page = folder / PAGE
+    where = {"folder": str(folder), "page": str(page) if what_is(page) else None}
+    return {"event": "result", "kind": kind.name, **where, **kind.values(folder)}
+
+
+def kind_of(folder: Path) -> Kind:
+    """What lies in a folder. BadInput: nothing of ours, or something that is not finished, and how to go on."""
+    if what_is(folder) != "folder":
+        raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training"))
+    if what_is(folder / TRAINING) or any(folder.glob(f"seed-*/{TRAINING}")):
+        return TRAINED
+    if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
+        return SWEPT
+    if what_is(folder / MANIFEST) or marked(folder) == "run":
+        return RADIO if finished_manifest(folder).get("kind") == RADIO_STUDY else RUN
+    return SEVERAL
+
+
+def _page(folder: Path) -> str:
+    """The page, or how to have one."""
+    return str(folder / PAGE) if what_is(folder / PAGE) else f"not drawn yet: netsim report {folder}"
+
+
+def _run_lines(folder: Path, verbose: bool) -> list[str]:
+    return run_lines(folder, _page(folder), verbose)
+
+
+def _run_values(folder: Path) -> Event:
+    manifest = checked_manifest(folder)
+    said = {name: manifest[name] for name in ("title", "seed", "warnings")}
+    return {**said, "summary": read_summary(folder)}
+
+
+def _sweep_lines(folder: Path, verbose: bool) -> list[str]:
+    from scenarios.app.results.sweep_table import sweep_lines
+
+    rows = sweep_lines([(label, read_summary(run)) for label, run in listed(folder)])
+    return [_sweep_heading(folder), *rows, f"all runs in {folder / RUNS}, page in {_page(folder)}"]
+
+
+def _sweep_heading(folder: Path) -> str:
+    title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
+    return f": {one_line(str(title))}" if title else ""
+
+
+def _sweep_values(folder: Path) -> Event:
+    return {"table": str(folder / RUNS), **_several_values(folder)}
+
+
+def _several_lines(folder: Path, verbose: bool) -> list[str]:
+    """Each run by itself, below the name of its folder."""
+    lines = [""]
+    for name, run in listed(folder):
+        heading, *rest = kind_of(run).lines(run, verbose)
+        lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
+    return [*lines, f"records in {folder}, page in {_page(folder)}"]
+
+
+def _several_values(folder: Path) -> Event:
+    runs = [(label, run, read_json(run / MANIFEST).get("seed")) for label, run in listed(folder)]
+    return {
+        "runs": [
+            {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
+            for label, run, seed in runs
+        ]
+    }
+
+
+def _training_lines(folder: Path, verbose: bool) -> list[str]:
+    from scenarios.app.report.training_page import train_lines, trainings
+    from scenarios.app.results.summary_text import COLUMNS, fitted
+
+    title = one_line(str(trainings(folder)[0].manifest.get("title")))
+    where = f"policy and figures in {folder}, page in {_page(folder)}"
+    return [f": {title}", *fitted([*train_lines(folder), where], COLUMNS - 2)]
+
+
+def _training_values(folder: Path) -> Event:
+    from scenarios.app.report.training_page import train_lines, trainings
+
+    each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in trainings(folder)]
+    return {"trainings": each, "lines": train_lines(folder)}
+
+
+RUN = Kind("run", _run_lines, _run_values)
+RADIO = Kind("radio", _run_lines, _run_values)
+SWEPT = Kind("sweep", _sweep_lines, _sweep_values)
+SEVERAL = Kind("runs", _several_lines, _several_values)
+TRAINED = Kind("training", _training_lines, _training_values)

@@ -1,0 +1,117 @@
+"""An event in words: how far the work is, and a few rows of a name and a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from scenarios.app.results.statistics import figure_text
+
+_NO_GUARANTEE = 1000.0  # epsilon above which its value says nothing
+
+
+@dataclass(frozen=True)
+class View:
+    """So many of all rounds, windows, runs or steps, and rows in their order; each text can be read by itself."""
+
+    unit: str
+    done: int
+    of: int
+    rows: Mapping[str, str]
+
+
+def view_of(event: Mapping[str, Any]) -> View:
+    """What is shown of an event that tells progress; rows of which it knows nothing are left out."""
+    rows = {name: text for name, text in _ROWS[event["event"]](event).items() if text}
+    return View(_UNITS.get(event["event"], event["event"]), event["done"], event["of"], rows)
+
+
+def _round(event: Mapping[str, Any]) -> dict[str, str]:
+    updates = f"{event['decoded']} of {event['updates']} updates decoded" if event["updates"] else "nobody sent"
+    return {
+        "time": event["clock"],
+        "model": _model(event),
+        "leakage": _leakage(event.get("attacks", {})),
+        "updates": updates,
+        "privacy": _epsilon(event["epsilon"]) if "epsilon" in event else "",
+    }
+
+
+def _model(event: Mapping[str, Any]) -> str:
+    """The score of the model, by whichever measure it has."""
+    if _known(event, "accuracy_percent"):
+        return f"accuracy {event['accuracy_percent']:.1f} %"
+    if _known(event, "rank_correlation"):
+        return f"rank correlation {figure_text(event['rank_correlation'])}"
+    if not _known(event, "rmse_db"):
+        return ""
+    constant = f" (constant {figure_text(event['constant_rmse_db'])} dB)" if _known(event, "constant_rmse_db") else ""
+    return f"RMSE {figure_text(event['rmse_db'])} dB{constant}"
+
+
+def _leakage(attacks: Mapping[str, Mapping[str, float]]) -> str:
+    """Homes that each attack names now; of those that can name none, the centroid error."""
+    homes = {name: f"{of['homes_named_percent']:.0f} %" for name, of in attacks.items() if _known(of, _HOMES)}
+    errors = {
+        name: f"{figure_text(of['centroid_error_m'])} m"
+        for name, of in attacks.items()
+        if name not in homes and _known(of, "centroid_error_m")
+    }
+    told = (("homes named", homes), ("centroid error", errors))
+    return "; ".join(f"{what}: {', '.join(f'{n} {v}' for n, v in of.items())}" for what, of in told if of)
+
+
+def _epsilon(value: float) -> str:
+    if not isfinite(value):
+        return "epsilon infinite"
+    return f"epsilon {value:.3g}" if value <= _NO_GUARANTEE else f"epsilon > {_NO_GUARANTEE:.0f}"
+
+
+def _window(event: Mapping[str, Any]) -> dict[str, str]:
+    median = f"median SINR {event['sinr_db']:.1f} dB" if _known(event, "sinr_db") else "no UE is present"
+    moves = event.get("handovers")
+    return {"time": event["clock"], "radio": median + ("" if moves is None else f", {moves:,} handovers")}
+
+
+def _run(event: Mapping[str, Any]) -> dict[str, str]:
+    """The run of a sweep that was finished last: the main figures of its summary."""
+    return {"last": f"{event['label']}, seed {event['seed']}", "found": ", ".join(_found(event["summary"]))}
+
+
+def _found(summary: Mapping[str, Any]) -> list[str]:
+    """Errors of a summary's attacks and its model, in a few words."""
+    from scenarios.app.results import summary_keys as keys
+    from scenarios.app.results.summary_text import attacks
+
+    texts = []
+    for name in attacks(summary):
+        error_m, homes = (summary.get(key.of(name)) for key in (keys.ERROR_MEDIAN, keys.HOME_NAMED_PERCENT))
+        said = [] if error_m is None else [f"{error_m:.0f} m"]
+        said += [] if homes is None else [f"{homes:.0f} % of homes"]
+        texts += [f"{name} {', '.join(said)}"] if said else []
+    for key, words in ((keys.ACCURACY.of(), "accuracy {:.1f} %"), ("radio.sinr_db.median", "median SINR {:.1f} dB")):
+        texts += [] if summary.get(key) is None else [words.format(summary[key])]
+    return texts
+
+
+def _step(event: Mapping[str, Any]) -> dict[str, str]:
+    return {"cost": f"cost {figure_text(event['cost'])}"}
+
+
+def _played(event: Mapping[str, Any]) -> dict[str, str]:
+    return {"last": event["label"]}
+
+
+def _known(of: Mapping[str, Any], name: str) -> bool:
+    value = of.get(name)
+    return value is not None and isfinite(value)
+
+
+_UNITS = {"played": "run"}
+"""what is counted, where it has another name than the event"""
+_HOMES = "homes_named_percent"
+_ROWS: dict[str, Callable[[Mapping[str, Any]], dict[str, str]]] = {
+    "round": _round, "window": _window, "run": _run, "step": _step, "played": _played,
+}  # fmt: skip

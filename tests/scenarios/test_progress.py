@@ -1,0 +1,336 @@
+"""Progress: on a terminal of any width, in a log, as JSON; the time left; what is left behind when a command ends."""
+
+import fcntl
+import io
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from scenarios.app.cli.commands import main
+from scenarios.app.cli.events import of_run
+from scenarios.app.cli.progress import JsonLines, Meter
+from scenarios.app.cli.screen import Screen, can_rewrite, cells, fitted
+from scenarios.app.cli.time_left import TimeLeft, rounded_text, span_text
+from scenarios.app.cli.views import view_of
+from scenarios.app.run.checkpoints import Progress
+from scenarios.app.run.runner import run
+
+ROOT = Path(__file__).parents[2]
+SHORT = ["--set", "world.duration_s=432000", "--set", "learning.round_s=86400", "--set", "learning.learner.hidden=[8]"]
+CODES = re.compile(r"\033\[[?0-9;]*[a-zA-Z]")
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+
+def a_round(number, of=4, **figures):
+    told = {
+        "scores": {"rmse_db": 11.23, "constant_rmse_db": 19.7}, "sent": 40, "decoded": 36, "epsilon_max": None,
+        "leakage": {"span": float("nan"), "dlg": 220.4}, "homes_named_percent": {"span": 95.0, "dlg": float("nan")},
+    }  # fmt: skip
+    return Progress(number, of, 86_400.0 * number, f"2026-01-0{number} 00:00", told | figures, number == of)
+
+
+def played(text, columns, rows=24):
+    """What a terminal shows after a text: characters, returns, cursor up, erase to the end of the line or below."""
+    screen, at, x = [""], 0, 0
+    for piece in re.findall(r"\033\[[?0-9;]*[a-zA-Z]|\r|\n|[^\033\r\n]+", text):
+        if piece == "\n":
+            at, x = at + 1, 0
+            screen += [""] * (at + 1 - len(screen))
+        elif piece == "\r":
+            x = 0
+        elif piece.endswith("A"):
+            at = max(at - int(piece[2:-1]), len(screen) - rows, 0)
+        elif piece.endswith("K"):
+            screen[at] = screen[at][:x]
+        elif piece.endswith("J"):
+            screen[at], screen[at + 1 :] = screen[at][:x], []
+        elif not piece.startswith("\033"):
+            assert cells(piece) + x < columns, f"wraps: {piece!r}"
+            screen[at], x = screen[at][:x] + piece + screen[at][x + len(piece) :], x + len(piece)
+    return screen
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A meter on a terminal of so many columns, with a clock that stands until it is set."""
+
+    def make(columns, lines=24, **environment):
+        for name, value in {"TERM": "xterm", "NO_COLOR": "", **environment}.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(Screen, "size", lambda _: (columns, lines))
+        stream, now = Terminal(), [0.0]
+        meter = Meter("city", stream=stream, clock=lambda: now[0])
+        return meter, stream, now
+
+    return make
+
+
+@pytest.mark.parametrize("columns", [10, 20, 60, 120])
+def test_a_block_is_rewritten_in_place_and_never_wraps(terminal, columns):
+    meter, stream, now = terminal(columns)
+    with meter:
+        for number in range(1, 5):
+            now[0] += 1.0
+            meter(of_run("city", a_round(number)))
+        shown = played(stream.getvalue(), columns)
+        assert shown[0].startswith("city") and sum("city" in line for line in shown) == 1
+        assert len(shown) <= 8 and all(cells(line) < columns for line in shown)
+        if columns >= 60:
+            text = "\n".join(shown)
+            assert "round 4 of 4, 100 %" in text and "RMSE 11.2 dB (constant 19.7 dB)" in text
+            assert (
+                "homes named: span 95 %; centroid error: dlg 220 m" in " ".join(text.split())
+                and "36 of 40 updates decoded" in text
+            )
+            assert "epsilon" not in text
+    assert played(stream.getvalue(), columns)[1:] == [""]  # a line stays of all of it
+    assert columns < 60 or "city: 4 of 4 rounds in 4 s" in played(stream.getvalue(), columns)[0]
+
+
+def test_the_cursor_is_hidden_in_no_moment_between_two_writes(terminal):
+    meter, stream, now = terminal(80)
+    with meter:
+        now[0] = 1.0
+        meter(of_run("city", a_round(1)))
+        assert stream.getvalue().count("\033[?25l") == stream.getvalue().count("\033[?25h") == 2
+        assert stream.getvalue().endswith("\033[?25h")
+
+
+def test_an_ended_command_leaves_its_last_state(terminal):
+    meter, stream, now = terminal(80)
+    with pytest.raises(KeyboardInterrupt), meter:
+        now[0] = 1.0
+        meter(of_run("city", a_round(2)))
+        raise KeyboardInterrupt
+    assert any("round 2 of 4, 50 %" in line for line in played(stream.getvalue(), 80))
+    meter, stream, now = terminal(80)
+    with pytest.raises(ValueError), meter:  # before the first round: nothing is left
+        raise ValueError
+    assert played(stream.getvalue(), 80) == [""]
+
+
+def test_a_narrower_terminal_keeps_what_others_wrote(terminal, monkeypatch):
+    meter, stream, now = terminal(100)
+    stream.write("$ netsim run city\n")
+    with meter:
+        meter(of_run("city", a_round(1)))
+        monkeypatch.setattr(Screen, "size", lambda _: (30, 24))
+        before, now[0] = len(stream.getvalue()), 1.0
+        meter(of_run("city", a_round(2)))
+        assert "A" not in "".join(c[-1] for c in CODES.findall(stream.getvalue()[before:]))  # it begins anew below
+    assert played(stream.getvalue(), 200)[0] == "$ netsim run city"
+
+
+def test_a_low_terminal_has_the_first_lines(terminal):
+    meter, stream, now = terminal(100, 3)
+    with meter:
+        for number in (1, 2):
+            now[0] += 1.0
+            meter(of_run("city", a_round(number)))
+        assert len(played(stream.getvalue(), 100, 3)) == 3  # two lines and the cursor
+
+
+def test_colours_only_where_they_are_wanted(terminal):
+    texts = {}
+    for wanted in ("", "1"):
+        meter, stream, _ = terminal(100, NO_COLOR=wanted)
+        with meter:
+            meter(of_run("city", a_round(1)))
+        texts[wanted] = stream.getvalue()
+    assert re.search(r"\033\[\d+m", texts[""]) and not re.search(r"\033\[\d*m", texts["1"])
+    assert CODES.sub("", texts[""]) == CODES.sub("", texts["1"])
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_dumb_terminal_gets_plain_lines(terminal, term):
+    assert not can_rewrite(Terminal(), {"TERM": term}) and can_rewrite(Terminal(), {"TERM": "xterm"})
+    meter, stream, _ = terminal(20, TERM=term)
+    with meter:
+        meter(of_run("city", a_round(1)))
+    assert "\033" not in stream.getvalue() and stream.getvalue().startswith("city: round 1/4, 2026-01-01 00:00, RMSE")
+
+
+def test_a_log_has_few_whole_lines():
+    now = [0.0]
+    stream = io.StringIO()
+    with Meter("city", stream=stream, clock=lambda: now[0]) as meter:
+        for number in range(1, 10_001):
+            now[0] += 2.9
+            meter(of_run("city", a_round(1) if number < 10_000 else a_round(4)))
+    lines = stream.getvalue().splitlines()
+    assert 30 < len(lines) < 300 and "round 4/4" in lines[-1] and "left" not in lines[-1]
+    assert all(line.startswith("city: round") for line in lines)
+
+
+def test_quiet_says_nothing(terminal):
+    meter, stream, _ = terminal(80)
+    meter.quiet = True
+    with meter:
+        meter(of_run("city", a_round(1)))
+    assert stream.getvalue() == ""
+
+
+def test_control_characters_of_names_steer_no_terminal(terminal):
+    meter, stream, _ = terminal(100)
+    with meter:
+        event = of_run(
+            "ci\033[2Jty", a_round(1, leakage={"a\033[5mb\n": 3.0}, homes_named_percent={"a\033[5mb\n": 9.0})
+        )
+        meter(event)
+        assert "\033[2J" not in stream.getvalue() and "\033[5m" not in stream.getvalue()
+        assert "ci\\x1b[2Jty" in stream.getvalue()
+
+
+def test_lines_are_cut_by_the_columns_that_they_take():
+    assert cells("abc") == 3 and cells("日本") == 4 and cells("é") == 1
+    assert fitted([("abc", "")], 3) == [("abc", "")]
+    assert fitted([("日本語", "bold")], 5) == [("日本…", "bold")]
+    assert fitted([("日本語", "bold")], 4) == [("日…", "bold")]
+    assert fitted([("ab", ""), ("cd", "dim")], 3) == [("ab", ""), ("…", "dim")]
+    assert fitted([("abc", "")], 0) == []
+
+
+def test_time_left_follows_the_pace_of_late_rounds():
+    left = TimeLeft(0.0, prepares=True)
+    assert left.after(1, 101, 50.0) is None  # a world was built before
+    assert left.after(2, 101, 52.0) == pytest.approx(2.0 * 99)
+    now_s = 52.0
+    for done in range(3, 60):
+        now_s += 2.0
+        assert left.after(done, 101, now_s) == pytest.approx(2.0 * (101 - done))
+    once = left.after(60, 101, now_s + 20.0)  # one slow round moves it by less than it took
+    assert 41 * 2.0 < once < 41 * 4.0
+    assert left.after(101, 101, now_s + 200.0) == 0.0
+
+
+def test_time_left_counts_no_runs_that_were_there_before():
+    left = TimeLeft(10.0, prepares=False)
+    assert left.after(5, 9, 40.0) == pytest.approx(30.0 * 4)  # four of a sweep stood there
+    assert TimeLeft(0.0, prepares=False).after(1, 1, 3.0) == 0.0
+
+
+def test_times_for_people():
+    assert [rounded_text(s) for s in (0.2, 7.3, 21.0, 118.0, 4000.0)] == ["1 s", "8 s", "25 s", "2 min", "1 h 10 min"]
+    assert [span_text(s) for s in (0, 59.6, 61, 7260, 90_000)] == ["0 s", "1 min", "1 min 1 s", "2 h 1 min", "1 d 1 h"]
+
+
+def test_words_of_each_kind_of_model_and_of_noise():
+    def rows(**figures):
+        return view_of(of_run("x", a_round(1, **figures))).rows
+
+    assert rows(scores={"accuracy_percent": 86.12})["model"] == "accuracy 86.1 %"
+    assert rows(scores={"rank_correlation": 0.4321})["model"] == "rank correlation 0.432"
+    assert "model" not in rows(scores={"rmse_db": float("nan")})
+    assert rows(epsilon_max=9.21)["privacy"] == "epsilon 9.21"
+    assert rows(epsilon_max=float("inf"))["privacy"] == "epsilon infinite"
+    assert rows(epsilon_max=5000.0)["privacy"] == "epsilon > 1000"
+    nobody = view_of(of_run("x", Progress(1, 4, 0.0, "2026-01-01 00:00", {}, False)))
+    assert nobody.rows == {"time": "2026-01-01 00:00", "updates": "nobody sent"}
+    window = Progress(3, 20, 0.0, "now", {"sinr_db": float("nan"), "handovers": 1200}, False, "window")
+    assert view_of(of_run("x", window)).rows["radio"] == "no UE is present, 1,200 handovers"
+
+
+def test_homes_named_now_are_those_of_the_table(tiny, tmp_path):
+    """The share that progress shows is that of the rows of leakage.csv: homes within near_m of a named place."""
+    import csv
+
+    shown = []
+    changes = {
+        "world.duration_s": 259_200, "world.tick_s": 3600, "learning.round_s": 86_400,
+        "world.ues": {"count": 3, "mobility": {"kind": "commuter"}}, "learning.leakage": {"near_m": 150.0},
+    }  # fmt: skip
+    run(tiny(changes), tmp_path / "r", lambda now: shown.append(now.figures.get("homes_named_percent")))
+    with (tmp_path / "r" / "leakage.csv").open() as f:
+        rows = list(csv.DictReader(f))
+    for number, told in enumerate(shown, start=1):
+        near = {
+            r["ue"]: bool(r["home_named_m"]) and float(r["home_named_m"]) <= 150
+            for r in rows
+            if r["round"] == str(number)
+        }
+        assert told["closed-form"] == pytest.approx(100 * sum(near.values()) / len(near))
+    assert len(shown) == 3
+
+
+def test_json_lines_have_the_time_left_and_no_number_that_json_lacks(capsys):
+    now = [0.0]
+    with JsonLines(False, True, lambda: now[0]) as tell:
+        for number in (1, 2):
+            now[0] += 3.0
+            tell(of_run("city", a_round(number, epsilon_max=float("inf"))))
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert first["left_s"] is None and second["left_s"] == 6.0
+    assert second["event"] == "round" and (second["done"], second["of"]) == (2, 4) and second["epsilon"] is None
+    assert second["attacks"] == {
+        "span": {"centroid_error_m": None, "homes_named_percent": 95.0},
+        "dlg": {"centroid_error_m": 220.4, "homes_named_percent": None},
+    }
+
+
+def on_terminal(words, columns, environment, until=None):
+    """Output and exit code of a command on a terminal of so many columns; interrupted once it has shown `until`."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    command = [sys.executable, "-m", "scenarios.app.cli.commands", *words]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs, close_fds=True, start_new_session=True,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+    os.close(theirs)
+    seen, told, ends = b"", False, time.monotonic() + 120
+    while time.monotonic() < ends:
+        if select.select([ours], [], [], 0.2)[0]:
+            try:
+                seen += os.read(ours, 65_536)
+            except OSError:  # the other end is closed
+                break
+        elif process.poll() is not None:
+            break
+        if until is not None and not told and until.encode() in seen:
+            process.send_signal(signal.SIGINT)
+            told = True
+    os.close(ours)
+    return seen.decode().replace("\r\n", "\n"), process.wait(30)
+
+
+@pytest.mark.parametrize("columns", [20, 100])
+def test_a_run_on_a_terminal(tmp_path, columns):
+    words = ["run", "campus", "--out", str(tmp_path / "r"), *SHORT]
+    text, code = on_terminal(words, columns, {"TERM": "xterm", "NO_COLOR": "1"})
+    progress = text[: text.rindex("\033[?25h")]
+    shown = played(progress, columns)
+    assert code == 0 and len(shown) == 2 and shown[0].startswith("campus: ")
+    assert "centroid error" in CODES.sub("", text[text.rindex("\033[?25h") :])
+    assert "\033[?25l" not in text[text.rindex("\033[?25h") :]
+
+
+def test_interrupting_a_run_on_a_terminal(tmp_path):
+    words = ["run", "town", "--out", str(tmp_path / "r")]
+    text, code = on_terminal(words, 80, {"TERM": "xterm"}, until="round 2 of")
+    assert code == 130 and text.rindex("\033[?25h") > text.rindex("\033[?25l")
+    assert text.rstrip().endswith("netsim: interrupted; the same command goes on where it stopped")
+
+
+def test_a_pipe_gets_results_alone(tmp_path, capsys):
+    assert main(["run", "campus", "--out", str(tmp_path / "r"), *SHORT]) == 0
+    out, progress = capsys.readouterr()
+    assert "\033" not in out + progress and "round 5/5" in progress and "round 5/5" not in out
