@@ -1,0 +1,115 @@
+"""`--json`: lines that parse, on stdout alone; errors are events too."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scenarios.app.cli.commands import main
+from scenarios.app.cli.output import emit
+
+ROOT = Path(__file__).parents[2]
+SHORT = ["--set", "world.duration_s=259200", "--set", "learning.round_s=86400", "--set", "learning.learner.hidden=[8]"]
+
+
+def events(capsys):
+    out, errors = capsys.readouterr()
+    assert errors == ""
+
+    def refuse(name):
+        raise AssertionError(f"{name} is no JSON")
+
+    return [json.loads(line, parse_constant=refuse) for line in out.splitlines()]
+
+
+def test_a_run_tells_its_rounds_and_its_result(tmp_path, capsys):
+    folder = tmp_path / "r"
+    assert main(["run", "campus", "--out", str(folder), "--json", *SHORT]) == 0
+    *rounds, result = events(capsys)
+    assert [(e["event"], e["done"], e["of"]) for e in rounds] == [("round", n, 3) for n in (1, 2, 3)]
+    assert (
+        rounds[-1]["last"] and rounds[-1]["left_s"] == 0.0 and rounds[0]["attacks"]["closed-form"]["centroid_error_m"]
+    )
+    assert result["event"] == "result" and result["kind"] == "run" and result["folder"] == str(folder)
+    assert result["summary"] == json.loads((folder / "summary.json").read_text())
+    assert Path(result["page"]).is_file() and result["seed"] == 4
+    assert main(["run", "campus", "--out", str(folder), "--json", "--quiet", *SHORT]) == 0
+    assert [e["event"] for e in events(capsys)] == ["result"]
+    assert main(["show", str(folder), "--json"]) == 0
+    assert events(capsys) == [result]
+
+
+def test_a_radio_study_tells_its_windows(tmp_path, capsys):
+    short = ["--set", "world.duration_s=60", "--set", "world.ues.count=5"]
+    assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), "--json", *short]) == 0
+    *windows, result = events(capsys)
+    assert {e["event"] for e in windows} == {"window"} and windows[-1]["done"] == windows[-1]["of"]
+    assert windows[-1]["sinr_db"] is not None and result["kind"] == "radio" and "summary" in result
+
+
+def test_a_sweep_tells_its_runs(tmp_path, capsys):
+    scenario = tmp_path / "s.yaml"
+    text = (ROOT / "scenarios" / "campus.yaml").read_text().replace("6652800", "172800").replace("604800", "86400")
+    scenario.write_text(f"{text}vary: {{seed: [1, 2]}}\n")
+    assert main(["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w"), "--json"]) == 0
+    *runs, result = events(capsys)
+    assert [(e["event"], e["done"], e["of"], e["seed"]) for e in runs] == [("run", 1, 2, 1), ("run", 2, 2, 2)]
+    assert result["kind"] == "sweep" and [r["summary"] for r in result["runs"]] == [e["summary"] for e in runs]
+    assert Path(result["table"]).is_file() and Path(result["runs"][0]["folder"], "summary.json").is_file()
+    assert main(["show", str(tmp_path / "w"), "--json"]) == 0
+    assert events(capsys) == [result]
+
+
+def test_a_replay_tells_both_runs(tmp_path, capsys):
+    trace = str(ROOT / "scenarios" / "examples" / "commuter.csv.gz")
+    words = ["replay", trace, "--round", "7d", "--out", str(tmp_path / "r"), "--json", "--set"]
+    assert main([*words, "learning.attacks=[{kind: closed-form}]"]) == 0
+    first, *rounds, result = events(capsys)
+    assert first["event"] == "trace" and "rows used" in first["lines"][0]
+    assert {e["title"] for e in rounds} == {"standardised-by-dataset", "standardised-by-public"}
+    assert (
+        result["kind"] == "runs" and len(result["runs"]) == 2 and result["page"] == str(tmp_path / "r" / "report.html")
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "campos", "--json"], "campos"),
+        (["run", "--json"], "scenario"),
+        (["run", "campus", "--seed", "x", "--json"], "invalid int"),
+        (["show", "nowhere", "--json"], "no such folder"),
+    ],
+)
+def test_an_error_is_the_last_event(words, said, capsys):
+    assert main(words) == 2
+    (event,) = events(capsys)
+    assert event["event"] == "error" and event["exit_code"] == 2 and said in " ".join(event["lines"])
+
+
+def test_an_interruption_is_an_event(monkeypatch, tmp_path, capsys):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("scenarios.app.run.runner.simulate", stop)
+    assert main(["run", "campus", "--out", str(tmp_path / "r"), "--json"]) == 130
+    assert events(capsys) == [
+        {"event": "error", "lines": ["interrupted; the same command goes on where it stopped"], "exit_code": 130}
+    ]
+
+
+def test_numbers_of_numpy_and_what_is_not_finite(capsys):
+    import numpy as np
+
+    nan, inf = float("nan"), float("inf")
+    emit(
+        {"a": np.float64(nan), "b": [np.int64(3), inf, -inf], "c": {"d": np.bool_(True)}, "e": "\033[2J\n", "f": 1e-300}
+    )
+    (event,) = events(capsys)
+    assert event == {"a": None, "b": [3, None, None], "c": {"d": True}, "e": "\033[2J\n", "f": 1e-300}
+
+
+def test_claims_are_listed_as_json(capsys):
+    assert main(["claims", "--json"]) == 0
+    (event,) = events(capsys)
+    assert event["kind"] == "claims" and len(event["claims"]) > 20 and {"id", "says", "key"} <= set(event["claims"][0])

@@ -1,0 +1,193 @@
+"""`netsim show`, `--open`, and folders that nobody named."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from scenarios.app import browser
+from scenarios.app.cli.commands import main
+from scenarios.app.cli.run_folder import replay_folder, run_folder, sweep_folder, training_folder
+from scenarios.app.study.load import load, parse_value
+
+ROOT = Path(__file__).parents[2]
+SHORT = ["--set", "world.duration_s=259200", "--set", "learning.round_s=86400", "--set", "learning.learner.hidden=[8]"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run, and what its command printed."""
+    import contextlib
+    import io
+
+    folder, out = tmp_path_factory.mktemp("show") / "r", io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(["run", "campus", "--out", str(folder), "--quiet", *SHORT]) == 0
+    return folder, out.getvalue()
+
+
+def said(capsys, *words, code=0):
+    capsys.readouterr()
+    assert main(list(words)) == code
+    out, errors = capsys.readouterr()
+    return out if code == 0 else errors
+
+
+def test_show_prints_what_the_run_printed(finished, capsys):
+    folder, printed = finished
+    assert said(capsys, "show", str(folder)).splitlines()[1:] == printed.splitlines()[1:]
+    assert said(capsys, "show", str(folder)).startswith(f"{folder} (seed 4): The published setting")
+    whole = said(capsys, "show", str(folder), "--verbose")
+    assert "not modelled:" in whole and "centroid error" in whole and f"records in {folder}" in whole
+
+
+def test_show_draws_nothing_unless_it_opens(finished, capsys, monkeypatch):
+    folder, _ = finished
+    page, opened = folder / "report.html", []
+    before = page.read_bytes()
+    page.unlink()
+    try:
+        assert f"not drawn yet: netsim report {folder}" in " ".join(said(capsys, "show", str(folder)).split())
+        assert not page.exists()
+        monkeypatch.setenv("DISPLAY", ":0")
+        monkeypatch.setattr(browser.webbrowser, "open", lambda address: opened.append(address) or True)
+        said(capsys, "show", str(folder), "--open")
+        assert opened == [page.resolve().as_uri()]
+    finally:
+        page.write_bytes(before)
+
+
+@pytest.mark.parametrize("environment", [{}, {"DISPLAY": ":0"}])
+def test_without_a_browser_a_line_has_the_path(finished, capsys, monkeypatch, environment):
+    def none(address):
+        raise browser.webbrowser.Error("could not locate runnable browser")
+
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(browser.webbrowser, "open", none)
+    assert f"no browser here; open {finished[0] / 'report.html'}" in said(capsys, "show", str(finished[0]), "--open")
+
+
+def test_an_unfinished_run_says_how_it_goes_on(finished, tmp_path, capsys):
+    folder = tmp_path / "r"
+    folder.mkdir()
+    for path in finished[0].iterdir():
+        if path.name != "summary.json":
+            (folder / path.name).write_bytes(path.read_bytes())
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "command": "netsim run campus", "finished": False}))
+    error = said(capsys, "show", str(folder), code=2)
+    assert error == f"netsim: {folder}: this run is not finished; `netsim run campus` goes on where it stopped\n"
+    (folder / "manifest.json").unlink()
+    assert "the same command goes on" in said(capsys, "show", str(folder), code=2)
+
+
+def test_an_unfinished_sweep_says_how_it_goes_on(tmp_path, capsys):
+    (tmp_path / "sweep.json").write_text("{}")
+    assert "not finished; start it again and it goes on" in said(capsys, "show", str(tmp_path), code=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("manifest.json", "[]"),
+        ("manifest.json", "{"),
+        ("manifest.json", '{"schema": 0}'),
+        ("summary.json", '{"utility.rmse_db": "3"}'),
+        ("privacy.csv", "mechanism,epsilon\n1\n"),
+        ("privacy.csv", "mechanism\n"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_a_line(finished, tmp_path, capsys, name, text):
+    folder = tmp_path / "r"
+    folder.mkdir()
+    for path in finished[0].iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / name).write_text(text)
+    for more in ([], ["--verbose"], ["--json"]):
+        main(["show", str(folder), *more])
+        out, errors = capsys.readouterr()
+        assert (errors + out).count("\n") == 1 or more == ["--json"], errors + out
+        assert "unexpected" not in errors + out
+
+
+@pytest.mark.parametrize("words", [["show", "nowhere"], ["show", str(ROOT / "docs")]])
+def test_what_is_no_folder_of_ours(words, capsys):
+    error = said(capsys, *words, code=2)
+    assert words[1] in error and error.count("\n") == 1
+
+
+def named(scenario, *sets):
+    changes = {path: parse_value(value) for path, value in (text.split("=", 1) for text in sets)}
+    return str(run_folder(scenario, load(scenario, changes), changes))
+
+
+def test_a_scenario_as_written_has_its_seed_as_folder():
+    assert named("city") == "runs/city/1" and named("city", "seed=7") == "runs/city/7"
+
+
+@pytest.mark.parametrize(
+    ("sets", "end"),
+    [
+        (["world.city.kind=town"], "1-city-town"),
+        (["learning.defenses=[]"], "1-defenses-none"),
+        (["world.ues.count=9", "learning.rounds=3"], "1-rounds-3-count-9"),
+        (["learning.rounds=3", "world.ues.count=9", "seed=2"], "2-rounds-3-count-9"),
+        (["power={kind: fixed, power_dbm: -3}"], r"1-power-kind-fixed-power-dbm-3-[0-9a-f]{8}"),
+        (["learning.learner.learning_rate=0.1"], r"1-learning-rate-0.1-[0-9a-f]{8}"),  # a server has one, too
+        (["learning.learner.hidden=[8]"], r"1-hidden-8-[0-9a-f]{8}"),
+        (["title=Somebody's very/own"], r"1-title-Somebody-s-very-own-[0-9a-f]{8}"),
+        (["title=../../etc"], r"1-title-etc-[0-9a-f]{8}"),
+        (["title=日本"], r"1-title-[0-9a-f]{8}"),
+    ],
+)
+def test_what_is_changed_stands_in_the_name(sets, end):
+    assert re.fullmatch(rf"runs/city/{end}", named("city", *sets)), named("city", *sets)
+    assert named("city", *sets) == named("city", *reversed(sets))
+
+
+def test_two_changes_never_share_a_folder():
+    many = [
+        [], ["learning.rounds=3"], ["learning.round_s=3"], ["learning.rounds=30"],
+        ["learning.learner.learning_rate=3"], ["learning.server_optimiser.learning_rate=3"],
+        ["learning.learner.hidden=[8]"], ["learning.learner.hidden=[8, 8]"], ["learning.learner.hidden=[88]"],
+        ["world.city={kind: town, width_m: 900}"], ["world.city={kind: town, height_m: 900}"],
+        ["title=a b"], ["title=a-b"], ["title=A b"], ["title=a.b"], ["title=rounds-3"],
+        ["title=x", "learning.rounds=3"], ["title=x-rounds-3"],
+    ]  # fmt: skip
+    folders = [named("city", *sets).lower() for sets in many]
+    assert len(set(folders)) == len(many) and max(map(len, folders)) < 90
+
+
+def test_sweeps_trainings_and_replays_have_names_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    study = load("city")
+    assert str(sweep_folder("city", study, {})) == "runs/city-sweep"
+    assert str(sweep_folder("city", study, {"learning.rounds": 3})) == "runs/city-sweep-rounds-3"
+    assert str(training_folder("power/paper", study, [0], {})) == "runs/train/power/paper"
+    assert str(training_folder("power/paper", study, [1, 2], {})) == "runs/train/power/paper-seed-1+2"
+
+    def replayed(trace, shown=None, options=None, **changes):
+        return str(replay_folder(trace, study, shown or {}, options or {}, changes))
+
+    assert replayed("commuter.csv.gz", {"cell": "campus", "round": "24h"}) == "runs/replay/commuter-campus-24h"
+    assert replayed("commuter.csv", options={"users": "day"}) == "runs/replay/commuter-users-day"
+    assert replayed("t.csv", seed=9) == "runs/replay/t-seed-9"
+    others = ["t.csv", "t.gpx", "a/t.csv", "b/t.csv", "../t.csv", "my t.csv", "my-t.csv"]
+    assert len({replayed(trace) for trace in others}) == len(others)
+    assert not any(".." in Path(replayed(trace)).parts for trace in others)
+
+
+def test_the_same_command_again_takes_the_same_folder_and_another_one_another(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "campus", "--quiet", *SHORT]
+    first, second = (said(capsys, *words, *more) for more in ([], ["--set", "learning.rounds=1"]))
+    folders = sorted(p.name for p in (tmp_path / "runs" / "campus").iterdir())
+    assert len(folders) == 2 and all(name.startswith("4-") for name in folders)
+    assert all(any(name in " ".join(text.split()) for name in folders) for text in (first, second))
+    before = {p: p.read_bytes() for p in tmp_path.rglob("summary.json")}
+    assert said(capsys, *words) == first  # played again where it was
+    assert {p: p.read_bytes() for p in tmp_path.rglob("summary.json")} == before
