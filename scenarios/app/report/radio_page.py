@@ -20,6 +20,7 @@ from scenarios.app.report.figures.radio_study import (
 )
 from scenarios.app.report.html import Chapter, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import looks
+from scenarios.app.report.replay.chapter import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
 from scenarios.app.report.summary_tables import summary_chapter
 from scenarios.app.results import summary_keys as keys
@@ -54,14 +55,16 @@ def radio_single(run: Run) -> str:
         + paragraphs([*radio_warnings(run.summary), *run_warnings(run.manifest)], "warns")
         + paragraphs(_findings(run.summary), "says")
     )
+    replay, data = replay_chapter(run)
     chapters = [
+        replay,
         Chapter("coverage", "Coverage", [coverage(run)]),
         Chapter("samples", "What UEs receive", [distributions(run), *_quantiles(run.summary), radio(run)]),
         Chapter("handover", "Handover", [handovers(run), *_pairs(run)]),
         summary_chapter(run),
         configuration(run, _facts(run)),
     ]
-    return page(title, top, chapters)
+    return page(title, top, chapters, data, *((SCRIPTS, STYLES) if data else ()))
 
 
 def _findings(summary: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scenarios.app.report.figures.run import run_chapters
 from scenarios.app.report.html import answers, headings, page, paragraphs
+from scenarios.app.report.replay.chapter import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, run_facts, run_warnings
 from scenarios.app.report.summary_tables import summary_chapter
 from scenarios.app.results.glance import glance
@@ -20,4 +21,6 @@ def single(run: Run) -> str:
         + answers(said)
         + paragraphs([*warnings(run.summary), *run_warnings(manifest)], "warns")
     )
-    return page(manifest["title"], top, [*run_chapters(run), summary_chapter(run), configuration(run, run_facts(run))])
+    replay, data = replay_chapter(run)
+    chapters = [replay, *run_chapters(run), summary_chapter(run), configuration(run, run_facts(run))]
+    return page(manifest["title"], top, chapters, data, *((SCRIPTS, STYLES) if data else ()))

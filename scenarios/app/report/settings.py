@@ -8,7 +8,7 @@ from typing import Any
 from scenarios.app.report.html import Chapter, card, facts, folded
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Run, clock_of, part
-from scenarios.app.results.statistics import counted
+from scenarios.app.results.statistics import counted, span_text
 from scenarios.app.study.dump import as_yaml
 
 MOST_WARNINGS = 6
@@ -32,7 +32,7 @@ def run_facts(run: Run) -> dict[str, str]:
         "seed": str(manifest.get("seed")),
         "command": str(manifest.get("command") or "not recorded"),
         "simulated span": period(manifest),
-        "rounds": f"{played} played, {empty} without data; one every {_span(manifest.get('round_s'))}",
+        "rounds": f"{played} played, {empty} without data; one every {span_text(manifest.get('round_s'))}",
         "UEs": f"{ues}, mobility {part(world, 'ues', 'mobility').get('kind')}",
         "power": _part_text(study.get("power")),
         **({} if part(manifest, "channel_card") else _radio_facts(run)),
@@ -106,12 +106,3 @@ def _part_text(of: Any) -> str:
         return "none" if of is None else str(of)
     rest = ", ".join(f"{k} {v}" for k, v in of.items() if k != "kind" and v is not None)
     return f"{of.get('kind')}" + (f" ({rest})" if rest else "")
-
-
-def _span(seconds: Any) -> str:
-    """A length of time in the largest unit that leaves it whole."""
-    if not isinstance(seconds, int | float):
-        return "–"
-    units = (("d", 86_400), ("h", 3600), ("min", 60))
-    whole = [f"{seconds / size:g} {unit}" for unit, size in units if seconds >= size and seconds % size == 0]
-    return whole[0] if whole else f"{seconds:g} s"

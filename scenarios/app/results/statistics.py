@@ -128,3 +128,12 @@ def median_of(values: np.ndarray) -> float:
 
 MEANINGFUL = 20.0
 """largest epsilon that is a meaningful guarantee"""
+
+
+def span_text(seconds: Any) -> str:
+    """A length of time in the largest unit that leaves it whole."""
+    if not isinstance(seconds, int | float):
+        return "–"
+    units = (("d", 86_400), ("h", 3600), ("min", 60))
+    whole = [f"{seconds / size:g} {unit}" for unit, size in units if seconds >= size and seconds % size == 0]
+    return whole[0] if whole else f"{seconds:g} s"

@@ -215,8 +215,10 @@ const netsim = (() => {
         }
       }
     }
-    return rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
+    return csv(rows);
   }
+
+  const csv = (rows) => rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
 
   async function saveFigure(id, format) {
     if (format === "csv") { save(`${id}.csv`, csvOf(figures[id]), "text/csv"); return; }
@@ -318,5 +320,6 @@ const netsim = (() => {
   startSaving();
   startTables();
   startContents();
-  return { unpacked, save, isDark, drawAll, ready: drawnNow };
+  const themedColour = (colour) => (isDark() ? recoloured(colour) : colour);
+  return { unpacked, save, csv, isDark, themedColour, drawAll, ready: drawnNow };
 })();

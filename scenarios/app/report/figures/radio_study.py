@@ -80,7 +80,7 @@ def _heatmap(
     rows = run.tables["coverage"]
     x, column = np.unique(rows["x_m"], return_inverse=True)
     y, row = np.unique(rows["y_m"], return_inverse=True)
-    nearest = _nearest(row, column, (len(y), len(x)))
+    nearest = nearest(row, column, (len(y), len(x)))
     z = np.where(nearest >= 0, value[nearest], np.nan)
     said = np.where(nearest >= 0, np.array([plain(text) for text in texts], dtype=object)[nearest], "") if texts else z
     heat: Figure = {
@@ -94,7 +94,7 @@ def _heatmap(
     return title, heat, _stations(run)
 
 
-def _nearest(row: IntArray, column: IntArray, shape: tuple[int, int]) -> IntArray:
+def nearest(row: IntArray, column: IntArray, shape: tuple[int, int]) -> IntArray:
     """For each cell of a grid (ny, nx) the index of itself or a neighbour among the cells (row, column) with a value.
 
     -1 where no neighbour has one.

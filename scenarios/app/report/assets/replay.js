@@ -1,0 +1,296 @@
+// The replay: its controls, the clock that plays, and what stands in words beside the map.
+(() => {
+  const byId = (id) => document.getElementById(`replay-${id}`);
+  if (!document.getElementById("replay")) return;
+  const SPEEDS = [  // simulated seconds in a second
+    0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 4 * 3600, 8 * 3600, 16 * 3600, 86400,
+    2 * 86400, 4 * 86400, 8 * 86400, 16 * 86400, 32 * 86400,
+  ];
+  const WHOLE_S = 40;  // of real time that a whole run takes at first
+  const FADED = 0.13;  // opacity of the UEs that are not singled out
+  const REACH = 14;  // pixels within which something is under the pointer
+  const SPOKEN_MS = 250, HEARD_MS = 120;
+
+  const text = (tag, words, attributes = {}) => Object.assign(document.createElement(tag), { textContent: words, ...attributes });
+
+  netsim.replay = replayData.load("replay-data").then((model) => {
+    const { meta, n } = model;
+    const stage = byId("stage"), slider = byId("time");
+    const canvases = ["ground", "known", "moving"].map((name) => byId(name));
+    const contexts = canvases.map((canvas) => canvas.getContext("2d"));
+    const boxes = [...document.querySelectorAll("#replay [data-layer]")];
+    const state = {
+      time_s: meta.end_s, playing: false, speed: 1, ue: -1, attack: bestAttack(), layers: {}, coverage: "", round: 0,
+    };
+    state.round = model.roundAt(state.time_s);
+    state.seen = (ue) => (state.ue < 0 || state.ue === ue ? 1 : FADED);
+    for (const box of boxes) state.layers[box.dataset.layer] = box.checked;
+    const ground = replayGround.painter(model), known = replayKnown.painter(model), moving = replayMoving.painter(model);
+    let theme = replayGround.colours(), stale = { ground: true, known: true, moving: true }, asked = false;
+    const curve = replayCurve.drawer(model, byId("line"), seek), kinds = curve.kinds();
+    const view = replayView.viewOf(model, stage, () => refresh("ground", "known", "moving"));
+
+    /** The attack that names most homes, or workplaces, at the end; else the first; -1 for none. */
+    function bestAttack() {
+      let best = meta.attacks.length ? 0 : -1, most = -1;
+      for (const place of ["home", "work"]) {
+        meta.curves.forEach((c, k) => {
+          const value = model.curve(k).at(-1);
+          if (c.key === place && value > most) { best = c.attack; most = value; }
+        });
+        if (most >= 0) break;
+      }
+      return best;
+    }
+    const colourOf = (attack) => (attack < 0 ? theme.ue : netsim.themedColour(meta.attacks[attack].color));
+
+    // --- painting -----------------------------------------------------------------------------------------------
+
+    function refresh(...what) {
+      for (const name of what) stale[name] = true;
+      if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; paint(); }); }
+    }
+
+    function paint() {
+      if (stale.ground) ground.paint(contexts[0], view, theme, state.layers, state.coverage);
+      if (stale.known) known.paint(contexts[1], view, theme, colourOf(state.attack), state);
+      if (stale.moving) moving.paint(contexts[2], view, theme, netsim.isDark(), state);
+      stale = { ground: false, known: false, moving: false };
+    }
+
+    function resize() {
+      const ratio = Math.min(devicePixelRatio || 1, 2), { clientWidth: width, clientHeight: height } = stage;
+      canvases.forEach((canvas, k) => {
+        Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
+        contexts[k].setTransform(ratio, 0, 0, ratio, 0, 0);
+      });
+      view.resize(width, height);
+      drawCurve();
+    }
+
+    function drawCurve() {
+      curve.draw(kinds.get(byId("curve").value), state.attack, colourOf);
+      curve.move(state.time_s);
+    }
+
+    // --- time ---------------------------------------------------------------------------------------------------
+
+    let spoken = 0, heard = 0, later = 0;
+
+    function seek(time_s) {
+      state.time_s = Math.min(Math.max(time_s, 0), meta.end_s);
+      const round = model.roundAt(state.time_s);
+      refresh("moving", ...(round === state.round ? [] : ["known"]));
+      state.round = round;
+      slider.value = 1000 * state.time_s / meta.end_s;
+      slider.setAttribute("aria-valuetext", model.date(state.time_s));
+      curve.move(state.time_s);
+      tell();
+    }
+
+    /** What time it is and what is known, in words, here and for all figures over time; not at every frame. */
+    function tell() {
+      const now = performance.now();
+      clearTimeout(later);
+      if (now - spoken >= SPOKEN_MS) { spoken = now; speak(); } else later = setTimeout(() => { spoken = performance.now(); speak(); }, SPOKEN_MS);
+      if (now - heard < HEARD_MS && state.playing) return;
+      heard = now;
+      const detail = { time_s: state.time_s, date: model.stamp(state.time_s) };
+      document.dispatchEvent(new CustomEvent("netsim:time", { detail }));
+    }
+
+    function speak() {
+      const line = replayWords.now(model, state);
+      byId("now").replaceChildren(text("b", line[0]), document.createTextNode(line.slice(1).map((part) => ` \u00b7 ${part}`).join("")));
+      canvases[0].setAttribute("aria-label", replayWords.picture(model, state, moving));
+    }
+
+    let frame = 0, before = 0;
+
+    function tickOn(now) {
+      const passed_s = Math.min(Math.max(now - before, 0), 100) / 1000;
+      before = now;
+      seek(state.time_s + passed_s * state.speed);
+      if (state.time_s >= meta.end_s) pause(); else if (state.playing) frame = requestAnimationFrame(tickOn);
+    }
+
+    function play() {
+      if (state.playing) return;
+      if (state.time_s >= meta.end_s) seek(0);
+      state.playing = true;
+      showPlaying();
+      before = performance.now();
+      frame = requestAnimationFrame(tickOn);
+    }
+
+    function pause() {
+      state.playing = false;
+      cancelAnimationFrame(frame);
+      showPlaying();
+      seek(state.time_s);
+    }
+
+    function showPlaying() {
+      byId("play").classList.toggle("playing", state.playing);
+      byId("play").setAttribute("aria-label", state.playing ? "pause" : "play");
+      byId("now").setAttribute("aria-live", state.playing ? "off" : "polite");
+    }
+
+    /** To the round before or after; of a run without rounds by a hundredth. */
+    function step(by) {
+      if (!model.rounds) { seek(state.time_s + by * meta.end_s / 100); return; }
+      const round = model.roundAt(by < 0 ? state.time_s - 1e-9 * meta.end_s : state.time_s) + Math.max(by, 0);
+      const to = by < 0 && model.arrays.told_s[round] >= state.time_s ? round - 1 : round;
+      seek(to < 0 ? 0 : to >= model.rounds ? meta.end_s : model.arrays.told_s[to]);
+    }
+
+    // --- choices ------------------------------------------------------------------------------------------------
+
+    function setSpeed(index) {
+      const select = byId("speed");
+      select.selectedIndex = Math.min(Math.max(index, 0), select.options.length - 1);
+      state.speed = Number(select.value);
+      refresh("moving");
+    }
+
+    function selectUe(ue) {
+      state.ue = ue;
+      byId("ue").value = String(ue);
+      refresh("known", "moving");
+      speak();
+    }
+
+    function setAttack(attack) {
+      state.attack = attack;
+      if (byId("attack")) byId("attack").value = String(attack);
+      replayKeys.draw(model, state, theme, colourOf(attack));
+      drawCurve();
+      refresh("known");
+      speak();
+    }
+
+    function setCoverage(layer) {
+      state.coverage = layer;
+      replayKeys.coverage(model, layer);
+      refresh("ground");
+    }
+
+    function startChoices() {
+      const speeds = SPEEDS.filter((s) => meta.end_s / s >= 2 && meta.end_s / s <= 86400);
+      byId("speed").append(...speeds.map((s) => text("option", `${replayCurve.spanText(s)} per s`, { value: s })));
+      byId("speed").addEventListener("change", (e) => setSpeed(e.target.selectedIndex));
+      const usual = speeds.findIndex((s) => meta.end_s / s <= 1.3 * WHOLE_S);
+      setSpeed(usual < 0 ? speeds.length - 1 : usual);
+      byId("ue").append(text("option", n === 1 ? "the only one" : `all ${n.toLocaleString("en")}`, { value: -1 }),
+        ...meta.ues.map((name, ue) => text("option", name, { value: ue })));
+      byId("ue").addEventListener("change", (e) => selectUe(Number(e.target.value)));
+      byId("attack")?.append(...meta.attacks.map(({ name }, k) => text("option", name, { value: k })));
+      byId("attack")?.addEventListener("change", (e) => setAttack(Number(e.target.value)));
+      byId("coverage")?.addEventListener("change", (e) => setCoverage(e.target.value));
+      byId("curve").append(...[...kinds.values()].map(({ key, label, unit }) =>
+        text("option", unit ? `${label}, ${unit}` : label, { value: key })));
+      byId("curve").addEventListener("change", drawCurve);
+      if (!kinds.size) byId("line").closest(".curve").hidden = true;
+      for (const box of boxes) {
+        box.addEventListener("change", () => {
+          state.layers[box.dataset.layer] = box.checked;
+          refresh("ground", "known", "moving");
+        });
+      }
+      slider.addEventListener("input", () => seek(slider.value / 1000 * meta.end_s));
+      byId("play").addEventListener("click", () => (state.playing ? pause() : play()));
+      byId("back").addEventListener("click", () => step(-1));
+      byId("next").addEventListener("click", () => step(1));
+      if (!model.rounds) for (const [id, words] of [["back", "a hundredth back"], ["next", "a hundredth on"]]) byId(id).setAttribute("aria-label", words);
+      byId("in").addEventListener("click", () => view.zoomBy(1.6));
+      byId("out").addEventListener("click", () => view.zoomBy(1 / 1.6));
+      byId("fit").addEventListener("click", view.fit);
+      byId("png").addEventListener("click", () => replaySaved.png(canvases));
+      byId("csv").addEventListener("click", () => replaySaved.csv(model, state));
+    }
+
+    // --- keys and the pointer -----------------------------------------------------------------------------------
+
+    const KEYS = {
+      " ": () => (state.playing ? pause() : play()),
+      ArrowLeft: (e) => (e.shiftKey ? seek(state.time_s - meta.end_s / 100) : step(-1)),
+      ArrowRight: (e) => (e.shiftKey ? seek(state.time_s + meta.end_s / 100) : step(1)),
+      Home: () => seek(0), End: () => seek(meta.end_s), 0: () => view.fit(),
+      "+": () => view.zoomBy(1.6), "=": () => view.zoomBy(1.6), "-": () => view.zoomBy(1 / 1.6),
+      "[": () => setSpeed(byId("speed").selectedIndex - 1), "]": () => setSpeed(byId("speed").selectedIndex + 1),
+      Escape: () => selectUe(-1),
+    };
+
+    function onKey(event) {
+      const focus = document.activeElement, nothing = !focus || focus === document.body;
+      const box = stage.getBoundingClientRect(), visible = box.top < 0.6 * innerHeight && box.bottom > 0.4 * innerHeight;
+      if (event.ctrlKey || event.metaKey || event.altKey || !(focus === stage || (nothing && visible))) return;
+      const act = KEYS[event.key];
+      if (!act) return;
+      event.preventDefault();
+      act(event);
+    }
+
+    function hover(px, py) {
+      const tip = byId("tip"), found = px === null ? null : replayWords.under(model, state, view, ground.sites, px, py, REACH);
+      stage.classList.toggle("over", found !== null && found.ue >= 0);
+      byId("here").textContent = px === null ? "" : replayWords.here(model, view.atX(px), view.atY(py));
+      tip.hidden = found === null;
+      if (found === null) return;
+      tip.textContent = found.text;
+      const wide = tip.offsetWidth, left = px + 14 + wide > view.width ? px - 14 - wide : px + 14;
+      tip.style.left = `${Math.max(left, 4)}px`;
+      tip.style.top = `${Math.min(py + 14, view.height - tip.offsetHeight - 4)}px`;
+    }
+
+    function click(px, py) {
+      const found = replayWords.under(model, state, view, ground.sites, px, py, REACH);
+      hover(px, py);
+      selectUe(found && found.ue >= 0 && found.ue !== state.ue ? found.ue : -1);
+    }
+
+    /** Milliseconds that a frame takes, over so many frames from the first to the last moment, all drawn to the end. */
+    function benchmark(frames) {
+      const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+      const reader = probe.getContext("2d", { willReadFrequently: true }), kept = state.time_s, start = performance.now();
+      for (let k = 0; k < frames; k += 1) {
+        seek(k / Math.max(frames - 1, 1) * meta.end_s);
+        paint();
+        for (const canvas of canvases) reader.drawImage(canvas, 0, 0);
+        reader.getImageData(0, 0, 1, 1);
+      }
+      const each_ms = (performance.now() - start) / frames;
+      seek(kept);
+      return each_ms;
+    }
+
+    /** What is shown now, for tests and for whoever drives the page by a script. */
+    function shown() {
+      const at = {}, positions = [];
+      for (let ue = 0; ue < n; ue += 1) positions.push(model.has("track_time") && model.place(ue, state.time_s, at) ? [at.x, at.y, at.indoor] : null);
+      const { seen, layers, ...rest } = state;
+      return {
+        ...rest, layers: { ...layers }, end_s: meta.end_s, rounds: model.rounds, positions,
+        view: { zoom: view.zoom, cx: view.cx, cy: view.cy, scale: view.scale },
+        named: replayWords.count(model, state), curve: byId("curve").value, words: byId("now").textContent,
+      };
+    }
+
+    startChoices();
+    setAttack(state.attack);
+    replayView.listen(stage, view, click, hover);
+    document.addEventListener("keydown", onKey);
+    document.addEventListener("netsim:theme", () => {
+      theme = replayGround.colours();
+      replayKeys.draw(model, state, theme, colourOf(state.attack), moving);
+      drawCurve();
+      refresh("ground", "known", "moving");
+    });
+    replayKeys.draw(model, state, theme, colourOf(state.attack), moving);
+    new ResizeObserver(resize).observe(stage);
+    resize();
+    paint();
+    seek(meta.end_s);
+    return { state: shown, seek, play, pause, select: selectUe, attack: setAttack, benchmark, model };
+  });
+})();

@@ -1,0 +1,144 @@
+// What moves: UEs, where they have just been, their serving cells, updates on their way and handovers.
+const replayMoving = (() => {
+  const SHOWN_S = 0.7;  // of real time that a short event stays visible
+  const TRAIL_S = 1.2, LONGEST_TRAIL_S = 3600;  // of real time that a trail covers; of simulated time at most
+  const FADES = 4;  // pieces of a trail
+
+  function painter(model) {
+    const { n, arrays, meta, has } = model, at = { x: 0, y: 0, indoor: false, cell: 0 };
+    const sinrs = has("link_sinr") ? [...arrays.link_sinr].filter((v) => v !== -128).sort((a, b) => a - b) : [];
+    const range = sinrs.length ? [sinrs[Math.floor(0.05 * sinrs.length)], sinrs[Math.floor(0.95 * (sinrs.length - 1))]] : null;
+    if (range && range[1] - range[0] < 1) range[1] = range[0] + 1;
+    const airtimes = arrays.link_airtime ?? [];
+    const longest_s = airtimes.length ? airtimes.reduce((a, b) => Math.max(a, b), 0) * meta.link_unit_s : 0;
+    const starts = arrays.link_start ?? [];
+    const latest_s = starts.length ? starts.reduce((a, b) => Math.max(a, b), 0) * meta.link_unit_s : 0;
+
+    /** Colour of a SINR: dark is low on a light page, and the other way round on a dark one. */
+    function sinrColour(sinr, dark) {
+      if (sinr === null || !range) return dark ? "#c3cad2" : "#3c434b";
+      const share = Math.min(Math.max((sinr - range[0]) / (range[1] - range[0]), 0), 1);
+      return `rgb(${replayGround.mixed(replayGround.PLASMA, dark ? 0.35 + 0.65 * share : 0.85 * share).join(" ")})`;
+    }
+
+    function trails(context, view, now, theme) {
+      const length_s = Math.min(TRAIL_S * now.speed, LONGEST_TRAIL_S), from_s = now.time_s - length_s;
+      context.lineCap = context.lineJoin = "round";
+      context.strokeStyle = theme.ue;
+      context.lineWidth = n > 300 ? 1 : 1.6;
+      for (let piece = 0; piece < FADES; piece += 1) {
+        const a_s = from_s + piece / FADES * length_s, b_s = from_s + (piece + 1) / FADES * length_s;
+        for (const single of now.ue >= 0 ? [false, true] : [false]) {
+          context.globalAlpha = 0.5 * (piece + 1) / FADES * (now.ue >= 0 && !single ? 0.12 : 1);
+          context.beginPath();
+          for (let ue = 0; ue < n; ue += 1) {
+            if ((now.ue === ue) !== single && now.ue >= 0) continue;
+            let down = model.place(ue, a_s, at);
+            if (down) context.moveTo(view.x(at.x), view.y(at.y));
+            model.corners(ue, a_s, b_s, (_, x, y, absent) => {
+              if (!absent && down) context.lineTo(view.x(x), view.y(y));
+              else if (!absent) context.moveTo(view.x(x), view.y(y));
+              down = !absent;
+            });
+            if (down && model.place(ue, b_s, at)) context.lineTo(view.x(at.x), view.y(at.y));
+          }
+          context.stroke();
+        }
+      }
+    }
+
+    /** Calls see(ue, sinr, station, decoded) for each update on its way, or, while the replay plays, lately so. */
+    function sending(now, see) {
+      if (!has("link_round")) return;
+      const least_s = now.playing ? SHOWN_S * now.speed : 0, until = model.askedAt(now.time_s);
+      const since = model.askedAt(now.time_s - latest_s - Math.max(longest_s, least_s));
+      for (let ue = 0; ue < n; ue += 1) {
+        model.links(ue, Math.max(since, 0), until, (begin_s, airtime_s, sinr, station, decoded) => {
+          if (begin_s <= now.time_s && now.time_s <= begin_s + Math.max(airtime_s, least_s)) see(ue, sinr, station, decoded);
+        });
+      }
+    }
+
+    function links(context, view, now, dark) {
+      context.lineWidth = 2;
+      sending(now, (ue, sinr, station, decoded) => {
+        if (!model.place(ue, now.time_s, at)) return;
+        const x = view.x(at.x), y = view.y(at.y), to = meta.stations[station];
+        context.globalAlpha = 0.9 * now.seen(ue);
+        context.strokeStyle = sinrColour(sinr, dark);
+        context.setLineDash(decoded ? [] : [4, 5]);
+        context.beginPath();
+        if (to) {
+          context.moveTo(x, y);
+          context.lineTo(view.x(to.x_m), view.y(to.y_m));
+        } else context.arc(x, y, 11, 0, 2 * Math.PI);
+        context.stroke();
+      });
+      context.setLineDash([]);
+    }
+
+    function serving(context, view, now, theme) {
+      context.strokeStyle = theme.station;
+      context.lineWidth = 1;
+      for (let ue = 0; ue < n; ue += 1) {
+        if (!model.place(ue, now.time_s, at) || !meta.stations[at.cell]) continue;
+        const to = meta.stations[at.cell];
+        context.globalAlpha = 0.35 * now.seen(ue);
+        context.beginPath();
+        context.moveTo(view.x(at.x), view.y(at.y));
+        context.lineTo(view.x(to.x_m), view.y(to.y_m));
+        context.stroke();
+      }
+    }
+
+    function handovers(context, view, now, theme) {
+      const times = model.handovers, shown_s = now.playing ? SHOWN_S * now.speed : 0;
+      let i = model.last(times, 0, times.length, now.time_s / meta.unit_s);
+      context.strokeStyle = theme.station;
+      context.lineWidth = 2;
+      for (; i >= 0 && now.time_s - times[i] * meta.unit_s < shown_s; i -= 1) {
+        const ue = arrays.handover_ue[i], age = (now.time_s - times[i] * meta.unit_s) / shown_s;
+        if (!model.place(ue, now.time_s, at)) continue;
+        context.globalAlpha = (1 - age) * now.seen(ue);
+        context.beginPath();
+        context.arc(view.x(at.x), view.y(at.y), 6 + 12 * age, 0, 2 * Math.PI);
+        context.stroke();
+      }
+    }
+
+    function ues(context, view, now, theme) {
+      const r = 0.45 * replayKnown.sizeOf(n, view.zoom);
+      for (let ue = 0; ue < n; ue += 1) {
+        if (!model.place(ue, now.time_s, at)) continue;
+        context.globalAlpha = now.seen(ue);
+        context.beginPath();
+        context.arc(view.x(at.x), view.y(at.y), ue === now.ue ? 1.5 * r : r, 0, 2 * Math.PI);
+        context.strokeStyle = theme.halo;
+        context.lineWidth = 3.2;
+        context.stroke();
+        context.fillStyle = at.indoor ? theme.halo : theme.ue;
+        context.fill();
+        context.strokeStyle = theme.ue;
+        context.lineWidth = 1.6;
+        context.stroke();
+      }
+    }
+
+    /** now: time_s, speed, ue (-1: all), layers, and seen(ue), the opacity of a UE. */
+    function paint(context, view, theme, dark, now) {
+      context.clearRect(0, 0, view.width, view.height);
+      if (has("track_time")) {
+        if (now.layers.trails) trails(context, view, now, theme);
+        if (now.layers.serving) serving(context, view, now, theme);
+        if (now.layers.links) links(context, view, now, dark);
+        if (now.layers.serving) handovers(context, view, now, theme);
+        if (now.layers.ues) ues(context, view, now, theme);
+      }
+      context.globalAlpha = 1;
+    }
+
+    return { paint, sinrColour, range, sending };
+  }
+
+  return { painter };
+})();

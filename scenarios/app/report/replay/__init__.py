@@ -1,0 +1,1 @@
+"""The replay: a map on which a run can be played, and the arrays behind it."""

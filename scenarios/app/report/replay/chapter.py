@@ -1,0 +1,102 @@
+"""The chapter of a page that holds the replay: its controls, how to read it, and its data."""
+
+from __future__ import annotations
+
+import html
+
+from scenarios.app.report.html import Chapter
+from scenarios.app.report.packed import packed
+from scenarios.app.report.replay.controls import controls
+from scenarios.app.report.replay.data import Replay, replay_of, tracked_every_s
+from scenarios.app.report.replay.ground import buildings_left_out
+from scenarios.app.results.run import Run
+from scenarios.app.results.statistics import counted, figure_text, span_text
+
+SCRIPTS = (
+    "replay_data.js", "replay_ground.js", "replay_known.js", "replay_moving.js", "replay_curve.js", "replay_view.js",
+    "replay_words.js", "replay_keys.js", "replay_saved.js", "replay.js",
+)  # fmt: skip
+STYLES = ("replay.css",)
+DATA = "replay-data"
+
+_LAYERS: tuple[tuple[str, str, str, bool | None], ...] = (
+    ("ues", "UEs", "track_time", True),
+    ("trails", "trails of the last hour", "track_time", True),
+    ("serving", "serving cells", "track_cell", True),
+    ("links", "updates being sent", "link_round", True),
+    ("homes", "homes", "home_x", True),
+    ("work", "workplaces", "work_x", True),
+    ("named", "named places", "named_round", True),
+    ("estimates", "estimates, last rounds", "estimate_round", None),
+    ("stations", "base stations", "", True),
+    ("buildings", "buildings", "footprint_x", True),
+    ("streets", "streets", "street_x", True),
+    ("scenery", "green, water, rails", "scenery_x", True),
+)
+"""key, label, an array that it needs, whether it is on at first; estimates are where no places are named"""
+_WORTH_A_MAP = {"ues", "stations", "buildings", "streets", "estimates", "homes"}
+
+_COVERAGE = (
+    ("cell", "best server", ("coverage_cell",)),
+    ("rsrp_dbm", "RSRP (dBm)", ("coverage_rsrp_dbm",)),
+    ("sinr_db", "SINR at full load (dB)", ("coverage_sinr_db",)),
+    ("learnt_dbm", "learnt map (dBm)", ("coverage_learnt_dbm",)),
+    ("error_db", "learnt map less truth (dB)", ("coverage_learnt_dbm", "coverage_rsrp_dbm")),
+    ("los", "line of sight", ("coverage_los",)),
+)
+
+
+def replay_chapter(run: Run) -> tuple[Chapter, dict[str, str]]:
+    """The chapter, empty where there is nothing to see, and its data by id."""
+    replay = replay_of(run, run.attacks)
+    named = replay.has("named_round")
+    layers = [
+        (key, label, not named if on is None else on)
+        for key, label, needed, on in _LAYERS
+        if (replay.meta["stations"] if key == "stations" else replay.has(needed))
+    ]
+    if not {key for key, *_ in layers} & _WORTH_A_MAP:
+        return Chapter("map", "Map", []), {}
+    coverage = [(key, label) for key, label, needed in _COVERAGE if all(map(replay.has, needed))]
+    parts = [
+        f'<p class="caption">{html.escape(" ".join(_caption(run, replay)))}</p>',
+        controls(_ratio(replay), layers, coverage, bool(replay.meta["attacks"])),
+    ]
+    return Chapter("map", "Map", parts), {DATA: packed(replay.meta, replay.arrays)}
+
+
+def _ratio(replay: Replay) -> float:
+    """Width over height of the map on a wide page."""
+    west, south, east, north = replay.meta["area_m"]
+    return float(min(max((east - west) / max(north - south, 1e-9), 0.75), 2.4))
+
+
+def _caption(run: Run, replay: Replay) -> list[str]:
+    """How to read it, and what was left out."""
+    every_s, said = tracked_every_s(run), list[str]()
+    if replay.has("named_round"):
+        said.append(
+            f"A home or workplace is filled, and joined by a thick line, when the attack names a place within "
+            f"{run.near_m:g} m of it; a dotted line leads to the nearer of its at most two places otherwise."
+        )
+    if replay.has("track_time"):
+        said.append(
+            "UEs move along their true tracks, on straight lines between the places where they were"
+            + (f" every {span_text(every_s)}" if every_s else " recorded")
+            + (f", simplified to within {replay.tracks.within_m:g} m" if replay.tracks.within_m > 0.5 else "")
+            + f"; places are rounded to {figure_text(replay.meta['moving']['step_m'])} m. A hollow UE is indoors."
+        )
+    total = len(run.tables["ues"]["ue"])
+    if replay.n_ue < total:
+        said.append(f"Drawn are the first {replay.n_ue:,} of {total:,} UEs; figures count all.")
+    if replay.drawn.detailed < replay.n_ue:
+        said.append(f"Updates and estimates are drawn of the first {counted(replay.drawn.detailed, 'UE')} only.")
+    if replay.drawn.stride > 1:
+        said.append(f"Named places are drawn as of every {replay.drawn.stride}th round, and of the last.")
+    if replay.drawn.beyond:
+        said.append(f"Too far outside to be drawn: {counted(replay.drawn.beyond, 'estimate')}.")
+    if replay.far:
+        said.append(f"Too far outside to be drawn: {counted(replay.far, 'base station')}.")
+    if buildings_left_out(run):
+        said.append("Only the widest buildings are drawn.")
+    return said

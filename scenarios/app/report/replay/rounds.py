@@ -1,0 +1,196 @@
+"""What happens in rounds: transmissions, true centroids, estimates of attacks, and the places that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from netsim.units import FloatArray, IntArray
+from scenarios.app.report.replay.grid import NOWHERE, Grid, Numbers, pointers, steps
+from scenarios.app.results.run import Run, Table
+
+MOST_LINKS, MOST_ESTIMATES, MOST_NAMED = 200_000, 300_000, 200_000
+NO_SINR = -128
+KINDS = ("centroid", "place")
+"""quantities of estimates that are drawn; the places that attacks name at the end of a round are named places"""
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """Numbers of the rounds (n,), when the server asked for updates, and when all attacks had run."""
+
+    number: FloatArray
+    asked_s: FloatArray
+    told_s: FloatArray
+
+    @classmethod
+    def of(cls, run: Run) -> Rounds:
+        """Of the rounds that were played."""
+        rows = run.tables["rounds"]
+        known = np.isfinite(rows["round"]) & np.isfinite(rows["requested_s"])
+        number, first = np.unique(rows["round"][known], return_index=True)
+        asked_s = rows["requested_s"][known][first]
+        told_s = asked_s.copy()
+        for table in ("rounds", "leakage", "estimates"):
+            events = run.rows(table)
+            at = np.searchsorted(number, events["round"])
+            mine = (at < len(number)) & (number[np.minimum(at, len(number) - 1)] == events["round"])
+            np.maximum.at(told_s, at[mine], events["time_s"][mine])
+        return cls(number, asked_s, told_s)
+
+    def of_rows(self, rows: Table) -> IntArray:
+        """The index of the round of each row (n,), -1 for none."""
+        if not len(self.number):
+            return np.full(len(rows["round"]), -1)
+        at = np.minimum(np.searchsorted(self.number, rows["round"]), len(self.number) - 1)
+        return np.asarray(np.where(self.number[at] == rows["round"], at, -1))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What of the rounds is drawn: the places of the first n_ue UEs; transmissions and estimates of the first
+    `detailed` of them; named places of every `stride`-th round; and how many estimates lie beyond the map.
+    """
+
+    n_ue: int
+    detailed: int
+    stride: int
+    beyond: int
+
+
+def round_arrays(
+    run: Run, rounds: Rounds, grid: Grid, n_ue: int, attacks: Sequence[str], cells: dict[str, int]
+) -> tuple[dict[str, Numbers], dict[str, Any], Drawn]:
+    """Arrays in order of (attack,) UE and time, their scales, and what was left out; cells: names and their index."""
+    n_attack = len(attacks)
+    links = _sorted(run.rows("links"), n_ue, rounds)
+    updates = _sorted(run.tables["updates"], n_ue, rounds)
+    estimates = _of_attacks(_sorted(run.rows("estimates"), n_ue, rounds), attacks)
+    estimates = {k: v[np.isin(estimates["quantity"], KINDS)] for k, v in estimates.items()}
+    detailed = min(
+        n_ue,
+        _first_ues(links["ue"], n_ue, MOST_LINKS),
+        _first_ues(updates["ue"], n_ue, MOST_LINKS),
+        _first_ues(estimates["ue"], n_ue, MOST_ESTIMATES),
+    )
+    links, updates, estimates = (
+        {k: v[rows["ue"] < detailed] for k, v in rows.items()} for rows in (links, updates, estimates)
+    )
+    sent, scales = _links(links, n_ue, cells)
+    guessed, beyond = _estimates(estimates, updates, grid, n_attack, n_ue)
+    named, stride = _named(run, rounds, grid, attacks, n_ue)
+    x, y = grid.cells(np.column_stack([updates["x_m"], updates["y_m"]]))
+    truth = {
+        "update_ptr": steps(pointers(updates["ue"], n_ue)), "update_round": steps(updates["at"].astype(np.uint32)),
+        "update_x": steps(x), "update_y": steps(y),
+    }  # fmt: skip
+    return truth | sent | guessed | named, scales, Drawn(n_ue, detailed, stride, beyond)
+
+
+def _sorted(rows: Table, n_ue: int, rounds: Rounds) -> Table:
+    """Rows of the first UEs in rounds that were played, by UE and round (`at`: its index); others are left out."""
+    at = rounds.of_rows(rows)
+    known = (at >= 0) & (rows["ue"] >= 0) & (rows["ue"] < n_ue)
+    kept = {k: v[known] for k, v in (rows | {"at": at}).items()}
+    kept["ue"] = kept["ue"].astype(np.int64)
+    order = np.lexsort((kept.get("model", kept["at"]), kept["at"], kept["ue"]))
+    return {k: v[order] for k, v in kept.items()}
+
+
+def _of_attacks(rows: Table, attacks: Sequence[str]) -> Table:
+    """The same by attack first (`attack_index`)."""
+    index = np.full(len(rows["ue"]), -1)
+    for k, name in enumerate(attacks):
+        index[rows["attack"] == name] = k
+    order = np.argsort(index, kind="stable")
+    order = order[index[order] >= 0]
+    return {k: v[order] for k, v in (rows | {"attack_index": index}).items()}
+
+
+def _first_ues(ue: IntArray, n_ue: int, most: int) -> int:
+    """How many UEs, from the first on, have together at most so many rows; at least one."""
+    return max(1, int(np.searchsorted(np.cumsum(np.bincount(ue, minlength=n_ue)), most, side="right")))
+
+
+def _links(rows: Table, n_ue: int, cells: dict[str, int]) -> tuple[dict[str, Numbers], dict[str, Any]]:
+    """When each transmission began after the request, how long it took, its SINR and base station."""
+    latency_s, airtime_s = (np.nan_to_num(rows[k], nan=0.0, posinf=0.0) for k in ("latency_s", "airtime_s"))
+    start_s = np.maximum(latency_s - airtime_s, 0.0)
+    unit_s = max(float(np.max(start_s, initial=0.0)), float(np.max(airtime_s, initial=0.0)), 1e-3) / (NOWHERE - 1)
+    sinr = rows["sinr_db"]
+    known = np.isfinite(sinr)
+    level = np.where(known, np.clip(np.round(np.where(known, sinr, 0.0)), -127, 127), NO_SINR)
+    return {
+        "link_ptr": steps(pointers(rows["ue"], n_ue)),
+        "link_round": steps(rows["at"].astype(np.uint32)),
+        "link_start": np.round(start_s / unit_s).astype(np.uint16),
+        "link_airtime": np.round(airtime_s / unit_s).astype(np.uint16),
+        "link_sinr": level.astype(np.int8),
+        "link_cell": np.array([cells.get(str(name), NOWHERE) for name in rows["base_station"]], dtype=np.uint16),
+        "link_decoded": (rows["decoded"] == 1).astype(np.uint8),
+    }, {"link_unit_s": unit_s}
+
+
+def _estimates(rows: Table, updates: Table, grid: Grid, n_attack: int, n_ue: int) -> tuple[dict[str, Numbers], int]:
+    """Estimates and the update that each is about, and how many lie beyond the map."""
+    x, y = grid.cells(np.column_stack([rows["x_m"], rows["y_m"]]))
+    there = x != NOWHERE
+    beyond = int((~there & np.isfinite(rows["x_m"]) & np.isfinite(rows["y_m"])).sum())
+    kept = {k: v[there] for k, v in rows.items()}
+    return {
+        "estimate_ptr": steps(pointers(kept["attack_index"] * n_ue + kept["ue"], n_attack * n_ue)),
+        "estimate_round": steps(kept["at"].astype(np.uint32)),
+        "estimate_of": steps(_about(kept, updates)),
+        "estimate_x": steps(x[there]),
+        "estimate_y": steps(y[there]),
+    }, beyond
+
+
+def _about(rows: Table, updates: Table) -> Numbers:
+    """Indices (n,) of the updates that estimates are about; the largest number for one that was not recorded."""
+    none = np.iinfo(np.uint32).max
+    if not len(updates["ue"]):
+        return np.full(len(rows["ue"]), none, dtype=np.uint32)
+    models = int(max(np.nanmax(np.nan_to_num(t["model"]), initial=0.0) for t in (rows, updates))) + 1
+    last = int(max(np.max(t["at"], initial=0) for t in (rows, updates))) + 1
+    of, known = ((t["ue"] * last + t["at"]) * models + np.nan_to_num(t["model"]).astype(int) for t in (rows, updates))
+    at = np.minimum(np.searchsorted(known, of), len(known) - 1)
+    return np.where(known[at] == of, at, none).astype(np.uint32)
+
+
+def _named(run: Run, rounds: Rounds, grid: Grid, attacks: Sequence[str], n_ue: int) -> tuple[dict[str, Numbers], int]:
+    """The at most two places that attacks name of UEs, wherever they change, and of every how many-th round."""
+    rows = _of_attacks(_sorted(run.rows("leakage"), n_ue, rounds), attacks)
+    owner = rows["attack_index"] * n_ue + rows["ue"]
+    last = np.append((owner[1:] != owner[:-1]) | (rows["at"][1:] != rows["at"][:-1]), True)[: len(owner)]
+    rows, owner = {k: v[last] for k, v in rows.items()}, owner[last]  # one of all models
+    hit = sum(
+        (np.nan_to_num(rows[f"{place}_named_m"], nan=np.inf) <= run.near_m) * bit
+        for place, bit in (("home", 1), ("work", 2))
+    )
+    first, second = (
+        grid.cells(np.column_stack([rows[f"{which}_x_m"], rows[f"{which}_y_m"]])) for which in ("named", "second")
+    )
+    state = np.column_stack([owner, *first, *second, hit])
+    n_rounds = max(len(rounds.number), 1)
+    for stride in range(1, n_rounds + 1):
+        shown = _of_every(rows["at"], owner, stride)
+        changed = shown[np.append(True, (state[shown][1:] != state[shown][:-1]).any(axis=1))[: len(shown)]]
+        if len(changed) <= MOST_NAMED:
+            break
+    return {
+        "named_ptr": steps(pointers(owner[changed], len(attacks) * n_ue)),
+        "named_round": steps(rows["at"][changed].astype(np.uint32)),
+        "named_x": steps(first[0][changed]), "named_y": steps(first[1][changed]),
+        "second_x": steps(second[0][changed]), "second_y": steps(second[1][changed]),
+        "named_hit": state[changed][:, -1].astype(np.uint8),
+    }, stride  # fmt: skip
+
+
+def _of_every(at: IntArray, owner: IntArray, stride: int) -> IntArray:
+    """Rows of every stride-th round, and the last of each owner."""
+    last = np.append(owner[1:] != owner[:-1], True)[: len(owner)]
+    return np.flatnonzero((at % stride == 0) | last)
