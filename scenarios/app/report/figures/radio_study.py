@@ -80,9 +80,9 @@ def _heatmap(
     rows = run.tables["coverage"]
     x, column = np.unique(rows["x_m"], return_inverse=True)
     y, row = np.unique(rows["y_m"], return_inverse=True)
-    nearest = nearest(row, column, (len(y), len(x)))
-    z = np.where(nearest >= 0, value[nearest], np.nan)
-    said = np.where(nearest >= 0, np.array([plain(text) for text in texts], dtype=object)[nearest], "") if texts else z
+    at = nearest(row, column, (len(y), len(x)))
+    z = np.where(at >= 0, value[at], np.nan)
+    said = np.where(at >= 0, np.array([plain(text) for text in texts], dtype=object)[at], "") if texts else z
     heat: Figure = {
         "type": "heatmap", "x": numbers(x), "y": numbers(y), "colorscale": "Viridis", "name": plain(title),
         "z": [[float(f"{v:.4g}") if np.isfinite(v) else None for v in line] for line in z], "showlegend": False,

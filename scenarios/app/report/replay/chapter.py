@@ -9,6 +9,7 @@ from scenarios.app.report.packed import packed
 from scenarios.app.report.replay.controls import controls
 from scenarios.app.report.replay.data import Replay, replay_of, tracked_every_s
 from scenarios.app.report.replay.ground import buildings_left_out
+from scenarios.app.report.replay.tracks import TOLERANCES_M
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import counted, figure_text, span_text
 
@@ -18,6 +19,7 @@ SCRIPTS = (
 )  # fmt: skip
 STYLES = ("replay.css",)
 DATA = "replay-data"
+FINEST_M = TOLERANCES_M[0]
 
 _LAYERS: tuple[tuple[str, str, str, bool | None], ...] = (
     ("ues", "UEs", "track_time", True),
@@ -59,8 +61,9 @@ def replay_chapter(run: Run) -> tuple[Chapter, dict[str, str]]:
         return Chapter("map", "Map", []), {}
     coverage = [(key, label) for key, label, needed in _COVERAGE if all(map(replay.has, needed))]
     parts = [
-        f'<p class="caption">{html.escape(" ".join(_caption(run, replay)))}</p>',
+        _small(_reading(run, replay)),
         controls(_ratio(replay), layers, coverage, bool(replay.meta["attacks"])),
+        _small(_left_out(run, replay)),
     ]
     return Chapter("map", "Map", parts), {DATA: packed(replay.meta, replay.arrays)}
 
@@ -71,24 +74,37 @@ def _ratio(replay: Replay) -> float:
     return float(min(max((east - west) / max(north - south, 1e-9), 0.75), 2.4))
 
 
-def _caption(run: Run, replay: Replay) -> list[str]:
-    """How to read it, and what was left out."""
-    every_s, said = tracked_every_s(run), list[str]()
+def _small(sentences: list[str]) -> str:
+    return f'<p class="caption">{html.escape(" ".join(sentences))}</p>' if sentences else ""
+
+
+def _reading(run: Run, replay: Replay) -> list[str]:
+    """How to read it."""
     if replay.has("named_round"):
-        said.append(
+        return [
             f"A home or workplace is filled, and joined by a thick line, when the attack names a place within "
-            f"{run.near_m:g} m of it; a dotted line leads to the nearer of its at most two places otherwise."
-        )
+            f"{run.near_m:g} m of it; otherwise a dotted line leads to the nearer of its at most two places."
+        ]
+    if replay.has("estimate_round"):
+        return ["A line joins each estimate of the latest round to the true mean of the positions it is about."]
+    return ["A circle is a UE: filled outdoors, hollow in a building."] if replay.has("track_time") else []
+
+
+def _left_out(run: Run, replay: Replay) -> list[str]:
+    """How exact it is, and what was left out."""
+    every_s, said = tracked_every_s(run), list[str]()
     if replay.has("track_time"):
         said.append(
-            "UEs move along their true tracks, on straight lines between the places where they were"
-            + (f" every {span_text(every_s)}" if every_s else " recorded")
-            + (f", simplified to within {replay.tracks.within_m:g} m" if replay.tracks.within_m > 0.5 else "")
-            + f"; places are rounded to {figure_text(replay.meta['moving']['step_m'])} m. A hollow UE is indoors."
+            "UEs move on straight lines between the places where they truly were"
+            + (f" every {span_text(every_s)}" if every_s else "")
+            + (f", simplified to within {replay.tracks.within_m:g} m" if replay.tracks.within_m > FINEST_M else "")
+            + f"; places are rounded to {figure_text(replay.meta['moving']['step_m'])} m."
         )
+        if replay.has("link_round"):
+            said.append("While the replay plays, an update that is being sent is shown for at least 0.7 s.")
     total = len(run.tables["ues"]["ue"])
     if replay.n_ue < total:
-        said.append(f"Drawn are the first {replay.n_ue:,} of {total:,} UEs; figures count all.")
+        said.append(f"Drawn are the first {replay.n_ue:,} of {total:,} UEs; counts and curves are of all.")
     if replay.drawn.detailed < replay.n_ue:
         said.append(f"Updates and estimates are drawn of the first {counted(replay.drawn.detailed, 'UE')} only.")
     if replay.drawn.stride > 1:

@@ -9,6 +9,7 @@ _KEYS = (
     "shift by a hundredth of the run), Home and End to both ends, + and &minus; zoom, 0 shows the whole area, [ and ] "
     "change the speed, Escape shows all UEs again. Drag to move the map; click a UE or a home to single it out."
 )
+BESIDE = 1.3  # width over height of a map up to which there is room for the curve beside it
 _BACK, _NEXT = "M4 4h3v16H4zM20 4v16L8 12z", "M17 4h3v16h-3zM4 4v16l12-8z"
 _PLAY, _PAUSE = "M6 3l15 9-15 9z", "M5 4h5v16H5zM14 4h5v16h-5z"
 
@@ -39,12 +40,13 @@ def controls(
     )
     below = (
         '<p id="replay-now" class="now" aria-live="polite"></p>'
-        f'<div class="curve"><div class="toolbar">{_pick("curve", "below")}</div>'
+        f'<div class="curve"><div class="toolbar">{_pick("curve", "curve")}</div>'
         '<svg id="replay-line" role="img" aria-label="curve over time"></svg></div>'
         f'<p id="replay-keys" class="keys">{_KEYS}</p>'
     )
+    tall = " tall" if ratio < BESIDE else ""
     side = _side(layers, coverage, attacked)
-    return f'<div class="replay" id="replay" style="--ratio: {ratio:.4g}">{stage}{side}{transport}{below}</div>'
+    return f'<div class="replay{tall}" id="replay" style="--ratio: {ratio:.4g}">{stage}{side}{transport}{below}</div>'
 
 
 def _side(layers: Sequence[tuple[str, str, bool]], coverage: Sequence[tuple[str, str]], attacked: bool) -> str:
