@@ -441,10 +441,10 @@ def test_rounds_ues_and_models_make_different_numbers():
 
 def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     import shapely
+    from scenarios.app.report.figures.map import _buildings
 
     from netsim.build import build_world
     from netsim.city.buildings import Buildings
-    from scenarios.app.report.figures.map import _buildings
     from scenarios.app.results.read import _ground as loaded
     from scenarios.app.run.world_map import write_map
 
