@@ -1,6 +1,6 @@
 """The application: scenario files, and the modules that read, run, sweep and report them.
 
-From Python: ``from scenarios import load, run``. Names are imported when they are first used, so that a short
+From Python: ``from scenarios import load, open_run, run``. Names are imported when they are first used, so that a short
 command pays for nothing else.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from scenarios.app.result import open_run
     from scenarios.app.run.runner import run
     from scenarios.app.study.load import load
 
-__all__ = ["load", "run"]
+__all__ = ["load", "open_run", "run"]
 
 
 def __getattr__(name: str) -> Any:
@@ -20,6 +21,10 @@ def __getattr__(name: str) -> Any:
         from scenarios.app.study.load import load
 
         return load
+    if name == "open_run":
+        from scenarios.app.result import open_run
+
+        return open_run
     if name == "run":
         from scenarios.app.run.runner import run
 

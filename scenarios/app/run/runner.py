@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 from fl.round.state import begin
 from netsim.cache import cache_folder
+from scenarios.app.result import Result
 from scenarios.app.run.checkpoints import Watch
 from scenarios.app.run.planning import planned
 from scenarios.app.run.radio import play_radio, radio_world
@@ -16,10 +16,8 @@ from scenarios.app.run.simulate import one_thread, simulate
 from scenarios.app.study.study import Study
 
 
-def run(
-    study: Study, out: str | Path, watch: Watch | None = None, command: str = "", replace: bool = False
-) -> dict[str, Any]:
-    """Run a study into the folder `out`; returns the summary.
+def run(study: Study, out: str | Path, watch: Watch | None = None, command: str = "", replace: bool = False) -> Result:
+    """Run a study into the folder `out`; returns what it found.
 
     An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
     same bytes; a finished one is played again. The run of another study stays, and is refused, unless `replace`;
@@ -27,9 +25,10 @@ def run(
     depend on the number of cores; sweeps use several processes instead.
     """
     if study.learning is None:
-        return play_radio(study, out, watch, command, replace)
+        return Result(Path(out), play_radio(study, out, watch, command, replace))
     with one_thread():
-        return simulate(study, out, watch, command, replace, planned(study, cache_folder()))
+        summary = simulate(study, out, watch, command, replace, planned(study, cache_folder()))
+    return Result(Path(out), summary)
 
 
 def check(study: Study, thorough: bool = False) -> None:

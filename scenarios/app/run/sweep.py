@@ -227,7 +227,7 @@ def _worked(source: str, overrides: dict[str, Any], folder: str, replace: bool) 
 
 def _one(source: str, overrides: dict[str, Any], folder: str, replace: bool) -> dict[str, Any]:
     """One run, in whichever process."""
-    return run(load(source, overrides), folder, command="netsim sweep", replace=replace)
+    return run(load(source, overrides), folder, command="netsim sweep", replace=replace).summary
 
 
 def _finished(folder: Path, study: Study) -> dict[str, Any] | None:

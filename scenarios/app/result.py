@@ -1,0 +1,112 @@
+"""A finished run in Python: its summary, tables, figures and page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import BadInput
+from netsim.safe import what_is
+from scenarios.app.browser import show_page
+from scenarios.app.results.folder import MANIFEST, PAGE, finished_manifest, read_summary
+from scenarios.app.results.frames import Frames
+from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.results.tables import RADIO_STUDY
+from scenarios.app.study.yaml_document import one_line
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    from scenarios.app.report.plot import Panel
+    from scenarios.app.results.run import Run
+
+
+def open_run(folder: str | Path) -> Result:
+    """The finished run of a folder.
+
+    Raises
+    ------
+    BadInput : one line: it holds no run, several, or one that is not finished.
+    """
+    path = Path(folder)
+    if what_is(path) != "folder":
+        raise BadInput(one_line(f"{path}: no such folder; give the folder of a run"))
+    if what_is(path / RUNS) or what_is(path / SWEEP) or not what_is(path / MANIFEST):
+        raise BadInput(one_line(f"{path}: holds several runs; open one of them, such as {listed(path)[0][1]}"))
+    finished_manifest(path)
+    return Result(path, read_summary(path))
+
+
+class Result(Mapping[str, Any]):
+    """A finished run. As a mapping it is its summary: `result["utility.rmse_db"]`.
+
+    folder : where its records lie. summary : every key of summary.json.
+    Tables, figures and the page are read or made when they are first asked for.
+    """
+
+    def __init__(self, folder: Path, summary: Mapping[str, Any]) -> None:
+        self.folder, self.summary = folder, dict(summary)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.summary[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.summary)
+
+    def __len__(self) -> int:
+        return len(self.summary)
+
+    def __repr__(self) -> str:
+        return f"Result of {self.folder}: {len(self.summary)} keys, tables {', '.join(self.tables)}"
+
+    @cached_property
+    def tables(self) -> Frames:
+        """Its record tables as pandas frames, by name: `result.tables["leakage"]`."""
+        return Frames(self.folder)
+
+    @cached_property
+    def figures(self) -> dict[str, Figure]:
+        """The figures of its page as plotly's, by the name that they have there."""
+        from plotly.graph_objects import Figure
+
+        from scenarios.app.results.read import load
+
+        panels = _panels(load(self.folder))
+        return {panel.key: Figure(panel.figure) for panel in panels if panel.figure is not None}
+
+    @property
+    def page(self) -> Path:
+        """Its page, drawn where there is none yet."""
+        from scenarios.app.report.report import report
+
+        page = self.folder / PAGE
+        return page if what_is(page) else report(self.folder)
+
+    def show(self) -> Path:
+        """Open its page in a browser, where there is one; returns the page."""
+        show_page(self.page)
+        return self.page
+
+    def _repr_html_(self) -> str:
+        """Title and main lines, for a notebook."""
+        from scenarios.app.results.run_lines import run_lines
+
+        heading, *lines = run_lines(self.folder, str(self.folder / PAGE))
+        text = html.escape("\n".join(lines))
+        return f"<p><b>{html.escape(str(self.folder))}</b>{html.escape(heading)}</p><pre>{text}</pre>"
+
+
+def _panels(run: Run) -> list[Panel]:
+    """The figures of a run's page."""
+    if run.manifest.get("kind") == RADIO_STUDY:
+        from scenarios.app.report.figures.map import tracks
+        from scenarios.app.report.figures.radio import radio
+        from scenarios.app.report.figures.radio_study import coverage, distributions, handovers
+
+        return [tracks(run), coverage(run), distributions(run), handovers(run), radio(run)]
+    from scenarios.app.report.figures.run import run_panels
+
+    return run_panels(run)

@@ -1,0 +1,170 @@
+"""A finished run in Python: a mapping of its summary, frames, figures, the page."""
+
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from plotly.graph_objects import Figure
+
+import scenarios
+from netsim.errors import BadInput
+from scenarios.app.results.folder import read_table
+from scenarios.app.results.read import load as read_run
+
+ROOT = Path(__file__).parents[2]
+SMALL = {
+    "world.duration_s": 259_200, "world.tick_s": 3600, "learning.round_s": 86_400,
+    "world.ues": {"count": 3, "mobility": {"kind": "commuter"}}, "learning.learner.hidden": [8],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def result(tiny, tmp_path_factory):
+    return scenarios.run(tiny(SMALL), tmp_path_factory.mktemp("result") / "r")
+
+
+def test_it_is_the_summary_as_a_mapping(result):
+    summary = json.loads((result.folder / "summary.json").read_text())
+    assert result.summary == summary and dict(result) == summary and result == summary and len(result) == len(summary)
+    assert result["ues.count"] == 3 and result.get("nothing") is None and "ues.count" in result
+    assert list(result) == list(summary) and {**result, "x": 1} == {**summary, "x": 1}
+    with pytest.raises(KeyError):
+        result["nothing"]
+    assert pickle.loads(pickle.dumps(result)) == result
+
+
+def test_a_folder_opens_as_what_its_run_returned(result):
+    again = scenarios.open_run(result.folder)
+    assert again == result and again.folder == result.folder
+    assert scenarios.open_run(str(result.folder))["ues.count"] == 3
+
+
+def test_frames_hold_the_records(result):
+    assert {"rounds", "leakage", "updates", "links", "ues"} <= set(result.tables) and "coverage_of" not in result.tables
+    for name in ("rounds", "leakage", "links"):
+        frame, columns = result.tables[name], read_table(result.folder, name)
+        assert isinstance(frame, pandas.DataFrame) and set(columns) <= set(frame.columns)
+        for column, values in columns.items():
+            if values.dtype == object:
+                assert frame[column].tolist() == values.tolist()
+            else:
+                np.testing.assert_array_equal(frame[column].to_numpy(float), values)
+    assert result.tables["leakage"] is result.tables["leakage"]
+    with pytest.raises(KeyError, match=r"no table 'leak'.*leakage"):
+        result.tables["leak"]
+
+
+def test_frames_have_names_local_times_and_types(result):
+    links = result.tables["links"]
+    name = result.tables["ues"].set_index("ue")["name"]
+    assert links["ue_name"].tolist() == name[links["ue"]].tolist() and len(links) > 3
+    assert links["ue"].dtype == links["round"].dtype == np.int64 and links["decoded"].dtype == bool
+    assert links["time"].dtype.kind == "M" and links["x_m"].dtype == np.float64
+    first = pandas.Timestamp(json.loads((result.folder / "manifest.json").read_text())["first_day"])
+    seconds = (links["time"] - first).dt.total_seconds()
+    np.testing.assert_allclose(seconds, links["time_s"], atol=1e-6)
+    assert [c for c in links.columns if c in ("ue", "ue_name")] == ["ue", "ue_name"]
+
+
+def test_times_are_what_the_wall_clock_shows(result, tmp_path):
+    """After clocks went forward by an hour the local time is an hour ahead."""
+    folder = copied(result.folder, tmp_path / "r")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    changed_s = 1.5 * 86_400
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "clock_changes": [[changed_s, 3600.0]]}))
+    rounds, before = scenarios.open_run(folder).tables["rounds"], result.tables["rounds"]
+    ahead = (rounds["time"] - before["time"]).dt.total_seconds()
+    assert ahead.tolist() == [3600.0 if t >= changed_s else 0.0 for t in rounds["time_s"]] and {*ahead} == {0.0, 3600.0}
+
+
+def test_a_cell_without_a_time_has_no_date(result, tmp_path):
+    folder = copied(result.folder, tmp_path / "r")
+    head, first, *rest = (folder / "rounds.csv").read_text().splitlines()
+    cells = first.split(",")
+    cells[head.split(",").index("time_s")] = ""
+    (folder / "rounds.csv").write_text("\n".join([head, ",".join(cells), *rest]) + "\n")
+    time = scenarios.open_run(folder).tables["rounds"]["time"]
+    assert time.isna().tolist() == [True] + [False] * (len(time) - 1)
+
+
+def test_figures_are_those_of_the_page(result):
+    from scenarios.app.report.figures.run import run_panels
+
+    panels = {p.key: p.figure for p in run_panels(read_run(result.folder)) if p.figure is not None}
+    assert list(result.figures) == list(panels) and len(panels) > 2
+    for key, figure in result.figures.items():
+        assert isinstance(figure, Figure) and len(figure.data) == len(panels[key]["data"])
+
+
+def test_the_page_is_drawn_when_it_is_asked_for(result, monkeypatch):
+    from scenarios.app import result as module
+
+    assert not (result.folder / "report.html").exists() or result.page.unlink() is None
+    assert result.page == result.folder / "report.html" and result.page.is_file()
+    before = result.page.stat().st_mtime_ns
+    opened = []
+    monkeypatch.setattr(module, "show_page", lambda page: opened.append(page) or True)
+    assert result.show() == result.page and opened == [result.page] and result.page.stat().st_mtime_ns == before
+
+
+def test_a_notebook_shows_its_main_lines_as_text(tiny, tmp_path):
+    title = "<script>alert(1)</script> & more"
+    text = scenarios.run(tiny(SMALL | {"title": title}), tmp_path / "a<b")._repr_html_()
+    assert "<script" not in text and "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in text and "a&lt;b" in text
+    assert "rounds " in text and "model " in text and "http" not in text
+    assert not (tmp_path / "a<b" / "report.html").exists()
+
+
+def test_a_radio_study_has_all_of_it_too(tmp_path):
+    changes = {"world.duration_s": 60, "world.ues.count": 5}
+    result = scenarios.run(scenarios.load("radio/coverage", changes), tmp_path / "r")
+    assert result["ues.count"] == 5 and {"map", "coverage", "distributions"} <= set(result.figures)
+    assert {"x_m", "y_m", "ue_name", "time"} <= set(result.tables["tracks"].columns) and "SINR" in result._repr_html_()
+
+
+def copied(source, target):
+    target.mkdir()
+    for path in source.iterdir():
+        (target / path.name).write_bytes(path.read_bytes())
+    return target
+
+
+def test_what_is_no_finished_run_is_refused_in_a_line(result, tmp_path):
+    for folder, word in ((tmp_path / "nowhere", "no such folder"), (ROOT / "docs", "neither the folder of a run")):
+        with pytest.raises(BadInput, match=word):
+            scenarios.open_run(folder)
+    several = tmp_path / "several"
+    several.mkdir()
+    copied(result.folder, several / "one")
+    with pytest.raises(BadInput, match=r"several runs; open one of them, such as .*one"):
+        scenarios.open_run(several)
+    (several / "one" / "summary.json").unlink()
+    with pytest.raises(BadInput, match="not finished"):
+        scenarios.open_run(several / "one")
+
+
+def test_damaged_records_are_refused_in_a_line(result, tmp_path):
+    folder = copied(result.folder, tmp_path / "r")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "rounds.csv").write_text((folder / "rounds.csv").read_text() + "1,2\n")
+    with pytest.raises(BadInput, match=r"rounds.csv: damaged"):
+        scenarios.open_run(folder).tables["rounds"]
+    for wrong in ({"first_day": "yesterday"}, {"first_day": "9999-12-31"}, {"clock_changes": 3}):
+        (folder / "manifest.json").write_text(json.dumps(manifest | wrong))
+        with pytest.raises(BadInput, match=r"manifest.json: no calendar"):
+            scenarios.open_run(folder).tables["links"]
+
+
+def test_a_run_imports_no_frames_and_no_figures():
+    """Workers of a sweep return a plain summary and load neither pandas nor plotly."""
+    code = (
+        "import sys, scenarios.app.run.sweep, scenarios.app.run.runner; "
+        "print(sorted(set(sys.modules) & {'pandas', 'plotly', 'stable_baselines3'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert done.stdout.strip() == "[]"
