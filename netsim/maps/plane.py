@@ -13,6 +13,7 @@ from netsim.units import FloatArray
 
 _FURTHEST_M = 1e6  # of a coordinate from the origin of a local plane
 _WIDEST_M = 1e5  # no city is wider
+_OPPOSITE_M = 2.0003e7  # from the origin, half way round the globe
 _WIDEST_DEG = 1.0  # nor any city in degrees; and none is so small in metres
 _CRS = re.compile(
     r"(?:urn:(?:x-)?ogc:def:crs:|https?://www\.opengis\.net/def/crs/)?(EPSG|OGC)[:/](?:[\d.]*[:/])?(\w{1,9})",
@@ -124,8 +125,11 @@ def projected(lon_lat: FloatArray, origin_deg: tuple[float, float]) -> FloatArra
 
 
 def on_globe(position_m: FloatArray, origin_deg: tuple[float, float]) -> FloatArray:
-    """Longitude and latitude (n, 2) of positions (n, 2): the inverse of `projected`; infinite beyond the globe."""
-    return np.column_stack(_plane(origin_deg)(*position_m.T, inverse=True))
+    """Longitude and latitude (n, 2) of positions (n, 2): the inverse of `projected`; NaN beyond half way round."""
+    reached = np.hypot(*position_m.T) <= _OPPOSITE_M
+    x_m, y_m = np.where(reached, position_m.T, 0.0)
+    degrees = np.column_stack(_plane(origin_deg)(x_m, y_m, inverse=True))
+    return np.where(reached[:, None], degrees, np.nan)
 
 
 def _plane(origin_deg: tuple[float, float]) -> Any:
