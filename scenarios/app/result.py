@@ -102,11 +102,7 @@ class Result(Mapping[str, Any]):
 def _panels(run: Run) -> list[Panel]:
     """The figures of a run's page."""
     if run.manifest.get("kind") == RADIO_STUDY:
-        from scenarios.app.report.figures.map import tracks
-        from scenarios.app.report.figures.radio import radio
-        from scenarios.app.report.figures.radio_study import coverage, distributions, handovers
-
-        return [tracks(run), coverage(run), distributions(run), handovers(run), radio(run)]
-    from scenarios.app.report.figures.run import run_panels
-
-    return run_panels(run)
+        from scenarios.app.report.radio_page import radio_chapters as chapters_of
+    else:
+        from scenarios.app.report.figures.run import run_chapters as chapters_of
+    return [panel for chapter in chapters_of(run) for panel in chapter.panels]

@@ -416,13 +416,12 @@ def test_maps_are_drawn_of_a_run_and_of_a_comparison(tiny, tmp_path):
     import csv
 
     from scenarios.app.report.figures.radio_map import comparison_panel
-    from scenarios.app.report.figures.run import run_panels
     from scenarios.app.results.read import load
 
     run(tiny({**MAP, "learning.defenses": [{"kind": "uniform-noise", "mu": 9.0}]}), tmp_path / "a")
     loaded = load(tmp_path / "a")
     assert loaded.grid["roof_m"].shape == (12, 16) and not loaded.grid["roof_m"].any()
-    (panel,) = [p for p in run_panels(loaded) if p.key == "grid"]
+    (panel,) = [p for chapter in run_chapters(loaded) for p in chapter.panels if p.key == "grid"]
     assert [t["type"] for t in panel.figure["data"]].count("heatmap") == 4
     (other,) = comparison_panel({"noisy": loaded.grid, "older": {}})
     assert [t["name"] for t in other.figure["data"]] == ["noisy", "UE"]

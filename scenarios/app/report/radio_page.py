@@ -18,13 +18,14 @@ from scenarios.app.report.figures.radio_study import (
     distributions,
     handovers,
 )
-from scenarios.app.report.html import Chapter, facts, headings, page, paragraphs, table
+from scenarios.app.report.html import Chapter, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import looks
 from scenarios.app.report.replay.chapter import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
 from scenarios.app.report.summary_tables import summary_chapter
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, SUMMARY, read_json
+from scenarios.app.results.glance import sentence
 from scenarios.app.results.over_seeds import over_seeds
 from scenarios.app.results.radio_text import (
     SHOWN,
@@ -52,29 +53,32 @@ def radio_single(run: Run) -> str:
     title = run.manifest["title"]
     top = (
         headings(title, str(run.study.get("paper") or ""))
+        + answers(_findings(run.summary))
         + paragraphs([*radio_warnings(run.summary), *run_warnings(run.manifest)], "warns")
-        + paragraphs(_findings(run.summary), "says")
     )
     replay, data = replay_chapter(run)
-    chapters = [
-        replay,
-        Chapter("coverage", "Coverage", [coverage(run)]),
-        Chapter("samples", "What UEs receive", [distributions(run), *_quantiles(run.summary), radio(run)]),
-        Chapter("handover", "Handover", [handovers(run), *_pairs(run)]),
-        summary_chapter(run),
-        configuration(run, _facts(run)),
-    ]
+    chapters = [replay, *radio_chapters(run), summary_chapter(run), configuration(run, _facts(run))]
     return page(title, top, chapters, data, *((SCRIPTS, STYLES) if data else ()))
 
 
-def _findings(summary: Mapping[str, Any]) -> list[str]:
-    """The result in sentences."""
-    lines = [f"{samples_text(summary)}."]
-    for name in ("rsrp_dbm", "sinr_db", "rate_bps"):
-        if text := quantile_text(summary, name):
-            word = SHOWN[name][0]
-            lines.append(f"{word[0].upper()}{word[1:]}: {text}.")
-    return [*lines, f"Handovers: {handover_text(summary)}."]
+def radio_chapters(run: Run) -> list[Chapter]:
+    """All figures of a radio study by what they are about."""
+    return [
+        Chapter("coverage", "Coverage", [coverage(run)]),
+        Chapter("samples", "What UEs receive", [distributions(run), *_quantiles(run.summary), radio(run)]),
+        Chapter("handover", "Handover", [handovers(run), *_pairs(run)]),
+    ]
+
+
+def _findings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What is asked, and the result in sentences."""
+    received = [(SHOWN[name][0], quantile_text(summary, name)) for name in ("rsrp_dbm", "sinr_db", "rate_bps")]
+    texts = [sentence(f"{word}: {text}") for word, text in received if text]
+    return [
+        ("What UEs receive", " ".join(texts) or "Nothing: no UE was ever present."),
+        ("Handovers", sentence(handover_text(summary))),
+        ("Samples", sentence(samples_text(summary))),
+    ]
 
 
 def _facts(run: Run) -> dict[str, str]:

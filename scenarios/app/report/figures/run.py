@@ -59,11 +59,6 @@ def run_chapters(run: Run) -> list[Chapter]:
     ]
 
 
-def run_panels(run: Run) -> list[Panel]:
-    """All figures of a run that can be drawn."""
-    return [panel for chapter in run_chapters(run) for panel in chapter.panels]
-
-
 def errors(run: Run, own: Sequence[Look]) -> Panel:
     """Centroid error over time."""
     key, title = "errors", "Centroid error of every attack"
