@@ -54,7 +54,10 @@
     function paint() {
       if (stale.ground) ground.paint(contexts[0], view, theme, state.layers, state.coverage);
       if (stale.known) known.paint(contexts[1], view, theme, colourOf(state.attack), state);
-      if (stale.moving) moving.paint(contexts[2], view, theme, netsim.isDark(), state);
+      if (stale.moving) {
+        moving.paint(contexts[2], view, theme, netsim.isDark(), state);
+        ground.ruler(contexts[2], view, theme);
+      }
       stale = { ground: false, known: false, moving: false };
     }
 

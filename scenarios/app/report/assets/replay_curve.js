@@ -4,7 +4,7 @@ const replayCurve = (() => {
     1, 5, 10, 30, 60, 300, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 2 * 86400, 7 * 86400, 14 * 86400,
     28 * 86400, 91 * 86400, 365 * 86400,
   ];
-  const LEFT = 44, RIGHT = 12, TOP = 10, BOTTOM = 24;
+  const LEFT = 44, RIGHT = 12, BOTTOM = 24, BARE = 10, NAMED = 28;  // pixels; above the axes without and with names
   const BARS = 120;  // of handovers
 
   const make = (tag, attributes, text) => {
@@ -58,10 +58,25 @@ const replayCurve = (() => {
       return points.join(" ");
     }
 
+    /** Which attack each colour is, in one line. */
+    function names(members, attack, colourOf) {
+      let x = LEFT;
+      for (const { attack: own } of members) {
+        svg.append(make("line", { x1: x, x2: x + 16, y1: 10, y2: 10, stroke: colourOf(own), "stroke-width": own === attack ? 3 : 1.5 }));
+        const label = make("text", { x: x + 20, y: 14 }, meta.attacks[own].name);
+        svg.append(label);
+        x += 36 + label.getComputedTextLength();
+        if (x > width) label.remove();
+      }
+    }
+
     function draw(kind, attack, colourOf) {
       svg.replaceChildren();
+      const several = (kind?.members ?? []).filter((m) => m.attack !== null);
+      const TOP = several.length > 1 ? NAMED : BARE;
       width = svg.clientWidth;
       height = svg.clientHeight;
+      if (several.length > 1) names(several, attack, colourOf);
       xOf = (time_s) => LEFT + time_s / meta.end_s * (width - LEFT - RIGHT);
       const soft = "var(--soft)", grid = "var(--line)";
       const constant = kind?.key === "map" ? model.curveOf("constant") : null;

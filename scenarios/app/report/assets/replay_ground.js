@@ -166,6 +166,7 @@ const replayGround = (() => {
       }
     }
 
+    /** A length, and where north is; above everything else. */
     function ruler(context, view, colour) {
       const length = roundLength(Math.min(160, view.width / 3) / view.scale);
       const x = 12, y = view.height - 14, wide = length * view.scale;
@@ -234,10 +235,9 @@ const replayGround = (() => {
       context.lineWidth = 1;
       context.strokeRect(view.x(west), view.y(north), (east - west) * view.scale, (north - south) * view.scale);
       if (layers.stations) stations(context, view, colour);
-      ruler(context, view, colour);
     }
 
-    return { paint, sites };
+    return { paint, sites, ruler };
   }
 
   return { painter, colours, scaleOf, mixed, PLASMA };

@@ -32,11 +32,23 @@ const replayKnown = (() => {
     context.closePath();
   }
 
+  /** A mark drawn once, to be put at many places: put(context, x, y). */
+  function stamp(r, drawIt) {
+    const ratio = Math.min(devicePixelRatio || 1, 2), half = Math.ceil(1.3 * r + 3);
+    const canvas = Object.assign(document.createElement("canvas"), { width: 2 * half * ratio, height: 2 * half * ratio });
+    const own = canvas.getContext("2d");
+    own.scale(ratio, ratio);
+    own.translate(half, half);
+    drawIt(own);
+    return (context, x, y) => context.drawImage(canvas, x - half, y - half, 2 * half, 2 * half);
+  }
+
   const nearest = (places, to) => places.reduce((best, one) =>
     Math.hypot(one.x - to.x, one.y - to.y) < Math.hypot(best.x - to.x, best.y - to.y) ? one : best);
 
-  /** Pixels of a mark: smaller for many UEs, larger when zoomed in. */
-  const sizeOf = (n, zoom) => (n > 400 ? 3.6 : n > 120 ? 5 : 7.5) * Math.min(Math.sqrt(Math.max(zoom, 1)), 1.6);
+  /** Pixels of a mark: smaller for many UEs and on a small map, larger when zoomed in. */
+  const sizeOf = (n, { zoom, width }) =>
+    (n > 400 ? 3.6 : n > 120 ? 5 : 7.5) * (width < 480 ? 0.75 : 1) * Math.min(Math.sqrt(zoom), 1.6);
 
   function painter(model) {
     const { n, has } = model, kinds = ["home", "work"].filter((kind) => has(`${kind}_x`));
@@ -72,35 +84,41 @@ const replayKnown = (() => {
     }
 
     function named(context, view, now, colour, theme, r) {
+      const stamps = [true, false].map((first) => stamp(r, (own) => {
+        diamond(own, 0, 0, (first ? 0.8 : 0.68) * r);
+        own.fillStyle = first ? colour : theme.found;
+        own.strokeStyle = first ? theme.halo : colour;
+        own.lineWidth = first ? 1 : 1.6;
+        own.fill();
+        own.stroke();
+      }));
       for (let ue = 0; ue < n; ue += 1) {
         const knows = model.named(now.attack, ue, now.round);
         if (!knows) continue;
         context.globalAlpha = now.seen(ue);
         for (let k = knows.places.length - 1; k >= 0; k -= 1) {
-          diamond(context, view.x(knows.places[k].x), view.y(knows.places[k].y), (k === 0 ? 0.8 : 0.68) * r);
-          context.fillStyle = k === 0 ? colour : theme.found;
-          context.strokeStyle = k === 0 ? theme.halo : colour;
-          context.lineWidth = k === 0 ? 1 : 1.6;
-          context.fill();
-          context.stroke();
+          stamps[k](context, view.x(knows.places[k].x), view.y(knows.places[k].y));
         }
       }
     }
 
     function landmarks(context, view, now, colour, theme, r) {
+      const stamps = new Map(kinds.flatMap((kind) => [true, false].map((found) => [`${kind} ${found}`, stamp(r, (own) => {
+        landmark(own, kind, 0, 0, r);
+        own.lineJoin = "round";
+        own.strokeStyle = theme.halo;
+        own.lineWidth = 3.5;
+        own.stroke();
+        own.fillStyle = found ? colour : theme.found;
+        own.fill();
+        own.strokeStyle = theme.ue;
+        own.lineWidth = 1.4;
+        own.stroke();
+      })])));
       truths(now.attack, now.round, (ue, kind, at, found) => {
         if (!now.layers[kind === "home" ? "homes" : "work"]) return;
         context.globalAlpha = now.seen(ue);
-        landmark(context, kind, view.x(at.x), view.y(at.y), r);
-        context.lineJoin = "round";
-        context.strokeStyle = theme.halo;
-        context.lineWidth = 3.5;
-        context.stroke();
-        context.fillStyle = found && now.layers.named ? colour : theme.found;
-        context.fill();
-        context.strokeStyle = theme.ue;
-        context.lineWidth = 1.4;
-        context.stroke();
+        stamps.get(`${kind} ${Boolean(found && now.layers.named)}`)(context, view.x(at.x), view.y(at.y));
       });
     }
 
@@ -129,7 +147,7 @@ const replayKnown = (() => {
     /** now: attack, round, layers, and seen(ue), the opacity of a UE. */
     function paint(context, view, theme, colour, now) {
       context.clearRect(0, 0, view.width, view.height);
-      const r = sizeOf(n, view.zoom);
+      const r = sizeOf(n, view);
       if (now.round >= 0 && now.layers.estimates) estimates(context, view, now, colour, theme, r);
       if (now.round >= 0 && now.layers.named) lines(context, view, now, colour);
       landmarks(context, view, now, colour, theme, r);
@@ -140,5 +158,5 @@ const replayKnown = (() => {
     return { paint, truths };
   }
 
-  return { painter, landmark, diamond, sizeOf };
+  return { painter, landmark, diamond, stamp, sizeOf };
 })();

@@ -106,21 +106,35 @@ const replayMoving = (() => {
       }
     }
 
+    let stamps = [], stamped = "";
+
+    /** A filled and a hollow circle, each with and without emphasis. */
+    function circles(r, theme) {
+      const key = `${r} ${theme.ue} ${devicePixelRatio}`;
+      if (key !== stamped) {
+        stamps = [1, 1.5].map((k) => [theme.ue, theme.halo].map((fill) => replayKnown.stamp(k * r, (own) => {
+          own.beginPath();
+          own.arc(0, 0, k * r, 0, 2 * Math.PI);
+          own.strokeStyle = theme.halo;
+          own.lineWidth = 3.2;
+          own.stroke();
+          own.fillStyle = fill;
+          own.fill();
+          own.strokeStyle = theme.ue;
+          own.lineWidth = 1.6;
+          own.stroke();
+        })));
+        stamped = key;
+      }
+      return stamps;
+    }
+
     function ues(context, view, now, theme) {
-      const r = 0.45 * replayKnown.sizeOf(n, view.zoom);
+      const drawn = circles(0.45 * replayKnown.sizeOf(n, view), theme);
       for (let ue = 0; ue < n; ue += 1) {
         if (!model.place(ue, now.time_s, at)) continue;
         context.globalAlpha = now.seen(ue);
-        context.beginPath();
-        context.arc(view.x(at.x), view.y(at.y), ue === now.ue ? 1.5 * r : r, 0, 2 * Math.PI);
-        context.strokeStyle = theme.halo;
-        context.lineWidth = 3.2;
-        context.stroke();
-        context.fillStyle = at.indoor ? theme.halo : theme.ue;
-        context.fill();
-        context.strokeStyle = theme.ue;
-        context.lineWidth = 1.6;
-        context.stroke();
+        drawn[Number(ue === now.ue)][Number(at.indoor)](context, view.x(at.x), view.y(at.y));
       }
     }
 

@@ -14,6 +14,14 @@ from scenarios.app.results.run import Run, Table
 
 MOST_LINKS, MOST_ESTIMATES, MOST_NAMED = 200_000, 300_000, 200_000
 NO_SINR = -128
+_COLUMNS = {
+    "links": ("latency_s", "airtime_s", "sinr_db", "base_station", "decoded"),
+    "updates": ("model", "x_m", "y_m"),
+    "estimates": ("attack", "model", "quantity", "x_m", "y_m"),
+    "leakage": (
+        "attack", "home_named_m", "work_named_m", "named_x_m", "named_y_m", "second_x_m", "second_y_m",
+    ),
+}  # fmt: skip
 KINDS = ("centroid", "place")
 """quantities of estimates that are drawn; the places that attacks name at the end of a round are named places"""
 
@@ -66,9 +74,13 @@ def round_arrays(
 ) -> tuple[dict[str, Numbers], dict[str, Any], Drawn]:
     """Arrays in order of (attack,) UE and time, their scales, and what was left out; cells: names and their index."""
     n_attack = len(attacks)
-    links = _sorted(run.rows("links"), n_ue, rounds)
-    updates = _sorted(run.tables["updates"], n_ue, rounds)
-    estimates = _of_attacks(_sorted(run.rows("estimates"), n_ue, rounds), attacks)
+    links, updates, estimates = (
+        _sorted(rows, _COLUMNS[name], n_ue, rounds)
+        for name, rows in (
+            ("links", run.rows("links")), ("updates", run.tables["updates"]), ("estimates", run.rows("estimates")),
+        )
+    )  # fmt: skip
+    estimates = _of_attacks(estimates, attacks)
     estimates = {k: v[np.isin(estimates["quantity"], KINDS)] for k, v in estimates.items()}
     detailed = min(
         n_ue,
@@ -90,11 +102,11 @@ def round_arrays(
     return truth | sent | guessed | named, scales, Drawn(n_ue, detailed, stride, beyond)
 
 
-def _sorted(rows: Table, n_ue: int, rounds: Rounds) -> Table:
-    """Rows of the first UEs in rounds that were played, by UE and round (`at`: its index); others are left out."""
+def _sorted(rows: Table, columns: Sequence[str], n_ue: int, rounds: Rounds) -> Table:
+    """Columns of the first UEs in rounds that were played, by UE and round (`at`: its index)."""
     at = rounds.of_rows(rows)
     known = (at >= 0) & (rows["ue"] >= 0) & (rows["ue"] < n_ue)
-    kept = {k: v[known] for k, v in (rows | {"at": at}).items()}
+    kept = {"at": at[known]} | {k: rows[k][known] for k in ("ue", *columns)}
     kept["ue"] = kept["ue"].astype(np.int64)
     order = np.lexsort((kept.get("model", kept["at"]), kept["at"], kept["ue"]))
     return {k: v[order] for k, v in kept.items()}
@@ -163,7 +175,7 @@ def _about(rows: Table, updates: Table) -> Numbers:
 
 def _named(run: Run, rounds: Rounds, grid: Grid, attacks: Sequence[str], n_ue: int) -> tuple[dict[str, Numbers], int]:
     """The at most two places that attacks name of UEs, wherever they change, and of every how many-th round."""
-    rows = _of_attacks(_sorted(run.rows("leakage"), n_ue, rounds), attacks)
+    rows = _of_attacks(_sorted(run.rows("leakage"), _COLUMNS["leakage"], n_ue, rounds), attacks)
     owner = rows["attack_index"] * n_ue + rows["ue"]
     last = np.append((owner[1:] != owner[:-1]) | (rows["at"][1:] != rows["at"][:-1]), True)[: len(owner)]
     rows, owner = {k: v[last] for k, v in rows.items()}, owner[last]  # one of all models

@@ -8,8 +8,8 @@ import numpy as np
 
 from netsim.units import BoolArray, FloatArray, IntArray
 
-MOST_ROWS = 60_000
-TOLERANCES_M = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+MOST_ROWS = 100_000
+TOLERANCES_M = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
 @dataclass(frozen=True, eq=False)
