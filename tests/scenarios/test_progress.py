@@ -244,9 +244,22 @@ def test_words_of_each_kind_of_model_and_of_noise():
     assert rows(epsilon_max=float("inf"))["privacy"] == "epsilon infinite"
     assert rows(epsilon_max=5000.0)["privacy"] == "epsilon > 1000"
     nobody = view_of(of_run("x", Progress(1, 4, 0.0, "2026-01-01 00:00", {}, False)))
-    assert nobody.rows == {"time": "2026-01-01 00:00", "updates": "nobody sent"}
+    assert nobody.rows == {"time": "2026-01-01 00:00", "updates": "no updates"}
     window = Progress(3, 20, 0.0, "now", {"sinr_db": float("nan"), "handovers": 1200}, False, "window")
     assert view_of(of_run("x", window)).rows["radio"] == "no UE is present, 1,200 handovers"
+
+
+def test_rows_keep_their_place_and_their_last_text(terminal):
+    meter, stream, now = terminal(100)
+    with meter:
+        meter(of_run("city", a_round(1, scores={})))
+        now[0] = 1.0
+        meter(of_run("city", a_round(2)))
+        now[0] = 2.0
+        meter(of_run("city", Progress(3, 4, 0.0, "2026-01-03 00:00", {}, False)))
+        shown = [line.split()[0] for line in played(stream.getvalue(), 100)[1:-1]]
+        assert shown == ["time", "model", "leakage", "updates"]
+        assert "no updates" in played(stream.getvalue(), 100)[-2]
 
 
 def test_homes_named_now_are_those_of_the_table(tiny, tmp_path):

@@ -48,7 +48,7 @@ def _beginning(name: str) -> str:
     """A small study that runs as it is, each key with its meaning."""
     from scenarios.app.study.template import template
 
-    values = {"title": f"{name} - ten people map the signal of a small town for a week", **BEGINNING}
+    values = {"title": f"{name} - ten people map the signal of a small town for two weeks", **BEGINNING}
     heading = [
         "A scenario of netsim. Keys that are left out keep their defaults; netsim list SLOT shows all keys of a part,",
         "netsim list all slots. To have the lines with a defense, take away the `# ` before them.",
@@ -78,7 +78,7 @@ def _copy(source: str) -> str:
 BEGINNING: dict[str, Any] = {
     "seed": 1,
     "world": {
-        "duration_s": 604_800,
+        "duration_s": 1_209_600,
         "tick_s": 900,
         "city": {"kind": "town", "width_m": 900, "height_m": 800},
         "base_stations": {"kind": "hexagonal", "inter_site_m": 500, "sectors": 3, "rings": 1},
@@ -92,8 +92,14 @@ BEGINNING: dict[str, Any] = {
     },
     "learning": {
         "round_s": 86_400,
-        "data": {"kind": "measured", "cell": "strongest", "hold_out": 0.2, "hold_out_by": "day"},
-        "learner": {"kind": "rsrp-net", "profile": "useful"},
+        "data": {"kind": "measured", "cell": "strongest", "hold_out": 0.2},
+        "learner": {
+            "kind": "rsrp-net",
+            "profile": "useful",
+            "public_rsrp_mean_dbm": -95,
+            "public_rsrp_std_db": 15,
+        },
+        "server_optimiser": {"kind": "fedavgm", "learning_rate": 3, "momentum": 0.7},
         "attacks": [{"kind": "span", "rank": 4}],
         "defenses": [{"kind": "clip", "norm": 0.3}, {"kind": "gaussian", "noise_multiplier": 0.02}],
     },

@@ -19,7 +19,7 @@ from scenarios.app.cli.events import Event
 from scenarios.app.cli.output import emit
 from scenarios.app.cli.screen import Line, Screen, bar, can_rewrite, cells
 from scenarios.app.cli.time_left import TimeLeft, rounded_text, span_text
-from scenarios.app.cli.views import View, view_of
+from scenarios.app.cli.views import ROWS, View, view_of
 from scenarios.app.study.yaml_document import one_line
 
 DRAW_EVERY_S = 0.1
@@ -148,7 +148,11 @@ class Meter:
             head: list[Line] = [[*title, ("  ", ""), *bar(share, min(room, _BAR), self.stream), (f"  {far}", "")]]
         else:
             head = [title, [(far, "")]]
-        return [*head, *(line for row in self.rows.items() for line in _row(*row, columns - 1))]
+        return [*head, *(line for row in self._ordered() for line in _row(*row, columns - 1))]
+
+    def _ordered(self) -> list[tuple[str, str]]:
+        """The rows that are known, each where it always stands."""
+        return sorted(self.rows.items(), key=lambda row: ROWS.index(row[0]))
 
 
 def _row(name: str, text: str, columns: int) -> Iterator[Line]:

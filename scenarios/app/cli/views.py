@@ -9,6 +9,8 @@ from typing import Any
 
 from scenarios.app.results.statistics import figure_text
 
+ROWS = ("time", "model", "radio", "leakage", "updates", "privacy", "cost", "last", "found")
+"""names of rows, in the order in which they stand"""
 _NO_GUARANTEE = 1000.0  # epsilon above which its value says nothing
 
 
@@ -29,7 +31,7 @@ def view_of(event: Mapping[str, Any]) -> View:
 
 
 def _round(event: Mapping[str, Any]) -> dict[str, str]:
-    updates = f"{event['decoded']} of {event['updates']} updates decoded" if event["updates"] else "nobody sent"
+    updates = f"{event['decoded']} of {event['updates']} updates decoded" if event["updates"] else "no updates"
     return {
         "time": event["clock"],
         "model": _model(event),
