@@ -251,17 +251,6 @@ def test_shares_over_time_end_where_the_summary_does(drawn, summary):
     )
 
 
-def test_the_map_joins_true_places_to_named_ones(drawn):
-    """Four of eight places are found: four thick lines of two ends and a gap each, and four thin ones."""
-    mine = [t for t in drawn["named-map"].figure["data"] if t.get("legendgroup") == "informed"]
-    found, lost, named = mine
-    assert found["line"]["dash"] == "solid" and lost["line"]["dash"] == "dot"
-    assert len(found["x"]) == len(lost["x"]) == 4 * 3 and found["x"].count(None) == 4
-    assert len(named["x"]) == 5 and named["hovertext"][0] == "informed: named first of ue0"
-    hidden = [t for t in drawn["named-map"].figure["data"] if t.get("legendgroup") == "closed-form"]
-    assert {t["visible"] for t in hidden} == {"legendonly"} and {t["visible"] for t in mine} == {True}
-
-
 def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     page = single(load(folder))
     assert "home of 2 of 4 UEs named within 100 m" in page and "two highest density peaks of the true positions" in page

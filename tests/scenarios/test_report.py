@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -114,7 +113,7 @@ def test_page_of_a_run_is_complete_and_needs_no_network(campus):
     page = text_of(campus)
     summary = json.loads((campus / "summary.json").read_text())
     assert set(figures(page)) == {
-        "errors", "distribution", "home", "named", "named-map", "radio", "utility", "metrics",
+        "errors", "distribution", "home", "named", "radio", "utility", "metrics",
     }  # fmt: skip
     shown = body(page)
     for name in ("closed-form", "dlg"):
@@ -439,9 +438,8 @@ def test_rounds_ues_and_models_make_different_numbers():
     assert len(np.unique(row_numbers(table))) == len(of)
 
 
-def test_the_map_leaves_courtyards_open(tmp_path, tiny):
+def test_courtyards_are_rings_of_their_own(tmp_path, tiny):
     import shapely
-    from scenarios.app.report.figures.map import _buildings
 
     from netsim.build import build_world
     from netsim.city.buildings import Buildings
@@ -455,14 +453,9 @@ def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     write_map(tmp_path, world, tiny().world.city)
     ground = loaded(tmp_path / "map.npz")
     assert ground["footprint_building"].tolist() == [0, 0, 1]
-    drawn = {}
-    for trace in _buildings(SimpleNamespace(ground=ground)):
-        x, y = (np.array([np.nan if v is None else v for v in trace[k]]) for k in "xy")
-        pieces = np.split(np.column_stack([x, y]), np.flatnonzero(np.isnan(x)) + 1)
-        rings = [p[np.isfinite(p[:, 0])] for p in pieces]
-        drawn[trace["fillcolor"]] = [0.5 * np.sum(p[:-1, 0] * p[1:, 1] - p[1:, 0] * p[:-1, 1]) for p in rings if len(p)]
-    # a ring that runs the other way is a hole of what is filled
-    assert sorted(drawn.values(), key=len) == [[pytest.approx(100.0)], [pytest.approx(1e4), pytest.approx(-400.0)]]
+    rings = np.split(ground["footprint_m"], ground["footprint_ptr"][1:-1])
+    turned_m2 = [0.5 * np.sum(p[:-1, 0] * p[1:, 1] - p[1:, 0] * p[:-1, 1]) for p in rings]
+    assert turned_m2 == pytest.approx([1e4, -400.0, 100.0])  # a ring that runs the other way is a hole
     older = dict(np.load(tmp_path / "map.npz"))
     del older["footprint_building"]
     older |= {"footprint_m": older["footprint_m"][[0, 1, 2, 3, 4, 10, 11, 12, 13, 14]], "footprint_ptr": [0, 5, 10]}

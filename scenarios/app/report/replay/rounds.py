@@ -41,13 +41,12 @@ class Rounds:
         known = np.isfinite(rows["round"]) & np.isfinite(rows["requested_s"])
         number, first = np.unique(rows["round"][known], return_index=True)
         asked_s = rows["requested_s"][known][first]
-        told_s = asked_s.copy()
+        asked = cls(number, asked_s, asked_s.copy())
         for table in ("rounds", "leakage", "estimates"):
             events = run.rows(table)
-            at = np.searchsorted(number, events["round"])
-            mine = (at < len(number)) & (number[np.minimum(at, len(number) - 1)] == events["round"])
-            np.maximum.at(told_s, at[mine], events["time_s"][mine])
-        return cls(number, asked_s, told_s)
+            at = asked.of_rows(events)
+            np.maximum.at(asked.told_s, at[at >= 0], events["time_s"][at >= 0])
+        return asked
 
     def of_rows(self, rows: Table) -> IntArray:
         """The index of the round of each row (n,), -1 for none."""
