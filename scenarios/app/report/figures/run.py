@@ -178,7 +178,7 @@ def utility(run: Run) -> Panel:
     lines = (
         ("rmse_db", Look("model", DARK)),
         ("constant_rmse_db", Look("baseline: constant (mean of the training labels)", GREY, dash="dot")),
-        ("raw_upload_rmse_db", Look("baseline: raw upload (nearest neighbour)", "#A8A8A8", dash="longdash")),
+        ("raw_upload_rmse_db", Look("baseline: raw upload (nearest neighbour)", GREY, "square", "longdash")),
     )
     traces = [
         line(look, x, rows[name], hovertemplate="%{y:,.3~r} dB")
