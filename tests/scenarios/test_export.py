@@ -123,16 +123,27 @@ def test_the_file_has_a_feature_for_everything(town, tmp_path):
         assert of_track["times"][-1] == "2026-01-07T00:00:00", "to the end of the run"
 
 
-def test_an_absence_cuts_a_track(town, copied, tmp_path):
-    whole = read_table(town, "tracks")
+@pytest.mark.parametrize("absent", [1, 2])
+def test_an_absence_cuts_a_track(absent, copied, tmp_path):
     lines = (copied / "tracks.csv").read_text().splitlines()
     mine = [k for k, line in enumerate(lines) if line.startswith("0,")]
-    time_s = lines[mine[2]].split(",")[1]
-    lines[mine[2]] = f"0,{time_s},,,,"
+    time_s = lines[mine[absent]].split(",")[1]
+    lines[mine[absent]] = f"0,{time_s},,,,"
     (copied / "tracks.csv").write_text("\n".join(lines) + "\n")
     tracks = [t for t in of_kind(exported(copied, out=tmp_path / "a"), "track") if t["properties"]["ue"] == 0]
-    assert len(mine) == (whole["ue"] == 0).sum() > 4 and len(tracks) == 2
-    assert sum(len(t["properties"]["times"]) for t in tracks) in (len(mine) - 1, len(mine))
+    vertices = [len(t["properties"]["times"]) for t in tracks]
+    assert len(mine) > 4 and vertices[0] == 2, "a line has two ends, also where there is one row"
+    assert len(vertices) == 2 and vertices[1] - (len(mine) - absent - 1) in (0, 1)
+
+
+def test_the_south_west_corner_is_what_is_put_somewhere(town, copied, tmp_path):
+    manifest = json.loads((copied / "manifest.json").read_text())
+    manifest["area_m"] = [-5000.0, -3000.0, 400.0, 300.0]
+    (copied / "manifest.json").write_text(json.dumps(manifest))
+    here, there = (of_kind(exported(folder, out=tmp_path / "a"), "base station") for folder in (town, copied))
+    for one, other in zip(here, there, strict=True):
+        (lon, lat), (east, north) = (f["geometry"]["coordinates"] for f in (one, other))
+        assert [east - lon, north - lat] == pytest.approx([5000 / 111_319.5, 3000 / 110_574.3], abs=1e-6)
 
 
 def test_a_place_that_nobody_knows_is_said_and_one_that_is_known_is_kept(town, replayed, tmp_path, capsys):
