@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scenarios.app.report.compare_page import _useless_sentence
-from scenarios.app.report.figures.compare import member
+from scenarios.app.report.figures.member import labels_of, member
 from scenarios.app.report.figures.run import home
 from scenarios.app.report.plot import looks
 from scenarios.app.report.run_page import single
@@ -148,7 +148,7 @@ def test_a_useless_model_excuses_no_leak(folder, worth, says):
     summary = {**loaded.summary, "utility.constant_rmse_db": 7.7, "utility.useful": False, **worth}
     assert says in "\n".join(full_text(summary))
     changed = replace(loaded, summary=summary)
-    pages = [single(changed), " ".join(_useless_sentence([member("x", changed)]))]
+    pages = [single(changed), " ".join(_useless_sentence(labels_of([member("x", changed)])))]
     for text in (*pages, "\n".join(full_text(summary))):
         assert "NOT useful" in text and USELESS in text
     assert USELESS not in "\n".join(full_text({**summary, "utility.rmse_db": 7.0, "utility.useful": True}))

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +10,9 @@ from fl.attacks.closed_form import ClosedForm
 from fl.types import Estimates
 from netsim.geometry import Area
 from netsim.record import write_json
-from scenarios.app.report.compare_page import _compared, comparison_tables
-from scenarios.app.report.figures.compare import comparison_panels, member
+from scenarios.app.report.compare_tables import figures_table
+from scenarios.app.report.figures.compare import comparison_panels
+from scenarios.app.report.figures.member import labels_of, member
 from scenarios.app.report.figures.named import named_panels
 from scenarios.app.report.plot import looks
 from scenarios.app.report.run_page import single
@@ -259,12 +259,12 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     assert share[-1] == summary["attack.informed.both_named_within_near.percent"] and len(times) == 10
     titles = [
         a["text"]
-        for p in comparison_panels([several], ["informed"])
+        for p in comparison_panels([several], ["informed"]).attacks
         if p.figure
         for a in p.figure["layout"]["annotations"]
     ]
     assert "<b>Home named within 100 m</b>" in titles and "<b>Both home and work named within 100 m</b>" in titles
-    tables = "".join(comparison_tables([several]))
+    tables = figures_table(labels_of([several]))
     assert "both_named_within_near.percent" in tables and "baseline.others.home_named_within_near.percent" in tables
 
 
@@ -284,15 +284,3 @@ def test_one_ue_is_told_in_words():
     assert named_text({**one, **shares, "attack.span.home_named_within_near.percent": 0}, "span").startswith(
         "home not named"
     )
-
-
-def test_a_comparison_names_the_labels_with_most_and_fewest_homes(folder):
-    one = member("x", load(folder))
-    less = {**one.summary, "attack.informed.home_named_within_near.percent": 10.0, "utility.rmse_db": 5.0}
-    many = [one, replace(one, label="y", summary=less), replace(one, label="z", summary=less)]
-    said = _compared(many, ["informed"])
-    assert said == ["informed: most homes are named at the end with “x” (50 %), fewest with “y” (10 %)."]
-    assert _compared([one], ["informed"]) == ["informed: 50 % of homes are named at the end with every label."]
-    (panel,) = [p for p in comparison_panels(many, ["informed"]) if p.key == "tradeoff"]
-    points = [t for t in panel.figure["data"] if t["name"] in ("x", "y", "z")]
-    assert [t["y"] for t in points] == [[25.0]] * 3 and "attacker 25 %" in points[0]["text"][0]

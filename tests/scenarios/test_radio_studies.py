@@ -461,12 +461,6 @@ def test_a_sweep_compares_distributions_over_seeds(tmp_path, capsys):
     assert sinr["x"][50] == pytest.approx(own[1], rel=1e-4)
 
 
-def test_runs_with_and_without_learning_stand_on_one_page(tiny, tmp_path):
-    run(tiny(RADIO), tmp_path / "w" / "a")
-    run(tiny(), tmp_path / "w" / "b")
-    assert "drawn" in report(tmp_path / "w").read_text()
-
-
 @pytest.mark.parametrize(
     ("command", "words"),
     [

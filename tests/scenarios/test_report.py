@@ -192,37 +192,6 @@ def test_one_colour_for_an_attack_on_every_figure(campus):
     assert {name: len(found) for name, found in colors.items()} == {"closed-form": 1, "dlg": 1}
 
 
-def test_sweep_is_compared_by_label(campus, many, tmp_path):
-    out = tmp_path / "sweep"
-    shutil.copytree(many, out / "a" / "seed-0")
-    shutil.copytree(many, out / "a" / "seed-1")
-    shutil.copytree(campus, out / "b" / "seed-0")
-    (out / "c").mkdir()
-    rewrite(out / "a" / "seed-1", "rounds", lambda row: row | {"rmse_db": "77"})
-    change_json(out / "a" / "seed-1" / "summary.json", **{"utility.rmse_db": 77.0, "utility.useful": False})
-    lines = ["folder,label,seed", "a/seed-0,A <b>,0", "a/seed-1,A <b>,1", "b/seed-0,B,0", "c,C,0"]
-    (out / "runs.csv").write_text("\n".join(lines) + "\n")
-    page = text_of(out)
-    drawn = figures(page)
-    assert {"leakage-0", "leakage-1", "utility"} == set(drawn)
-    names = [trace["name"] for trace in drawn["utility"]["data"]]
-    assert names.count("A &lt;b&gt;") >= 2  # the curve and its band over two seeds
-    assert "B" in names
-    assert any(trace.get("fill") == "toself" for trace in drawn["utility"]["data"])
-    shown = body(page)
-    assert "1 of 4 runs is not finished" in shown
-    assert "A &lt;b&gt;" in shown and "A <b>" not in shown
-    key = r"<td><code>utility\.rmse_db</code><small>[^<]+</small></td>"
-    assert re.search(rf"{key}<td>[\d.]+ <span class=.range.>\[[\d.]+, [\d.]+\]</span></td><td>[\d.]+</td>", shown)
-
-
-def test_runs_side_by_side_are_compared_without_a_table(campus, tmp_path):
-    for name in ("standardised-by-dataset", "standardised-by-public"):
-        shutil.copytree(campus, tmp_path / name)
-    shown = body(text_of(tmp_path))
-    assert "standardised-by-dataset" in shown and "standardised-by-public" in shown
-
-
 def ground_of(folder):
     with np.load(folder / "map.npz") as arrays:
         return dict(arrays)
@@ -309,37 +278,6 @@ def test_older_folders_without_a_radio_map_are_drawn(streets, tmp_path):
     assert "<dt>path loss</dt>" in page
 
 
-def test_labels_are_set_against_each_other(streets, tmp_path):
-    out = tmp_path / "sweep"
-    rows = ["folder,label,seed"]
-    for k, label in enumerate(["A <b>", "A <b>", "B", "C"]):
-        folder = Path(shutil.copytree(streets, out / f"r{k}"))
-        key = "attack.closed-form.centroid_error_m.median"
-        change_json(
-            folder / "summary.json", **{key: 10.0 + k, "utility.rmse_db": 5.0, "updates.decoded.percent": 25.0 * k}
-        )
-        rows.append(f"r{k},{label},{k}")
-    (out / "runs.csv").write_text("\n".join(rows) + "\n")
-    page = text_of(out)
-    points = figures(page)["tradeoff"]["data"]
-    assert [p["name"] for p in points] == ["A &lt;b&gt;", "B", "C"]
-    assert [p["y"] for p in points] == [[10.5], [12.0], [13.0]]
-    assert points[0]["error_y"]["array"] == [0.25]
-    sizes = [p["marker"]["size"] for p in points]
-    assert sizes == sorted(set(sizes))
-    assert "Effect of the setting" in body(page)  # nothing of the radio differs
-    assert "<code>uplink.energy_j</code>" in page
-    study = (out / "r2" / "study.yaml").read_text()
-    (out / "r2" / "study.yaml").write_text(study.replace("carrier_hz: 2600000000.0", "carrier_hz: 900000000.0"))
-    change_json(out / "r3" / "summary.json", **{key: None})
-    page = text_of(out)
-    assert "Effect of the radio" in body(page)
-    assert "closed-form with “C”" in body(page)
-    rows[2] = "r1,C,1"
-    (out / "runs.csv").write_text("\n".join([rows[0], rows[2], rows[3]]) + "\n")
-    assert "tradeoff" not in figures(text_of(out))  # two labels
-
-
 @pytest.mark.parametrize("keep", [set(), {"time_s"}, {"time_s", "ue", "model", "round"}])
 def test_empty_columns_are_survived(copied, keep):
     for table, columns in TABLES.items():
@@ -350,7 +288,6 @@ def test_empty_columns_are_survived(copied, keep):
     page = text_of(copied)
     assert set(figures(page)) <= {"radio", "home", "distribution"}
     assert "so there is no error to draw" in body(page)
-    text_of(copied.parent)  # as the only member of a comparison
 
 
 def test_empty_tables_are_survived(copied):

@@ -12,6 +12,7 @@ from netsim import __version__
 from netsim.errors import BadInput, Interrupted
 from scenarios.app.cli import (
     claims,
+    compare,
     epsilon,
     export,
     inspect,
@@ -31,9 +32,9 @@ from scenarios.app.cli.output import complain, emit
 from scenarios.app.run import signals
 
 COMMANDS = {
-    "run": run, "replay": replay, "sweep": sweep, "train": train, "show": show, "report": report, "export": export,
-    "new": new, "validate": validate, "list": listing, "inspect": inspect, "claims": claims, "epsilon": epsilon,
-    "schema": schema,
+    "run": run, "replay": replay, "sweep": sweep, "train": train, "show": show, "report": report, "compare": compare,
+    "export": export, "new": new, "validate": validate, "list": listing, "inspect": inspect, "claims": claims,
+    "epsilon": epsilon, "schema": schema,
 }  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from scenarios.app.cli.compare import add_pages
 from scenarios.app.cli.options import Commands, add_json, add_open
 from scenarios.app.cli.output import emit, say, say_fitted
 
@@ -15,6 +16,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument("folder", metavar="DIR", help="the folder of a run, a sweep, a replay or a training")
     add_json(command)
     add_open(command)
+    add_pages(command)
 
 
 def main(args: argparse.Namespace) -> None:
@@ -23,7 +25,7 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.report.report import report
     from scenarios.app.results.tradeoff import tradeoff_lines
 
-    page = report(Path(args.folder))
+    page = report(Path(args.folder), args.pages)
     if args.json:
         emit({"event": "result", "kind": "page", "folder": args.folder, "page": str(page)})
     else:

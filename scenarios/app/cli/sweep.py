@@ -11,6 +11,7 @@ from scenarios.app.cli.options import (
     add_jobs,
     add_run_options,
     add_scenario,
+    command_line,
     jobs_of,
     name_of,
     out_of,
@@ -50,7 +51,7 @@ def main(args: argparse.Namespace) -> None:
         def told(done: int, of: int, point: SweepPoint, summary: dict[str, Any]) -> None:
             tell(of_sweep(name, done, of, point, summary))
 
-        sweep(args.scenario, study, out, jobs, overrides, told, args.replace)
+        sweep(args.scenario, study, out, jobs, overrides, told, args.replace, command=command_line())
         report(out)
     tell_outcome(out, args, name)
     open_page(out, args)

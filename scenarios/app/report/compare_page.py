@@ -1,4 +1,4 @@
-"""The page that compares runs: what is said above its figures, and its tables."""
+"""The page that compares runs: the answer, privacy against utility, curves over time, tables, what differs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
+from scenarios.app.report.compare_tables import MOST_COLUMNS, differences_table, figures_table, variants_table
 from scenarios.app.report.density_page import (
     TRADEOFF_CSV,
     band_sentences,
@@ -20,164 +19,140 @@ from scenarios.app.report.density_page import (
     tradeoff_table,
     without_curves,
 )
-from scenarios.app.report.figures.compare import Member, comparison_panels, labels_of, member
+from scenarios.app.report.figures.compare import comparison_panels
+from scenarios.app.report.figures.member import Member, labels_of, member
+from scenarios.app.report.figures.points import points_panel
 from scenarios.app.report.figures.tradeoff import matched_table, tradeoff_panels
-from scenarios.app.report.html import Chapter, facts, headings, keyed_table, page, paragraphs
+from scenarios.app.report.html import Chapter, answers, facts, headings, page, paragraphs
 from scenarios.app.report.settings import period
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, read_json, read_summary
-from scenarios.app.results.over_seeds import blocks, cell_text, over_seeds
-from scenarios.app.results.read import listed, load
-from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.results.comparison_text import answer
+from scenarios.app.results.folder import MANIFEST, STUDY, read_json, read_summary
+from scenarios.app.results.gathered import Gathered
+from scenarios.app.results.glance import attacker
+from scenarios.app.results.read import SWEEP, load
+from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_text import USELESS
-from scenarios.app.results.summary_text import attacks as attack_names
-from scenarios.app.results.tradeoff import MATCHED_CSV, Trial, matched_csv, matched_rows, read_trials, sentences
+from scenarios.app.results.tradeoff import MATCHED_CSV, matched_csv, matched_rows, sentences
 from scenarios.app.study.yaml_document import one_line, read
 
-MOST_COLUMNS = 16  # labels that a table has room for
-_MAIN = {  # what a comparison shows
-    key.pattern
-    for key in (
-        keys.RMSE, keys.CONSTANT_RMSE, keys.RAW_UPLOAD_RMSE, keys.USEFUL, keys.ACCURACY, keys.PERFECT_SW1,
-        keys.GUESS_SW1, keys.GUESS_SW1_Q05, keys.UPDATES_DECODED, keys.UPLINK_SINR, keys.UPLINK_LATENCY,
-        keys.UPLINK_ENERGY, keys.UPLINK_NOISE, keys.UPLINK_HANDOVERS, keys.ERROR_MEDIAN, keys.ERROR_FIRST_ROUND,
-        keys.SELECTED_ERROR, keys.DIVERGED, keys.SW1, keys.SMOOTHED_ERROR, keys.HOME_MEDIAN, keys.HOME_MIN,
-        keys.GUESS_HOME, keys.HOME_NAMED_MEDIAN, keys.HOME_NAMED_MIN, keys.HOME_NAMED_PERCENT, keys.HOME_NAMED_ROUND,
-        keys.WORK_NAMED_PERCENT, keys.BOTH_NAMED_PERCENT, keys.FIRST_NAMED_PERCENT, *keys.SHUFFLED, *keys.UNIFORM,
-        *keys.OTHERS, keys.RANK_CORRELATION,
-        keys.TRUTH_RANK_CORRELATION, keys.KDE_TRUTH_RANK_CORRELATION, keys.KDE_RMSE, keys.ANYWHERE_ERROR,
-        keys.PLACE_ERROR, keys.PLACES, keys.STEP_ERROR, keys.STEP_NO_MOTION, keys.STEP_EXACT, keys.WALK_ERROR,
-        keys.WALK_NO_MOTION, keys.HOME_NEAR_PERCENT, keys.NAMED_EVER_PERCENT, keys.EPSILON_MAX, keys.METRIC_MEAN,
-        keys.METRIC_STD, keys.RADIO_SAMPLES, keys.RADIO_INDOOR, keys.RADIO_LOS, *keys.RADIO_QUANTITIES,
-        keys.HANDOVER_COUNT, keys.HANDOVER_RATE,
-    )
-}  # fmt: skip
+COMPARED = ("compare.css",)
+"""the style sheet of these pages"""
 
 
-def comparison(folder: Path) -> str:
-    """The page of a folder with several runs; of a sweep with curves it writes matched_privacy.csv beside it."""
-    every = listed(folder)
-    done = [(label, path) for label, path in every if what_is(path / SUMMARY)]
-    if not done:
-        raise BadInput(one_line(f"{folder}: no finished run among {counted(len(every), 'run')}; start them again"))
-    trials = read_trials(folder)  # of a sweep whose variants have curves
-    if of_densities(done):
-        return _densities(folder, done, trials or without_curves(done), len(every))
-    members = [member(label, load(path)) for label, path in done]  # one at a time: tables are large
+def comparison(of: Gathered, place: Path, command: str = "") -> str:
+    """The page of runs that learn; place: the folder in which the page will lie."""
+    if of_densities(of.runs):
+        return _densities(of, place, command)
+    members = [member(label, load(path)) for label, path in of.runs]  # one at a time: tables are large
     attacks = list(dict.fromkeys(name for m in members for name in m.attacks))
-    panels = comparison_panels(members, attacks, points=not trials) + (tradeoff_panels(trials) if trials else [])
-    rows = matched_rows(trials)
-    titles = list(dict.fromkeys(m.manifest["title"] for m in members))
-    papers = list(dict.fromkeys(str(m.study.get("paper")) for m in members if m.study.get("paper")))
-    missing = left_out(len(done), len(every))
-    header = (
-        headings(titles[0] if len(titles) == 1 else folder.resolve().name, "; ".join(papers))
-        + paragraphs([*missing, *_useless_sentence(members)], "warns")
-        + paragraphs([*_compared(members, attacks), *sentences(trials)], "says")
-    )
-    tables = comparison_tables(members)
-    if trials:
-        _keep(folder / MATCHED_CSV, matched_csv(rows))
-    matched = [matched_table(rows)] if rows else []
+    labels, rows = labels_of(members), matched_rows(of.trials)
+    figures = comparison_panels(members, attacks)
+    tradeoff = tradeoff_panels(of.trials) if of.trials else [points_panel(labels)] if attacks else []
     chapters = [
-        Chapter("figures", "Figures", panels),
-        Chapter("summary", "All figures", [*matched, *tables]),
-        Chapter("configuration", "Configuration", [facts(common_facts(members))]),
+        Chapter("tradeoffs", "Privacy and utility", [*tradeoff, *([matched_table(rows)] if rows else [])]),
+        Chapter("time", "Over time", figures.over_time),
+        Chapter("variants-all", "All variants", [variants_table(labels, of.runs, place), figures_table(labels)]),
+        Chapter("differences-all", "What differs", [differences_table(studies_of(members))]),
+        Chapter("attacks", "Attack by attack", figures.attacks),
+        Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]
-    return page(titles[0], header, chapters)
+    return page(title_of(of, members), top(of, members, sentences(of.trials)), chapters, styles=COMPARED)
 
 
-def _densities(folder: Path, done: Sequence[tuple[str, Path]], trials: Sequence[Trial], runs: int) -> str:
-    """The page of a sweep of densities: its runs are many, and their tables are left unread."""
+def _densities(of: Gathered, place: Path, command: str) -> str:
+    """The page of runs that learned densities: they are many, and their tables are left unread."""
     members = [
         Member(label, read_json(path / MANIFEST), read_summary(path), read(path / STUDY).data, [], 0.0, {})
-        for label, path in done
+        for label, path in of.runs
     ]
-    attacks = list(dict.fromkeys(name for m in members for name in attack_names(m.summary)))
-    panels = density_panels(trials, done)
-    title, papers = members[0].manifest["title"], dict.fromkeys(str(m.study.get("paper") or "") for m in members)
-    missing = left_out(len(done), runs)
-    header = (
-        headings(title, "; ".join(p for p in papers if p))
-        + paragraphs([*missing, *_useless_sentence(members)], "warns")
-        + paragraphs([*_compared(members, attacks), *band_sentences([m.summary for m in members])], "says")
-    )
-    _keep(folder / TRADEOFF_CSV, tradeoff_csv(trials))
-    few = comparison_tables(members) if len(labels_of(members)) <= MOST_COLUMNS else []
+    labels, trials = labels_of(members), of.trials or without_curves(of.runs)
     chapters = [
-        Chapter("figures", "Figures", panels),
-        Chapter("summary", "All figures", [tradeoff_table(trials), *few]),
-        Chapter("configuration", "Configuration", [facts(common_facts(members))]),
+        Chapter("tradeoffs", "Privacy and utility", [*density_panels(trials, of.runs), tradeoff_table(trials)]),
+        Chapter("variants-all", "All variants", [variants_table(labels, of.runs, place), figures_table(labels)]),
+        Chapter("differences-all", "What differs", [differences_table(studies_of(members))]),
+        Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]
-    return page(title, header, chapters)
+    header = top(of, members, band_sentences([m.summary for m in members]))
+    return page(title_of(of, members), header, chapters, styles=COMPARED)
 
 
-def left_out(done: int, runs: int) -> list[str]:
-    """What is said of runs that are not finished."""
-    missing = runs - done
-    return [f"{missing} of {counted(runs, 'run')} {'is' if missing == 1 else 'are'} not finished and left out."] * (
-        missing > 0
-    )
+def keep_tables(folder: Path, of: Gathered) -> None:
+    """The tables of the trade-off, beside the page of a sweep."""
+    if of.runs and not of.radio and of_densities(of.runs):
+        _keep(folder / TRADEOFF_CSV, tradeoff_csv(of.trials or without_curves(of.runs)))
+    elif of.trials:
+        _keep(folder / MATCHED_CSV, matched_csv(matched_rows(of.trials)))
 
 
 def _keep(path: Path, text: str) -> None:
-    """A table beside the page."""
     try:
         write_text(path, text)
     except OSError as error:
         raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
 
 
-def _compared(members: Sequence[Member], attacks: Sequence[str]) -> list[str]:
-    """For each attack the label with the smallest and the one with the largest centroid error."""
-    labels, lines = labels_of(members), []
-    for name in attacks:
-        key = keys.ERROR_MEDIAN.of(name)
-        median = {label: over_seeds(runs, key)[1] for label, runs in labels.items()}
-        known = {label: value for label, value in median.items() if not np.isnan(value)}
-        lines += (named := _named_sentence(labels, name))
-        if not known:
-            lines += [] if named else [f"{name}: no estimate in any run."]
-            continue
-        near, far = min(known, key=lambda k: known[k]), max(known, key=lambda k: known[k])
-        lines.append(
-            f"{name}: the median centroid error is smallest with “{near}” ({figure_text(known[near])} m) and largest "
-            f"with “{far}” ({figure_text(known[far])} m)."
-            if near != far
-            else f"{name}: the median centroid error is {figure_text(known[near])} m with every label."
-        )
-    return lines
-
-
-def _named_sentence(labels: Mapping[str, Sequence[Mapping[str, Any]]], name: str) -> list[str]:
-    """The label with which an attack names the most homes, and that with the fewest; nothing without homes."""
-    share = {label: over_seeds(runs, keys.HOME_NAMED_PERCENT.of(name))[1] for label, runs in labels.items()}
-    known = {label: value for label, value in share.items() if not np.isnan(value)}
-    if not known:
-        return []
-    most, fewest = max(known, key=lambda k: known[k]), min(known, key=lambda k: known[k])
-    if known[most] == known[fewest]:
-        return [f"{name}: {figure_text(known[most])} % of homes are named at the end with every label."]
-    return [
-        f"{name}: most homes are named at the end with “{most}” ({figure_text(known[most])} %), fewest with “{fewest}” "
-        f"({figure_text(known[fewest])} %)."
+def top(of: Gathered, members: Sequence[Member], says: Sequence[str] = ()) -> str:
+    """The first section: title, answer, what is missing or means little."""
+    labels = labels_of(members)
+    papers = dict.fromkeys(str(m.study.get("paper")) for m in members if m.study.get("paper"))
+    warnings = [
+        *([of.note] if of.note else []),
+        *left_out(of.missing, of.missing + len(of.runs)),
+        *_kinds(members),
+        *_useless_sentence(labels),
     ]
+    return (
+        headings(title_of(of, members), "; ".join(papers))
+        + answers(answer(labels, attacker(members[0].study)))
+        + paragraphs(warnings, "warns")
+        + paragraphs(says, "says")
+    )
 
 
-def _useless_sentence(members: Sequence[Member]) -> list[str]:
-    """The labels whose models are not useful."""
-    useless = {
-        label: (sum(not run.get(keys.USEFUL.of()) for run in runs), len(runs))
-        for label, runs in labels_of(members).items()
+def title_of(of: Gathered, members: Sequence[Member]) -> str:
+    """The title that all runs share, or else the names of what is compared."""
+    titles = list(dict.fromkeys(str(m.manifest.get("title")) for m in members))
+    return titles[0] if len(titles) == 1 else f"Comparison of {of.name}"
+
+
+def studies_of(members: Sequence[Member]) -> dict[str, Mapping[str, Any]]:
+    """Label -> the study of its first run."""
+    first = {m.label: m.study for m in reversed(members)}
+    return {label: first[label] for label in labels_of(members)}
+
+
+def left_out(missing: int, runs: int) -> list[str]:
+    """What is said of runs that are not finished."""
+    are = "is" if missing == 1 else "are"
+    return [f"{missing} of {counted(runs, 'run')} {are} not finished and left out."] if missing else []
+
+
+_KINDS = {"signal maps": keys.RMSE, "classifiers": keys.ACCURACY, "densities": keys.RANK_CORRELATION}
+
+
+def _kinds(members: Sequence[Member]) -> list[str]:
+    """What is said of models whose utility has no common figure."""
+    kinds = {
+        kind: list(dict.fromkeys(f"“{m.label}”" for m in members if key.of() in m.summary))
+        for kind, key in _KINDS.items()
     }
-    counts = [f"{k} of {counted(n, 'run')} with “{label}”" for label, (k, n) in useless.items() if k]
-    if not counts:
-        return []
-    return [f"The model is NOT useful in {', '.join(counts)}. {USELESS}"]
+    found = [f"{kind}: {', '.join(labels)}" for kind, labels in kinds.items() if labels]
+    return [f"The models are of several kinds, whose utility has no common figure: {'; '.join(found)}."] * (
+        len(found) > 1
+    )
 
 
-def common_facts(members: Sequence[Member]) -> dict[str, str]:
-    """The settings of all runs."""
+def _useless_sentence(labels: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """The labels whose models are not useful."""
+    useless = {label: (sum(not run.get(keys.USEFUL.of()) for run in of), len(of)) for label, of in labels.items()}
+    learned = any(keys.USEFUL.of() in run for of in labels.values() for run in of)
+    counts = [f"{k} of {counted(n, 'run')} with “{label}”" for label, (k, n) in useless.items() if k and learned]
+    return [f"The model is NOT useful in {', '.join(counts)}. {USELESS}"] if counts else []
+
+
+def common_facts(members: Sequence[Member], command: str = "") -> dict[str, str]:
+    """The settings of all runs; command: the one that played or compared them."""
 
     def all_of(values: Sequence[str]) -> str:
         return ", ".join(dict.fromkeys(values))
@@ -187,29 +162,13 @@ def common_facts(members: Sequence[Member]) -> dict[str, str]:
         "runs": str(len(members)),
         "labels": all_of(labels) if len(labels) <= MOST_COLUMNS else f"{len(labels)}, see the table",
         "seeds": all_of([str(m.manifest.get("seed")) for m in members]),
-        "command": all_of([str(m.manifest.get("command") or "not recorded") for m in members]),
+        "command": command or all_of([str(m.manifest.get("command") or "not recorded") for m in members]),
         "simulated span": all_of([period(m.manifest) for m in members]),
-        "page of one run": "netsim report FOLDER, with the folder of that run, draws its map and all its figures",
+        "pages of single runs": "netsim report DIR --pages draws the page of every run and links them from this one",
     }
 
 
-def comparison_tables(members: Sequence[Member], first: str = "Utility and baselines") -> list[str]:
-    """The main keys: a row each, a column per label; a table for utility and one for each attack and mechanism.
-
-    first : title of the table of keys without a name.
-    """
-    labels = labels_of(members)
-    every = list(dict.fromkeys(key for m in members for key in m.summary))
-    idle = {key for key in every if key.startswith("uplink.") and not any(m.summary.get(key) for m in members)}
-    tables = []
-    for (group, name), entries in blocks([key for key in every if key not in idle]).items():
-        rows = [
-            (entry.label, entry.meaning, [cell_text(runs, entry.key) for runs in labels.values()])
-            for entry in entries
-            if entry.pattern in _MAIN
-        ]
-        titles = {"": first, "attack": f"Attack {name}", "metric": f"Metric {name}"}
-        if rows:
-            title = titles.get(group, f"Privacy spent by {name}")
-            tables.append(keyed_table(f"{title}: median [quartiles] over seeds", list(labels), rows))
-    return tables
+def command_of(folder: Path) -> str:
+    """The command that played a sweep, with its arguments; empty where an older one did not record it."""
+    said = read_json(folder / SWEEP).get("command") if what_is(folder / SWEEP) else None
+    return said if isinstance(said, str) else ""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from math import isnan
 from urllib.parse import quote
 
 from scenarios.app.report.plot import Panel
@@ -65,7 +66,12 @@ def facts(pairs: Mapping[str, str]) -> str:
 
 def folded(title: str, text: str) -> str:
     """Text as it was written, which opens on a click."""
-    return f"<details><summary>{html.escape(title)}</summary><pre>{html.escape(text)}</pre></details>"
+    return folded_parts(title, f"<pre>{html.escape(text)}</pre>")
+
+
+def folded_parts(title: str, parts: str) -> str:
+    """HTML of this module, which opens on a click."""
+    return f"<details><summary>{html.escape(title)}</summary>{parts}</details>" if parts else ""
 
 
 @dataclass(frozen=True)
@@ -76,10 +82,41 @@ class Link:
     target: str
 
 
-def _cell(of: str | Link) -> str:
-    if isinstance(of, Link):
-        return f'<a href="{html.escape(quote(of.target), quote=True)}">{html.escape(of.text)}</a>'
-    return _figure(of)
+@dataclass(frozen=True)
+class Mark:
+    """A cell that sorts by a value (NaN: last), or whose meaning shows in its look as well as in its words.
+
+    kind : class in the style sheet.
+    """
+
+    text: str
+    value: float | None = None
+    kind: str = ""
+
+
+Cell = str | Link | Mark | Sequence[Link]
+"""what stands in a cell of a table: a figure or words, or one or several links"""
+
+
+def _cell(of: Cell, is_text: bool) -> str:
+    if isinstance(of, Mark):
+        return f"<td{_classes(is_text, of.kind)}{_sorted_by(of.value)}>{_figure(of.text)}</td>"
+    if isinstance(of, str):
+        return f"<td{_classes(is_text)}>{_figure(of)}</td>"
+    links = [of] if isinstance(of, Link) else of
+    return f"<td{_classes(is_text)}>{' '.join(map(_link, links))}</td>"
+
+
+def _sorted_by(value: float | None) -> str:
+    """The value of a cell for the script that sorts; empty for NaN."""
+    if value is None:
+        return ""
+    text = "" if isnan(value) else f"{value:.9g}".replace("inf", "Infinity")
+    return f' data-value="{text}"'
+
+
+def _link(of: Link) -> str:
+    return f'<a href="{html.escape(quote(of.target), quote=True)}">{html.escape(of.text)}</a>'
 
 
 def figure(panel: Panel) -> str:
@@ -120,7 +157,7 @@ def card(title: str, rows: list[tuple[str, str]], left_out: str) -> str:
 def table(
     title: str,
     head: Sequence[str],
-    rows: Iterable[Sequence[str | Link]],
+    rows: Iterable[Sequence[Cell]],
     key: str = "",
     texts: Sequence[int] = (0, -1),
 ) -> str:
@@ -130,11 +167,8 @@ def table(
     """
     rows = [list(row) for row in rows]
     words = {i % len(head) for i in texts}
-    top = "".join(f'<th scope="col"{_text_class(i in words)}>{html.escape(h)}</th>' for i, h in enumerate(head))
-    body = "".join(
-        "<tr>" + "".join(f"<td{_text_class(i in words)}>{_cell(c)}</td>" for i, c in enumerate(row)) + "</tr>"
-        for row in rows
-    )
+    top = "".join(f'<th scope="col"{_classes(i in words)}>{html.escape(h)}</th>' for i, h in enumerate(head))
+    body = "".join("<tr>" + "".join(_cell(c, i in words) for i, c in enumerate(row)) + "</tr>" for row in rows)
     name = html.escape(key, quote=True)
     above = _filter(name, title, len(rows)) if key else f"<h3>{html.escape(title)}</h3>"
     named = f' id="{name}"' if key else ""
@@ -152,8 +186,9 @@ def _filter(key: str, title: str, n: int) -> str:
     )
 
 
-def _text_class(is_text: bool) -> str:
-    return ' class="text"' if is_text else ""
+def _classes(is_text: bool, kind: str = "") -> str:
+    names = [*(["text"] if is_text else []), *([kind] if kind else [])]
+    return f' class="{" ".join(names)}"' if names else ""
 
 
 def keyed_table(title: str, names: Sequence[str], rows: Iterable[tuple[str, str, Sequence[str]]]) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from netsim.safe import what_is
-from scenarios.app.report.compare_page import common_facts, comparison_tables, left_out
-from scenarios.app.report.figures.compare import Member, labels_of
+from scenarios.app.report.compare_page import COMPARED, common_facts, studies_of, title_of, top
+from scenarios.app.report.compare_tables import differences_table, figures_table, variants_table
+from scenarios.app.report.figures.member import Member, labels_of
 from scenarios.app.report.figures.radio import radio
 from scenarios.app.report.figures.radio_study import (
     busiest_pairs,
@@ -24,9 +24,8 @@ from scenarios.app.report.replay.chapter import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
 from scenarios.app.report.summary_tables import summary_chapter
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.folder import MANIFEST, SUMMARY, read_json
+from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import sentence
-from scenarios.app.results.over_seeds import over_seeds
 from scenarios.app.results.radio_text import (
     SHOWN,
     handover_text,
@@ -35,7 +34,7 @@ from scenarios.app.results.radio_text import (
     samples_text,
     values_of,
 )
-from scenarios.app.results.read import listed, load
+from scenarios.app.results.read import load
 from scenarios.app.results.run import Run, part
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tables import RADIO_STUDY, SELECTIONS
@@ -116,45 +115,18 @@ def _pairs(run: Run) -> list[str]:
     return [table("Handovers between cells, the most frequent first", ["from", "handovers", "to"], rows)]
 
 
-def of_radio(folder: Path) -> bool:
-    """Whether all finished runs of a folder are radio studies."""
-    done = [path for _, path in listed(folder) if what_is(path / SUMMARY)]
-    return bool(done) and all(is_radio(read_json(path / MANIFEST)) for path in done)
-
-
-def radio_comparison(folder: Path) -> str:
-    """The page of a folder with several radio studies."""
-    every = listed(folder)
+def radio_comparison(of: Gathered, place: Path, command: str = "") -> str:
+    """The page that compares radio studies; place: the folder in which the page will lie."""
     members, of_labels = [], dict[str, list[dict[str, Any]]]()
-    for label, path in every:
-        if what_is(path / SUMMARY):
-            run = load(path)  # one at a time: tables are large
-            members.append(Member(label, run.manifest, run.summary, run.study, [], 0.0, {}))
-            of_labels.setdefault(label, []).append(dict(curves(run)))
+    for label, path in of.runs:
+        run = load(path)  # one at a time: tables are large
+        members.append(Member(label, run.manifest, run.summary, run.study, [], 0.0, {}))
+        of_labels.setdefault(label, []).append(dict(curves(run)))
     labels = labels_of(members)
-    panels = [compared({label: of_labels[label] for label in labels}, looks(labels))]
-    titles = list(dict.fromkeys(m.manifest["title"] for m in members))
-    name = titles[0] if len(titles) == 1 else folder.resolve().name
-    header = (
-        headings(name, "")
-        + paragraphs(left_out(len(members), len(every)), "warns")
-        + paragraphs(_compared(labels), "says")
-    )
     chapters = [
-        Chapter("figures", "Figures", panels),
-        Chapter("summary", "All figures", comparison_tables(members, "Radio")),
-        Chapter("configuration", "Configuration", [facts(common_facts(members))]),
+        Chapter("figures", "Distributions", [compared({label: of_labels[label] for label in labels}, looks(labels))]),
+        Chapter("variants-all", "All variants", [variants_table(labels, of.runs, place), figures_table(labels)]),
+        Chapter("differences-all", "What differs", [differences_table(studies_of(members))]),
+        Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]
-    return page(name, header, chapters)
-
-
-def _compared(labels: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """Median SINR and handovers of each label over its seeds."""
-    lines = []
-    for label, runs in labels.items():
-        low, median, high = map(figure_text, over_seeds(runs, "radio.sinr_db.median"))
-        spread = f" (quartiles over {len(runs)} runs {low} to {high})" if len(runs) > 1 else ""
-        moves = over_seeds(runs, keys.HANDOVER_RATE.of())[1]
-        rate = f", {figure_text(moves)} handovers of a UE in an hour" if moves == moves else ""
-        lines.append(f"“{label}”: median SINR {median} dB{spread}{rate}.")
-    return lines
+    return page(title_of(of, members), top(of, members), chapters, styles=COMPARED)

@@ -5,24 +5,28 @@ Simulates nothing, imports no learning library, and reads no clock: the same fol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import OURS_MOST_BYTES, content, what_is
-from scenarios.app.report.compare_page import comparison
+from scenarios.app.report.compare_page import command_of, comparison, keep_tables
 from scenarios.app.report.html import GENERATOR
-from scenarios.app.report.radio_page import is_radio, of_radio, radio_comparison, radio_single
+from scenarios.app.report.radio_page import is_radio, radio_comparison, radio_single
 from scenarios.app.report.run_page import single
 from scenarios.app.report.training_page import train_page, trainings
 from scenarios.app.results.folder import MANIFEST, PAGE
+from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.read import RUNS, load
 from scenarios.app.results.run import Run
 from scenarios.app.study.yaml_document import one_line
 
 
-def report(folder: Path) -> Path:
-    """Write `report.html` into the folder of a run, a sweep, several runs, or a training; returns its path.
+def report(folder: Path, pages: bool = False) -> Path:
+    """Write `report.html` into the folder of a run, a sweep, a training, or of several runs; returns its path.
+
+    pages : of a sweep, also that of every run, to which the page of the sweep then leads.
 
     Raises
     ------
@@ -34,16 +38,47 @@ def report(folder: Path) -> Path:
     if what_is(folder) != "folder":
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
     trained = trainings(folder)
-    several = bool(what_is(folder / RUNS)) or not what_is(folder / MANIFEST)
-    text = train_page(trained) if trained else _compared(folder) if several else _single(load(folder))
+    if trained:
+        text = train_page(trained)
+    elif what_is(folder / MANIFEST) and not what_is(folder / RUNS):
+        text = _single(load(folder))
+    else:
+        text = _swept(folder, pages)
+    return written(folder / PAGE, text)
+
+
+def compare(folders: Sequence[Path], out: Path, command: str = "", pages: bool = False) -> Path:
+    """Write a page that compares the runs and sweeps of these folders; returns its path.
+
+    pages : also that of every run, to which this page then leads.
+    """
+    _check_ours(out)
+    of = gathered(folders)
+    if pages:
+        _each(of)
+    return written(out, _compared(of, out.parent, command))
+
+
+def written(path: Path, text: str) -> Path:
+    """A page, kept; what is not a page of ours is left alone."""
+    _check_ours(path)
     try:
-        old = content(folder / PAGE, OURS_MOST_BYTES, own=True) if what_is(folder / PAGE) == "file" else None
-        if old is not None and GENERATOR.encode() not in old:
-            raise BadInput(one_line(f"{folder / PAGE}: is not a page of ours; move it, and give the command again"))
-        write_text(folder / PAGE, text)
+        write_text(path, text)
     except OSError as error:
-        raise BadInput(one_line(f"{folder / PAGE}: cannot be written ({error.strerror})")) from None
-    return folder / PAGE
+        raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
+    return path
+
+
+def _check_ours(path: Path) -> None:
+    """Refuse to write over anything but a page of ours."""
+    kind = what_is(path)
+    try:
+        old = content(path, OURS_MOST_BYTES, own=True) if kind == "file" else None
+    except OSError as error:
+        raise BadInput(one_line(f"{path}: cannot be read ({error.strerror})")) from None
+    if kind == "folder" or (old is not None and GENERATOR.encode() not in old):
+        what = "is a folder; give the name of a file" if kind == "folder" else "is not a page of ours; move it"
+        raise BadInput(one_line(f"{path}: {what}, and give the command again"))
 
 
 def _single(run: Run) -> str:
@@ -51,6 +86,21 @@ def _single(run: Run) -> str:
     return radio_single(run) if is_radio(run.manifest) else single(run)
 
 
-def _compared(folder: Path) -> str:
+def _swept(folder: Path, pages: bool) -> str:
+    """The page of a sweep, or of runs in one folder, and the tables beside it."""
+    of = of_sweep(folder) if what_is(folder / RUNS) else side_by_side(folder)
+    if pages:
+        _each(of)
+    keep_tables(folder, of)
+    return _compared(of, folder, command_of(folder))
+
+
+def _each(of: Gathered) -> None:
+    """The page of every run."""
+    for _, path in of.runs:
+        report(path)
+
+
+def _compared(of: Gathered, place: Path, command: str) -> str:
     """The page of several runs."""
-    return radio_comparison(folder) if of_radio(folder) else comparison(folder)
+    return radio_comparison(of, place, command) if of.radio else comparison(of, place, command)

@@ -39,8 +39,7 @@ def glance(
 
 def leak_text(summary: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     """What the attacker knows at the end, of the attack that knows most, beside chance."""
-    threat = part(study, "learning", "threat")
-    who = {"server": "The server", "eavesdropper": "An eavesdropper"}.get(str(threat.get("viewpoint")), "The attacker")
+    who = sentence(attacker(study)).rstrip(".")
     name = most_named(summary)
     if name and not best_named_text(summary).endswith("no attacked UE has a home or a workplace"):
         return sentence(f"{who} learns, by the attack {name}: {named_text(summary, name)}")
@@ -51,6 +50,12 @@ def leak_text(summary: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     return (
         "No attack was run, so nothing is known of what leaks." if not attacks(summary) else "No attack found anything."
     )
+
+
+def attacker(study: Mapping[str, Any]) -> str:
+    """Who attacks."""
+    viewpoint = str(part(study, "learning", "threat").get("viewpoint"))
+    return {"server": "the server", "eavesdropper": "an eavesdropper"}.get(viewpoint, "the attacker")
 
 
 def protection_text(summary: Mapping[str, Any], account: Account, study: Mapping[str, Any], command: str) -> str:

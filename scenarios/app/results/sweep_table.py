@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.standing import FAR_DB, largest_epsilon, strongest
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary_keys import Key
 from scenarios.app.results.summary_text import COLUMNS, attacks
@@ -27,11 +28,15 @@ Summary = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Column:
-    """A column: two lines of heading, and the value of a run with the attack of its row; None where there is none."""
+    """A column: two lines of heading, and the value of a run with the attack of its row; None where there is none.
+
+    chance : place among the shares of chance. most : a larger figure says no more than that it is larger.
+    """
 
     head: tuple[str, str]
     value: Callable[[Summary, str], float | None]
     chance: int | None = None
+    most: float = np.inf
 
 
 def _plain(key: Key) -> Callable[[Summary, str], float | None]:
@@ -57,64 +62,82 @@ def _above_central(run: Summary, _: str) -> float | None:
     return None if rmse is None or not central else 100.0 * (rmse / central - 1.0)
 
 
-def _epsilon(run: Summary, _: str) -> float | None:
-    """The largest epsilon of all mechanisms, infinite where one has no finite value; None without noise."""
-    spent = [value for key, value in run.items() if keys.EPSILON_MAX.name_in(key) is not None]
-    return max((np.inf if value is None else float(value) for value in spent), default=None)
-
-
+_EPSILON = Column(("epsilon", ""), lambda run, _: largest_epsilon(run), most=_NO_GUARANTEE)
 _COLUMNS = (
-    Column(("RMSE,", "dB"), _plain(keys.RMSE)),
+    Column(("RMSE,", "dB"), _plain(keys.RMSE), most=FAR_DB),
     Column(("below", "constant, %"), _below(keys.CONSTANT_RMSE.of())),
     Column(("above", "central, %"), _above_central),
     Column(("accuracy,", "%"), _plain(keys.ACCURACY)),
     Column(("home", "named, %"), _attacked(keys.HOME_NAMED_PERCENT), 0),
     Column(("work", "named, %"), _attacked(keys.WORK_NAMED_PERCENT), 1),
     Column(("both", "named, %"), _attacked(keys.BOTH_NAMED_PERCENT), 2),
-    Column(("epsilon", ""), _epsilon),
+    _EPSILON,
+    Column(("median", "SINR, dB"), lambda run, _: run.get("radio.sinr_db.median")),
+    Column(("median", "RSRP, dBm"), lambda run, _: run.get("radio.rsrp_dbm.median")),
+    Column(("handovers", "per UE, hour"), _plain(keys.HANDOVER_RATE)),
 )
 _ERROR = Column(("centroid", "error, m"), _attacked(keys.ERROR_MEDIAN))  # where no UE has a home
 
 
-def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
-    """The table of runs, each a label and a summary; nothing for more than 40 labels, or where there is no figure."""
+@dataclass(frozen=True)
+class Cell:
+    """A figure of a label over its seeds: its mean and range as text, and the mean; NaN where none is known."""
+
+    mean: str
+    value: float
+    span: str = ""
+
+    @property
+    def text(self) -> str:
+        """Mean and range."""
+        return f"{self.mean} ({self.span})" if self.span else self.mean
+
+
+@dataclass(frozen=True)
+class Table:
+    """The figures of all labels; `chances`: rows of the same columns; `attacks`: the strongest of each label."""
+
+    columns: Sequence[Column]
+    rows: Mapping[str, Sequence[Cell]]
+    chances: Sequence[tuple[str, Sequence[Cell]]]
+    attacks: Mapping[str, str]
+    note: str
+
+    @property
+    def several(self) -> bool:
+        """Whether labels differ in their strongest attack, or have several."""
+        return len(set(self.attacks.values()) - {""}) > 1
+
+
+def sweep_table(runs: Sequence[tuple[str, Summary]]) -> Table:
+    """The table of runs, each a label and a summary."""
     labels: dict[str, list[Summary]] = {}
     for label, summary in runs:
         labels.setdefault(label, []).append(summary)
-    if len(labels) > MOST_ROWS:
-        return []
-    found = {label: _strongest(of) for label, of in labels.items()}
+    found = {label: strongest(of) for label, of in labels.items()}
     columns = [c for c in _with_error(labels) if any(_known(of, c, found[label]) for label, of in labels.items())]
-    if not columns:
+    rows = {label: [_cell(of, c, found[label]) for c in columns] for label, of in labels.items()}
+    return Table(columns, rows, _chances(labels, columns, found), found, _note(labels, columns, runs))
+
+
+def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
+    """The same for the terminal; nothing for more than 40 labels, or where there is no figure."""
+    table = sweep_table(runs)
+    if len(table.rows) > MOST_ROWS or not table.columns:
         return []
-    rows = [[label, *(_cell(of, c, found[label]) for c in columns)] for label, of in labels.items()]
-    rows += _chances(labels, columns, found)
-    heads = [["", *(c.head[0] for c in columns)], ["variant", *(c.head[1] for c in columns)]]
-    if len({name for of in labels.values() for run in of for name in attacks(run)}) > 1:
+    rows = [[label, *(cell.text for cell in cells)] for label, cells in [*table.rows.items(), *table.chances]]
+    heads = [["", *(c.head[0] for c in table.columns)], ["variant", *(c.head[1] for c in table.columns)]]
+    if len({name for _, run in runs for name in attacks(run)}) > 1:
         heads = [[*heads[0], "strongest"], [*heads[1], "attack"]]
-        rows = [[*row, found.get(str(row[0]), "")] for row in rows]
-    return [*_aligned([*heads, *rows]), *textwrap.wrap(_note(labels, columns, runs), COLUMNS - 2)]
+        rows = [[*row, table.attacks.get(row[0], "")] for row in rows]
+    return [*_aligned([*heads, *rows]), *textwrap.wrap(table.note, COLUMNS - 2)]
 
 
 def _with_error(labels: Mapping[str, Sequence[Summary]]) -> tuple[Column, ...]:
     """The columns; with the centroid error where no attack can name a home."""
     named = any(keys.HOME_NAMED_PERCENT.name_in(key) is not None for of in labels.values() for run in of for key in run)
-    return _COLUMNS if named else (*_COLUMNS[:-1], _ERROR, _COLUMNS[-1])
-
-
-def _strongest(runs: Sequence[Summary]) -> str:
-    """The attack that names both places of most UEs, then home, then work; or with the smallest centroid error."""
-    names = list(dict.fromkeys(name for run in runs for name in attacks(run)))
-
-    def strength(name: str) -> tuple[float, ...]:
-        shares = (keys.BOTH_NAMED_PERCENT, keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT)
-        error = [v for run in runs if (v := run.get(keys.ERROR_MEDIAN.of(name))) is not None]
-        return (
-            *(float(np.mean([run.get(key.of(name)) or 0.0 for run in runs])) for key in shares),
-            -float(np.mean(error)) if error else -np.inf,
-        )
-
-    return max(names, key=strength, default="")
+    at = len(_COLUMNS) if named else _COLUMNS.index(_EPSILON)
+    return (*_COLUMNS[:at], *([] if named else [_ERROR]), *_COLUMNS[at:])
 
 
 def _known(runs: Sequence[Summary], column: Column, attack: str) -> list[float]:
@@ -122,17 +145,17 @@ def _known(runs: Sequence[Summary], column: Column, attack: str) -> list[float]:
     return [float(value) for run in runs if (value := column.value(run, attack)) is not None]
 
 
-def _cell(runs: Sequence[Summary], column: Column, attack: str) -> str:
+def _cell(runs: Sequence[Summary], column: Column, attack: str) -> Cell:
     """Mean over seeds, with their range."""
     values = _known(runs, column, attack)
     if not values:
-        return "-"
+        return Cell("-", np.nan)
     mean = float(np.mean(values))
-    if column.head[0] == "epsilon" and mean > _NO_GUARANTEE:
-        return "infinite" if np.isinf(mean) else f"> {_NO_GUARANTEE:.0f}"
+    if mean > column.most:
+        return Cell("infinite" if np.isinf(mean) else f"> {column.most:.0f}", mean)
     percent = column.head[1].endswith("%")
     text, low, high = (_percent(v) if percent else figure_text(v) for v in (mean, min(values), max(values)))
-    return text if low == high else f"{text} ({low} to {high})"
+    return Cell(text, mean, "" if low == high else f"{low} to {high}")
 
 
 def _percent(value: float) -> str:
@@ -144,7 +167,7 @@ def _percent(value: float) -> str:
 
 def _chances(
     labels: Mapping[str, Sequence[Summary]], columns: Sequence[Column], found: Mapping[str, str]
-) -> list[list[str]]:
+) -> list[tuple[str, list[Cell]]]:
     """A row for each kind of chance: means over all runs; places of another UE are those of the strongest attack."""
     pairs = [(run, found[label]) for label, of in labels.items() for run in of]
     rows = []
@@ -154,17 +177,16 @@ def _chances(
         ("chance: another UE's places", keys.SHUFFLED),
     ):
         cells = [_chance(pairs, None if c.chance is None else key[c.chance]) for c in columns]
-        rows += [[name, *cells]] if any(cells) else []
+        rows += [(name, cells)] if any(cell.text for cell in cells) else []
     return rows
 
 
-def _chance(pairs: Sequence[tuple[Summary, str]], key: Key | None) -> str:
+def _chance(pairs: Sequence[tuple[Summary, str]], key: Key | None) -> Cell:
     """Mean of a key over runs and their attacks; empty where there is none."""
-    if key is None:
-        return ""
-    known = [run.get(key.of(attack if key.named else "")) for run, attack in pairs if attack]
+    known = [] if key is None else [run.get(key.of(attack if key.named else "")) for run, attack in pairs if attack]
     values = [float(v) for v in known if v is not None]
-    return figure_text(round(float(np.mean(values)), 1)) if values else ""
+    mean = float(np.mean(values)) if values else np.nan
+    return Cell(figure_text(round(mean, 1)) if values else "", mean)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -135,11 +135,12 @@ def sweep(
     tell: Callable[[int, int, SweepPoint, dict[str, Any]], None],
     replace: bool = False,
     only: Collection[str] = (),
+    command: str = "netsim sweep",
 ) -> Path:
     """Run every point (`jobs` processes), skipping those already there; returns the path of runs.csv.
 
     only : labels to play and to list; none: all of them. All points are checked before the first one runs. An
-    interrupted sweep goes on when it is started again.
+    interrupted sweep goes on when it is started again. command : as it was typed, for the page.
     """
     every = checked_points(source, study, overrides, only)
 
@@ -152,7 +153,7 @@ def sweep(
     admitted()  # before files are read, and again under the lock
     check_prepared(source, [(point, one) for point, one in every if _finished(out / point.folder, one) is None])
     with held(out, "sweep", admitted):
-        return _all(source, study, out, every, jobs, tell, replace)
+        return _all(source, study, out, every, jobs, tell, replace, command)
 
 
 def _all(
@@ -163,10 +164,11 @@ def _all(
     jobs: int,
     tell: Callable[[int, int, SweepPoint, dict[str, Any]], None],
     replace: bool,
+    command: str,
 ) -> Path:
     """The runs that are not there yet, and the table of all."""
     todo = [point for point, _ in every]
-    write_json(out / SWEEP, {"kind": "sweep", "title": study.title})
+    write_json(out / SWEEP, {"kind": "sweep", "title": study.title, "command": command})
     summaries: dict[int, dict[str, Any]] = {}
     open_: list[int] = []
     for i, (point, one) in enumerate(every):

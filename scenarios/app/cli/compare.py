@@ -1,0 +1,54 @@
+"""The command `netsim compare`: runs and sweeps side by side, as a page and as a table."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from netsim.errors import BadInput
+from scenarios.app.cli.options import Commands, add_json, add_open, command_line
+from scenarios.app.cli.output import emit, say, say_fitted
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Its arguments."""
+    command = commands.add_parser("compare", help="draw a page that compares runs and sweeps")
+    command.add_argument(
+        "folders", nargs="+", metavar="DIR", help="the folder of a run, of a sweep, or a folder that holds runs"
+    )
+    command.add_argument("--out", metavar="FILE", default="compare.html", help="the page (default: %(default)s)")
+    add_pages(command)
+    add_json(command)
+    add_open(command)
+
+
+def add_pages(command: argparse.ArgumentParser) -> None:
+    """--pages."""
+    command.add_argument("--pages", action="store_true", help="draw the page of every run too, and lead to it")
+
+
+def main(args: argparse.Namespace) -> None:
+    """Draw the page; print the answer and the table of main figures."""
+    from scenarios.app.browser import show_page
+    from scenarios.app.report.report import compare
+    from scenarios.app.results.comparison_text import answer_of
+    from scenarios.app.results.gathered import gathered
+    from scenarios.app.results.sweep_table import sweep_lines
+
+    if not args.out:
+        raise BadInput("--out: give the name of a file")
+    folders = [Path(name) for name in args.folders]
+    page = compare(folders, Path(args.out), command_line(), args.pages)
+    of = gathered(folders)
+    said = answer_of(of)
+    if args.json:
+        runs = [{"label": label, "folder": str(folder)} for label, folder in of.runs]
+        answer = [{"asked": asked, "text": text} for asked, text in said]
+        emit({"event": "result", "kind": "comparison", "page": str(page), "answer": answer, "runs": runs})
+    else:
+        say_fitted([f"{asked}: {text}" for asked, text in said])
+        for line in sweep_lines(of.summaries()):
+            say(f"  {line}")
+        say(f"  page in {page}")
+    if args.open and not show_page(page) and not args.json:
+        say(f"  no browser here; open {page}")

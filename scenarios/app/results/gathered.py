@@ -1,0 +1,162 @@
+"""The runs that a comparison is about, from whatever folders were given: runs, sweeps, or folders of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import BadInput
+from netsim.safe import OURS_MOST_BYTES, content, what_is
+from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, check_version, read_json, read_summary
+from scenarios.app.results.read import RUNS, listed
+from scenarios.app.results.statistics import counted
+from scenarios.app.results.tables import RADIO_STUDY
+from scenarios.app.results.tradeoff import Trial, read_trials
+from scenarios.app.results.training_folder import TRAINING
+from scenarios.app.study.yaml_document import one_line
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Finished runs with their labels, in the order of the figures.
+
+    missing : runs that are listed and not finished. trials : of one sweep with curves, its runs. note : what must be
+    known of how they came together.
+    """
+
+    name: str
+    runs: Sequence[tuple[str, Path]]
+    missing: int = 0
+    trials: Sequence[Trial] = ()
+    note: str = ""
+
+    def summaries(self) -> list[tuple[str, dict[str, Any]]]:
+        """Label and summary of each run."""
+        return [(label, read_summary(path)) for label, path in self.runs]
+
+    @property
+    def radio(self) -> bool:
+        """Whether these are radio studies."""
+        return all(is_radio(path) for _, path in self.runs)
+
+
+def side_by_side(folder: Path) -> Gathered:
+    """The runs in a folder that is not a sweep's, which is said."""
+    listed(folder)  # an unfinished sweep says so itself
+    says = (
+        "No sweep played these runs, they only lie in one folder: they may differ in more than one way (What differs)"
+    )
+    return replace(gathered([folder]), name=folder.resolve().name, note=f"{says}.")
+
+
+def is_radio(folder: Path) -> bool:
+    """Whether a run is a radio study."""
+    return read_json(folder / MANIFEST).get("kind") == RADIO_STUDY
+
+
+def of_sweep(folder: Path) -> Gathered:
+    """The finished runs of a sweep."""
+    every = listed(folder)
+    done = [(label, path) for label, path in every if what_is(path / SUMMARY)]
+    if not done:
+        raise BadInput(one_line(f"{folder}: no finished run among {counted(len(every), 'run')}; start them again"))
+    one_kind(done)
+    return Gathered(folder.resolve().name, done, len(every) - len(done), read_trials(folder))
+
+
+def gathered(folders: Sequence[Path]) -> Gathered:
+    """All runs of the given folders.
+
+    A run is a label, named by as much of its path as tells it apart; runs that differ in nothing but their seed share
+    one, unless all do. Of a sweep beside other folders, labels begin with the name of its folder.
+
+    Raises
+    ------
+    BadInput : one line: a folder without runs, of a training, or of another version; a run that is given twice or is
+        not finished; radio studies beside runs that learn; fewer than two runs.
+    """
+    for folder in folders:
+        _check(folder)
+    if len(folders) == 1 and what_is(folders[0] / RUNS):
+        return of_sweep(folders[0])
+    singles, swept, missing = list[Path](), list[tuple[Path, str, Path]](), 0
+    for folder in folders:
+        if what_is(folder / MANIFEST) and not what_is(folder / RUNS):
+            _check_finished(folder)
+            singles.append(folder)
+            continue
+        every = listed(folder)
+        done = [(label, path) for label, path in every if what_is(path / SUMMARY)]
+        missing += len(every) - len(done)
+        if what_is(folder / RUNS):
+            swept += [(folder, label, path) for label, path in done]
+        else:
+            singles += [path for _, path in done]
+    names = dict(zip([*singles, *(sweeps := list(dict.fromkeys(f for f, _, _ in swept)))],
+                     _names([*singles, *sweeps]), strict=True))  # fmt: skip
+    runs = _by_study(singles, names) + [(f"{names[folder]}: {label}", path) for folder, label, path in swept]
+    if len(runs) < 2:
+        raise BadInput(one_line(f"{folders[0]}: one finished run, and nothing to compare it with; give two runs or "
+                                "more, or a sweep (netsim report draws the page of one run)"))  # fmt: skip
+    one_kind(runs)
+    return Gathered(" and ".join(names[f] for f in names) if len(names) < 4 else "runs compared", runs, missing)
+
+
+def _check(folder: Path) -> None:
+    """Refuse what holds no run."""
+    if not str(folder) or what_is(folder) != "folder":
+        raise BadInput(one_line(f"{folder}: no such folder; give folders of runs or of sweeps"))
+    if what_is(folder / TRAINING) or any(folder.glob(f"seed-*/{TRAINING}")):
+        raise BadInput(one_line(f"{folder}: holds a training, which has other figures than a run; netsim report "
+                                f"{folder} draws its page with all its seeds"))  # fmt: skip
+
+
+def _check_finished(folder: Path) -> None:
+    if not what_is(folder / SUMMARY):
+        raise BadInput(one_line(f"{folder}: this run is not finished; start it again and it goes on, or leave it out"))
+
+
+def one_kind(runs: Sequence[tuple[str, Path]]) -> None:
+    """Refuse radio studies beside runs that learn, and runs of another version."""
+    for _, path in runs:
+        check_version(path, read_json(path / MANIFEST))
+    kinds = {is_radio(path): path for _, path in reversed(runs)}
+    if len(kinds) > 1:
+        raise BadInput(one_line(f"{kinds[True]} is a radio study and {kinds[False]} trains a model, which have no "
+                                "figure in common; compare them apart"))  # fmt: skip
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The end of each path, as long as it must be to tell all of them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for twice in (p for k, p in enumerate(paths) if parts[k] in parts[:k]):
+        raise BadInput(one_line(f"{twice}: is given twice; give it once"))
+    for length in range(1, max(map(len, parts), default=0) + 1):
+        names = ["/".join(p[-length:]) for p in parts]
+        if len(set(names)) == len(names):
+            return names
+    return []
+
+
+def _by_study(singles: Sequence[Path], names: dict[Path, str]) -> list[tuple[str, Path]]:
+    """Runs with their labels, seeds of one study side by side."""
+    studies: dict[bytes, list[Path]] = {}
+    for path in singles:
+        studies.setdefault(_without_seed(path / STUDY), []).append(path)
+    if len(studies) < 2:
+        return [(names[path], path) for path in singles]
+    return [
+        (names[of[0]] if len(of) == 1 else f"{names[of[0]]} and {len(of) - 1} more of other seeds", path)
+        for of in studies.values() for path in of
+    ]  # fmt: skip
+
+
+def _without_seed(path: Path) -> bytes:
+    """The text of a study without the line of its seed."""
+    try:
+        text = content(path, OURS_MOST_BYTES, own=True)
+    except OSError as error:
+        raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); run the study again")) from None
+    return b"\n".join(line for line in text.split(b"\n") if not line.startswith(b"seed:"))

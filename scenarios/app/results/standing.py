@@ -1,0 +1,205 @@
+"""What the runs of a label show, in a form that labels can be set against each other: leakage, utility, price.
+
+Means over seeds. Leakage is prevented where no attack is better than chance: where the share of named homes is within
+twice the largest kind of chance, where centroids, positions or places are no nearer than those of guesses, where the
+interval of a membership attack's AUC reaches 0.5. A model is kept where it is better than a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.over_seeds import over_seeds
+from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.summary_text import attacks, audits
+
+Runs = Sequence[Mapping[str, Any]]
+"""the summaries of a label's runs"""
+
+TWICE = 2.0
+"""a share of named homes up to this many times chance is no more than chance"""
+FAR_DB = 1000.0
+"""an RMSE above it only says that the model is far off"""
+
+
+@dataclass(frozen=True)
+class Leakage:
+    """What the strongest attack of a label found.
+
+    amount : grows with leakage, in the measure's own unit. figure, chance : it and its baseline, as text with units.
+    since_day : from which day on, NaN where unknown. prevented : whether no attack is better than chance.
+    """
+
+    attack: str
+    amount: float
+    figure: str
+    chance: str
+    prevented: bool
+    since_day: float = np.nan
+
+
+@dataclass(frozen=True)
+class Utility:
+    """How good the model of a label is.
+
+    error : smaller is better. figure, constant : the model's measure and that of a constant, as text with units.
+    kept : whether it is better than a constant.
+    """
+
+    error: float
+    figure: str
+    constant: str
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A way to say what was found: `ask` completes "the server ...", `unit` follows figures in lists.
+
+    chance : what the baseline is called.
+    """
+
+    ask: Callable[[Leakage, float], str]
+    unit: str
+    chance: str
+    of: Callable[[Runs], Leakage | None]
+
+
+def mean(runs: Runs, key: str) -> float:
+    """Mean of a value over the runs that have it; NaN of none."""
+    values = [float(v) for run in runs if (v := run.get(key)) is not None]
+    return float(np.mean(values)) if values else np.nan
+
+
+def strongest(runs: Runs) -> str:
+    """The attack that names both places of most UEs, then home, then work; or with the smallest centroid error."""
+    shares = (keys.BOTH_NAMED_PERCENT, keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT)
+
+    def strength(name: str) -> tuple[float, ...]:
+        error = mean(runs, keys.ERROR_MEDIAN.of(name))
+        return (
+            *(float(np.mean([run.get(key.of(name)) or 0.0 for run in runs])) for key in shares),
+            -np.inf if np.isnan(error) else -error,
+        )
+
+    return max(_names(runs, attacks), key=strength, default="")
+
+
+def nearest(runs: Runs, key: Key, most: bool = False) -> str:
+    """The attack that a measure is shown of: the strongest, or, where it has no value, the one that finds most by it.
+
+    most : whether larger values are those of stronger attacks. Empty where no attack has a value.
+    """
+    names = list(dict.fromkeys(n for run in runs for k in run if (n := key.name_in(k)) and run[k] is not None))
+    best = strongest(runs)
+    if best in names or not names:
+        return best if names else ""
+    return min(names, key=lambda name: (-1 if most else 1) * mean(runs, key.of(name)))
+
+
+def homes(runs: Runs) -> Leakage | None:
+    """By the share of named homes; None where no attacked UE has a home."""
+    found = []
+    for name in sorted(_names(runs, attacks), key=lambda name: name != strongest(runs)):
+        share = mean(runs, keys.HOME_NAMED_PERCENT.of(name))
+        kinds = (keys.UNIFORM[0].of(), keys.OTHERS[0].of(), keys.SHUFFLED[0].of(name))
+        chance = np.nanmax([0.0, *(mean(runs, key) for key in kinds)])
+        if not np.isnan(share):
+            day = over_seeds(runs, keys.HOME_NAMED_DAY.of(name))[1]
+            percent = f"{figure_text(round(share))} %", f"{figure_text(round(chance, 1))} %"
+            found.append(Leakage(name, share, *percent, share <= TWICE * chance, day))
+    return _of_all(found[0], found) if found else None
+
+
+def distances(runs: Runs) -> Leakage | None:
+    """By the centroid error, or that of named places; None where no attack can be set against a guess."""
+    found = []
+    for name in _names(runs, attacks):
+        pairs = [
+            (over_seeds(runs, key.of(name))[1], mean(runs, baseline.of()))
+            for key, baseline in (
+                (keys.ERROR_MEDIAN, keys.AREA_CENTRE_ERROR),
+                (keys.PLACE_ERROR, keys.ANYWHERE_ERROR),
+                (keys.SW1, keys.GUESS_SW1_Q05),
+            )
+        ]
+        known = [(own, guess) for own, guess in pairs if not np.isnan(own) and not np.isnan(guess)]
+        if known:
+            own, guess = known[0]
+            texts = f"{figure_text(own)} m", f"{figure_text(guess)} m"
+            found.append(Leakage(name, -own, *texts, all(a >= b for a, b in known)))
+    return _most(found)
+
+
+def membership(runs: Runs) -> Leakage | None:
+    """By the AUC of membership attacks; None where there was none."""
+    found = []
+    for name in _names(runs, audits):
+        auc, low = mean(runs, keys.AUC_LAST.of(name)), mean(runs, keys.AUC_LOW.of(name))
+        if not np.isnan(auc):
+            at_least = auc if np.isnan(low) else low
+            found.append(Leakage(name, auc, f"AUC {figure_text(auc)}", "AUC 0.5", at_least <= 0.5))
+    return _most(found)
+
+
+def _names(runs: Runs, of: Callable[[Mapping[str, Any]], list[str]]) -> list[str]:
+    return list(dict.fromkeys(name for run in runs for name in of(run)))
+
+
+def _most(found: Sequence[Leakage]) -> Leakage | None:
+    """The attack that found most."""
+    most = max(found, key=lambda one: one.amount, default=None)
+    return None if most is None else _of_all(most, found)
+
+
+def _of_all(shown: Leakage, found: Sequence[Leakage]) -> Leakage:
+    """What one attack found; leakage is prevented only where that of every attack is."""
+    return replace(shown, prevented=all(one.prevented for one in found))
+
+
+MEASURES = (
+    Measure(lambda of, m: f"names the home of {of.figure} of UEs within {m:g} m", "of homes", "chance", homes),
+    Measure(lambda of, _: f"places UEs {of.figure} from where they are, in the median", "off", "a guess:", distances),
+    Measure(lambda of, _: f"tells members from others with {of.figure}", "", "chance:", membership),
+)
+
+
+def measure_of(labels: Mapping[str, Runs]) -> tuple[Measure, dict[str, Leakage]] | None:
+    """The first measure that a label has a value of, and the values of all that have one."""
+    for measure in MEASURES:
+        found = {label: one for label, runs in labels.items() if (one := measure.of(runs)) is not None}
+        if found:
+            return measure, found
+    return None
+
+
+def utility(runs: Runs) -> Utility | None:
+    """The utility of the models; None where nothing was held out, or nothing was learned."""
+    rmse, constant = mean(runs, keys.RMSE.of()), mean(runs, keys.CONSTANT_RMSE.of())
+    if not np.isnan(constant):
+        diverged = any(run.get(keys.RMSE.of()) is None for run in runs)
+        error = np.inf if diverged else rmse
+        figure = "not finite" if diverged else f"> {FAR_DB:.0f} dB" if rmse > FAR_DB else f"{figure_text(rmse)} dB"
+        return Utility(error, f"RMSE {figure}", f"{figure_text(constant)} dB", error < constant)
+    accuracy, frequent = mean(runs, keys.ACCURACY.of()), mean(runs, keys.CONSTANT_ACCURACY.of())
+    if not np.isnan(accuracy) and not np.isnan(frequent):
+        return Utility(
+            -accuracy, f"accuracy {figure_text(accuracy)} %", f"{figure_text(frequent)} %", accuracy > frequent
+        )
+    rank = mean(runs, keys.RANK_CORRELATION.of())
+    if not np.isnan(rank):
+        useful = [bool(run.get(keys.USEFUL.of())) for run in runs]
+        return Utility(-rank, f"rank correlation {figure_text(rank)}", "0", 2 * sum(useful) > len(useful))
+    return None
+
+
+def largest_epsilon(run: Mapping[str, Any]) -> float | None:
+    """The largest epsilon of all mechanisms, infinite where one has no finite value; None without noise."""
+    spent = [value for key, value in run.items() if keys.EPSILON_MAX.name_in(key) is not None]
+    return max((np.inf if value is None else float(value) for value in spent), default=None)

@@ -1,0 +1,304 @@
+"""Comparisons of run folders: what may stand side by side, its labels, its page and its tables."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from netsim.errors import BadInput
+from netsim.record import write_json
+from scenarios.app.cli.commands import main
+from scenarios.app.report.report import compare, report
+from scenarios.app.results.gathered import gathered
+from scenarios.app.run.runner import run
+from scenarios.app.run.sweep import sweep
+from scenarios.app.study.load import load
+
+EVIL = "<img src=x onerror=alert(1)>"
+RADIO = {"learning": None, "world.radio": {}}
+
+
+@pytest.fixture(scope="module")
+def one(tiny, tmp_path_factory):
+    """A finished run."""
+    folder = tmp_path_factory.mktemp("runs") / "one"
+    run(tiny(), folder)
+    return folder
+
+
+@pytest.fixture
+def runs(one, tmp_path):
+    """Copies of the run: call it with names, and the changes of each summary and study."""
+
+    def make(**changes):
+        folders = []
+        for name, (summary, study) in changes.items():
+            folder = Path(shutil.copytree(one, tmp_path / "runs" / name))
+            write_json(folder / "summary.json", json.loads((folder / "summary.json").read_text()) | summary)
+            text = (folder / "study.yaml").read_text()
+            for old, new in study.items():
+                assert old in text
+                text = text.replace(old, new)
+            (folder / "study.yaml").write_text(text)
+            folders.append(folder)
+        return folders
+
+    return make
+
+
+def body(page):
+    """What is read on a page."""
+    return re.sub(r"<(script|style)\b.*?</\1>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def figures(page):
+    return json.loads(re.search(r'id="drawn">(.*?)</script>', page.read_text(encoding="utf-8"), flags=re.DOTALL)[1])
+
+
+def swept(one, folder, rows, **more):
+    """A sweep of copies: (label, changes of the summary) each."""
+    lines = ["folder,label,seed"]
+    for k, (label, summary) in enumerate(rows):
+        copy = Path(shutil.copytree(one, folder / f"r{k}"))
+        write_json(copy / "summary.json", json.loads((copy / "summary.json").read_text()) | summary)
+        lines.append(f'r{k},"{label}",{k}')
+    (folder / "runs.csv").write_text("\n".join(lines) + "\n")
+    write_json(folder / "sweep.json", {"kind": "sweep", "title": "tiny", **more})
+    return folder
+
+
+# -- which folders
+
+
+def test_labels_are_as_much_of_a_path_as_tells_runs_apart(runs, tmp_path):
+    faster = {"round_s: 60.0": "round_s: 30.0"}
+    a, b = runs(a=({}, {}), b=({}, faster))
+    assert [label for label, _ in gathered([a, b]).runs] == ["a", "b"]
+    other = Path(shutil.copytree(b, tmp_path / "more" / "a"))
+    assert [label for label, _ in gathered([a, other]).runs] == ["runs/a", "more/a"]
+
+
+def test_seeds_of_one_study_share_a_label_unless_nothing_else_differs(runs):
+    seeds = {"seed: 3": "seed: 4"}
+    a, b, c = runs(a=({}, {}), b=({}, seeds), c=({}, {"round_s: 60.0": "round_s: 30.0"}))
+    assert [label for label, _ in gathered([a, c, b]).runs] == ["a and 1 more of other seeds"] * 2 + ["c"]
+    assert [label for label, _ in gathered([a, b]).runs] == ["a", "b"]
+
+
+def test_a_sweep_beside_a_run_keeps_the_name_of_its_folder(one, runs, tmp_path):
+    (a,) = runs(a=({}, {"round_s: 60.0": "round_s: 30.0"}))
+    out = swept(one, tmp_path / "s", [("x", {}), ("x", {}), ("y", {})])
+    assert [label for label, _ in gathered([a, out]).runs] == ["a", "s: x", "s: x", "s: y"]
+    assert [label for label, _ in gathered([out]).runs] == ["x", "x", "y"]
+
+
+def test_a_folder_of_runs_stands_for_them_and_unfinished_ones_are_left_out(runs):
+    a, _, c = runs(a=({}, {}), b=({}, {}), c=({}, {}))
+    (c / "summary.json").unlink()
+    of = gathered([a.parent])
+    assert [label for label, _ in of.runs] == ["a", "b"] and of.missing == 1
+
+
+def refused(*folders):
+    with pytest.raises(BadInput) as caught:
+        gathered(list(folders))
+    (line,) = caught.value.lines
+    return line
+
+
+def test_what_cannot_be_compared_is_refused_in_one_line(one, runs, tiny, tmp_path):
+    a, b = runs(a=({}, {}), b=({}, {}))
+    assert "nothing to compare it with" in refused(a)
+    assert "given twice" in refused(a, a) and "given twice" in refused(a, a / ".." / "a")
+    assert "no such folder" in refused(a, tmp_path / "nothing")
+    assert "neither the folder of a run" in refused(a, tmp_path)
+    run(tiny(RADIO), tmp_path / "radio")
+    line = refused(a, tmp_path / "radio")
+    assert "is a radio study and" in line and str(tmp_path / "radio") in line and str(a) in line
+    (b / "summary.json").unlink()
+    assert "is not finished; start it again" in refused(a, b)
+    manifest = json.loads((a / "manifest.json").read_text())
+    write_json(a / "manifest.json", manifest | {"schema": 1})
+    assert "other names of tables and keys" in refused(one, a)
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "training.json").write_text("{}")
+    assert "holds a training" in refused(one, tmp_path / "t")
+
+
+# -- the command
+
+
+def test_the_command_draws_a_page_and_prints_the_answer(runs, tmp_path, capsys, monkeypatch):
+    a, b = runs(a=({"utility.rmse_db": 5.0}, {}), b=({"utility.rmse_db": 7.5}, {"round_s: 60.0": "round_s: 30.0"}))
+    monkeypatch.chdir(tmp_path)
+    assert main(["compare", str(a), str(b)]) == 0
+    out = capsys.readouterr().out
+    assert "What is known: With “a” the server" in out and "RMSE" in out and "page in compare.html" in out
+    text = body(tmp_path / "compare.html")
+    assert "learning.round_s" in text and text.count('class="text changed"') == 1
+    before = (tmp_path / "compare.html").read_bytes()
+    assert main(["compare", str(a), str(b)]) == 0 and (tmp_path / "compare.html").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("there", "says"), [("mine", "is not a page of ours"), (None, "is a folder"), ("", "is not a page of ours")]
+)
+def test_no_page_of_somebody_else_is_replaced(there, says, runs, tmp_path, capsys):
+    a, b = runs(a=({}, {}), b=({}, {}))
+    out = tmp_path / "page.html"
+    out.mkdir() if there is None else out.write_text(there)
+    assert main(["compare", str(a), str(b), "--out", str(out)]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert says in line and str(out) in line
+    assert there is None or out.read_text() == there
+
+
+def test_where_no_page_can_be_written_it_is_said(runs, tmp_path, capsys):
+    a, b = runs(a=({}, {}), b=({}, {}))
+    assert main(["compare", str(a), str(b), "--out", str(tmp_path / "no" / "page.html")]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    assert main(["compare", str(a), str(b), "--out", ""]) == 2
+
+
+def test_report_says_of_runs_in_one_folder_that_no_sweep_played_them(runs):
+    a, _ = runs(a=({}, {}), b=({}, {"round_s: 60.0": "round_s: 30.0"}))
+    shown = body(report(a.parent))
+    assert "No sweep played these runs" in shown and "learning.round_s" in shown
+    shutil.rmtree(a)
+    with pytest.raises(BadInput, match="nothing to compare it with"):
+        report(a.parent)
+
+
+def test_pages_of_runs_are_linked_where_they_are_drawn(runs, tmp_path):
+    a, b = runs(a=({}, {}), b=({}, {}))
+    page = tmp_path / "out" / "c.html"
+    page.parent.mkdir()
+    assert 'href="..' not in body(compare([a, b], page))
+    targets = re.findall(r'href="(\.\.[^"]+)"', body(compare([a, b], page, pages=True)))
+    assert len(targets) == 2 and all((page.parent / target).is_file() for target in targets)
+    (b / "report.html").unlink()
+    assert len(re.findall(r'href="(\.\.[^"]+)"', body(compare([a, b], page)))) == 1
+
+
+# -- the page
+
+
+def test_a_sweep_is_compared_by_label(one, tmp_path):
+    good = {"utility.useful": True}
+    rows = [("A <b>", good), ("A <b>", {"utility.rmse_db": 77.0, "utility.useful": False}), ("B", good)]
+    out = swept(one, tmp_path / "s", rows, command="netsim sweep s.yaml --jobs 2")
+    (out / "open").mkdir()
+    (out / "runs.csv").write_text((out / "runs.csv").read_text() + "open,C,0\n")
+    page = report(out)
+    shown = body(page)
+    assert "1 of 4 runs is not finished" in shown and "netsim sweep s.yaml --jobs 2" in shown
+    assert "A &lt;b&gt;" in shown and "A <b>" not in shown
+    assert "The model is NOT useful in 1 of 2 runs with “A &lt;b&gt;”" in shown
+    assert {"progress", "tradeoff", "leakage-0"} <= set(figures(page))
+    names = [t["name"] for t in figures(page)["progress"]["data"]]
+    assert names.count("A &lt;b&gt;") >= 2 and "B" in names and "a constant map (median of all runs)" in names
+    assert page.read_bytes() == report(out).read_bytes()
+
+
+def test_the_trade_off_has_means_with_their_range(one, tmp_path):
+    key = "attack.closed-form.centroid_error_m.median"
+    rows = [
+        (label, {key: error, "utility.rmse_db": rmse, "utility.constant_rmse_db": 10.0})
+        for label, error, rmse in (("A", 10.0, 4.0), ("A", 20.0, 6.0), ("B", 30.0, 5.0), ("far", 40.0, 50.0))
+    ]
+    panel = figures(
+        report(swept(one, tmp_path / "s", [*rows, ("none", {key: None, "utility.constant_rmse_db": 10.0})]))
+    )["tradeoff"]
+    marks = {t["name"]: t for t in panel["data"] if t["mode"] == "markers"}
+    assert set(marks) == {"A", "B", "far"}
+    assert (marks["A"]["x"], marks["A"]["y"]) == ([5.0], [15.0])
+    assert marks["A"]["error_x"]["array"] == marks["A"]["error_x"]["arrayminus"] == [1.0]
+    assert marks["A"]["error_y"]["array"] == [5.0] and marks["B"]["error_y"]["array"] == [0.0]
+    assert marks["far"]["x"] == [13.0] and marks["far"]["marker"]["symbol"].endswith("-open")  # at 1.3 x the constant's
+    assert "50 dB" in marks["far"]["text"][0]
+    lines = {t["name"]: t for t in panel["data"] if t["mode"] == "lines"}
+    assert lines["baseline: a constant map"]["x"] == [10.0, 10.0]
+    assert "better map" in panel["layout"]["xaxis"]["title"]["text"]
+    assert "less is known" in panel["layout"]["yaxis"]["title"]["text"]
+
+
+def test_baselines_stand_in_the_curves(one, tmp_path):
+    out = swept(one, tmp_path / "s", [("A", {"utility.central_rmse_db": 3.5}), ("B", {"utility.central_rmse_db": 4.5})])
+    traces = {t["name"]: t for t in figures(report(out))["progress"]["data"]}
+    assert traces["trained centrally"]["y"] == [4.0, 4.0]
+    assert traces["always guess the map centre"]["y"][0] > 0
+
+
+def test_an_attack_without_estimates_has_no_figure_and_a_caption_only_what_it_shows(one, tmp_path):
+    out = swept(one, tmp_path / "s", [("A", {}), ("B", {})])
+    assert "An attack names at most two places" not in body(report(out))  # nobody has a home
+    for folder in (out / "r0", out / "r1"):
+        text = (folder / "leakage.csv").read_text().splitlines()
+        (folder / "leakage.csv").write_text(text[0] + "\n")
+    assert "leakage-0" not in figures(report(out))
+
+
+def test_figures_of_the_main_table_are_those_of_the_terminal(one, tmp_path, capsys):
+    rows = [("A", {"utility.rmse_db": 4.0}), ("A", {"utility.rmse_db": 6.0}), ("B", {"utility.rmse_db": None})]
+    out = swept(one, tmp_path / "s", rows)
+    shown = body(report(out))
+    table = shown[shown.index('id="variants"') :]
+    assert '<td data-value="5">5 <span class="range">[4 to 6]</span></td>' in table
+    assert '<td data-value="">-</td>' in table
+    assert 'class="text held">kept' in table and 'class="text not-held">lost' in table
+    assert main(["compare", str(out), "--out", str(tmp_path / "c.html")]) == 0
+    assert "5 (4 to 6)" in capsys.readouterr().out
+
+
+def test_every_figure_is_listed_once_with_its_meaning(one, tmp_path):
+    shown = body(report(swept(one, tmp_path / "s", [("A", {}), ("B", {})])))
+    table = shown[shown.index('id="every-figure"') :]
+    summary = json.loads((one / "summary.json").read_text())
+    listed = re.findall(r'<tr><td class="text">([^<]+)</td>', table[: table.index("</table>")])
+    assert sorted(listed) == sorted(key for key, value in summary.items() if value is not None)
+    assert "RMSE of the final model on all held-out samples (dB)" in table
+
+
+def test_models_of_several_kinds_are_said(one, tmp_path):
+    images = {"utility.rmse_db": None, "utility.accuracy_percent": 90.0, "utility.constant_accuracy_percent": 10.0}
+    text = json.loads((one / "summary.json").read_text())
+    out = swept(one, tmp_path / "s", [("maps", {}), ("images", images)])
+    kept = {k: v for k, v in (text | images).items() if k not in ("utility.rmse_db", "utility.constant_rmse_db")}
+    write_json(out / "r1" / "summary.json", kept)
+    assert "of several kinds, whose utility has no common figure: signal maps: “maps”; classifiers: “images”" in body(
+        report(out)
+    )
+
+
+def test_hostile_labels_stay_text(one, tmp_path):
+    out = swept(one, tmp_path / "s", [(EVIL, {}), ("</script><b>", {})], command=EVIL)
+    page = report(out)
+    assert EVIL not in page.read_text() and "&lt;img src=x" in body(page)
+    assert "</script><b>" not in page.read_text()
+
+
+def test_radio_studies_are_compared(tiny, tmp_path):
+    for name, height in (("low", 1.5), ("high", 10.0)):
+        run(tiny({**RADIO, "world.ues.height_m": height}), tmp_path / "w" / name)
+    page = compare([tmp_path / "w"], tmp_path / "c.html")
+    shown = body(page)
+    assert "Most with" in shown and "median SINR" in shown and "world.ues.height_m" in shown
+    assert set(figures(page)) == {"distributions"}
+    table = shown[shown.index('id="variants"') :]
+    summary = json.loads((tmp_path / "w" / "low" / "summary.json").read_text())
+    assert f'data-value="{summary["radio.sinr_db.median"]:.9g}"' in table
+
+
+def test_the_arguments_of_a_sweep_stand_on_its_page(tiny, tmp_path, monkeypatch):
+    from conftest import TINY
+
+    path = tmp_path / "study.yaml"
+    path.write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
+    arguments = ["sweep", str(path), "--jobs", "1", "--quiet", "--out", str(tmp_path / "w")]
+    monkeypatch.setattr("sys.argv", ["netsim", *arguments])
+    assert main(arguments) == 0
+    assert f"sweep {path} --jobs 1 --quiet" in body(tmp_path / "w" / "report.html")
+    sweep(path, load(path), tmp_path / "v", 1, {}, lambda *_: None)
+    assert "netsim sweep" in body(report(tmp_path / "v"))

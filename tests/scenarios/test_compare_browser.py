@@ -1,0 +1,92 @@
+"""The page of a comparison in a browser: tables sort and filter, legends toggle, nothing is fetched or cut off."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from netsim.record import write_json
+from scenarios.app.report.report import report
+from scenarios.app.run.runner import run
+
+EVIL = '<img src=x onerror="alert(1)">'
+LONG = "a long label that says what it does"
+ROWS = [("plain", 12.0, 300.0), ("far off", 30.0, 500.0), (EVIL, 9.0, 80.0), (LONG, None, None)]
+
+
+@pytest.fixture(scope="module")
+def page_file(tiny, tmp_path_factory):
+    """The page of a sweep whose runs have pages as well."""
+    folder, out = tmp_path_factory.mktemp("one") / "run", tmp_path_factory.mktemp("sweep")
+    run(tiny(), folder)
+    summary, lines = json.loads((folder / "summary.json").read_text()), ["folder,label,seed"]
+    for k, (label, rmse, error) in enumerate(ROWS):
+        copy = Path(shutil.copytree(folder, out / f"r{k}"))
+        mine = {"utility.rmse_db": rmse, "attack.closed-form.centroid_error_m.median": error}
+        write_json(copy / "summary.json", summary | mine | {"utility.constant_rmse_db": 15.0})
+        text = (copy / "study.yaml").read_text()
+        (copy / "study.yaml").write_text(text.replace("measure_every_s: 5.0", f"measure_every_s: {5 + k}.0"))
+        quoted = label.replace('"', '""')
+        lines.append(f'r{k},"{quoted}",3')
+    (out / "runs.csv").write_text("\n".join(lines) + "\n")
+    return report(out, pages=True)
+
+
+def column(shown, k):
+    """Texts of a column of the main table, of the rows that are shown."""
+    return shown.locator(f"#variants tbody tr:not([hidden]) td:nth-child({k})").all_inner_texts()
+
+
+def test_the_main_table_sorts_by_figures_and_filters(page_file, show):
+    shown = show(page_file)
+    head = shown.locator("#variants thead th", has_text="RMSE")
+    head.get_by_role("button").click()
+    assert column(shown, 2) == ["9", "12", "30", "-"] and head.get_attribute("aria-sort") == "ascending"
+    head.get_by_role("button").click()
+    assert column(shown, 2) == ["30", "12", "9", "-"]  # what has no value stays last
+    shown.fill("input[data-filter=variants]", "kept")
+    assert column(shown, 1) == ["plain", EVIL] and shown.inner_text("#variants-rows") == "2 of 4 rows"
+    shown.fill("input[data-filter=variants]", "")
+    assert len(column(shown, 1)) == 4
+
+
+def test_links_lead_to_the_pages_of_runs(page_file, show):
+    shown = show(page_file)
+    targets = [a.get_attribute("href") for a in shown.locator("#variants td a").all()]
+    assert targets == [f"r{k}/report.html" for k in range(len(ROWS))]
+    assert all((page_file.parent / target).is_file() for target in targets)
+
+
+def test_every_figure_opens_on_a_click(page_file, show):
+    shown = show(page_file)
+    assert not shown.locator("#every-figure").is_visible()
+    shown.locator("summary", has_text="Every figure").click()
+    shown.fill("input[data-filter=every-figure]", "utility.rmse_db")
+    row = shown.locator("#every-figure tbody tr:not([hidden])").first
+    assert row.locator("td").first.inner_text() == "utility.rmse_db" and row.locator("td").nth(1).inner_text() == "12"
+
+
+def test_a_click_in_the_legend_hides_a_label(page_file, show):
+    shown = show(page_file)
+    shown.evaluate("netsim.drawAll()")
+    place = shown.locator("#plot-tradeoff")
+    place.locator(".main-svg").first.wait_for()
+    assert place.locator(".scatterlayer .trace").count() > 3
+    before = place.locator(".scatterlayer .point").count()
+    place.locator(".legendtoggle").first.click()
+    shown.wait_for_function(f"document.querySelectorAll('#plot-tradeoff .scatterlayer .point').length < {before}")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (400, False), (400, True)])
+def test_nothing_is_cut_off_and_everything_can_be_read(page_file, show, width, dark):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
+    shown = show(page_file, width=width, dark=dark)
+    shown.locator("summary", has_text="Every figure").click()
+    shown.evaluate("netsim.drawAll()")
+    shown.wait_for_selector("#plot-progress .main-svg")
+    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert shown.locator("img").count() == 0 and EVIL in shown.inner_text("#variants")
+    found = axe.run(shown, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response["violations"]
+    serious = {v["id"]: [n["html"][:200] for n in v["nodes"]] for v in found if v["impact"] in ("serious", "critical")}
+    assert serious == {}

@@ -1,0 +1,91 @@
+"""The keys in which studies differ: exactly those that were changed, wherever they stand."""
+
+import pytest
+
+from scenarios.app.report.compare_tables import MOST_COLUMNS, differences_table
+from scenarios.app.results.differences import MISSING, differences, told
+
+CLIP, NOISE = {"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 0.5}
+FIRST = {
+    "title": "a", "seed": 1, "vary": None,
+    "world": {"duration_s": 60.0, "radio": {"uplink": {"kind": "noma", "deadline_s": 60.0}}, "area": [0.0, 1.0]},
+    "learning": {"defenses": [CLIP, NOISE], "threat": {"sees": "rows", "sum_of": None}},
+}  # fmt: skip
+
+
+def changed(path, value):
+    """The first study with another value at a dotted path."""
+    *way, last = path.split(".")
+    study = {k: dict(v) if isinstance(v, dict) else v for k, v in FIRST.items()}
+    inside = study
+    for key in way:
+        inside[key] = dict(inside[key])
+        inside = inside[key]
+    inside[last] = value
+    return study
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "found"),
+    [
+        ("title", "b", "title"),
+        ("world.duration_s", 61.0, "world.duration_s"),
+        ("world.radio.uplink", {"kind": "noma", "deadline_s": 5.0}, "world.radio.uplink.deadline_s"),
+        ("world.radio.uplink", {"kind": "ideal"}, "world.radio.uplink"),
+        ("world.area", [0.0, 2.0], "world.area"),
+        ("learning.defenses", [CLIP, NOISE | {"noise_multiplier": 2.0}], "learning.defenses.1.noise_multiplier"),
+        ("learning.defenses", [CLIP], "learning.defenses"),
+        ("learning.defenses", [NOISE, CLIP], "learning.defenses"),
+        ("learning.threat.sees", "sum", "learning.threat.sees"),
+        ("plan", {"noise_w": 1.0}, "plan"),
+    ],
+)
+def test_a_changed_key_is_found_and_no_other(path, value, found):
+    (one,) = differences([FIRST, changed(path, value), FIRST])
+    assert one.path == found and one.changed == [False, True, False]
+    assert [d.path for d in differences([changed(path, value), FIRST])] == [found]
+
+
+def test_seeds_and_the_section_of_a_sweep_are_no_difference():
+    assert differences([FIRST, FIRST | {"seed": 2, "vary": {"seed": [1, 2]}}]) == []
+
+
+def test_several_changes_stand_in_the_order_of_the_study():
+    other = changed("learning.threat.sum_of", 5) | {"title": "b"}
+    assert [(d.path, d.texts) for d in differences([FIRST, other])] == [
+        ("title", ["a", "b"]), ("learning.threat.sum_of", ["none", "5"]),
+    ]  # fmt: skip
+
+
+def test_a_missing_key_is_not_an_empty_one():
+    (one,) = differences([FIRST, FIRST | {"plan": None}])
+    assert one.values == [MISSING, None] and one.texts == ["–", "none"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([], "none"),
+        (None, "none"),
+        (1e6, "1e+06"),
+        (True, "true"),
+        ([1, 2.5], "1, 2.5"),
+        ({"kind": "ideal"}, "ideal"),
+        ([CLIP | {"name": None}, NOISE], "clip (norm 1); gaussian (noise_multiplier 0.5)"),
+        ({"rate_s": 2}, "(rate_s 2)"),
+    ],
+)
+def test_values_are_told_in_a_line(value, text):
+    assert told(value) == text
+
+
+def test_changed_cells_are_marked_and_the_others_say_that_they_are_the_same():
+    table = differences_table({"A <b>": FIRST, "B": changed("world.duration_s", 61.0), "C": FIRST})
+    assert "A &lt;b&gt;" in table and "A <b>" not in table
+    assert table.count('class="text changed"') == 1 and ">61</td>" in table and table.count(">same</td>") == 1
+
+
+def test_many_labels_are_rows():
+    many = {str(k): changed("world.duration_s", float(k)) for k in range(MOST_COLUMNS + 1)}
+    assert differences_table(many).count("<tr>") == len(many) + 1
+    assert differences_table({"a": FIRST, "b": FIRST}) == ""
