@@ -57,13 +57,13 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     figures["sent"] = sum(len(p.made.ue) for p in phases)
     figures["leakage"] = {label: _median([r["error_m"] for r in rows]) for label, rows in of_attack.items()}
     figures["homes_named_percent"] = {
-        label: _homes_named_percent(rows, world.places.home_m, learning.leakage.near_m)
+        label: homes_named_percent(rows, world.places.home_m, learning.leakage.near_m)
         for label, rows in of_attack.items()
     }
     return figures
 
 
-def _homes_named_percent(rows: list[dict[str, Any]], home_m: FloatArray, near_m: float) -> float:
+def homes_named_percent(rows: list[dict[str, Any]], home_m: FloatArray, near_m: float) -> float:
     """Share of UEs with a home in an attack's rows of `leakage` whose home it names now; NaN where none has one."""
     away_m = {row["ue"]: row["home_named_m"] for row in rows if np.isfinite(home_m[row["ue"]]).all()}
     return 100.0 * float(np.mean([m <= near_m for m in away_m.values()])) if away_m else float("nan")

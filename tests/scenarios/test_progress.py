@@ -15,8 +15,10 @@ import termios
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fl.round.records import homes_named_percent
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.events import of_run
 from scenarios.app.cli.progress import JsonLines, Meter
@@ -147,6 +149,18 @@ def test_a_low_terminal_has_the_first_lines(terminal):
             now[0] += 1.0
             meter(of_run("city", a_round(number)))
         assert len(played(stream.getvalue(), 100, 3)) == 3  # two lines and the cursor
+
+
+def test_a_shorter_block_leaves_nothing_of_a_longer_one(monkeypatch):
+    stream = Terminal()
+    screen = Screen(stream, {"NO_COLOR": "1"})
+    monkeypatch.setattr(Screen, "size", lambda _: (40, 24))
+    stream.write("before\n")
+    screen.draw([[("one", "")], [("two", "")], [("three", "")]])
+    screen.draw([[("o", "")]])
+    assert played(stream.getvalue(), 40) == ["before", "o", ""]
+    screen.clear()
+    assert played(stream.getvalue(), 40) == ["before", ""]
 
 
 def test_colours_only_where_they_are_wanted(terminal):
@@ -282,6 +296,16 @@ def test_homes_named_now_are_those_of_the_table(tiny, tmp_path):
         }
         assert told["closed-form"] == pytest.approx(100 * sum(near.values()) / len(near))
     assert len(shown) == 3
+
+
+def test_homes_are_counted_once_and_only_where_there_is_one():
+    home_m = np.array([[0.0, 0.0], [1.0, 1.0], [np.nan, np.nan], [2.0, 2.0]])
+    rows = [
+        {"ue": ue, "home_named_m": away} for ue, away in ((0, 100.0), (0, 100.0), (1, 100.1), (2, np.nan), (3, np.nan))
+    ]
+    assert homes_named_percent(rows, home_m, 100.0) == pytest.approx(100 / 3)
+    assert homes_named_percent(rows, home_m, 101.0) == pytest.approx(200 / 3)
+    assert np.isnan(homes_named_percent(rows[3:4], home_m, 100.0)) and np.isnan(homes_named_percent([], home_m, 100.0))
 
 
 def test_json_lines_have_the_time_left_and_no_number_that_json_lacks(capsys):

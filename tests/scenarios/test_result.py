@@ -115,10 +115,13 @@ def test_the_page_is_drawn_when_it_is_asked_for(result, monkeypatch):
 
 def test_a_notebook_shows_its_main_lines_as_text(tiny, tmp_path):
     title = "<script>alert(1)</script> & more"
-    text = scenarios.run(tiny(SMALL | {"title": title}), tmp_path / "a<b")._repr_html_()
+    result = scenarios.run(tiny(SMALL | {"title": title}), tmp_path / "a<b")
+    manifest = json.loads((result.folder / "manifest.json").read_text())
+    (result.folder / "manifest.json").write_text(json.dumps(manifest | {"warnings": ["<img src=x>"]}))
+    text = result._repr_html_()
     assert "<script" not in text and "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in text and "a&lt;b" in text
-    assert "rounds " in text and "model " in text and "http" not in text
-    assert not (tmp_path / "a<b" / "report.html").exists()
+    assert "rounds " in text and "model " in text and "http" not in text and "warning: &lt;img src=x&gt;" in text
+    assert "<img" not in text and not (tmp_path / "a<b" / "report.html").exists()
 
 
 def test_a_radio_study_has_all_of_it_too(tmp_path):
@@ -159,6 +162,16 @@ def test_damaged_records_are_refused_in_a_line(result, tmp_path):
         (folder / "manifest.json").write_text(json.dumps(manifest | wrong))
         with pytest.raises(BadInput, match=r"manifest.json: no calendar"):
             scenarios.open_run(folder).tables["links"]
+
+
+def test_a_sweep_passes_plain_summaries_between_processes(tmp_path):
+    from scenarios.app.run.sweep import sweep
+
+    scenario, seen = tmp_path / "s.yaml", []
+    text = (ROOT / "scenarios" / "campus.yaml").read_text().replace("6652800", "172800").replace("604800", "86400")
+    scenario.write_text(f"{text}vary: {{seed: [1]}}\n")
+    sweep(scenario, scenarios.load(scenario), tmp_path / "w", 1, {}, lambda *now: seen.append(type(now[-1])))
+    assert seen == [dict]
 
 
 def test_a_run_imports_no_frames_and_no_figures():
