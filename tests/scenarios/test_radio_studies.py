@@ -393,26 +393,13 @@ def test_the_page_of_a_study_has_map_coverage_and_distributions(played):
     assert sum(drawn["handovers"]["data"][0]["y"]) == len(read_table(folder, "handovers")["ue"])
 
 
-def test_scenery_that_does_not_fit_together_is_refused(played, tmp_path):
-    import shutil
+def test_coverage_is_drawn_up_to_the_edges_of_buildings():
+    from scenarios.app.report.figures.radio_study import nearest
 
-    from netsim.checkpoint import read_arrays
-
-    _, folder, _ = played
-    shutil.copytree(folder, tmp_path / "r")
-    arrays = read_arrays(folder / "map.npz")
-    scene = {
-        "street_m": np.array([[0.0, 0], [10, 0], [10, 0], [10, 20], [0, 0], [5, 5]]),
-        "street_ptr": np.array([0, 2, 4, 6]), "street_class": np.array([0, 3, 6]),
-        "door_m": np.array([[1.0, 1.0], [2.0, 2.0]]), "station_azimuth_deg": np.array([90.0, np.nan]),
-        "scenery_m": np.array([[0.0, 0], [9, 0], [9, 9], [0, 0], [0, 0], [5, 0], [5, 5], [0, 0]]),
-        "scenery_ptr": np.array([0, 4, 8]), "scenery_kind": np.array([1, 0]),
-    }  # fmt: skip
-    np.savez(tmp_path / "r" / "map.npz", **(arrays | scene))
-    assert report(tmp_path / "r").exists()
-    np.savez(tmp_path / "r" / "map.npz", **(arrays | scene | {"street_ptr": np.array([0, 2, 9, 6])}))
-    with pytest.raises(BadInput, match="do not fit together"):
-        report(tmp_path / "r")
+    row, column = np.nonzero(np.pad(np.zeros((3, 3), dtype=bool), 1, constant_values=True))
+    near = nearest(row, column, (5, 5))
+    assert near[2, 2] == -1 and (np.delete(near.ravel(), 12) >= 0).all()
+    assert (near[row, column] == np.arange(len(row))).all() and near[1, 2] == 2 and near[2, 3] == 8
 
 
 def test_a_street_of_two_directions_is_drawn_once():

@@ -16,7 +16,6 @@ import pytest
 from fl.round.tables import TABLES
 from netsim.errors import BadInput
 from netsim.record import Recorder, write_json
-from netsim.rng import Streams
 from scenarios.app.report.report import report
 from scenarios.app.report.series import TimeGrid
 from scenarios.app.results.over_seeds import meaning
@@ -112,9 +111,8 @@ def change_json(path, **changes):
 def test_page_of_a_run_is_complete_and_needs_no_network(campus):
     page = text_of(campus)
     summary = json.loads((campus / "summary.json").read_text())
-    assert set(figures(page)) == {
-        "errors", "distribution", "home", "named", "radio", "utility", "metrics",
-    }  # fmt: skip
+    assert set(figures(page)) == {"errors", "distribution", "home", "named", "radio", "utility", "metrics"}
+    assert page.count('id="replay-stage"') == page.count('id="replay-data"') == 1
     shown = body(page)
     for name in ("closed-form", "dlg"):
         assert name in shown
@@ -373,31 +371,6 @@ def test_rounds_ues_and_models_make_different_numbers():
     of = np.array([(r, u, m) for r in (999_998, 999_999) for u in (9_999_999, 10_000_000) for m in (4094, 4095)], float)
     table = dict(zip(("round", "ue", "model"), of.T, strict=True))
     assert len(np.unique(row_numbers(table))) == len(of)
-
-
-def test_courtyards_are_rings_of_their_own(tmp_path, tiny):
-    import shapely
-
-    from netsim.build import build_world
-    from netsim.city.buildings import Buildings
-    from scenarios.app.results.read import _ground as loaded
-    from scenarios.app.run.world_map import write_map
-
-    world = build_world(tiny().world, Streams(0), 60.0)
-    house = shapely.Polygon(shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior])
-    low = shapely.box(150, 0, 160, 10)
-    world.buildings = Buildings(np.array([house, low], dtype=object), np.array([9.0, 5.0]))
-    write_map(tmp_path, world, tiny().world.city)
-    ground = loaded(tmp_path / "map.npz")
-    assert ground["footprint_building"].tolist() == [0, 0, 1]
-    rings = np.split(ground["footprint_m"], ground["footprint_ptr"][1:-1])
-    turned_m2 = [0.5 * np.sum(p[:-1, 0] * p[1:, 1] - p[1:, 0] * p[:-1, 1]) for p in rings]
-    assert turned_m2 == pytest.approx([1e4, -400.0, 100.0])  # a ring that runs the other way is a hole
-    older = dict(np.load(tmp_path / "map.npz"))
-    del older["footprint_building"]
-    older |= {"footprint_m": older["footprint_m"][[0, 1, 2, 3, 4, 10, 11, 12, 13, 14]], "footprint_ptr": [0, 5, 10]}
-    np.savez(tmp_path / "map.npz", **older)
-    assert loaded(tmp_path / "map.npz")["footprint_building"].tolist() == [0, 1]
 
 
 def test_map_draws_every_street_once():

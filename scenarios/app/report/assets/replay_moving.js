@@ -112,15 +112,14 @@ const replayMoving = (() => {
     function circles(r, theme) {
       const key = `${r} ${theme.ue} ${devicePixelRatio}`;
       if (key !== stamped) {
-        stamps = [1, 1.5].map((k) => [theme.ue, theme.halo].map((fill) => replayKnown.stamp(k * r, (own) => {
+        stamps = [1, 1.5].map((k) => [true, false].map((full) => replayKnown.stamp(k * r, (own) => {
           own.beginPath();
           own.arc(0, 0, k * r, 0, 2 * Math.PI);
           own.strokeStyle = theme.halo;
-          own.lineWidth = 3.2;
+          own.lineWidth = full ? 3.2 : 2.8;  // what lies below shows through a hollow one
           own.stroke();
-          own.fillStyle = fill;
-          own.fill();
-          own.strokeStyle = theme.ue;
+          own.fillStyle = own.strokeStyle = theme.ue;
+          if (full) own.fill();
           own.lineWidth = 1.6;
           own.stroke();
         })));
