@@ -1,18 +1,358 @@
-"""The replay in a browser."""
+"""The replay in a browser: what it shows is what the tables say, and every control does what it is called."""
 
+import csv
+import io
+import re
+import shutil
+
+import numpy as np
 import pytest
 
+from scenarios.app.report.replay import data
 from scenarios.app.report.report import report
+from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
+
+HOMES = [[100, 100], [1000, 700], [300, 800]]
+COMMUTERS = {
+    "world.duration_s": 3 * 86_400, "world.tick_s": 600, "world.ues.measure_every_s": None, "world.ues.count": 3,
+    "world.ues.mobility": {"kind": "commuter", "home_m": HOMES, "work_m": [[600, 400], [150, 700], [900, 300]]},
+    "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 43_200,
+    "world.radio.uplink": {"kind": "noma", "sic_residual": 0.01, "decoding": "error-free", "deadline_s": 60},
+    "learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 3}],
+    "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
+}  # fmt: skip
+EVIL = "<img src=x onerror=alert(1)>"
+INK = """name => {
+    const canvas = document.getElementById(`replay-${name}`);
+    const copy = Object.assign(document.createElement("canvas"), {width: canvas.width, height: canvas.height});
+    const own = copy.getContext("2d", {willReadFrequently: true});
+    own.drawImage(canvas, 0, 0);
+    const {data} = own.getImageData(0, 0, canvas.width, canvas.height);
+    let sum = 0;
+    for (let i = 0; i < data.length; i += 1) sum = (sum * 31 + data[i]) % 2147483647;
+    return sum;
+}"""
 
 
 @pytest.fixture(scope="module")
-def page_file(tiny, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("replay") / "run"
-    run(tiny(), folder)
-    return report(folder)
+def folder(tiny, tmp_path_factory):
+    out = tmp_path_factory.mktemp("replay") / "run"
+    run(tiny(COMMUTERS), out)
+    path = out / "ues.csv"
+    path.write_text(re.sub("^0,[^,]*", f"0,{EVIL}", path.read_text(), flags=re.MULTILINE))
+    return out
 
 
-def test_the_page_says_and_fetches_nothing(show, page_file):
-    page = show(page_file)
-    assert page.title() == "tiny"
+@pytest.fixture
+def opened(show, folder):
+    """The page with a replay, and its state on demand."""
+    page = show(report(folder))
+    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
+    return page
+
+
+def state(page):
+    return page.evaluate("replay.state()")
+
+
+def settled(page):
+    """After everything that was asked for has been painted."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def ink(page, name):
+    settled(page)
+    return page.evaluate(INK, name)
+
+
+def true_places(folder, time_s):
+    """Where the recorded tracks are, on straight lines between rows (n_ue, 2)."""
+    rows = load(folder).rows("tracks")
+    return [
+        [np.interp(time_s, rows["time_s"][rows["ue"] == ue], rows[f"{axis}_m"][rows["ue"] == ue]) for axis in "xy"]
+        for ue in range(3)
+    ]
+
+
+def test_it_begins_at_the_end_and_answers(opened, folder):
+    now = state(opened)
+    assert now["time_s"] == now["end_s"] and not now["playing"]
+    rows = load(folder).rows("leakage", "attack", load(folder).attacks[now["attack"]])
+    last = rows["round"] == rows["round"].max()
+    homes = len(np.unique(rows["ue"][last & (rows["home_named_m"] <= 100)]))
+    assert now["named"]["home"] == homes
+    assert f"round 6 of 6 · {homes} of 3 homes and" in opened.text_content("#replay-now")
+    assert f"{homes} of 3 homes" in opened.get_attribute("#replay-ground", "aria-label")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1234, 0.35, 0.77, 1.0])
+def test_ues_are_where_the_tracks_say(opened, folder, share):
+    time_s = share * 3 * 86_400
+    opened.evaluate("t => replay.seek(t)", time_s)
+    shown = [p[:2] for p in state(opened)["positions"]]
+    within_m = 0.5 + data.MOVING_M  # simplified, and rounded
+    assert np.abs(np.array(shown) - true_places(folder, time_s)).max() <= within_m
+
+
+def test_play_moves_them_and_the_end_stops_it(opened):
+    opened.click("#replay-play")
+    opened.wait_for_timeout(400)
+    first = state(opened)
+    assert first["playing"] and 0 < first["time_s"] < first["end_s"]
+    opened.wait_for_function("t => replay.state().time_s > t", arg=first["time_s"])
+    opened.click("#replay-play")
+    paused = state(opened)
+    opened.wait_for_timeout(150)
+    assert not paused["playing"] and state(opened)["time_s"] == paused["time_s"]
+    opened.evaluate("replay.seek(replay.state().end_s - 0.05 * replay.state().speed); replay.play()")
+    opened.wait_for_function("!replay.state().playing")
+    assert state(opened)["time_s"] == state(opened)["end_s"]
+
+
+def test_the_slider_the_figures_and_the_words_agree(opened):
+    opened.evaluate("""() => {
+        window.heard = [];
+        document.addEventListener("netsim:time", (event) => heard.push(event.detail));
+        const slider = document.getElementById("replay-time");
+        slider.value = 500;
+        slider.dispatchEvent(new Event("input"));
+    }""")
+    now = state(opened)
+    assert now["time_s"] == pytest.approx(now["end_s"] / 2)
+    heard = opened.evaluate("heard.at(-1)")
+    assert heard["time_s"] == now["time_s"] and re.fullmatch(r"2026-01-06 1\d:\d\d:\d\d", heard["date"])
+    opened.wait_for_function("document.getElementById('replay-now').textContent.startsWith('Tue 6 Jan 2026, 1')")
+    assert opened.get_attribute("#replay-time", "aria-valuetext").startswith("Tue 6 Jan 2026, 1")
+
+
+def test_keys(opened):
+    opened.focus("#replay-stage")
+    told = opened.evaluate("[...replay.model.arrays.told_s]")
+    for key, time_s in (
+        ("Home", 0.0), ("ArrowRight", told[0]), ("ArrowRight", told[1]), ("ArrowLeft", told[0]), ("ArrowLeft", 0.0),
+        ("ArrowLeft", 0.0), ("Shift+ArrowRight", told[-1] / 100), ("End", told[-1]), ("ArrowLeft", told[-2]),
+    ):  # fmt: skip
+        opened.keyboard.press(key)
+        assert state(opened)["time_s"] == pytest.approx(time_s), key
+    speed = state(opened)["speed"]
+    opened.keyboard.press("]")
+    assert state(opened)["speed"] > speed
+    opened.keyboard.press("[")
+    assert state(opened)["speed"] == speed
+    opened.keyboard.press("+")
+    assert state(opened)["view"]["zoom"] > 1
+    opened.keyboard.press("0")
+    assert state(opened)["view"]["zoom"] == 1
+    opened.keyboard.press("Space")
+    assert state(opened)["playing"]
+    opened.keyboard.press("Space")
+    opened.focus("#replay-speed")  # another control has the focus: keys are its own
+    before = state(opened)["time_s"]
+    opened.keyboard.press("Home")
+    assert state(opened)["time_s"] == before
+
+
+@pytest.mark.parametrize(
+    ("layer", "canvas"),
+    [("ues", "moving"), ("homes", "known"), ("work", "known"), ("named", "known"), ("estimates", "known"),
+     ("stations", "ground")],
+)  # fmt: skip
+def test_layers_switch(opened, layer, canvas):
+    box = f"[data-layer={layer}]"
+    before = ink(opened, canvas)
+    opened.click(box)
+    assert state(opened)["layers"][layer] == opened.is_checked(box)
+    assert ink(opened, canvas) != before
+    opened.click(box)
+    assert ink(opened, canvas) == before
+
+
+def test_the_ground_is_coloured_by_coverage_with_a_scale(opened):
+    plain = seen = ink(opened, "ground")
+    for layer in opened.evaluate("[...document.querySelectorAll('#replay-coverage option')].map((o) => o.value)")[1:]:
+        opened.select_option("#replay-coverage", layer)
+        assert ink(opened, "ground") != seen, layer
+        seen = ink(opened, "ground")
+        if layer.endswith(("_dbm", "_db")):
+            assert re.search(r"-?\d+ dB", opened.text_content("#replay-scale"))
+    opened.select_option("#replay-coverage", "")
+    assert ink(opened, "ground") == plain and not opened.is_visible("#replay-scale")
+
+
+def test_a_ue_is_singled_out_by_list_and_by_click(opened):
+    opened.select_option("#replay-ue", "1")
+    assert state(opened)["ue"] == 1
+    one = ink(opened, "known")
+    opened.focus("#replay-stage")
+    opened.keyboard.press("Escape")
+    assert state(opened)["ue"] == -1 and ink(opened, "known") != one
+    box, view = opened.locator("#replay-stage").bounding_box(), state(opened)["view"]
+    at = [box["x"] + box["width"] / 2 + (HOMES[2][0] - view["cx"]) * view["scale"],
+          box["y"] + box["height"] / 2 - (HOMES[2][1] - view["cy"]) * view["scale"]]  # fmt: skip
+    opened.mouse.click(*at)
+    assert state(opened)["ue"] == 2
+    assert "ue2" in opened.text_content("#replay-tip") and "RSRP -" in opened.text_content("#replay-tip")
+
+
+def test_the_attack_is_chosen(opened, folder):
+    names = load(folder).attacks
+    for k, name in enumerate(names):
+        opened.select_option("#replay-attack", str(k))
+        assert state(opened)["attack"] == k
+        assert f"named by {name}" in opened.text_content("#replay-now")
+        table = load(folder).rows("leakage", "attack", name)
+        end = table["round"] == table["round"].max()
+        for place in ("home", "work"):
+            hits = len(np.unique(table["ue"][end & (table[f"{place}_named_m"] <= 100)]))
+            assert state(opened)["named"][place] == hits
+
+
+def test_a_click_and_a_drag_on_the_curve_seek(opened):
+    svg = opened.locator("#replay-line")
+    svg.scroll_into_view_if_needed()
+    box = svg.bounding_box()
+    left, wide = box["x"] + 44, box["width"] - 44 - 12
+    opened.mouse.move(left + wide / 4, box["y"] + 40)
+    opened.mouse.down()
+    assert state(opened)["time_s"] == pytest.approx(state(opened)["end_s"] / 4, rel=0.02)
+    opened.mouse.move(left + wide * 0.6, box["y"] + 40)
+    opened.mouse.up()
+    assert state(opened)["time_s"] == pytest.approx(state(opened)["end_s"] * 0.6, rel=0.02)
+    opened.mouse.move(left, box["y"] + 40)
+    assert state(opened)["time_s"] == pytest.approx(state(opened)["end_s"] * 0.6, rel=0.02)
+
+
+def test_the_map_zooms_and_moves(opened):
+    opened.focus("#replay-stage")
+    box = opened.locator("#replay-stage").bounding_box()
+    x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 3
+    opened.mouse.move(x, y)
+    whole = state(opened)["view"]
+    opened.mouse.wheel(0, -300)
+    opened.wait_for_function("replay.state().view.zoom > 1.2")
+    opened.mouse.down()
+    opened.mouse.move(x + 60, y, steps=4)
+    opened.mouse.up()
+    moved = state(opened)["view"]
+    assert moved["cx"] < whole["cx"] and state(opened)["ue"] == -1  # a drag is no click
+    opened.click("#replay-fit")
+    assert state(opened)["view"] == whole
+    opened.evaluate("document.activeElement.blur()")
+    opened.mouse.move(x, y)
+    opened.mouse.wheel(0, 200)  # the page scrolls
+    opened.wait_for_function("scrollY > 0")
+    assert state(opened)["view"]["zoom"] == 1
+
+
+def test_names_of_strangers_are_text(opened):
+    assert opened.locator("#replay img").count() == 0
+    assert opened.locator("#replay-ue option").nth(1).text_content() == EVIL
+    opened.select_option("#replay-ue", "0")
+    assert f"singled out: {EVIL}" in opened.text_content("#replay-now")
+    assert opened.locator("#replay img").count() == 0
+
+
+def test_files_of_the_map(opened, folder):
+    with opened.expect_download() as got:
+        opened.click("#replay-csv")
+    rows = list(csv.DictReader(io.StringIO(got.value.path().read_text())))
+    assert got.value.suggested_filename == "map.csv" and [row["ue"] for row in rows][1:] == ["ue1", "ue2"]
+    assert [[float(row["home_x_m"]), float(row["home_y_m"])] for row in rows] == HOMES
+    with opened.expect_download() as got:
+        opened.click("#replay-png")
+    assert got.value.path().read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 900, 1280])
+def test_it_fits_and_can_be_read_by_everybody(show, folder, width, dark):
+    page = show(report(folder), width=width, dark=dark)
+    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    box = page.locator("#replay-stage").bounding_box()
+    assert 250 <= box["height"] <= 740 and box["width"] <= width
+    ground = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--map-ground').trim()")
+    assert ground == ("#15191e" if dark else "#fbfbf9")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
+    found = axe.run(page, context="#map", options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response["violations"]
+    assert [(f["id"], [n["html"] for n in f["nodes"]]) for f in found] == []
+
+
+def test_colours_follow_the_theme(opened):
+    before = ink(opened, "ground")
+    opened.click("#theme")
+    assert ink(opened, "ground") != before
+
+
+def test_two_hundred_ues_move_smoothly(show, tiny, tmp_path):
+    small = {
+        "world.ues.count": 200, "world.duration_s": 1200, "learning.attacks": [], "learning.round_s": 600,
+        "world.ues.measure_every_s": 60, "world.city.width_m": 2000, "world.city.height_m": 2000,
+    }  # fmt: skip
+    run(tiny(small), tmp_path / "r")
+    page = show(report(tmp_path / "r"))
+    each_ms = page.evaluate("netsim.replay.then((replay) => replay.benchmark(60))")
+    print(f"a frame of 200 UEs takes {each_ms:.1f} ms")
+    assert each_ms < 1000 / 15
+    assert "homes" not in page.text_content("#replay-now") and page.locator("#replay-attack").count() == 0
+
+
+def test_one_ue(show, tiny, tmp_path):
+    run(tiny({"world.ues.count": 1}), tmp_path / "r")
+    page = show(report(tmp_path / "r"))
+    shown = page.evaluate("netsim.replay.then((replay) => { replay.seek(61); return replay.state(); })")
+    assert len(shown["positions"]) == 1 and shown["round"] == 0
+
+
+def test_a_radio_study(show, tiny, tmp_path):
+    changes = {"world.radio.handover": {"time_to_trigger_s": 10.0, "hysteresis_db": 0.0}, "world.duration_s": 600}
+    study = tiny(changes)
+    run(study.model_copy(update={"learning": None}), tmp_path / "r")
+    page = show(report(tmp_path / "r"))
+    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; replay.seek(301); })")
+    shown, number = state(page), len(load(tmp_path / "r").rows("handovers")["ue"])
+    page.evaluate("replay.seek(600)")
+    assert number > 0
+    page.wait_for_function(
+        "n => document.getElementById('replay-now').textContent.includes(`${n} handovers`)", arg=number
+    )
+    assert len(shown["positions"]) == 4 and all(shown["positions"])
+    before = ink(page, "moving")
+    page.click("[data-layer=serving]")
+    assert ink(page, "moving") != before
+    page.focus("#replay-stage")
+    page.keyboard.press("ArrowLeft")
+    assert state(page)["time_s"] == pytest.approx(594)
+
+
+def test_ues_of_a_trace_are_hidden_while_they_are_absent(show, tiny, tmp_path):
+    lines = ["time_s,user,x_m,y_m"]
+    lines += [f"{t},a,{t / 4},10" for t in range(0, 1201, 60)] + [f"{t},b,200,{t / 5}" for t in range(600, 1201, 60)]
+    (tmp_path / "trace.csv").write_text("\n".join(lines) + "\n")
+    replayed = {"mobility": {"kind": "replay", "trace": str(tmp_path / "trace.csv")}}
+    changes = {"world.ues": replayed, "world.tick_s": 60, "world.duration_s": 1200, "learning.round_s": 600}
+    run(tiny(changes), tmp_path / "r")
+    page = show(report(tmp_path / "r"))
+    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
+    there = {}
+    for time_s in (300, 900):
+        page.evaluate("t => replay.seek(t)", time_s)
+        there[time_s] = [p is not None for p in state(page)["positions"]]
+    assert there == {300: [True, False], 900: [True, True]}
+
+
+def test_printing_shows_the_map_without_its_controls(opened):
+    opened.emulate_media(media="print")
+    assert opened.is_visible("#replay-ground") and not opened.is_visible("#replay-play")
+    assert not opened.is_visible("#replay-in")
+
+
+def test_a_copy_of_an_older_run_without_places_has_no_such_layer(show, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "r")
+    path = tmp_path / "r" / "tracks.csv"
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    page = show(report(tmp_path / "r"))
+    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
+    assert page.locator("[data-layer=ues]").count() == 0 and page.locator("[data-layer=homes]").count() == 1
+    assert state(page)["positions"] == [None] * 3
