@@ -1,6 +1,7 @@
 """`--json`: lines that parse, on stdout alone; errors are events too."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from scenarios.app.cli.commands import main
 from scenarios.app.cli.output import emit
 
 ROOT = Path(__file__).parents[2]
+DOCUMENTED = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "terminal.md").read_text()))
 SHORT = ["--set", "world.duration_s=259200", "--set", "learning.round_s=86400", "--set", "learning.learner.hidden=[8]"]
 
 
@@ -19,7 +21,16 @@ def events(capsys):
     def refuse(name):
         raise AssertionError(f"{name} is no JSON")
 
-    return [json.loads(line, parse_constant=refuse) for line in out.splitlines()]
+    found = [json.loads(line, parse_constant=refuse) for line in out.splitlines()]
+    keys = {key for event in found for key in event} | {key for e in found for of in _inner(e) for key in of}
+    assert keys <= DOCUMENTED, f"not in docs/terminal.md: {keys - DOCUMENTED}"
+    return found
+
+
+def _inner(event):
+    """What stands in lists and by attack; a summary has a page of its own."""
+    runs = [run for name in ("runs", "trainings") for run in event.get(name, [])]
+    return [*runs, *event.get("attacks", {}).values()]
 
 
 def test_a_run_tells_its_rounds_and_its_result(tmp_path, capsys):
@@ -105,7 +116,7 @@ def test_numbers_of_numpy_and_what_is_not_finite(capsys):
     emit(
         {"a": np.float64(nan), "b": [np.int64(3), inf, -inf], "c": {"d": np.bool_(True)}, "e": "\033[2J\n", "f": 1e-300}
     )
-    (event,) = events(capsys)
+    event = json.loads(capsys.readouterr().out)
     assert event == {"a": None, "b": [3, None, None], "c": {"d": True}, "e": "\033[2J\n", "f": 1e-300}
 
 
