@@ -108,6 +108,6 @@ def test_the_command_prints_it(tmp_path, capsys, quiet):
     assert main(["sweep", str(tmp_path / "s.yaml"), "--jobs", "1", "--out", str(tmp_path / "w"), *quiet]) == 0
     said = capsys.readouterr()
     lines = said.out.splitlines()
-    assert [line.split()[0] for line in lines[2:4]] == ["plain", "noisy"] and "all runs in" in lines[-1]
-    assert cells(lines[2])[-1] == "-" and cells(lines[3])[-1] != "-"  # epsilon
+    assert [line.split()[0] for line in lines[3:5]] == ["plain", "noisy"] and "all runs in" in lines[-1]
+    assert cells(lines[3])[-1] == "-" and cells(lines[4])[-1] != "-"  # epsilon
     assert (said.err == "") if quiet else ("% of homes" in said.err)

@@ -151,6 +151,8 @@ def affordable(claims: Sequence[Claim], minutes: Mapping[str, float], most: floa
 
 # -- verdicts
 
+HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
+
 
 @dataclass(frozen=True)
 class Verdict:

@@ -11,7 +11,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
-from scenarios.app.claims.claim import Claim, Verdict
+from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, Verdict
 from scenarios.app.claims.rules import AtLeast, AtMost, Exceeds, Rule, Statement, decided
 from scenarios.app.claims.text import claims_csv
 from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, read_json, read_summary
@@ -24,12 +24,9 @@ from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load
 from scenarios.app.study.yaml_document import one_line, read
 
-CLAIMS = "claims.csv"
+CLAIMS, CLAIMS_PAGE = "claims.csv", "claims.html"
 Tell = Callable[[str, int, int, str], None]
 """told of a scenario that is played: its name, how many of its runs are finished, of how many, and what was last"""
-
-HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
-
 
 Labelled = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """label -> seed -> summary of its run; a run outside of a sweep has the label ''."""
@@ -131,7 +128,13 @@ def admit_out(out: Path, claims: Sequence[Claim]) -> None:
             raise BadInput(
                 one_line(f"{out / place_of(scenario)}: both {other} and {scenario} would be played there; rename one")
             )
-    admit_several(out, [CLAIMS, *(Path(place).parts[0] for place in places)], "these claims")
+    admit_several(out, [CLAIMS, CLAIMS_PAGE, *(Path(place).parts[0] for place in places)], "these claims")
+
+
+def places_of(claims: Iterable[Claim], folders: Mapping[str, Path], out: Path | None) -> dict[str, Path]:
+    """Scenario -> the folder of its runs: the one that was given, or its place in `out`."""
+    played = {} if out is None else {c.scenario: out / place_of(c.scenario) for c in claims}
+    return {**played, **folders}
 
 
 def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Tell) -> Path:

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from netsim.errors import BadInput
-from scenarios.app.cli.options import Commands, add_jobs, add_json, jobs_of, out_of
+from scenarios.app.cli.compare import add_pages
+from scenarios.app.cli.options import Commands, add_jobs, add_json, command_line, jobs_of, out_of
 from scenarios.app.cli.output import emit, say
 
 
@@ -28,18 +29,22 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     )  # fmt: skip
     command.add_argument("--file", metavar="FILE", help="a file of claims of your own")
     command.add_argument("--quiet", action="store_true", help="no progress")
+    command.add_argument("--page", metavar="FILE", help="a page of the verdicts (default: claims.html in --out)")
+    add_pages(command)
     add_json(command)
 
 
 def main(args: argparse.Namespace) -> None:
     """List the claims, or decide them."""
     from scenarios.app.claims.claim import affordable, bundled_claims, playing_minutes, read_claims
-    from scenarios.app.claims.evaluate import admit_out, evaluate_all, folders_of
+    from scenarios.app.claims.evaluate import CLAIMS_PAGE, admit_out, evaluate_all, folders_of, places_of
     from scenarios.app.claims.text import claims_text, verdict_row, verdicts_text
     from scenarios.app.cli.events import of_claims
     from scenarios.app.cli.progress import teller
 
     jobs = jobs_of(args)
+    if args.page is not None and not (args.page and (args.run or args.out)):
+        raise BadInput("--page: give the name of a file, and runs to decide by: --out DIR or --run DIR")
     if args.minutes is not None and not (args.minutes > 0 and args.out):
         raise BadInput(f"--minutes {args.minutes:g}: must be above 0, and needs --out DIR")
     file = Path(args.file) if args.file else bundled_claims()
@@ -55,13 +60,23 @@ def main(args: argparse.Namespace) -> None:
         else:
             say(claims_text(claims))
         return
+    from scenarios.app.report.report import check_ours, claims_report
+
     folders = folders_of(args.run, claims)
     out = None if args.out is None else out_of(args, Path())
     if out is not None:
         admit_out(out, read_claims(file))
+    page = Path(args.page) if args.page else None if out is None else out / CLAIMS_PAGE
+    if page is not None:
+        check_ours(page)  # before hours are played for it
     with teller(args, "claims", prepares=False) as tell:
         verdicts = evaluate_all(claims, folders, out, jobs, lambda *now: tell(of_claims(*now)))
+    if page is not None:
+        claims_report(verdicts, places_of(claims, folders, out), page, command_line(), args.pages)
+    where = {} if page is None else {"page": str(page)}
     if args.json:
-        emit({"event": "result", "kind": "verdicts", "verdicts": [verdict_row(one) for one in verdicts]})
+        emit({"event": "result", "kind": "verdicts", "verdicts": [verdict_row(one) for one in verdicts], **where})
     else:
         say(verdicts_text(verdicts))
+        if page is not None:
+            say(f"page in {page}")

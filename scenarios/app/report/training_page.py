@@ -13,8 +13,10 @@ from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.settings import AGENT, OPTIMUM, VISITED
-from scenarios.app.report.html import Chapter, facts, headings, page, paragraphs, table
-from scenarios.app.report.plot import GREY, Cell, Figure, Look, Panel, line, looks, mosaic
+from scenarios.app.report.html import Cell as TableCell
+from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
+from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, Panel, line, looks, mosaic
+from scenarios.app.report.series import median_line
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
 from scenarios.app.results.statistics import figure_text, half_width
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
@@ -71,7 +73,8 @@ def _columns(path: Path, names: tuple[str, ...]) -> dict[str, FloatArray]:
 
 def train_lines(folder: Path) -> list[str]:
     """The result of a training in sentences, for the terminal."""
-    return _findings(trainings(folder))
+    trained = trainings(folder)
+    return [*_untrained(trained), *(text for _, text in _answer(trained))]
 
 
 def train_page(trained: list[Training]) -> str:
@@ -83,10 +86,14 @@ def train_page(trained: list[Training]) -> str:
         "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained), "training, mean": f"{seconds:.0f} s",
     }  # fmt: skip
     title = str(first.get("title"))
-    header = headings(title, str(first.get("paper") or "")) + paragraphs(_findings(trained), "says")
+    header = (
+        headings(title, str(first.get("paper") or ""))
+        + answers(_answer(trained))
+        + paragraphs(_untrained(trained), "warns")
+    )
     chapters = [
-        Chapter("training", "Training", [_curves(trained)]),
-        Chapter("policies", "Policies", [_table(trained)]),
+        Chapter("training", "Learning curve", [_curves(trained)]),
+        Chapter("policies-all", "Policies", [_table(trained)]),
         Chapter("configuration", "Configuration", [facts(pairs)]),
     ]
     return page(title, header, chapters)
@@ -133,62 +140,86 @@ def _untrained(trained: list[Training]) -> list[str]:
     return []
 
 
-def _findings(trained: list[Training]) -> list[str]:
-    names, lines = list(_means(trained)), _untrained(trained)
+def _answer(trained: list[Training]) -> list[tuple[str, str]]:
+    """How good the policy is, beside what it is compared with: what is asked, and a sentence."""
+    names, lines = list(_means(trained)), list[tuple[str, str]]()
     many = f", mean over {len(trained)} seeds with a 95 % interval" if len(trained) > 1 else ""
     if OPTIMUM in names:
         gap = _gaps(trained, AGENT, OPTIMUM)
         most = figure_text(float(gap.max()))
-        lines.append(f"The policy is {_between(gap)} % above the best known optimum (max {most}){many}.")
+        text = f"The policy is {_between(gap)} % above the best known optimum (max {most}){many}."
+        lines.append(("How good it is", text))
         if VISITED in names:
             seen = _gaps(trained, VISITED, OPTIMUM)
-            lines.append(
+            text = (
                 f"The best power vector of the training is {_between(seen)} % above the optimum, "
                 f"random search with the same number of evaluations {_between(_gaps(trained, 'random', OPTIMUM))} %."
             )
-        lines.append(f"Against average power the bound changes by {_between(_gaps(trained, AGENT, 'average'))} %.")
-    if trained[0].online:
-        cases = int(trained[0].summary["cases"])
-        for name in (n for n in names if n != AGENT):
-            pairs = [
-                (a["cost"], b["cost"]) for t in trained for a in t.evaluations for b in t.evaluations
-                if a["policy"] == AGENT and b["policy"] == name and a["case"] == b["case"]
-            ]  # fmt: skip
-            cost = np.array([a - b for a, b in pairs])
-            lines.append(
-                f"In {cases} unseen worlds the agent's cost differs from that of {name} power by {_between(cost)} "
-                f"(paired, 95 % interval); it is lower in {int((cost < 0).sum())} of {len(cost)}."
-            )
-    return lines
+            lines.append(("Beside random search", text))
+        text = f"Against average power the bound changes by {_between(_gaps(trained, AGENT, 'average'))} %."
+        lines.append(("Beside average power", text))
+    return [*lines, *(_beside(trained, name) for name in names if trained[0].online and name != AGENT)]
+
+
+def _beside(trained: list[Training], name: str) -> tuple[str, str]:
+    """The agent's cost against that of a baseline policy in the same worlds."""
+    cases = int(trained[0].summary["cases"])
+    pairs = [
+        (a["cost"], b["cost"]) for t in trained for a in t.evaluations for b in t.evaluations
+        if a["policy"] == AGENT and b["policy"] == name and a["case"] == b["case"]
+    ]  # fmt: skip
+    cost = np.array([a - b for a, b in pairs])
+    return f"Beside {name} power", (
+        f"In {cases} unseen worlds the agent's cost differs from that of {name} power by {_between(cost)} "
+        f"(paired, 95 % interval); it is lower in {int((cost < 0).sum())} of {len(cost)}."
+    )
+
+
+_MEDIAN = Look("median over seeds", PALETTE[0])
 
 
 def _curves(trained: list[Training]) -> Panel:
-    """Cost of the policy over the steps of its training, a line per seed."""
+    """Cost of the policy over the steps of its training: a line per seed, and of several their median and quartiles."""
+    seeds, alone = [f"seed {t.manifest.get('seed')}" for t in trained], len(trained) == 1
     drawn: list[Figure] = []
-    for look, t in zip(looks(f"seed {t.manifest.get('seed')}" for t in trained), trained, strict=True):
-        drawn.append(line(look, t.curve["step"].tolist(), t.curve["score"]))
+    for look, t in zip(looks(seeds), trained, strict=True):
+        steps, score = t.curve["step"].tolist(), t.curve["score"]
+        thin = Look(look.name, GREY, dash=look.dash)
+        drawn.append(line(look, steps, score) if alone else line(thin, steps, score, mode="lines", opacity=0.55))
+    if not alone:
+        at = np.unique(np.concatenate([t.curve["step"] for t in trained]))
+        grid = np.full((len(at), len(trained)), np.nan)
+        for k, t in enumerate(trained):
+            grid[np.searchsorted(at, t.curve["step"]), k] = t.curve["score"]
+        drawn += median_line(_MEDIAN, at.tolist(), grid, "")
     means = _means(trained)
-    steps = [float(trained[0].curve["step"].min()), float(trained[0].curve["step"].max())]
+    ends = [float(trained[0].curve["step"].min()), float(trained[0].curve["step"].max())]
     if not trained[0].online:
         for name, dash in (("average", "dot"), ("random", "longdash"), (OPTIMUM, "dashdot")):
             level = float(means[name]["cost"].mean())
-            drawn.append(line(Look(name, GREY, dash=dash), steps, np.array([level, level]), mode="lines"))
+            drawn.append(line(Look(f"baseline: {name}", DARK, dash=dash), ends, np.array([level, level]), mode="lines"))
     caption = (
-        "Cost of an episode (minus the sum of its rewards) of the policy without exploration, in the evaluation worlds."
+        "Lower is better: cost of an episode (minus the sum of its rewards) of the policy without exploration, in the "
+        "evaluation worlds."
         if trained[0].online
-        else "Bound L at the power of the policy without exploration, divided by that at average power."
-    )
+        else "Lower is better: bound L at the power of the policy without exploration over that at average power."
+    ) + ("" if alone else " A line per seed; the thick one is their median, the band their quartiles.")
     return Panel("curve", "Learning curve", caption, mosaic([Cell("cost", drawn)], {"title": {"text": "steps"}}))
 
 
 def _table(trained: list[Training]) -> str:
     means = _means(trained)
     columns = [f for f in _METRICS if any(np.isfinite(m[f]).any() for m in means.values())]
-    rows = []
+    rows: list[list[TableCell]] = []
     for name, figures in sorted(means.items(), key=lambda m: float(m[1]["cost"].mean())):
-        cells = ["–" if f == "t_th" and (figures[f] < 0).any() else _between(figures[f]) for f in columns]
+        cells = [
+            Mark("–", np.nan) if f == "t_th" and (figures[f] < 0).any()
+            else Mark(_between(figures[f]), float(figures[f].mean()))
+            for f in columns
+        ]  # fmt: skip
         rows.append([name, *cells, _description(name)])
-    return table("Comparison with baseline policies", ["policy", *(_HEADS[f] for f in columns), "description"], rows)
+    heads = ["policy", *(_HEADS[f] for f in columns), "description"]
+    return table("Comparison with baseline policies", heads, rows, "policies")
 
 
 def _description(name: str) -> str:

@@ -1,0 +1,93 @@
+"""The page of a training: answers, a curve over seeds, a table of policies that sorts by its figures."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from netsim.record import write_json
+from scenarios.app.report.report import report
+from scenarios.app.report.training_page import train_lines
+from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
+
+EVIL = "<script>alert(1)</script>"
+COSTS = {"ddpg": 1.1, "optimum": 1.0, "average": 2.0, "random": 1.5}
+
+
+def trained(folder, seed, scores, steps=(10, 20, 30), shift=0.0, **more):
+    """The folder of a training, made up."""
+    folder.mkdir(parents=True)
+    manifest = {"kind": KIND, "finished": True, "task": "offline", "title": EVIL, "steps": 30, "seed": seed}
+    write_json(folder / TRAINING, manifest | {"learning_starts": 5} | more)
+    write_json(folder / "summary.json", {"steps.best": 20, "cases": 2})
+    rows = [f"{step},{score},{-score},{-score}" for step, score in zip(steps, scores, strict=True)]
+    (folder / CURVE).write_text("\n".join(["step,score,reward,best_reward", *rows]) + "\n")
+    heads = "policy,case,cost,t_th,noise,loss,leakage,energy_j,evaluations"
+    lines = [f"{name},{case},{cost + shift},3,,,,," for name, cost in COSTS.items() for case in (0, 1)]
+    (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
+    return folder
+
+
+@pytest.fixture
+def several(tmp_path):
+    """Three seeds; one evaluated only twice."""
+    trained(tmp_path / "t" / "seed-0", 0, [3.0, 2.0, 1.0])
+    trained(tmp_path / "t" / "seed-1", 1, [5.0, 4.0, 1.4], shift=0.1)
+    trained(tmp_path / "t" / "seed-2", 2, [9.0, 6.0], steps=(10, 20), shift=0.2)
+    return tmp_path / "t"
+
+
+def curve(page):
+    found = json.loads(re.search(r'id="drawn">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1])
+    return {t["name"]: t for t in found["curve"]["data"] if t.get("fill") is None}, found["curve"]["data"]
+
+
+def test_one_seed_has_one_line_and_baselines(tmp_path):
+    lines, every = curve(report(trained(tmp_path / "t", 7, [3.0, 2.0, 1.0])))
+    assert set(lines) == {"seed 7", "baseline: average", "baseline: random", "baseline: optimum"}
+    assert lines["seed 7"]["y"] == [3.0, 2.0, 1.0] and lines["baseline: average"]["y"] == [2.0, 2.0]
+    assert not any(t.get("fill") for t in every)
+
+
+def test_several_seeds_have_a_median_and_a_band(several):
+    lines, every = curve(report(several))
+    assert lines["median over seeds"]["x"] == [10.0, 20.0, 30.0]
+    np.testing.assert_allclose(lines["median over seeds"]["y"], [5.0, 4.0, 1.2])
+    (band,) = [t for t in every if t.get("fill")]
+    assert band["y"][:3] == [4.0, 3.0, 1.1]
+    assert {"seed 0", "seed 1", "seed 2"} <= set(lines) and "mode" in lines["seed 0"]
+
+
+def test_policies_sort_by_their_means(several):
+    text = report(several).read_text()
+    rows = re.findall(r"<tr><td class=\"text\">(\w+)</td><td data-value=\"([\d.]+)\">([^<]+)</td>", text)
+    assert [(name, float(value)) for name, value, _ in rows] == [
+        ("optimum", 1.1), ("ddpg", 1.2), ("random", 1.6), ("average", 2.1),
+    ]  # fmt: skip
+    assert all("±" in shown for *_, shown in rows)
+
+
+def test_the_answer_is_what_the_terminal_prints(several):
+    page = report(several).read_text()
+    said = train_lines(several)
+    assert len(said) == 2 and "above the best known optimum" in said[0] and "Against average power" in said[1]
+    assert all(line in page for line in said)
+    assert EVIL not in page and "&lt;script&gt;" in page
+
+
+def test_an_untrained_policy_is_a_warning(tmp_path):
+    folder = trained(tmp_path / "t", 1, [3.0, 2.0, 1.0], learning_starts=30)
+    warned = re.search(r'<ul class="warns">(.*?)</ul>', report(folder).read_text())[1]
+    assert "The policy is untrained: all 30 steps were random" in warned
+    assert train_lines(folder)[0].startswith("The policy is untrained")
+
+
+def test_in_a_browser_nothing_is_cut_off(several, show):
+    shown = show(report(several), width=400)
+    shown.evaluate("netsim.drawAll()")
+    shown.wait_for_selector("#plot-curve .main-svg")
+    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    shown.locator("#policies thead th", has_text="cost").get_by_role("button").click(click_count=1)
+    names = shown.locator("#policies tbody td:first-child").all_inner_texts()
+    assert names == ["optimum", "ddpg", "random", "average"]
