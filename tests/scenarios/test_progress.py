@@ -174,6 +174,16 @@ def test_colours_only_where_they_are_wanted(terminal):
     assert CODES.sub("", texts[""]) == CODES.sub("", texts["1"])
 
 
+@pytest.mark.parametrize(("columns", "sign"), [(60, "##---"), (20, "~")])
+def test_a_terminal_without_unicode_gets_ascii(terminal, columns, sign):
+    meter, stream, _ = terminal(columns)
+    stream.encoding = "ascii"
+    meter.screen = Screen(stream, {"NO_COLOR": "1"})
+    with meter:
+        meter(of_run("city", a_round(2)))
+    assert stream.getvalue().isascii() and sign in stream.getvalue()
+
+
 @pytest.mark.parametrize("term", ["dumb", ""])
 def test_a_dumb_terminal_gets_plain_lines(terminal, term):
     assert not can_rewrite(Terminal(), {"TERM": term}) and can_rewrite(Terminal(), {"TERM": "xterm"})
