@@ -223,6 +223,19 @@ def test_a_click_and_a_drag_on_the_curve_seek(opened):
     assert state(opened)["time_s"] == pytest.approx(state(opened)["end_s"] * 0.6, rel=0.02)
 
 
+def test_curves_tell_their_attacks_and_are_chosen(opened, folder):
+    words = "[...document.querySelectorAll('#replay-line text')].map((t) => t.textContent)"
+    assert set(load(folder).attacks) <= set(opened.evaluate(words))
+    lines = "document.querySelectorAll('#replay-line polyline').length"
+    assert opened.evaluate(lines) == 2
+    keys = opened.evaluate("[...document.querySelectorAll('#replay-curve option')].map((o) => o.value)")
+    assert keys == ["home", "work", "error", "map", "decoded"]
+    opened.select_option("#replay-curve", "map")  # beside the error of a constant
+    assert opened.evaluate(lines) == 2 and not set(load(folder).attacks) & set(opened.evaluate(words))
+    opened.select_option("#replay-curve", "decoded")
+    assert opened.evaluate(lines) == 1 and "100" in opened.evaluate(words)
+
+
 def test_the_map_zooms_and_moves(opened):
     opened.focus("#replay-stage")
     box = opened.locator("#replay-stage").bounding_box()

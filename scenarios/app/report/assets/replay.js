@@ -8,10 +8,9 @@
   ];
   const WHOLE_S = 40;  // of real time that a whole run takes at first
   const FADED = 0.13;  // opacity of the UEs that are not singled out
-  const REACH = 14;  // pixels within which something is under the pointer
   const SPOKEN_MS = 250, HEARD_MS = 120;
 
-  const text = (tag, words, attributes = {}) => Object.assign(document.createElement(tag), { textContent: words, ...attributes });
+  const text = (tag, words, more = {}) => Object.assign(document.createElement(tag), { textContent: words, ...more });
 
   netsim.replay = replayData.load("replay-data").then((model) => {
     const { meta, n } = model;
@@ -20,28 +19,16 @@
     const contexts = canvases.map((canvas) => canvas.getContext("2d"));
     const boxes = [...document.querySelectorAll("#replay [data-layer]")];
     const state = {
-      time_s: meta.end_s, playing: false, speed: 1, ue: -1, attack: bestAttack(), layers: {}, coverage: "", round: 0,
+      time_s: meta.end_s, round: model.roundAt(meta.end_s), playing: false, speed: 1, ue: -1,
+      attack: model.bestAttack(), layers: {}, coverage: "",
     };
-    state.round = model.roundAt(state.time_s);
     state.seen = (ue) => (state.ue < 0 || state.ue === ue ? 1 : FADED);
     for (const box of boxes) state.layers[box.dataset.layer] = box.checked;
-    const ground = replayGround.painter(model), known = replayKnown.painter(model), moving = replayMoving.painter(model);
+    const [ground, known, moving] = [replayGround, replayKnown, replayMoving].map((layer) => layer.painter(model));
     let theme = replayGround.colours(), stale = { ground: true, known: true, moving: true }, asked = false;
     const curve = replayCurve.drawer(model, byId("line"), seek), kinds = curve.kinds();
     const view = replayView.viewOf(model, stage, () => refresh("ground", "known", "moving"));
 
-    /** The attack that names most homes, or workplaces, at the end; else the first; -1 for none. */
-    function bestAttack() {
-      let best = meta.attacks.length ? 0 : -1, most = -1;
-      for (const place of ["home", "work"]) {
-        meta.curves.forEach((c, k) => {
-          const value = model.curve(k).at(-1);
-          if (c.key === place && value > most) { best = c.attack; most = value; }
-        });
-        if (most >= 0) break;
-      }
-      return best;
-    }
     const colourOf = (attack) => (attack < 0 ? theme.ue : netsim.themedColour(meta.attacks[attack].color));
 
     // --- painting -----------------------------------------------------------------------------------------------
@@ -95,7 +82,7 @@
     function tell() {
       const now = performance.now();
       clearTimeout(later);
-      if (now - spoken >= SPOKEN_MS) { spoken = now; speak(); } else later = setTimeout(() => { spoken = performance.now(); speak(); }, SPOKEN_MS);
+      if (now - spoken >= SPOKEN_MS) speak(); else later = setTimeout(speak, SPOKEN_MS);
       if (now - heard < HEARD_MS && state.playing) return;
       heard = now;
       const detail = { time_s: state.time_s, date: model.stamp(state.time_s) };
@@ -103,8 +90,9 @@
     }
 
     function speak() {
-      const line = replayWords.now(model, state);
-      byId("now").replaceChildren(text("b", line[0]), document.createTextNode(line.slice(1).map((part) => ` \u00b7 ${part}`).join("")));
+      const [date, ...parts] = replayWords.now(model, state);
+      spoken = performance.now();
+      byId("now").replaceChildren(text("b", date), parts.map((part) => ` \u00b7 ${part}`).join(""));
       canvases[0].setAttribute("aria-label", replayWords.picture(model, state, moving));
     }
 
@@ -204,7 +192,10 @@
       byId("play").addEventListener("click", () => (state.playing ? pause() : play()));
       byId("back").addEventListener("click", () => step(-1));
       byId("next").addEventListener("click", () => step(1));
-      if (!model.rounds) for (const [id, words] of [["back", "a hundredth back"], ["next", "a hundredth on"]]) byId(id).setAttribute("aria-label", words);
+      if (!model.rounds) {
+        byId("back").setAttribute("aria-label", "a hundredth back");
+        byId("next").setAttribute("aria-label", "a hundredth on");
+      }
       byId("in").addEventListener("click", () => view.zoomBy(1.6));
       byId("out").addEventListener("click", () => view.zoomBy(1 / 1.6));
       byId("fit").addEventListener("click", view.fit);
@@ -214,7 +205,7 @@
 
     // --- keys and the pointer -----------------------------------------------------------------------------------
 
-    const KEYS = {
+    const keys = {
       " ": () => (state.playing ? pause() : play()),
       ArrowLeft: (e) => (e.shiftKey ? seek(state.time_s - meta.end_s / 100) : step(-1)),
       ArrowRight: (e) => (e.shiftKey ? seek(state.time_s + meta.end_s / 100) : step(1)),
@@ -223,31 +214,16 @@
       "[": () => setSpeed(byId("speed").selectedIndex - 1), "]": () => setSpeed(byId("speed").selectedIndex + 1),
       Escape: () => selectUe(-1),
     };
-
-    function onKey(event) {
-      const focus = document.activeElement, nothing = !focus || focus === document.body;
-      const box = stage.getBoundingClientRect(), visible = box.top < 0.6 * innerHeight && box.bottom > 0.4 * innerHeight;
-      if (event.ctrlKey || event.metaKey || event.altKey || !(focus === stage || (nothing && visible))) return;
-      const act = KEYS[event.key];
-      if (!act) return;
-      event.preventDefault();
-      act(event);
-    }
+    const under = (px, py) => replayWords.under(model, state, view, ground.sites, px, py);
 
     function hover(px, py) {
-      const tip = byId("tip"), found = px === null ? null : replayWords.under(model, state, view, ground.sites, px, py, REACH);
-      stage.classList.toggle("over", found !== null && found.ue >= 0);
-      byId("here").textContent = px === null ? "" : replayWords.here(model, view.atX(px), view.atY(py));
-      tip.hidden = found === null;
-      if (found === null) return;
-      tip.textContent = found.text;
-      const wide = tip.offsetWidth, left = px + 14 + wide > view.width ? px - 14 - wide : px + 14;
-      tip.style.left = `${Math.max(left, 4)}px`;
-      tip.style.top = `${Math.min(py + 14, view.height - tip.offsetHeight - 4)}px`;
+      const found = px === null ? null : under(px, py);
+      byId("here").textContent = px === null ? "" : replayWords.here(model, state, view.atX(px), view.atY(py));
+      replayPointer.tell(stage, byId("tip"), found, px, py);
     }
 
     function click(px, py) {
-      const found = replayWords.under(model, state, view, ground.sites, px, py, REACH);
+      const found = under(px, py);
       hover(px, py);
       selectUe(found && found.ue >= 0 && found.ue !== state.ue ? found.ue : -1);
     }
@@ -255,7 +231,8 @@
     /** Milliseconds that a frame takes, over so many frames from the first to the last moment, all drawn to the end. */
     function benchmark(frames) {
       const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
-      const reader = probe.getContext("2d", { willReadFrequently: true }), kept = state.time_s, start = performance.now();
+      const reader = probe.getContext("2d", { willReadFrequently: true });
+      const kept = state.time_s, start = performance.now();
       for (let k = 0; k < frames; k += 1) {
         seek(k / Math.max(frames - 1, 1) * meta.end_s);
         paint();
@@ -270,7 +247,10 @@
     /** What is shown now, for tests and for whoever drives the page by a script. */
     function shown() {
       const at = {}, positions = [];
-      for (let ue = 0; ue < n; ue += 1) positions.push(model.has("track_time") && model.place(ue, state.time_s, at) ? [at.x, at.y, at.indoor] : null);
+      for (let ue = 0; ue < n; ue += 1) {
+        const there = model.has("track_time") && model.place(ue, state.time_s, at);
+        positions.push(there ? [at.x, at.y, at.indoor] : null);
+      }
       const { seen, layers, ...rest } = state;
       return {
         ...rest, layers: { ...layers }, end_s: meta.end_s, rounds: model.rounds, positions,
@@ -281,8 +261,8 @@
 
     startChoices();
     setAttack(state.attack);
-    replayView.listen(stage, view, click, hover);
-    document.addEventListener("keydown", onKey);
+    replayPointer.listen(stage, view, click, hover);
+    replayPointer.listenKeys(stage, keys);
     document.addEventListener("netsim:theme", () => {
       theme = replayGround.colours();
       replayKeys.draw(model, state, theme, colourOf(state.attack), moving);
@@ -291,6 +271,7 @@
     });
     replayKeys.draw(model, state, theme, colourOf(state.attack), moving);
     new ResizeObserver(resize).observe(stage);
+    new ResizeObserver(drawCurve).observe(byId("line"));
     resize();
     paint();
     seek(meta.end_s);

@@ -19,7 +19,8 @@ const replayCurve = (() => {
     const rough = (high - low) / 3 || 1, power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 2.5, 5, 10].map((k) => k * power).find((s) => s >= rough * 0.999);
     const ticks = [];
-    for (let k = Math.floor(low / step); k * step < high + 0.999 * step; k += 1) ticks.push(Number((k * step).toPrecision(12)));
+    const last = Math.ceil(high / step - 1e-9);
+    for (let k = Math.floor(low / step); k <= last; k += 1) ticks.push(Number((k * step).toPrecision(12)));
     return ticks;
   }
 
@@ -38,7 +39,8 @@ const replayCurve = (() => {
       if (model.handovers.length) {
         const each_s = meta.end_s / BARS, count = new Float64Array(BARS);
         for (const time of model.handovers) count[Math.min(Math.floor(time * meta.unit_s / each_s), BARS - 1)] += 1;
-        found.set("handovers", { key: "handovers", label: `handovers in ${spanText(each_s)}`, unit: "", bars: count, members: [] });
+        const label = `handovers in ${spanText(each_s)}`;
+        found.set("handovers", { key: "handovers", label, unit: "", bars: count, members: [] });
       }
       return found;
     }
@@ -62,7 +64,8 @@ const replayCurve = (() => {
     function names(members, attack, colourOf) {
       let x = LEFT;
       for (const { attack: own } of members) {
-        svg.append(make("line", { x1: x, x2: x + 16, y1: 10, y2: 10, stroke: colourOf(own), "stroke-width": own === attack ? 3 : 1.5 }));
+        const thick = own === attack ? 3 : 1.5;
+        svg.append(make("line", { x1: x, x2: x + 16, y1: 10, y2: 10, stroke: colourOf(own), "stroke-width": thick }));
         const label = make("text", { x: x + 20, y: 14 }, meta.attacks[own].name);
         svg.append(label);
         x += 36 + label.getComputedTextLength();
@@ -80,8 +83,8 @@ const replayCurve = (() => {
       xOf = (time_s) => LEFT + time_s / meta.end_s * (width - LEFT - RIGHT);
       const soft = "var(--soft)", grid = "var(--line)";
       const constant = kind?.key === "map" ? model.curveOf("constant") : null;
-      const every = kind ? [...kind.members.flatMap((m) => [...m.values]), ...(constant?.[1] ?? []), ...(kind.bars ?? [])] : [];
-      const finite = every.filter(Number.isFinite);
+      const every = [...(kind?.members ?? []).map((m) => m.values), constant?.[1] ?? [], kind?.bars ?? []];
+      const finite = every.flatMap((values) => [...values]).filter(Number.isFinite);
       const most = kind?.members[0]?.of ?? (kind?.unit === "%" ? 100 : Math.max(...finite, 0));
       const ticks = ticksOf(0, most || 1), top = kind?.members[0]?.of ?? ticks[ticks.length - 1];
       const yOf = (value) => TOP + (1 - value / top) * (height - TOP - BOTTOM);
@@ -89,9 +92,10 @@ const replayCurve = (() => {
         svg.append(make("line", { x1: LEFT, x2: width - RIGHT, y1: yOf(value), y2: yOf(value), stroke: grid }));
         svg.append(make("text", { x: LEFT - 6, y: yOf(value) + 4, "text-anchor": "end" }, value.toLocaleString("en")));
       }
-      const step_s = STEPS_S.find((s) => meta.end_s / s * 70 < width) ?? STEPS_S.at(-1);
+      const step_s = STEPS_S.find((s) => meta.end_s / s * (s < 60 ? 100 : 70) < width) ?? STEPS_S.at(-1);
       for (let t = 0; t <= meta.end_s * 1.0001; t += step_s) {
-        svg.append(make("line", { x1: xOf(t), x2: xOf(t), y1: height - BOTTOM, y2: height - BOTTOM + 4, stroke: soft }));
+        const x = xOf(t), foot = height - BOTTOM;
+        svg.append(make("line", { x1: x, x2: x, y1: foot, y2: foot + 4, stroke: soft }));
         const anchor = t === 0 ? "start" : xOf(t) > width - 30 ? "end" : "middle";
         svg.append(make("text", { x: xOf(t), y: height - 6, "text-anchor": anchor }, model.tick(t, step_s)));
       }
@@ -100,7 +104,8 @@ const replayCurve = (() => {
         svg.append(make("rect", { x: LEFT + k * wide, y: yOf(value), width: Math.max(wide - 1, 0.5),
           height: height - BOTTOM - yOf(value), fill: "var(--accent)" }));
       });
-      const line = (values, more) => svg.append(make("polyline", { points: pointsOf(values, yOf), fill: "none", ...more }));
+      const line = (values, more) =>
+        svg.append(make("polyline", { points: pointsOf(values, yOf), fill: "none", ...more }));
       if (constant) line(constant[1], { stroke: soft, "stroke-width": 1.5, "stroke-dasharray": "2 4" });
       const ordered = [...(kind?.members ?? [])].sort((a, b) => (a.attack === attack) - (b.attack === attack));
       for (const { attack: own, values } of ordered) {
@@ -126,7 +131,9 @@ const replayCurve = (() => {
       svg.setPointerCapture(event.pointerId);
       seek(timeAt(event));
     });
-    svg.addEventListener("pointermove", (event) => { if (svg.hasPointerCapture(event.pointerId)) seek(timeAt(event)); });
+    svg.addEventListener("pointermove", (event) => {
+      if (svg.hasPointerCapture(event.pointerId)) seek(timeAt(event));
+    });
 
     return { kinds, draw, move };
   }

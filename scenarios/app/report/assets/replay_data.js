@@ -44,12 +44,12 @@ const replayData = (() => {
       return true;
     }
 
-    /** Corners of a UE's track strictly between two times, as [time, x, y, absent]. */
+    /** Calls see(x, y, absent) for the corners of a UE's track strictly between two times. */
     function corners(ue, from_s, to_s, see) {
       const times = arrays.track_time, end = arrays.track_ptr[ue + 1];
       let i = last(times, arrays.track_ptr[ue], end, from_s / meta.unit_s) + 1;
       for (const until = to_s / meta.unit_s; i < end && times[i] < until; i += 1) {
-        see(times[i] * meta.unit_s, xOf(arrays.track_x[i]), yOf(arrays.track_y[i]), (arrays.track_state[i] & ABSENT) > 0);
+        see(xOf(arrays.track_x[i]), yOf(arrays.track_y[i]), (arrays.track_state[i] & ABSENT) > 0);
       }
     }
 
@@ -156,9 +156,21 @@ const replayData = (() => {
       return k < 0 ? null : [meta.curves[k], curve(k)];
     }
 
+    /** The attack that names most homes, or workplaces, at the end; else the first; -1 for none. */
+    function bestAttack() {
+      let best = meta.attacks.length ? 0 : -1, most = -1;
+      for (const place of ["home", "work"]) {
+        meta.curves.forEach((c, k) => {
+          const value = curve(k).at(-1);
+          if (c.key === place && value > most) { best = c.attack; most = value; }
+        });
+        if (most >= 0) break;
+      }
+      return best;
+    }
     return {
       meta, arrays, has, n, rounds, last, place, corners, landmark, named, estimates, links, roundAt, askedAt, square,
-      level, stamp, date, tick, curve, curveOf, xOf, yOf, handovers: arrays.handover_time ?? none,
+      level, stamp, date, tick, curve, curveOf, bestAttack, handovers: arrays.handover_time ?? none,
     };
   }
 

@@ -108,7 +108,8 @@ const replayKeys = (() => {
     const scale = document.getElementById("replay-sinr");
     scale.hidden = !moving?.range && scale.hidden;
     if (moving?.range) {
-      bar(scale, "SINR of updates being sent", [0, 0.25, 0.5, 0.75, 1].map(sinr), `${moving.range[0]} dB`, `${moving.range[1]} dB`);
+      const [low, high] = moving.range.map((level) => `${level} dB`);
+      bar(scale, "SINR of updates being sent", [0, 0.25, 0.5, 0.75, 1].map(sinr), low, high);
     }
   }
 
@@ -133,7 +134,8 @@ const replayKeys = (() => {
     } else if (scale.names.length) {
       place.replaceChildren(...scale.names.map((name, k) => {
         const line = document.createElement("div"), box = document.createElement("span");
-        box.style.cssText = `display:inline-block;width:12px;height:12px;margin-right:6px;background:${scale.classes[k]}`;
+        box.className = "class";
+        box.style.background = scale.classes[k];
         line.append(box, name);
         return line;
       }));

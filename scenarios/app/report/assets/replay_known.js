@@ -35,7 +35,7 @@ const replayKnown = (() => {
   /** A mark drawn once, to be put at many places: put(context, x, y). */
   function stamp(r, drawIt) {
     const ratio = Math.min(devicePixelRatio || 1, 2), half = Math.ceil(1.3 * r + 3);
-    const canvas = Object.assign(document.createElement("canvas"), { width: 2 * half * ratio, height: 2 * half * ratio });
+    const width = 2 * half * ratio, canvas = Object.assign(document.createElement("canvas"), { width, height: width });
     const own = canvas.getContext("2d");
     own.scale(ratio, ratio);
     own.translate(half, half);
@@ -103,7 +103,7 @@ const replayKnown = (() => {
     }
 
     function landmarks(context, view, now, colour, theme, r) {
-      const stamps = new Map(kinds.flatMap((kind) => [true, false].map((found) => [`${kind} ${found}`, stamp(r, (own) => {
+      const stamped = (kind, found) => stamp(r, (own) => {
         landmark(own, kind, 0, 0, r);
         own.lineJoin = "round";
         own.strokeStyle = theme.halo;
@@ -114,7 +114,9 @@ const replayKnown = (() => {
         own.strokeStyle = theme.ue;
         own.lineWidth = 1.4;
         own.stroke();
-      })])));
+      });
+      const stamps = new Map(kinds.flatMap((kind) =>
+        [true, false].map((found) => [`${kind} ${found}`, stamped(kind, found)])));
       truths(now.attack, now.round, (ue, kind, at, found) => {
         if (!now.layers[kind === "home" ? "homes" : "work"]) return;
         context.globalAlpha = now.seen(ue);

@@ -7,7 +7,7 @@ const replayMoving = (() => {
   function painter(model) {
     const { n, arrays, meta, has } = model, at = { x: 0, y: 0, indoor: false, cell: 0 };
     const sinrs = has("link_sinr") ? [...arrays.link_sinr].filter((v) => v !== -128).sort((a, b) => a - b) : [];
-    const range = sinrs.length ? [sinrs[Math.floor(0.05 * sinrs.length)], sinrs[Math.floor(0.95 * (sinrs.length - 1))]] : null;
+    const range = sinrs.length ? [0.05, 0.95].map((q) => sinrs[Math.round(q * (sinrs.length - 1))]) : null;
     if (range && range[1] - range[0] < 1) range[1] = range[0] + 1;
     const airtimes = arrays.link_airtime ?? [];
     const longest_s = airtimes.length ? airtimes.reduce((a, b) => Math.max(a, b), 0) * meta.link_unit_s : 0;
@@ -35,7 +35,7 @@ const replayMoving = (() => {
             if ((now.ue === ue) !== single && now.ue >= 0) continue;
             let down = model.place(ue, a_s, at);
             if (down) context.moveTo(view.x(at.x), view.y(at.y));
-            model.corners(ue, a_s, b_s, (_, x, y, absent) => {
+            model.corners(ue, a_s, b_s, (x, y, absent) => {
               if (!absent && down) context.lineTo(view.x(x), view.y(y));
               else if (!absent) context.moveTo(view.x(x), view.y(y));
               down = !absent;
@@ -54,7 +54,8 @@ const replayMoving = (() => {
       const since = model.askedAt(now.time_s - latest_s - Math.max(longest_s, least_s));
       for (let ue = 0; ue < n; ue += 1) {
         model.links(ue, Math.max(since, 0), until, (begin_s, airtime_s, sinr, station, decoded) => {
-          if (begin_s <= now.time_s && now.time_s <= begin_s + Math.max(airtime_s, least_s)) see(ue, sinr, station, decoded);
+          const end_s = begin_s + Math.max(airtime_s, least_s);
+          if (begin_s <= now.time_s && now.time_s <= end_s) see(ue, sinr, station, decoded);
         });
       }
     }

@@ -1,7 +1,8 @@
 // Files from the replay: the map as it stands, and where everybody is.
 const replaySaved = (() => {
   function png(canvases) {
-    const whole = Object.assign(document.createElement("canvas"), { width: canvases[0].width, height: canvases[0].height });
+    const { width, height } = canvases[0];
+    const whole = Object.assign(document.createElement("canvas"), { width, height });
     const context = whole.getContext("2d");
     for (const canvas of canvases) context.drawImage(canvas, 0, 0);
     whole.toBlob((blob) => netsim.save("map.png", blob));

@@ -1,6 +1,6 @@
-// The part of the world that the map shows: fitted, moved by drags and zoomed by wheel, pinch and buttons.
+// The part of the world that the map shows: fitted, moved and zoomed.
 const replayView = (() => {
-  const CLOSEST = 60, MARGIN = 16, CLICK = 5;  // times the whole area; pixels
+  const CLOSEST = 60, MARGIN = 16;  // times the whole area; pixels
 
   function viewOf(model, stage, changed) {
     const [west, south, east, north] = model.meta.area_m;
@@ -9,7 +9,8 @@ const replayView = (() => {
     view.y = (y) => view.height / 2 - (y - view.cy) * view.scale;
     view.atX = (px) => (px - view.width / 2) / view.scale + view.cx;
     view.atY = (px) => view.cy + (view.height / 2 - px) / view.scale;
-    const wholeScale = () => Math.max(Math.min((view.width - 2 * MARGIN) / (east - west), (view.height - 2 * MARGIN) / (north - south)), 1e-9);
+    const wholeScale = () => Math.max(1e-9, Math.min(
+      (view.width - 2 * MARGIN) / (east - west), (view.height - 2 * MARGIN) / (north - south)));
 
     function apply() {
       view.scale = wholeScale() * view.zoom;
@@ -44,51 +45,5 @@ const replayView = (() => {
     return view;
   }
 
-  /** Drags, pinches and the wheel; `clicked` and `hovered` get pixels, hovered(null) when the pointer leaves. */
-  function listen(stage, view, clicked, hovered) {
-    const down = new Map();
-    let moved = 0;
-    const inside = (event) => {
-      const box = stage.getBoundingClientRect();
-      return [event.clientX - box.left, event.clientY - box.top];
-    };
-    const isControl = (event) => event.target.closest("button") !== null;
-
-    stage.addEventListener("pointerdown", (event) => {
-      if (isControl(event)) return;
-      stage.setPointerCapture(event.pointerId);
-      down.set(event.pointerId, inside(event));
-      moved = down.size > 1 ? Infinity : 0;
-    });
-    stage.addEventListener("pointermove", (event) => {
-      const at = inside(event), before = down.get(event.pointerId);
-      if (!before) { if (!isControl(event)) hovered(...at); return; }
-      moved += Math.hypot(at[0] - before[0], at[1] - before[1]);
-      if (down.size === 1 && moved > CLICK) {
-        stage.classList.add("dragging");
-        view.moveBy(at[0] - before[0], at[1] - before[1]);
-      } else if (down.size === 2) {
-        const other = [...down].find(([id]) => id !== event.pointerId)[1];
-        const length = (p) => Math.max(Math.hypot(p[0] - other[0], p[1] - other[1]), 1);
-        view.zoomBy(length(at) / length(before), (at[0] + other[0]) / 2, (at[1] + other[1]) / 2);
-      }
-      if (moved > CLICK || down.size > 1) down.set(event.pointerId, at);
-    });
-    const up = (event) => {
-      const known = down.delete(event.pointerId);
-      if (down.size === 0) stage.classList.remove("dragging");
-      if (known && event.type === "pointerup" && moved <= CLICK) clicked(...inside(event));
-    };
-    stage.addEventListener("pointerup", up);
-    stage.addEventListener("pointercancel", up);
-    stage.addEventListener("pointerleave", () => hovered(null));
-    stage.addEventListener("dblclick", (event) => { if (!isControl(event)) view.zoomBy(2, ...inside(event)); });
-    stage.addEventListener("wheel", (event) => {
-      if (!event.ctrlKey && document.activeElement !== stage) return;  // else the page scrolls
-      event.preventDefault();
-      view.zoomBy(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), ...inside(event));
-    }, { passive: false });
-  }
-
-  return { viewOf, listen };
+  return { viewOf };
 })();

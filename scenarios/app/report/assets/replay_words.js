@@ -1,5 +1,6 @@
 // The replay in words: what is known now, what is under the pointer, and what the picture shows.
 const replayWords = (() => {
+  const REACH = 14;  // pixels within which something is under the pointer
   const whole = (value) => Math.round(value).toLocaleString("en");
   const decimals = (value) => Number(value.toPrecision(3)).toLocaleString("en");
   const of = (k, all, what) => `${whole(k)} of ${whole(all)} ${what}`;
@@ -22,12 +23,12 @@ const replayWords = (() => {
       return found && Number.isFinite(found[1][round]) ? [found[1][round], found[0]] : null;
     };
     if (model.rounds) line.push(round < 0 ? "before the first round is over" : `round ${round + 1} of ${model.rounds}`);
-    const named = [["home", "homes"], ["work", "workplaces"]].map(([key, word]) => [value(key), word]).filter(([v]) => v);
+    const named = [[value("home"), "homes"], [value("work"), "workplaces"]].filter(([found]) => found);
     if (named.length) {
       const by = model.meta.attacks.length > 1 ? ` by ${model.meta.attacks[attack].name}` : "";
       line.push(`${named.map(([[k, curve], word]) => of(k, curve.of, word)).join(" and ")} named${by}`);
     } else if (value("error")) line.push(`centroid error ${decimals(value("error")[0])} m`);
-    if (value("map")) line.push(`map error ${decimals(value("map")[0])} dB`);
+    if (value("map")) line.push(`map ${decimals(value("map")[0])} dB`);
     if (value("accuracy")) line.push(`accuracy ${decimals(value("accuracy")[0])} %`);
     if (value("epsilon")) line.push(`epsilon ${decimals(value("epsilon")[0])}`);
     if (value("updates") && value("decoded")) {
@@ -55,21 +56,23 @@ const replayWords = (() => {
     return `${parts.join(" and ")}. ${now(model, state).join("; ")}.`;
   }
 
-  /** A place in metres, and what is received there. */
-  function here(model, x, y) {
+  /** A place in metres, and what is received there; what was learnt of it while that is looked at. */
+  function here(model, { coverage }, x, y) {
     const k = model.square(x, y), parts = [`${whole(x)} m east, ${whole(y)} m north`];
     const level = (layer) => model.level(layer, k);
     if (level("rsrp_dbm") !== null) parts.push(`RSRP ${level("rsrp_dbm").toFixed(1)} dBm`);
     if (level("sinr_db") !== null) parts.push(`SINR ${level("sinr_db").toFixed(1)} dB`);
-    if (level("learnt_dbm") !== null) parts.push(`learnt ${level("learnt_dbm").toFixed(1)} dBm`);
+    if (["learnt_dbm", "error_db"].includes(coverage) && level("learnt_dbm") !== null) {
+      parts.push(`learnt ${level("learnt_dbm").toFixed(1)} dBm`);
+    }
     if (level("cell") !== null) parts.push(`cell ${model.meta.stations[level("cell")].name}`);
     return parts.join(" \u00b7 ");
   }
 
   /** What is nearest to a pixel, within reach: its UE (-1: of none) and words; null for nothing. */
-  function under(model, state, view, sites, px, py, reach) {
+  function under(model, state, view, sites, px, py) {
     const at = {};
-    let best = null, least = reach;
+    let best = null, least = REACH;
     const offer = (x, y, ue, words) => {
       const away = Math.hypot(view.x(x) - px, view.y(y) - py);
       if (away < least) { least = away; best = { ue, x, y, words }; }
@@ -82,16 +85,19 @@ const replayWords = (() => {
       const knows = model.named(state.attack, ue, state.round);
       for (const [kind, layer, word] of [["home", "homes", "home"], ["work", "work", "workplace"]]) {
         const truth = model.landmark(kind, ue);
-        if (truth && state.layers[layer]) offer(truth.x, truth.y, ue, `${word} of ${name(ue)}: ${knows?.[kind] ? "" : "not "}named`);
+        const said = `${word} of ${name(ue)}: ${knows?.[kind] ? "" : "not "}named`;
+        if (truth && state.layers[layer]) offer(truth.x, truth.y, ue, said);
       }
       if (state.layers.named) {
         knows?.places.forEach((p, k) => offer(p.x, p.y, ue, `named ${["first", "second"][k]} of ${name(ue)}`));
       }
     }
     if (state.layers.stations) {
-      for (const site of sites.values()) offer(site[0].x_m, site[0].y_m, -1, `base station ${site.map((s) => s.name).join(", ")}`);
+      for (const site of sites.values()) {
+        offer(site[0].x_m, site[0].y_m, -1, `base station ${site.map((s) => s.name).join(", ")}`);
+      }
     }
-    return best && { ue: best.ue, text: `${best.words}\n${here(model, best.x, best.y)}` };
+    return best && { ue: best.ue, text: `${best.words}\n${here(model, state, best.x, best.y)}` };
   }
 
   return { now, picture, here, under, count };

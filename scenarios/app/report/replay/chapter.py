@@ -15,7 +15,7 @@ from scenarios.app.results.statistics import counted, figure_text, span_text
 
 SCRIPTS = (
     "replay_data.js", "replay_ground.js", "replay_known.js", "replay_moving.js", "replay_curve.js", "replay_view.js",
-    "replay_words.js", "replay_keys.js", "replay_saved.js", "replay.js",
+    "replay_pointer.js", "replay_words.js", "replay_keys.js", "replay_saved.js", "replay.js",
 )  # fmt: skip
 STYLES = ("replay.css",)
 DATA = "replay-data"
@@ -23,7 +23,7 @@ FINEST_M = TOLERANCES_M[0]
 
 _LAYERS: tuple[tuple[str, str, str, bool | None], ...] = (
     ("ues", "UEs", "track_time", True),
-    ("trails", "trails of the last hour", "track_time", True),
+    ("trails", "trails", "track_time", True),
     ("serving", "serving cells", "track_cell", True),
     ("links", "updates being sent", "link_round", True),
     ("homes", "homes", "home_x", True),

@@ -185,6 +185,8 @@ def _named(run: Run, rounds: Rounds, grid: Grid, attacks: Sequence[str], n_ue: i
     first, second = (
         grid.cells(np.column_stack([rows[f"{which}_x_m"], rows[f"{which}_y_m"]])) for which in ("named", "second")
     )
+    if not ((first[0] != NOWHERE) | (second[0] != NOWHERE)).any():
+        return {}, 1
     state = np.column_stack([owner, *first, *second, hit])
     n_rounds = max(len(rounds.number), 1)
     for stride in range(1, n_rounds + 1):
