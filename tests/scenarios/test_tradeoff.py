@@ -13,7 +13,7 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
-from scenarios.app.report.figures.tradeoff import tradeoff_panels
+from scenarios.app.report.figures.tradeoff import matched_table, tradeoff_panels
 from scenarios.app.report.report import report
 from scenarios.app.results.tradeoff import (
     DISTANCE,
@@ -147,8 +147,18 @@ def test_the_winner_of_each_level_is_named_with_the_next_best():
     told = " ".join(sentences([*far, trial("Farthest", 1, rmse_db=7, error_m=800.0)]))
     assert "“DP” (8.5 dB) before “GAN” (9.5 dB); more private and better" in told
     assert "better: “Farthest” (only above: 7 dB at 800 m)" in told
-    alone = " ".join(sentences(BOTH[:3]))
-    assert "Farthest" not in alone and "before" not in alone and "only “DP” reaches it" in alone
+
+
+def test_a_single_curve_is_matched_with_nothing():
+    assert sentences(BOTH[:3]) == [] and matched_rows(BOTH[:3]) == [] and matched_table([]) == ""
+
+
+def test_levels_that_read_alike_and_gates_that_agree_are_told_once():
+    close = [trial(name, k, rmse_db=5.0 + k, error_m=v) for name in ("DP", "GAN") for k, v in ((1, 800.1), (2, 800.2))]
+    of = [row for row in matched_rows(close) if row.measure.unit == "m"]
+    assert {row.measure.text(row.level) for row in of} == {"800 m"} and len(of) == 2
+    table = matched_table(of)
+    assert table.count("Centroid error 800 m") == 1 and "all, and useful ones" in table
 
 
 @pytest.mark.parametrize(

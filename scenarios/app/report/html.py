@@ -216,12 +216,8 @@ def keyed_table(title: str, names: Sequence[str], rows: Iterable[tuple[str, str,
 
 
 def _figure(cell: str) -> str:
-    """A figure; its quartiles, where there are any, may stand below it but are not broken."""
-    value, bracket, rest = cell.partition(" [")
-    low_high, end, few = rest.partition("]")
-    return html.escape(value) + (
-        f' <span class="range">[{html.escape(low_high)}]</span>{html.escape(few)}' if bracket and end else ""
-    )
+    """Figures; their quartiles, where there are any, may stand below them but are not broken."""
+    return re.sub(r" \[([^\[\]]*)\]", r' <span class="range">[\1]</span>', html.escape(cell))
 
 
 GENERATOR = '<meta name="generator" content="netsim">'

@@ -92,7 +92,7 @@ def train_page(trained: list[Training]) -> str:
         + paragraphs(_untrained(trained), "warns")
     )
     chapters = [
-        Chapter("training", "Learning curve", [_curves(trained)]),
+        Chapter("training", "Training", [_curves(trained)]),
         Chapter("policies-all", "Policies", [_table(trained)]),
         Chapter("configuration", "Configuration", [facts(pairs)]),
     ]

@@ -232,12 +232,14 @@ def _private(summary: Mapping[str, Any], attack: str, measure: Measure) -> float
 
 
 def matched_rows(trials: Sequence[Trial]) -> list[Row]:
-    """Every curve at every matched level of every attack, gated and not."""
+    """Every curve at every matched level of every attack, gated and not; nothing where there is a single curve."""
     return [row for attack in attacks_of(trials) for measure in MATCHED for row in _rows(trials, attack, measure)]
 
 
 def _rows(trials: Sequence[Trial], attack: str, measure: Measure) -> Iterator[Row]:
     every = curves(points(trials, attack, measure))
+    if len(every) < 2:
+        return
     gated = {name: [p for p in of if p.passes] for name, of in every.items()}
     for level in levels(gated) or levels(every):
         for gate, lines in ((True, gated), (False, every)):
@@ -247,7 +249,8 @@ def _rows(trials: Sequence[Trial], attack: str, measure: Measure) -> Iterator[Ro
 def levels(lines: Mapping[str, Sequence[Point]]) -> list[float]:
     """The quartiles of the range that more than half of the curves share, or as many as share one; else nothing.
 
-    Above them comes the middle of the highest range that two curves reach, where privacy costs most.
+    Above them comes the middle of the highest range that two curves reach, where privacy costs most. Levels that read
+    alike are one.
     """
     spans = [(min(of), max(of)) for of in map(_reached, lines.values()) if len(set(of)) > 1]
     for least in range(len(spans) // 2 + 1, 0, -1):
@@ -255,7 +258,8 @@ def levels(lines: Mapping[str, Sequence[Point]]) -> list[float]:
             low, high = shared[0][0], shared[-1][1]
             quarters = [low + q * (high - low) for q in (0.25, 0.5, 0.75)]
             top = [sum(stretch) / 2 for stretch in _shared(spans, 2)[-1:]]
-            return quarters + [level for level in top if level > quarters[-1]]
+            every = quarters + [level for level in top if level > quarters[-1]]
+            return list({figure_text(level): level for level in reversed(every)}.values())[::-1]
     return []
 
 
@@ -305,8 +309,13 @@ def _crossings(line: Sequence[Point], level: float) -> Iterator[float]:
 
 
 def sentences(trials: Sequence[Trial]) -> list[str]:
-    """For each attack and measure, the curve with the smallest RMSE at each level; both gates where they differ."""
+    """For each attack and measure, the curve with the smallest RMSE at each level; both gates where they differ.
+
+    Nothing of a single curve, which has none to be matched with.
+    """
     lines: list[str] = []
+    if len(curves(trials)) < 2:
+        return lines
     for attack in attacks_of(trials):
         for measure in MATCHED:
             every = list(_rows(trials, attack, measure))

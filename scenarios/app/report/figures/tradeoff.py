@@ -184,15 +184,23 @@ def matched_table(of: Sequence[Row]) -> str:
     if not of:
         return ""
     names = list(of[0].matches)
-    lines = [
-        [
-            f"{row.attack}: {row.measure.name} {row.measure.text(row.level)}", "useful" if row.gated else "all",
-            *(row.matches[name].text for name in names), row.lowest or row.alone,
-        ]
-        for row in of
-    ]  # fmt: skip
+    rows = [(row, [*(row.matches[name].text for name in names), row.lowest or row.alone]) for row in of]
+    free = {(row.attack, row.measure.name, row.level): cells for row, cells in rows if not row.gated}
+    lines = []
+    for row, cells in rows:
+        alike = free.get((row.attack, row.measure.name, row.level)) == cells
+        if row.gated and alike:
+            continue
+        lines.append(
+            [f"{row.attack}: {row.measure.name} {row.measure.text(row.level)}", _gate(row.gated, alike), *cells]
+        )
     return table(
         "RMSE of each curve at matched privacy, linear between its medians",
         ["at", "models", *names, "lowest RMSE"],
         lines,
     )
+
+
+def _gate(gated: bool, alike: bool) -> str:
+    """Of which models a row is; alike: that of the others is the same."""
+    return "useful" if gated else "all, and useful ones" if alike else "all"
