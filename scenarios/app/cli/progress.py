@@ -45,7 +45,7 @@ def teller(args: argparse.Namespace, title: str, prepares: bool = True) -> Telle
 
     prepares : whether time passes before the first event that says nothing of the pace of the others.
     """
-    if getattr(args, "json", False):
+    if args.json:
         return JsonLines(args.quiet, prepares)
     return Meter(title, args.quiet, prepares=prepares)
 
