@@ -182,7 +182,7 @@ def base_layout() -> Figure:
 def axis(title: str = "") -> Figure:
     """An axis with a light grid."""
     return {
-        "title": {"text": title, "font": {"size": 13}}, "gridcolor": "#e8e8e8", "linecolor": "#b0b0b0",
+        "title": {"text": title}, "gridcolor": "#e8e8e8", "linecolor": "#b0b0b0",
         "showline": True, "zeroline": False, "ticks": "outside", "tickcolor": "#b0b0b0", "automargin": True,
     }  # fmt: skip
 

@@ -88,7 +88,7 @@ def diagonal_m(manifest: Mapping[str, Any]) -> float:
 
 
 DATES: Figure = {
-    "type": "date", "title": {"text": "simulated local time", "font": {"size": 13}}, "hoverformat": "%a %Y-%m-%d %H:%M",
+    "type": "date", "title": {"text": "simulated local time"}, "hoverformat": "%a %Y-%m-%d %H:%M",
 }  # fmt: skip
 
 

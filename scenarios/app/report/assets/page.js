@@ -91,15 +91,21 @@ const netsim = (() => {
     const layout = figure.layout;
     layout.autosize = true;
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
-    if (width < 640) narrow(layout);
+    for (const [key, axis] of Object.entries(layout)) {
+      if (/^[xy]axis\d*$/.test(key) && axis.title?.text) axis.title.font = { size: 13, ...axis.title.font };
+    }
+    if (width < 640) narrow(figure, width);
     return figure;
   }
 
   /** Axes that stand side by side on a laptop, one above another. */
-  function narrow(layout) {
+  function narrow(figure, width) {
+    const layout = figure.layout, before = layout.margin?.t ?? 0;
+    const top = Math.max(before, 50 + 20 * legendRows(figure.data, width - 64));
+    if (layout.height) layout.height += top - before;
     const tails = Object.keys(layout).filter((k) => /^xaxis\d*$/.test(k)).map((k) => k.slice(5));
     const beside = tails.some((t) => (layout[`xaxis${t}`].domain ?? [0])[0] > 0.3);
-    layout.margin = { ...layout.margin, l: 52, r: 12 };
+    layout.margin = { ...layout.margin, l: 52, r: 12, t: top };
     layout.font = { ...layout.font, size: 11 };
     if (!beside) return;
     const gap = 0.35 / tails.length, each = (1 - gap * (tails.length - 1)) / tails.length;
@@ -112,7 +118,19 @@ const netsim = (() => {
       layout[`yaxis${t}`].domain = [Math.max(top - each, 0), top];
       if (heading) Object.assign(heading, { x: 0, y: top, yref: "paper", used: undefined });
     });
-    layout.height = 120 + 300 * tails.length;
+    layout.height = top + 70 + 300 * tails.length;
+  }
+
+  /** Lines that a legend takes at a width: names beside one another as far as they fit. */
+  function legendRows(data, width) {
+    let rows = 1, used = 0;
+    for (const trace of data) {
+      if (trace.showlegend === false || !trace.name) continue;
+      const own = 52 + 6.2 * trace.name.length;
+      if (used > 0 && used + own > width) { rows += 1; used = 0; }
+      used += own;
+    }
+    return rows;
   }
 
   async function draw(place) {
