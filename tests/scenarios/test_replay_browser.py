@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import shutil
+import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
@@ -32,6 +33,22 @@ INK = """name => {
     let sum = 0;
     for (let i = 0; i < data.length; i += 1) sum = (sum * 31 + data[i]) % 2147483647;
     return sum;
+}"""
+
+COMPOSED = """() => {
+    const parts = ["ground", "known", "moving"].map((name) => document.getElementById(`replay-${name}`));
+    const {width, height} = parts[0];
+    const own = Object.assign(document.createElement("canvas"), {width, height}).getContext("2d");
+    parts.forEach((part) => own.drawImage(part, 0, 0));
+    return [...own.getImageData(0, 0, width, height).data];
+}"""
+RASTER = """async (svg, {width, height}) => {
+    const image = new Image(width, height);
+    image.src = "data:image/svg+xml," + encodeURIComponent(new XMLSerializer().serializeToString(svg));
+    await image.decode();
+    const own = Object.assign(document.createElement("canvas"), {width, height}).getContext("2d");
+    own.drawImage(image, 0, 0, width, height);
+    return [...own.getImageData(0, 0, width, height).data];
 }"""
 
 
@@ -275,6 +292,30 @@ def test_files_of_the_map(opened, folder):
     with opened.expect_download() as got:
         opened.click("#replay-png")
     assert got.value.path().read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_map_as_a_vector_picture_looks_like_the_map(opened, show, tmp_path):
+    opened.select_option("#replay-coverage", "rsrp_dbm")
+    opened.select_option("#replay-ue", "0")
+    with opened.expect_download() as got:
+        opened.click("#replay-svg")
+    ET.fromstring(got.value.path().read_bytes())
+    sizes = opened.evaluate("(({clientWidth: w, clientHeight: h}) => [w, h])(document.getElementById('replay-stage'))")
+    (tmp_path / "svg.html").write_text(
+        "<!doctype html><link rel=icon href='data:,'><style>body{margin:0}svg{display:block}</style>"
+        + got.value.path().read_text()
+    )
+    vector = show(tmp_path / "svg.html")
+    size = {"width": sizes[0], "height": sizes[1]}
+    vector.set_viewport_size(size)
+    opened.add_style_tag(content=".replay .zoom, .replay .here, .replay .tip { display: none !important }")
+    seen = [
+        opened.locator("#replay-moving").evaluate(COMPOSED),
+        vector.locator("svg").evaluate(RASTER, size),
+    ]
+    away = np.abs(np.array(seen[0], dtype=int) - np.array(seen[1], dtype=int)).reshape(-1, 4)[:, :3].max(axis=1)
+    assert len(away) == sizes[0] * sizes[1]
+    assert (away > 60).mean() < 0.02  # edges are smoothed otherwise
 
 
 @pytest.mark.parametrize("dark", [False, True])

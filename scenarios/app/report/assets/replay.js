@@ -39,13 +39,25 @@
     }
 
     function paint() {
-      if (stale.ground) ground.paint(contexts[0], view, theme, state.layers, state.coverage);
-      if (stale.known) known.paint(contexts[1], view, theme, colourOf(state.attack), state);
-      if (stale.moving) {
-        moving.paint(contexts[2], view, theme, netsim.isDark(), state);
-        ground.ruler(contexts[2], view, theme);
-      }
+      if (stale.ground) paintOn.ground(contexts[0]);
+      if (stale.known) paintOn.known(contexts[1]);
+      if (stale.moving) paintOn.moving(contexts[2]);
       stale = { ground: false, known: false, moving: false };
+    }
+
+    const paintOn = {
+      ground: (context) => ground.paint(context, view, theme, state.layers, state.coverage),
+      known: (context) => known.paint(context, view, theme, colourOf(state.attack), state),
+      moving: (context) => {
+        moving.paint(context, view, theme, netsim.isDark(), state);
+        ground.ruler(context, view, theme);
+      },
+    };
+
+    function saveSvg() {
+      const recorder = new replaySvg.Recorder();
+      for (const name of ["ground", "known", "moving"]) paintOn[name](recorder);
+      netsim.save("map.svg", recorder.text(view.width, view.height), "image/svg+xml");
     }
 
     function resize() {
@@ -199,6 +211,7 @@
       byId("in").addEventListener("click", () => view.zoomBy(1.6));
       byId("out").addEventListener("click", () => view.zoomBy(1 / 1.6));
       byId("fit").addEventListener("click", view.fit);
+      byId("svg").addEventListener("click", saveSvg);
       byId("png").addEventListener("click", () => replaySaved.png(canvases));
       byId("csv").addEventListener("click", () => replaySaved.csv(model, state));
     }

@@ -31,20 +31,19 @@ const replayGround = (() => {
     return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--map-${name}`).trim()]));
   }
 
-  /** Shapes as one path in metres; `wanted` says which. */
+  /** Shapes as one path in metres, which also knows itself as text (`d`); `wanted` says which. */
   function pathOf(model, what, wanted, closed) {
-    const { arrays, meta } = model, path = new Path2D();
+    const { arrays, meta } = model, pieces = [];
     const x = arrays[`${what}_x`], y = arrays[`${what}_y`], ptr = arrays[`${what}_ptr`];
     const { west_m: west, south_m: south, step_m: step } = meta.ground;
+    const at = (i) => `${(west + step * x[i]).toFixed(1)} ${(south + step * y[i]).toFixed(1)}`;
     for (let k = 0; k + 1 < ptr.length; k += 1) {
       if (!wanted(k)) continue;
-      for (let i = ptr[k]; i < ptr[k + 1]; i += 1) {
-        if (i === ptr[k]) path.moveTo(west + step * x[i], south + step * y[i]);
-        else path.lineTo(west + step * x[i], south + step * y[i]);
-      }
-      if (closed) path.closePath();
+      for (let i = ptr[k]; i < ptr[k + 1]; i += 1) pieces.push(i === ptr[k] ? "M" : "L", at(i));
+      if (closed) pieces.push("Z");
     }
-    return path;
+    const d = pieces.join("");
+    return Object.assign(new Path2D(d), { d });
   }
 
   function shapesOf(model) {

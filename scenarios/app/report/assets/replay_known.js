@@ -40,7 +40,13 @@ const replayKnown = (() => {
     own.scale(ratio, ratio);
     own.translate(half, half);
     drawIt(own);
-    return (context, x, y) => context.drawImage(canvas, x - half, y - half, 2 * half, 2 * half);
+    return (context, x, y) => {
+      if (!context.isVector) { context.drawImage(canvas, x - half, y - half, 2 * half, 2 * half); return; }
+      context.save();
+      context.translate(x, y);
+      drawIt(context);
+      context.restore();
+    };
   }
 
   const nearest = (places, to) => places.reduce((best, one) =>

@@ -15,7 +15,7 @@ from scenarios.app.results.statistics import counted, figure_text, span_text
 
 SCRIPTS = (
     "replay_data.js", "replay_ground.js", "replay_known.js", "replay_moving.js", "replay_curve.js", "replay_view.js",
-    "replay_pointer.js", "replay_words.js", "replay_keys.js", "replay_saved.js", "replay.js",
+    "replay_pointer.js", "replay_words.js", "replay_keys.js", "replay_svg.js", "replay_saved.js", "replay.js",
 )  # fmt: skip
 STYLES = ("replay.css",)
 DATA = "replay-data"

@@ -65,7 +65,8 @@ def _side(layers: Sequence[tuple[str, str, bool]], coverage: Sequence[tuple[str,
         f'<div class="side toolbar">{_pick("attack", "attack") if attacked else ""}{_pick("ue", "UE")}'
         f"{ground if coverage else ''}<fieldset><legend>on the map</legend>{boxes}</fieldset>"
         '<div id="replay-sinr" class="scale" hidden></div><div class="save">'
-        f"{_button('png', 'PNG: the map as it stands', 'PNG')}{_button('csv', 'CSV: where everybody is now', 'CSV')}"
+        f"{_button('svg', 'SVG: the map as it stands', 'SVG')}{_button('png', 'PNG: the map as it stands', 'PNG')}"
+        f"{_button('csv', 'CSV: where everybody is now', 'CSV')}"
         "</div></div>"
     )
 

@@ -98,7 +98,7 @@ def _tracks(run: Run, n_ue: int, cells: dict[str, int]) -> Tracks:
     order = np.lexsort((rows["time_s"], rows["ue"]))
     rows = {k: v[order] for k, v in rows.items()}
     at_m = np.column_stack([rows["x_m"], rows["y_m"]])
-    at_m[np.isnan(at_m).any(axis=1)] = np.nan
+    at_m[~np.isfinite(at_m).all(axis=1)] = np.nan
     cell = np.array([cells.get(str(name), NOWHERE) for name in rows["cell"]], dtype=np.int64)
     return Tracks(rows["ue"].astype(np.int64), rows["time_s"], at_m, rows["indoor"] == 1, cell)
 

@@ -64,9 +64,9 @@ def needed(tracks: Tracks, within_m: float) -> BoolArray:
         away_m = _away_m(tracks, inner, a, b)
         first = np.flatnonzero(np.diff(a, prepend=-1))
         worst_m = np.repeat(np.maximum.reduceat(away_m, first), np.diff(np.append(first, len(a))))
-        split = inner[(away_m == worst_m) & (worst_m > within_m)]
-        open_[inner[worst_m <= within_m]] = False
-        kept[split] = True
+        far = worst_m > within_m
+        kept[inner[far & (away_m == worst_m)]] = True
+        open_[inner[~far]] = False
 
 
 def _fixed(tracks: Tracks) -> BoolArray:
