@@ -162,9 +162,11 @@ def test_radio_studies_say_signal_and_handovers():
         return {"radio.sinr_db.median": sinr, "radio.rsrp_dbm.q05": -110.0, "handover.per_ue_hour": rate}
 
     said = lines(low=radio(3.0, None), high=radio(9.0, 2.0))
-    assert said["median SINR"] == "Most with “high”: 9 dB; least with “low”: 3 dB."
-    assert said["RSRP that 95 % of samples exceed"] == "“low”: -110 dBm."
-    assert said["handovers"] == "“high”: 2 a UE and hour."
+    assert said == {
+        "Signal and interference": "Median SINR highest with “high” (9 dB), lowest with “low” (3 dB).",
+        "Coverage": "RSRP that 95 % of samples exceed -110 dBm with every label.",
+        "Handovers": "“high”: handovers 2 a UE and hour.",
+    }
 
 
 def test_a_measure_that_the_strongest_attack_lacks_is_shown_of_another():

@@ -284,7 +284,7 @@ def test_radio_studies_are_compared(tiny, tmp_path):
         run(tiny({**RADIO, "world.ues.height_m": height}), tmp_path / "w" / name)
     page = compare([tmp_path / "w"], tmp_path / "c.html")
     shown = body(page)
-    assert "Most with" in shown and "median SINR" in shown and "world.ues.height_m" in shown
+    assert "Median SINR highest with" in shown and "world.ues.height_m" in shown
     assert set(figures(page)) == {"distributions"}
     table = shown[shown.index('id="variants"') :]
     summary = json.loads((tmp_path / "w" / "low" / "summary.json").read_text())

@@ -164,7 +164,7 @@ def common_facts(members: Sequence[Member], command: str = "") -> dict[str, str]
         "seeds": all_of([str(m.manifest.get("seed")) for m in members]),
         "command": command or all_of([str(m.manifest.get("command") or "not recorded") for m in members]),
         "simulated span": all_of([period(m.manifest) for m in members]),
-        "pages of single runs": "netsim report DIR --pages draws the page of every run and links them from this one",
+        "pages of single runs": "the option --pages draws them too, and this page then leads to them",
     }
 
 

@@ -26,10 +26,10 @@ from scenarios.app.study.yaml_document import read
 
 MOST_NAMED = 3  # labels in a sentence
 _NO_GUARANTEE = 1000.0  # epsilon above which its value says nothing
-_RADIO = (  # of a radio study: its key, what it is, its unit
-    ("radio.sinr_db.median", "median SINR", "dB"),
-    ("radio.rsrp_dbm.q05", "RSRP that 95 % of samples exceed", "dBm"),
-    ("handover.per_ue_hour", "handovers", "a UE and hour"),
+_RADIO = (  # of a radio study: what is asked, its key, what it is, its unit
+    ("Signal and interference", "radio.sinr_db.median", "median SINR", "dB"),
+    ("Coverage", "radio.rsrp_dbm.q05", "RSRP that 95 % of samples exceed", "dBm"),
+    ("Handovers", "handover.per_ue_hour", "handovers", "a UE and hour"),
 )
 
 Lines = list[tuple[str, str]]
@@ -166,13 +166,17 @@ def _models(labels: Mapping[str, Runs], models: Mapping[str, Utility]) -> Lines:
 def radio_answer(labels: Mapping[str, Runs]) -> Lines:
     """Of radio studies: where signal and interference are best and worst, and where UEs change cells most."""
     lines = []
-    for key, what, unit in _RADIO:
+    for asked, key, what, unit in _RADIO:
         found = {label: value for label, runs in labels.items() if not np.isnan(value := mean(runs, key))}
         if not found:
             continue
         most, least = max(found, key=lambda n: found[n]), min(found, key=lambda n: found[n])
-        text = f"“{most}”: {figure_text(found[most])} {unit}"
-        if found[most] > found[least]:
-            text = f"most with {text}; least with “{least}”: {figure_text(found[least])} {unit}"
-        lines.append((what, f"{text[0].upper()}{text[1:]}."))
+        high, low = (f"{figure_text(found[label])} {unit}" for label in (most, least))
+        if len(found) == 1:
+            text = f"“{most}”: {what} {high}"
+        elif high == low:
+            text = f"{what} {high} with every label"
+        else:
+            text = f"{what} highest with “{most}” ({high}), lowest with “{least}” ({low})"
+        lines.append((asked, f"{text[0].upper()}{text[1:]}."))
     return lines

@@ -171,7 +171,9 @@ def compared(labels: Mapping[str, Sequence[Curves]], own: Sequence[Look]) -> Pan
     for look, runs in zip(own, labels.values(), strict=True):
         of = {name: [run[name] for run in runs if len(run[name])] for name in SHOWN}
         shown.append((look, {n: quantile(np.array(v).T, 0.5) if v else np.zeros(0) for n, v in of.items()}))
-    caption = "All samples. With several seeds, a line is the median over them of each quantile."
+    caption = (
+        "A line a label: the share of its samples up to a value. Of several seeds it is the median of each quantile."
+    )
     return _cdf("Distributions of each label", caption, shown)
 
 
