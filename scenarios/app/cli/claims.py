@@ -60,7 +60,8 @@ def main(args: argparse.Namespace) -> None:
         else:
             say(claims_text(claims))
         return
-    from scenarios.app.report.report import check_ours, claims_report
+    from scenarios.app.report.claims_report import claims_report
+    from scenarios.app.report.report import check_ours
 
     folders = folders_of(args.run, claims)
     out = None if args.out is None else out_of(args, Path())

@@ -5,20 +5,18 @@ Simulates nothing, imports no learning library, and reads no clock: the same fol
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import OURS_MOST_BYTES, content, what_is
-from scenarios.app.claims.claim import Verdict
-from scenarios.app.report.claims_page import claims_page
 from scenarios.app.report.compare_page import command_of, comparison, keep_tables
 from scenarios.app.report.html import GENERATOR
 from scenarios.app.report.radio_page import is_radio, radio_comparison, radio_single
 from scenarios.app.report.run_page import single
 from scenarios.app.report.training_page import train_page, trainings
-from scenarios.app.results.folder import MANIFEST, PAGE, SUMMARY
+from scenarios.app.results.folder import MANIFEST, PAGE
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.read import RUNS, load
 from scenarios.app.results.run import Run
@@ -59,20 +57,6 @@ def compare(folders: Sequence[Path], out: Path, command: str = "", pages: bool =
     if pages:
         _each(of)
     return written(out, _compared(of, out.parent, command))
-
-
-def claims_report(
-    verdicts: Sequence[Verdict], folders: Mapping[str, Path], out: Path, command: str = "", pages: bool = False
-) -> Path:
-    """Write the page of verdicts on claims; returns its path.
-
-    folders : scenario -> the folder of its runs. pages : also draw the pages of these folders, to which claims lead.
-    """
-    check_ours(out)
-    for folder in dict.fromkeys(folders.values()):
-        if pages and (what_is(folder / RUNS) or what_is(folder / SUMMARY)):
-            report(folder)
-    return written(out, claims_page(verdicts, folders, out.parent, command))
 
 
 def written(path: Path, text: str) -> Path:
