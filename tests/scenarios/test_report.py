@@ -129,8 +129,8 @@ def test_page_of_a_run_is_complete_and_needs_no_network(campus):
     assert 'showSendToCloud: false, plotlyServerURL: ""' in page
 
 
-def test_same_folder_same_bytes(campus, many, tmp_path):
-    for folder in (campus, many, tmp_path):
+def test_same_folder_same_bytes(campus, many):
+    for folder in (campus, many):
         first = report(folder).read_bytes()
         assert report(folder).read_bytes() == first
 
