@@ -130,3 +130,14 @@ def test_gain_is_won_over_given_up():
 
     points = measured([trial(1, 0.9, 2000.0), trial(2, 0.95, 1500.0), trial(3, 0.96, 2100.0)], "a")
     assert gains(points) == pytest.approx([np.nan, 0.1, np.nan], nan_ok=True)
+
+
+def test_the_table_of_labels_sorts_by_its_medians(swept, show):
+    shown = show(report(swept))
+    table = shown.locator("table", has=shown.locator("th", has_text="place error Z"))
+    table.get_by_role("button", name="place error Z").click()
+    labels, values = table.locator("tbody td:first-child"), table.locator("tbody td:nth-child(5)")
+    found = [float(value.get_attribute("data-value")) for value in values.all()]
+    assert labels.first.inner_text() == "exact" and found == sorted(found)
+    assert all(head.inner_text() for head in shown.locator("table.sortable th button").all() if head.is_visible())
+    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -20,7 +20,7 @@ from scenarios.app.report.figures.density import (
     measured,
     tradeoff_panel,
 )  # fmt: skip
-from scenarios.app.report.html import table
+from scenarios.app.report.html import Cell, Mark, table
 from scenarios.app.report.plot import Panel
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import STUDY, read_summary
@@ -92,23 +92,24 @@ HEAD = (
 )  # fmt: skip
 
 
-def tradeoff_rows(trials: Sequence[Trial]) -> list[list[str]]:
+def tradeoff_rows(trials: Sequence[Trial]) -> list[list[Cell]]:
     """Rows of the table: medians with quartiles; gain: rank correlation per km of Z, against the first point."""
     names = _naming(trials)
     points = measured(trials, names[0] if names else "")
     gain = {p.label: g for of in curves(points).values() for p, g in zip(of, gains(of), strict=True)}
-    return [_row(p, gain.get(p.label, np.nan)) for p in points]
+    return [_row(p, float(gain.get(p.label, np.nan))) for p in points]
 
 
-def _row(p: Measured, gain: float) -> list[str]:
+def _row(p: Measured, gain: float) -> list[Cell]:
     values = (p.utility, p.with_exact, p.place_error_m, p.centroid_error_m)
-    return [p.label, str(len(p.summaries)), *map(interval_text, values), figure_text(float(gain))]
+    runs = float(len(p.summaries))
+    figures = [Mark(interval_text(of), of[1]) for of in values]
+    return [p.label, Mark(figure_text(runs), runs), *figures, Mark(figure_text(gain), gain)]
 
 
 def tradeoff_table(trials: Sequence[Trial]) -> str:
     """As a section of the page."""
-    rows = [[*row, ""] for row in tradeoff_rows(trials)]
-    return table("Utility and privacy of every label", [*HEAD, ""], rows)
+    return table("Utility and privacy of every label", HEAD, tradeoff_rows(trials), texts=(0,))
 
 
 def tradeoff_csv(trials: Sequence[Trial]) -> str:

@@ -103,11 +103,6 @@ class Table:
     attacks: Mapping[str, str]
     note: str
 
-    @property
-    def several(self) -> bool:
-        """Whether labels differ in their strongest attack, or have several."""
-        return len(set(self.attacks.values()) - {""}) > 1
-
 
 def sweep_table(runs: Sequence[tuple[str, Summary]]) -> Table:
     """The table of runs, each a label and a summary."""
