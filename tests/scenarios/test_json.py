@@ -98,6 +98,14 @@ def test_an_error_is_the_last_event(words, said, capsys):
     assert event["event"] == "error" and event["exit_code"] == 2 and said in " ".join(event["lines"])
 
 
+@pytest.mark.parametrize("words", [["run", "campos", "--jso"], ["run", "campus", "--rep"], ["show", "r", "--js"]])
+def test_options_are_written_in_full(words, capsys):
+    # a part of --json would switch it on for results and leave errors to people
+    assert main(words) == 2
+    out, errors = capsys.readouterr()
+    assert out == "" and f"unrecognized arguments: {words[-1]}" in errors and errors.count("\n") == 1
+
+
 def test_an_interruption_is_an_event(monkeypatch, tmp_path, capsys):
     def stop(*_):
         raise KeyboardInterrupt

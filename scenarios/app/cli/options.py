@@ -15,7 +15,10 @@ DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors are bad input like any other: one line, exit code 2."""
+    """Errors are bad input like any other: one line, exit code 2. Options are written in full."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **more})
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{message} (see {self.prog} --help)")
