@@ -302,6 +302,18 @@ def test_without_anything_to_see_there_is_no_chapter(commuters):
     assert replay_chapter(bare) == (chapter.Chapter("map", "Map", []), {})
 
 
+def test_handovers_are_at_their_own_times(commuters, tmp_path):
+    shutil.copytree(commuters, tmp_path / "r")
+    path = tmp_path / "r" / "handovers.csv"
+    path.write_text(f"{path.read_text()}1234,0,a,b,-90,-89\n5000.5,2,b,a,-90,-89\n")  # looks are at multiples of 1200 s
+    loaded = load(tmp_path / "r")
+    replay = replay_of(loaded, loaded.attacks)
+    found, unit_s = summed(replay), replay.meta["unit_s"]
+    assert (found["handover_time"] * unit_s).tolist() == [1234, 5000.5] and found["handover_ue"].tolist() == [0, 2]
+    own = slice(found["track_ptr"][1], found["track_ptr"][2])
+    assert set((found["track_time"][own] * unit_s).tolist()) <= set(loaded.rows("tracks")["time_s"].tolist())
+
+
 # -- what stands
 
 

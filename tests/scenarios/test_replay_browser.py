@@ -287,7 +287,7 @@ def test_files_of_the_map(opened, folder):
     with opened.expect_download() as got:
         opened.click("#replay-csv")
     rows = list(csv.DictReader(io.StringIO(got.value.path().read_text())))
-    assert got.value.suggested_filename == "map.csv" and [row["ue"] for row in rows][1:] == ["ue1", "ue2"]
+    assert got.value.suggested_filename == "map.csv" and [row["ue"] for row in rows] == [EVIL, "ue1", "ue2"]
     assert [[float(row["home_x_m"]), float(row["home_y_m"])] for row in rows] == HOMES
     with opened.expect_download() as got:
         opened.click("#replay-png")
@@ -394,6 +394,20 @@ def test_ues_of_a_trace_are_hidden_while_they_are_absent(show, tiny, tmp_path):
         page.evaluate("t => replay.seek(t)", time_s)
         there[time_s] = [p is not None for p in state(page)["positions"]]
     assert there == {300: [True, False], 900: [True, True]}
+
+
+def test_rounds_without_data_count(show, tiny, tmp_path):
+    times_s = [*range(0, 541, 60), *range(1860, 2401, 60)]
+    lines = ["time_s,user,x_m,y_m", *(f"{t},a,{t / 8},10" for t in times_s)]
+    (tmp_path / "trace.csv").write_text("\n".join(lines) + "\n")
+    replayed = {"mobility": {"kind": "replay", "trace": str(tmp_path / "trace.csv")}}
+    changes = {"world.ues": replayed, "world.tick_s": 60, "world.duration_s": 2400, "learning.round_s": 600}
+    run(tiny(changes), tmp_path / "r")
+    assert load(tmp_path / "r").rows("rounds")["round"].tolist() == [1, 4]
+    page = show(report(tmp_path / "r"))
+    assert "round 4 of 4 ·" in page.text_content("#replay-now")
+    page.evaluate("netsim.replay.then((replay) => replay.seek(1000))")
+    page.wait_for_function("document.getElementById('replay-now').textContent.includes('round 1 of 4 ·')")
 
 
 def test_printing_shows_the_map_without_its_controls(opened):

@@ -169,8 +169,9 @@ const replayData = (() => {
       return best;
     }
     return {
-      meta, arrays, has, n, rounds, last, place, corners, landmark, named, estimates, links, roundAt, askedAt, square,
-      level, stamp, date, tick, curve, curveOf, bestAttack, handovers: arrays.handover_time ?? none,
+      meta, arrays, has, n, rounds, number: arrays.number, last, place, corners, landmark, named, estimates, links,
+      roundAt, askedAt, square, level, stamp, date, tick, curve, curveOf, bestAttack,
+      handovers: arrays.handover_time ?? none,
     };
   }
 

@@ -22,7 +22,10 @@ const replayWords = (() => {
       const found = round < 0 ? null : model.curveOf(key, attack);
       return found && Number.isFinite(found[1][round]) ? [found[1][round], found[0]] : null;
     };
-    if (model.rounds) line.push(round < 0 ? "before the first round is over" : `round ${round + 1} of ${model.rounds}`);
+    if (model.rounds) {
+      const number = (k) => whole(model.number.at(k));
+      line.push(round < 0 ? "before the first round is over" : `round ${number(round)} of ${number(-1)}`);
+    }
     const named = [[value("home"), "homes"], [value("work"), "workplaces"]].filter(([found]) => found);
     if (named.length) {
       const by = model.meta.attacks.length > 1 ? ` by ${model.meta.attacks[attack].name}` : "";

@@ -52,7 +52,8 @@ def replay_of(run: Run, names: Sequence[str]) -> Replay:
     cells = {station["name"]: k for k, station in enumerate(drawn_stations[:NOWHERE])}
     rounds = Rounds.of(run)
     tracks = simplified(_tracks(run, n_ue, cells))
-    unit_s = time_unit_s(tracks.time_s, float(run.manifest["duration_s"]))
+    moments_s = np.concatenate([tracks.time_s, run.rows("handovers")["time_s"]])
+    unit_s = time_unit_s(moments_s, float(run.manifest["duration_s"]))
     coverage, squares = coverage_arrays(run, cells)
     by_round, scales, drawn = round_arrays(run, rounds, moving, n_ue, names, cells)
     found, values = curves(run, rounds, names)
