@@ -111,6 +111,17 @@ def test_the_theme_follows_the_system_and_the_button(written, show):
     assert show(written()).evaluate(theme) == "light"
 
 
+def test_a_curve_keeps_its_name_in_the_dark(written, show):
+    shown = drawn(show(written("constructor"), dark=True))
+    assert shown.locator("#plot-curves .legendtext").first.text_content() == "constructor"
+
+
+@pytest.mark.parametrize("name", ["a<b and c>d", "<b>bold</b>", "&lt;", "R&D"])
+def test_a_curve_has_its_own_name_in_files(name, written, show):
+    _, data = saved(drawn(show(written(name))), '[data-save="csv"]')
+    assert list(csv.reader(io.StringIO(data.decode())))[1][0] == name
+
+
 def test_tables_sort_by_value_and_filter_by_words(written, show):
     shown = show(written())
     column = "[...document.querySelectorAll('#runs tbody tr:not([hidden])')].map((r) => r.cells[1].textContent)"

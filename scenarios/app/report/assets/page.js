@@ -30,15 +30,15 @@ const netsim = (() => {
 
   // --- theme ----------------------------------------------------------------------------------------------------
 
-  const DARK = {  // colours of figures on white, and what stands for them on a dark ground
+  const DARK = new Map(Object.entries({  // colours of figures on white, and what stands for them on a dark ground
     "#ffffff": "#181c21", "#222222": "#e7eaee", "#808080": "#9aa3ad", "#e8e8e8": "#2b313a", "#b0b0b0": "#59626d",
     "#0072b2": "#3d9fe0", "#d55e00": "#f28a3c", "#009e73": "#2fc79b", "#cc79a7": "#e39bc2", "#56b4e9": "#a3d8f7",
     "#e69f00": "#f0bd4a", "#9a9a9a": "#8b949e", "#a8a8a8": "#59626d", "rgba(255,255,255,0.93)": "rgba(24,28,33,0.95)",
-  };
+  }));
   const isDark = () => root.dataset.theme === "dark";
 
   function recoloured(value) {
-    if (typeof value === "string") return DARK[value.toLowerCase()] ?? value;
+    if (typeof value === "string") return DARK.get(value.toLowerCase()) ?? value;
     if (Array.isArray(value)) return value.map(recoloured);
     if (value && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, k === "x" || k === "y" ? v : recoloured(v)]));
@@ -213,9 +213,16 @@ const netsim = (() => {
   /** One cell of a CSV file; a leading sign by which a spreadsheet would take text for a formula is disarmed. */
   function cell(value) {
     if (value === null || value === undefined) return "";
-    let text = String(value).replace(/<[^>]*>/g, "");
+    let text = String(value);
     if (typeof value === "string" && /^[=+\-@\t\r]/.test(text) && !/^[+-]?[\d.]+(e[+-]?\d+)?$/i.test(text)) text = `'${text}`;
     return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  }
+
+  /** A text of a figure as it was before it was written for plotly: without tags, its own signs as they are. */
+  function plain(value) {
+    if (typeof value !== "string") return value;
+    const text = value.replace(/<[^>]*>/g, "");
+    return text.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
   }
 
   /** All curves of a figure as rows: curve, x, y, and z of a map. */
@@ -233,7 +240,7 @@ const netsim = (() => {
         }
       }
     }
-    return csv(rows);
+    return csv(rows.map((row) => row.map(plain)));
   }
 
   const csv = (rows) => rows.map((row) => row.map(cell).join(",")).join("\n") + "\n";
