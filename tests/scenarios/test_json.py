@@ -1,13 +1,16 @@
 """`--json`: lines that parse, on stdout alone; errors are events too."""
 
+import io
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.output import emit
+from scenarios.app.cli.output import emit, say
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "terminal.md").read_text()))
@@ -132,3 +135,22 @@ def test_claims_are_listed_as_json(capsys):
     assert main(["claims", "--json"]) == 0
     (event,) = events(capsys)
     assert event["kind"] == "claims" and len(event["claims"]) > 20 and {"id", "says", "key"} <= set(event["claims"][0])
+
+
+@pytest.mark.parametrize("out", ["| true", "> /dev/full"])
+def test_an_error_that_nobody_can_read_is_no_traceback(out):
+    command = f"{sys.executable} -m scenarios.app.cli.commands show nowhere --json"
+    shell = ["bash", "-c", f"{{ {command}; echo $? >&2; }} {out}"]
+    ended = subprocess.run(shell, cwd=ROOT, capture_output=True, text=True)
+    assert ended.stderr == "2\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "seen"), [("ascii", "\\u201c\\xe9\\u201d"), ("latin-1", "\\u201cé\\u201d"), ("utf-8", "“é”")]
+)
+def test_lines_can_be_written_in_any_encoding(encoding, seen, monkeypatch):
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
+    say("“é”")
+    sys.stdout.flush()
+    assert raw.getvalue().decode(encoding) == f"{seen}\n"

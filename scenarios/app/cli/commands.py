@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Interrupted as error:
         return _ended([str(error)], INTERRUPTED, words)
     except BrokenPipeError:  # the reader of our output left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence()
         return DONE
     except Exception as error:
         with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
@@ -81,11 +81,19 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _ended(lines: Sequence[str], code: int, words: Sequence[str]) -> int:
     """Say why a command ended before it was done: with `--json` as its last event on stdout, else on stderr."""
-    if "--json" in words:
-        emit({"event": "error", "lines": list(lines), "exit_code": code})
-    else:
-        complain(lines)
+    try:
+        if "--json" in words:
+            emit({"event": "error", "lines": list(lines), "exit_code": code})
+        else:
+            complain(lines)
+    except OSError:  # nobody reads it, or it cannot be written
+        _silence()
     return code
+
+
+def _silence() -> None:
+    """Send what is still to be printed nowhere, so that the interpreter does not complain of it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

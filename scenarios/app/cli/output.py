@@ -15,11 +15,15 @@ MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
 
 
 def say(text: str, end: str = "\n", errors: bool = False) -> None:
-    """Print lines; what files say is shown without the codes by which it could steer a terminal."""
+    """Print lines; what files say is shown without the codes by which it could steer a terminal.
+
+    Characters that the encoding of the stream does not have are written as escapes.
+    """
     from scenarios.app.study.yaml_document import one_line
 
-    lines = "\n".join(one_line(line) for line in text.split("\n"))
-    print(lines, end=end, file=sys.stderr if errors else sys.stdout, flush=errors)
+    lines, stream = "\n".join(one_line(line) for line in text.split("\n")), sys.stderr if errors else sys.stdout
+    encoding = stream.encoding or "utf-8"
+    print(lines.encode(encoding, "backslashreplace").decode(encoding), end=end, file=stream, flush=errors)
 
 
 def say_fitted(lines: Sequence[str]) -> None:
