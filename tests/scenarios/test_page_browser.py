@@ -11,7 +11,7 @@ import pytest
 
 from scenarios.app.report.html import Chapter, Link, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.packed import packed
-from scenarios.app.report.plot import Cell, Look, Panel, line, mosaic
+from scenarios.app.report.plot import Cell, Look, Panel, band, line, mosaic
 from scenarios.app.report.report import report
 from scenarios.app.report.series import DATES
 from scenarios.app.run.runner import run
@@ -90,13 +90,30 @@ def test_files_of_a_figure(written, show):
     name, data = saved(shown, '[data-save="csv"]')
     rows = list(csv.reader(io.StringIO(data.decode())))
     assert name == "curves.csv"
-    assert rows[0] == ["curve", "x", "y", "z"]
-    assert rows[1:3] == [["error", "2026-01-05", "3", ""], ["error", "2026-01-06", "", ""]]
-    assert rows[-1][0] == "'=1+1"  # what a spreadsheet would take for a formula
+    assert rows[0] == ["axes", "curve", "x", "y", "z"]
+    assert rows[1:3] == [["m", "error", "2026-01-05", "3", ""], ["m", "error", "2026-01-06", "", ""]]
+    assert rows[-1][1] == "'=1+1"  # what a spreadsheet would take for a formula
     name, data = saved(shown, '[data-save="svg"]')
     assert name == "curves.svg" and ET.fromstring(data).tag.endswith("svg")
     name, data = saved(shown, '[data-save="png"]')
     assert name == "curves.png" and data.startswith(b"\x89PNG")
+
+
+def test_numbers_of_a_figure_say_which_axes_and_which_is_a_band(tmp_path, show):
+    look = Look("error", "#0072B2")
+    low, high = np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 4.0])
+    cells = [
+        Cell("m", [line(look, DAYS, low)], "Home"),
+        Cell("m", [band(look, DAYS, low, high), line(look, DAYS, high)], "Work"),
+    ]
+    path = tmp_path / "page.html"
+    path.write_text(page("t", "", [Chapter("c", "C", [Panel("two", "Two", "Read.", mosaic(cells, DATES, 250))])]))
+    for width in (400, 1280):  # one above another, and side by side
+        _, data = saved(drawn(show(path, width=width)), '[data-save="csv"]')
+        rows = list(csv.reader(io.StringIO(data.decode())))[1:]
+        assert list(dict.fromkeys((axes, curve) for axes, curve, *_ in rows)) == [
+            ("Home", "error"), ("Work", "error (band)"), ("Work", "error"),
+        ]  # fmt: skip
 
 
 def test_the_theme_follows_the_system_and_the_button(written, show):
@@ -211,6 +228,34 @@ def test_a_page_on_paper_has_no_buttons(written, show):
     assert not shown.locator(".save").first.is_visible()
     assert not shown.locator(".bar").is_visible()
     assert shown.locator("#plot-curves .main-svg").first.is_visible()
+
+
+def test_paper_is_light_and_has_all_figures_even_those_that_were_never_in_sight(written, show):
+    shown = show(written(), height=200, dark=True)
+    shown.wait_for_function("window.Plotly !== undefined")
+    printed = shown.evaluate(
+        "() => { dispatchEvent(new Event('beforeprint')); return new Promise((done) => queueMicrotask(() => done("
+        "[document.documentElement.dataset.theme, document.querySelectorAll('.scatterlayer .trace').length]))); }"
+    )
+    assert printed == ["light", 2]
+    shown.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert shown.evaluate("document.documentElement.dataset.theme") == "dark"
+    shown.wait_for_function(
+        "getComputedStyle(document.querySelector('#plot-curves .xtick text')).fill === 'rgb(231, 234, 238)'"
+    )
+
+
+def test_contents_follow_on_a_narrow_page(tmp_path, show):
+    chapters = [Chapter(f"c{k}", f"A long chapter {k}", [paragraphs([f"words {i}" for i in range(60)], "says")])
+                for k in range(6)]  # fmt: skip
+    path = tmp_path / "page.html"
+    path.write_text(page("t", "", chapters))
+    shown = show(path, width=400)
+    shown.locator("#c5").evaluate("(e) => e.scrollIntoView({behavior: 'instant'})")
+    shown.wait_for_function(
+        "() => { const a = document.querySelector('.bar a[aria-current]'), nav = document.querySelector('.bar nav');"
+        " return a.hash === '#c5' && a.getBoundingClientRect().right <= nav.getBoundingClientRect().right + 1; }"
+    )
 
 
 def test_figures_of_a_page_can_be_read_back(written):

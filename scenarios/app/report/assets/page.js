@@ -98,6 +98,10 @@ const netsim = (() => {
     return figure;
   }
 
+  /** What stands above a pair of axes, by the end of their names; undefined for nothing. */
+  const headingOf = (layout, tail) => (layout.annotations ?? []).find((a) => a.yref === "paper" &&
+    a.x === layout[`xaxis${tail}`]?.domain?.[0] && Math.abs(a.y - layout[`yaxis${tail}`]?.domain?.[1]) < 1e-6);
+
   /** Axes that stand side by side on a laptop, one above another. */
   function narrow(figure, width) {
     const layout = figure.layout, before = layout.margin?.t ?? 0;
@@ -109,11 +113,9 @@ const netsim = (() => {
     layout.font = { ...layout.font, size: 11 };
     if (!beside) return;
     const gap = 0.35 / tails.length, each = (1 - gap * (tails.length - 1)) / tails.length;
-    const headings = (layout.annotations ?? []).filter((a) => a.yref === "paper");
+    const headings = new Map(tails.map((t) => [t, headingOf(layout, t)]));  // before any is moved
     tails.forEach((t, i) => {
-      const top = 1 - i * (each + gap);
-      const heading = headings.find((a) => a.x === layout[`xaxis${t}`].domain[0] &&
-        Math.abs(a.y - layout[`yaxis${t}`].domain[1]) < 1e-6);
+      const top = 1 - i * (each + gap), heading = headings.get(t);
       layout[`xaxis${t}`].domain = [0, 1];
       layout[`yaxis${t}`].domain = [Math.max(top - each, 0), top];
       if (heading) Object.assign(heading, { x: 0, y: top, yref: "paper", used: undefined });
@@ -145,6 +147,7 @@ const netsim = (() => {
   }
 
   async function redraw() {
+    if (!drawnNow.size) return;
     const Plotly = await plotly();
     for (const place of document.querySelectorAll(".plot")) {
       if (!drawnNow.has(place.dataset.figure)) continue;
@@ -156,6 +159,19 @@ const netsim = (() => {
 
   const drawAll = () => Promise.all([...document.querySelectorAll(".plot")].map(draw));
 
+  /** On paper all figures are drawn, and everything is light. A browser waits for no promise before it prints: the
+   * library is unpacked as soon as there is time, so that only microtasks are left. */
+  function startPrinting() {
+    (window.requestIdleCallback ?? setTimeout)(() => { if (Object.keys(figures).length) plotly(); });
+    let before = null;
+    addEventListener("beforeprint", () => {
+      before = root.dataset.theme;
+      if (before === "dark") setTheme("light");
+      drawAll();
+    });
+    addEventListener("afterprint", () => { if (before === "dark") setTheme(before); });
+  }
+
   function startFigures() {
     const seen = new IntersectionObserver((entries) => {
       for (const entry of entries) if (entry.isIntersecting) { seen.unobserve(entry.target); draw(entry.target); }
@@ -166,8 +182,8 @@ const netsim = (() => {
       place.addEventListener("netsim:drawn", () => { place.style.minHeight = ""; });
       seen.observe(place);
     }
-    addEventListener("beforeprint", drawAll);
     document.addEventListener("netsim:theme", redraw);
+    startPrinting();
     let width = innerWidth;
     addEventListener("resize", () => {
       if ((width < 640) !== (innerWidth < 640)) redraw();
@@ -225,18 +241,20 @@ const netsim = (() => {
     return text.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
   }
 
-  /** All curves of a figure as rows: curve, x, y, and z of a map. */
-  function csvOf(figure) {
-    const rows = [["curve", "x", "y", "z"]];
-    for (const trace of figure.data) {
-      const name = trace.name ?? "";
+  /** All curves of a figure as rows: what the axes show, curve, x, y, and z of a map; a band goes once around. */
+  function csvOf({ data, layout }) {
+    const rows = [["axes", "curve", "x", "y", "z"]];
+    for (const trace of data) {
+      const tail = (trace.xaxis ?? "x").slice(1);
+      const axes = headingOf(layout, tail)?.text ?? layout[`yaxis${tail}`]?.title?.text;
+      const name = `${trace.name ?? ""}${trace.fill ? " (band)" : ""}`;
       if (trace.z) {
-        trace.z.forEach((row, j) => row.forEach((z, i) => rows.push([name, trace.x?.[i] ?? i, trace.y?.[j] ?? j, z])));
+        trace.z.forEach((row, j) => row.forEach((z, i) => rows.push([axes, name, trace.x?.[i] ?? i, trace.y?.[j] ?? j, z])));
       } else {
         const n = Math.max(trace.x?.length ?? 0, trace.y?.length ?? 0);
         for (let i = 0; i < n; i += 1) {
           const x = trace.x?.[i] ?? null, y = trace.y?.[i] ?? null;
-          if (x !== null || y !== null) rows.push([name, x, y, ""]);
+          if (x !== null || y !== null) rows.push([axes, name, x, y, ""]);
         }
       }
     }
@@ -329,12 +347,16 @@ const netsim = (() => {
   // --- contents -------------------------------------------------------------------------------------------------
 
   function startContents() {
-    const links = new Map([...document.querySelectorAll(".bar nav a")].map((a) => [a.hash.slice(1), a]));
+    const nav = document.querySelector(".bar nav");
+    const links = new Map([...nav.querySelectorAll("a")].map((a) => [a.hash.slice(1), a]));
     const seen = new IntersectionObserver((entries) => {
       for (const entry of entries) {
         if (!entry.isIntersecting) continue;
         for (const link of links.values()) link.removeAttribute("aria-current");
-        links.get(entry.target.id)?.setAttribute("aria-current", "true");
+        const link = links.get(entry.target.id);
+        link.setAttribute("aria-current", "true");
+        const { left, right } = link.getBoundingClientRect(), room = nav.getBoundingClientRect();
+        if (left < room.left || right > room.right) nav.scrollLeft += left - room.left;
       }
     }, { rootMargin: "-60px 0px -70% 0px" });
     for (const id of links.keys()) if (byId(id)) seen.observe(byId(id));

@@ -241,6 +241,18 @@
       selectUe(found && found.ue >= 0 && found.ue !== state.ue ? found.ue : -1);
     }
 
+    /** Paints at once, since no frame comes before the paper, and as pixels, since browsers print few of many strokes. */
+    function onPaper() {
+      paint();
+      const { width, height } = canvases[0], copy = Object.assign(document.createElement("canvas"), { width, height });
+      const own = copy.getContext("2d", { willReadFrequently: true });
+      canvases.forEach((canvas, k) => {
+        own.clearRect(0, 0, width, height);
+        own.drawImage(canvas, 0, 0);
+        contexts[k].putImageData(own.getImageData(0, 0, width, height), 0, 0);
+      });
+    }
+
     /** Milliseconds that a frame takes, over so many frames from the first to the last moment, all drawn to the end. */
     function benchmark(frames) {
       const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
@@ -282,6 +294,7 @@
       drawCurve();
       refresh("ground", "known", "moving");
     });
+    addEventListener("beforeprint", onPaper);
     replayKeys.draw(model, state, theme, colourOf(state.attack), moving);
     new ResizeObserver(resize).observe(stage);
     new ResizeObserver(drawCurve).observe(byId("line"));
