@@ -14,7 +14,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     """Its arguments."""
     command = commands.add_parser("compare", help="draw a page that compares runs and sweeps")
     command.add_argument(
-        "folders", nargs="+", metavar="DIR", help="the folder of a run, of a sweep, or a folder that holds runs"
+        "folders", nargs="+", metavar="DIR", help="folders of runs and of sweeps, or folders that hold runs"
     )
     command.add_argument("--out", metavar="FILE", default="compare.html", help="the page (default: %(default)s)")
     add_pages(command)
