@@ -136,7 +136,7 @@ def test_a_curve_keeps_its_name_in_the_dark(written, show):
 @pytest.mark.parametrize("name", ["a<b and c>d", "<b>bold</b>", "&lt;", "R&D"])
 def test_a_curve_has_its_own_name_in_files(name, written, show):
     _, data = saved(drawn(show(written(name))), '[data-save="csv"]')
-    assert list(csv.reader(io.StringIO(data.decode())))[1][0] == name
+    assert list(csv.reader(io.StringIO(data.decode())))[1][1] == name
 
 
 def test_tables_sort_by_value_and_filter_by_words(written, show):
