@@ -99,7 +99,8 @@ def test_it_begins_at_the_end_and_answers(opened, folder):
     last = rows["round"] == rows["round"].max()
     homes = len(np.unique(rows["ue"][last & (rows["home_named_m"] <= 100)]))
     assert now["named"]["home"] == homes
-    assert f"round 6 of 6 · {homes} of 3 homes and" in opened.text_content("#replay-now")
+    said = opened.text_content("#replay-now")
+    assert f"round 6 of 6 · {homes} of 3 homes and" in said and re.search(r" · map [\d.]+ dB", said)
     assert f"{homes} of 3 homes" in opened.get_attribute("#replay-ground", "aria-label")
 
 
@@ -268,11 +269,13 @@ def test_the_map_zooms_and_moves(opened):
     assert moved["cx"] < whole["cx"] and state(opened)["ue"] == -1  # a drag is no click
     opened.click("#replay-fit")
     assert state(opened)["view"] == whole
-    opened.evaluate("document.activeElement.blur()")
-    opened.mouse.move(x, y)
-    opened.mouse.wheel(0, 200)  # the page scrolls
-    opened.wait_for_function("scrollY > 0")
-    assert state(opened)["view"]["zoom"] == 1
+    opened.evaluate("document.activeElement.blur(); document.documentElement.style.scrollBehavior = 'auto'")
+    opened.evaluate("document.getElementById('replay-stage').scrollIntoView({block: 'start'})")
+    before = opened.evaluate("scrollY")
+    opened.mouse.move(x, 300)
+    opened.mouse.wheel(0, -100)  # the page scrolls
+    opened.wait_for_function("y => scrollY < y", arg=before)
+    assert before > 100 and state(opened)["view"]["zoom"] == 1
 
 
 def test_names_of_strangers_are_text(opened):
@@ -382,7 +385,8 @@ def test_a_radio_study(show, tiny, tmp_path):
 
 def test_ues_of_a_trace_are_hidden_while_they_are_absent(show, tiny, tmp_path):
     lines = ["time_s,user,x_m,y_m"]
-    lines += [f"{t},a,{t / 4},10" for t in range(0, 1201, 60)] + [f"{t},b,200,{t / 5}" for t in range(600, 1201, 60)]
+    lines += [f"{t},a,{t / 4},10" for t in range(0, 1201, 60)]
+    lines += [f"{t},b,200,{t / 5}" for t in (*range(0, 241, 60), *range(900, 1201, 60))]
     (tmp_path / "trace.csv").write_text("\n".join(lines) + "\n")
     replayed = {"mobility": {"kind": "replay", "trace": str(tmp_path / "trace.csv")}}
     changes = {"world.ues": replayed, "world.tick_s": 60, "world.duration_s": 1200, "learning.round_s": 600}
@@ -390,10 +394,10 @@ def test_ues_of_a_trace_are_hidden_while_they_are_absent(show, tiny, tmp_path):
     page = show(report(tmp_path / "r"))
     page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
     there = {}
-    for time_s in (300, 900):
+    for time_s in (150, 700, 1100):
         page.evaluate("t => replay.seek(t)", time_s)
         there[time_s] = [p is not None for p in state(page)["positions"]]
-    assert there == {300: [True, False], 900: [True, True]}
+    assert there == {150: [True, True], 700: [True, False], 1100: [True, True]}
 
 
 def test_rounds_without_data_count(show, tiny, tmp_path):

@@ -75,8 +75,7 @@ def _fixed(tracks: Tracks) -> BoolArray:
     state = np.column_stack([tracks.ue, gone, tracks.indoor, tracks.cell])
     changed = np.asarray((state[1:] != state[:-1]).any(axis=1))
     own = tracks.ue[1:] != tracks.ue[:-1]
-    fixed = np.concatenate([[True], changed]) | np.concatenate([changed & (own | gone[1:]), [True]])
-    return np.asarray(fixed | gone)
+    return np.asarray(np.append(True, changed) | np.append(changed & (own | gone[1:]), True))
 
 
 def _away_m(tracks: Tracks, row: IntArray, a: IntArray, b: IntArray) -> FloatArray:
