@@ -127,6 +127,15 @@ def test_where_only_useless_models_prevent_it_the_best_useful_one_is_said_too():
     )
 
 
+def test_without_any_useful_model_nothing_is_called_the_price():
+    said = lines(open=named(97.0) | model(70.0), other=named(1.0) | model(72.0))
+    assert said["What prevents it"] == (
+        "No variant has a useful model, and those that find no more than chance are: “other” (1 % of homes, but RMSE "
+        "72 dB: no better than a constant)."
+    )
+    assert said["What it costs"].startswith("“open”: no useful model, RMSE 70 dB (a constant: 18 dB)")
+
+
 def test_a_reference_at_chance_or_without_a_value_is_said():
     assert "no more than chance" in lines(open=named(1.0), other=named(50.0))["What is known"]
     said = lines(open={"ues.count": 2}, other=named(50.0))["What is known"]

@@ -284,6 +284,15 @@ def folder(tiny, tmp_path):
     return out
 
 
+def test_homes_that_are_named_stand_beside_the_curves(folder):
+    attack = "closed-form"
+    for path in folder.glob("*/summary.json"):
+        write_json(path, json.loads(path.read_text()) | {f"attack.{attack}.home_named_within_near.percent": 50.0})
+    page = report(folder).read_text()
+    drawn = json.loads(re.search(r'<script type="application/json" id="drawn">(.*?)</script>', page)[1])
+    assert "homes named" in drawn["tradeoff"]["layout"]["yaxis"]["title"]["text"] and "tradeoff-0" in drawn
+
+
 def test_the_page_of_a_sweep_with_curves(folder, capsys):
     assert main(["report", str(folder)]) == 0
     out = capsys.readouterr().out

@@ -36,12 +36,14 @@ def main(args: argparse.Namespace) -> None:
     except OSError as error:
         raise BadInput(f"{path}: cannot be written ({error.strerror}); give another name") from None
     say(f"{path}: written; edit it, then")
-    for command, what in (
+    steps = (
         (f"netsim validate {path}", "one line for each mistake, with its place in the file"),
         (f"netsim run {path}", "play it, and draw its page"),
         ("netsim list learner", "every key of a part with its unit and bounds; netsim list: all slots"),
-    ):
-        say(f"  {command:<32} {what}")
+    )
+    wide = max(len(command) for command, _ in steps)
+    for command, what in steps:
+        say(f"  {command:<{wide}}  {what}")
 
 
 def _beginning(name: str) -> str:

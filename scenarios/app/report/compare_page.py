@@ -24,6 +24,7 @@ from scenarios.app.report.figures.member import Member, labels_of, member
 from scenarios.app.report.figures.points import points_panel
 from scenarios.app.report.figures.tradeoff import matched_table, tradeoff_panels
 from scenarios.app.report.html import Chapter, answers, facts, headings, page, paragraphs
+from scenarios.app.report.plot import Panel
 from scenarios.app.report.settings import period
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.comparison_text import answer
@@ -31,6 +32,7 @@ from scenarios.app.results.folder import MANIFEST, STUDY, read_json, read_summar
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import attacker
 from scenarios.app.results.read import SWEEP, load
+from scenarios.app.results.standing import Runs
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_text import USELESS
 from scenarios.app.results.tradeoff import MATCHED_CSV, matched_csv, matched_rows, sentences
@@ -48,9 +50,12 @@ def comparison(of: Gathered, place: Path, command: str = "") -> str:
     attacks = list(dict.fromkeys(name for m in members for name in m.attacks))
     labels, rows = labels_of(members), matched_rows(of.trials)
     figures = comparison_panels(members, attacks)
-    tradeoff = tradeoff_panels(of.trials) if of.trials else [points_panel(labels)] if attacks else []
     chapters = [
-        Chapter("tradeoffs", "Privacy and utility", [*tradeoff, *([matched_table(rows)] if rows else [])]),
+        Chapter(
+            "tradeoffs",
+            "Privacy and utility",
+            [*_tradeoff(of, labels, attacks), *([matched_table(rows)] if rows else [])],
+        ),
         Chapter("time", "Over time", figures.over_time),
         Chapter("variants-all", "All variants", [variants_table(labels, of.runs, place), figures_table(labels)]),
         Chapter("differences-all", "What differs", [differences_table(studies_of(members))]),
@@ -58,6 +63,17 @@ def comparison(of: Gathered, place: Path, command: str = "") -> str:
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]
     return page(title_of(of, members), top(of, members, sentences(of.trials)), chapters, styles=COMPARED)
+
+
+def _tradeoff(of: Gathered, labels: Mapping[str, Runs], attacks: Sequence[str]) -> list[Panel]:
+    """Privacy against utility: curves of a sweep; points where there are none, or where homes are named."""
+    if not attacks:
+        return []
+    curves = tradeoff_panels(of.trials) if of.trials else []
+    named = any(
+        run.get(keys.HOME_NAMED_PERCENT.of(a)) is not None for r in labels.values() for run in r for a in attacks
+    )
+    return curves if not named and any(p.figure for p in curves) else [points_panel(labels), *curves]
 
 
 def _densities(of: Gathered, place: Path, command: str) -> str:

@@ -128,6 +128,7 @@ def spread(
 def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
     """Cells side by side, two a row or three in one, under one legend; height: of one cell, pixels."""
     columns = 3 if len(cells) == 3 else min(2, len(cells))
+    x_axis = x_axis | ({"title": axis()["title"] | x_axis["title"]} if "title" in x_axis else {})
     rows = -(-len(cells) // columns)
     step, width = _BESIDE[columns]
     named, layout = bool(cells[0].title), base_layout()

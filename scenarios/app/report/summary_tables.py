@@ -9,7 +9,7 @@ from scenarios.app.results.run import Run
 
 def summary_chapter(run: Run) -> Chapter:
     """Every figure with its meaning."""
-    return Chapter("summary", "All figures", summary_tables(run))
+    return Chapter("summary", "All numbers", summary_tables(run))
 
 
 def summary_tables(run: Run) -> list[str]:
@@ -38,6 +38,6 @@ def _metric_tables(run: Run, grouped: dict[tuple[str, str], list[Entry]]) -> lis
     metrics = {name: entries for (group, name), entries in grouped.items() if group == "metric"}
     if not metrics:
         return []
-    head = ["metric", *(f"{entry.label}: {entry.meaning}" for entry in next(iter(metrics.values())))]
+    head = ["metric", *(entry.label for entry in next(iter(metrics.values())))]
     lines = [[name, *(value_text(run.summary[entry.key]) for entry in entries)] for name, entries in metrics.items()]
-    return [table("Metrics of parts", head, lines)]
+    return [table("Metrics of parts: last value; mean and deviation of the last 20", head, lines, texts=(0,))]

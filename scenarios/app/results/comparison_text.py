@@ -103,7 +103,10 @@ def _prevents(measure: Measure, found: Mapping[str, Leakage], models: Mapping[st
         return f"None of the other variants: least is found with {told(least)}; {measure.chance} {chance}."
     texts = [_listed([told(label) for label in useful])] if useful else []
     if useless:
-        lead = "Without a useful model" if useful else "Only without a useful model"
+        if not any(model.kept for model in models.values()):
+            lead = "No variant has a useful model, and those that find no more than chance are"
+        else:
+            lead = "Without a useful model" if useful else "Only without a useful model"
         texts.append(f"{lead}: {_listed([told(label) for label in useless])}")
     if not useful:
         kept = [label for label in by_amount if label in models and models[label].kept]
@@ -118,7 +121,7 @@ def _cost(found: Mapping[str, Leakage], models: Mapping[str, Utility], labels: M
     own = models[first]
     central = mean(labels[first], keys.CENTRAL_RMSE.of())
     also = "" if np.isnan(central) else f", trained centrally {figure_text(central)} dB"
-    text = f"“{first}”: {own.figure} (a constant: {own.constant}{also})"
+    text = f"“{first}”: {'' if own.kept else 'no useful model, '}{own.figure} (a constant: {own.constant}{also})"
     rest = [n for n in found if n != first and n in models]
     rest.sort(key=lambda n: (not found[n].prevented, not models[n].kept, found[n].amount))
     chosen = [n for n in rest if found[n].prevented] or rest[:1]

@@ -42,6 +42,8 @@ def leak_text(summary: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     who = sentence(attacker(study)).rstrip(".")
     name = most_named(summary)
     if name and not best_named_text(summary).endswith("no attacked UE has a home or a workplace"):
+        if not any(summary.get(key.of(name)) for key in (keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT)):
+            return _unnamed(summary, who, name)
         return sentence(f"{who} learns, by the attack {name}: {named_text(summary, name)}")
     found = location_text(summary) or membership_text(summary)
     if found:
@@ -49,6 +51,15 @@ def leak_text(summary: Mapping[str, Any], study: Mapping[str, Any]) -> str:
         return " ".join(sentence(text) for text in (f"{who} learns, by the attack {found}", positions) if text)
     return (
         "No attack was run, so nothing is known of what leaks." if not attacks(summary) else "No attack found anything."
+    )
+
+
+def _unnamed(summary: Mapping[str, Any], who: str, name: str) -> str:
+    """That no attack names a home or workplace, and what else of places is found."""
+    found = location_text(summary)
+    none = f"{who} learns no home or workplace (attack {name}: {named_text(summary, name)})"
+    return " ".join(
+        [sentence(none), *([sentence(f"mean positions of a round, by the attack {found}")] if found else [])]
     )
 
 

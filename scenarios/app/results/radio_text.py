@@ -62,7 +62,7 @@ def handover_text(summary: Summary) -> str:
     number, rate = summary.get(keys.HANDOVER_COUNT.of()), summary.get(keys.HANDOVER_RATE.of())
     if number is None:
         return "not modelled: every UE is served by its strongest cell"
-    return f"{number:,}" + ("" if rate is None else f", {figure_text(rate)} of a UE in an hour")
+    return f"{number:,}" + ("" if rate is None else f", {figure_text(rate)} a UE and hour")
 
 
 def radio_warnings(summary: Summary) -> list[str]:

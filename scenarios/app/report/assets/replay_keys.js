@@ -108,8 +108,9 @@ const replayKeys = (() => {
     const scale = document.getElementById("replay-sinr");
     scale.hidden = !moving?.range && scale.hidden;
     if (moving?.range) {
-      const [low, high] = moving.range.map((level) => `${level} dB`);
-      bar(scale, "SINR of updates being sent", [0, 0.25, 0.5, 0.75, 1].map(sinr), low, high);
+      const [low, high] = moving.range;
+      const shades = [0, 0.25, 0.5, 0.75, 1].map(sinr);
+      bar(scale, "SINR of updates being sent", shades, `\u2264 ${low} dB`, `\u2265 ${high} dB`);
     }
   }
 

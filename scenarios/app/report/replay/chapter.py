@@ -83,7 +83,7 @@ def _reading(run: Run, replay: Replay) -> list[str]:
     if replay.has("named_round"):
         return [
             f"A home or workplace is filled, and joined by a thick line, when the attack names a place within "
-            f"{run.near_m:g} m of it; otherwise a dotted line leads to the nearer of its at most two places."
+            f"{run.near_m:g} m of it; otherwise a dotted line leads to the nearest place that it names of the UE."
         ]
     if replay.has("estimate_round"):
         return ["A line joins each estimate of the latest round to the true mean of the positions it is about."]
