@@ -8,6 +8,7 @@ import pytest
 
 from scenarios.app import browser
 from scenarios.app.cli.commands import main
+from scenarios.app.cli.options import name_of
 from scenarios.app.cli.run_folder import replay_folder, run_folder, sweep_folder, training_folder
 from scenarios.app.study.load import load, parse_value
 
@@ -192,3 +193,12 @@ def test_the_same_command_again_takes_the_same_folder_and_another_one_another(tm
     before = {p: p.read_bytes() for p in tmp_path.rglob("summary.json")}
     assert said(capsys, *words) == first  # played again where it was
     assert {p: p.read_bytes() for p in tmp_path.rglob("summary.json")} == before
+
+
+def test_files_are_called_by_their_names_and_bundled_scenarios_by_theirs(tmp_path, monkeypatch):
+    # a path in the place of a name would lead out of runs/
+    monkeypatch.chdir(tmp_path)
+    for name in ("plain", "mine.yaml"):
+        (tmp_path / name).write_text("")
+    names = [f"{tmp_path}/plain", "./plain", "../" + tmp_path.name + "/mine.yaml", "cities/town", "city"]
+    assert [name_of(name) for name in names] == ["plain", "plain", "mine", "cities/town", "city"]

@@ -134,7 +134,8 @@ def out_of(args: argparse.Namespace, default: Path) -> Path:
 
 def name_of(scenario: str) -> str:
     """What progress and folders call a scenario: its bundled name, or the name of its file."""
-    return Path(scenario).with_suffix("").name if Path(scenario).suffix else scenario
+    path = Path(scenario)
+    return path.with_suffix("").name if path.suffix or path.is_file() else scenario
 
 
 def command_line() -> str:
