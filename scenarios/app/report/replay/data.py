@@ -20,7 +20,8 @@ from scenarios.app.results.run import Run, clock_of, part
 
 MOST_UES = 1000
 MOST_HANDOVERS = 50_000
-_SINGLE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))  # the error of a model that diverged goes beyond
+_SINGLE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
+"""smallest and largest number of curves; the error of a model that has diverged lies beyond"""
 GROUND_M, MOVING_M = 0.1, 0.5  # finest steps of what stands and of what moves
 UNITS_S = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01, 0.001)
 ABSENT, INDOOR = 1, 2  # bits of the state of a track's row
