@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scenarios.app.report.html import Chapter, keyed_table, table
+from scenarios.app.report.html import Chapter, keyed_table, paragraphs, table
 from scenarios.app.results.over_seeds import Entry, blocks, value_text
 from scenarios.app.results.run import Run
 
@@ -38,6 +38,8 @@ def _metric_tables(run: Run, grouped: dict[tuple[str, str], list[Entry]]) -> lis
     metrics = {name: entries for (group, name), entries in grouped.items() if group == "metric"}
     if not metrics:
         return []
-    head = ["metric", *(entry.label for entry in next(iter(metrics.values())))]
+    statistics = next(iter(metrics.values()))
+    head = ["metric", *(entry.label for entry in statistics)]
     lines = [[name, *(value_text(run.summary[entry.key]) for entry in entries)] for name, entries in metrics.items()]
-    return [table("Metrics of parts: last value; mean and deviation of the last 20", head, lines, texts=(0,))]
+    says = paragraphs([f"{entry.label}: {entry.meaning}" for entry in statistics], "says")
+    return [table("Metrics of parts", head, lines, texts=(0,)), says]
