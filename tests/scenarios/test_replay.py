@@ -193,6 +193,35 @@ def test_tracks_of_a_run_are_in_the_page(whole):
         assert away_m.max() <= 0.5 + grid.step_m
 
 
+@pytest.mark.parametrize("far_m", [np.inf, 1.7e308])
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_places_without_measure_do_not_keep_it_from_ending(far_m):
+    at_m = np.array([[0.0, 0.0], [far_m, 0.0], [-far_m, 0.0], [far_m, 0.0], [1.0, 1.0]])
+    tracks = Tracks(np.zeros(5, int), np.arange(5.0), at_m, np.zeros(5, bool), np.zeros(5, int))
+    with_ends = needed(tracks, 0.5)
+    assert with_ends[0] and with_ends[-1]
+
+
+def test_a_place_at_infinity_is_none(commuters, tmp_path):
+    shutil.copytree(commuters, tmp_path / "r")
+    path = tmp_path / "r" / "tracks.csv"
+    head, *lines = path.read_text().splitlines()
+    ue, time_s, _, *rest = lines[6].split(",")
+    path.write_text("\n".join([head, *lines[:6], ",".join([ue, time_s, "inf", *rest]), *lines[7:]]) + "\n")
+    tracks = replay_of(load(tmp_path / "r"), []).tracks
+    (at,) = np.flatnonzero((tracks.ue == int(ue)) & (tracks.time_s == float(time_s)))
+    assert np.isnan(tracks.at_m[at]).all() and np.isnan(tracks.at_m).any(axis=1).sum() == 1
+
+
+@pytest.mark.parametrize("change", ["[NaN, 3600]", "[0, Infinity]"])
+def test_clock_changes_are_finite(change, commuters, tmp_path):
+    shutil.copytree(commuters, tmp_path / "r")
+    path = tmp_path / "r" / "manifest.json"
+    path.write_text(path.read_text().replace('"clock_changes": []', f'"clock_changes": [{change}]'))
+    with pytest.raises(BadInput, match="clock_changes is missing or damaged"):
+        load(tmp_path / "r")
+
+
 # -- rounds
 
 

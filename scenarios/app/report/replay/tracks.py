@@ -64,7 +64,7 @@ def needed(tracks: Tracks, within_m: float) -> BoolArray:
         away_m = _away_m(tracks, inner, a, b)
         first = np.flatnonzero(np.diff(a, prepend=-1))
         worst_m = np.repeat(np.maximum.reduceat(away_m, first), np.diff(np.append(first, len(a))))
-        far = worst_m > within_m
+        far = worst_m > within_m  # not where a distance is no number
         kept[inner[far & (away_m == worst_m)]] = True
         open_[inner[~far]] = False
 
