@@ -20,8 +20,6 @@ from scenarios.app.results.run import Run, clock_of, part
 
 MOST_UES = 1000
 MOST_HANDOVERS = 50_000
-_SINGLE = (float(np.finfo(np.float32).min), float(np.finfo(np.float32).max))
-"""smallest and largest number of curves; the error of a model that has diverged lies beyond"""
 GROUND_M, MOVING_M = 0.1, 0.5  # finest steps of what stands and of what moves
 UNITS_S = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01, 0.001)
 ABSENT, INDOOR = 1, 2  # bits of the state of a track's row
@@ -69,7 +67,7 @@ def replay_of(run: Run, names: Sequence[str]) -> Replay:
         "asked_s": rounds.asked_s,
         "told_s": rounds.told_s,
         "number": rounds.number,
-        "curve": np.clip(values, *_SINGLE).astype(np.float32).ravel(),
+        "curve": _single(values).ravel(),
     }
     clock = clock_of(run.manifest)
     meta = {
@@ -82,6 +80,12 @@ def replay_of(run: Run, names: Sequence[str]) -> Replay:
         "steps": sorted(name for name in arrays if name.endswith(COUNTED)),
     }  # fmt: skip
     return Replay(meta, arrays, n_ue, tracks, drawn, far)
+
+
+def _single(values: FloatArray) -> Numbers:
+    """In single precision; what is too large for it, as the error of a model that diverged, is infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values, dtype=np.float64).astype(np.float32)
 
 
 def time_unit_s(time_s: FloatArray, duration_s: float) -> float:

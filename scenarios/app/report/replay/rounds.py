@@ -13,6 +13,7 @@ from scenarios.app.report.replay.grid import NOWHERE, Grid, Numbers, pointers, s
 from scenarios.app.results.run import Run, Table
 
 MOST_LINKS, MOST_ESTIMATES, MOST_NAMED = 200_000, 300_000, 200_000
+MOST_MODELS = 65_536  # that updates and estimates are told apart by
 NO_SINR = -128
 _COLUMNS = {
     "links": ("latency_s", "airtime_s", "sinr_db", "base_station", "decoded"),
@@ -165,9 +166,9 @@ def _about(rows: Table, updates: Table) -> Numbers:
     none = np.iinfo(np.uint32).max
     if not len(updates["ue"]):
         return np.full(len(rows["ue"]), none, dtype=np.uint32)
-    models = int(max(np.nanmax(np.nan_to_num(t["model"]), initial=0.0) for t in (rows, updates))) + 1
+    model = [np.clip(np.nan_to_num(t["model"]), 0, MOST_MODELS - 1).astype(np.int64) for t in (rows, updates)]
     last = int(max(np.max(t["at"], initial=0) for t in (rows, updates))) + 1
-    of, known = ((t["ue"] * last + t["at"]) * models + np.nan_to_num(t["model"]).astype(int) for t in (rows, updates))
+    of, known = ((t["ue"] * last + t["at"]) * MOST_MODELS + k for t, k in zip((rows, updates), model, strict=True))
     at = np.minimum(np.searchsorted(known, of), len(known) - 1)
     return np.where(known[at] == of, at, none).astype(np.uint32)
 
