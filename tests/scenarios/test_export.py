@@ -232,3 +232,13 @@ def test_a_damaged_run_is_one_line(file, old, new, words, copied, capsys):
 def test_a_folder_that_is_no_run_is_one_line(tmp_path, capsys):
     assert main(["export", str(tmp_path)]) == 2
     assert "is" in (said := capsys.readouterr().err) and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["summary.json", "report.html", ".netsim", "tracks.csv"])
+def test_files_of_this_run_and_of_others_are_kept(name, town, replayed, capsys):
+    for folder in (town, replayed):
+        before = {path: path.read_bytes() for path in folder.iterdir()}
+        assert main(["export", str(town), "--out", str(folder / name)]) == 2
+        assert {path: path.read_bytes() for path in folder.iterdir()} == before
+        errors = capsys.readouterr().err
+        assert errors.count("\n") == 1 and "is a record of the run" in errors

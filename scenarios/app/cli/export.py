@@ -50,10 +50,13 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _out(folder: Path, out: Path) -> Path:
-    """The file to write: no record of the run."""
-    from scenarios.app.results.folder import RECORDS, STUDY
+    """The file to write: no record of this run or another."""
+    from netsim.safe import what_is
+    from scenarios.app.results.folder import MANIFEST, PAGE, RECORDS, STUDY
+    from scenarios.app.results.marker import MARKER
 
-    if out.name in (STUDY, *RECORDS) and out.parent.resolve() == folder.resolve():
+    of_run = out.parent.resolve() == folder.resolve() or what_is(out.parent / MANIFEST)
+    if of_run and out.name in (STUDY, PAGE, MARKER, *RECORDS):
         raise BadInput(f"--out {out}: is a record of the run; give another name")
     return out
 
