@@ -10,7 +10,7 @@ from scenarios.app.results.standing import distances, homes, membership, nearest
 def named(home, attack="span", chance=1.0, day=None, **more):
     return {
         f"attack.{attack}.centroid_error_m.median": None,
-        f"attack.{attack}.home_named_within_near.percent": home,
+        f"attack.{attack}.home_named_within_near.percent": home, f"attack.{attack}.homes.count": 40,
         f"attack.{attack}.home_named_within_near.day.median": day,
         f"attack.{attack}.home_named_within_near.shuffled.percent": chance,
         "baseline.uniform.home_named_within_near.percent": chance, "leakage.near_m": 100, **more,
@@ -25,13 +25,29 @@ def lines(**labels):
     return dict(answer({name: [run] if isinstance(run, dict) else run for name, run in labels.items()}))
 
 
-@pytest.mark.parametrize(("share", "chance", "prevented"), [(2.0, 1.0, True), (2.1, 1.0, False), (0.0, 0.0, True)])
-def test_a_share_is_prevented_up_to_twice_chance(share, chance, prevented):
-    assert homes([named(share, chance=chance)]).prevented is prevented
+@pytest.mark.parametrize(
+    ("share", "chance", "ues", "prevented"),
+    [
+        (5.0, 1.7, 40, True),  # 2 of 40: the interval begins at 1.4 %
+        (5.0, 1.3, 40, False),
+        (5.0, 1.7, 120, False),  # 6 of 120 are more than chance
+        (33.3, 16.7, 6, False),  # few UEs prove nothing: twice chance is far from it
+        (20.0, 16.7, 5, True),
+        (0.0, 0.0, 40, True),
+    ],
+)
+def test_a_share_is_prevented_where_it_may_be_chance(share, chance, ues, prevented):
+    run = named(share, chance=chance) | {"attack.span.homes.count": ues}
+    assert homes([run]).prevented is prevented
+
+
+def test_the_ues_of_all_seeds_count_together():
+    run = named(5.0, chance=1.7) | {"attack.span.homes.count": 40}
+    assert homes([run]).prevented and not homes([run] * 3).prevented
 
 
 def test_chance_is_its_largest_kind_and_no_attack_may_be_above_it():
-    run = named(6.0, chance=1.0) | {"baseline.others.home_named_within_near.percent": 3.0}
+    run = named(3.0, chance=1.0) | {"baseline.others.home_named_within_near.percent": 3.0}
     assert homes([run]).prevented and homes([run]).chance == "3 %"
     assert not homes([run | named(50.0, "votes")]).prevented
 

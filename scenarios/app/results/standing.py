@@ -1,8 +1,9 @@
 """What the runs of a label show, in a form that labels can be set against each other: leakage, utility, price.
 
-Means over seeds. Leakage is prevented where no attack is better than chance: where the share of named homes is within
-twice the largest kind of chance, where centroids, positions or places are no nearer than those of guesses, where the
-interval of a membership attack's AUC reaches 0.5. A model is kept where it is better than a constant.
+Means over seeds. Leakage is prevented where no attack is better than chance: where the share of named homes is at most
+five percentage points above the largest kind of chance and Wilson's 95 % interval over all UEs reaches down to it,
+where centroids, positions or places are no nearer than those of guesses, where the interval of a membership attack's
+AUC reaches 0.5. A model is kept where it is better than a constant.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ import numpy as np
 
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.over_seeds import over_seeds
-from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.statistics import figure_text, share_of
 from scenarios.app.results.summary_keys import Key
 from scenarios.app.results.summary_text import attacks, audits
 
 Runs = Sequence[Mapping[str, Any]]
 """the summaries of a label's runs"""
 
-TWICE = 2.0
-"""a share of named homes up to this many times chance is no more than chance"""
+MOST_POINTS = 5.0
+"""percentage points above chance up to which a share of named homes may be chance"""
 FAR_DB = 1000.0
 """an RMSE above it only says that the model is far off"""
 
@@ -113,8 +114,19 @@ def homes(runs: Runs) -> Leakage | None:
         if not np.isnan(share):
             day = over_seeds(runs, keys.HOME_NAMED_DAY.of(name))[1]
             percent = f"{figure_text(round(share))} %", f"{figure_text(round(chance, 1))} %"
-            found.append(Leakage(name, share, *percent, share <= TWICE * chance, day))
+            found.append(Leakage(name, share, *percent, _may_be_chance(runs, name, share, chance), day))
     return _of_all(found[0], found) if found else None
+
+
+def _may_be_chance(runs: Runs, name: str, share: float, chance: float) -> bool:
+    """Whether a share of named homes, percent, may be chance; of few UEs a large one could, so it must be near, too."""
+    named, of = 0, 0
+    for run in runs:
+        own, n = run.get(keys.HOME_NAMED_PERCENT.of(name)), run.get(keys.HOMES_COUNT.of(name))
+        if own is not None and n:
+            named, of = named + round(own * n / 100), of + int(n)
+    low = share_of(np.arange(of) < named)[1] if of else share
+    return share <= chance + MOST_POINTS and low <= chance
 
 
 def distances(runs: Runs) -> Leakage | None:

@@ -21,6 +21,8 @@ USELESS = "Low leakage proves nothing here; high leakage is still real."
 GOOD = 0.3
 """share by which the error of a good map is below that of a constant"""
 BETTER, WORSE, NO_BETTER = "better than", "worse than", "no better than"
+FAR = 10.0
+"""ratio of errors above which it is no longer told"""
 _ROUNDING_M = 1e-9  # shorter lengths are rounding errors
 
 Account = Mapping[str, np.ndarray]
@@ -390,7 +392,9 @@ def signals_text(summary: Mapping[str, Any]) -> str:
 
 
 def _above(ratio: float) -> str:
-    """A ratio of errors as a percentage above or below."""
+    """A ratio of errors as a percentage above or below; beyond ten times it only says that."""
+    if ratio > FAR:
+        return f"more than {FAR:.0f} times"
     return f"{100 * abs(ratio - 1):.0f} % {'above' if ratio >= 1 else 'below'}"
 
 

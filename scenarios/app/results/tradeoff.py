@@ -311,7 +311,7 @@ def _crossings(line: Sequence[Point], level: float) -> Iterator[float]:
 def sentences(trials: Sequence[Trial]) -> list[str]:
     """For each attack and measure, the curve with the smallest RMSE at each level; both gates where they differ.
 
-    Nothing of a single curve, which has none to be matched with.
+    Nothing of a single curve, which has none to be matched with, nor of an attack without the measure.
     """
     lines: list[str] = []
     if len(curves(trials)) < 2:
@@ -321,11 +321,11 @@ def sentences(trials: Sequence[Trial]) -> list[str]:
             every = list(_rows(trials, attack, measure))
             gated, free = ("; ".join(_best(row) for row in every if row.gated is gate) for gate in (True, False))
             head = f"{attack}, lowest RMSE at matched {lower(measure.name)}"
-            if not every:
+            if not every and any(t.summary.get(measure.key.of(attack)) is not None for t in trials):
                 lines.append(f"{head}: no curve spans a range of it, so nothing can be matched.")
-            elif gated == free:
+            elif every and gated == free:
                 lines.append(f"{head}: {gated}.")
-            else:
+            elif every:
                 lines += [f"{head}, useful models only: {gated}.", f"{head}, all models: {free}."]
     return lines
 

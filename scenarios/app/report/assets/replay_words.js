@@ -66,7 +66,7 @@ const replayWords = (() => {
     if (level("rsrp_dbm") !== null) parts.push(`RSRP ${level("rsrp_dbm").toFixed(1)} dBm`);
     if (level("sinr_db") !== null) parts.push(`SINR ${level("sinr_db").toFixed(1)} dB`);
     if (["learnt_dbm", "error_db"].includes(coverage) && level("learnt_dbm") !== null) {
-      parts.push(`learnt ${level("learnt_dbm").toFixed(1)} dBm`);
+      parts.push(`learnt at the end ${level("learnt_dbm").toFixed(1)} dBm`);
     }
     if (level("cell") !== null) parts.push(`cell ${model.meta.stations[level("cell")].name}`);
     return parts.join(" \u00b7 ");

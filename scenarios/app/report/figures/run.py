@@ -120,8 +120,8 @@ def distribution(run: Run, own: Sequence[Look]) -> Panel:
     caption = (
         "Sliced Wasserstein distance between all points measured so far and all estimates so far: the lower, the more "
         "the attacker knows of where the user was. An attack inside the grey band is no better than the same number of "
-        "random guesses. The dashed line is the distance of the true centroids; scattered estimates can lie below it. "
-        + over_ues(run)
+        "random guesses. The dashed line is what an attacker who knows the true centroid of every batch would reach; "
+        "estimates that scatter around it can lie below. " + over_ues(run)
     )
     return Panel(key, title, caption, mosaic([Cell("SW1 (m)", [*baselines, *traces])], DATES, 350))
 
@@ -152,7 +152,7 @@ def home(run: Run, own: Sequence[Look]) -> Panel:
     if not distances:
         return Panel(key, title, "No UE has a known home, or no attack made an estimate.")
     for look, grid in every:
-        guess = Look(f"baseline: random guesses, as many as {look.name}", GREY, look.symbol, "dot")
+        guess = Look(f"baseline: random guesses, as many as {look.name}", look.color, look.symbol, "dot")
         distances += median_line(guess, run.dates(grid.time_s), grid.so_far("guess_home_m"), mode="lines")[-1:]
     cells = [Cell("distance to home (m)", distances, line_at=run.near_m)]
     if shares:

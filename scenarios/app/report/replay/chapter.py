@@ -42,8 +42,8 @@ _COVERAGE = (
     ("cell", "best server", ("coverage_cell",)),
     ("rsrp_dbm", "RSRP (dBm)", ("coverage_rsrp_dbm",)),
     ("sinr_db", "SINR at full load (dB)", ("coverage_sinr_db",)),
-    ("learnt_dbm", "learnt map (dBm)", ("coverage_learnt_dbm",)),
-    ("error_db", "learnt map less truth (dB)", ("coverage_learnt_dbm", "coverage_rsrp_dbm")),
+    ("learnt_dbm", "map learnt at the end (dBm)", ("coverage_learnt_dbm",)),
+    ("error_db", "map learnt at the end less truth (dB)", ("coverage_learnt_dbm", "coverage_rsrp_dbm")),
     ("los", "line of sight", ("coverage_los",)),
 )
 
