@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from netsim.errors import BadInput
 from netsim.record import unguarded
 from netsim.safe import what_is
 from netsim.units import FloatArray
+from scenarios.app.results.bounds import check_manifest, check_rows
 from scenarios.app.results.folder import (
     ARRAYS,
     GRID,
@@ -30,7 +30,7 @@ from scenarios.app.results.folder import (
     text_of,
 )
 from scenarios.app.results.marker import marked
-from scenarios.app.results.run import Run, Table, clock_of, part
+from scenarios.app.results.run import Run, Table
 from scenarios.app.results.surfaces import read_surfaces
 from scenarios.app.results.tables import EVERY, RADIO, RADIO_STUDY
 from scenarios.app.study.yaml_document import one_line, read
@@ -42,15 +42,15 @@ _SCENE = {
     "scenery_kind": 1, "station_azimuth_deg": 1,
 }  # fmt: skip
 """what map.npz may hold besides, with dimensions"""
-_MANIFEST = {"title": str, "first_day": str, "duration_s": int | float, "area_m": list}  # what a page is built on
 
 
 def load(folder: Path) -> Run:
     """The run of a folder, checked."""
     manifest, summary = read_json(folder / MANIFEST), read_summary(folder)
-    _check_manifest(folder / MANIFEST, manifest)
+    check_manifest(folder / MANIFEST, manifest)
     radio = manifest.get("kind") == RADIO_STUDY
     tables = {name: checked_table(folder, name) for name in (RADIO if radio else TABLES)}
+    check_rows(folder, manifest, tables)
     tables = {name: _no_rows(columns) for name, columns in EVERY.items()} | tables
     points_m = np.zeros((0, 2)) if radio else _points_m(folder / POINTS)
     ground = _ground(folder / MAP)
@@ -62,35 +62,6 @@ def load(folder: Path) -> Run:
     except (OverflowError, ValueError):
         raise BadInput(one_line(f"{folder}: a time lies outside of the calendar; run the study again")) from None
     return run
-
-
-def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse a manifest without what a page is built on."""
-    wrong = [key for key, kind in _MANIFEST.items() if not isinstance(manifest.get(key), kind)]
-    if not wrong:
-        if not _finite(manifest["area_m"], 4):
-            wrong.append("area_m")
-        if manifest.get("origin_deg") is not None and not _finite(manifest["origin_deg"], 2):
-            wrong.append("origin_deg")
-        every_s: Any = part(manifest, "tracks").get("every_s")
-        if not _finite([every_s], 1) or not every_s > 0:
-            wrong.append("tracks.every_s")
-        try:
-            date.fromisoformat(manifest["first_day"])
-            clock_of(manifest)
-        except ValueError as error:
-            wrong.append("clock_changes" if "clock_changes" in str(error) else "first_day")
-    if wrong:
-        raise BadInput(one_line(f"{path}: {wrong[0]} is missing or damaged; run the study again"))
-
-
-def _finite(values: Any, n: int) -> bool:
-    """Whether values are a list of n finite numbers."""
-    return (
-        isinstance(values, list)
-        and len(values) == n
-        and all(isinstance(v, int | float) and np.isfinite(v) for v in values)
-    )
 
 
 def checked_table(folder: Path, name: str) -> Table:

@@ -1,0 +1,109 @@
+"""What numbers of a run folder must be, so that its page does not draw what cannot have happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.clock import DAY_S
+from netsim.errors import BadInput
+from netsim.units import BoolArray, FloatArray
+from scenarios.app.results.run import Table, clock_of, part
+from scenarios.app.results.tables import RADIO_STUDY
+from scenarios.app.study.yaml_document import one_line
+
+_FARTHEST_M = 4.1e7  # a corner of an area: once around the Earth
+_LONGEST_S = 400 * 365.25 * DAY_S  # an interval
+_OF_ONE = ("ues", "tracks", "handovers", "links")  # in other tables UE -1 stands for several
+_TIMES = ("time_s", "requested_s")
+
+
+def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse a manifest without what a page is built on."""
+    for key, must in ((key, must) for key, good, must in _wanted(manifest) if not good):
+        raise BadInput(one_line(f"{path}: {key} is missing or damaged: it must be {must}; run the study again"))
+
+
+def _wanted(manifest: Mapping[str, Any]) -> list[tuple[str, bool, str]]:
+    """Each key that a page needs, whether it is good, and what it must be."""
+    learns, origin = manifest.get("kind") != RADIO_STUDY, manifest.get("origin_deg")
+    last_s, every_s = calendar_s(manifest.get("first_day")), part(manifest, "tracks").get("every_s")
+    return [
+        ("title", isinstance(manifest.get("title"), str), "a text"),
+        ("first_day", last_s > 0, "a day, YYYY-MM-DD"),
+        ("duration_s", _seconds(manifest.get("duration_s"), last_s), "seconds above 0, within the calendar"),
+        ("area_m", _ordered(manifest.get("area_m")), f"[west, south, east, north] within {_FARTHEST_M:.2g} m of 0"),
+        ("origin_deg", origin is None or _within(origin, 2, 360.0), "null or [latitude, longitude]"),
+        ("tracks.every_s", _seconds(every_s, _LONGEST_S), "seconds above 0"),
+        ("round_s", not learns or _seconds(manifest.get("round_s"), _LONGEST_S), "seconds above 0"),
+        ("clock_changes", last_s == 0 or _has_clock(manifest), "a list of [time_s, shift_s]"),
+    ]
+
+
+def calendar_s(first_day: Any) -> float:
+    """From the first day to the end of the calendar, seconds; 0 for what is no day."""
+    try:
+        return (date.max - date.fromisoformat(first_day)).days * DAY_S
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _has_clock(manifest: Mapping[str, Any]) -> bool:
+    try:
+        clock_of(manifest)
+    except ValueError:
+        return False
+    return True
+
+
+def _seconds(value: Any, most_s: float) -> bool:
+    return _within([value], 1, most_s) and value > 0
+
+
+def _ordered(area_m: Any) -> bool:
+    return _within(area_m, 4, _FARTHEST_M) and area_m[0] <= area_m[2] and area_m[1] <= area_m[3]
+
+
+def _within(values: Any, n: int, most: float) -> bool:
+    """Whether values are a list of n numbers of at most this magnitude."""
+    return (
+        isinstance(values, list)
+        and len(values) == n
+        and all(isinstance(v, int | float) and not isinstance(v, bool) and -most <= v <= most for v in values)
+    )
+
+
+def check_rows(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> None:
+    """Refuse tables with times outside of the calendar, rounds that the run did not have, or UEs that it has not."""
+    last_s, n_ue = calendar_s(manifest["first_day"]), len(tables["ues"]["ue"])
+    rounds = ceil(manifest["duration_s"] / manifest["round_s"]) + 2 if "rounds" in tables else 0  # clocks may go back
+    for name, columns in tables.items():
+        for column in (c for c in _TIMES if c in columns):
+            _check(folder, name, column, columns[column], (0, last_s), "of the calendar", whole=False)
+        if "round" in columns:
+            _check(folder, name, "round", columns["round"], (0, rounds), "of the run", whole=True)
+        if "ue" in columns:
+            least = 0 if name in _OF_ONE else -1
+            _check(folder, name, "ue", columns["ue"], (least, n_ue - 1), "of ues.csv", whole=True)
+
+
+def _check(
+    folder: Path, table: str, column: str, values: FloatArray, bounds: tuple[float, float], of: str, *, whole: bool
+) -> None:
+    """Refuse a column with a value outside of its bounds, or that is not whole; empty cells may be."""
+    low, high = bounds
+    wrong: BoolArray = ~np.isnan(values) & ~((values >= low) & (values <= high))
+    if whole:
+        wrong |= np.isfinite(values) & (values != np.round(values))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        kind = "whole number" if whole else "time"
+        raise BadInput(
+            one_line(f"{folder / table}.csv: row {row + 1}: {column} {values[row]:g} is not a {kind} {of}, {low:g} to "
+                     f"{high:g}; run the study again")
+        )  # fmt: skip
