@@ -211,13 +211,21 @@ def test_a_place_at_infinity_is_none(commuters, tmp_path):
     assert np.isnan(tracks.at_m[at]).all() and np.isnan(tracks.at_m).any(axis=1).sum() == 1
 
 
-@pytest.mark.parametrize(("file", "column"), [("rounds", "rmse_db"), ("estimates", "model")])
-def test_huge_numbers_are_no_failure(file, column, commuters, tmp_path):
+@pytest.mark.parametrize(
+    ("file", "column", "value"),
+    [
+        ("rounds", "rmse_db", "1e300"), ("estimates", "model", "1e300"), ("estimates", "x_m", "-1e308"),
+        ("tracks", "x_m", "1e308"), ("tracks", "y_m", "-1e308"), ("updates", "x_m", "1e308"),
+        ("ues", "home_x_m", "1e308"), ("coverage", "rsrp_dbm", "inf"), ("coverage", "sinr_db", "-1e308"),
+        ("coverage", "x_m", "1e308"),
+    ],
+)  # fmt: skip
+def test_huge_numbers_are_no_failure_and_no_warning(file, column, value, commuters, tmp_path):
     shutil.copytree(commuters, tmp_path / "r")
     path = tmp_path / "r" / f"{file}.csv"
     head, first, *lines = path.read_text().splitlines()
     cells = first.split(",")
-    cells[head.split(",").index(column)] = "1e300"
+    cells[head.split(",").index(column)] = value
     path.write_text("\n".join([head, ",".join(cells), *lines]) + "\n")
     loaded = load(tmp_path / "r")
     assert len(replay_of(loaded, loaded.attacks).arrays["curve"]) > 0

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from scenarios.app.report.figures.radio_study import nearest
-from scenarios.app.report.replay.grid import NOWHERE, Numbers
+from scenarios.app.report.replay.grid import BEYOND_M, NOWHERE, Numbers
 from scenarios.app.results.run import Run
 
 TENTH = 10.0  # levels are stored in tenths of a decibel
-NO_LEVEL = -32_768
+NO_LEVEL, MOST_DB = -32_768, 3276.7
 MOST_SQUARES = 400  # along the longer side
 LEVELS = ("rsrp_dbm", "sinr_db", "learnt_dbm")
 
@@ -23,7 +23,7 @@ def coverage_arrays(run: Run, cells: dict[str, int]) -> tuple[dict[str, Numbers]
     Squares in buildings take the value of a neighbour outdoors, if there is one.
     """
     rows = run.tables["coverage"]
-    known = np.isfinite(rows["x_m"]) & np.isfinite(rows["y_m"])
+    known = (np.abs(rows["x_m"]) <= BEYOND_M) & (np.abs(rows["y_m"]) <= BEYOND_M)
     if known.sum() < 2:
         return {}, None
     rows = {k: v[known] for k, v in rows.items()}
@@ -38,7 +38,7 @@ def coverage_arrays(run: Run, cells: dict[str, int]) -> tuple[dict[str, Numbers]
     for name in LEVELS:
         level = np.where(at >= 0, rows[name][at], np.nan)
         if np.isfinite(level).any():
-            tenths = np.clip(np.round(TENTH * np.nan_to_num(level)), NO_LEVEL + 1, 32_767)
+            tenths = np.round(TENTH * np.clip(np.nan_to_num(level), -MOST_DB, MOST_DB))
             arrays[f"coverage_{name}"] = np.where(np.isfinite(level), tenths, NO_LEVEL).astype(np.int16)
     if "coverage_rsrp_dbm" in arrays:
         number = np.array([cells.get(str(name), NOWHERE) for name in rows["cell"]])

@@ -12,7 +12,7 @@ from netsim.units import FloatArray
 from scenarios.app.report.plot import looks
 from scenarios.app.report.replay.coverage import coverage_arrays
 from scenarios.app.report.replay.curves import curves
-from scenarios.app.report.replay.grid import NOWHERE, Grid, Numbers, pointers, steps
+from scenarios.app.report.replay.grid import BEYOND_M, NOWHERE, Grid, Numbers, pointers, steps
 from scenarios.app.report.replay.ground import ground_arrays, stations
 from scenarios.app.report.replay.rounds import Drawn, Rounds, round_arrays
 from scenarios.app.report.replay.tracks import Tracks, simplified
@@ -105,7 +105,7 @@ def _tracks(run: Run, n_ue: int, cells: dict[str, int]) -> Tracks:
     order = np.lexsort((rows["time_s"], rows["ue"]))
     rows = {k: v[order] for k, v in rows.items()}
     at_m = np.column_stack([rows["x_m"], rows["y_m"]])
-    at_m[~np.isfinite(at_m).all(axis=1)] = np.nan
+    at_m = np.clip(np.where(np.isfinite(at_m).all(axis=1)[:, None], at_m, np.nan), -BEYOND_M, BEYOND_M)
     cell = np.array([cells.get(str(name), NOWHERE) for name in rows["cell"]], dtype=np.int64)
     return Tracks(rows["ue"].astype(np.int64), rows["time_s"], at_m, rows["indoor"] == 1, cell)
 

@@ -15,6 +15,7 @@ Numbers = NDArray[Any]
 NOWHERE = 65_535
 """in place of a coordinate or an index that does not exist"""
 FAR = 0.5  # what lies farther outside than this share of the area's longer side is not drawn
+BEYOND_M = 1e9  # beyond every map: numbers of damaged tables are cut off here before they are multiplied
 
 
 @dataclass(frozen=True)
@@ -35,16 +36,19 @@ class Grid:
 
     def cells(self, at_m: FloatArray) -> tuple[Numbers, Numbers]:
         """Columns and rows (n,) of places (n, 2): NOWHERE for one that is unknown or beyond the raster."""
-        number = np.round((at_m - (self.west_m, self.south_m)) / self.step_m)
+        number = self._number(at_m)
         inside = np.asarray(((number >= 0) & (number < NOWHERE)).all(axis=1))
         kept = np.where(inside[:, None], number, NOWHERE).astype(np.uint16)
         return kept[:, 0], kept[:, 1]
 
     def clipped(self, at_m: FloatArray) -> tuple[Numbers, Numbers]:
         """The same for corners of shapes; one beyond the raster moves to its edge."""
-        number = np.round((at_m - (self.west_m, self.south_m)) / self.step_m)
-        kept = np.clip(np.nan_to_num(number), 0, NOWHERE - 1).astype(np.uint16)
+        kept = np.clip(np.nan_to_num(self._number(at_m)), 0, NOWHERE - 1).astype(np.uint16)
         return kept[:, 0], kept[:, 1]
+
+    def _number(self, at_m: FloatArray) -> FloatArray:
+        """Columns and rows (n, 2), whole; of a place at any distance, without an overflow."""
+        return np.round(np.clip(at_m - (self.west_m, self.south_m), -BEYOND_M, BEYOND_M) / self.step_m)
 
     def said(self) -> dict[str, float]:
         """How the page turns cells into metres."""
