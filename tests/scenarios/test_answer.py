@@ -149,7 +149,9 @@ def test_without_any_useful_model_nothing_is_called_the_price():
         "No variant has a useful model, and those that find no more than chance are: “other” (1 % of homes, but RMSE "
         "72 dB: no better than a constant)."
     )
-    assert said["What it costs"].startswith("“open”: no useful model, RMSE 70 dB (a constant: 18 dB)")
+    assert said["What it costs"] == (
+        "“open”: no useful model, RMSE 70 dB (a constant: 18 dB). “other”: no useful model either (RMSE 72 dB)."
+    )
 
 
 def test_a_reference_at_chance_or_without_a_value_is_said():

@@ -132,7 +132,7 @@ def _cost(found: Mapping[str, Leakage], models: Mapping[str, Utility], labels: M
 def _price(model: Utility, own: Utility) -> str:
     """How much worse or better a model is than that of the first label."""
     if not model.kept:
-        return "no useful model"
+        return "no useful model" if own.kept else f"no useful model either ({model.figure})"
     if own.error <= 0 or not np.isfinite(own.error):  # an accuracy or a correlation, which is given as it is
         return model.figure
     percent = round(100 * (model.error / own.error - 1))
