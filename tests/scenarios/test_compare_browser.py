@@ -90,3 +90,18 @@ def test_nothing_is_cut_off_and_everything_can_be_read(page_file, show, width, d
     found = axe.run(shown, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response["violations"]
     serious = {v["id"]: [n["html"][:200] for n in v["nodes"]] for v in found if v["impact"] in ("serious", "critical")}
     assert serious == {}
+
+
+def test_a_label_that_is_a_word_of_the_language_is_a_label(page_file, tmp_path, show):
+    """`__proto__` as the name of a legend's group made plotly fail, with its figure half drawn."""
+    copy = Path(shutil.copytree(page_file.parent, tmp_path / "sweep"))
+    table = copy / "runs.csv"
+    table.write_text(table.read_text().replace("plain", "__proto__"))
+    shown = show(report(copy))
+    shown.evaluate("netsim.drawAll()")
+    legend = shown.locator("#plot-tradeoff .legendtext")
+    legend.first.wait_for()
+    assert "__proto__" in legend.all_text_contents()
+    with shown.expect_download() as download:
+        shown.locator("#plot-tradeoff").locator("xpath=ancestor::figure").get_by_role("button", name="CSV").click()
+    assert "__proto__" in download.value.path().read_text()

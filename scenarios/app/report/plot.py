@@ -70,8 +70,11 @@ class Cell:
 
 
 def plain(text: Any) -> str:
-    """Text for plotly, which takes `<b>` and the like in names and hover for mark-up."""
-    return html.escape(str(text), quote=False)
+    """Text for plotly, which takes `<b>` and the like in names and hover for mark-up, and names as keys of objects:
+    `__proto__` is none, so its first character is written as an entity.
+    """
+    escaped = html.escape(str(text), quote=False)
+    return "&#95;_proto__" if escaped == "__proto__" else escaped
 
 
 def numbers(values: Any) -> list[float | None]:

@@ -238,7 +238,7 @@ const netsim = (() => {
   function plain(value) {
     if (typeof value !== "string") return value;
     const text = value.replace(/<[^>]*>/g, "");
-    return text.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+    return text.replaceAll("&#95;", "_").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
   }
 
   /** All curves of a figure as rows: what the axes show, curve, x, y, and z of a map; a band goes once around. */
