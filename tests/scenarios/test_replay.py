@@ -22,7 +22,7 @@ from scenarios.app.report.replay.chapter import DATA, replay_chapter
 from scenarios.app.report.replay.data import replay_of, time_unit_s
 from scenarios.app.report.replay.grid import NOWHERE, Grid, pointers, steps
 from scenarios.app.report.replay.ground import ground_arrays
-from scenarios.app.report.replay.tracks import Tracks, needed, simplified
+from scenarios.app.report.replay.tracks import Tracks, needed, of_first_ues, simplified
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
@@ -177,6 +177,32 @@ def test_tracks_are_simplified_only_as_far_as_needed():
     fewer = simplified(full, 300)
     assert len(fewer) <= 300 and fewer.within_m > 0.5
     assert len(full.rows(needed(full, fewer.within_m / 2), 0.0)) > 300
+
+
+@pytest.mark.parametrize(("most", "ues"), [(30, 3), (29, 2), (20, 2), (19, 1), (10, 1), (3, 1)])
+def test_where_rows_cannot_be_left_out_the_tracks_of_the_first_ues_are_kept(most, ues):
+    ue = np.repeat(np.arange(3), 10)
+    indoor = np.arange(30) % 2 == 0  # each row is a change, which no line may pass over
+    full = Tracks(ue, np.tile(np.arange(10.0), 3), np.zeros((30, 2)), indoor, np.zeros(30, int))
+    fewer, n = of_first_ues(simplified(full, most), 3, most)
+    assert n == ues and (np.bincount(fewer.ue, minlength=3) == [10 * (k < ues) for k in range(3)]).all()
+
+
+def test_of_ues_without_rows_nothing_is_left_out():
+    nobody = Tracks(np.zeros(0, int), np.zeros(0), np.zeros((0, 2)), np.zeros(0, bool), np.zeros(0, int))
+    assert of_first_ues(nobody, 3, 0)[1] == 3 and of_first_ues(nobody, 0, 0)[1] == 0
+
+
+def test_tracks_that_are_not_drawn_are_said(commuters, monkeypatch):
+    monkeypatch.setattr(data, "MOST_ROWS", 12)
+    loaded = load(commuters)
+    replay = replay_of(loaded, loaded.attacks)
+    assert replay.tracked == 1 and len(replay.tracks) < len(loaded.tables["tracks"]["ue"])
+    assert summed(replay)["track_ptr"][1:].tolist() == [len(replay.tracks)] * 3
+    assert len(replay.meta["ues"]) == 3, "all else is drawn of all"
+    assert "tracks are of the first 1 UE only" in "".join(replay_chapter(loaded)[0].parts)
+    monkeypatch.undo()
+    assert "tracks are of" not in "".join(replay_chapter(loaded)[0].parts)
 
 
 def test_tracks_of_a_run_are_in_the_page(whole):

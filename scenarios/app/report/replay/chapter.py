@@ -105,6 +105,10 @@ def _left_out(run: Run, replay: Replay) -> list[str]:
     total = len(run.tables["ues"]["ue"])
     if replay.n_ue < total:
         said.append(f"Drawn are the first {replay.n_ue:,} of {total:,} UEs; counts and curves are of all.")
+    if replay.tracked < replay.n_ue:
+        said.append(
+            f"There are too many changes to draw all: tracks are of the first {counted(replay.tracked, 'UE')} only."
+        )
     if replay.drawn.detailed < replay.n_ue:
         said.append(f"Updates and estimates are drawn of the first {counted(replay.drawn.detailed, 'UE')} only.")
     if replay.drawn.stride > 1:

@@ -15,11 +15,12 @@ from scenarios.app.report.replay.curves import curves
 from scenarios.app.report.replay.grid import BEYOND_M, NOWHERE, Grid, Numbers, pointers, steps
 from scenarios.app.report.replay.ground import ground_arrays, stations
 from scenarios.app.report.replay.rounds import Drawn, Rounds, round_arrays
-from scenarios.app.report.replay.tracks import Tracks, simplified
+from scenarios.app.report.replay.tracks import Tracks, of_first_ues, simplified
 from scenarios.app.results.run import Run, clock_of, part
 
 MOST_UES = 1000
 MOST_HANDOVERS = 50_000
+MOST_ROWS = 100_000  # of tracks
 GROUND_M, MOVING_M = 0.1, 0.5  # finest steps of what stands and of what moves
 UNITS_S = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01, 0.001)
 ABSENT, INDOOR = 1, 2  # bits of the state of a track's row
@@ -29,12 +30,16 @@ COUNTED = ("_ptr", "_x", "_y", "_round", "_of", "_time")
 
 @dataclass(frozen=True)
 class Replay:
-    """The header and the arrays of a replay, and what was left out of it."""
+    """The header and the arrays of a replay, and what was left out of it.
+
+    tracked : of how many of the first UEs the tracks are drawn.
+    """
 
     meta: dict[str, Any]
     arrays: dict[str, Numbers]
     n_ue: int
     tracks: Tracks
+    tracked: int
     drawn: Drawn
     far: int
 
@@ -51,7 +56,7 @@ def replay_of(run: Run, names: Sequence[str]) -> Replay:
     drawn_stations, far = stations(run)
     cells = {station["name"]: k for k, station in enumerate(drawn_stations[:NOWHERE])}
     rounds = Rounds.of(run)
-    tracks = simplified(_tracks(run, n_ue, cells))
+    tracks, tracked = of_first_ues(simplified(_tracks(run, n_ue, cells), MOST_ROWS), n_ue, MOST_ROWS)
     moments_s = np.concatenate([tracks.time_s, run.rows("handovers")["time_s"]])
     unit_s = time_unit_s(moments_s, float(run.manifest["duration_s"]))
     coverage, squares = coverage_arrays(run, cells)
@@ -79,7 +84,7 @@ def replay_of(run: Run, names: Sequence[str]) -> Replay:
         "stations": drawn_stations, "coverage": squares, "curves": found,
         "steps": sorted(name for name in arrays if name.endswith(COUNTED)),
     }  # fmt: skip
-    return Replay(meta, arrays, n_ue, tracks, drawn, far)
+    return Replay(meta, arrays, n_ue, tracks, tracked, drawn, far)
 
 
 def _single(values: FloatArray) -> Numbers:

@@ -8,7 +8,6 @@ import numpy as np
 
 from netsim.units import BoolArray, FloatArray, IntArray
 
-MOST_ROWS = 100_000
 TOLERANCES_M = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
@@ -33,13 +32,22 @@ class Tracks:
         return Tracks(self.ue[kept], self.time_s[kept], self.at_m[kept], self.indoor[kept], self.cell[kept], within_m)
 
 
-def simplified(tracks: Tracks, most: int = MOST_ROWS) -> Tracks:
+def simplified(tracks: Tracks, most: int) -> Tracks:
     """With at most so many rows, as near the recorded ones as that allows; rows that cannot be left out stay."""
     for within_m in TOLERANCES_M:
         fewer = tracks.rows(needed(tracks, within_m), within_m)
         if len(fewer) <= most:
             break
     return fewer
+
+
+def of_first_ues(tracks: Tracks, n_ue: int, most: int) -> tuple[Tracks, int]:
+    """Tracks of as many of the first of n_ue UEs as have at most so many rows, of one at least; and how many UEs."""
+    if len(tracks) <= most:
+        return tracks, n_ue
+    end = np.searchsorted(tracks.ue, np.arange(n_ue), side="right")
+    n = max(1, int(np.searchsorted(end, most, side="right")))
+    return tracks.rows(tracks.ue < n, tracks.within_m), n
 
 
 def needed(tracks: Tracks, within_m: float) -> BoolArray:
