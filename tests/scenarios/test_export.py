@@ -242,3 +242,20 @@ def test_files_of_this_run_and_of_others_are_kept(name, town, replayed, capsys):
         assert {path: path.read_bytes() for path in folder.iterdir()} == before
         errors = capsys.readouterr().err
         assert errors.count("\n") == 1 and "is a record of the run" in errors
+
+
+@pytest.mark.parametrize(
+    "text", ["title: my scenario\n", "", '{"type":"FeatureCollection","features":[]}\n', "ue,name\n"]
+)
+def test_other_files_are_kept(text, town, tmp_path, capsys):
+    out = tmp_path / "mine.yaml"
+    out.write_text(text)
+    assert main(["export", str(town), "--out", str(out)]) == 2
+    errors = capsys.readouterr().err
+    assert errors.count("\n") == 1 and f"{out}: exists and is no export of netsim" in errors
+    assert out.read_text() == text and [p.name for p in tmp_path.iterdir()] == ["mine.yaml"]
+
+
+def test_an_export_takes_the_place_of_an_earlier_one_of_any_format(town, tmp_path):
+    texts = [exported(town, "--format", name, out=tmp_path / "a") for name in (*sorted(FORMATS), "csv")]
+    assert texts[0] == texts[-1] and len(set(texts)) == len(FORMATS)

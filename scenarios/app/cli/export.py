@@ -50,14 +50,23 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _out(folder: Path, out: Path) -> Path:
-    """The file to write: no record of this run or another."""
-    from netsim.safe import what_is
+    """The file to write: new, or an earlier export; no record of this run or another."""
+    from netsim.safe import OURS_MOST_BYTES, opened, what_is
+    from scenarios.app.results.export import BEGINNINGS
     from scenarios.app.results.folder import MANIFEST, PAGE, RECORDS, STUDY
     from scenarios.app.results.marker import MARKER
 
     of_run = out.parent.resolve() == folder.resolve() or what_is(out.parent / MANIFEST)
     if of_run and out.name in (STUDY, PAGE, MARKER, *RECORDS):
         raise BadInput(f"--out {out}: is a record of the run; give another name")
+    try:
+        with opened(out, OURS_MOST_BYTES, own=True) as file:
+            if not file.read(max(map(len, BEGINNINGS))).startswith(BEGINNINGS):
+                raise BadInput(f"{out}: exists and is no export of netsim; give --out another file, or move it away")
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise BadInput(f"{out}: cannot be written ({error.strerror}); give --out another file") from None
     return out
 
 

@@ -22,6 +22,8 @@ from netsim.units import FloatArray
 from scenarios.app.results.run import Run, clock_of
 
 _DECIMALS = 7  # of degrees: 1 cm
+BEGINNINGS = (b'{"type":"FeatureCollection","netsim_origin":', b"ue,name,time_s,local_time,lat,lon,indoor\n")
+"""the first bytes of every file that is written here, by which it may be replaced"""
 _NOWHERE = "is nowhere on the globe: its south-west corner was put at this origin"
 
 Feature = dict[str, Any]
