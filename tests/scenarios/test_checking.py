@@ -154,8 +154,7 @@ def test_what_files_say_does_not_steer_the_terminal(tmp_path, capsys):
     assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 0
     assert main(["validate", str(path)]) == 0
     assert main(["validate", str(path), "--set", "learning.learner.kind=\x1b[2J"]) == 2
-    with pytest.raises(SystemExit):
-        main(["validate", str(path), "--\x1b[2J"])
+    assert main(["validate", str(path), "--\x1b[2J"]) == 2
     said = capsys.readouterr()
     assert "\\x1b[31m" in said.out and "\\u202e" in said.out
     assert all(line.isprintable() for line in (said.out + said.err).splitlines())
@@ -163,8 +162,7 @@ def test_what_files_say_does_not_steer_the_terminal(tmp_path, capsys):
 
 def test_complaints_have_a_length_that_can_be_read(capsys, monkeypatch):
     assert main(["validate", "x" * 30_000]) == 2
-    with pytest.raises(SystemExit):
-        main(["validate", "campus", "--" + "y" * 30_000])
+    assert main(["validate", "campus", "--" + "y" * 30_000]) == 2
     for line in capsys.readouterr().err.splitlines():
         assert len(line) < output.LONGEST + 100 and "characters ...]" in line and line[-20:].isprintable()
     output.complain([f"mistake {i}" for i in range(4000)])

@@ -1,6 +1,7 @@
 """Keys of summaries and columns of tables: declared once, written by a run, explained in docs/records.md."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,7 @@ def test_a_run_of_the_old_version_is_refused_in_one_line(tiny, tmp_path, capsys)
     assert '"schema": 4' in manifest and '"netsim": "0.' in manifest
     old = manifest.replace('"schema": 4', '"schema": 1')
     (folder / "manifest.json").write_text(old)
+    shutil.copytree(folder, tmp_path / "s")
     for command in (["report", str(folder)], ["report", str(tmp_path)], ["claims", "--run", f"campus={folder}"]):
         assert main(command) == 2, command
     lines = capsys.readouterr().err.splitlines()

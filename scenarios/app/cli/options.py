@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from netsim.errors import BadInput
+from netsim.safe import what_is
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -135,7 +136,7 @@ def out_of(args: argparse.Namespace, default: Path) -> Path:
 def name_of(scenario: str) -> str:
     """What progress and folders call a scenario: its bundled name, or the name of its file."""
     path = Path(scenario)
-    return path.with_suffix("").name if path.suffix or path.is_file() else scenario
+    return path.with_suffix("").name if path.suffix or what_is(path) == "file" else scenario
 
 
 def command_line() -> str:
