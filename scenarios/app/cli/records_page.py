@@ -78,8 +78,8 @@ Times and positions are numbers, empty cells NaN. A column of whole seconds is r
 `dtype={"time_s": float}` is given.
 
 A sweep is a folder of run folders with `runs.csv`: folder, label, seed, the varied values, and every summary key; where
-variants have curves, also `curve` and `strength`. `sweep.json` has its title and the command. The report of a sweep adds
-`matched_privacy.csv` (RMSE of every curve at equal privacy) or, for densities, `tradeoff.csv`.
+variants have curves, also `curve` and `strength`. `sweep.json` has its title and the command. The report of a sweep
+adds `matched_privacy.csv` (RMSE of every curve at equal privacy) or, for densities, `tradeoff.csv`.
 """
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 _KEYS = (
     "Keys, while the map has the focus: space plays and pauses, left and right go to the round before and after (with "
     "shift by a hundredth of the run), Home and End to both ends, + and &minus; zoom, 0 shows the whole area, [ and ] "
-    "change the speed, Escape shows all UEs again. Drag to move the map; click a UE, or where it lives, to single it out."
+    "change the speed, Escape shows all UEs again. Drag to move the map; click a UE to see it alone."
 )
 BESIDE = 1.3  # width over height of a map up to which there is room for the curve beside it
 _BACK, _NEXT = "M4 4h3v16H4zM20 4v16L8 12z", "M17 4h3v16h-3zM4 4v16l12-8z"
