@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,21 @@ class Transmission(NamedTuple):
     thermal_std: FloatArray
     decoded: BoolArray
     late: BoolArray
+
+
+@compiled
+def least_decoded(sinr: FloatArray, least_sinr: float) -> float:
+    """The SINR from which UEs (n,) are decoded: least_sinr, or the highest if none reaches that."""
+    best = 0.0
+    for u in range(len(sinr)):
+        best = max(best, sinr[u])
+    return best if best < least_sinr else least_sinr
+
+
+@compiled
+def noise_std(rho: float, sinr: float) -> float:
+    """Standard deviation of the noise on each number of an update that was decoded with a SINR."""
+    return rho / sqrt(max(sinr, _LEAST_SINR))
 
 
 @compiled
@@ -47,13 +63,9 @@ def transmissions(
     thermal. A transmission that takes longer than deadline_s is late.
     """
     n = len(sinr)
-    airtime_s, delay_s, energy_j, noise_std = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    thermal_std = np.zeros(n)
+    airtime_s, delay_s, energy_j, std, thermal_std = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
     decoded, late = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    best = 0.0
-    for u in range(n):
-        best = max(best, sinr[u])
-    least = min(least_sinr, best)
+    least = least_decoded(sinr, least_sinr)
     for u in range(n):
         bits = n_bits * rows[u]
         airtime_s[u] = bits / rate_bps[u] if rate_bps[u] > 0 else np.inf
@@ -62,13 +74,13 @@ def transmissions(
         energy_j[u] = compute_j[u]
         if airtime_s[u] < np.inf:
             energy_j[u] += power_w[u] * airtime_s[u]
-        noise_std[u] = rho / np.sqrt(max(sinr[u], _LEAST_SINR))
+        std[u] = noise_std(rho, sinr[u])
         if snr[u] > 0:
-            thermal_std[u] = rho / np.sqrt(max(snr[u], _LEAST_SINR))
+            thermal_std[u] = noise_std(rho, snr[u])
         heard = sinr[u] > 0 and sinr[u] >= least and airtime_s[u] < np.inf
         late[u] = heard and delay_s[u] > deadline_s
         decoded[u] = heard and not late[u]
-    return Transmission(airtime_s, delay_s, energy_j, noise_std, thermal_std, decoded, late)
+    return Transmission(airtime_s, delay_s, energy_j, std, thermal_std, decoded, late)
 
 
 @compiled
@@ -91,10 +103,7 @@ def waits(
     """
     n = len(sinr)
     wait_s = np.zeros(n)
-    best = 0.0
-    for u in range(n):
-        best = max(best, sinr[u])
-    least = min(least_sinr, best)
+    least = least_decoded(sinr, least_sinr)
     n_bs = 0
     for u in range(n):
         n_bs = max(n_bs, serving[u] + 1)

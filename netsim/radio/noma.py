@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.radio.shared_band import SharedBand, own_signal_w
-from netsim.radio.uplink import Channel, Cohort, Payload
+from netsim.radio.uplink import Channel, Cohort, Heard, Payload
 from netsim.units import FloatArray, IntArray
 
 
@@ -38,6 +38,10 @@ class Noma(SharedBand):
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 4-6"
     example: ClassVar[dict[str, Any]] = {"kind": "noma", "norm_bound": 1.0}
 
+    @property
+    def groups_ues(self) -> bool:
+        return self.group_size is not None
+
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         noise = self.band_noise_w()
         sinr, group_of = self.sinr(cohort, noise)
@@ -45,25 +49,39 @@ class Noma(SharedBand):
         waits = self._waits(cohort, payload, sinr, rate, group_of)
         return self.outcome(cohort, payload, sinr, own_signal_w(cohort) / noise, rate, waits)
 
-    def sinr(self, cohort: Cohort, noise_w: float) -> tuple[FloatArray, IntArray]:
-        """SINR (n,) of every UE, 0 without a cell, and the index (n,) of its group in the cell."""
-        from netsim.radio.sic import many_antennas, one_antenna  # compiled: the import is slow
+    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
+        noise = self.band_noise_w() / resource_blocks
+        sinr, _ = self.sinr(cohort, noise, resource)
+        rate = self.bandwidth_hz / resource_blocks * self.efficiency(sinr)
+        return Heard(sinr, own_signal_w(cohort) / noise, rate)
 
-        n = len(cohort.ue)
+    def sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray | None = None) -> tuple[FloatArray, IntArray]:
+        """SINR (n,) of every UE, 0 without a cell, and the index (n,) of its group, within which UEs send together.
+
+        group_of : None: groups of `group_size` in each cell, by received power.
+        """
+        import netsim.radio.sic as sic  # compiled: the import is slow
+
+        n, n_bs = cohort.gain.shape
         if not n:
             return np.zeros(0), np.zeros(0, dtype=np.int64)
-        group_size, others, least = self.group_size or n, self.interference == "all", self.least_sinr()
+        size, others, least = self.group_size or n, self.interference == "all", self.least_sinr()
         if cohort.fading is None or cohort.fading.shape[2] == 1 or self.interference == "none":
             received_w = cohort.power_w[:, None] * cohort.strength
-            sinr, group_of = one_antenna(
-                received_w, cohort.serving, group_size, noise_w, self.sic_residual, others, least
-            )
+            signal = sic.own_powers(received_w, cohort.serving)
+            group_of = sic.groups(signal, cohort.serving, n_bs, size) if group_of is None else group_of
             if self.interference == "none":
-                sinr = own_signal_w(cohort) / noise_w
+                return own_signal_w(cohort) / noise_w, group_of
+            sinr = sic.one_antenna(
+                received_w, signal, cohort.serving, group_of, noise_w, self.sic_residual, others, least
+            )
             return sinr, group_of
         h = np.sqrt(cohort.gain)[:, :, None] * cohort.fading
-        sinr, group_of = many_antennas(
-            cohort.power_w, h, cohort.serving, group_size, noise_w, self.sic_residual, others, least
+        own, strength = sic.own_amplitudes(h, cohort.serving)
+        if group_of is None:
+            group_of = sic.groups(cohort.power_w * strength, cohort.serving, n_bs, size)
+        sinr = sic.many_antennas(
+            cohort.power_w, h, own, strength, cohort.serving, group_of, noise_w, self.sic_residual, others, least
         )
         return sinr, group_of
 
@@ -78,7 +96,7 @@ class Noma(SharedBand):
         wait_s: FloatArray = waits(
             sinr,
             rate,
-            self.bandwidth_hz * self.efficiency(cohort.downlink_sinr),
+            self.downlink_bps(cohort),
             cohort.rows,
             cohort.compute_s,
             cohort.serving,

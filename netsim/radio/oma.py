@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from netsim.radio.shared_band import SharedBand, own_signal_w
-from netsim.radio.uplink import Channel, Cohort, Payload
+from netsim.radio.uplink import Channel, Cohort, Heard, Payload
+from netsim.units import IntArray
 
 
 class Oma(SharedBand):
@@ -25,18 +26,28 @@ class Oma(SharedBand):
     example: ClassVar[dict[str, Any]] = {"kind": "oma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        n, own = np.arange(len(cohort.ue)), np.maximum(cohort.serving, 0)
+        nobody_waits = np.zeros(len(cohort.ue))
+        sinr, snr, rate_bps = self.heard(cohort, np.zeros(len(cohort.ue), dtype=np.int64))
+        return self.outcome(cohort, payload, sinr, snr, rate_bps, nobody_waits)
+
+    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
+        n, own = len(cohort.ue), np.maximum(cohort.serving, 0)
         has = cohort.serving >= 0
         n_bs = cohort.gain.shape[1]
-        sharing = np.maximum(np.bincount(cohort.serving[has], minlength=n_bs), 1)[own]
+        cell = own * resource_blocks + resource  # one resource block of one cell
+        sharing = np.maximum(np.bincount(cell[has], minlength=n_bs * resource_blocks), 1)[cell]
         signal = own_signal_w(cohort)
-        thermal = noise = self.band_noise_w() / sharing
+        thermal = noise = self.band_noise_w() / resource_blocks / sharing
         if self.interference == "all":
             antennas = 1 if cohort.fading is None else cohort.fading.shape[2]
             arrives = cohort.power_w[:, None] * cohort.strength / antennas * has[:, None]
-            away = np.arange(n_bs) != cohort.serving[:, None]
-            noise = noise + (arrives * away).sum(axis=0)[own] / sharing
+            arrives = arrives * (np.arange(n_bs) != cohort.serving[:, None])
+            disturbance = np.zeros(n)
+            for block in range(resource_blocks):
+                here = np.flatnonzero(resource == block)
+                disturbance[here] = arrives[here].sum(axis=0)[own[here]]
+            noise = noise + disturbance / sharing
         sinr = signal / noise
         sinr = np.where(np.isfinite(sinr), sinr, 0.0)
-        rate = self.bandwidth_hz / sharing * self.efficiency(sinr)
-        return self.outcome(cohort, payload, sinr, signal / thermal, rate, np.zeros(len(n)))
+        rate = self.bandwidth_hz / resource_blocks / sharing * self.efficiency(sinr)
+        return Heard(sinr, signal / thermal, rate)

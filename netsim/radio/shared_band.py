@@ -102,7 +102,7 @@ class SharedBand(Uplink):
             sinr,
             snr,
             rate_bps,
-            self.bandwidth_hz * self.efficiency(cohort.downlink_sinr),
+            self.downlink_bps(cohort),
             cohort.rows,
             wait_s,
             cohort.compute_s,
@@ -125,6 +125,9 @@ class SharedBand(Uplink):
             decoded=sent.decoded,
             late=sent.late,
         )
+
+    def downlink_bps(self, cohort: Cohort) -> FloatArray:
+        return self.bandwidth_hz * self.efficiency(cohort.downlink_sinr)
 
     def efficiency(self, sinr: FloatArray) -> FloatArray:
         """Shannon's log2(1 + SINR), bit/s/Hz, at most `max_bps_per_hz`."""

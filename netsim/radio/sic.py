@@ -21,27 +21,34 @@ from netsim.units import FloatArray, IntArray
 
 
 @compiled
-def groups(
-    received_w: FloatArray, serving: IntArray, n_bs: int, group_size: int
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Decoding order (n_attached,), group_of (n,) and first (n_groups + 1,).
+def groups(received_w: FloatArray, serving: IntArray, n_bs: int, group_size: int) -> IntArray:
+    """The index t (n,) of the group of every UE, from received powers (n,) at the serving base station.
 
-    received_w (n,) at the serving base station. UEs of a cell form groups of `group_size` by decreasing received
-    power; group_of is the index t of a UE's group, and groups send one after the other. The order lists the UEs that
-    have a cell by group, then by decreasing power; those of group t are order[first[t] : first[t + 1]].
+    UEs of a cell form groups of `group_size` by decreasing received power; groups send one after the other.
     """
-    n = len(serving)
-    group_of, rank = np.zeros(n, np.int64), np.zeros(n_bs, np.int64)
-    by_power = np.argsort(-received_w, kind="mergesort")
-    n_groups = 1
-    for u in by_power:
+    group_of, rank = np.zeros(len(serving), np.int64), np.zeros(n_bs, np.int64)
+    for u in np.argsort(-received_w, kind="mergesort"):
         b = serving[u]
         if b >= 0:
             group_of[u] = rank[b] // group_size
             rank[b] += 1
+    return group_of
+
+
+@compiled
+def decoding_order(received_w: FloatArray, serving: IntArray, group_of: IntArray) -> tuple[IntArray, IntArray]:
+    """Decoding order (n_attached,) and first (n_groups + 1,).
+
+    The order lists the UEs that have a cell by group, then by decreasing received power; those of group t are
+    order[first[t] : first[t + 1]].
+    """
+    by_power = np.argsort(-received_w, kind="mergesort")
+    n_groups = 1
+    for u in range(len(serving)):
+        if serving[u] >= 0:
             n_groups = max(n_groups, group_of[u] + 1)
     first = np.zeros(n_groups + 1, np.int64)
-    for u in range(n):
+    for u in range(len(serving)):
         if serving[u] >= 0:
             first[group_of[u] + 1] += 1
     first = np.cumsum(first)
@@ -50,30 +57,50 @@ def groups(
         if serving[u] >= 0:
             order[filled[group_of[u]]] = u
             filled[group_of[u]] += 1
-    return order, group_of, first
+    return order, first
+
+
+@compiled
+def own_powers(received_w: FloatArray, serving: IntArray) -> FloatArray:
+    """Powers (n,) at the serving base stations, of those (n, n_bs) at all; 0 without a cell."""
+    signal = np.zeros(len(serving))
+    for u in range(len(serving)):
+        if serving[u] >= 0:
+            signal[u] = received_w[u, serving[u]]
+    return signal
+
+
+@compiled
+def own_amplitudes(h: ComplexArray, serving: IntArray) -> tuple[ComplexArray, FloatArray]:
+    """Amplitudes (n, antennas) at the serving base stations, of those (n, n_bs, antennas) at all, and the sums (n,) of
+    their squares; 0 without a cell.
+    """
+    strength, own = np.zeros(len(serving)), np.zeros((len(serving), h.shape[2]), np.complex128)
+    for u in range(len(serving)):
+        if serving[u] >= 0:
+            own[u] = h[u, serving[u]]
+            strength[u] = np.sum(own[u].real ** 2 + own[u].imag ** 2)
+    return own, strength
 
 
 @compiled
 def one_antenna(
     received_w: FloatArray,
+    signal: FloatArray,
     serving: IntArray,
-    group_size: int,
+    group_of: IntArray,
     noise_w: float,
     residual: float,
     others: bool,
     least: float,
-) -> tuple[FloatArray, IntArray]:
-    """SINR (n,), 0 without a cell, and group_of (n,), from received powers (n, n_bs) at every base station.
+) -> FloatArray:
+    """SINR (n,), 0 without a cell, from received powers (n, n_bs) at every base station and `own_powers` (n,).
 
-    `others`: UEs in the group of the same index in other cells interfere too. UEs below the SINR `least` are not
-    cancelled.
+    UEs of a group send together. `others`: UEs in the group of the same index in other cells interfere too. UEs below
+    the SINR `least` are not cancelled.
     """
     n, n_bs = received_w.shape
-    signal = np.zeros(n)
-    for u in range(n):
-        if serving[u] >= 0:
-            signal[u] = received_w[u, serving[u]]
-    order, group_of, first = groups(signal, serving, n_bs, group_size)
+    order, first = decoding_order(signal, serving, group_of)
     disturbance, so_far = np.zeros(n), np.empty(n_bs)
     for t in range(len(first) - 1):
         group = order[first[t] : first[t + 1]]
@@ -91,28 +118,27 @@ def one_antenna(
             so_far[serving[u]] += signal[u]
         if residual > 0 or least > 0:
             _left_of_powers(group, serving, signal, noise_w, residual, least, disturbance)
-    return _ratio(signal, disturbance, np.ones(n), noise_w), group_of
+    return _ratio(signal, disturbance, np.ones(n), noise_w)
 
 
 @compiled
 def many_antennas(
     power_w: FloatArray,
     h: ComplexArray,
+    own: ComplexArray,
+    strength: FloatArray,
     serving: IntArray,
-    group_size: int,
+    group_of: IntArray,
     noise_w: float,
     residual: float,
     others: bool,
     least: float,
-) -> tuple[FloatArray, IntArray]:
-    """The same after maximum-ratio combining, from amplitudes h (n, n_bs, antennas) of path and fading."""
+) -> FloatArray:
+    """The same after maximum-ratio combining, from amplitudes h (n, n_bs, antennas) of path and fading, and
+    `own_amplitudes`.
+    """
     n, n_bs, n_antennas = h.shape
-    strength, own = np.zeros(n), np.zeros((n, n_antennas), np.complex128)
-    for u in range(n):
-        if serving[u] >= 0:
-            own[u] = h[u, serving[u]]
-            strength[u] = np.sum(own[u].real ** 2 + own[u].imag ** 2)
-    order, group_of, first = groups(power_w * strength, serving, n_bs, group_size)
+    order, first = decoding_order(power_w * strength, serving, group_of)
     disturbance = np.zeros(n)
     so_far = np.empty((n_bs, n_antennas, n_antennas), np.complex128)
     for t in range(len(first) - 1):
@@ -131,7 +157,7 @@ def many_antennas(
             _add(so_far[serving[u]], power_w[u], own[u])
         if residual > 0 or least > 0:
             _left_of_vectors(group, serving, power_w, own, strength, noise_w, residual, least, so_far, disturbance)
-    return _ratio(power_w * strength**2, disturbance, strength, noise_w), group_of
+    return _ratio(power_w * strength**2, disturbance, strength, noise_w)
 
 
 @compiled

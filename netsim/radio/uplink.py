@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -102,6 +102,14 @@ class Channel:
         return type(self)(*(getattr(self, f.name)[index] for f in fields(self)))
 
 
+class Heard(NamedTuple):
+    """UEs that send at the same time, one entry each (n,): sinr, snr (without interference), rate_bps."""
+
+    sinr: FloatArray
+    snr: FloatArray
+    rate_bps: FloatArray
+
+
 class Uplink(Part):
     """Multiple access of the UEs that transmit in a round."""
 
@@ -127,9 +135,30 @@ class Uplink(Part):
         """Whether the noise on an update depends on the power of its own UE only."""
         return False
 
+    @property
+    def groups_ues(self) -> bool:
+        """Whether `plan` lets UEs of a cell wait for others."""
+        return False
+
     @abstractmethod
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         """The channel of every UE of the cohort."""
+
+    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
+        """What the base stations hear while all UEs of the cohort send at once, whatever `plan` groups.
+
+        resource (n,): the resource block of each UE; the band is cut into so many equal ones, the noise with it, and
+        UEs in different blocks do not interfere. Raises TypeError where an uplink has no law of it.
+        """
+        raise TypeError(f"{self.kind_name()}: no law of what is heard at a time")
+
+    def downlink_bps(self, cohort: Cohort) -> FloatArray:
+        """Rate (n,) at which each UE receives the model; infinite for an ideal link."""
+        return np.full(len(cohort.ue), np.inf)
+
+    def least_sinr(self) -> float:
+        """SINR below which a UE is not decoded; 0 without such a limit."""
+        return 0.0
 
     def described(self, training: str) -> dict[str, str]:
         """Aspect -> its model in words, for the channel card; training: cost of training per sample, in words."""
@@ -169,3 +198,7 @@ class Ideal(Uplink):
         return Channel(
             cohort.power_w, endless, endless, zero, zero, zero, cohort.compute_s, cohort.compute_j, ~never, never
         )
+
+    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
+        endless = np.full(len(cohort.ue), np.inf)
+        return Heard(endless, endless, endless)
