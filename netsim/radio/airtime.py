@@ -41,6 +41,15 @@ def noise_std(rho: float, sinr: float) -> float:
 
 
 @compiled
+def noise_stds(rho: FloatArray, sinr: FloatArray) -> FloatArray:
+    """`noise_std` of several updates (n,)."""
+    std = np.empty(len(rho))
+    for u in range(len(rho)):
+        std[u] = noise_std(rho[u], sinr[u])
+    return std
+
+
+@compiled
 def transmissions(
     sinr: FloatArray,
     snr: FloatArray,

@@ -102,7 +102,7 @@ class Noma(SharedBand):
             cohort.serving,
             group_of,
             payload.n_bits,
-            min(cohort.limit_s, np.inf if self.deadline_s is None else self.deadline_s),
+            min(cohort.limit_s, self.limit_s()),
             self.least_sinr(),
         )
         return wait_s

@@ -17,7 +17,7 @@ signals can subtract.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import sqrt
+from math import inf, sqrt
 from typing import Literal
 
 import numpy as np
@@ -79,6 +79,9 @@ class SharedBand(Uplink):
         """Noise power in the whole band."""
         return self.noise_w if self.noise_w is not None else noise_w(self.bandwidth_hz, self.noise_figure_db)
 
+    def limit_s(self) -> float:
+        return inf if self.deadline_s is None else self.deadline_s
+
     def least_sinr(self) -> float:
         """SINR below which a UE's symbol error rate is above max_ser; 0 without such a limit."""
         return 0.0 if self.max_ser is None else threshold(self.max_ser, self.modulation)
@@ -109,7 +112,7 @@ class SharedBand(Uplink):
             cohort.compute_j,
             cohort.power_w,
             payload.n_bits,
-            np.inf if self.deadline_s is None else self.deadline_s,
+            self.limit_s(),
             self.least_sinr(),
             self.noise_scale(payload),
         )
@@ -128,6 +131,9 @@ class SharedBand(Uplink):
 
     def downlink_bps(self, cohort: Cohort) -> FloatArray:
         return self.bandwidth_hz * self.efficiency(cohort.downlink_sinr)
+
+    def alone_bps(self, cohort: Cohort) -> FloatArray:
+        return self.bandwidth_hz * self.efficiency(own_signal_w(cohort) / self.band_noise_w())
 
     def efficiency(self, sinr: FloatArray) -> FloatArray:
         """Shannon's log2(1 + SINR), bit/s/Hz, at most `max_bps_per_hz`."""

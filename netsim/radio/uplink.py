@@ -156,6 +156,14 @@ class Uplink(Part):
         """Rate (n,) at which each UE receives the model; infinite for an ideal link."""
         return np.full(len(cohort.ue), np.inf)
 
+    def alone_bps(self, cohort: Cohort) -> FloatArray:
+        """Rate (n,) of each UE in the whole band without interference; infinite for an ideal link."""
+        return np.full(len(cohort.ue), np.inf)
+
+    def limit_s(self) -> float:
+        """Latency beyond which an update is late; infinite for none of the uplink's own."""
+        return inf
+
     def least_sinr(self) -> float:
         """SINR below which a UE is not decoded; 0 without such a limit."""
         return 0.0

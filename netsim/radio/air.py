@@ -1,0 +1,232 @@
+"""The shared air as events: transmissions that take their time, all of them as arrays within one event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+import simpy
+
+from netsim.multiples import first_multiple, last_multiple
+from netsim.radio.air_interface import AirInterface
+from netsim.radio.airtime import least_decoded
+from netsim.radio.fates import Fate, Stage
+from netsim.radio.happenings import become_ready, end_due, look_again
+from netsim.radio.lives import Lives
+from netsim.radio.outlook import Look
+from netsim.radio.request import begun, may_drop_out, may_exhaust, on_air
+from netsim.radio.schedulers.base import Queue
+from netsim.radio.sent import sent
+from netsim.radio.turns import Turn
+from netsim.radio.uplink import Cohort, Payload, Uplink
+from netsim.rng import Streams
+from netsim.units import FloatArray, IntArray
+
+
+class Ended(NamedTuple):
+    """The end of one transmission: of which submission, whose, when, and what became of it."""
+
+    submission: int
+    ue: int
+    time_s: float
+    fate: Fate
+
+
+@dataclass(frozen=True)
+class AirMemory:
+    """What transmissions under way need to go on: their rows, the number of submissions, and the scheduler's state."""
+
+    lives: Lives
+    submissions: int
+    until_s: float
+    scheduled: Any
+
+
+@dataclass
+class Air:
+    """Transmissions of UEs over one uplink, from the server's request to the last bit or a loss.
+
+    `submit` returns an event whose value is the `Sent` of the cohort. `each` is called for every transmission that
+    ends, one by one in order of time. Between two events all rates are constant. The order of submissions at one time
+    changes nothing.
+
+    n_ue : number of UEs of the world; look : links of UEs that move (see `look_at`), asked at ends of blocks.
+    """
+
+    env: simpy.Environment
+    uplink: Uplink
+    n_ue: int
+    streams: Streams
+    interface: AirInterface = field(default_factory=AirInterface)
+    look: Look | None = None
+    each: Callable[[Ended], None] | None = None
+    lives: Lives = field(init=False, default_factory=Lives.none)
+    _waiting_for: dict[int, simpy.Event] = field(init=False, default_factory=dict)
+    _submissions: int = field(init=False, default=0)
+    _until_s: float = field(init=False, default=inf)
+    _scheduled: Any = field(init=False, default=None)
+    _turn: Turn | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.uplink.groups_ues:
+            raise ValueError(
+                "group_size of the uplink: leave it out, and set the scheduler to {kind: groups, size: ...}"
+            )
+        if (self.look is None) != (self.interface.block_s is None):
+            raise ValueError("block_s and look: links are looked at at ends of blocks; give both or neither")
+        self._scheduled = self.interface.scheduler.start(self.n_ue)
+
+    def submit(
+        self,
+        cohort: Cohort,
+        payload: Payload,
+        deadline_s: float = inf,
+        round_: int = 0,
+        battery_j: FloatArray | None = None,
+    ) -> simpy.Event:
+        """Request updates of UEs now; the event occurs when the last one has arrived or is lost.
+
+        deadline_s : time from now after which updates are late, besides the uplink's own; battery_j (n,): energy that
+        each UE may spend, training included. Raises ValueError for a UE that is still busy.
+        """
+        busy = np.append(self.lives.ue[self.lives.stage != Stage.ENDED], cohort.ue)
+        ue, times = np.unique(busy, return_counts=True)
+        if (times > 1).any():
+            raise ValueError(f"UE {ue[times > 1][0]} would send two updates at once; leave it out until it has ended")
+        number, self._submissions = self._submissions, self._submissions + 1
+        done, now_s, block_s = self.env.event(), float(self.env.now), self.interface.block_s
+        look = 0 if block_s is None else last_multiple(now_s, block_s)
+        new = begun(cohort, payload, self.uplink, now_s, number, look, deadline_s, round_)
+        may_drop_out(new, self.interface.dropout_per_s, self.streams)
+        if battery_j is not None:
+            may_exhaust(new, battery_j[new.place])
+        if not len(new):
+            return done.succeed(sent(new))
+        self._waiting_for[number] = done
+        self.lives = self.lives.joined(new)
+        self._arm()
+        return done
+
+    def memory(self) -> AirMemory:
+        """What `resume` needs; what is under way goes on undisturbed."""
+        everything = np.arange(len(self.lives))
+        return AirMemory(self.lives.take(everything), self._submissions, self._until_s, self._scheduled)
+
+    def resume(self, memory: AirMemory) -> dict[int, simpy.Event]:
+        """Go on from a memory, at its time; the events of the submissions under way, by number."""
+        self.lives = memory.lives.take(np.arange(len(memory.lives)))
+        self._submissions, self._until_s, self._scheduled = memory.submissions, memory.until_s, memory.scheduled
+        self._waiting_for = {number: self.env.event() for number in np.unique(self.lives.submission).tolist()}
+        self._arm()
+        return dict(self._waiting_for)
+
+    def _arm(self) -> None:
+        """Wake up at the next time at which something changes."""
+        at_s = self._next_s()
+        self._turn = None
+        if at_s < inf:
+            self._turn = Turn(self.env, max(at_s, float(self.env.now)))
+            self._turn.callbacks.append(self._on_turn)
+
+    def _next_s(self) -> float:
+        """When something changes next; with held rates and nobody to tell, ends that change nothing are left out."""
+        lives, step_s, block_s = self.lives, self.interface.step_s, self.interface.block_s
+        own_s = lives.next_s()
+        active = (lives.stage == Stage.WAITING) | (lives.stage == Stage.SENDING)
+        waits = bool((lives.stage == Stage.WAITING).any())
+        if self.interface.adapt == "grant" and self.each is None and not waits:
+            own_s = _last_of_each(lives, own_s)
+        next_s = float(own_s.min(initial=inf))
+        if waits:
+            next_s = min(next_s, self._until_s)
+        if step_s is not None and next_s < inf:
+            next_s = first_multiple(next_s, step_s) * step_s
+        if block_s is not None and active.any():
+            next_s = min(next_s, (int(lives.look[active].min()) + 1) * block_s)
+        return next_s
+
+    def _on_turn(self, turn: simpy.Event) -> None:
+        """Everything that happens at one time, for all transmissions."""
+        if turn is not self._turn:
+            return  # something earlier came up after it was set
+        now_s, lives, most_tries = float(self.env.now), self.lives, self.interface.retransmissions
+        known = lives.stage == Stage.ENDED
+        came = become_ready(lives, now_s)
+        left = end_due(lives, now_s, most_tries)
+        looked = False
+        if self.look is not None and self.interface.block_s is not None:
+            looked = look_again(lives, self.look, self.uplink, now_s, self.interface.block_s, most_tries)
+        asked = now_s >= self._until_s and bool((lives.stage == Stage.WAITING).any())
+        if came or left or looked or asked:
+            self._share(now_s, looked or (left and self.interface.adapt == "change"))
+        self._tell(np.flatnonzero((lives.stage == Stage.ENDED) & ~known))
+        self._arm()
+
+    def _share(self, now_s: float, evaluate: bool) -> None:
+        """Ask the scheduler, and hear who sends now, until nobody's place is free for nothing."""
+        lives, changes = self.lives, self.interface.adapt == "change"
+        while True:
+            active = np.flatnonzero((lives.stage == Stage.WAITING) | (lives.stage == Stage.SENDING))
+            if not len(active):
+                return
+            before = lives.resource[active]
+            grants = self.interface.scheduler.grants(_queue(lives, active), now_s, self._scheduled)
+            self._until_s, self._scheduled = grants.until_s, grants.state
+            lives.grant(active, grants.resource, now_s)
+            granted = (grants.resource >= 0) & (grants.resource != before)
+            if evaluate or granted.any() or (changes and (grants.resource != before).any()):
+                self._hear(np.flatnonzero(lives.stage == Stage.SENDING), now_s)
+            silent = (lives.stage == Stage.SENDING) & (lives.rate_bps == 0)
+            if self.interface.block_s is not None or not silent.any():
+                return
+            lives.end(np.flatnonzero(silent), now_s, Fate.UNDECODED)  # its links stay as they are
+            evaluate = changes
+
+    def _hear(self, rows: IntArray, now_s: float) -> None:
+        """SINR and rates of all UEs that send, from now on."""
+        heard = self.uplink.heard(
+            on_air(self.lives, rows), self.lives.resource[rows], self.interface.scheduler.resource_blocks
+        )
+        decoded = (heard.sinr > 0) & (heard.sinr >= least_decoded(heard.sinr, self.uplink.least_sinr()))
+        self.lives.hear(rows, heard, decoded, now_s)
+
+    def _tell(self, ended: IntArray) -> None:
+        """Report rows (k,) that have ended, and submissions that are complete; forget those."""
+        lives = self.lives
+        ended = ended[np.lexsort((lives.ue[ended], lives.ended_s[ended]))]
+        columns = lives.submission[ended], lives.ue[ended], lives.ended_s[ended], lives.fate[ended]
+        news = [Ended(s, u, t, Fate(f)) for s, u, t, f in zip(*(c.tolist() for c in columns), strict=True)]
+        complete = np.setdiff1d(lives.submission[ended], lives.submission[lives.stage != Stage.ENDED])
+        results = []
+        for number in complete.tolist():
+            rows = np.flatnonzero(lives.submission == number)
+            outcome = sent(lives.take(rows[np.argsort(lives.place[rows])]))
+            results.append((self._waiting_for.pop(number), outcome))
+        if len(complete):
+            self.lives = lives.take(~np.isin(lives.submission, complete))
+        for each in news if self.each is not None else ():
+            self.each(each)
+        for done, outcome in results:
+            done.succeed(outcome)
+
+
+def _queue(lives: Lives, rows: IntArray) -> Queue:
+    """What a scheduler sees of rows (k,)."""
+    return Queue(
+        lives.ue[rows], lives.serving[rows], lives.power_w[rows], lives.received_w[rows], lives.alone_bps[rows],
+        lives.rate_bps[rows], lives.resource[rows], lives.decoded[rows], lives.ready_s[rows],
+    )  # fmt: skip
+
+
+def _last_of_each(lives: Lives, own_s: FloatArray) -> FloatArray:
+    """When rows become ready (n,), and the last end of each submission in place of the ends of its rows."""
+    sends = np.flatnonzero(lives.stage == Stage.SENDING)
+    number, of_row = np.unique(lives.submission[sends], return_inverse=True)
+    last_s = np.full(len(number), -inf)
+    np.maximum.at(last_s, of_row, own_s[sends])
+    result = own_s.copy()
+    result[sends] = last_s[of_row]
+    return result

@@ -1,0 +1,28 @@
+"""Stages of a transmission, and what may become of it."""
+
+from enum import IntEnum
+
+
+class Stage(IntEnum):
+    """Where a transmission is in its life; preparing: request, downlink and training."""
+
+    PREPARING = 0
+    WAITING = 1
+    SENDING = 2
+    ENDED = 3
+
+
+class Fate(IntEnum):
+    """What became of a transmission.
+
+    undecoded: a block failed more often than it may be sent again, or the UE cannot be heard at all; late: not
+    complete at the deadline; dropped: the UE left; exhausted: its energy was spent; no cell: nobody serves it.
+    """
+
+    UNDER_WAY = 0
+    ARRIVED = 1
+    UNDECODED = 2
+    LATE = 3
+    DROPPED = 4
+    EXHAUSTED = 5
+    NO_CELL = 6

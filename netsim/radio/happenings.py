@@ -1,0 +1,90 @@
+"""What happens to transmissions at an event: they become ready, end, or see new links."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.multiples import last_multiple
+from netsim.radio.fates import Fate, Stage
+from netsim.radio.lives import Lives
+from netsim.radio.outlook import Look
+from netsim.radio.request import see
+from netsim.radio.uplink import Uplink
+from netsim.units import IntArray
+
+
+def become_ready(lives: Lives, now_s: float) -> bool:
+    """UEs that have received the model and trained begin to wait; whether there were any.
+
+    One that can never receive the model, or that has no cell then, is lost.
+    """
+    preparing = lives.stage == Stage.PREPARING
+    limit_s = np.minimum(lives.deadline_s, lives.stops_s)
+    ready = np.flatnonzero(preparing & (lives.ready_s <= np.minimum(now_s, limit_s)))
+    lives.since_s[ready], lives.stage[ready] = lives.ready_s[ready], Stage.WAITING
+    deaf = np.flatnonzero(preparing & ~np.isfinite(lives.ready_s))
+    lives.end(deaf, lives.requested_s[deaf], Fate.UNDECODED)
+    homeless = ready[lives.serving[ready] < 0]
+    lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
+    return len(ready) > len(homeless)
+
+
+def end_due(lives: Lives, now_s: float, most_tries: int) -> bool:
+    """End what ends up to now: sent, out of time or energy, or left; whether a place on the air became free."""
+    freed = False
+    while len(due := np.flatnonzero(lives.next_s() <= now_s)):
+        sends = lives.stage[due] == Stage.SENDING
+        freed = freed or bool(sends.any())
+        limit_s = np.minimum(lives.deadline_s[due], lives.stops_s[due])
+        in_time = sends & (lives.since_s[due] + lives.sends_for_s(due) <= limit_s)
+        _end_sending(lives, due[in_time], most_tries)
+        cut = due[~in_time]
+        at_s = limit_s[~in_time]
+        lives.settle(cut, at_s)
+        late = lives.deadline_s[cut] <= lives.stops_s[cut]
+        lives.end(cut, at_s, np.where(late, Fate.LATE, lives.stops_by[cut]))
+    return freed
+
+
+def _end_sending(lives: Lives, rows: IntArray, most_tries: int) -> None:
+    """Rows (k,) that send up to their last bit, or to the end of their energy."""
+    span_s = lives.sends_for_s(rows)
+    enough = lives.needs_s(rows) <= span_s
+    empty, whole = rows[~enough], rows[enough]
+    empty_s = lives.since_s[empty] + span_s[~enough]
+    lives.settle(empty, empty_s)
+    lives.end(empty, empty_s, Fate.EXHAUSTED)
+    lives.send_rest(whole)
+    hopeless = lives.close_blocks(whole, np.zeros(len(whole), dtype=np.bool_), most_tries)
+    lives.end(hopeless, lives.since_s[hopeless], Fate.UNDECODED)
+    arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == Stage.SENDING)]
+    lives.end(arrived, lives.since_s[arrived], Fate.ARRIVED)
+    again = whole[lives.left_bits[whole] > 0]
+    lives.failed[again] = ~lives.decoded[again]
+
+
+def look_again(lives: Lives, look: Look, uplink: Uplink, now_s: float, block_s: float, most_tries: int) -> bool:
+    """Where a new block has begun: judge the blocks that have ended, and give UEs their links now; whether there were
+    any.
+
+    A UE whose cell has changed sends its block again in the new one, when that grants it; one that has none is lost.
+    """
+    block = last_multiple(now_s, block_s)
+    active = (lives.stage == Stage.WAITING) | (lives.stage == Stage.SENDING)
+    stale = np.flatnonzero(active & (lives.look < block))
+    if not len(stale):
+        return False
+    lives.look[stale] = block
+    seen = look(lives.ue[stale], lives.round[stale])
+    lives.settle(stale, now_s)
+    moved = seen.serving != lives.serving[stale]
+    sends = lives.stage[stale] == Stage.SENDING
+    hopeless = lives.close_blocks(stale[sends], moved[sends], most_tries)
+    lives.end(hopeless, now_s, Fate.UNDECODED)
+    see(lives, stale, seen, uplink)
+    under_way = lives.stage[stale] != Stage.ENDED
+    homeless = stale[under_way & (lives.serving[stale] < 0)]
+    lives.end(homeless, now_s, Fate.NO_CELL)
+    handed = stale[under_way & moved & sends & (lives.serving[stale] >= 0)]
+    lives.grant(handed, np.full(len(handed), -1), now_s)
+    return True

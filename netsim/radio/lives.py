@@ -1,0 +1,200 @@
+"""The lives of transmissions: one row each, as arrays, and the laws by which time changes them.
+
+Between two events a rate is constant, so a row keeps what it had at `since_s`, and is brought up to date only where its
+rate changes. Looking at a row more often changes none of its numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from netsim.radio.fates import Stage
+from netsim.radio.uplink import ComplexArray, Heard
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@dataclass
+class Lives:
+    """Transmissions (n,), by increasing ue.
+
+    submission, place: the cohort and the entry in it; ue; round: of the fading; look: block in which its links were
+    looked at. requested_s, prepared_s (duration of downlink and training), ready_s, deadline_s, stops_s (when it ends
+    before its time, by the fate `stops_by`), granted_s (first grant, NaN before), ended_s (NaN before).
+
+    serving, gain (n, n_bs), fading, received_w (at its base station), alone_bps; power_w; most_airtime_s: after which
+    the energy of the UE is spent; compute_s, compute_j. n_bits; rho: scale of the noise on its numbers.
+
+    stage, fate, resource (-1: none); since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
+    sent, or to be sent again), block_bits (sent in the current block), lost_bits (sent in vain, in earlier tries),
+    block_noise, block_thermal, noise, thermal: sums of bits / SINR and bits / SNR over the current block and over the
+    blocks decoded. sinr, snr, rate_bps, decoded: since the last evaluation; failed: whether something of the current
+    block was not decoded; tries: of the current block, failed.
+    """
+
+    submission: IntArray
+    place: IntArray
+    ue: IntArray
+    round: IntArray
+    look: IntArray
+    requested_s: FloatArray
+    prepared_s: FloatArray
+    ready_s: FloatArray
+    deadline_s: FloatArray
+    stops_s: FloatArray
+    stops_by: IntArray
+    granted_s: FloatArray
+    ended_s: FloatArray
+    serving: IntArray
+    gain: FloatArray
+    fading: ComplexArray | None
+    received_w: FloatArray
+    alone_bps: FloatArray
+    power_w: FloatArray
+    compute_s: FloatArray
+    most_airtime_s: FloatArray
+    compute_j: FloatArray
+    n_bits: FloatArray
+    rho: FloatArray
+    stage: IntArray
+    fate: IntArray
+    resource: IntArray
+    since_s: FloatArray
+    waited_s: FloatArray
+    airtime_s: FloatArray
+    left_bits: FloatArray
+    block_bits: FloatArray
+    lost_bits: FloatArray
+    block_noise: FloatArray
+    block_thermal: FloatArray
+    noise: FloatArray
+    thermal: FloatArray
+    sinr: FloatArray
+    snr: FloatArray
+    rate_bps: FloatArray
+    decoded: BoolArray
+    failed: BoolArray
+    tries: IntArray
+
+    def __len__(self) -> int:
+        return len(self.ue)
+
+    @classmethod
+    def none(cls) -> Self:
+        """No transmission."""
+        types: dict[str, Any] = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
+        values = {f.name: np.zeros(0, dtype=types[str(f.type)]) for f in fields(cls) if str(f.type) in types}
+        return cls(**values, fading=None)
+
+    def take(self, rows: IntArray | BoolArray) -> Self:
+        """A copy of some rows."""
+        values = (getattr(self, f.name) for f in fields(self))
+        return type(self)(*(None if value is None else value[rows] for value in values))
+
+    def joined(self, others: Self) -> Self:
+        """These rows and others, by increasing ue; rows of one UE by submission."""
+        if not len(self):
+            return others
+        both: list[Any] = []
+        order = np.lexsort((np.append(self.submission, others.submission), np.append(self.ue, others.ue)))
+        for f in fields(self):
+            mine, theirs = getattr(self, f.name), getattr(others, f.name)
+            both.append(None if mine is None else np.concatenate([mine, theirs])[order])
+        return type(self)(*both)
+
+    def sent_bits(self) -> FloatArray:
+        """Bits (n,) that were on the air up to since_s: delivered, of the current block, and lost."""
+        return self.n_bits - self.left_bits + self.lost_bits
+
+    def next_s(self) -> FloatArray:
+        """When each row (n,) ends or becomes ready by itself; infinite for an ended one."""
+        limit = np.minimum(self.deadline_s, self.stops_s)
+        own = np.full(len(self), np.inf)
+        preparing, sending = self.stage == Stage.PREPARING, self.stage == Stage.SENDING
+        own[preparing] = np.where(np.isinf(self.ready_s), self.requested_s, self.ready_s)[preparing]
+        own[sending] = self.since_s[sending] + self.sends_for_s(sending)
+        return np.where(self.stage == Stage.ENDED, np.inf, np.minimum(own, limit))
+
+    def needs_s(self, rows: IntArray | BoolArray) -> FloatArray:
+        """How long rows (k,) that send need for their bits after since_s; infinite at a rate of 0."""
+        rate, left = self.rate_bps[rows], self.left_bits[rows]
+        return np.divide(left, rate, out=np.full(len(rate), np.inf), where=rate > 0)
+
+    def sends_for_s(self, rows: IntArray | BoolArray) -> FloatArray:
+        """How long rows (k,) that send go on after since_s: until their last bit, or until their energy is spent."""
+        return np.minimum(self.needs_s(rows), np.maximum(self.most_airtime_s[rows] - self.airtime_s[rows], 0.0))
+
+    def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
+        """Count what rows (k,) did from since_s to time_s, (k,) or one for all: they waited, or sent at their rate."""
+        waits = self.stage[rows] == Stage.WAITING
+        passed_s = time_s - self.since_s[rows]
+        self.waited_s[rows] += np.where(waits, passed_s, 0.0)
+        sends = rows[self.stage[rows] == Stage.SENDING]
+        span_s = passed_s[self.stage[rows] == Stage.SENDING]
+        bits = np.multiply(self.rate_bps[sends], span_s, out=np.zeros(len(sends)), where=span_s > 0)
+        self._send(sends, span_s, np.minimum(bits, self.left_bits[sends]))
+        self.since_s[rows] = time_s
+
+    def send_rest(self, rows: IntArray) -> None:
+        """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""
+        left = self.left_bits[rows]
+        span_s = left / self.rate_bps[rows]
+        self._send(rows, span_s, left)
+        self.since_s[rows] += span_s
+
+    def _send(self, rows: IntArray, span_s: FloatArray, bits: FloatArray) -> None:
+        self.airtime_s[rows] += span_s
+        self.left_bits[rows] -= bits
+        self.block_bits[rows] += bits
+        for total, ratio in ((self.block_noise, self.sinr), (self.block_thermal, self.snr)):
+            heard = ratio[rows]
+            total[rows] += np.divide(bits, heard, out=np.zeros(len(rows)), where=heard > 0)
+
+    def close_blocks(self, rows: IntArray, again: BoolArray, most_tries: int) -> IntArray:
+        """End the current blocks of rows (k,); the rows among them that failed once too often.
+
+        Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again.
+        """
+        failed = self.failed[rows] & ~again
+        self.tries[rows[failed]] += 1
+        hopeless = failed & (self.tries[rows] > most_tries)
+        back = rows[(failed & ~hopeless) | again]
+        self.left_bits[back] += self.block_bits[back]
+        self.lost_bits[back] += self.block_bits[back]
+        good = rows[~failed & ~again]
+        self.noise[good] += self.block_noise[good]
+        self.thermal[good] += self.block_thermal[good]
+        self.tries[good] = 0
+        closed = np.concatenate([back, good])
+        self.block_bits[closed] = self.block_noise[closed] = self.block_thermal[closed] = 0.0
+        self.failed[closed] = False
+        return rows[hopeless]
+
+    def hear(self, rows: IntArray, heard: Heard, decoded: BoolArray, time_s: float) -> None:
+        """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs are left alone."""
+        changed = (heard.rate_bps != self.rate_bps[rows]) | (heard.sinr != self.sinr[rows])
+        changed |= heard.snr != self.snr[rows]
+        if changed.any():
+            self.settle(rows[changed], time_s)
+            self.sinr[rows], self.snr[rows], self.rate_bps[rows] = heard
+        self.decoded[rows] = decoded
+        self.failed[rows] |= ~decoded
+
+    def grant(self, rows: IntArray, resource: IntArray, time_s: float) -> None:
+        """Give rows (k,) the resource blocks (k,) from time_s on; -1: they wait."""
+        before = self.resource[rows]
+        start, stop = rows[(before < 0) & (resource >= 0)], rows[(before >= 0) & (resource < 0)]
+        self.settle(start, time_s)
+        self.settle(stop, time_s)
+        self.stage[start], self.stage[stop] = Stage.SENDING, Stage.WAITING
+        self.rate_bps[start] = self.rate_bps[stop] = 0.0
+        first = start[np.isnan(self.granted_s[start])]
+        self.granted_s[first] = time_s
+        self.resource[rows] = resource
+
+    def end(self, rows: IntArray, time_s: float | FloatArray, fate: int | IntArray) -> None:
+        """End rows (k,) at time_s, up to which they are settled."""
+        self.stage[rows], self.fate[rows], self.ended_s[rows] = Stage.ENDED, fate, time_s
+        self.resource[rows] = -1

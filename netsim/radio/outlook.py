@@ -1,0 +1,45 @@
+"""The links of UEs now, as transmissions over a world look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from netsim.radio.uplink import ComplexArray
+from netsim.units import FloatArray, IntArray
+from netsim.world import World
+
+
+class Seen(NamedTuple):
+    """Links of UEs (n,) now: serving (n,), gain (n, n_bs) and fading (n, n_bs, antennas) as in `Cohort`."""
+
+    serving: IntArray
+    gain: FloatArray
+    fading: ComplexArray | None
+
+
+Look = Callable[[IntArray, IntArray], Seen]
+"""From ue (n,) and the round (n,) that each sends in to their links now."""
+
+
+def look_at(world: World) -> Look:
+    """Looks at the UEs of a world where they are at the time of the call."""
+
+    def look(ue: IntArray, round_: IntArray) -> Seen:
+        links = world.links()
+        n_bs = links.gain.shape[1]
+        streams = world.ground.streams.at("radio.fading")
+        fading: ComplexArray | None = None
+        for each in np.unique(round_).tolist():
+            rows = np.flatnonzero(round_ == each)
+            drawn = world.fading.draw(ue[rows], n_bs, world.fading.block_index(each, links.time_s), streams)
+            if drawn is None:
+                break
+            if fading is None:
+                fading = np.empty((len(ue), *drawn.shape[1:]), dtype=np.complex128)
+            fading[rows] = drawn
+        return Seen(world.serving(links).take(ue), links.gain.take(ue, axis=0), fading)
+
+    return look

@@ -1,0 +1,26 @@
+"""Everybody sends at once."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from netsim.radio.schedulers.base import Grants, Queue, Scheduler, State
+from netsim.radio.schedulers.places import Pairing, grouped, ranks
+
+
+class AllAtOnce(Scheduler):
+    """Every UE sends as soon as it is ready; the UEs of a cell are spread over the resource blocks."""
+
+    kind: Literal["all-at-once"] = "all-at-once"
+    pairing: Pairing = "power"
+    """who shares a resource block: UEs of similar received power (power) or of different (difference)"""
+    reference: ClassVar[str] = "grant-free access; the assumption of LAPA, Eqs. 4-6"
+    example: ClassVar[dict[str, Any]] = {"kind": "all-at-once"}
+
+    def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
+        if self.resource_blocks == 1:
+            return Grants(np.zeros(len(queue.ue), dtype=np.int64))
+        rank, number = ranks(queue.serving, -queue.received_w)
+        return Grants(grouped(rank, number, -(-number // self.resource_blocks), self.pairing))

@@ -1,0 +1,59 @@
+"""Proportional fair scheduling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, inf
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from netsim.radio.schedulers.base import Grants, Queue, Scheduler, State
+from netsim.radio.schedulers.places import held_or_next
+from netsim.radio.schedulers.round_robin import slot_end_s
+from netsim.units import FloatArray
+
+
+@dataclass(frozen=True)
+class MeanRates:
+    """mean_bps (n_ue,): averaged rate of each UE, up to asked_s; until_s: end of the current slot."""
+
+    mean_bps: FloatArray
+    asked_s: float
+    until_s: float
+
+
+class ProportionalFair(Scheduler):
+    """In each slot and resource block the UE of a cell whose rate is the highest multiple of its averaged rate.
+
+    rate: that of the whole band without interference. The average R of the rate r that a UE sends at is exponential::
+
+        dR/dt = (r - R) / T,    T = time_constant_s
+
+    A UE that has never sent is served first.
+    """
+
+    kind: Literal["proportional-fair"] = "proportional-fair"
+    slot_s: float = Field(default=0.01, ge=1e-6, le=1e6)
+    """length of a slot, s"""
+    time_constant_s: float = Field(default=1.0, gt=0, le=1e9)
+    """time constant T of the averaged rate, s"""
+    reference: ClassVar[str] = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.7.1"
+    example: ClassVar[dict[str, Any]] = {"kind": "proportional-fair"}
+
+    def start(self, n_ue: int) -> MeanRates:
+        return MeanRates(np.zeros(n_ue), 0.0, -inf)
+
+    def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
+        new_slot = time_s >= state.until_s
+        until_s = slot_end_s(time_s, self.slot_s) if new_slot else state.until_s
+        kept = exp(-(time_s - state.asked_s) / self.time_constant_s)
+        mean_bps = state.mean_bps * kept
+        mean_bps[queue.ue] += queue.rate_bps * (1.0 - kept)
+        mean = mean_bps[queue.ue]
+        served = mean > 0
+        multiple = np.where(served, queue.alone_bps / np.where(served, mean, 1.0), inf)
+        holds = (queue.resource >= 0) & (not new_slot)
+        resource = held_or_next(queue.serving, queue.resource, holds, self.resource_blocks, -multiple)
+        return Grants(resource, until_s, MeanRates(mean_bps, time_s, until_s))
