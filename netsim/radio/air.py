@@ -12,8 +12,7 @@ import simpy
 
 from netsim.multiples import first_multiple, last_multiple
 from netsim.radio.air_interface import AirInterface
-from netsim.radio.airtime import least_decoded
-from netsim.radio.fates import Fate, Stage
+from netsim.radio.fates import ENDED, SENDING, WAITING, Fate
 from netsim.radio.happenings import become_ready, end_due, look_again
 from netsim.radio.lives import Lives
 from netsim.radio.outlook import Look
@@ -51,7 +50,7 @@ class Air:
 
     `submit` returns an event whose value is the `Sent` of the cohort. `each` is called for every transmission that
     ends, one by one in order of time. Between two events all rates are constant. The order of submissions at one time
-    changes nothing.
+    changes nothing. Other than in `Uplink.plan`, a UE whose SINR is too low is lost even if nobody's is higher.
 
     n_ue : number of UEs of the world; look : links of UEs that move (see `look_at`), asked at ends of blocks.
     """
@@ -92,7 +91,7 @@ class Air:
         deadline_s : time from now after which updates are late, besides the uplink's own; battery_j (n,): energy that
         each UE may spend, training included. Raises ValueError for a UE that is still busy.
         """
-        busy = np.append(self.lives.ue[self.lives.stage != Stage.ENDED], cohort.ue)
+        busy = np.append(self.lives.ue[self.lives.stage != ENDED], cohort.ue)
         ue, times = np.unique(busy, return_counts=True)
         if (times > 1).any():
             raise ValueError(f"UE {ue[times > 1][0]} would send two updates at once; leave it out until it has ended")
@@ -104,7 +103,7 @@ class Air:
         if battery_j is not None:
             may_exhaust(new, battery_j[new.place])
         if not len(new):
-            return done.succeed(sent(new))
+            return done.succeed(sent(new, new.place))
         self._waiting_for[number] = done
         self.lives = self.lives.joined(new)
         self._arm()
@@ -135,8 +134,8 @@ class Air:
         """When something changes next; with held rates and nobody to tell, ends that change nothing are left out."""
         lives, step_s, block_s = self.lives, self.interface.step_s, self.interface.block_s
         own_s = lives.next_s()
-        active = (lives.stage == Stage.WAITING) | (lives.stage == Stage.SENDING)
-        waits = bool((lives.stage == Stage.WAITING).any())
+        active = (lives.stage == WAITING) | (lives.stage == SENDING)
+        waits = bool((lives.stage == WAITING).any())
         if self.interface.adapt == "grant" and self.each is None and not waits:
             own_s = _last_of_each(lives, own_s)
         next_s = float(own_s.min(initial=inf))
@@ -153,23 +152,23 @@ class Air:
         if turn is not self._turn:
             return  # something earlier came up after it was set
         now_s, lives, most_tries = float(self.env.now), self.lives, self.interface.retransmissions
-        known = lives.stage == Stage.ENDED
+        known = lives.stage == ENDED
         came = become_ready(lives, now_s)
         left = end_due(lives, now_s, most_tries)
         looked = False
         if self.look is not None and self.interface.block_s is not None:
             looked = look_again(lives, self.look, self.uplink, now_s, self.interface.block_s, most_tries)
-        asked = now_s >= self._until_s and bool((lives.stage == Stage.WAITING).any())
+        asked = now_s >= self._until_s and bool((lives.stage == WAITING).any())
         if came or left or looked or asked:
             self._share(now_s, looked or (left and self.interface.adapt == "change"))
-        self._tell(np.flatnonzero((lives.stage == Stage.ENDED) & ~known))
+        self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
         self._arm()
 
     def _share(self, now_s: float, evaluate: bool) -> None:
         """Ask the scheduler, and hear who sends now, until nobody's place is free for nothing."""
         lives, changes = self.lives, self.interface.adapt == "change"
         while True:
-            active = np.flatnonzero((lives.stage == Stage.WAITING) | (lives.stage == Stage.SENDING))
+            active = np.flatnonzero((lives.stage == WAITING) | (lives.stage == SENDING))
             if not len(active):
                 return
             before = lives.resource[active]
@@ -178,8 +177,8 @@ class Air:
             lives.grant(active, grants.resource, now_s)
             granted = (grants.resource >= 0) & (grants.resource != before)
             if evaluate or granted.any() or (changes and (grants.resource != before).any()):
-                self._hear(np.flatnonzero(lives.stage == Stage.SENDING), now_s)
-            silent = (lives.stage == Stage.SENDING) & (lives.rate_bps == 0)
+                self._hear(np.flatnonzero(lives.stage == SENDING), now_s)
+            silent = (lives.stage == SENDING) & (lives.rate_bps == 0)
             if self.interface.block_s is not None or not silent.any():
                 return
             lives.end(np.flatnonzero(silent), now_s, Fate.UNDECODED)  # its links stay as they are
@@ -190,27 +189,31 @@ class Air:
         heard = self.uplink.heard(
             on_air(self.lives, rows), self.lives.resource[rows], self.interface.scheduler.resource_blocks
         )
-        decoded = (heard.sinr > 0) & (heard.sinr >= least_decoded(heard.sinr, self.uplink.least_sinr()))
+        decoded = (heard.sinr > 0) & (heard.sinr >= self.uplink.least_sinr())
         self.lives.hear(rows, heard, decoded, now_s)
 
     def _tell(self, ended: IntArray) -> None:
         """Report rows (k,) that have ended, and submissions that are complete; forget those."""
         lives = self.lives
-        ended = ended[np.lexsort((lives.ue[ended], lives.ended_s[ended]))]
-        columns = lives.submission[ended], lives.ue[ended], lives.ended_s[ended], lives.fate[ended]
-        news = [Ended(s, u, t, Fate(f)) for s, u, t, f in zip(*(c.tolist() for c in columns), strict=True)]
-        complete = np.setdiff1d(lives.submission[ended], lives.submission[lives.stage != Stage.ENDED])
+        news = [] if self.each is None else _news(lives, ended)
+        complete = np.setdiff1d(lives.submission[ended], lives.submission[lives.stage != ENDED])
         results = []
         for number in complete.tolist():
-            rows = np.flatnonzero(lives.submission == number)
-            outcome = sent(lives.take(rows[np.argsort(lives.place[rows])]))
+            outcome = sent(lives, np.flatnonzero(lives.submission == number))
             results.append((self._waiting_for.pop(number), outcome))
         if len(complete):
             self.lives = lives.take(~np.isin(lives.submission, complete))
-        for each in news if self.each is not None else ():
-            self.each(each)
+        for one in news:
+            self.each(one)  # type: ignore[misc]
         for done, outcome in results:
             done.succeed(outcome)
+
+
+def _news(lives: Lives, ended: IntArray) -> list[Ended]:
+    """Rows (k,) that have ended, in order of time, then of UE."""
+    ended = ended[np.lexsort((lives.ue[ended], lives.ended_s[ended]))]
+    columns = lives.submission[ended], lives.ue[ended], lives.ended_s[ended], lives.fate[ended]
+    return [Ended(s, u, t, Fate(f)) for s, u, t, f in zip(*(c.tolist() for c in columns), strict=True)]
 
 
 def _queue(lives: Lives, rows: IntArray) -> Queue:
@@ -223,7 +226,7 @@ def _queue(lives: Lives, rows: IntArray) -> Queue:
 
 def _last_of_each(lives: Lives, own_s: FloatArray) -> FloatArray:
     """When rows become ready (n,), and the last end of each submission in place of the ends of its rows."""
-    sends = np.flatnonzero(lives.stage == Stage.SENDING)
+    sends = np.flatnonzero(lives.stage == SENDING)
     number, of_row = np.unique(lives.submission[sends], return_inverse=True)
     last_s = np.full(len(number), -inf)
     np.maximum.at(last_s, of_row, own_s[sends])

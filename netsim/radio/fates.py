@@ -2,14 +2,8 @@
 
 from enum import IntEnum
 
-
-class Stage(IntEnum):
-    """Where a transmission is in its life; preparing: request, downlink and training."""
-
-    PREPARING = 0
-    WAITING = 1
-    SENDING = 2
-    ENDED = 3
+PREPARING, WAITING, SENDING, ENDED = range(4)
+"""Where a transmission is in its life; preparing: request, downlink and training."""
 
 
 class Fate(IntEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.multiples import last_multiple
-from netsim.radio.fates import Fate, Stage
+from netsim.radio.fates import ENDED, PREPARING, SENDING, WAITING, Fate
 from netsim.radio.lives import Lives
 from netsim.radio.outlook import Look
 from netsim.radio.request import see
@@ -18,10 +18,10 @@ def become_ready(lives: Lives, now_s: float) -> bool:
 
     One that can never receive the model, or that has no cell then, is lost.
     """
-    preparing = lives.stage == Stage.PREPARING
+    preparing = lives.stage == PREPARING
     limit_s = np.minimum(lives.deadline_s, lives.stops_s)
     ready = np.flatnonzero(preparing & (lives.ready_s <= np.minimum(now_s, limit_s)))
-    lives.since_s[ready], lives.stage[ready] = lives.ready_s[ready], Stage.WAITING
+    lives.since_s[ready], lives.stage[ready] = lives.ready_s[ready], WAITING
     deaf = np.flatnonzero(preparing & ~np.isfinite(lives.ready_s))
     lives.end(deaf, lives.requested_s[deaf], Fate.UNDECODED)
     homeless = ready[lives.serving[ready] < 0]
@@ -33,7 +33,7 @@ def end_due(lives: Lives, now_s: float, most_tries: int) -> bool:
     """End what ends up to now: sent, out of time or energy, or left; whether a place on the air became free."""
     freed = False
     while len(due := np.flatnonzero(lives.next_s() <= now_s)):
-        sends = lives.stage[due] == Stage.SENDING
+        sends = lives.stage[due] == SENDING
         freed = freed or bool(sends.any())
         limit_s = np.minimum(lives.deadline_s[due], lives.stops_s[due])
         in_time = sends & (lives.since_s[due] + lives.sends_for_s(due) <= limit_s)
@@ -57,7 +57,7 @@ def _end_sending(lives: Lives, rows: IntArray, most_tries: int) -> None:
     lives.send_rest(whole)
     hopeless = lives.close_blocks(whole, np.zeros(len(whole), dtype=np.bool_), most_tries)
     lives.end(hopeless, lives.since_s[hopeless], Fate.UNDECODED)
-    arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == Stage.SENDING)]
+    arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == SENDING)]
     lives.end(arrived, lives.since_s[arrived], Fate.ARRIVED)
     again = whole[lives.left_bits[whole] > 0]
     lives.failed[again] = ~lives.decoded[again]
@@ -70,7 +70,7 @@ def look_again(lives: Lives, look: Look, uplink: Uplink, now_s: float, block_s: 
     A UE whose cell has changed sends its block again in the new one, when that grants it; one that has none is lost.
     """
     block = last_multiple(now_s, block_s)
-    active = (lives.stage == Stage.WAITING) | (lives.stage == Stage.SENDING)
+    active = (lives.stage == WAITING) | (lives.stage == SENDING)
     stale = np.flatnonzero(active & (lives.look < block))
     if not len(stale):
         return False
@@ -78,11 +78,11 @@ def look_again(lives: Lives, look: Look, uplink: Uplink, now_s: float, block_s: 
     seen = look(lives.ue[stale], lives.round[stale])
     lives.settle(stale, now_s)
     moved = seen.serving != lives.serving[stale]
-    sends = lives.stage[stale] == Stage.SENDING
+    sends = lives.stage[stale] == SENDING
     hopeless = lives.close_blocks(stale[sends], moved[sends], most_tries)
     lives.end(hopeless, now_s, Fate.UNDECODED)
     see(lives, stale, seen, uplink)
-    under_way = lives.stage[stale] != Stage.ENDED
+    under_way = lives.stage[stale] != ENDED
     homeless = stale[under_way & (lives.serving[stale] < 0)]
     lives.end(homeless, now_s, Fate.NO_CELL)
     handed = stale[under_way & moved & sends & (lives.serving[stale] >= 0)]

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from netsim.radio.fates import Stage
+from netsim.radio.fates import ENDED, PREPARING, SENDING, WAITING
 from netsim.radio.uplink import ComplexArray, Heard
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -28,9 +28,9 @@ class Lives:
     the energy of the UE is spent; compute_s, compute_j. n_bits; rho: scale of the noise on its numbers.
 
     stage, fate, resource (-1: none); since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
-    sent, or to be sent again), block_bits (sent in the current block), lost_bits (sent in vain, in earlier tries),
-    block_noise, block_thermal, noise, thermal: sums of bits / SINR and bits / SNR over the current block and over the
-    blocks decoded. sinr, snr, rate_bps, decoded: since the last evaluation; failed: whether something of the current
+    sent, or to be sent again), block_bits (those left when the current block began), lost_bits (sent in vain, in
+    earlier tries), block_noise, block_thermal, noise, thermal: sums of bits / SINR and bits / SNR over the current
+    block and over the blocks decoded. sinr, snr, rate_bps, decoded: since the last evaluation; failed: whether something of the current
     block was not decoded; tries: of the current block, failed.
     """
 
@@ -88,10 +88,12 @@ class Lives:
         values = {f.name: np.zeros(0, dtype=types[str(f.type)]) for f in fields(cls) if str(f.type) in types}
         return cls(**values, fading=None)
 
-    def take(self, rows: IntArray | BoolArray) -> Self:
-        """A copy of some rows."""
-        values = (getattr(self, f.name) for f in fields(self))
-        return type(self)(*(None if value is None else value[rows] for value in values))
+    def take(self, rows: IntArray | BoolArray, links: bool = True) -> Self:
+        """A copy of some rows (k,); without links, which are large: with the gain (k, 0) of none."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        if not links:
+            values |= {"gain": self.gain[:, :0], "fading": None}
+        return type(self)(**{name: None if value is None else value[rows] for name, value in values.items()})
 
     def joined(self, others: Self) -> Self:
         """These rows and others, by increasing ue; rows of one UE by submission."""
@@ -112,10 +114,10 @@ class Lives:
         """When each row (n,) ends or becomes ready by itself; infinite for an ended one."""
         limit = np.minimum(self.deadline_s, self.stops_s)
         own = np.full(len(self), np.inf)
-        preparing, sending = self.stage == Stage.PREPARING, self.stage == Stage.SENDING
+        preparing, sending = self.stage == PREPARING, self.stage == SENDING
         own[preparing] = np.where(np.isinf(self.ready_s), self.requested_s, self.ready_s)[preparing]
         own[sending] = self.since_s[sending] + self.sends_for_s(sending)
-        return np.where(self.stage == Stage.ENDED, np.inf, np.minimum(own, limit))
+        return np.where(self.stage == ENDED, np.inf, np.minimum(own, limit))
 
     def needs_s(self, rows: IntArray | BoolArray) -> FloatArray:
         """How long rows (k,) that send need for their bits after since_s; infinite at a rate of 0."""
@@ -128,11 +130,11 @@ class Lives:
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
         """Count what rows (k,) did from since_s to time_s, (k,) or one for all: they waited, or sent at their rate."""
-        waits = self.stage[rows] == Stage.WAITING
+        waits = self.stage[rows] == WAITING
         passed_s = time_s - self.since_s[rows]
         self.waited_s[rows] += np.where(waits, passed_s, 0.0)
-        sends = rows[self.stage[rows] == Stage.SENDING]
-        span_s = passed_s[self.stage[rows] == Stage.SENDING]
+        sends = rows[self.stage[rows] == SENDING]
+        span_s = passed_s[self.stage[rows] == SENDING]
         bits = np.multiply(self.rate_bps[sends], span_s, out=np.zeros(len(sends)), where=span_s > 0)
         self._send(sends, span_s, np.minimum(bits, self.left_bits[sends]))
         self.since_s[rows] = time_s
@@ -147,7 +149,6 @@ class Lives:
     def _send(self, rows: IntArray, span_s: FloatArray, bits: FloatArray) -> None:
         self.airtime_s[rows] += span_s
         self.left_bits[rows] -= bits
-        self.block_bits[rows] += bits
         for total, ratio in ((self.block_noise, self.sinr), (self.block_thermal, self.snr)):
             heard = ratio[rows]
             total[rows] += np.divide(bits, heard, out=np.zeros(len(rows)), where=heard > 0)
@@ -157,19 +158,21 @@ class Lives:
 
         Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again.
         """
-        failed = self.failed[rows] & ~again
+        begun = (self.block_bits[rows] > self.left_bits[rows]) | (self.rate_bps[rows] == 0)  # not at this very time
+        failed = self.failed[rows] & begun & ~again
         self.tries[rows[failed]] += 1
         hopeless = failed & (self.tries[rows] > most_tries)
         back = rows[(failed & ~hopeless) | again]
-        self.left_bits[back] += self.block_bits[back]
-        self.lost_bits[back] += self.block_bits[back]
-        good = rows[~failed & ~again]
+        self.lost_bits[back] += self.block_bits[back] - self.left_bits[back]
+        self.left_bits[back] = self.block_bits[back]
+        good = rows[~failed & ~again & begun]
         self.noise[good] += self.block_noise[good]
         self.thermal[good] += self.block_thermal[good]
         self.tries[good] = 0
-        closed = np.concatenate([back, good])
-        self.block_bits[closed] = self.block_noise[closed] = self.block_thermal[closed] = 0.0
-        self.failed[closed] = False
+        kept = rows[~hopeless]
+        self.block_bits[kept] = self.left_bits[kept]
+        self.block_noise[kept] = self.block_thermal[kept] = 0.0
+        self.failed[kept] = False
         return rows[hopeless]
 
     def hear(self, rows: IntArray, heard: Heard, decoded: BoolArray, time_s: float) -> None:
@@ -188,7 +191,7 @@ class Lives:
         start, stop = rows[(before < 0) & (resource >= 0)], rows[(before >= 0) & (resource < 0)]
         self.settle(start, time_s)
         self.settle(stop, time_s)
-        self.stage[start], self.stage[stop] = Stage.SENDING, Stage.WAITING
+        self.stage[start], self.stage[stop] = SENDING, WAITING
         self.rate_bps[start] = self.rate_bps[stop] = 0.0
         first = start[np.isnan(self.granted_s[start])]
         self.granted_s[first] = time_s
@@ -196,5 +199,5 @@ class Lives:
 
     def end(self, rows: IntArray, time_s: float | FloatArray, fate: int | IntArray) -> None:
         """End rows (k,) at time_s, up to which they are settled."""
-        self.stage[rows], self.fate[rows], self.ended_s[rows] = Stage.ENDED, fate, time_s
+        self.stage[rows], self.fate[rows], self.ended_s[rows] = ENDED, fate, time_s
         self.resource[rows] = -1

@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from netsim.radio.fates import Fate, Stage
+from netsim.radio.fates import PREPARING, Fate
 from netsim.radio.lives import Lives
 from netsim.radio.outlook import Seen
 from netsim.radio.shared_band import own_signal_w
@@ -37,31 +37,45 @@ def begun(
         deadline_s=zero + (now_s + min(limit_s, uplink.limit_s())), stops_s=zero + inf, stops_by=none, granted_s=nan,
         ended_s=nan.copy(), serving=none, gain=cohort.gain, fading=cohort.fading, received_w=zero, alone_bps=zero,
         power_w=cohort.power_w, compute_s=cohort.compute_s, most_airtime_s=zero + inf, compute_j=cohort.compute_j,
-        n_bits=n_bits, rho=zero + uplink.noise_scale(payload), stage=none + Stage.PREPARING, fate=none + Fate.UNDER_WAY,
-        resource=none - 1, since_s=zero + now_s, waited_s=zero, airtime_s=zero, left_bits=n_bits, block_bits=zero,
+        n_bits=n_bits, rho=zero + uplink.noise_scale(payload), stage=none + PREPARING, fate=none + Fate.UNDER_WAY,
+        resource=none - 1, since_s=zero + now_s, waited_s=zero, airtime_s=zero, left_bits=n_bits, block_bits=n_bits,
         lost_bits=zero, block_noise=zero, block_thermal=zero, noise=zero, thermal=zero, sinr=zero, snr=zero,
         rate_bps=zero, decoded=none > 0, failed=none > 0, tries=none,
     ).take(np.argsort(cohort.ue, kind="stable"))  # fmt: skip
-    see(rows, np.arange(n), Seen(cohort.serving[rows.place], rows.gain, rows.fading), uplink)
+    rows.serving[:] = _cells(cohort.serving[rows.place], uplink)
+    _measure(rows, np.arange(n), uplink)
     return rows
 
 
 def see(lives: Lives, rows: IntArray, seen: Seen, uplink: Uplink) -> None:
-    """Give rows (k,) their links; without a shared band there are no cells, and everybody is served."""
-    lives.serving[rows] = seen.serving if uplink.shares_band else 0
+    """Give rows (k,) their links."""
+    lives.serving[rows] = _cells(seen.serving, uplink)
     lives.gain[rows] = seen.gain
     if lives.fading is not None and seen.fading is not None:
         lives.fading[rows] = seen.fading
-    cohort = on_air(lives, rows)
-    lives.received_w[rows], lives.alone_bps[rows] = own_signal_w(cohort), uplink.alone_bps(cohort)
+    _measure(lives, rows, uplink)
+
+
+def _cells(serving: IntArray, uplink: Uplink) -> IntArray:
+    """The cells of UEs (n,); without a shared band there are none, and everybody is served."""
+    return serving if uplink.shares_band else np.zeros_like(serving)
+
+
+def _measure(lives: Lives, rows: IntArray, uplink: Uplink) -> None:
+    """What base stations know of rows (k,) before these send."""
+    lives.received_w[rows] = own_signal_w(on_air(lives, rows))
+    lives.alone_bps[rows] = uplink.alone_bps(lives.received_w[rows])
 
 
 def on_air(lives: Lives, rows: IntArray) -> Cohort:
-    """The cohort of some rows (k,), as an uplink hears it."""
-    zero = np.zeros(len(rows))
+    """The cohort of some rows (k,), in increasing order, as an uplink hears it."""
+    zero, everybody = np.zeros(len(rows)), len(rows) == len(lives)  # then nothing is copied
+    gain, fading = lives.gain, lives.fading
+    if not everybody:
+        gain, fading = gain[rows], None if fading is None else fading[rows]
     return Cohort(
-        lives.ue[rows], lives.serving[rows], lives.gain[rows], None if lives.fading is None else lives.fading[rows],
-        lives.power_w[rows], np.ones(len(rows), dtype=np.int64), zero, zero, zero,
+        lives.ue[rows], lives.serving[rows], gain, fading, lives.power_w[rows], np.ones(len(rows), dtype=np.int64),
+        zero, zero, zero,
     )  # fmt: skip
 
 

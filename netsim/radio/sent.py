@@ -31,8 +31,12 @@ class Sent(Channel):
     lost_bits: FloatArray
 
 
-def sent(lives: Lives) -> Sent:
-    """The outcome of lives (n,) that have ended."""
+def sent(lives: Lives, rows: IntArray) -> Sent:
+    """The outcome of a submission, whose rows (k,) have ended, in the order of its cohort."""
+    return _outcome(lives.take(rows[np.argsort(lives.place[rows])], links=False))
+
+
+def _outcome(lives: Lives) -> Sent:
     sent_bits, airtime_s = lives.sent_bits(), lives.airtime_s
     heard_bits = lives.n_bits - lives.left_bits
     with np.errstate(divide="ignore", invalid="ignore"):

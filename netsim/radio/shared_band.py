@@ -132,8 +132,8 @@ class SharedBand(Uplink):
     def downlink_bps(self, cohort: Cohort) -> FloatArray:
         return self.bandwidth_hz * self.efficiency(cohort.downlink_sinr)
 
-    def alone_bps(self, cohort: Cohort) -> FloatArray:
-        return self.bandwidth_hz * self.efficiency(own_signal_w(cohort) / self.band_noise_w())
+    def alone_bps(self, received_w: FloatArray) -> FloatArray:
+        return self.bandwidth_hz * self.efficiency(received_w / self.band_noise_w())
 
     def efficiency(self, sinr: FloatArray) -> FloatArray:
         """Shannon's log2(1 + SINR), bit/s/Hz, at most `max_bps_per_hz`."""

@@ -156,9 +156,9 @@ class Uplink(Part):
         """Rate (n,) at which each UE receives the model; infinite for an ideal link."""
         return np.full(len(cohort.ue), np.inf)
 
-    def alone_bps(self, cohort: Cohort) -> FloatArray:
-        """Rate (n,) of each UE in the whole band without interference; infinite for an ideal link."""
-        return np.full(len(cohort.ue), np.inf)
+    def alone_bps(self, received_w: FloatArray) -> FloatArray:
+        """Rate (n,) in the whole band without interference, from received powers (n,); infinite for an ideal link."""
+        return np.full(len(received_w), np.inf)
 
     def limit_s(self) -> float:
         """Latency beyond which an update is late; infinite for none of the uplink's own."""

@@ -1,0 +1,467 @@
+"""Transmissions that take their time: equal to plans where nothing changes, and to bookkeeping where something does."""
+
+from dataclasses import fields, replace
+from math import inf, log2
+
+import numpy as np
+import pytest
+import simpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.radio.air import Air
+from netsim.radio.air_interface import AirInterface
+from netsim.radio.fates import Fate
+from netsim.radio.noma import Noma
+from netsim.radio.oma import Oma
+from netsim.radio.outlook import Seen
+from netsim.radio.schedulers.groups import Groups
+from netsim.radio.uplink import Channel, Cohort, Ideal, Payload, Uplink
+from netsim.rng import Streams
+
+PAYLOAD = Payload(1e6, 1000, 1.0)
+
+
+class Textbook(Noma):
+    """Noise 1 W in 1 MHz, and a downlink that takes no time."""
+
+    noise_w: float | None = 1.0
+    bandwidth_hz: float = 1e6
+    norm_bound: float | None = 1.0
+
+    def downlink_bps(self, cohort):
+        return np.full(len(cohort.ue), inf)
+
+
+def cohort(gain, power=1.0, serving=None, fading=None, rows=None, compute=0.0, sinr=np.inf, first=0):
+    gain = np.atleast_2d(np.asarray(gain, dtype=float))
+    n = len(gain)
+    return Cohort(
+        ue=first + np.arange(n),
+        serving=np.zeros(n, dtype=int) if serving is None else np.asarray(serving),
+        gain=gain,
+        fading=fading,
+        power_w=np.broadcast_to(np.asarray(power, dtype=float), n).copy(),
+        rows=np.ones(n, dtype=int) if rows is None else np.asarray(rows),
+        downlink_sinr=np.broadcast_to(np.asarray(sinr, dtype=float), n).copy(),
+        compute_s=np.broadcast_to(np.asarray(compute, dtype=float), n).copy(),
+        compute_j=np.broadcast_to(np.asarray(compute, dtype=float), n).copy() * 2,
+    )
+
+
+def town(seed, n=12, n_bs=3, antennas=None, sinr=3.0, compute=0.5, first=0):
+    """A random cohort; some UEs have no cell."""
+    rng = np.random.default_rng(seed)
+    fading = None
+    if antennas is not None:
+        fading = (rng.normal(size=(n, n_bs, antennas)) + 1j * rng.normal(size=(n, n_bs, antennas))) / np.sqrt(2)
+    gain, serving = 10 ** rng.uniform(-13, -9, (n, n_bs)), rng.integers(-1, n_bs, n)
+    power, rows = rng.uniform(0.01, 0.2, n), rng.integers(1, 4, n)
+    return cohort(gain, power, serving, fading, rows, compute, sinr, first)
+
+
+def air_of(uplink, n_ue=100, env=None, seed=1, look=None, each=None, **interface):
+    return Air(
+        env or simpy.Environment(), uplink, n_ue, Streams(seed), AirInterface(**interface), look=look, each=each
+    )  # fmt: skip
+
+
+def sent_by(uplink, c, payload=PAYLOAD, deadline_s=inf, battery_j=None, **settings):
+    air = air_of(uplink, **settings)
+    return air.env.run(air.submit(c, payload, deadline_s, battery_j=battery_j))
+
+
+def same(found, expected, rtol=1e-12, names=None):
+    for f in fields(Channel):
+        if names is None or f.name in names:
+            np.testing.assert_allclose(getattr(found, f.name), getattr(expected, f.name), rtol=rtol, err_msg=f.name)
+
+
+UPLINKS = [
+    Noma(norm_bound=1.0),
+    Noma(norm_bound=1.0, sic_residual=0.1, max_ser=0.7),
+    Noma(norm_bound=1.0, interference="intra"),
+    Noma(decoding="error-free", interference="none"),
+    Oma(norm_bound=1.0),
+    Oma(norm_bound=1.0, interference="none", max_ser=0.7),
+    Ideal(),
+]
+
+
+@pytest.mark.parametrize("uplink", UPLINKS, ids=lambda u: f"{u.kind}-{u.least_sinr():.2g}-{u.isolates_ues}")
+@pytest.mark.parametrize("antennas", [None, 1, 4])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_everybody_at_once_at_held_rates_is_the_plan(uplink, antennas, seed):
+    c = replace(town(seed, antennas=antennas), rows=np.full(12, 2))
+    found = sent_by(uplink, c, adapt="grant")
+    expected = uplink.plan(c, PAYLOAD)
+    assert expected.decoded.sum() > 0 and (uplink.kind == "ideal" or not expected.decoded.all())
+    same(found, expected)
+    for name in ("airtime_s", "delay_s", "energy_j", "decoded", "late"):
+        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+
+
+@pytest.mark.parametrize("adapt", ["change", "grant"])
+def test_who_disturbs_nobody_has_the_plan_s_channel_whenever_others_come_and_go(adapt):
+    uplink = Noma(norm_bound=1.0, interference="none", max_ser=0.2)
+    rng = np.random.default_rng(5)
+    c = replace(town(5), downlink_sinr=rng.uniform(0.5, 9, 12), compute_s=rng.uniform(0, 1, 12))
+    same(sent_by(uplink, c, adapt=adapt), uplink.plan(c, PAYLOAD))
+
+
+@pytest.mark.parametrize("antennas", [None, 3])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_groups_wait_as_planned(size, antennas):
+    """One cell: in several, groups of the same index would have to start at the same time."""
+    c = replace(town(7, n_bs=1, antennas=antennas), serving=np.zeros(12, dtype=int), rows=np.full(12, 2))
+    expected = Noma(norm_bound=1.0, group_size=size).plan(c, PAYLOAD)
+    found = sent_by(Noma(norm_bound=1.0), c, adapt="grant", scheduler=Groups(size=size))
+    assert expected.decoded.all() and len(np.unique(expected.delay_s - expected.airtime_s)) > 1
+    same(found, expected)
+
+
+def test_groups_of_a_cell_do_not_wait_for_those_of_another():
+    c = replace(town(7, n_bs=3, compute=0.0), serving=np.arange(12) % 3)
+    uplink, scheduler = Noma(norm_bound=1.0, interference="intra"), Groups(size=2)
+    together = sent_by(uplink, c, scheduler=scheduler)
+    for cell in range(3):
+        rows = np.flatnonzero(c.serving == cell)
+        alone = cohort(c.gain[rows], c.power_w[rows], c.serving[rows], None, c.rows[rows], 0.0, 3.0)
+        same(sent_by(uplink, alone, scheduler=scheduler), together.rows(rows))
+
+
+def test_rates_follow_who_leaves():
+    """Textbook pair, 8 and 2 over noise 1: the strong one sends at SINR 8 / 3, then at 8 when the weak one has left."""
+    uplink = Textbook()
+    found = sent_by(uplink, cohort([[8.0], [2.0]], rows=[3, 1]))
+    slow, weak, fast = log2(1 + 8 / 3), log2(3), log2(9)
+    leaves = 1 / weak
+    ends = leaves + (3 - leaves * slow) / fast
+    np.testing.assert_allclose(found.delay_s, [ends, leaves])
+    early = leaves * slow / 3  # share of the strong one's bits sent at 8 / 3
+    np.testing.assert_allclose(found.noise_std**2 * 1000, [early * 3 / 8 + (1 - early) / 8, 1 / 2])
+    np.testing.assert_allclose(found.thermal_std**2 * 1000, [1 / 8, 1 / 2])
+    np.testing.assert_allclose(found.rate_bps, [3e6 / ends, weak * 1e6])
+    held = sent_by(uplink, cohort([[8.0], [2.0]], rows=[3, 1]), adapt="grant")
+    np.testing.assert_allclose(held.delay_s, [3 / slow, leaves])
+
+
+def slow_ends(uplink, c, n_bits):
+    """When each UE ends, UE by UE, if everybody sends as soon as ready and rates follow every change."""
+    ready = n_bits * c.rows / uplink.downlink_bps(c) + c.compute_s
+    left, ends, now = (n_bits * c.rows).astype(float), np.full(len(c.ue), np.nan), 0.0
+    left[c.serving < 0] = 0.0
+    while (left > 0).any():
+        on = np.flatnonzero((ready <= now) & (left > 0))
+        part = Cohort(
+            c.ue[on], c.serving[on], c.gain[on], None if c.fading is None else c.fading[on], c.power_w[on], c.rows[on],
+            c.downlink_sinr[on], c.compute_s[on], c.compute_j[on],
+        )  # fmt: skip
+        rate = uplink.heard(part, np.zeros(len(on), dtype=int)).rate_bps
+        coming = ready[(ready > now) & (left > 0)]
+        until = min([*coming, *(now + left[on] / rate)])
+        for k, r in zip(on, rate, strict=True):
+            gone = now + left[k] / r
+            left[k] = 0.0 if gone <= until * (1 + 1e-12) else left[k] - r * (until - now)
+            ends[k] = gone if left[k] == 0.0 else np.nan
+        now = until
+    return ends
+
+
+@given(seed=st.integers(0, 10_000), antennas=st.sampled_from([None, 2]), kind=st.sampled_from([Noma, Oma]))
+@settings(max_examples=25, deadline=None)
+def test_ends_are_those_of_a_simulation_ue_by_ue(seed, antennas, kind):
+    rng = np.random.default_rng(seed)
+    c = replace(town(seed, n=7, antennas=antennas), downlink_sinr=rng.uniform(0.5, 9, 7))
+    uplink = kind(norm_bound=1.0)
+    found = sent_by(uplink, c)
+    np.testing.assert_allclose(found.ended_s[found.decoded], slow_ends(uplink, c, 1e6)[found.decoded], rtol=1e-9)
+    assert found.decoded.tolist() == (c.serving >= 0).tolist()
+
+
+def wandering(seed, n, n_bs=3, leaves=0.1):
+    """Links that change with every look: other gains, other cells, now and then none."""
+    rng = np.random.default_rng(seed)
+    gain, serving = 10 ** rng.uniform(-13, -9, (50, n, n_bs)), rng.integers(0, n_bs, (50, n))
+    serving[rng.uniform(size=(50, n)) < leaves] = -1
+    calls = iter(range(50))
+
+    def look(ue, round_):
+        k = next(calls)
+        return Seen(serving[k, ue], gain[k, ue], None)
+
+    return look
+
+
+class Metered(Noma):
+    """Notes what every UE sends from which time on."""
+
+    notes: list = []
+
+    def heard(self, c, resource, resource_blocks=1):
+        said = super().heard(c, resource, resource_blocks)
+        self.notes.append((c.ue.copy(), said.rate_bps.copy()))
+        return said
+
+
+@given(seed=st.integers(0, 10_000), tries=st.integers(0, 3), adapt=st.sampled_from(["change", "grant"]))
+@settings(max_examples=25, deadline=None)
+def test_every_bit_arrives_is_sent_again_or_is_lost(seed, tries, adapt):
+    c = replace(town(seed, sinr=2.0), serving=np.arange(12) % 3)
+    battery = np.random.default_rng(seed).choice([inf, 0.8, 1.05], 12)
+    found = sent_by(
+        Noma(norm_bound=1.0, max_ser=0.2), c, deadline_s=4.0, battery_j=battery, look=wandering(seed, 12), block_s=0.2,
+        adapt=adapt, retransmissions=tries, dropout_per_s=0.1, scheduler=Groups(size=3),
+    )  # fmt: skip
+    assert np.isin(found.fate, list(Fate)).all() and not (found.fate == Fate.UNDER_WAY).any()
+    kept, n_bits = found.sent_bits - found.lost_bits, PAYLOAD.n_bits * c.rows
+    np.testing.assert_allclose(kept[found.decoded], n_bits[found.decoded])
+    assert (kept >= 0).all() and (kept[~found.decoded] <= n_bits[~found.decoded] * (1 + 1e-12)).all()
+    assert np.array_equal(found.decoded, found.fate == Fate.ARRIVED) and not (found.late & found.decoded).any()
+    assert (found.lost_bits[found.sent_bits == 0] == 0).all()
+    ran = np.isfinite(found.airtime_s)
+    trained = np.where(np.isnan(found.ready_s), found.energy_j, c.compute_j)
+    np.testing.assert_allclose(found.energy_j[ran], (trained + c.power_w * found.airtime_s)[ran])
+    np.testing.assert_allclose((found.rate_bps[ran] * found.airtime_s[ran]), found.sent_bits[ran], rtol=1e-9)
+    assert (found.energy_j <= battery * (1 + 1e-12)).all()
+    np.testing.assert_allclose(found.energy_j[found.fate == Fate.EXHAUSTED], battery[found.fate == Fate.EXHAUSTED])
+    np.testing.assert_allclose(found.delay_s[ran], found.ended_s[ran])  # downlink, training, waits and airtime add up
+    assert (found.ended_s <= 4.0).all()
+
+
+def columns(found):
+    return {f.name: getattr(found, f.name).tobytes() for f in fields(found)}
+
+
+@pytest.mark.parametrize("interface", [{}, {"adapt": "grant"}, {"step_s": 0.05}, {"scheduler": Groups(size=2)}])
+def test_the_order_of_submissions_changes_nothing(interface):
+    def play(order):
+        air = air_of(Noma(norm_bound=1.0), **interface)
+        some = [town(1, n=5), town(2, n=4, first=10), town(3, n=6, first=20)]
+        events = {k: air.submit(some[k], PAYLOAD) for k in order}
+        air.env.run()
+        return [columns(events[k].value) for k in range(3)]
+
+    assert play([0, 1, 2]) == play([2, 0, 1])
+
+
+@pytest.mark.parametrize("interface", [{}, {"adapt": "grant"}, {"scheduler": Groups(size=2)}])
+def test_looking_more_often_changes_nothing(interface):
+    def play(interruptions):
+        air = air_of(Noma(norm_bound=1.0), **interface)
+        done = air.submit(replace(town(4), downlink_sinr=np.linspace(1, 9, 12)), PAYLOAD)
+        for at_s in interruptions:
+            air.env.run(until=at_s)
+            air._share(at_s, evaluate=not interface.get("adapt"))
+            air._on_turn(air._turn)
+        return columns(air.env.run(done))
+
+    assert play([]) == play(np.linspace(0.05, 2.0, 40).tolist())
+
+
+@pytest.mark.parametrize("kind", ["all-at-once", "groups", "round-robin", "proportional-fair", "energy-aware"])
+@pytest.mark.parametrize("at_s", [0.05, 0.7, 1.0, 2.3])
+def test_an_interrupted_air_goes_on_to_the_same_bytes(kind, at_s, tmp_path):
+    from netsim.checkpoint import load_tree, save_tree
+    from netsim.tree import from_tree, to_tree
+
+    def look(ue, round_):
+        return Seen((ue + 1) % 3, 10.0 ** (-12 + (ue[:, None] + np.arange(3)) % 4), None)
+
+    def build(env):
+        scheduler = {"kind": kind}
+        interface = AirInterface.model_validate(
+            {"scheduler": scheduler, "block_s": 0.5, "retransmissions": 2, "dropout_per_s": 0.05}
+        )  # fmt: skip
+        return Air(env, Noma(norm_bound=1.0, max_ser=0.2), 40, Streams(3), interface, look=look)
+
+    def begin():
+        air = build(simpy.Environment())
+        first = air.submit(town(1, n=9), PAYLOAD, 30.0)
+        air.env.run(until=0.01)
+        return air, [first, air.submit(town(2, n=9, first=20), PAYLOAD, 30.0)]
+
+    air, events = begin()
+    air.env.run()
+    whole = [columns(e.value) for e in events]
+    halved, _ = begin()
+    halved.env.run(until=at_s)
+    save_tree(tmp_path / "air.npz", to_tree(halved.memory()))
+    again = build(simpy.Environment(initial_time=at_s))
+    later = again.resume(from_tree(load_tree(tmp_path / "air.npz"), again.memory()))
+    again.env.run()
+    assert (later or at_s > 1) and all(columns(later[k].value) == whole[k] for k in later)
+    halved.env.run()
+    assert all(columns(e.value) == w for e, w in zip(_, whole, strict=True))  # remembering disturbs nothing
+
+
+def test_a_late_update_stops_at_the_deadline():
+    uplink = Textbook()
+    c = cohort([[1.0], [3.0]], power=0.5, rows=[3, 1], compute=0.25)
+    found = sent_by(uplink, c, deadline_s=1.5)  # the second has 1.5 W over 1.5 W of signal and noise: 1 s
+    assert found.late.tolist() == [True, False] and found.fate.tolist() == [Fate.LATE, Fate.ARRIVED]
+    assert found.delay_s[0] == pytest.approx(1.5) and found.airtime_s[0] == pytest.approx(1.25)
+    assert found.energy_j[0] == pytest.approx(0.5 + 0.5 * 1.25)
+    own = sent_by(uplink.model_copy(update={"deadline_s": 1.5}), c)
+    assert columns(own) == columns(found)
+    early = sent_by(uplink, c, deadline_s=0.125)
+    assert early.late.all() and (early.airtime_s == 0).all() and early.energy_j.tolist() == [0.25, 0.25]
+
+
+def one_cell(*gains, serving=None):
+    """A UE whose gain in second k is gains[k], in the cell serving[k]."""
+
+    def look(ue, round_):
+        k = min(look.block, len(gains) - 1)
+        look.block += 1
+        cell = 0 if serving is None else serving[k]
+        return Seen(np.full(len(ue), cell), np.full((len(ue), 2), float(gains[k])), None)
+
+    look.block = 1
+    return look
+
+
+def test_a_block_that_is_not_decoded_is_sent_again():
+    """SINR 7 (3 bit/s/Hz) is enough, 3 (2 bit/s/Hz) is not. 5 Mbit in blocks of 1 s; those of seconds 2 and 3 fail."""
+    uplink = Textbook(max_ser=0.05)
+    assert 3 < uplink.least_sinr() < 7
+    payload = Payload(5e6, 1000, 1.0)
+    tries = {}
+    for n in (0, 1, 2, 5):
+        look = one_cell(7, 3, 3, 7)
+        tries[n] = sent_by(uplink, cohort([[7.0, 7.0]]), payload, look=look, block_s=1.0, retransmissions=n)
+    for n in (0, 1):
+        assert tries[n].fate[0] == Fate.UNDECODED and not tries[n].late[0]
+        np.testing.assert_allclose([tries[n].delay_s[0], tries[n].airtime_s[0], tries[n].energy_j[0]], n + 2)
+        np.testing.assert_allclose([tries[n].sent_bits[0], tries[n].lost_bits[0]], [3e6 + (n + 1) * 2e6, n * 2e6])
+    assert columns(tries[2]) == columns(tries[5])
+    assert tries[2].fate[0] == Fate.ARRIVED and tries[2].delay_s[0] == pytest.approx(3 + 2 / 3)
+    assert tries[2].lost_bits[0] == pytest.approx(4e6)
+    assert tries[2].noise_std[0] ** 2 * 1000 == pytest.approx(1 / 7)  # what was lost leaves no noise
+
+
+def test_an_update_without_blocks_is_one_block():
+    uplink = Textbook(max_ser=0.05, interference="none")
+    c = cohort([[3.0], [7.0]])
+    for n in (0, 2):
+        found = sent_by(uplink, c, retransmissions=n)
+        assert found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED]
+        np.testing.assert_allclose(found.airtime_s, [(n + 1) / 2, 1 / 3])
+
+
+def test_a_block_in_which_the_cell_changes_is_sent_again_in_the_new_one():
+    """3 bit/s/Hz, 7.5 Mbit, blocks of 1 s; at 2 s the cell changes, and the second before does not count."""
+    uplink = Textbook()
+    c, payload = cohort([[7.0, 7.0]]), Payload(7.5e6, 1000, 1.0)
+    stays = sent_by(uplink, c, payload, look=one_cell(7, 7, 7), block_s=1.0)
+    moves = sent_by(uplink, c, payload, look=one_cell(7, 7, 7, serving=[0, 0, 1]), block_s=1.0)
+    np.testing.assert_allclose([stays.delay_s[0], moves.delay_s[0]], [2.5, 3.5])
+    assert moves.lost_bits[0] == pytest.approx(3e6) and stays.lost_bits[0] == 0
+    assert moves.decoded.all() and moves.energy_j[0] == pytest.approx(3.5)
+    lost = sent_by(uplink, c, payload, look=one_cell(7, 7, 7, serving=[0, 0, -1]), block_s=1.0)
+    assert lost.fate[0] == Fate.NO_CELL and lost.delay_s[0] == pytest.approx(2.0) and not lost.late[0]
+
+
+def test_noise_is_the_mean_over_the_bits_of_all_blocks():
+    """SINR 7 for a second (3 Mbit), then SINR 1 (1 bit/s/Hz) for the other 2 Mbit."""
+    uplink = Textbook()
+    found = sent_by(uplink, cohort([[7.0, 7.0]]), Payload(5e6, 1000, 1.0), look=one_cell(7, 1), block_s=1.0)
+    assert found.delay_s[0] == pytest.approx(3.0)
+    assert found.noise_std[0] ** 2 * 1000 == pytest.approx((3 / 7 + 2) / 5)
+
+
+def test_blocks_of_links_that_stay_change_nothing():
+    c = cohort(town(6).gain, town(6).power_w, np.arange(12) % 3)
+    still = sent_by(Noma(norm_bound=1.0), c)
+    looked = sent_by(
+        Noma(norm_bound=1.0), c, look=lambda ue, round_: Seen(c.serving[ue], c.gain[ue], None), block_s=0.01
+    )  # fmt: skip
+    same(looked, still, rtol=1e-9)
+
+
+def test_ues_leave_at_the_stated_rate():
+    n = 4000
+    c = cohort(np.ones((n, 1)), compute=2.0)
+    ideal = sent_by(Ideal(), c, n_ue=n, dropout_per_s=0.25)
+    share = np.exp(-0.5)
+    assert abs(ideal.decoded.mean() - share) < 4 * np.sqrt(share * (1 - share) / n)
+    left = ideal.fate == Fate.DROPPED
+    assert np.array_equal(left, ~ideal.decoded) and (ideal.delay_s[left] < 2.0).all()
+    np.testing.assert_allclose(ideal.energy_j[left], 2 * ideal.delay_s[left])  # of training until it left
+    assert columns(sent_by(Ideal(), c, n_ue=n, dropout_per_s=0.25)) == columns(ideal)
+    assert columns(sent_by(Ideal(), c, n_ue=n, dropout_per_s=0.25, seed=2)) != columns(ideal)
+
+
+def test_energy_ends_in_training_or_on_the_air():
+    uplink = Textbook(interference="none")
+    c = cohort(np.full((3, 1), 7 / 0.3), power=0.3, compute=1.0)  # trains 1 s for 2 J, sends 1/3 s for 0.1 J
+    found = sent_by(uplink, c, battery_j=np.array([0.5, 2.05, 2.2]))
+    assert found.fate.tolist() == [Fate.EXHAUSTED, Fate.EXHAUSTED, Fate.ARRIVED]
+    np.testing.assert_allclose(found.energy_j, [0.5, 2.05, 2.1])
+    np.testing.assert_allclose(found.delay_s, [0.25, 1 + 1 / 6, 4 / 3])
+
+
+def test_ends_are_told_one_by_one_at_their_time():
+    news = []
+    air = air_of(Noma(norm_bound=1.0), each=lambda e: news.append((air.env.now, e)), adapt="grant")
+    done = air.submit(town(8), PAYLOAD)
+    found = air.env.run(done)
+    assert sorted(e.ue for _, e in news) == list(range(12))
+    assert all(at == e.time_s == found.ended_s[e.ue] and e.fate == found.fate[e.ue] for at, e in news)
+    times = [e.time_s for _, e in news]
+    assert times == sorted(times) and len(set(times)) > 6
+
+
+def test_the_next_request_may_follow_an_arrival():
+    """An asynchronous server: whoever has arrived is asked again at once, three times."""
+    ends = []
+
+    def each(end):
+        ends.append(end)
+        if end.submission < 2:
+            air.submit(cohort([[7.0]]), PAYLOAD)
+
+    air = air_of(Textbook(), each=each)
+    air.submit(cohort([[7.0]]), PAYLOAD)
+    air.env.run()
+    np.testing.assert_allclose([e.time_s for e in ends], [1 / 3, 2 / 3, 1])
+    assert len(air.lives) == 0
+
+
+def test_steps_delay_grants_and_nothing_else():
+    uplink = Noma(norm_bound=1.0, interference="none")
+    c = replace(town(9), serving=np.arange(12) % 3, compute_s=np.linspace(0, 1, 12))
+    exact, stepped = sent_by(uplink, c), sent_by(uplink, c, step_s=0.1)
+    np.testing.assert_allclose(stepped.granted_s, np.ceil(exact.granted_s / 0.1 - 1e-9) * 0.1)
+    np.testing.assert_allclose(stepped.airtime_s, exact.airtime_s)
+    np.testing.assert_allclose(stepped.ended_s - stepped.granted_s, exact.airtime_s)
+
+
+def test_nobody_asked_is_over_at_once():
+    air = air_of(Noma(norm_bound=1.0))
+    done = air.submit(cohort(np.zeros((0, 2)), serving=[]), PAYLOAD)
+    assert air.env.run(done).sinr.shape == (0,) and air.env.now == 0
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="group_size"):
+        air_of(Noma(norm_bound=1.0, group_size=2))
+    with pytest.raises(ValueError, match="both or neither"):
+        air_of(Noma(norm_bound=1.0), block_s=1.0)
+    with pytest.raises(ValueError, match="multiple of step_s"):
+        AirInterface(block_s=0.5, step_s=0.3)
+    with pytest.raises(ValueError, match="scheduler"):
+        AirInterface.model_validate({"scheduler": {"kind": "best-effort"}})
+    air = air_of(Noma(norm_bound=1.0))
+    air.submit(cohort([[1e-9]]), PAYLOAD)
+    with pytest.raises(ValueError, match="UE 0 would send two"):
+        air.submit(cohort([[1e-9]]), PAYLOAD)
+
+    class Silent(Uplink):
+        kind: str = "silent"
+
+        def plan(self, cohort, payload):
+            raise NotImplementedError
+
+    with pytest.raises(TypeError, match="silent: no law"):
+        sent_by(Silent(), cohort([[1.0]]))
