@@ -142,7 +142,7 @@ class Air:
         if waits:
             next_s = min(next_s, self._until_s)
         if step_s is not None and next_s < inf:
-            next_s = first_multiple(next_s, step_s) * step_s
+            next_s = max(next_s, first_multiple(next_s, step_s) * step_s)  # a multiple may be a rounding too early
         if block_s is not None and active.any():
             next_s = min(next_s, (int(lives.look[active].min()) + 1) * block_s)
         return next_s

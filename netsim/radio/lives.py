@@ -30,8 +30,8 @@ class Lives:
     stage, fate, resource (-1: none); since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
     sent, or to be sent again), block_bits (those left when the current block began), lost_bits (sent in vain, in
     earlier tries), block_noise, block_thermal, noise, thermal: sums of bits / SINR and bits / SNR over the current
-    block and over the blocks decoded. sinr, snr, rate_bps, decoded: since the last evaluation; failed: whether something of the current
-    block was not decoded; tries: of the current block, failed.
+    block and over the blocks decoded. sinr, snr, rate_bps, decoded: since the last evaluation; failed: whether
+    something of the current block was not decoded; tries: of the current block, failed.
     """
 
     submission: IntArray

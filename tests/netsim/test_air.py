@@ -193,17 +193,6 @@ def wandering(seed, n, n_bs=3, leaves=0.1):
     return look
 
 
-class Metered(Noma):
-    """Notes what every UE sends from which time on."""
-
-    notes: list = []
-
-    def heard(self, c, resource, resource_blocks=1):
-        said = super().heard(c, resource, resource_blocks)
-        self.notes.append((c.ue.copy(), said.rate_bps.copy()))
-        return said
-
-
 @given(seed=st.integers(0, 10_000), tries=st.integers(0, 3), adapt=st.sampled_from(["change", "grant"]))
 @settings(max_examples=25, deadline=None)
 def test_every_bit_arrives_is_sent_again_or_is_lost(seed, tries, adapt):

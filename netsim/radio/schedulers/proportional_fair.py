@@ -11,17 +11,17 @@ from pydantic import Field
 
 from netsim.radio.schedulers.base import Grants, Queue, Scheduler, State
 from netsim.radio.schedulers.places import held_or_next
-from netsim.radio.schedulers.round_robin import slot_end_s
+from netsim.radio.schedulers.slots import Slot
 from netsim.units import FloatArray
 
 
 @dataclass(frozen=True)
 class MeanRates:
-    """mean_bps (n_ue,): averaged rate of each UE, up to asked_s; until_s: end of the current slot."""
+    """mean_bps (n_ue,): averaged rate of each UE, up to asked_s."""
 
     mean_bps: FloatArray
     asked_s: float
-    until_s: float
+    slot: Slot
 
 
 class ProportionalFair(Scheduler):
@@ -43,17 +43,16 @@ class ProportionalFair(Scheduler):
     example: ClassVar[dict[str, Any]] = {"kind": "proportional-fair"}
 
     def start(self, n_ue: int) -> MeanRates:
-        return MeanRates(np.zeros(n_ue), 0.0, -inf)
+        return MeanRates(np.zeros(n_ue), 0.0, Slot())
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        new_slot = time_s >= state.until_s
-        until_s = slot_end_s(time_s, self.slot_s) if new_slot else state.until_s
         kept = exp(-(time_s - state.asked_s) / self.time_constant_s)
         mean_bps = state.mean_bps * kept
         mean_bps[queue.ue] += queue.rate_bps * (1.0 - kept)
         mean = mean_bps[queue.ue]
         served = mean > 0
         multiple = np.where(served, queue.alone_bps / np.where(served, mean, 1.0), inf)
-        holds = (queue.resource >= 0) & (not new_slot)
+        holds = (queue.resource >= 0) & (not state.slot.over(time_s, self.slot_s))
         resource = held_or_next(queue.serving, queue.resource, holds, self.resource_blocks, -multiple)
-        return Grants(resource, until_s, MeanRates(mean_bps, time_s, until_s))
+        slot = Slot.after(time_s, self.slot_s, resource)
+        return Grants(resource, slot.until_s, MeanRates(mean_bps, time_s, slot))

@@ -9,18 +9,18 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.multiples import last_multiple
 from netsim.radio.schedulers.base import Grants, Queue, Scheduler, State
 from netsim.radio.schedulers.places import held_or_next
+from netsim.radio.schedulers.slots import Slot, last_start_s
 from netsim.units import FloatArray
 
 
 @dataclass(frozen=True)
 class Turns:
-    """served_s (n_ue,): when each UE was last given a slot; until_s: end of the current slot."""
+    """served_s (n_ue,): start of the last slot in which each UE sent."""
 
     served_s: FloatArray
-    until_s: float
+    slot: Slot
 
 
 class RoundRobin(Scheduler):
@@ -36,19 +36,15 @@ class RoundRobin(Scheduler):
     example: ClassVar[dict[str, Any]] = {"kind": "round-robin"}
 
     def start(self, n_ue: int) -> Turns:
-        return Turns(np.full(n_ue, -inf), -inf)
+        return Turns(np.full(n_ue, -inf), Slot())
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        new_slot = time_s >= state.until_s
-        until_s = slot_end_s(time_s, self.slot_s) if new_slot else state.until_s
-        holds = (queue.resource >= 0) & (not new_slot)
-        keys = state.served_s[queue.ue], queue.ready_s
+        sends, served_s = queue.resource >= 0, state.served_s.copy()
+        senders = queue.ue[sends]
+        served_s[senders] = np.maximum(served_s[senders], last_start_s(time_s, self.slot_s))
+        holds = sends & (not state.slot.over(time_s, self.slot_s))
+        keys = served_s[queue.ue], queue.ready_s
         resource = held_or_next(queue.serving, queue.resource, holds, self.resource_blocks, *keys)
-        served_s = state.served_s.copy()
         served_s[queue.ue[(resource >= 0) & ~holds]] = time_s
-        return Grants(resource, until_s, Turns(served_s, until_s))
-
-
-def slot_end_s(time_s: float, slot_s: float) -> float:
-    """The end of the slot that a time is in: slots begin at multiples of slot_s."""
-    return (last_multiple(time_s, slot_s) + 1) * slot_s
+        slot = Slot.after(time_s, self.slot_s, resource)
+        return Grants(resource, slot.until_s, Turns(served_s, slot))

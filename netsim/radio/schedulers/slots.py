@@ -1,0 +1,39 @@
+"""Slots of time: they begin at multiples of their length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from netsim.multiples import last_multiple
+from netsim.units import IntArray
+
+
+@dataclass(frozen=True)
+class Slot:
+    """until_s: end of the slot in which a scheduler was asked last; waits: whether somebody waited after it."""
+
+    until_s: float = -inf
+    waits: bool = False
+
+    def over(self, time_s: float, slot_s: float) -> bool:
+        """Whether a new slot begins for everybody at time_s.
+
+        While nobody waits the scheduler is not asked, and who sends holds slot after slot.
+        """
+        if self.waits:
+            return time_s >= self.until_s
+        return time_s == last_multiple(time_s, slot_s) * slot_s
+
+    @staticmethod
+    def after(time_s: float, slot_s: float, resource: IntArray) -> Slot:
+        """The slot of time_s, with the resource blocks (n,) given, -1 for a UE that waits."""
+        return Slot((last_multiple(time_s, slot_s) + 1) * slot_s, bool(np.any(resource < 0)))
+
+
+def last_start_s(time_s: float, slot_s: float) -> float:
+    """The latest start of a slot before time_s."""
+    start_s = last_multiple(time_s, slot_s) * slot_s
+    return start_s if start_s < time_s else start_s - slot_s

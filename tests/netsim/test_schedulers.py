@@ -1,0 +1,294 @@
+"""Schedulers: who sends, against counting by hand and queueing theory."""
+
+import json
+from dataclasses import replace
+from math import inf, log2
+from typing import Annotated
+
+import numpy as np
+import pytest
+import simpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from netsim.part import Part
+from netsim.radio.air import Air
+from netsim.radio.air_interface import AirInterface
+from netsim.radio.noma import Noma
+from netsim.radio.oma import Oma
+from netsim.radio.outlook import Seen
+from netsim.radio.schedulers import SCHEDULERS
+from netsim.radio.schedulers.all_at_once import AllAtOnce
+from netsim.radio.schedulers.base import Queue
+from netsim.radio.schedulers.energy_aware import EnergyAware
+from netsim.radio.schedulers.groups import Groups
+from netsim.radio.schedulers.places import grouped, ranks
+from netsim.radio.schedulers.proportional_fair import ProportionalFair
+from netsim.radio.schedulers.round_robin import RoundRobin
+from netsim.radio.uplink import Cohort, Payload
+from netsim.rng import Streams
+
+MBIT = Payload(1e6, 1000, 1.0)
+KINDS = list(SCHEDULERS.parts)
+
+
+class NoDownlink:
+    """A downlink that takes no time."""
+
+    def downlink_bps(self, cohort):
+        return np.full(len(cohort.ue), inf)
+
+
+class Superposed(NoDownlink, Noma):
+    noise_w: float | None = 1.0
+    bandwidth_hz: float = 1e6
+    norm_bound: float | None = 1.0
+
+
+class Divided(NoDownlink, Oma):
+    noise_w: float | None = 1.0
+    bandwidth_hz: float = 1e6
+    norm_bound: float | None = 1.0
+    max_bps_per_hz: float = 1.0
+
+
+def cohort(gain, power=1.0, ready_s=0.0, rows=1):
+    """UEs of one cell, or as many cells as gain has columns; each is served by the one that hears it best."""
+    gain = np.asarray(gain, dtype=float)
+    gain = gain[:, None] if gain.ndim == 1 else gain
+    n = len(gain)
+
+    def each(value):
+        return np.broadcast_to(np.asarray(value), n).copy()
+
+    return Cohort(
+        np.arange(n), gain.argmax(axis=1), gain, None, each(float(1) * power), each(rows).astype(int),
+        np.full(n, inf), each(1.0 * np.asarray(ready_s)), np.zeros(n),
+    )  # fmt: skip
+
+
+def sent_by(uplink, c, scheduler, payload=MBIT, look=None, seed=1, **interface):
+    air = Air(
+        simpy.Environment(), uplink, len(c.ue), Streams(seed), AirInterface(scheduler=scheduler, **interface), look
+    )  # fmt: skip
+    return air.env.run(air.submit(c, payload))
+
+
+def queue(serving, received_w, resource=None, decoded=None):
+    n = len(serving)
+    flat = np.asarray(received_w, dtype=float)
+    return Queue(
+        np.arange(n), np.asarray(serving), np.ones(n), flat, np.log2(1 + flat) * 1e6, np.zeros(n),
+        np.full(n, -1) if resource is None else np.asarray(resource),
+        np.ones(n, dtype=bool) if decoded is None else np.asarray(decoded), np.zeros(n),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_scheduler_is_a_part(kind):
+    part = SCHEDULERS.parts[kind]
+    built = TypeAdapter(Annotated[Part, SCHEDULERS]).validate_json(json.dumps(part.example))
+    assert type(built) is part and part.reference and part.example["kind"] == kind
+    assert part.model_validate_json(built.model_dump_json()) == built
+    assert all(f.description for name, f in part.model_fields.items() if name != "kind")
+    for wrong in ({"hurry": 1}, {"resource_blocks": 0}, {"resource_blocks": 1.5}):
+        with pytest.raises(ValueError, match=r"Extra inputs|greater than or equal|valid integer"):
+            part.model_validate_json(json.dumps({**part.example, **wrong}))
+
+
+@given(seed=st.integers(0, 10_000), kind=st.sampled_from(KINDS), blocks=st.integers(1, 4))
+@settings(max_examples=60, deadline=None)
+def test_every_free_place_of_a_cell_is_given_away(seed, kind, blocks):
+    """At most one UE a block (two in groups of two), nobody waits beside a free block, whoever the UEs are."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 15))
+    part = SCHEDULERS.parts[kind](resource_blocks=blocks)
+    q = queue(rng.integers(0, 3, n), rng.uniform(0.1, 10, n))
+    resource, _, state = part.grants(q, 0.0, part.start(n))
+    again, _, _ = part.grants(replace(q, resource=resource), 1e-3, state)  # within the slot
+    assert np.array_equal(again, resource)
+    assert ((resource >= -1) & (resource < blocks)).all()
+    for cell in np.unique(q.serving):
+        mine = resource[q.serving == cell]
+        used = np.bincount(mine[mine >= 0], minlength=blocks)
+        most = {"all-at-once": -(-len(mine) // blocks), "groups": 2}.get(kind, 1)
+        assert used.max() <= most
+        assert (mine >= 0).all() or (used >= 1).all()
+        assert kind != "all-at-once" or (mine >= 0).all()
+
+
+def test_ranks_are_those_of_a_sorted_cell():
+    rank, number = ranks(np.array([1, 0, 1, 1, 0]), np.array([5.0, 2.0, 4.0, 5.0, 1.0]), np.array([2.0, 0, 0, 1.0, 0]))
+    assert rank.tolist() == [2, 1, 0, 1, 0] and number.tolist() == [3, 2, 3, 3, 2]
+    empty = ranks(np.zeros(0, dtype=int), np.zeros(0))
+    assert empty[0].shape == empty[1].shape == (0,)
+
+
+def test_pairs_by_power_and_by_difference():
+    rank, number, two = np.arange(6), np.full(6, 6), np.full(6, 2)
+    assert grouped(rank, number, two, "power").tolist() == [0, 0, 1, 1, 2, 2]
+    assert grouped(rank, number, two, "difference").tolist() == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.parametrize(("pairing", "together"), [("power", [{0, 1}, {2, 3}]), ("difference", [{0, 2}, {1, 3}])])
+def test_who_shares_the_air_starts_together(pairing, together):
+    found = sent_by(Superposed(), cohort([80.0, 40.0, 4.0, 2.0]), Groups(size=2, pairing=pairing))
+    starts = [set(np.flatnonzero(found.granted_s == t).tolist()) for t in np.unique(found.granted_s)]
+    assert starts == together
+    first, then = (sorted(group) for group in together)
+    weak = [80.0, 40.0, 4.0, 2.0][first[1]]
+    assert found.rate_bps[first[1]] == pytest.approx(1e6 * log2(1 + weak))  # it is decoded last
+    assert found.ended_s[first].max() == found.granted_s[then[0]]
+
+
+def test_differences_raise_the_sum_rate_of_a_group_for_the_weak():
+    """Pairs of similar power leave the strongest two to disturb each other: the mean rate of the strong is lower."""
+    c = cohort([400.0, 200.0, 3.0, 2.0])
+    similar, different = (sent_by(Superposed(), c, Groups(size=2, pairing=p)) for p in ("power", "difference"))
+    assert different.rate_bps[0] > similar.rate_bps[0]
+
+
+@pytest.mark.parametrize("uplink", [Superposed(), Divided(max_bps_per_hz=8.0)])
+def test_resource_blocks_cut_the_band_and_its_noise(uplink):
+    """Each in a block of its own: nobody disturbs anybody, at a quarter of the band and of the noise."""
+    found = sent_by(uplink, cohort([3.0, 1.0, 0.5, 0.25]), AllAtOnce(resource_blocks=4))
+    np.testing.assert_allclose(found.sinr, [12, 4, 2, 1])
+    np.testing.assert_allclose(found.rate_bps, 1e6 / 4 * np.log2([13, 5, 3, 2]))
+    np.testing.assert_allclose(found.thermal_std**2 * 1000, [1 / 12, 1 / 4, 1 / 2, 1])
+
+
+def test_ues_in_different_blocks_of_different_cells_do_not_disturb_each_other():
+    gain = np.array([[8.0, 1.0], [4.0, 0.5], [2.0, 8.0]])
+    for uplink in (Superposed(), Divided(max_bps_per_hz=8.0)):
+        c = cohort(gain)
+        heard = uplink.heard(c, np.array([0, 1, 1]), 2)
+        alone = uplink.heard(Cohort(*(getattr(c, k)[:1] if k != "fading" else None for k in (
+            "ue", "serving", "gain", "fading", "power_w", "rows", "downlink_sinr", "compute_s", "compute_j"))),
+            np.array([0]), 2)  # fmt: skip
+        assert heard.sinr[0] == pytest.approx(alone.sinr[0]) == pytest.approx(16.0)
+        np.testing.assert_allclose(heard.sinr[1:], [4 / (0.5 + 2), 8 / (0.5 + 0.5)])
+        together = uplink.heard(c, np.array([0, 0, 1]), 2)
+        assert together.sinr[2] == pytest.approx(16.0)
+
+
+def test_the_cheapest_bits_go_first():
+    """Joules a bit: power over rate. One at a time, in that order, until the last bit."""
+    power = np.array([1.0, 0.1, 0.4, 2.0])
+    c = cohort(np.array([1.0, 30.0, 2.0, 8.0]), power)
+    found = sent_by(Superposed(), c, EnergyAware())
+    cost = power / np.log2(1 + power * [1.0, 30.0, 2.0, 8.0])
+    assert np.argsort(found.granted_s).tolist() == np.argsort(cost).tolist()
+    np.testing.assert_allclose(np.sort(found.granted_s)[1:], np.sort(found.ended_s)[:-1])
+    np.testing.assert_allclose(found.energy_j, cost * 1.0)
+
+
+def test_turns_of_equal_length():
+    """Three UEs at 1 Mbit/s, slots of 0.1 s: a share of a third each until the last turns."""
+    c = cohort([1.0, 1.0, 1.0])
+    found = sent_by(Superposed(), c, RoundRobin(slot_s=0.1))
+    np.testing.assert_allclose(np.sort(found.ended_s), [2.8, 2.9, 3.0])
+    np.testing.assert_allclose(found.granted_s, [0.0, 0.1, 0.2])
+    np.testing.assert_allclose(found.airtime_s, 1.0)
+
+
+def test_who_comes_within_a_slot_waits_for_the_next():
+    late = sent_by(Superposed(), cohort([1.0, 1.0, 1.0], ready_s=[0.0, 0.25, 0.26]), RoundRobin(slot_s=0.1))
+    np.testing.assert_allclose(late.granted_s, [0.0, 0.3, 0.4])
+    gain = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])  # what happens in another cell changes nothing
+    beside = sent_by(Superposed(), cohort(gain, ready_s=[0.0, 0.25, 0.15]), RoundRobin(slot_s=0.1))
+    np.testing.assert_allclose(beside.granted_s, [0.0, 0.3, 0.15])
+    coarse = sent_by(Superposed(), cohort([1.0, 1.0], ready_s=[0.0, 0.25]), RoundRobin(slot_s=0.1), step_s=0.04)
+    np.testing.assert_allclose(coarse.granted_s, [0.0, 0.32])
+
+
+def test_turns_in_short_slots_are_processor_sharing():
+    ready = [0.0, 0.3, 0.9]
+    turns = sent_by(Superposed(), cohort([1.0, 1.0, 1.0], ready_s=ready), RoundRobin(slot_s=1e-3))
+    shares = sent_by(Divided(interference="none"), cohort([9.0] * 3, ready_s=ready), AllAtOnce())
+    np.testing.assert_allclose(turns.ended_s, shares.ended_s, atol=3e-3)
+
+
+def blocks_of(seed, n, mean=8.0):
+    """Links whose gain is drawn anew, exponential (Rayleigh), with every look."""
+    rng = np.random.default_rng(seed)
+
+    def look(ue, round_):
+        return Seen(np.zeros(len(ue), dtype=int), rng.exponential(mean, n)[ue, None], None)
+
+    return look
+
+
+def test_proportional_fair_shares_time_equally_and_beats_turns():
+    """Equal in law: equal shares of time, at better moments than turns take."""
+    n, until_s = 4, 60.0
+    rates = {}
+    for scheduler in (ProportionalFair(slot_s=0.02, time_constant_s=2.0), RoundRobin(slot_s=0.02)):
+        air = Air(
+            simpy.Environment(), Superposed(), n, Streams(1), AirInterface(scheduler=scheduler, block_s=0.02),
+            look=blocks_of(3, n),
+        )  # fmt: skip
+        found = air.env.run(air.submit(cohort(np.full(n, 8.0)), Payload(1e12, 1000, 1.0), until_s))
+        assert found.late.all()
+        np.testing.assert_allclose(found.airtime_s.sum(), until_s)
+        np.testing.assert_allclose(found.airtime_s, until_s / n, rtol=0.08)
+        rates[scheduler.kind] = found.sent_bits.sum() / until_s
+    assert rates["proportional-fair"] > 1.2 * rates["round-robin"]
+
+
+def test_proportional_fair_is_for_the_weak_too():
+    """A hundred times the gain brings no more time."""
+    n, until_s = 2, 40.0
+    rng = np.random.default_rng(4)
+
+    def look(ue, round_):
+        return Seen(np.zeros(len(ue), dtype=int), (rng.exponential(1.0, n) * [100.0, 1.0])[ue, None], None)
+
+    air = Air(
+        simpy.Environment(), Superposed(max_bps_per_hz=20.0), n, Streams(1),
+        AirInterface(scheduler=ProportionalFair(slot_s=0.02), block_s=0.02), look=look,
+    )  # fmt: skip
+    found = air.env.run(air.submit(cohort([100.0, 1.0]), Payload(1e12, 1000, 1.0), until_s))
+    assert 0.35 < found.airtime_s[1] / until_s < 0.75
+    assert found.sent_bits[0] > 3 * found.sent_bits[1]
+
+
+def arrivals_s(seed, n, rate):
+    return np.cumsum(np.random.default_rng(seed).exponential(1 / rate, n))
+
+
+def mean_and_error(play, seeds):
+    """Mean over seeds, and its standard error."""
+    means = np.array([play(seed) for seed in seeds])
+    return means.mean(), means.std(ddof=1) / np.sqrt(len(means))
+
+
+@pytest.mark.parametrize("scheduler", [Groups(size=1), EnergyAware()])
+def test_one_at_a_time_waits_as_m_d_1(scheduler):
+    """Poisson arrivals of equal updates, load 0.6: mean wait rho / (2 mu (1 - rho)) = 0.75 of a service (1 s)."""
+    n, load = 600, 0.6
+
+    def play(seed):
+        found = sent_by(Superposed(), cohort(np.ones(n), ready_s=arrivals_s(seed, n, load)), scheduler)
+        wait_s = found.granted_s - found.ready_s
+        np.testing.assert_allclose(found.airtime_s, 1.0)
+        return wait_s[50:].mean()
+
+    mean_s, error_s = mean_and_error(play, range(8))
+    assert error_s < 0.15 and abs(mean_s - load / (2 * (1 - load))) < 3.5 * error_s
+
+
+@pytest.mark.parametrize("service", ["equal", "exponential"])
+def test_equal_shares_take_as_long_as_m_g_1_ps(service):
+    """Processor sharing: mean time in the system is service / (1 - rho), whatever the law of the service."""
+    n, load = 600, 0.5
+
+    def play(seed):
+        rng = np.random.default_rng(1000 + seed)
+        rows = 1000 if service == "equal" else np.maximum(np.round(rng.exponential(1000.0, n)), 1)
+        c = cohort(np.full(n, 50.0), ready_s=arrivals_s(seed, n, load), rows=rows)
+        found = sent_by(Divided(interference="none"), c, AllAtOnce(), Payload(1e3, 10, 1.0))
+        return (found.ended_s - found.ready_s)[50:].mean()
+
+    mean_s, error_s = mean_and_error(play, range(8))
+    assert error_s < 0.25 and abs(mean_s - 1 / (1 - load)) < 3.5 * error_s
