@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from math import ceil, floor
 
+import numpy as np
+
+from netsim.units import FloatArray
+
 _LEAST = 1e-9
 _SHARE = 2.0**-50
 
@@ -16,6 +20,12 @@ def last_multiple(time_s: float, every_s: float) -> int:
     """The largest k with k every_s <= time_s."""
     count = time_s / every_s
     return floor(count + max(_LEAST, _SHARE * count))
+
+
+def last_multiples(time_s: FloatArray, every_s: float) -> FloatArray:
+    """`last_multiple` of many times (n,), as floats; infinite for an infinite time."""
+    count = time_s / every_s
+    return np.floor(count + np.maximum(_LEAST, _SHARE * count))
 
 
 def first_multiple(time_s: float, every_s: float) -> int:

@@ -13,7 +13,7 @@ import simpy
 from netsim.multiples import first_multiple, last_multiple
 from netsim.radio.air_interface import AirInterface
 from netsim.radio.fates import ENDED, SENDING, WAITING, Fate
-from netsim.radio.happenings import become_ready, end_due, look_again
+from netsim.radio.happenings import become_ready, end_due, look_again, looks_in
 from netsim.radio.lives import Lives
 from netsim.radio.outlook import Look
 from netsim.radio.request import begun, may_drop_out, may_exhaust, on_air
@@ -134,7 +134,6 @@ class Air:
         """When something changes next; with held rates and nobody to tell, ends that change nothing are left out."""
         lives, step_s, block_s = self.lives, self.interface.step_s, self.interface.block_s
         own_s = lives.next_s()
-        active = (lives.stage == WAITING) | (lives.stage == SENDING)
         waits = bool((lives.stage == WAITING).any())
         if self.interface.adapt == "grant" and self.each is None and not waits:
             own_s = _last_of_each(lives, own_s)
@@ -143,8 +142,8 @@ class Air:
             next_s = min(next_s, self._until_s)
         if step_s is not None and next_s < inf:
             next_s = max(next_s, first_multiple(next_s, step_s) * step_s)  # a multiple may be a rounding too early
-        if block_s is not None and active.any():
-            next_s = min(next_s, (int(lives.look[active].min()) + 1) * block_s)
+        if block_s is not None:
+            next_s = min(next_s, float(looks_in(lives, block_s).min(initial=inf)) * block_s)
         return next_s
 
     def _on_turn(self, turn: simpy.Event) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from netsim.multiples import last_multiple
+from netsim.multiples import last_multiple, last_multiples
 from netsim.radio.fates import ENDED, PREPARING, SENDING, WAITING, Fate
 from netsim.radio.lives import Lives
 from netsim.radio.outlook import Look
 from netsim.radio.request import see
 from netsim.radio.uplink import Uplink
-from netsim.units import IntArray
+from netsim.units import FloatArray, IntArray
 
 
 def become_ready(lives: Lives, now_s: float) -> bool:
@@ -63,28 +63,36 @@ def _end_sending(lives: Lives, rows: IntArray, most_tries: int) -> None:
     lives.failed[again] = ~lives.decoded[again]
 
 
+def looks_in(lives: Lives, block_s: float) -> FloatArray:
+    """The block (n,) at whose start the links of each row are looked at next: the next one of a UE on the air, the one
+    in which a UE becomes ready before; infinite for an ended row, and where that has been done.
+    """
+    ready = last_multiples(lives.ready_s, block_s)
+    before = np.where((lives.stage == PREPARING) & (lives.look < ready), ready, np.inf)
+    return np.where((lives.stage == WAITING) | (lives.stage == SENDING), lives.look + 1.0, before)
+
+
 def look_again(lives: Lives, look: Look, uplink: Uplink, now_s: float, block_s: float, most_tries: int) -> bool:
-    """Where a new block has begun: judge the blocks that have ended, and give UEs their links now; whether there were
-    any.
+    """Where a new block has begun: judge the blocks that have ended, and give UEs their links now; whether anything on
+    the air may have changed.
 
     A UE whose cell has changed sends its block again in the new one, when that grants it; one that has none is lost.
     """
     block = last_multiple(now_s, block_s)
-    active = (lives.stage == WAITING) | (lives.stage == SENDING)
-    stale = np.flatnonzero(active & (lives.look < block))
+    stale = np.flatnonzero((looks_in(lives, block_s) <= block) & (lives.look < block))
     if not len(stale):
         return False
     lives.look[stale] = block
     seen = look(lives.ue[stale], lives.round[stale])
     lives.settle(stale, now_s)
+    sends, prepares = lives.stage[stale] == SENDING, lives.stage[stale] == PREPARING
     moved = seen.serving != lives.serving[stale]
-    sends = lives.stage[stale] == SENDING
     hopeless = lives.close_blocks(stale[sends], moved[sends], most_tries)
     lives.end(hopeless, now_s, Fate.UNDECODED)
     see(lives, stale, seen, uplink)
     under_way = lives.stage[stale] != ENDED
-    homeless = stale[under_way & (lives.serving[stale] < 0)]
+    homeless = stale[under_way & ~prepares & (lives.serving[stale] < 0)]
     lives.end(homeless, now_s, Fate.NO_CELL)
     handed = stale[under_way & moved & sends & (lives.serving[stale] >= 0)]
     lives.grant(handed, np.full(len(handed), -1), now_s)
-    return True
+    return not prepares.all()

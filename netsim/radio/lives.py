@@ -90,10 +90,11 @@ class Lives:
 
     def take(self, rows: IntArray | BoolArray, links: bool = True) -> Self:
         """A copy of some rows (k,); without links, which are large: with the gain (k, 0) of none."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         if not links:
             values |= {"gain": self.gain[:, :0], "fading": None}
-        return type(self)(**{name: None if value is None else value[rows] for name, value in values.items()})
+        taken: dict[str, Any] = {name: None if value is None else value[rows] for name, value in values.items()}
+        return type(self)(**taken)
 
     def joined(self, others: Self) -> Self:
         """These rows and others, by increasing ue; rows of one UE by submission."""
@@ -122,7 +123,7 @@ class Lives:
     def needs_s(self, rows: IntArray | BoolArray) -> FloatArray:
         """How long rows (k,) that send need for their bits after since_s; infinite at a rate of 0."""
         rate, left = self.rate_bps[rows], self.left_bits[rows]
-        return np.divide(left, rate, out=np.full(len(rate), np.inf), where=rate > 0)
+        return np.asarray(np.divide(left, rate, out=np.full(len(rate), np.inf), where=rate > 0))
 
     def sends_for_s(self, rows: IntArray | BoolArray) -> FloatArray:
         """How long rows (k,) that send go on after since_s: until their last bit, or until their energy is spent."""
@@ -173,7 +174,7 @@ class Lives:
         self.block_bits[kept] = self.left_bits[kept]
         self.block_noise[kept] = self.block_thermal[kept] = 0.0
         self.failed[kept] = False
-        return rows[hopeless]
+        return np.asarray(rows[hopeless])
 
     def hear(self, rows: IntArray, heard: Heard, decoded: BoolArray, time_s: float) -> None:
         """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs are left alone."""

@@ -25,7 +25,11 @@ Look = Callable[[IntArray, IntArray], Seen]
 
 
 def look_at(world: World) -> Look:
-    """Looks at the UEs of a world where they are at the time of the call."""
+    """Looks at the UEs of a world where they are at the time of the call.
+
+    Looks at multiples of the world's tick change nothing of the world. Looks between ticks move UEs there as well, and
+    evaluate the conditions of handovers there.
+    """
 
     def look(ue: IntArray, round_: IntArray) -> Seen:
         links = world.links()

@@ -28,7 +28,7 @@ def begun(
     """Rows (n,), by increasing ue, of transmissions that are requested now: they receive the model and train."""
     n = len(cohort.ue)
     zero, nan, none = np.zeros(n), np.full(n, np.nan), np.zeros(n, dtype=np.int64)
-    n_bits = payload.n_bits * cohort.rows
+    n_bits = np.asarray(payload.n_bits * cohort.rows, dtype=np.float64)
     with np.errstate(divide="ignore"):
         prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
     rows = Lives(

@@ -1,0 +1,151 @@
+"""Transmissions over a world in which UEs move: their links are those of the world, and the cost grows with the UEs."""
+
+import json
+from dataclasses import fields
+from time import perf_counter
+
+import numpy as np
+import pytest
+import simpy
+
+from netsim.build import build_world
+from netsim.radio.air import Air
+from netsim.radio.air_interface import AirInterface
+from netsim.radio.fates import Fate
+from netsim.radio.noma import Noma
+from netsim.radio.outlook import look_at
+from netsim.radio.uplink import Cohort, Payload
+from netsim.rng import Streams
+from netsim.setting import WorldSetting
+
+UPLINK = Noma(norm_bound=1.0, bandwidth_hz=1e5)
+INTERFACE = AirInterface(block_s=2.0, retransmissions=1, dropout_per_s=0.005)
+PAYLOAD = Payload(2e6, 1000, 1.0)
+
+
+MOVES = {"kind": "random-waypoint", "speed_m_s": [5.0, 20.0]}
+
+
+def world(n_ue=12, **radio):
+    document = {
+        "duration_s": 600.0,
+        "tick_s": 1.0,
+        "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
+        "base_stations": [{"name": f"b{k}", "at_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)],
+        "ues": {
+            "count": n_ue,
+            "mobility": {"kind": "random-waypoint", "speed_m_s": [5.0, 20.0]},
+            "measure_every_s": 10.0,
+        },
+        "radio": {"shadowing": {"kind": "correlated"}, **radio},
+    }
+    return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 60.0)
+
+
+def air_over(place):
+    return Air(place.env, UPLINK, len(place.ues), Streams(3), INTERFACE, look=look_at(place))
+
+
+def requested(place, air):
+    """Everybody is asked after a tick: where handover is modelled, UEs attach in the first one."""
+    place.env.run(until=2.0)
+    n = len(place.ues)
+    cohort = place.cohort(np.arange(n), place.links(), 4, np.ones(n, dtype=int), np.zeros(n))
+    return air.submit(cohort.at_power(np.full(n, 0.01)), PAYLOAD, 120.0, round_=4)
+
+
+def columns(found):
+    return {f.name: getattr(found, f.name).tobytes() for f in fields(found)}
+
+
+RADIOS = [{}, {"handover": {"hysteresis_db": 1.0}}, {"fading": {"kind": "rayleigh", "antennas": 2, "block": 4.0}}]
+
+
+@pytest.mark.parametrize("radio", RADIOS, ids=["best cell", "handover", "fading"])
+def test_rates_follow_ues_that_move(radio):
+    place, parked = world(**radio), world(**radio)
+    found = place.env.run(requested(place, air_over(place)))
+    n = np.arange(len(place.ues))
+    parked.env.run(until=2.0)
+    cohort = parked.cohort(n, parked.links(), 4, np.ones(len(n), dtype=int), np.zeros(len(n)))
+    still = UPLINK.plan(cohort.at_power(np.full(len(n), 0.01)), PAYLOAD)
+    arrived = found.fate == Fate.ARRIVED
+    assert arrived.sum() >= 6 and found.delay_s[arrived].max() > 10
+    assert not np.isclose(found.rate_bps[arrived], still.rate_bps[arrived], rtol=0.05).any()
+    assert (found.lost_bits > 0).any()  # cells changed
+
+
+def test_the_air_changes_nothing_that_the_world_does():
+    quiet, busy = world(handover={}), world(handover={})
+    quiet.env.run(until=100.0)
+    requested(busy, air_over(busy))
+    busy.env.run(until=100.0)
+    measured, also = quiet.observations(), busy.observations()
+    assert len(measured.ue) == 12 * 10
+    for name in ("ue", "time_s", "position_m", "cell", "rsrp_dbm"):
+        assert np.array_equal(getattr(measured, name), getattr(also, name)), name
+    assert quiet.drain_handovers() == busy.drain_handovers()
+    np.testing.assert_array_equal(quiet.position_m(), busy.position_m())
+
+
+@pytest.mark.parametrize("radio", RADIOS, ids=["best cell", "handover", "fading"])
+def test_a_look_sees_the_links_of_the_world(radio):
+    place = world(**radio)
+    place.env.run(until=7.0)
+    ue = np.array([2, 5, 9])
+    seen = look_at(place)(ue, np.array([4, 1, 4]))
+    cohorts = [place.cohort(ue, place.links(), round_, np.ones(3, dtype=int), np.zeros(3)) for round_ in (4, 1, 4)]
+    for k, cohort in enumerate(cohorts):
+        assert seen.serving[k] == cohort.serving[k] and np.array_equal(seen.gain[k], cohort.gain[k])
+        assert (seen.fading is None) == (cohort.fading is None)
+        assert seen.fading is None or np.array_equal(seen.fading[k], cohort.fading[k])
+
+
+@pytest.mark.parametrize("radio", RADIOS, ids=["best cell", "handover", "fading"])
+def test_world_and_air_go_on_to_the_same_bytes(radio):
+    def begin():
+        place = world(**radio)
+        air = air_over(place)
+        return place, air, requested(place, air)
+
+    place, _, done = begin()
+    whole = columns(place.env.run(done))
+    place, air, _ = begin()
+    place.env.run(until=9.0)
+    kept, memory = place.memory(), air.memory()
+    again = world(**radio)
+    again.resume(kept, 9.0)
+    later = air_over(again)
+    (done,) = later.resume(memory).values()
+    assert columns(again.env.run(done)) == whole
+
+
+def everybody(n, n_bs=21):
+    rng = np.random.default_rng(n)
+    gain = 10 ** rng.uniform(-13, -7, (n, n_bs))
+    return Cohort(
+        np.arange(n), gain.argmax(axis=1), gain, None, np.full(n, 0.1), np.ones(n, dtype=int), rng.uniform(1, 9, n),
+        np.full(n, 0.5), np.full(n, 0.2),
+    )  # fmt: skip
+
+
+def least_s(play, times=5):
+    taken = []
+    for _ in range(times):
+        start = perf_counter()
+        play()
+        taken.append(perf_counter() - start)
+    return min(taken)
+
+
+def test_cost_grows_with_the_number_of_ues():
+    """Sixteen times the UEs, so many looks at the air: at most forty times the time; pairs would cost 256."""
+
+    def play(n):
+        env = simpy.Environment()
+        air = Air(env, Noma(norm_bound=1.0), n, Streams(1), AirInterface(step_s=0.5))
+        cohort = everybody(n)
+        env.run(air.submit(cohort, PAYLOAD, 10.0))
+
+    play(250)
+    assert least_s(lambda: play(4000), 3) < 40 * least_s(lambda: play(250))
