@@ -351,6 +351,19 @@ def test_a_block_in_which_the_cell_changes_is_sent_again_in_the_new_one():
     assert lost.fate[0] == Fate.NO_CELL and lost.delay_s[0] == pytest.approx(2.0) and not lost.late[0]
 
 
+def test_links_are_looked_at_at_starts_of_blocks_from_the_one_in_which_a_ue_is_ready():
+    air, times = None, []
+
+    def look(ue, round_):
+        times.append((air.env.now, ue.tolist()))
+        return Seen(np.zeros(len(ue), dtype=int), np.full((len(ue), 1), 7.0), None)
+
+    air = air_of(Textbook(interference="none"), look=look, block_s=1.0)
+    found = air.env.run(air.submit(cohort([[7.0], [7.0]], compute=[2.5, 0.25]), Payload(3.6e6, 1000, 1.0)))
+    assert times == [(1.0, [1]), (2.0, [0]), (3.0, [0])]
+    np.testing.assert_allclose(found.delay_s, [3.7, 1.45])
+
+
 def test_noise_is_the_mean_over_the_bits_of_all_blocks():
     """SINR 7 for a second (3 Mbit), then SINR 1 (1 bit/s/Hz) for the other 2 Mbit."""
     uplink = Textbook()

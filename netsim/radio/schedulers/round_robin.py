@@ -32,7 +32,7 @@ class RoundRobin(Scheduler):
     kind: Literal["round-robin"] = "round-robin"
     slot_s: float = Field(default=0.01, ge=1e-6, le=1e6)
     """length of a slot, s"""
-    reference: ClassVar[str] = "Kleinrock, Queueing Systems, Volume 2, 1976, Section 4.3"
+    reference: ClassVar[str] = "Kleinrock, Queueing Systems, Volume 2, 1976, Chapter 4"
     example: ClassVar[dict[str, Any]] = {"kind": "round-robin"}
 
     def start(self, n_ue: int) -> Turns:
