@@ -97,4 +97,4 @@ def may_exhaust(lives: Lives, battery_j: FloatArray) -> None:
     empty_s = np.where(short, lives.ready_s - missing_s, inf)
     first = empty_s < lives.stops_s
     lives.stops_s[first], lives.stops_by[first] = empty_s[first], Fate.EXHAUSTED
-    lives.most_airtime_s = np.where(short, 0.0, np.where(lives.power_w > 0, most_s, inf))
+    lives.most_airtime_s = np.where(lives.power_w > 0, most_s, inf)

@@ -106,7 +106,9 @@ def test_who_disturbs_nobody_has_the_plan_s_channel_whenever_others_come_and_go(
     uplink = Noma(norm_bound=1.0, interference="none", max_ser=0.2)
     rng = np.random.default_rng(5)
     c = replace(town(5), downlink_sinr=rng.uniform(0.5, 9, 12), compute_s=rng.uniform(0, 1, 12))
-    same(sent_by(uplink, c, adapt=adapt), uplink.plan(c, PAYLOAD))
+    found, expected = sent_by(uplink, c, adapt=adapt), uplink.plan(c, PAYLOAD)
+    same(found, expected)
+    assert np.array_equal(found.airtime_s, expected.airtime_s)  # not cut to pieces
 
 
 @pytest.mark.parametrize("antennas", [None, 3])
@@ -222,16 +224,32 @@ def columns(found):
     return {f.name: getattr(found, f.name).tobytes() for f in fields(found)}
 
 
+@pytest.mark.parametrize("kind", [Noma, Oma])
 @pytest.mark.parametrize("interface", [{}, {"adapt": "grant"}, {"step_s": 0.05}, {"scheduler": Groups(size=2)}])
-def test_the_order_of_submissions_changes_nothing(interface):
+def test_the_order_of_submissions_changes_nothing(interface, kind):
     def play(order):
-        air = air_of(Noma(norm_bound=1.0), **interface)
+        air = air_of(kind(norm_bound=1.0), **interface)
         some = [town(1, n=5), town(2, n=4, first=10), town(3, n=6, first=20)]
         events = {k: air.submit(some[k], PAYLOAD) for k in order}
         air.env.run()
         return [columns(events[k].value) for k in range(3)]
 
     assert play([0, 1, 2]) == play([2, 0, 1])
+
+
+def test_whoever_asks_at_a_time_is_heard_before_places_are_given():
+    air = air_of(Textbook(), scheduler=Groups(size=1))
+    done = {}
+
+    def ask(gain, first, pauses):
+        for pause_s in pauses:
+            yield air.env.timeout(pause_s)
+        done[first] = air.submit(cohort([[gain]], first=first), PAYLOAD)
+
+    air.env.process(ask(1.0, 0, [1.0]))
+    air.env.process(ask(3.0, 1, [1.0, 0.0, 0.0]))  # three events later, at the same time
+    air.env.run()
+    assert done[1].value.granted_s[0] == 1.0 and done[0].value.granted_s[0] == 1.5
 
 
 @pytest.mark.parametrize("interface", [{}, {"adapt": "grant"}, {"scheduler": Groups(size=2)}])
@@ -327,6 +345,18 @@ def test_a_block_that_is_not_decoded_is_sent_again():
     assert tries[2].fate[0] == Fate.ARRIVED and tries[2].delay_s[0] == pytest.approx(3 + 2 / 3)
     assert tries[2].lost_bits[0] == pytest.approx(4e6)
     assert tries[2].noise_std[0] ** 2 * 1000 == pytest.approx(1 / 7)  # what was lost leaves no noise
+    look = one_cell(7, 3, 7, 3, 7)  # each block anew has so many tries
+    apart = sent_by(uplink, cohort([[7.0, 7.0]]), Payload(8e6, 1000, 1.0), look=look, block_s=1.0, retransmissions=1)
+    assert apart.fate[0] == Fate.ARRIVED and apart.lost_bits[0] == pytest.approx(4e6)
+
+
+def test_a_block_of_which_a_part_is_not_decoded_is_lost():
+    """A UE of another cell disturbs 20 with 5 at first: SINR 20 / 6 is too low, 20 would do."""
+    uplink = Textbook(max_ser=0.05)
+    found = sent_by(uplink, cohort([[20.0, 0.0], [5.0, 50.0]], serving=[0, 1], rows=[3, 1]))
+    assert 20 / 6 < uplink.least_sinr() < 5
+    assert found.ended_s[0] > found.ended_s[1] + 0.1
+    assert found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED]
 
 
 def test_an_update_without_blocks_is_one_block():

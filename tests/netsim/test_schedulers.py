@@ -25,7 +25,8 @@ from netsim.radio.schedulers.energy_aware import EnergyAware
 from netsim.radio.schedulers.groups import Groups
 from netsim.radio.schedulers.places import grouped, ranks
 from netsim.radio.schedulers.proportional_fair import ProportionalFair
-from netsim.radio.schedulers.round_robin import RoundRobin
+from netsim.radio.schedulers.round_robin import RoundRobin, Turns
+from netsim.radio.schedulers.slots import Slot
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Streams
 
@@ -200,6 +201,20 @@ def test_who_comes_within_a_slot_waits_for_the_next():
     np.testing.assert_allclose(beside.granted_s, [0.0, 0.3, 0.15])
     coarse = sent_by(Superposed(), cohort([1.0, 1.0], ready_s=[0.0, 0.25]), RoundRobin(slot_s=0.1), step_s=0.04)
     np.testing.assert_allclose(coarse.granted_s, [0.0, 0.32])
+
+
+def test_who_held_slot_after_slot_was_served_in_the_last():
+    """UE 0 was given its place at 0 s and kept it, as nobody waited; UE 1, served at 0.15 s, is first at 0.3 s."""
+    state = Turns(np.array([0.0, 0.15]), Slot(0.1, False))
+    resource, until_s, after = RoundRobin(slot_s=0.1).grants(queue([0, 0], [1, 1], resource=[0, -1]), 3 * 0.1, state)
+    assert resource.tolist() == [-1, 0] and until_s == pytest.approx(0.4)
+    np.testing.assert_allclose(after.served_s, [0.2, 0.3])
+
+
+def test_a_group_waits_for_nobody_who_is_not_decoded():
+    for decoded, expected in ((True, [0, -1]), (False, [0, 0])):
+        waiting = queue([0, 0], [4, 2], resource=[0, -1], decoded=[decoded, False])
+        assert Groups(size=1).grants(waiting, 0.0, None).resource.tolist() == expected
 
 
 def test_turns_in_short_slots_are_processor_sharing():
