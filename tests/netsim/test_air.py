@@ -105,7 +105,12 @@ def test_everybody_at_once_at_held_rates_is_the_plan(uplink, antennas, seed):
 def test_who_disturbs_nobody_has_the_plan_s_channel_whenever_others_come_and_go(adapt):
     uplink = Noma(norm_bound=1.0, interference="none")
     rng = np.random.default_rng(5)
-    c = replace(town(5), power_w=rng.uniform(1e-5, 1e-4, 12), downlink_sinr=rng.uniform(0.5, 9, 12), compute_s=rng.uniform(0, 1, 12))
+    c = replace(
+        town(5),
+        power_w=rng.uniform(1e-5, 1e-4, 12),
+        downlink_sinr=rng.uniform(0.5, 9, 12),
+        compute_s=rng.uniform(0, 1, 12),
+    )
     found, expected = sent_by(uplink, c, adapt=adapt), uplink.plan(c, PAYLOAD)
     same(found, expected)
     assert np.array_equal(found.airtime_s, expected.airtime_s)  # not cut to pieces
