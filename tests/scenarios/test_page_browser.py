@@ -69,9 +69,12 @@ def wide(shown):
     return shown.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
-def test_figures_are_drawn_when_they_come_into_sight(written, show):
-    shown = show(written(), height=200)
-    assert shown.evaluate("netsim.ready.size") == 0 or shown.locator(".main-svg").count() > 0
+def test_figures_are_drawn_when_they_come_into_sight(tmp_path, show):
+    path = tmp_path / "page.html"
+    path.write_text(page("t", paragraphs(["far above"] * 200, "says"), [Chapter("figures", "Figures", [curves()])]))
+    shown = show(path)
+    shown.wait_for_timeout(300)
+    assert shown.evaluate("netsim.ready.size") == 0 and shown.locator(".main-svg").count() == 0
     shown.locator("#curves").scroll_into_view_if_needed()
     shown.wait_for_selector("#plot-curves .main-svg")
     assert shown.locator("#plot-curves .scatterlayer .trace").count() == 2
@@ -200,7 +203,6 @@ def test_hostile_text_stays_text(written, show):
     shown = drawn(show(written(EVIL)))
     assert shown.locator("main img").count() == 0
     assert shown.locator("h1").text_content() == EVIL
-    assert shown.evaluate("[...document.querySelectorAll('script')].every((s) => s.id !== 'evil')")
 
 
 @pytest.mark.parametrize("width", [400, 1280])
