@@ -13,6 +13,9 @@ from fl.aggregation.fedavg import FedAvg
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
 from fl.attacks.threat import Threat
+from fl.availability import AVAILABILITIES
+from fl.availability.always import Always
+from fl.availability.base import Availability
 from fl.curation import CURATIONS
 from fl.curation.base import UNTOUCHED, Curation
 from fl.data import DATA
@@ -26,6 +29,9 @@ from fl.learners.base import Learner
 from fl.membership.audit import Membership
 from fl.query import QUERIES, Off, Query
 from fl.references.references import References
+from fl.server import SERVERS
+from fl.server.base import Server
+from fl.server.synchronous import Synchronous
 from fl.server_optimiser import SERVER_OPTIMISERS
 from fl.server_optimiser.base import LINEAR_STEP, ServerOptimiser
 from fl.server_optimiser.fedavg import FedAvg as FullStep
@@ -61,6 +67,8 @@ class Learning(Part):
     """how it draws them: fixed, exactly that share; poisson, a coin for each UE, which central noise can count on"""
     privacy_budget: PrivacyBudget | None = None
     """a privacy budget that ends learning"""
+    availability: Annotated[Availability, AVAILABILITIES] = Always()
+    """UEs that may be asked: always, or only while they charge, are at home, ..."""
     query: Annotated[Query, QUERIES] = Off()
     """every UE's own policy about requests"""
     learner: Annotated[Learner, LEARNERS]
@@ -71,6 +79,8 @@ class Learning(Part):
     """what stands between an update and the server, in order"""
     aggregation: Annotated[Aggregation, AGGREGATIONS] = FedAvg()
     """how the server merges"""
+    server: Annotated[Server, SERVERS] = Synchronous()
+    """when the server asks and merges: in rounds, or whenever updates have come"""
     server_optimiser: Annotated[ServerOptimiser, SERVER_OPTIMISERS] = FullStep()
     """how the global models move along what was merged"""
     threat: Threat = Threat()

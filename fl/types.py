@@ -456,6 +456,26 @@ class Received:
 
 
 @dataclass(frozen=True)
+class Timing:
+    """What a server's clock says of updates (n,), one entry a row of a view; no secure aggregation hides it.
+
+    requested_s, arrived_s : when the UE was asked, and when its last bit came; base_station : index of the cell that
+    it came through, -1 for none; n_bits : size of the UE's upload, all its rows together; staleness : versions of the
+    model since the one that the update began from, 0 in synchronous rounds.
+    """
+
+    requested_s: FloatArray
+    arrived_s: FloatArray
+    base_station: IntArray
+    n_bits: FloatArray
+    staleness: IntArray
+
+    def take(self, rows: IntArray | BoolArray) -> Self:
+        """Some rows (k,)."""
+        return type(self)(*(getattr(self, f.name)[rows] for f in fields(self)))
+
+
+@dataclass(frozen=True)
 class Estimates:
     """What an attack says: one row an estimate.
 

@@ -14,6 +14,7 @@ from netsim.indoor_share import IndoorShare
 from netsim.mobility import MOBILITIES, Mobility
 from netsim.part import Part
 from netsim.radio import FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
+from netsim.radio.air_interface import AirInterface
 from netsim.radio.base import PathLoss, Shadowing
 from netsim.radio.downlink import Downlink
 from netsim.radio.fading import Fading, NoFading
@@ -113,6 +114,17 @@ class Radio(Part):
     """the downlink: receiver noise, and the rate that an SINR gives"""
     uplink: Annotated[Uplink, UPLINKS] = Ideal()
     """uplink model"""
+    air: AirInterface | None = None
+    """transmissions as events that take their time while UEs move; none: planned at the request, with links as then"""
+
+    @model_validator(mode="after")
+    def _one_scheduler(self) -> Self:
+        if self.air is not None and self.uplink.groups_ues:
+            raise ValueError(
+                "air: with transmissions as events a scheduler makes the groups; leave group_size of the uplink out, "
+                "and set air.scheduler: {kind: groups, size: ...}"
+            )
+        return self
 
 
 class WorldSetting(Part):

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from fl.learners.base import Learner
-from fl.types import Estimates, Facts, Local, Model, State
+from fl.types import Estimates, Facts, Local, Model, State, Timing
 from netsim.part import Named
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -27,7 +27,8 @@ class View:
     update (n_source, d) : what it could attribute: one row a device (`rows`), the sum a model (`sum`), or the
     step between two published models (`model`). ue, model (n_target,) are the devices that took part, and
     source (n_target,) says which update row speaks of each. count (n_source,) is how many samples are behind each row
-    (`rows` only), which servers weigh by.
+    (`rows` only), which servers weigh by. timing : when the updates of targets (n_target,) came, for whoever hears them
+    come; None for who sees published models only.
     """
 
     vantage: Vantage
@@ -41,6 +42,7 @@ class View:
     model_after: Model
     learner: Learner
     count: FloatArray | None = None
+    timing: Timing | None = None
 
     def spread(
         self,

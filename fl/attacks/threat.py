@@ -10,12 +10,14 @@ from pydantic import Field, field_validator, model_validator
 
 from fl.attacks.base import View
 from fl.learners.base import Learner
-from fl.types import Model, Received
+from fl.types import Model, Received, Timing
 from netsim.part import Coordinates, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _ANTENNA_M = 10.0
+ARRIVAL_TIMES = "arrival times"
+"""offered where the attacker hears updates come, also where it sees only their sum"""
 
 
 class Threat(Part):
@@ -52,7 +54,8 @@ class Threat(Part):
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """What attacks may count on."""
         words = {"weights": "starting weights", "training": "training details"}
-        return frozenset({self.sees, *(words[k] for k in self.knows)})
+        times = set() if self.sees == "model" else {ARRIVAL_TIMES}
+        return frozenset({self.sees, *(words[k] for k in self.knows), *times})
 
     @property
     def antenna_m(self) -> float:
@@ -116,11 +119,12 @@ class Threat(Part):
         targeted: BoolArray,
         models: tuple[Model, Model],
         rng: Rng,
+        timing: Timing | None = None,
     ) -> View:
         """The view of one phase, in which rows (n,) of `received` were merged with `weights` (n,).
 
         targeted (n,): of whom the attacker wants to know; a sum has also the others in it. models: those before and
-        after the phase; rng: draws who is summed with whom.
+        after the phase; rng: draws who is summed with whom; timing: when rows (n,) came, None where nobody knows.
         """
         before, after = models
         updates = received.updates
@@ -139,7 +143,8 @@ class Threat(Part):
             update, source_model = total[known], of_sum[known]
         if "weights" not in self.knows:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
-        return View(self.sees, phase, update, source_model, ue, model, source, before, after, learner, count)
+        heard = None if timing is None or self.sees == "model" else timing.take(wanted)
+        return View(self.sees, phase, update, source_model, ue, model, source, before, after, learner, count, heard)
 
     def _sums(
         self, received: Received, weights: FloatArray, n_model: int, rng: Rng

@@ -11,7 +11,7 @@ from fl.round.power_context import power_context
 from fl.round.state import Eavesdropped, PartStates, PhaseOutcome, Setup
 from fl.round.streams import RoundStreams
 from fl.round.transmit import payload_of, send
-from fl.types import Estimates, Facts, Local, Model, Received, Spend, State, Updates
+from fl.types import Estimates, Facts, Local, Model, Received, Spend, State, Timing, Updates
 from netsim.radio.uplink import Channel, Cohort, Payload
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
@@ -186,7 +186,8 @@ def _attack(
     looks = bool(learning.attacks) or learning.membership is not None
     targeted = threat.after(heard.updates.ue, len(phase.world.ues)) & looks
     models, groups = (phase.model, merge.model), phase.streams.at("threat")
-    view = threat.view(learning.learner, phase.name, heard, merge.weights, targeted, models, groups)
+    timing = _timing(phase, planned)
+    view = threat.view(learning.learner, phase.name, heard, merge.weights, targeted, models, groups, timing)
     attacks, estimates, self_tests = dict(states.attacks), {}, {}
     for attack in learning.attacks:
         label, rng = attack.label, phase.streams.attack(attack.label)
@@ -194,6 +195,15 @@ def _attack(
         if threat.can_train:
             self_tests[label] = attack.self_test(view, phase.facts, rng)
     return _Attacks(view, eavesdropped, estimates, self_tests), replace(states, attacks=attacks)
+
+
+def _timing(phase: PhaseStart, planned: _Transmission) -> Timing:
+    """When the server asked, and when the last bit of each row came."""
+    of_row, n = planned.of_row, len(planned.of_row)
+    return Timing(
+        np.full(n, phase.requested_s), phase.requested_s + planned.channel.delay_s, planned.cohort.serving[of_row],
+        planned.payload.n_bits * planned.cohort.rows[of_row], np.zeros(n, dtype=np.int64),
+    )  # fmt: skip
 
 
 def _eavesdrop(phase: PhaseStart, planned: _Transmission) -> Eavesdropped | None:

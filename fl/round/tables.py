@@ -121,6 +121,24 @@ TABLES: dict[str, dict[str, Column]] = {
         "decoded": _flag("whether the server decoded the update in time"),
         "late": _flag("whether the update was decoded, but after the deadline"),
     },
+    "transmissions": {
+        "round": Column("number of the round that its update was merged in, or would have been"),
+        "ue": _UE,
+        "requested_s": Column("when the server asked", "s"),
+        "ready_s": Column("when the UE had received the model and trained; empty if it never had", "s"),
+        "granted_s": Column("when it was first allowed to send; empty if it never was", "s"),
+        "ended_s": Column("when its last bit arrived, or when it was lost; empty if it could not send at all", "s"),
+        "fate": _text(
+            "what became of it: arrived, undecoded (sent again too often, or too weak), late (not complete at the "
+            "deadline), dropped (the UE left), exhausted (its energy was spent), no-cell (nobody served it), stopped "
+            "(the server had enough)"
+        ),
+        "bits": Column("size of the upload, all rows of the UE together", "bit"),
+        "sent_bits": Column("bits that were on the air, those sent again included", "bit"),
+        "lost_bits": Column("bits of tries that failed and were sent again", "bit"),
+        "version": Column("number of merges before the model that the update began from was published"),
+        "staleness": Column("merges between that model and the one that the update was merged into; empty if lost"),
+    },
     "handovers": {
         "time_s": Column("simulated time; checked once a tick", "s"),
         "ue": _UE,

@@ -2,6 +2,7 @@
 
 from fl.aggregation import AGGREGATIONS
 from fl.attacks import ATTACKS
+from fl.availability import AVAILABILITIES
 from fl.curation import CURATIONS
 from fl.data import DATA
 from fl.data.partition import PARTITIONS
@@ -13,12 +14,14 @@ from fl.networks import NETWORKS
 from fl.optimisers import OPTIMISERS
 from fl.priors import PRIORS
 from fl.query import QUERIES
+from fl.server import SERVERS
 from fl.server_optimiser import SERVER_OPTIMISERS
 from netsim.base_stations import LAYOUTS
 from netsim.city import CITIES
 from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
+from netsim.radio.schedulers import SCHEDULERS
 from rl.settings import TASKS
 from scenarios.app.study.powers import POWERS
 
@@ -33,11 +36,13 @@ SLOTS: dict[str, OneOf] = {
         PENETRATIONS,
         FADINGS,
         UPLINKS,
+        SCHEDULERS,
         POWERS,
         LAYOUTS,
         ANTENNAS,
         DATA,
         PARTITIONS,
+        AVAILABILITIES,
         QUERIES,
         CURATIONS,
         LEARNERS,
@@ -47,6 +52,7 @@ SLOTS: dict[str, OneOf] = {
         OPTIMISERS,
         DEFENSES,
         AGGREGATIONS,
+        SERVERS,
         SERVER_OPTIMISERS,
         ATTACKS,
         INFERENCES,

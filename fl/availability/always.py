@@ -1,0 +1,23 @@
+"""Everybody at any time."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fl.availability.base import Availability, Conditions
+from fl.types import State
+from netsim.rng import Rng
+from netsim.units import BoolArray
+
+
+class Always(Availability):
+    """Every UE is available at any time, with energy without end."""
+
+    kind: Literal["always"] = "always"
+    reference: ClassVar[str] = "the usual assumption of federated learning papers"
+    example: ClassVar[dict[str, Any]] = {"kind": "always"}
+
+    def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
+        return np.ones(len(now.position_m), dtype=np.bool_), state

@@ -1,0 +1,50 @@
+"""What policies without rounds have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from math import inf
+from typing import ClassVar
+
+from pydantic import Field
+
+from fl.server.base import Server
+from fl.server_optimiser.base import MODEL_CHANGES
+from netsim.units import FloatArray, IntArray
+
+
+class Asynchronous(Server):
+    """At the end of each window of round_s the server asks UEs that are free, up to `concurrency` under way at a time.
+
+    An update is merged with others that have arrived; then the model has a new version, which whoever is asked next
+    begins from. The staleness of an update is the number of versions since the one that it began from.
+    """
+
+    in_rounds: ClassVar[bool] = False
+    mixes_models: ClassVar[bool] = False
+    """whether an update counts as the model that a UE has arrived at, not as the way to it"""
+    needs: ClassVar[dict[str, str]] = {
+        MODEL_CHANGES: "it merges updates that began from different models, and those of this learner are no changes "
+        "of a model; take server: {kind: synchronous}",
+        "single upload a round": "it asks each UE for one update at a time, and this learner has several phases; take "
+        "server: {kind: synchronous}",
+    }
+
+    concurrency: int | None = Field(default=None, ge=1, le=1_000_000)
+    """UEs that may be under way at a time; none: all"""
+    deadline_s: float | None = Field(default=None, gt=0, le=1e9)
+    """time from the request after which an update is late and its UE free again, s; none: that of the uplink alone"""
+
+    @property
+    @abstractmethod
+    def merged_at_once(self) -> int:
+        """Number of UEs whose updates are merged at a time."""
+
+    @property
+    def patience_s(self) -> float:
+        """Time after the first arrival at which fewer are merged; infinite for never."""
+        return inf
+
+    @abstractmethod
+    def staleness_weight(self, staleness: IntArray) -> FloatArray:
+        """Factor (n,) of updates that began so many versions (n,) ago."""

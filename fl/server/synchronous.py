@@ -1,0 +1,50 @@
+"""Rounds: everybody is asked at once, and their updates are merged together."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.server.base import Server
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+class Synchronous(Server):
+    """Asks UEs at the end of each window of round_s, waits until all have answered, and merges what has come in time.
+
+    A deadline longer than round_s makes rounds as long as they need: windows that end while one is under way pass by,
+    and the next round learns from all that was measured since. With `first` m the server merges as soon as the updates
+    of m UEs have arrived, and the others stop (over-selection: ask more than are needed, and leave out the slowest).
+    """
+
+    kind: Literal["synchronous"] = "synchronous"
+    deadline_s: float | None = Field(default=None, gt=0, le=1e9)
+    """time from the request after which an update is late, s; none: until the next window ends"""
+    first: int | None = Field(default=None, ge=1, le=1_000_000)
+    """number of UEs after whose updates the server merges; none: all that come before the deadline"""
+    reference: ClassVar[str] = (
+        "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1; over-selection: "
+        "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "synchronous"}
+
+    def limit_s(self, round_s: float) -> float:
+        """How long an update may take, from the request of a round."""
+        return round_s if self.deadline_s is None else self.deadline_s
+
+    def enough_s(self, ue: IntArray, delay_s: FloatArray, decoded: BoolArray) -> float:
+        """The latency after which the server waits no longer, from those of rows (n,) of UEs; infinite if for all.
+
+        A UE has arrived when its last row has.
+        """
+        if self.first is None:
+            return inf
+        several, of_row = np.unique(ue[decoded], return_inverse=True)
+        if len(several) < self.first:
+            return inf
+        last_s = np.zeros(len(several))
+        np.maximum.at(last_s, of_row, delay_s[decoded])
+        return float(np.sort(last_s)[self.first - 1])
