@@ -202,7 +202,7 @@ def _timing(phase: PhaseStart, planned: _Transmission) -> Timing:
     of_row, n = planned.of_row, len(planned.of_row)
     return Timing(
         np.full(n, phase.requested_s), phase.requested_s + planned.channel.delay_s, planned.cohort.serving[of_row],
-        planned.payload.n_bits * planned.cohort.rows[of_row], np.zeros(n, dtype=np.int64),
+        np.asarray(planned.payload.n_bits * planned.cohort.rows[of_row], dtype=np.float64), np.zeros(n, dtype=np.int64),
     )  # fmt: skip
 
 

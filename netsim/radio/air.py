@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import simpy
@@ -18,20 +18,24 @@ from netsim.radio.lives import Lives
 from netsim.radio.outlook import Look
 from netsim.radio.request import begun, may_drop_out, may_exhaust, on_air
 from netsim.radio.schedulers.base import Queue
-from netsim.radio.sent import sent
+from netsim.radio.sent import Sent, outcome, sent
 from netsim.radio.turns import Turn
 from netsim.radio.uplink import Cohort, Payload, Uplink
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
 
 
-class Ended(NamedTuple):
-    """The end of one transmission: of which submission, whose, when, and what became of it."""
+@dataclass(frozen=True)
+class Ended:
+    """Transmissions (k,) that have ended, in order of time, then of UE.
 
-    submission: int
-    ue: int
-    time_s: float
-    fate: Fate
+    submission, place: which cohort, and the entry in it; ue: whose; sent: what became of them.
+    """
+
+    submission: IntArray
+    place: IntArray
+    ue: IntArray
+    sent: Sent
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,8 @@ class AirMemory:
 class Air:
     """Transmissions of UEs over one uplink, from the server's request to the last bit or a loss.
 
-    `submit` returns an event whose value is the `Sent` of the cohort. `each` is called for every transmission that
-    ends, one by one in order of time. Between two events all rates are constant. The order of submissions at one time
+    `submit` returns an event whose value is the `Sent` of the cohort. `each` is called with those that end at a time;
+    it may submit others. Between two events all rates are constant. The order of submissions at one time
     changes nothing. Other than in `Uplink.plan`, a UE whose SINR is too low is lost even if nobody's is higher.
 
     n_ue : number of UEs of the world; look : links of UEs that move (see `look_at`), asked at ends of blocks.
@@ -108,6 +112,30 @@ class Air:
         self.lives = self.lives.joined(new)
         self._arm()
         return done
+
+    @property
+    def last_submission(self) -> int:
+        """Number of the latest submission."""
+        return self._submissions - 1
+
+    def stop(self, submission: int) -> None:
+        """End what is under way of a submission now: the server needs it no more."""
+        now_s, lives = float(self.env.now), self.lives
+        known = lives.stage == ENDED
+        become_ready(lives, now_s)
+        end_due(lives, now_s, self.interface.retransmissions)
+        rows = np.flatnonzero((lives.submission == submission) & (lives.stage != ENDED))
+        lives.settle(rows, now_s)
+        lives.end(rows, now_s, Fate.STOPPED)
+        self._share(now_s, self.interface.adapt == "change")
+        self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
+        self._arm()
+
+    def under_way(self) -> Ended:
+        """Transmissions that have not ended, as they stand now; nothing is changed."""
+        lives = self.lives.take(self.lives.stage != ENDED)
+        lives.settle(np.arange(len(lives)), float(self.env.now))
+        return _ended(lives, np.arange(len(lives)))
 
     def memory(self) -> AirMemory:
         """What `resume` needs; what is under way goes on undisturbed."""
@@ -194,7 +222,7 @@ class Air:
     def _tell(self, ended: IntArray) -> None:
         """Report rows (k,) that have ended, and submissions that are complete; forget those."""
         lives = self.lives
-        news = [] if self.each is None else _news(lives, ended)
+        news = None if self.each is None or not len(ended) else _ended(lives, ended)
         complete = np.setdiff1d(lives.submission[ended], lives.submission[lives.stage != ENDED])
         results = []
         for number in complete.tolist():
@@ -202,17 +230,16 @@ class Air:
             results.append((self._waiting_for.pop(number), outcome))
         if len(complete):
             self.lives = lives.take(~np.isin(lives.submission, complete))
-        for one in news:
-            self.each(one)  # type: ignore[misc]
+        if self.each is not None and news is not None:
+            self.each(news)
         for done, outcome in results:
             done.succeed(outcome)
 
 
-def _news(lives: Lives, ended: IntArray) -> list[Ended]:
-    """Rows (k,) that have ended, in order of time, then of UE."""
-    ended = ended[np.lexsort((lives.ue[ended], lives.ended_s[ended]))]
-    columns = lives.submission[ended], lives.ue[ended], lives.ended_s[ended], lives.fate[ended]
-    return [Ended(s, u, t, Fate(f)) for s, u, t, f in zip(*(c.tolist() for c in columns), strict=True)]
+def _ended(lives: Lives, rows: IntArray) -> Ended:
+    """Rows (k,) that have ended."""
+    rows = rows[np.lexsort((lives.ue[rows], lives.ended_s[rows]))]
+    return Ended(lives.submission[rows], lives.place[rows], lives.ue[rows], outcome(lives, rows))
 
 
 def _queue(lives: Lives, rows: IntArray) -> Queue:

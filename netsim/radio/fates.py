@@ -10,7 +10,8 @@ class Fate(IntEnum):
     """What became of a transmission.
 
     undecoded: a block failed more often than it may be sent again, or the UE cannot be heard at all; late: not
-    complete at the deadline; dropped: the UE left; exhausted: its energy was spent; no cell: nobody serves it.
+    complete at the deadline; dropped: the UE left; exhausted: its energy was spent; no cell: nobody serves it;
+    stopped: the server needed it no more.
     """
 
     UNDER_WAY = 0
@@ -20,3 +21,9 @@ class Fate(IntEnum):
     DROPPED = 4
     EXHAUSTED = 5
     NO_CELL = 6
+    STOPPED = 7
+
+    @property
+    def word(self) -> str:
+        """The name as records have it: `no-cell`."""
+        return self.name.lower().replace("_", "-")

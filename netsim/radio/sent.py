@@ -33,10 +33,12 @@ class Sent(Channel):
 
 def sent(lives: Lives, rows: IntArray) -> Sent:
     """The outcome of a submission, whose rows (k,) have ended, in the order of its cohort."""
-    return _outcome(lives.take(rows[np.argsort(lives.place[rows])], links=False))
+    return outcome(lives, rows[np.argsort(lives.place[rows])])
 
 
-def _outcome(lives: Lives) -> Sent:
+def outcome(lives: Lives, rows: IntArray) -> Sent:
+    """The outcome of rows (k,) that have ended, in this order."""
+    lives = lives.take(rows, links=False)
     sent_bits, airtime_s = lives.sent_bits(), lives.airtime_s
     heard_bits = lives.n_bits - lives.left_bits
     with np.errstate(divide="ignore", invalid="ignore"):

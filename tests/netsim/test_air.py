@@ -438,14 +438,17 @@ def test_energy_ends_in_training_or_on_the_air():
     np.testing.assert_allclose(found.delay_s, [0.25, 1 + 1 / 6, 4 / 3])
 
 
-def test_ends_are_told_one_by_one_at_their_time():
+def test_ends_are_told_at_their_time():
     news = []
     air = air_of(Noma(norm_bound=1.0), each=lambda e: news.append((air.env.now, e)), adapt="grant")
     done = air.submit(town(8), PAYLOAD)
     found = air.env.run(done)
-    assert sorted(e.ue for _, e in news) == list(range(12))
-    assert all(at == e.time_s == found.ended_s[e.ue] and e.fate == found.fate[e.ue] for at, e in news)
-    times = [e.time_s for _, e in news]
+    assert sorted(ue for _, e in news for ue in e.ue) == list(range(12))
+    for at, e in news:
+        assert (e.sent.ended_s == at).all() and e.ue.tolist() == sorted(e.ue)
+        assert e.sent.noise_std.tolist() == found.noise_std[e.place].tolist()
+        assert (e.sent.ended_s == found.ended_s[e.place]).all() and (e.sent.fate == found.fate[e.place]).all()
+    times = [at for at, _ in news]
     assert times == sorted(times) and len(set(times)) > 6
 
 
@@ -455,13 +458,31 @@ def test_the_next_request_may_follow_an_arrival():
 
     def each(end):
         ends.append(end)
-        if end.submission < 2:
+        if end.submission[0] < 2:
             air.submit(cohort([[7.0]]), PAYLOAD)
 
     air = air_of(Textbook(), each=each)
     air.submit(cohort([[7.0]]), PAYLOAD)
     air.env.run()
-    np.testing.assert_allclose([e.time_s for e in ends], [1 / 3, 2 / 3, 1])
+    np.testing.assert_allclose([e.sent.ended_s[0] for e in ends], [1 / 3, 2 / 3, 1])
+    assert len(air.lives) == 0
+
+
+def test_who_is_stopped_leaves_the_air_to_the_others():
+    """Two share the air until the one of the first cohort is stopped; its bits and energy count up to then."""
+    air = air_of(Textbook())
+    first, second = air.submit(cohort([[7.0]]), PAYLOAD), air.submit(cohort([[7.0]], first=1), PAYLOAD)
+    air.env.run(until=0.1)
+    before = air.under_way()
+    assert before.ue.tolist() == [0, 1] and (before.sent.fate == Fate.UNDER_WAY).all()
+    air.stop(0)
+    stopped = air.env.run(first)
+    assert air.env.now == 0.1 and stopped.fate.tolist() == [Fate.STOPPED] and not stopped.decoded[0]
+    np.testing.assert_allclose(stopped.airtime_s, 0.1)
+    np.testing.assert_allclose(stopped.sent_bits, before.sent.sent_bits[0])
+    left = 1.0 - before.sent.sent_bits[1] / PAYLOAD.n_bits
+    found = air.env.run(second)
+    np.testing.assert_allclose(found.ended_s, 0.1 + left / 3)  # alone it needs 1/3 s for all
     assert len(air.lives) == 0
 
 
