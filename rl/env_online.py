@@ -14,8 +14,10 @@ from gymnasium.error import ResetNeeded
 
 from fl.power.search import Limits
 from fl.round.power_context import power_context
-from fl.round.round import play
-from fl.round.state import RoundState, Setup
+from fl.round.round import next_round, play
+from fl.round.setup import Setup
+from fl.round.state import RoundState
+from fl.round.transmit import Transmitter
 from netsim.radio.power import PowerContext
 from netsim.record import Recorder, Schemas
 from netsim.units import FloatArray
@@ -110,6 +112,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
     notes: Notes
     state: RoundState
     setup: Setup
+    transmitter: Transmitter
     rounds: int
     now: PowerContext
 
@@ -126,14 +129,15 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
             raise ResetNeeded("step: no episode is going on; reset the environment first")
         wanted_w = log_power(checked_action(action, self.n_ue), self.task.limits)
         parts = replace(self.state.parts, power=replace(self.state.parts.power, wanted_w=wanted_w))
-        self.state, figures = play(self.world, self.setup, replace(self.state, parts=parts))
+        playing = play(self.world, self.setup, self.transmitter, replace(self.state, parts=parts))
+        self.state, figures = self.world.env.run(until=self.world.env.process(playing))
         tables = self.notes.taken()
         cost = costs(self.task, self.setup.learning, self.state, figures, tables, self.now, self.rounds)
         self.steps += 1
         if cost.artificial:
             self.t_th = self.state.played
         stopped = self.state.stopped
-        over = not stopped and (self.world.env.now >= self.world.duration_s or self.state.played >= self.rounds)
+        over = not stopped and (self._next() is None or self.state.played >= self.rounds)
         self.over = stopped or over
         if not self.over:
             self._advance()
@@ -167,6 +171,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         self.world, self.state = stage.world, stage.state
         held = Held(limits=self.task.limits)
         self.setup = replace(stage.setup, power=held, recorder=self.notes)
+        self.transmitter = Transmitter(self.world, self.setup, stage.state.air)
         self.state = replace(self.state, parts=replace(self.state.parts, power=held.start(self.n_ue)))
         planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.round_s)
         self.rounds = min(planned, self.setup.learning.rounds or planned)
@@ -174,12 +179,20 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         self.now = self._context()
         return self._seen()
 
+    def _next(self) -> int | None:
+        """Number of the next round; None where the world ends before."""
+        assert self.world is not None  # noqa: S101 - reset
+        return next_round(self.world, self.setup.learning, self.state)
+
     def _advance(self) -> None:
-        """To the next deadline."""
-        if self.world is None:
+        """To the request of the next round."""
+        number = self._next()
+        if self.world is None or number is None:
             return
-        end_s = self.world.clock.end_s(self.state.round + 1, self.setup.learning.round_s)
-        self.world.env.run(until=min(end_s, self.world.duration_s))
+        self.state = replace(self.state, round=number - 1)
+        begins_s = min(self.world.clock.end_s(number, self.setup.learning.round_s), self.world.duration_s)
+        if begins_s > self.world.env.now:
+            self.world.env.run(until=begins_s)
 
     def _context(self) -> PowerContext:
         assert self.world is not None  # noqa: S101 - reset

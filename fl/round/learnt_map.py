@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fl.round.state import RoundState, Setup
+from fl.round.setup import Setup
+from fl.round.state import RoundState
 from netsim.units import FloatArray
 
 

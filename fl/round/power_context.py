@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fl.round.state import PartStates, Setup
+from fl.round.setup import Setup
+from fl.round.state import PartStates
 from fl.round.transmit import payload_of
 from netsim.radio.power import PowerContext
 from netsim.units import FloatArray, IntArray

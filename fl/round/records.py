@@ -9,9 +9,12 @@ import numpy as np
 
 from fl.learning import Learning
 from fl.round.baselines import Final, final_references
-from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState, Setup
+from fl.round.setup import Setup
+from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState
 from fl.round.tables import TABLES
+from fl.round.transmit import Uploads
 from fl.types import LOCATION, Estimates, HeldOut, Local
+from netsim.radio.fates import Fate
 from netsim.record import Recorder
 from netsim.safe import replacing
 from netsim.units import FloatArray, db_from_ratio
@@ -46,7 +49,9 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
             recorder.write("estimates", _estimates(facts.round, phase, label, estimates))
         if phase.eavesdropped is not None:
             recorder.write("eavesdropper", _eavesdropped(facts.round, phase, phase.eavesdropped))
-    recorder.write("links", _links(requested, world, phases[-1]))
+        if phase.uploads is not None:
+            recorder.write("transmissions", transmission_rows(facts.round, phase.uploads))
+    recorder.write("links", _links(facts.round, world, phases[-1]))
     recorder.write("leakage", _columns("leakage", [{**attacked, **row} for row in outcome.leaks]))
     recorder.write("membership", _columns("membership", [{**attacked, **row} for row in outcome.audits]))
     recorder.write("handovers", handover_rows(world))
@@ -269,26 +274,19 @@ def _estimates(number: int, phase: PhaseOutcome, label: str, estimates: Estimate
     }
 
 
-def _links(when: dict[str, Any], world: World, phase: PhaseOutcome) -> dict[str, Any]:
-    """One row a transmitting UE: where it was at the deadline, and its uplink."""
+def _links(number: int, world: World, phase: PhaseOutcome) -> dict[str, Any]:
+    """One row a transmitting UE: where it was when it was asked, and its uplink."""
     ue, first = np.unique(phase.made.ue, return_index=True)
-    links, position, channel = world.links(), world.position_m()[ue], phase.channel
-    serving = world.serving(links)[ue]
-    has = serving >= 0
-    pick = np.where(has, serving, 0)
-
-    def of_serving(values: FloatArray) -> FloatArray:
-        return np.where(has, values[ue, pick], np.nan) if values.shape[1] else np.full(len(ue), np.nan)
-
+    whence, channel = phase.whence, phase.channel
     return {
-        "round": [when["round"]] * len(ue),
-        "time_s": [when["time_s"]] * len(ue),
+        "round": [number] * len(ue),
+        "time_s": phase.asked_s,
         "ue": ue,
-        "x_m": position[:, 0],
-        "y_m": position[:, 1],
-        "base_station": [world.stations[s].name if h else "" for s, h in zip(serving, has, strict=True)],
-        "distance_m": of_serving(links.distance_m),
-        "rsrp_dbm": of_serving(links.rsrp_dbm),
+        "x_m": whence.position_m[:, 0],
+        "y_m": whence.position_m[:, 1],
+        "base_station": [world.stations[s].name if s >= 0 else "" for s in whence.serving],
+        "distance_m": whence.distance_m,
+        "rsrp_dbm": whence.rsrp_dbm,
         "power_w": channel.power_w[first],
         "sinr_db": db_from_ratio(channel.sinr[first]),
         "noise_std": channel.noise_std[first],
@@ -298,6 +296,25 @@ def _links(when: dict[str, Any], world: World, phase: PhaseOutcome) -> dict[str,
         "energy_j": channel.energy_j[first],
         "decoded": channel.decoded[first],
         "late": channel.late[first],
+    }
+
+
+def transmission_rows(number: int, uploads: Uploads) -> dict[str, Any]:
+    """One row an upload that took its time."""
+    sent = uploads.sent
+    return {
+        "round": [number] * len(uploads.ue),
+        "ue": uploads.ue,
+        "requested_s": uploads.requested_s,
+        "ready_s": sent.ready_s,
+        "granted_s": sent.granted_s,
+        "ended_s": sent.ended_s,
+        "fate": [Fate(f).word for f in sent.fate.tolist()],
+        "bits": uploads.bits,
+        "sent_bits": sent.sent_bits,
+        "lost_bits": sent.lost_bits,
+        "version": uploads.version,
+        "staleness": np.where(uploads.staleness >= 0, uploads.staleness, np.nan),
     }
 
 

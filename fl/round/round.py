@@ -15,26 +15,46 @@ from fl.learning import Learning
 from fl.membership.audit import audit, due
 from fl.round import records
 from fl.round.baselines import Reference
-from fl.round.phase import PhaseStart, play_phase
-from fl.round.state import CurationStep, PartStates, PhaseOutcome, RoundOutcome, RoundState, Setup
+from fl.round.phase import play_phase
+from fl.round.setup import Setup
+from fl.round.state import CurationStep, PartStates, PhaseOutcome, RoundOutcome, RoundState
 from fl.round.streams import RoundStreams
-from fl.types import AnySpend, Estimates, Facts, HeldOut, Local, Model
+from fl.round.transmit import Transmitter
+from fl.round.upload import PhaseStart, conditions
+from fl.server.synchronous import Synchronous
+from fl.types import AnySpend, Estimates, Facts, HeldOut, Local
 from netsim.rng import Rng, Streams
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
 
+After = Callable[[RoundState, dict[str, Any]], None]
+"""Gets the new state after a round, and the figures of the round (if any)."""
 
-def rounds(
-    world: World, setup: Setup, state: RoundState, after: Callable[[RoundState, dict[str, Any]], None]
-) -> Generator[simpy.Event, None, None]:
-    """Process: a round at every deadline. `after` gets the new state, and the figures of the round (if any)."""
-    every_s, most = setup.learning.round_s, setup.learning.rounds or np.inf
-    while world.env.now < world.duration_s and state.played < most and not state.stopped:
-        deadline = min(world.clock.end_s(state.round + 1, every_s), world.duration_s)
-        yield world.env.timeout(deadline - world.env.now)
-        state, figures = play(world, setup, state)
+
+def rounds(world: World, setup: Setup, state: RoundState, after: After) -> Generator[simpy.Event, None, None]:
+    """Process: a round at the end of every window of time in which the one before has ended."""
+    transmitter, most = Transmitter(world, setup, state.air), setup.learning.rounds or np.inf
+    while state.played < most and not state.stopped:
+        number = next_round(world, setup.learning, state)
+        if number is None:
+            return
+        begins_s = min(world.clock.end_s(number, setup.learning.round_s), world.duration_s)
+        yield world.env.timeout(max(begins_s - float(world.env.now), 0.0))
+        state, figures = yield from play(world, setup, transmitter, replace(state, round=number - 1))
         after(state, figures)
+
+
+def next_round(world: World, learning: Learning, state: RoundState) -> int | None:
+    """The number of the next round, which is that of a window of time; None where the world ends before.
+
+    The windows follow one another, unless the server's deadline allows a round to last longer than one.
+    """
+    number, last = state.round + 1, world.clock.rounds(world.duration_s, learning.round_s)
+    if isinstance(learning.server, Synchronous) and learning.server.deadline_s is not None:
+        while number <= last and world.clock.end_s(number, learning.round_s) < state.ended_s:
+            number += 1
+    return number if number <= last else None
 
 
 def first_sampled(world: World, learning: Learning, model_of_cell: IntArray, streams: Streams) -> FloatArray:
@@ -62,9 +82,13 @@ class _Collected:
     spends: list[AnySpend]
 
 
-def play(world: World, setup: Setup, before: RoundState) -> tuple[RoundState, dict[str, Any]]:
-    """One round: steps a to m. A round in which nobody has data leaves no row and only counts, unless noise at the
-    server hides who came: then it is played like any other, with noise that is drawn and booked.
+def play(
+    world: World, setup: Setup, transmitter: Transmitter, before: RoundState
+) -> Generator[simpy.Event, None, tuple[RoundState, dict[str, Any]]]:
+    """One round: steps a to m; it lasts as long as updates need on the air.
+
+    A round in which nobody has data leaves no row and only counts, unless noise at the server hides who came: then it
+    is played like any other, with noise that is drawn and booked.
 
     A round that would exceed the budget leaves nothing: what it learnt is forgotten before anybody sees it.
     """
@@ -77,9 +101,9 @@ def play(world: World, setup: Setup, before: RoundState) -> tuple[RoundState, di
     if not taken.due or (nobody and not learning.hides_who_came):
         return replace(before, round=number, parts=states), {}
     # b  sample and query, c  curate
-    collected, states = _collect(learning, taken, facts, states, streams)
+    collected, states = _collect(world, learning, taken, facts, states, streams)
     # d to j, and l
-    phases, states = _play_phases(world, setup, facts, before.model, collected.local, states, streams)
+    phases, states = yield from _play_phases(world, setup, transmitter, facts, before, collected.local, states, streams)
     spends = [*collected.spends, *(spend for phase in phases for spend in phase.spends)]
     # k  pay: all spends of the round, whether or not packets arrived
     paid = before.ledger.add(spends)
@@ -93,6 +117,7 @@ def play(world: World, setup: Setup, before: RoundState) -> tuple[RoundState, di
     state = RoundState(
         round=number, played=before.played + 1, model=phases[-1].model, held_out=held_out,
         reference=_reference(learning, before, taken), parts=states, ledger=paid, leakage=tracks,
+        ended_s=phases[-1].merged_s, air=transmitter.memory(),
     )  # fmt: skip
     outcome = RoundOutcome(
         facts=facts, before=before.model, state=state, taken=taken, local=collected.local, refused=collected.refused,
@@ -116,11 +141,15 @@ def _facts(world: World, setup: Setup, before: RoundState) -> Facts:
 
 
 def _collect(
-    learning: Learning, taken: Taken, facts: Facts, states: PartStates, streams: RoundStreams
+    world: World, learning: Learning, taken: Taken, facts: Facts, states: PartStates, streams: RoundStreams
 ) -> tuple[_Collected, PartStates]:
     """The data that UEs learn from, and what the parts remember that chose them."""
-    # b  the server samples some of those that have data, and every UE has its own policy
-    sampled = sample_ues(taken.train.nonempty(), learning, streams.at("participation"))
+    # b  the server samples some of those that are there and have data, and every UE has its own policy
+    there, availability = learning.availability.available(
+        conditions(world), states.availability, streams.at("availability")
+    )
+    states, ready = replace(states, availability=availability), taken.train.nonempty()
+    sampled = sample_ues(ready.only(there[ready.ue]), learning, streams.at("participation"))
     accepted, query = learning.query.accept(sampled.ue, facts, states.query)
     local = sampled.keep(accepted[sampled.row_of_sample]).nonempty()
     # c  curate: what UEs do to their data before they learn from them
@@ -137,18 +166,22 @@ def _collect(
 def _play_phases(
     world: World,
     setup: Setup,
+    transmitter: Transmitter,
     facts: Facts,
-    model: Model,
+    before: RoundState,
     local: Local,
     states: PartStates,
     streams: RoundStreams,
-) -> tuple[list[PhaseOutcome], PartStates]:
+) -> Generator[simpy.Event, None, tuple[list[PhaseOutcome], PartStates]]:
     """All phases of the learner; each begins from the model that the one before published."""
-    phases, requested_s = list[PhaseOutcome](), facts.time_s
+    phases, requested_s, model, server = list[PhaseOutcome](), facts.time_s, before.model, setup.learning.server
+    if not isinstance(server, Synchronous):
+        raise TypeError(f"{server.kind_name()}: it has no rounds")
+    limit_s = server.limit_s(setup.learning.round_s)
     for i, name in enumerate(setup.learning.learner.phases):
-        own = streams.of_phase(name, first=i == 0)
-        phase = PhaseStart(world, setup, facts, name, model, local, requested_s, own)
-        outcome, states = play_phase(phase, states)
+        own, left_s = streams.of_phase(name, first=i == 0), limit_s - (requested_s - facts.time_s)
+        phase = PhaseStart(world, setup, facts, name, model, local, requested_s, left_s, before.played, own)
+        outcome, states = yield from play_phase(phase, states, transmitter, server.first)
         phases.append(outcome)
         model, requested_s = outcome.model, outcome.merged_s
     return phases, states

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from fl.attacks.base import View
 from fl.data.base import Taken
@@ -11,6 +12,8 @@ from fl.leakage import leakage
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.round.baselines import Reference
+from fl.round.setup import Setup
+from fl.round.transmit import Uploads
 from fl.types import (
     AnySpend,
     Curated,
@@ -19,31 +22,15 @@ from fl.types import (
     HeldOut,
     Local,
     Model,
-    Public,
     Received,
     Spend,
     State,
     Updates,
 )
-from netsim.radio.power import Power
-from netsim.radio.uplink import Channel, Uplink
-from netsim.record import Recorder
-from netsim.rng import Streams
+from netsim.radio.air import AirMemory
+from netsim.radio.lives import Lives
+from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray, IntArray
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What a run of rounds is made of; none of it changes."""
-
-    learning: Learning
-    power: Power
-    uplink: Uplink
-    public: Public
-    models: tuple[str, ...]
-    model_of_cell: IntArray
-    streams: Streams
-    recorder: Recorder
 
 
 @dataclass(frozen=True)
@@ -60,6 +47,7 @@ class PartStates:
     power: State
     defenses: dict[str, State]
     attacks: dict[str, State]
+    availability: State
     server_optimiser: dict[str, State] = field(default_factory=dict)
 
     @classmethod
@@ -74,6 +62,7 @@ class PartStates:
             power=setup.power.start(n_ue),
             defenses={defense.label: defense.start(n_ue) for defense in learning.defenses},
             attacks={attack.label: attack.start() for attack in learning.attacks},
+            availability=learning.availability.start(n_ue),
             server_optimiser={phase: learning.server_optimiser.start() for phase in learning.learner.phases},
         )
 
@@ -90,7 +79,11 @@ class PartStates:
 
 @dataclass(frozen=True)
 class RoundState:
-    """Everything that goes from one round to the next, as values; stopped: the next one would exceed the budget."""
+    """Everything that goes from one round to the next, as values.
+
+    stopped: the next one would exceed the budget; ended_s: when the last one had ended; air: what is on the air, None
+    where transmissions are planned.
+    """
 
     round: int
     played: int
@@ -101,6 +94,20 @@ class RoundState:
     ledger: Ledger
     leakage: leakage.Tracks
     stopped: bool = False
+    ended_s: float = 0.0
+    air: AirMemory | None = None
+
+
+@dataclass(frozen=True)
+class Whence:
+    """Where UEs (n,) were when they were asked, and their links: position_m (n, 2), serving (-1: none), distance_m and
+    rsrp_dbm of their base stations, NaN without one.
+    """
+
+    position_m: FloatArray
+    serving: IntArray
+    distance_m: FloatArray
+    rsrp_dbm: FloatArray
 
 
 @dataclass(frozen=True)
@@ -116,13 +123,15 @@ class Eavesdropped:
 class PhaseOutcome:
     """One phase of a round, as it came out.
 
-    requested_s: when the server asked; arrived_s (n,): when each row's last bit came, NaN where it never does;
-    merged_s: when the last row that counts had come, and the server merged, published, and (if it is the attacker)
-    attacked; attacked_s: when the attack was made.
+    requested_s: when the server asked; asked_s (n_ue,): when it asked each UE, as records say it; arrived_s (n,): when
+    each row's last bit came, NaN where it never does; merged_s: when the last row that counts had come, and the server
+    merged, published, and (if it is the attacker) attacked; attacked_s: when the attack was made. whence: one entry a
+    UE; uploads: None where transmissions are planned.
     """
 
     name: str
     requested_s: float
+    asked_s: FloatArray
     arrived_s: FloatArray
     merged_s: float
     attacked_s: float
@@ -137,6 +146,8 @@ class PhaseOutcome:
     eavesdropped: Eavesdropped | None
     non_finite: int
     view: View
+    whence: Whence
+    uploads: Uploads | None
 
 
 @dataclass(frozen=True)
@@ -181,4 +192,5 @@ def begin(setup: Setup, n_ue: int) -> RoundState:
         parts=PartStates.start(setup, n_ue),
         ledger=Ledger.empty(n_ue),
         leakage={},
+        air=None if setup.air is None else AirMemory(Lives.none(), 0, inf, setup.air.scheduler.start(n_ue)),
     )

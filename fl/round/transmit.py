@@ -1,11 +1,26 @@
-"""What the planned channel does to an update on its way."""
+"""How updates reach the server: planned at the request, or sent through the air as events."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from math import inf
+from typing import cast
+
+import numpy as np
+import simpy
+
+from fl.round.setup import Setup
+from fl.server.synchronous import Synchronous
 from fl.types import Received, Updates
-from netsim.radio.uplink import Channel, Payload
+from netsim.radio.air import Air, AirMemory, Ended
+from netsim.radio.outlook import look_at
+from netsim.radio.sent import Sent
+from netsim.radio.uplink import Channel, Cohort, Payload
 from netsim.rng import Rng
 from netsim.row_id import row_id
+from netsim.units import FloatArray, IntArray
+from netsim.world import World
 
 BITS_PER_NUMBER = 32
 
@@ -15,10 +30,102 @@ def payload_of(n_numbers: int, norm_bound: float | None) -> Payload:
     return Payload(n_numbers * BITS_PER_NUMBER, n_numbers, norm_bound)
 
 
-def send(updates: Updates, channel: Channel, rng: Rng) -> Received:
+def received(updates: Updates, channel: Channel, rng: Rng) -> Received:
     """Add the decoder's noise (std channel.noise_std (n,) per number, real) and say who was heard."""
     if channel.noise_std.any():
         owner = row_id(updates.ue, updates.model)
         noise = rng.normal("decoder", owner, (updates.n_parameters,))
         updates = updates.plus(channel.noise_std[:, None] * noise)
     return Received(updates, channel.decoded)
+
+
+@dataclass(frozen=True)
+class Request:
+    """UEs that send updates of a payload after a request now, and how long that may take at most.
+
+    energy_j (n,): what each of them may spend; enough: number of UEs after whose arrival the others stop, None for all.
+    """
+
+    cohort: Cohort
+    payload: Payload
+    round: int
+    limit_s: float
+    energy_j: FloatArray | None
+    enough: int | None = None
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """Uploads of UEs (n,) that took their time: whose, when requested, how many bits, what became of them; from which
+    version of the model they began, and how many versions later they were merged, -1 for those that were not.
+    """
+
+    ue: IntArray
+    requested_s: FloatArray
+    bits: FloatArray
+    sent: Sent
+    version: IntArray
+    staleness: IntArray
+
+
+class Transmitter:
+    """The air of one run, in the environment of its world."""
+
+    def __init__(
+        self, world: World, setup: Setup, memory: AirMemory | None, each: Callable[[Ended], None] | None = None
+    ) -> None:
+        self.env: simpy.Environment = world.env
+        self.air: Air | None = None
+        self._awaited: tuple[int, int, simpy.Event] | None = None
+        if setup.air is None:
+            return
+        look = None if setup.air.block_s is None else look_at(world)
+        server = setup.learning.server
+        counts = isinstance(server, Synchronous) and server.first is not None
+        told = each if each is not None else self._count if counts else None
+        self.air = Air(world.env, setup.uplink, len(world.ues), setup.streams, setup.air, look, told)
+        if memory is not None:
+            self.air.resume(memory)
+
+    def memory(self) -> AirMemory | None:
+        """What goes on with another `Transmitter` later; None without events."""
+        return None if self.air is None else self.air.memory()
+
+    def ask(self, request: Request) -> simpy.Event:
+        """Request updates through the air; the event occurs when all have ended."""
+        if self.air is None:
+            raise TypeError("there is no air: transmissions are planned")
+        return self.air.submit(
+            request.cohort, request.payload, request.limit_s, request.round, request.energy_j
+        )  # fmt: skip
+
+    def send(self, request: Request) -> Generator[simpy.Event, None, Sent]:
+        """Request updates through the air, and wait until all have ended."""
+        done = self.ask(request)
+        if self.air is not None and request.enough is not None and not done.triggered:
+            number, enough = self.air.last_submission, self.env.event()
+            self._awaited = number, request.enough, enough
+            yield done | enough
+            self._awaited = None
+            if not done.triggered:
+                self.air.stop(number)
+        yield done
+        return cast(Sent, done.value)
+
+    def _count(self, ended: Ended) -> None:
+        """Count arrivals of the submission that is awaited."""
+        if self._awaited is None:
+            return
+        number, missing, enough = self._awaited
+        missing -= int(np.sum((ended.submission == number) & ended.sent.decoded))
+        self._awaited = number, missing, enough
+        if missing <= 0 and not enough.triggered:
+            enough.succeed()
+
+
+def planned_within(planned: Channel, enough: int | None) -> Channel:
+    """A planned channel in which all are late that come after the first `enough` UEs; None: nobody is."""
+    if enough is None or planned.decoded.sum() < enough:
+        return planned
+    last_s = np.sort(planned.delay_s[planned.decoded])[enough - 1]
+    return planned.within(float(last_s) if np.isfinite(last_s) else inf)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from fl.server.base import Server
-from netsim.units import BoolArray, FloatArray, IntArray
 
 
 class Synchronous(Server):
@@ -34,17 +31,3 @@ class Synchronous(Server):
     def limit_s(self, round_s: float) -> float:
         """How long an update may take, from the request of a round."""
         return round_s if self.deadline_s is None else self.deadline_s
-
-    def enough_s(self, ue: IntArray, delay_s: FloatArray, decoded: BoolArray) -> float:
-        """The latency after which the server waits no longer, from those of rows (n,) of UEs; infinite if for all.
-
-        A UE has arrived when its last row has.
-        """
-        if self.first is None:
-            return inf
-        several, of_row = np.unique(ue[decoded], return_inverse=True)
-        if len(several) < self.first:
-            return inf
-        last_s = np.zeros(len(several))
-        np.maximum.at(last_s, of_row, delay_s[decoded])
-        return float(np.sort(last_s)[self.first - 1])

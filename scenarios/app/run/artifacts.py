@@ -8,7 +8,8 @@ from typing import cast
 import numpy as np
 
 from fl.learners.base import SurfaceLearner
-from fl.round.state import RoundState, Setup
+from fl.round.setup import Setup
+from fl.round.state import RoundState
 from fl.round.streams import RoundStreams
 from fl.types import Local
 from netsim.safe import replacing

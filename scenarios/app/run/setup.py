@@ -11,7 +11,7 @@ import numpy as np
 
 from fl.radio_map.grid import CELLS
 from fl.round.round import first_sampled
-from fl.round.state import Setup
+from fl.round.setup import Setup
 from fl.round.tables import TABLES
 from fl.types import Antennas, DatasetStatistics, Public
 from netsim.build import build_world
@@ -84,6 +84,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         learning=learning,
         power=study.power,
         uplink=study.world.radio.uplink,
+        air=study.world.radio.air,
         public=public,
         models=models,
         model_of_cell=model_of_cell,

@@ -16,7 +16,8 @@ from fl.privacy.final import final_account
 from fl.round import records
 from fl.round.learnt_map import learnt_map
 from fl.round.round import rounds
-from fl.round.state import RoundState, Setup, begin
+from fl.round.setup import Setup
+from fl.round.state import RoundState, begin
 from netsim import __version__
 from netsim.checkpoint import save_tree
 from netsim.radio.downlink import Downlink
@@ -94,9 +95,10 @@ def _run(
     manifest = manifest_of(study, world, setup.models, command) | {"tracks": tracks}
     write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
     keeper = _Keeper(folder, world, setup, watch, empty, text)
-    world.env.process(rounds(world, setup, start, keeper.after))
+    played = world.env.process(rounds(world, setup, start, keeper.after))
     try:
         world.env.run(until=world.duration_s + 1.0)
+        world.env.run(until=played)  # the last round may still be on the air
     except KeyboardInterrupt:
         keeper.save()
         raise

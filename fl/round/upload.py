@@ -1,0 +1,159 @@
+"""Steps d to g of a round: updates are learnt, their uplink is planned, and they are protected before they leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fl.availability.base import Conditions
+from fl.round.power_context import power_context
+from fl.round.setup import Setup
+from fl.round.state import PartStates, Whence
+from fl.round.streams import RoundStreams
+from fl.round.transmit import payload_of
+from fl.types import Facts, Local, Model, Spend, State, Updates
+from netsim.radio.links import Links
+from netsim.radio.uplink import Channel, Cohort, Payload
+from netsim.units import FloatArray, IntArray
+from netsim.world import World
+
+
+@dataclass(frozen=True)
+class PhaseStart:
+    """A phase that begins: where it is played, on which data and from which model, and when the server asked.
+
+    left_s: time after which who has not come is too late, whatever the uplink's deadline; version: of the model.
+    """
+
+    world: World
+    setup: Setup
+    facts: Facts
+    name: str
+    model: Model
+    local: Local
+    requested_s: float
+    left_s: float
+    version: int
+    streams: RoundStreams
+
+
+@dataclass(frozen=True)
+class Overheard:
+    """The links of UEs to an eavesdropper's antenna when they were asked: its cohort; distance_m, los (one a UE)."""
+
+    cohort: Cohort
+    distance_m: FloatArray
+    los: np.ndarray
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Updates that are ready to be sent.
+
+    made: as the learner made them; updates: as they are sent; non_finite: how many overflowed; spends: of the noise
+    that was drawn. cohort: the UEs that send, with their powers; of_row (n,): the UE (an index into the cohort) that
+    sends each row; planned: the channel of each UE by the uplink's law for frozen links, None where nobody asked for
+    it. energy_j: what each UE may spend, None without a limit.
+    """
+
+    made: Updates
+    updates: Updates
+    non_finite: int
+    spends: list[Spend]
+    cohort: Cohort
+    of_row: IntArray
+    payload: Payload
+    planned: Channel | None
+    whence: Whence
+    overheard: Overheard | None
+    energy_j: FloatArray | None
+
+
+def prepare(phase: PhaseStart, states: PartStates) -> tuple[Upload, PartStates]:
+    """The updates of a phase up to the moment at which they leave, and what parts remember."""
+    # d  learn
+    made, updates, bad = _learn(phase)
+    # e  power
+    cohort, of_row, links, power = _powered(phase, made, states)
+    states = replace(states, power=power)
+    # f  plan the uplink: with transmissions as events only as a forecast, for defenses that count on its noise
+    setup = phase.setup
+    payload, planned = payload_of(made.n_parameters, states.norm_bound(setup.learning)), None
+    if setup.air is None or setup.learning.defenses:
+        planned = setup.uplink.plan(replace(cohort, limit_s=phase.left_s), payload).within(phase.left_s)
+    facts = replace(phase.facts, channel=None if planned is None else planned.rows(of_row))
+    # g  protect: the UEs' half
+    updates, states, spends = _protect(replace(phase, facts=facts), updates, states)
+    energy_j = setup.learning.availability.energy_j(states.availability)
+    return Upload(
+        made=made, updates=updates, non_finite=bad, spends=spends, cohort=cohort, of_row=of_row, payload=payload,
+        planned=planned, whence=_whence(phase, cohort.ue, links), overheard=_overheard(phase, cohort),
+        energy_j=None if energy_j is None else energy_j[cohort.ue],
+    ), states  # fmt: skip
+
+
+def conditions(world: World) -> Conditions:
+    """Where all UEs are now, as rules of availability look at them."""
+    now_s = float(world.env.now)
+    return Conditions(
+        now_s, float(world.clock.wall_s(np.array(now_s))), np.asarray(world.position_m()), world.places.home_m
+    )
+
+
+def _learn(phase: PhaseStart) -> tuple[Updates, Updates, int]:
+    """Updates as the learner made them, the same with zeros where they overflowed, and how many did."""
+    made = phase.setup.learning.learner.local(phase.model, phase.name, phase.local, phase.streams.learner(phase.name))
+    bad = ~np.isfinite(made.norm())
+    return made, made.scaled(np.where(bad, 0.0, 1.0), made.bound) if bad.any() else made, int(bad.sum())
+
+
+def _powered(phase: PhaseStart, made: Updates, states: PartStates) -> tuple[Cohort, IntArray, Links, State]:
+    """Who sends with which power, whose row each one is, the links now, and the next state of the power policy."""
+    world, setup = phase.world, phase.setup
+    ues, of_row = np.unique(made.ue, return_inverse=True)
+    work = setup.learning.learner.passes * np.bincount(of_row, weights=made.count).astype(np.float64)
+    links = world.links()
+    cohort = world.cohort(ues, links, phase.facts.round, np.bincount(of_row), work)
+    power = states.power
+    if setup.power.wants_context:
+        context = power_context(world, setup, states, made.n_parameters, phase.facts.round, ues)
+        power = setup.power.update_context(context, power)
+    power_w, power = setup.power.of(ues).power_w(
+        cohort.gain, cohort.serving, world.max_power_w, power, phase.streams.at("power")
+    )
+    return cohort.at_power(power_w), of_row, links, power
+
+
+def _protect(phase: PhaseStart, updates: Updates, states: PartStates) -> tuple[Updates, PartStates, list[Spend]]:
+    """The UEs' half of all defenses, in the order written."""
+    defenses, spends = dict(states.defenses), list[Spend]()
+    for defense in phase.setup.learning.defenses:
+        label = defense.label
+        updates, defenses[label], spent = defense.protect(
+            updates, phase.local, phase.facts, defenses[label], phase.streams.defense(label)
+        )
+        spends += spent
+    return updates, replace(states, defenses=defenses), spends
+
+
+def _whence(phase: PhaseStart, ue: IntArray, links: Links) -> Whence:
+    """Where the UEs (n,) are now, and their links to their base stations."""
+    world = phase.world
+    serving = world.serving(links)[ue]
+    has = serving >= 0
+    pick = np.where(has, serving, 0)
+
+    def of_serving(values: FloatArray) -> FloatArray:
+        return np.where(has, values[ue, pick], np.nan) if values.shape[1] else np.full(len(ue), np.nan)
+
+    return Whence(np.asarray(world.position_m())[ue], serving, of_serving(links.distance_m), of_serving(links.rsrp_dbm))
+
+
+def _overheard(phase: PhaseStart, cohort: Cohort) -> Overheard | None:
+    """The UEs at an eavesdropper's antenna; None where there is none."""
+    threat, facts = phase.setup.learning.threat, phase.facts
+    if threat.at_m is None:
+        return None
+    heard, links = phase.world.cohort_at(threat.at_m, threat.antenna_m, cohort, facts.time_s, facts.round)
+    return Overheard(heard, links.distance_m[cohort.ue, 0], links.los[cohort.ue, 0])
