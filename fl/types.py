@@ -73,6 +73,27 @@ class Local:
         cell = None if self.cell is None else self.cell[samples]
         return replace(self, ptr=ptr, x=self.x[samples], y=y, time_s=self.time_s[samples], cell=cell)
 
+    def take(self, rows: IntArray) -> Local:
+        """Rows (k,) in this order, with their samples."""
+        count = self.count[rows]
+        ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        samples = np.arange(ptr[-1]) - np.repeat(ptr[:-1] - self.ptr[rows], count)
+        y, cell = (None if v is None else v[samples] for v in (self.y, self.cell))
+        return Local(self.ue[rows], self.model[rows], ptr, self.x[samples], y, self.time_s[samples], cell)
+
+    @classmethod
+    def join(cls, pieces: list[Local]) -> Local:
+        """All rows of pieces of one kind of data, one after the other."""
+        if len(pieces) == 1:
+            return pieces[0]
+
+        def arrays(name: str) -> Any:
+            some = [getattr(p, name) for p in pieces]
+            return None if some[0] is None else np.concatenate(some)
+
+        ptr = np.concatenate([[0], np.cumsum(np.concatenate([p.count for p in pieces]))]).astype(np.int64)
+        return cls(arrays("ue"), arrays("model"), ptr, *(arrays(name) for name in ("x", "y", "time_s", "cell")))
+
     def nonempty(self) -> Local:
         """Only rows with samples."""
         rows = self.count > 0

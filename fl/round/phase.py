@@ -13,6 +13,7 @@ from fl.round.overhear import overhear
 from fl.round.state import Eavesdropped, PartStates, PhaseOutcome
 from fl.round.transmit import Request, Transmitter, Uploads, planned_within, received
 from fl.round.upload import PhaseStart, Upload, prepare
+from fl.server.synchronous import Synchronous
 from fl.types import Timing
 from netsim.radio.sent import Sent
 from netsim.radio.uplink import Channel
@@ -34,14 +35,14 @@ def play_phase(
         asked = Request(upload.cohort, upload.payload, phase.facts.round, phase.left_s, upload.energy_j, enough)
         sent = yield from transmitter.send(asked)
     availability = phase.setup.learning.availability.spent(upload.cohort.ue, sent.energy_j, states.availability)
-    return _finish(phase, upload, sent, replace(states, availability=availability))
+    return _finish(phase, upload, sent, replace(states, availability=availability), enough)
 
 
 def _finish(
-    phase: PhaseStart, upload: Upload, sent: Channel, states: PartStates
+    phase: PhaseStart, upload: Upload, sent: Channel, states: PartStates, enough: int | None
 ) -> tuple[PhaseOutcome, PartStates]:  # fmt: skip
     """What the server and the attacker make of what was sent; sent: the channel of each UE."""
-    channel, n = sent.rows(upload.of_row), len(upload.of_row)
+    channel, n = sent.rows(upload.of_row), len(upload.cohort.ue)
     facts = replace(phase.facts, channel=channel)
     # h  send; an eavesdropper hears the same updates by herself
     got = received(upload.updates, channel, phase.streams.at("uplink.send"))
@@ -49,8 +50,8 @@ def _finish(
     heard = got
     if overheard is not None:
         heard = received(upload.updates, overheard.channel, phase.streams.at("eavesdropper.send"))
-    timing = timing_of(upload, sent, np.full(len(sent.delay_s), phase.requested_s)).take(upload.of_row)
-    batch = Batch(got, heard, timing, (phase.model,), np.zeros(n, dtype=np.int64))
+    timing = timing_of(upload, sent, np.full(n, phase.requested_s)).take(upload.of_row)
+    batch = Batch(got, heard, timing, (phase.model,), np.zeros(len(upload.of_row), dtype=np.int64))
     at = Merging(phase.setup, facts, phase.name, phase.model, len(phase.world.ues), phase.streams)
     # i  merge, then the defenses' server half in reverse order
     merged, states = merge(at, batch, states)
@@ -60,12 +61,15 @@ def _finish(
     attacks, states = attack(at, batch, merged, states)
     arrived_s, merged_s, attacked_s = _times_s(phase, channel, overheard)
     asked_s, uploads = facts.time_s, None
+    server = phase.setup.learning.server
+    if isinstance(server, Synchronous) and server.deadline_s is not None and sent.decoded.sum() < min(enough or n, n):
+        merged_s = phase.requested_s + phase.left_s  # nobody knows that the missing ones will not come
     if isinstance(sent, Sent):
         arrived_s = np.where(channel.decoded, arrived_s, np.nan)
         merged_s, asked_s = float(phase.world.env.now), phase.requested_s  # the server waited for those lost as well
         attacked_s, uploads = max(attacked_s, merged_s), _uploads(phase, upload, sent)
     return PhaseOutcome(
-        name=phase.name, requested_s=phase.requested_s, asked_s=np.full(len(sent.delay_s), asked_s),
+        name=phase.name, requested_s=phase.requested_s, asked_s=np.full(n, asked_s),
         arrived_s=arrived_s, merged_s=merged_s, attacked_s=attacked_s, made=upload.made, received=got, channel=channel,
         spends=[*upload.spends, *merged.spends], weights=merged.weights, model=merged.model,
         estimates=attacks.estimates, self_tests=attacks.self_tests, eavesdropped=overheard,

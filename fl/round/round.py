@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import simpy
 
 from fl.data.base import Taken
-from fl.leakage import leakage
 from fl.learning import Learning
 from fl.membership.audit import audit, due
 from fl.round import records
 from fl.round.baselines import Reference
+from fl.round.collect import collect
+from fl.round.leaked import leaked
 from fl.round.phase import play_phase
 from fl.round.setup import Setup
-from fl.round.state import CurationStep, PartStates, PhaseOutcome, RoundOutcome, RoundState
+from fl.round.state import PartStates, PhaseOutcome, RoundOutcome, RoundState
 from fl.round.streams import RoundStreams
 from fl.round.transmit import Transmitter
-from fl.round.upload import PhaseStart, conditions
+from fl.round.upload import PhaseStart
 from fl.server.synchronous import Synchronous
-from fl.types import AnySpend, Estimates, Facts, HeldOut, Local
-from netsim.rng import Rng, Streams
-from netsim.row_id import row_id, ue_and_model
-from netsim.units import FloatArray, IntArray
+from fl.types import Facts, HeldOut, Local
 from netsim.world import World
 
 After = Callable[[RoundState, dict[str, Any]], None]
@@ -57,31 +55,6 @@ def next_round(world: World, learning: Learning, state: RoundState) -> int | Non
     return number if number <= last else None
 
 
-def first_sampled(world: World, learning: Learning, model_of_cell: IntArray, streams: Streams) -> FloatArray:
-    """Places (n, 2) of the first round in which the server samples anybody, none if it never does; runs the world."""
-    state, number, deadline = learning.data.start(len(world.ues), streams.at("data")), 0, 0.0
-    while deadline < world.duration_s:
-        number += 1
-        deadline = min(number * learning.round_s, world.duration_s)
-        world.env.run(until=deadline)
-        taken, state = learning.data.take(world.observations(), model_of_cell, state, streams.at("data", number))
-        sampled = sample_ues(taken.train.nonempty(), learning, streams.at("participation", number))
-        if len(sampled.x):
-            return sampled.x
-    return np.zeros((0, 2))
-
-
-@dataclass(frozen=True)
-class _Collected:
-    """What UEs learn from in a round: what was taken, what of it is left after sampling, queries and curation."""
-
-    taken: Taken
-    local: Local
-    refused: int
-    curation: list[CurationStep]
-    spends: list[AnySpend]
-
-
 def play(
     world: World, setup: Setup, transmitter: Transmitter, before: RoundState
 ) -> Generator[simpy.Event, None, tuple[RoundState, dict[str, Any]]]:
@@ -101,7 +74,7 @@ def play(
     if not taken.due or (nobody and not learning.hides_who_came):
         return replace(before, round=number, parts=states), {}
     # b  sample and query, c  curate
-    collected, states = _collect(world, learning, taken, facts, states, streams)
+    collected, states = collect(world, learning, taken, facts, states, streams)
     # d to j, and l
     phases, states = yield from _play_phases(world, setup, transmitter, facts, before, collected.local, states, streams)
     spends = [*collected.spends, *(spend for phase in phases for spend in phase.spends)]
@@ -113,7 +86,7 @@ def play(
         return replace(before, round=number, stopped=True), {}
     # m  record: truth meets estimates only here
     held_out = taken.held_out if learning.data.scores_round_alone else before.held_out.plus(taken.held_out)
-    tracks, leaks = _leakage(world, setup, before, collected, phases)
+    tracks, leaks = leaked(setup, world, before.leakage, number, collected, phases)
     state = RoundState(
         round=number, played=before.played + 1, model=phases[-1].model, held_out=held_out,
         reference=_reference(learning, before, taken), parts=states, ledger=paid, leakage=tracks,
@@ -138,29 +111,6 @@ def _facts(world: World, setup: Setup, before: RoundState) -> Facts:
         sampling_rate=learning.participation if learning.sampling == "poisson" else 1.0,
         request=learning.learner.request(before.model),
     )
-
-
-def _collect(
-    world: World, learning: Learning, taken: Taken, facts: Facts, states: PartStates, streams: RoundStreams
-) -> tuple[_Collected, PartStates]:
-    """The data that UEs learn from, and what the parts remember that chose them."""
-    # b  the server samples some of those that are there and have data, and every UE has its own policy
-    there, availability = learning.availability.available(
-        conditions(world), states.availability, streams.at("availability")
-    )
-    states, ready = replace(states, availability=availability), taken.train.nonempty()
-    sampled = sample_ues(ready.only(there[ready.ue]), learning, streams.at("participation"))
-    accepted, query = learning.query.accept(sampled.ue, facts, states.query)
-    local = sampled.keep(accepted[sampled.row_of_sample]).nonempty()
-    # c  curate: what UEs do to their data before they learn from them
-    spends, steps, curation = list[AnySpend](), list[CurationStep](), dict(states.curation)
-    for step in learning.curation:
-        curated = step.apply(local, facts, curation[step.label], streams.curation(step.label))
-        steps.append(CurationStep(step.label, local, curated))
-        local, curation[step.label], spends = curated.local.nonempty(), curated.state, spends + curated.spends
-    aggregation = learning.aggregation.receive_disclosed(local, facts, states.aggregation)
-    collected = _Collected(taken, local, int((~accepted).sum()), steps, spends)
-    return collected, replace(states, query=query, curation=curation, aggregation=aggregation)
 
 
 def _play_phases(
@@ -194,23 +144,6 @@ def _reference(learning: Learning, before: RoundState, taken: Taken) -> Referenc
     return before.reference.plus(taken.train if taken.fresh is None else taken.fresh)
 
 
-def _leakage(
-    world: World, setup: Setup, before: RoundState, collected: _Collected, phases: list[PhaseOutcome]
-) -> tuple[leakage.Tracks, list[dict[str, Any]]]:
-    """Tracks of truth and estimates after the round, and its rows of leakage; data without places leak none."""
-    learning, measured = setup.learning, _with_learners(collected.taken.measured, collected.local)
-    if "positions" not in learning.data.offers:
-        return before.leakage, []
-    targeted = learning.threat.after(measured.ue, len(world.ues))
-    learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
-    watched = measured.only(targeted & (learnt | (measured.count > 0)))
-    estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
-    now = leakage.Now(
-        before.round + 1, watched, _selected(watched, collected.local), estimates, world.area, world.places
-    )
-    return leakage.observe(learning.leakage, before.leakage, now, setup.streams.at("leakage"))
-
-
 def _audits(
     learning: Learning,
     state: RoundState,
@@ -224,38 +157,3 @@ def _audits(
         return []
     others: HeldOut = taken.held_out if len(taken.held_out) else state.held_out
     return audit(learning.membership, phases[-1].view, local, others, streams.at("membership"))
-
-
-def sample_ues(ready: Local, learning: Learning, rng: Rng) -> Local:
-    """The rows of a random share of the UEs: at least one, or whoever's coin says so."""
-    ue, share = np.unique(ready.ue), learning.participation
-    if share == 1.0 or len(ue) == 0:
-        return ready
-    lot = rng.uniform("lot", ue)
-    if learning.sampling == "poisson":
-        chosen = ue[lot < share]
-    else:
-        chosen = ue[np.argsort(lot, kind="stable")[: max(1, round(share * len(ue)))]]
-    return ready.keep(np.isin(ready.ue, chosen)[ready.row_of_sample]).nonempty()
-
-
-def _with_learners(measured: Local, local: Local) -> Local:
-    """What was measured, with empty rows for those who learnt from earlier measurements only."""
-    rows, learnt = row_id(measured.ue, measured.model), row_id(local.ue, local.model)
-    more = np.setdiff1d(learnt, rows)
-    if not len(more):
-        return measured
-    place = np.searchsorted(rows, more)
-    ue, model = ue_and_model(np.insert(rows, place, more))
-    return replace(measured, ue=ue, model=model, ptr=np.insert(measured.ptr, place, measured.ptr[place]))
-
-
-def _selected(measured: Local, local: Local) -> FloatArray:
-    """Mean of what each measured row learnt from (n, 2); NaN where nothing was sent."""
-    selected_m = np.full((len(measured.ue), measured.x.shape[1]), np.nan)
-    row = {(u, m): i for i, (u, m) in enumerate(zip(local.ue.tolist(), local.model.tolist(), strict=True))}
-    means = local.mean_x()
-    for i, key in enumerate(zip(measured.ue.tolist(), measured.model.tolist(), strict=True)):
-        if key in row:
-            selected_m[i] = means[row[key]]
-    return selected_m

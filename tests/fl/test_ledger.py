@@ -14,7 +14,7 @@ from fl.privacy.compose import Draws, compose
 from fl.privacy.final import EVERYBODY, final_account
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import ALL, Ledger
-from fl.round.round import sample_ues
+from fl.round.collect import sample_ues
 from fl.types import Local, Spend
 from netsim.record import cell_text
 from netsim.rng import Streams

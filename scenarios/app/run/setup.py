@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fl.radio_map.grid import CELLS
-from fl.round.round import first_sampled
+from fl.round.collect import first_sampled
 from fl.round.setup import Setup
 from fl.round.tables import TABLES
 from fl.types import Antennas, DatasetStatistics, Public

@@ -1,0 +1,104 @@
+"""Who is asked in a round, and what UEs learn from (steps b and c)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fl.data.base import Taken
+from fl.learning import Learning
+from fl.round.state import CurationStep, PartStates
+from fl.round.streams import RoundStreams
+from fl.round.upload import conditions
+from fl.types import AnySpend, Facts, Local
+from netsim.rng import Rng, Streams
+from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.world import World
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What UEs learn from in a round: what was taken, what of it is left after sampling, queries and curation."""
+
+    taken: Taken
+    local: Local
+    refused: int
+    curation: list[CurationStep]
+    spends: list[AnySpend]
+
+
+@dataclass(frozen=True)
+class Free:
+    """Whom a server without rounds may ask: ue (n_ue,), and at most how many of them."""
+
+    ue: BoolArray
+    most: int
+
+
+def first_sampled(world: World, learning: Learning, model_of_cell: IntArray, streams: Streams) -> FloatArray:
+    """Places (n, 2) of the first round in which the server samples anybody, none if it never does; runs the world."""
+    state, number, deadline = learning.data.start(len(world.ues), streams.at("data")), 0, 0.0
+    while deadline < world.duration_s:
+        number += 1
+        deadline = min(number * learning.round_s, world.duration_s)
+        world.env.run(until=deadline)
+        taken, state = learning.data.take(world.observations(), model_of_cell, state, streams.at("data", number))
+        sampled = sample_ues(taken.train.nonempty(), learning, streams.at("participation", number))
+        if len(sampled.x):
+            return sampled.x
+    return np.zeros((0, 2))
+
+
+def collect(
+    world: World,
+    learning: Learning,
+    taken: Taken,
+    facts: Facts,
+    states: PartStates,
+    streams: RoundStreams,
+    free: Free | None = None,
+) -> tuple[Collected, PartStates]:
+    """The data that UEs learn from, and what the parts remember that chose them; free: whom the server may ask."""
+    # b  the server samples some of those that are there and have data, and every UE has its own policy
+    there, availability = learning.availability.available(
+        conditions(world), states.availability, streams.at("availability")
+    )
+    states, ready = replace(states, availability=availability), taken.train.nonempty()
+    there = there if free is None else there & free.ue
+    sampled = sample_ues(ready.only(there[ready.ue]), learning, streams.at("participation"))
+    if free is not None:
+        sampled = _at_most(sampled, free.most, streams.at("concurrency"))
+    accepted, query = learning.query.accept(sampled.ue, facts, states.query)
+    local = sampled.keep(accepted[sampled.row_of_sample]).nonempty()
+    # c  curate: what UEs do to their data before they learn from them
+    spends, steps, curation = list[AnySpend](), list[CurationStep](), dict(states.curation)
+    for step in learning.curation:
+        curated = step.apply(local, facts, curation[step.label], streams.curation(step.label))
+        steps.append(CurationStep(step.label, local, curated))
+        local, curation[step.label], spends = curated.local.nonempty(), curated.state, spends + curated.spends
+    aggregation = learning.aggregation.receive_disclosed(local, facts, states.aggregation)
+    collected = Collected(taken, local, int((~accepted).sum()), steps, spends)
+    return collected, replace(states, query=query, curation=curation, aggregation=aggregation)
+
+
+def sample_ues(ready: Local, learning: Learning, rng: Rng) -> Local:
+    """The rows of a random share of the UEs: at least one, or whoever's coin says so."""
+    ue, share = np.unique(ready.ue), learning.participation
+    if share == 1.0 or len(ue) == 0:
+        return ready
+    lot = rng.uniform("lot", ue)
+    if learning.sampling == "poisson":
+        chosen = ue[lot < share]
+    else:
+        chosen = ue[np.argsort(lot, kind="stable")[: max(1, round(share * len(ue)))]]
+    return ready.keep(np.isin(ready.ue, chosen)[ready.row_of_sample]).nonempty()
+
+
+def _at_most(ready: Local, most: int, rng: Rng) -> Local:
+    """The rows of `most` UEs, drawn at random."""
+    ue = np.unique(ready.ue)
+    if len(ue) <= most:
+        return ready
+    chosen = ue[np.argsort(rng.uniform("lot", ue), kind="stable")[:most]]
+    return ready.keep(np.isin(ready.ue, chosen)[ready.row_of_sample]).nonempty()

@@ -1,0 +1,59 @@
+"""What the attacks of a round gave away: truth meets estimates here (step m)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fl.leakage import leakage
+from fl.round.collect import Collected
+from fl.round.setup import Setup
+from fl.round.state import PhaseOutcome
+from fl.types import Estimates, Local
+from netsim.row_id import row_id, ue_and_model
+from netsim.units import FloatArray
+from netsim.world import World
+
+
+def leaked(
+    setup: Setup,
+    world: World,
+    tracks: leakage.Tracks,
+    number: int,
+    collected: Collected,
+    phases: list[PhaseOutcome],
+) -> tuple[leakage.Tracks, list[dict[str, Any]]]:
+    """Tracks of truth and estimates after the round, and its rows of leakage; data without places leak none."""
+    learning, measured = setup.learning, _with_learners(collected.taken.measured, collected.local)
+    if "positions" not in learning.data.offers:
+        return tracks, []
+    targeted = learning.threat.after(measured.ue, len(world.ues))
+    learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
+    watched = measured.only(targeted & (learnt | (measured.count > 0)))
+    estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
+    now = leakage.Now(number, watched, _selected(watched, collected.local), estimates, world.area, world.places)
+    return leakage.observe(learning.leakage, tracks, now, setup.streams.at("leakage"))
+
+
+def _with_learners(measured: Local, local: Local) -> Local:
+    """What was measured, with empty rows for those who learnt from earlier measurements only."""
+    rows, learnt = row_id(measured.ue, measured.model), row_id(local.ue, local.model)
+    more = np.setdiff1d(learnt, rows)
+    if not len(more):
+        return measured
+    place = np.searchsorted(rows, more)
+    ue, model = ue_and_model(np.insert(rows, place, more))
+    return replace(measured, ue=ue, model=model, ptr=np.insert(measured.ptr, place, measured.ptr[place]))
+
+
+def _selected(measured: Local, local: Local) -> FloatArray:
+    """Mean of what each measured row learnt from (n, 2); NaN where nothing was sent."""
+    selected_m = np.full((len(measured.ue), measured.x.shape[1]), np.nan)
+    row = {(u, m): i for i, (u, m) in enumerate(zip(local.ue.tolist(), local.model.tolist(), strict=True))}
+    means = local.mean_x()
+    for i, key in enumerate(zip(measured.ue.tolist(), measured.model.tolist(), strict=True)):
+        if key in row:
+            selected_m[i] = means[row[key]]
+    return selected_m
