@@ -152,6 +152,9 @@ class Learning(Part):
         # a server that sees only their sum cannot weigh single rows
         _meets("aggregation", self.aggregation, offered | (set() if self.threat.sees == "sum" else {"rows"}))
         _meets("server_optimiser", self.server_optimiser, offered)
+        _meets("server", self.server, offered)
+        if not self.server.in_rounds:
+            self._fits_without_rounds()
         if self.membership is not None:
             _unique("membership.attacks", self.membership.attacks)
             for i, inference in enumerate(self.membership.attacks):
@@ -165,6 +168,20 @@ class Learning(Part):
         shown = self.server_optimiser.offers if self.threat.sees == "model" else frozenset({LINEAR_STEP})
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers | shown)
+
+    def _fits_without_rounds(self) -> None:
+        """ValueError with the reason, where a part counts on rounds and the server has none."""
+        kind = self.server.kind_name()
+        for i, defense in enumerate(self.defenses):
+            if defense.needs_rounds:
+                raise ValueError(
+                    f"defenses[{i}]: {defense.kind_name()} needs rounds, and server {kind} has none: "
+                    f"{defense.needs_rounds}; take server: {{kind: synchronous}}"
+                )
+        if self.membership is not None:
+            raise ValueError(
+                f"membership: it is audited in rounds, and server {kind} has none; take server: {{kind: synchronous}}"
+            )
 
 
 def _unique(slot: str, parts: Iterable[Named]) -> None:

@@ -66,6 +66,8 @@ class AdaptiveClip(Defense):
     offers: ClassVar[frozenset[str]] = frozenset({"bound", "spend"})
     contracts: ClassVar[bool] = True
 
+    needs_rounds: ClassVar[str] = "its norm follows what all UEs of a round tell the server"
+
     tells_in_clear: ClassVar[str] = "whether its update was below the norm"
 
     @property

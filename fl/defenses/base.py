@@ -44,6 +44,12 @@ class Defense(Named):
     tells_in_clear: ClassVar[str] = ""
     """what every UE discloses to the server in each round besides its update, in words; empty: nothing"""
 
+    needs_rounds: ClassVar[str] = ""
+    """why it counts on rounds, in which everybody is asked at once and merged together; empty: it does not"""
+
+    needs_plan: ClassVar[bool] = False
+    """whether it draws less noise where the channel has some, which only planned transmissions tell beforehand"""
+
     @property
     def noise_on_device(self) -> bool:
         """Whether it draws noise on the update before that leaves the UE: then it holds against the server too."""

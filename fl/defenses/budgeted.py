@@ -80,6 +80,8 @@ class BudgetState:
 class Budgeted(Defense):
     """Gaussian noise by a budget; the method `share` of the subclass distributes it."""
 
+    needs_rounds: ClassVar[str] = "its budget is divided over rounds, each of which learns from the one before"
+
     epsilon_system_total: float | None = Field(default=None, gt=0, le=1e12)
     """budget of all devices and rounds together"""
     initial_noise_std: float | None = Field(default=None, gt=0, le=1e12)

@@ -60,6 +60,7 @@ class CentralGaussian(Defense):
     )
     example: ClassVar[dict[str, Any]] = {"kind": "central-gaussian", "noise_multiplier": 1.0}
     keeps_bound: ClassVar[bool] = True
+    needs_rounds: ClassVar[str] = "its noise hides who took part in a round, and its accounting adds up rounds"
     contracts: ClassVar[bool] = True
     offers: ClassVar[frozenset[str]] = frozenset({"spend", "central noise"})
     needs: ClassVar[dict[str, str]] = {

@@ -58,6 +58,9 @@ class NoiseSwitch(Defense):
     total fixed before the first round holds for this receiver: figure `epsilon_promised_with_channel`.
     """
 
+    needs_rounds: ClassVar[str] = Budgeted.needs_rounds
+    needs_plan: ClassVar[bool] = True
+
     kind: Literal["noise-switch"] = "noise-switch"
     noise: Annotated[Budgeted, BUDGETED]
     """defense that determines the required noise"""

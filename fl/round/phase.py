@@ -29,7 +29,7 @@ def play_phase(
     """
     upload, states = prepare(phase, states)
     sent: Channel
-    if upload.planned is not None and transmitter.air is None:
+    if upload.planned is not None:
         sent = planned_within(upload.planned, enough)
     else:
         asked = Request(upload.cohort, upload.payload, phase.facts.round, phase.left_s, upload.energy_j, enough)
@@ -46,9 +46,10 @@ def _finish(
     facts = replace(phase.facts, channel=channel)
     # h  send; an eavesdropper hears the same updates by herself
     got = received(upload.updates, channel, phase.streams.at("uplink.send"))
-    overheard = overhear(phase.setup, upload, sent)
-    heard = got
-    if overheard is not None:
+    antenna, overheard, heard = upload.overheard, None, got
+    if antenna is not None:
+        there = overhear(phase.setup, antenna.cohort, upload.payload, sent)
+        overheard = Eavesdropped(there.rows(upload.of_row), antenna.distance_m, antenna.los)
         heard = received(upload.updates, overheard.channel, phase.streams.at("eavesdropper.send"))
     timing = timing_of(upload, sent, np.full(n, phase.requested_s)).take(upload.of_row)
     batch = Batch(got, heard, timing, (phase.model,), np.zeros(len(upload.of_row), dtype=np.int64))

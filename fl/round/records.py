@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fl.learning import Learning
+from fl.privacy.ledger import Ledger
 from fl.round.baselines import Final, final_references
 from fl.round.setup import Setup
 from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState
 from fl.round.tables import TABLES
 from fl.round.transmit import Uploads
-from fl.types import LOCATION, Estimates, HeldOut, Local
+from fl.types import LOCATION, AnySpend, Estimates, HeldOut, Local
 from netsim.radio.fates import Fate
 from netsim.record import Recorder
 from netsim.safe import replacing
@@ -41,8 +42,9 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     }
     recorder.row("rounds", **figures)
     recorder.write("metrics", _figures(when, learning, state, scores | diagnosis))
-    for step in outcome.curation:
-        recorder.write("curation", _curation(requested, step))
+    write_asked(
+        recorder, Asked(facts.round, facts.time_s, when["time_s"]), state.ledger, outcome.curation, outcome.spends
+    )
     for phase in phases:
         recorder.write("updates", _updates(learning, outcome, phase))
         for label, estimates in phase.estimates.items():
@@ -52,11 +54,10 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
         if phase.uploads is not None:
             recorder.write("transmissions", transmission_rows(facts.round, phase.uploads))
     recorder.write("links", _links(facts.round, world, phases[-1]))
-    recorder.write("leakage", _columns("leakage", [{**attacked, **row} for row in outcome.leaks]))
+    recorder.write("leakage", _columns("leakage", _timed(attacked, phases[-1], outcome.leaks)))
     recorder.write("membership", _columns("membership", [{**attacked, **row} for row in outcome.audits]))
     recorder.write("handovers", handover_rows(world))
     _keep_grid(recorder.folder, world, learning, outcome)
-    recorder.write("spends", _spends(when, outcome))
     of_attack = {a.label: [r for r in outcome.leaks if r["attack"] == a.label] for a in learning.attacks}
     figures["scores"] = scores
     figures["sent"] = sum(len(p.made.ue) for p in phases)
@@ -66,6 +67,41 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
         for label, rows in of_attack.items()
     }
     return figures
+
+
+def _timed(attacked: dict[str, Any], phase: PhaseOutcome, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of leakage with their times: of a server without rounds, when the update of a UE came."""
+    if not phase.at_arrival:
+        return [{**attacked, **row} for row in rows]
+    ue, model = (np.array([row[key] for row in rows], dtype=np.int64) for key in ("ue", "model"))
+    known_s = phase.known_s(ue, model)
+    return [{**attacked, **row, "time_s": t} for row, t in zip(rows, known_s.tolist(), strict=True)]
+
+
+def write_lost(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> None:
+    """Append the rows of uploads that were lost on their way to a server without rounds."""
+    for phase in outcome.phases:
+        recorder.write("updates", _updates(learning, outcome, phase))
+        recorder.write("links", _links(outcome.facts.round, world, phase))
+        if phase.uploads is not None:
+            recorder.write("transmissions", transmission_rows(outcome.facts.round, phase.uploads))
+
+
+class Asked(NamedTuple):
+    """A request: the round that it belongs to, when it was made, and when its spends count as booked."""
+
+    round: int
+    time_s: float
+    booked_s: float
+
+
+def write_asked(
+    recorder: Recorder, asked: Asked, ledger: Ledger, curation: list[CurationStep], spends: list[AnySpend]
+) -> None:
+    """Append what UEs did to their data before they learnt, and the noise that was drawn."""
+    for step in curation:
+        recorder.write("curation", _curation({"round": asked.round, "time_s": asked.time_s}, step))
+    recorder.write("spends", _spends({"round": asked.round, "time_s": asked.booked_s}, ledger, spends))
 
 
 def homes_named_percent(rows: list[dict[str, Any]], home_m: FloatArray, near_m: float) -> float:
@@ -257,7 +293,7 @@ def _estimates(number: int, phase: PhaseOutcome, label: str, estimates: Estimate
     n, self_test_m = len(estimates.ue), phase.self_tests.get(label)
     return {
         "round": [number] * n,
-        "time_s": [phase.attacked_s] * n,
+        "time_s": phase.known_s(estimates.ue, estimates.model),
         "phase": [phase.name] * n,
         "attack": [label] * n,
         "ue": estimates.ue,
@@ -331,11 +367,11 @@ def handover_rows(world: World) -> dict[str, Any]:
     }
 
 
-def _spends(when: dict[str, Any], outcome: RoundOutcome) -> dict[str, Any]:
+def _spends(when: dict[str, Any], ledger: Ledger, spends: list[AnySpend]) -> dict[str, Any]:
     """One row a noise draw and UE, with what the UE has spent on that mechanism so far."""
-    so_far = {statement.account: statement for statement in outcome.state.ledger.statements()}
+    so_far = {statement.account: statement for statement in ledger.statements()}
     rows = []
-    for spend in outcome.spends:
+    for spend in spends:
         said = so_far[spend.account]
         for i, ue in enumerate(spend.ue):
             row = {**when, "mechanism": spend.mechanism, "ue": ue, "model": spend.model[i], **spend.row(i)}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import simpy
@@ -26,11 +26,18 @@ from fl.server.synchronous import Synchronous
 from fl.types import Facts, HeldOut, Local
 from netsim.world import World
 
-After = Callable[[RoundState, dict[str, Any]], None]
-"""Gets the new state after a round, and the figures of the round (if any)."""
+
+class Watcher(Protocol):
+    """Whoever follows a run."""
+
+    def played(self, state: RoundState, figures: dict[str, Any]) -> None:
+        """A round was played, or passed by without figures; this is the state after it."""
+
+    def rested(self, state: RoundState) -> None:
+        """A run can go on from this state, at this time."""
 
 
-def rounds(world: World, setup: Setup, state: RoundState, after: After) -> Generator[simpy.Event, None, None]:
+def rounds(world: World, setup: Setup, state: RoundState, watcher: Watcher) -> Generator[simpy.Event, None, None]:
     """Process: a round at the end of every window of time in which the one before has ended."""
     transmitter, most = Transmitter(world, setup, state.air), setup.learning.rounds or np.inf
     while state.played < most and not state.stopped:
@@ -40,7 +47,8 @@ def rounds(world: World, setup: Setup, state: RoundState, after: After) -> Gener
         begins_s = min(world.clock.end_s(number, setup.learning.round_s), world.duration_s)
         yield world.env.timeout(max(begins_s - float(world.env.now), 0.0))
         state, figures = yield from play(world, setup, transmitter, replace(state, round=number - 1))
-        after(state, figures)
+        watcher.played(state, figures)
+        watcher.rested(state)
 
 
 def next_round(world: World, learning: Learning, state: RoundState) -> int | None:
@@ -156,4 +164,7 @@ def _audits(
     if learning.membership is None or not due(learning.membership, state.played):
         return []
     others: HeldOut = taken.held_out if len(taken.held_out) else state.held_out
-    return audit(learning.membership, phases[-1].view, local, others, streams.at("membership"))
+    view = phases[-1].view
+    if view is None:
+        return []
+    return audit(learning.membership, view, local, others, streams.at("membership"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf
 
+import numpy as np
+
 from fl.attacks.base import View
 from fl.data.base import Taken
 from fl.defenses.base import Standing
@@ -12,8 +14,10 @@ from fl.leakage import leakage
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.round.baselines import Reference
+from fl.round.flight import Flight
 from fl.round.setup import Setup
 from fl.round.transmit import Uploads
+from fl.round.whence import Whence
 from fl.types import (
     AnySpend,
     Curated,
@@ -30,6 +34,7 @@ from fl.types import (
 from netsim.radio.air import AirMemory
 from netsim.radio.lives import Lives
 from netsim.radio.uplink import Channel
+from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -82,7 +87,7 @@ class RoundState:
     """Everything that goes from one round to the next, as values.
 
     stopped: the next one would exceed the budget; ended_s: when the last one had ended; air: what is on the air, None
-    where transmissions are planned.
+    where transmissions are planned; flight: updates under way to a server without rounds, None for one with.
     """
 
     round: int
@@ -96,18 +101,7 @@ class RoundState:
     stopped: bool = False
     ended_s: float = 0.0
     air: AirMemory | None = None
-
-
-@dataclass(frozen=True)
-class Whence:
-    """Where UEs (n,) were when they were asked, and their links: position_m (n, 2), serving (-1: none), distance_m and
-    rsrp_dbm of their base stations, NaN without one.
-    """
-
-    position_m: FloatArray
-    serving: IntArray
-    distance_m: FloatArray
-    rsrp_dbm: FloatArray
+    flight: Flight | None = None
 
 
 @dataclass(frozen=True)
@@ -126,7 +120,8 @@ class PhaseOutcome:
     requested_s: when the server asked; asked_s (n_ue,): when it asked each UE, as records say it; arrived_s (n,): when
     each row's last bit came, NaN where it never does; merged_s: when the last row that counts had come, and the server
     merged, published, and (if it is the attacker) attacked; attacked_s: when the attack was made. whence: one entry a
-    UE; uploads: None where transmissions are planned.
+    UE; uploads: None where transmissions are planned; at_arrival: whether a single update is attacked when it arrives;
+    view: None where nobody looked.
     """
 
     name: str
@@ -145,9 +140,20 @@ class PhaseOutcome:
     self_tests: dict[str, float | None]
     eavesdropped: Eavesdropped | None
     non_finite: int
-    view: View
+    view: View | None
     whence: Whence
     uploads: Uploads | None
+    at_arrival: bool = False
+
+    def known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
+        """When the attacker knew what it says of rows (k,): at the attack, or when each update arrived."""
+        if not self.at_arrival or not len(ue):
+            return np.full(len(ue), self.attacked_s)
+        rows = row_id(self.made.ue, self.made.model)
+        wanted = row_id(ue, model)
+        at = np.minimum(np.searchsorted(rows, wanted), len(rows) - 1)
+        came_s = np.where(rows[at] == wanted, self.arrived_s[at], np.nan)
+        return np.where(np.isfinite(came_s), came_s, self.attacked_s)
 
 
 @dataclass(frozen=True)
@@ -193,4 +199,5 @@ def begin(setup: Setup, n_ue: int) -> RoundState:
         ledger=Ledger.empty(n_ue),
         leakage={},
         air=None if setup.air is None else AirMemory(Lives.none(), 0, inf, setup.air.scheduler.start(n_ue)),
+        flight=None if setup.learning.server.in_rounds else Flight(),
     )

@@ -9,9 +9,10 @@ import numpy as np
 from fl.availability.base import Conditions
 from fl.round.power_context import power_context
 from fl.round.setup import Setup
-from fl.round.state import PartStates, Whence
+from fl.round.state import PartStates
 from fl.round.streams import RoundStreams
 from fl.round.transmit import payload_of
+from fl.round.whence import Overheard, Whence
 from fl.types import Facts, Local, Model, Spend, State, Updates
 from netsim.radio.links import Links
 from netsim.radio.uplink import Channel, Cohort, Payload
@@ -39,22 +40,13 @@ class PhaseStart:
 
 
 @dataclass(frozen=True)
-class Overheard:
-    """The links of UEs to an eavesdropper's antenna when they were asked: its cohort; distance_m, los (one a UE)."""
-
-    cohort: Cohort
-    distance_m: FloatArray
-    los: np.ndarray
-
-
-@dataclass(frozen=True)
 class Upload:
     """Updates that are ready to be sent.
 
     made: as the learner made them; updates: as they are sent; non_finite: how many overflowed; spends: of the noise
     that was drawn. cohort: the UEs that send, with their powers; of_row (n,): the UE (an index into the cohort) that
-    sends each row; planned: the channel of each UE by the uplink's law for frozen links, None where nobody asked for
-    it. energy_j: what each UE may spend, None without a limit.
+    sends each row; planned: the channel of each UE by the uplink's law for frozen links, None with transmissions as
+    events. energy_j: what each UE may spend, None without a limit.
     """
 
     made: Updates
@@ -77,10 +69,10 @@ def prepare(phase: PhaseStart, states: PartStates) -> tuple[Upload, PartStates]:
     # e  power
     cohort, of_row, links, power = _powered(phase, made, states)
     states = replace(states, power=power)
-    # f  plan the uplink: with transmissions as events only as a forecast, for defenses that count on its noise
+    # f  plan the uplink; nobody knows beforehand what transmissions as events will meet, and no defense counts on it
     setup = phase.setup
     payload, planned = payload_of(made.n_parameters, states.norm_bound(setup.learning)), None
-    if setup.air is None or setup.learning.defenses:
+    if setup.air is None:
         planned = setup.uplink.plan(replace(cohort, limit_s=phase.left_s), payload).within(phase.left_s)
     facts = replace(phase.facts, channel=None if planned is None else planned.rows(of_row))
     # g  protect: the UEs' half

@@ -59,6 +59,14 @@ class Cohort:
             self.downlink_sinr, self.compute_s, self.compute_j, self.limit_s,
         )  # fmt: skip
 
+    def take(self, index: IntArray) -> Cohort:
+        """Some of the UEs (k,)."""
+        return Cohort(
+            self.ue[index], self.serving[index], self.gain[index], None if self.fading is None else self.fading[index],
+            self.power_w[index], self.rows[index], self.downlink_sinr[index], self.compute_s[index],
+            self.compute_j[index], self.limit_s,
+        )  # fmt: skip
+
     @property
     def strength(self) -> FloatArray:
         """gain times |fading|^2 summed over antennas: (n, n_bs)."""

@@ -13,6 +13,8 @@ from fl.radio_map.grid import CELLS
 from fl.round.collect import first_sampled
 from fl.round.setup import Setup
 from fl.round.tables import TABLES
+from fl.server.asynchronous import Asynchronous
+from fl.server.base import Server
 from fl.types import Antennas, DatasetStatistics, Public
 from netsim.build import build_world
 from netsim.errors import BadInput
@@ -104,12 +106,22 @@ def _check_world(study: Study, world: World) -> None:
             "rounds; take longer rounds"
         )
     _affordable(study, world)
+    _enough_ues(learning.server, len(world.ues))
     try:
         study.power.check(len(world.ues))
     except ValueError as error:
         raise BadInput(str(error)) from None
     if learning.threat.at_m is not None:
         check_near(world.area, learning.threat.at_m, "learning.threat.at_m: the eavesdropper")
+
+
+def _enough_ues(server: Server, n_ue: int) -> None:
+    """Refuse a server that waits for more UEs than there are."""
+    if isinstance(server, Asynchronous) and server.merged_at_once > n_ue:
+        raise BadInput(
+            f"learning.server.buffer: {server.merged_at_once:,} updates are never there at a time, of {n_ue:,} UEs; take "
+            f"{n_ue:,} or fewer"
+        )
 
 
 def _check_target(study: Study, world: World) -> None:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import simpy
 
 from fl.leakage import leakage
 from fl.privacy.final import final_account
 from fl.round import records
+from fl.round.asynchronous import AsynchronousServer
 from fl.round.learnt_map import learnt_map
-from fl.round.round import rounds
+from fl.round.round import Watcher, rounds
 from fl.round.setup import Setup
 from fl.round.state import RoundState, begin
 from netsim import __version__
@@ -95,7 +97,7 @@ def _run(
     manifest = manifest_of(study, world, setup.models, command) | {"tracks": tracks}
     write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
     keeper = _Keeper(folder, world, setup, watch, empty, text)
-    played = world.env.process(rounds(world, setup, start, keeper.after))
+    played = world.env.process(_learning(world, setup, start, keeper))
     try:
         world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
@@ -123,6 +125,15 @@ def _run(
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
+def _learning(
+    world: World, setup: Setup, start: RoundState, watcher: Watcher
+) -> Generator[simpy.Event, None, None]:  # fmt: skip
+    """The process of the server's policy."""
+    if setup.learning.server.in_rounds:
+        return rounds(world, setup, start, watcher)
+    return AsynchronousServer(world, setup, start, watcher).serve()
+
+
 @contextmanager
 def one_thread() -> Generator[None, None, None]:
     """Linear algebra on one thread: sums keep their order, results their bits."""
@@ -147,19 +158,25 @@ class _Keeper:
         self.state: RoundState | None = None
         self.tree: dict[str, Any] | None = None
         self.saved = time.perf_counter()
+        self.unseen = list[Progress]()
         self.rounds = world.clock.rounds(world.duration_s, setup.learning.round_s)
         self.most = setup.learning.rounds
 
-    def after(self, state: RoundState, figures: dict[str, Any]) -> None:
+    def played(self, state: RoundState, figures: dict[str, Any]) -> None:
         self.state = state
         self.empty += not figures and not state.stopped
+        now = float(self.world.env.now)
+        last = state.round >= self.rounds or state.played == self.most or state.stopped
+        self.unseen.append(Progress(state.round, self._last(state), now, self.world.clock.text(now), figures, last))
+
+    def rested(self, state: RoundState) -> None:
+        self.state = state
         write_tracks(self.setup.recorder, self.world)
         self.setup.recorder.write("handovers", records.handover_rows(self.world))  # of a round that left no rows
         self.tree = self._snapshot(state)
-        if self.watch is not None:
-            now = float(self.world.env.now)
-            last = state.round >= self.rounds or state.played == self.most or state.stopped
-            self.watch(Progress(state.round, self._last(state), now, self.world.clock.text(now), figures, last))
+        seen, self.unseen = self.unseen, []
+        for progress in seen if self.watch is not None else []:
+            self.watch(progress)  # type: ignore[misc]
         if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
             self.save()
 

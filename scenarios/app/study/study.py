@@ -124,6 +124,7 @@ class Study(Part):
             ("train", self.train is not None, "there is nothing that an agent could be trained on"),
             ("power", self.power != Full(), "no update is sent"),
             ("world.radio.uplink", radio.uplink != Ideal(), "no update is sent"),
+            ("world.radio.air", radio.air is not None, "no update is sent"),
             ("world.radio.fading", radio.fading != NoFading(), "it is the fading of uplinks, and no update is sent"),
             ("world.radio.measurement_noise_db", radio.measurement_noise_db > 0, "RSRP is recorded without error"),
             ("world.radio.rsrp_report", radio.rsrp_report != "exact", "RSRP is recorded without error"),
@@ -162,6 +163,37 @@ class Study(Part):
             )
         if self.plan is not None:
             check_plannable(self.world.radio.uplink)
+        return self
+
+    @model_validator(mode="after")
+    def _on_the_air(self) -> Self:
+        """Refuse what only transmissions as events can do without them, and what they cannot do with them."""
+        learning, air = self.learning, self.world.radio.air
+        if learning is None:
+            return self
+        if air is None and not learning.server.in_rounds:
+            raise ValueError(
+                f"learning.server: {learning.server.kind_name()} merges updates as they come, which planned "
+                "transmissions do not tell; set world.radio.air, {} for its defaults"
+            )
+        if air is None and learning.availability.limits_energy:
+            raise ValueError(
+                f"learning.availability: {learning.availability.kind_name()} loses updates for which there is not enough "
+                "energy, which planned transmissions cannot; set world.radio.air, {} for its defaults"
+            )
+        counting = [d.label for d in learning.defenses if d.needs_plan]
+        if air is not None and counting:
+            raise ValueError(
+                f"learning.defenses: {counting[0]} counts on the channel's noise before an update is sent, and with "
+                "world.radio.air nobody knows it then; leave air out"
+            )
+        if air is not None and self.plan is not None:
+            raise ValueError("plan: powers are planned for planned transmissions; leave world.radio.air out")
+        if self.train is not None and self.train.task.kind == "online" and not learning.server.in_rounds:
+            raise ValueError(
+                f"train.task: an agent decides once a round, and server {learning.server.kind_name()} has none; take "
+                "server: {kind: synchronous}"
+            )
         return self
 
     @model_validator(mode="after")

@@ -1,0 +1,250 @@
+"""A server without rounds: it asks whoever is free, and merges updates as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import simpy
+
+from fl.data.base import Taken
+from fl.round import records
+from fl.round.baselines import Reference
+from fl.round.collect import Collected, Free, collect
+from fl.round.flight import Come, Flight, Wave
+from fl.round.gather import Gathered, dense, gather
+from fl.round.leaked import leaked
+from fl.round.merge import Attacks, Merge, Merging, attack, merge, observe
+from fl.round.round import Watcher
+from fl.round.setup import Setup
+from fl.round.state import PhaseOutcome, RoundOutcome, RoundState
+from fl.round.streams import RoundStreams
+from fl.round.transmit import Request, Transmitter
+from fl.round.upload import PhaseStart, Upload, prepare
+from fl.server.asynchronous import Asynchronous
+from fl.types import AnySpend, Facts, HeldOut
+from netsim.radio.air import Ended
+from netsim.world import World
+
+
+class AsynchronousServer:
+    """Plays a run without rounds. At the end of every window it asks UEs that are free; every merge counts as a round.
+
+    `watcher` hears of every merge, and gets the state after every window, from which a run can go on.
+    """
+
+    def __init__(self, world: World, setup: Setup, state: RoundState, watcher: Watcher) -> None:
+        self.world, self.setup, self.state, self.watcher = world, setup, state, watcher
+        server = setup.learning.server
+        if not isinstance(server, Asynchronous) or state.flight is None:
+            raise TypeError(f"{server.kind_name()}: it has rounds")
+        self.server: Asynchronous = server
+        self.flight: Flight = state.flight
+        self.transmitter = Transmitter(world, setup, state.air, self._ended)
+        self.most = setup.learning.rounds or np.inf
+        self._be_patient(resumed=True)
+
+    def serve(self) -> Generator[simpy.Event, None, None]:
+        """Process: until the world ends, all merges that are wanted are made, or the budget is spent."""
+        learning, clock, world = self.setup.learning, self.world.clock, self.world
+        last = clock.rounds(world.duration_s, learning.round_s)
+        while self.state.round < last and not self._over():
+            number = self.state.round + 1
+            ends_s = min(clock.end_s(number, learning.round_s), world.duration_s)
+            yield world.env.timeout(max(ends_s - float(world.env.now), 0.0))
+            over = self._over()
+            if not over:
+                self._give_up_lost()
+            if not over and not self.state.stopped and number < last:
+                self._ask(number)
+            self.state = replace(self.state, round=number, flight=self.flight, air=self.transmitter.memory())
+            self.watcher.rested(self.state)
+        self._write_unfinished()
+
+    def _over(self) -> bool:
+        return self.state.played >= self.most or (self.state.stopped and not self.flight.waves)
+
+    def _ask(self, number: int) -> None:
+        """Steps a to g, and k: UEs that are free learn from what they have, and begin to send."""
+        world, setup, state, learning = self.world, self.setup, self.state, self.setup.learning
+        streams = RoundStreams(setup.streams, number)
+        facts = Facts(
+            round=number, time_s=float(world.env.now), public=setup.public, weight=learning.aggregation.weight,
+            request=learning.learner.request(state.model),
+        )  # fmt: skip
+        taken, data = learning.data.take(
+            world.observations(), setup.model_of_cell, state.parts.data, streams.at("data")
+        )
+        parts = replace(state.parts, data=data)
+        held_out = taken.held_out if learning.data.scores_round_alone else state.held_out
+        if not learning.data.scores_round_alone and len(taken.held_out):
+            held_out = held_out.plus(taken.held_out)
+        state = replace(state, parts=parts, held_out=held_out, reference=_reference(setup, state.reference, taken))
+        self.state = state
+        room = (self.server.concurrency or len(world.ues)) - self.flight.under_way
+        if not taken.due or room <= 0:
+            return
+        free = Free(~self.flight.busy(len(world.ues)), room)
+        collected, parts = collect(world, learning, taken, facts, parts, streams, free)
+        if not len(collected.local.ue):
+            self.state = replace(state, parts=parts)
+            return
+        left_s = inf if self.server.deadline_s is None else self.server.deadline_s
+        phase = PhaseStart(
+            world, setup, facts, learning.learner.phases[0], state.model, collected.local, facts.time_s, left_s,
+            state.played, streams,
+        )  # fmt: skip
+        upload, parts = prepare(phase, parts)
+        spends: list[AnySpend] = [*collected.spends, *upload.spends]
+        paid, budget = state.ledger.add(spends), learning.privacy_budget
+        if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
+            self.state = replace(state, stopped=True)
+            return
+        asked = records.Asked(state.played + 1, facts.time_s, facts.time_s)
+        records.write_asked(setup.recorder, asked, paid, collected.curation, spends)
+        self.state = replace(state, parts=parts, ledger=paid)
+        self._send(phase, collected, upload)
+
+    def _send(self, phase: PhaseStart, collected: Collected, upload: Upload) -> None:
+        """Put updates on the air, and remember whose they are."""
+        air = self.transmitter.air
+        if air is None:
+            raise TypeError("a server without rounds needs transmissions as events")
+        measured, asked = collected.taken.measured, upload.cohort.ue
+        wave = Wave(
+            number=phase.facts.round, submission=air.last_submission + 1, version=phase.version,
+            requested_s=phase.requested_s, base=phase.model, measured=measured.only(np.isin(measured.ue, asked)),
+            local=collected.local, made=dense(upload.made), updates=dense(upload.updates), cohort=upload.cohort,
+            of_row=upload.of_row, payload=upload.payload, whence=upload.whence, overheard=upload.overheard,
+            left=np.ones(len(asked), dtype=np.bool_),
+        )  # fmt: skip
+        self.flight = replace(self.flight, waves=(*self.flight.waves, wave.unlinked()))
+        self.transmitter.ask(
+            Request(upload.cohort, upload.payload, phase.facts.round, phase.left_s, upload.energy_j)
+        )  # fmt: skip
+
+    def _ended(self, ended: Ended) -> None:
+        """Uploads (k,) have ended: remember them, and merge as soon as there are enough."""
+        number = {wave.submission: wave.number for wave in self.flight.waves}
+        more = Come(np.array([number[s] for s in ended.submission.tolist()]), ended.place, ended.sent)
+        come = more if self.flight.come is None else self.flight.come.plus(more)
+        spent = self.setup.learning.availability.spent(ended.ue, ended.sent.energy_j, self.state.parts.availability)
+        self.state = replace(self.state, parts=replace(self.state.parts, availability=spent))
+        self.flight = replace(self.flight, come=come)
+        while self._merge_full():
+            pass
+        self._be_patient()
+
+    def _merge_full(self) -> bool:
+        """Merge the uploads up to the one that makes the buffer full, if there is one."""
+        come, k = self.flight.come, self.server.merged_at_once
+        if come is None or self.state.played >= self.most or come.sent.decoded.sum() < k:
+            return False
+        self._merge(int(np.flatnonzero(come.sent.decoded)[k - 1]) + 1)
+        return True
+
+    def _merge(self, n: int) -> None:
+        """Steps h to j, l and m, for the first n uploads that have ended."""
+        come = self.flight.come
+        if come is None:
+            return
+        done, rest = come.take(slice(n)), come.take(slice(n, None))
+        flight, state, setup = self.flight, self.state, self.setup
+        self.flight = replace(flight.without(done, rest), first_s=inf)
+        learning, number, now_s = setup.learning, state.played + 1, float(self.world.env.now)
+        got = gather(setup, flight, done, number - 1)
+        streams = RoundStreams(setup.streams, number)
+        facts = Facts(number, now_s, setup.public, got.channel, learning.aggregation.weight)
+        at = Merging(setup, facts, learning.learner.phases[0], state.model, len(self.world.ues), streams)
+        merged, parts = merge(at, got.batch, state.parts)
+        parts = observe(at, got.batch, merged.weights, parts)
+        attacks, parts = attack(at, got.batch, merged, parts)
+        phase = self._phase(at, got, merged, attacks)
+        taken = Taken(got.measured, got.local, HeldOut.none())
+        collected = Collected(taken, got.local, 0, [], [])
+        tracks, leaks = leaked(setup, self.world, state.leakage, number, collected, [phase])
+        self.state = replace(
+            state, played=number, model=merged.model, parts=parts, leakage=tracks, ended_s=now_s,
+            ledger=state.ledger.add(merged.spends) if merged.spends else state.ledger,
+        )  # fmt: skip
+        outcome = self._outcome(facts, phase, got, leaks, state)
+        figures = records.write(setup.recorder, self.world, learning, outcome)
+        self.watcher.played(self.state, figures)
+
+    def _phase(self, at: Merging, got: Gathered, merged: Merge, attacks: Attacks | None) -> PhaseOutcome:
+        """A merge, as the one phase of a round; attacks: None where nobody looked."""
+        return PhaseOutcome(
+            name=at.phase, requested_s=float(got.uploads.requested_s.min()), asked_s=got.uploads.requested_s,
+            arrived_s=got.arrived_s, merged_s=at.facts.time_s, attacked_s=at.facts.time_s, made=got.made,
+            received=got.batch.got, channel=got.channel, spends=merged.spends, weights=merged.weights,
+            model=merged.model, estimates={} if attacks is None else attacks.estimates,
+            self_tests={} if attacks is None else attacks.self_tests, eavesdropped=got.overheard, non_finite=0,
+            view=None if attacks is None else attacks.view, whence=got.whence, uploads=got.uploads,
+            at_arrival=self.setup.learning.threat.sees == "rows",
+        )  # fmt: skip
+
+    def _outcome(
+        self, facts: Facts, phase: PhaseOutcome, got: Gathered, leaks: list[dict[str, object]], before: RoundState
+    ) -> RoundOutcome:
+        """A merge, as a round that was played."""
+        return RoundOutcome(
+            facts=replace(facts, time_s=phase.requested_s), before=before.model, state=self.state,
+            taken=Taken(got.measured, got.local, HeldOut.none()), local=got.local, refused=0, curation=[],
+            phases=[phase], spends=[*phase.spends], leaks=leaks, audits=[],
+        )  # fmt: skip
+
+    def _give_up_lost(self) -> None:
+        """Record uploads that were lost since the last merge: their UEs are free again."""
+        come = self.flight.come
+        if come is None or come.sent.decoded.all():
+            return
+        lost, rest = come.take(~come.sent.decoded), come.take(come.sent.decoded)
+        got = gather(self.setup, self.flight, lost, self.state.played)
+        self.flight = self.flight.without(lost, rest)
+        self._write_lost(got)
+
+    def _write_lost(self, got: Gathered) -> None:
+        """Rows of uploads that no merge will have."""
+        setup, now_s, state = self.setup, float(self.world.env.now), self.state
+        facts = Facts(state.played + 1, now_s, setup.public, got.channel)
+        at = Merging(setup, facts, setup.learning.learner.phases[0], state.model, len(self.world.ues),
+                     RoundStreams(setup.streams, state.played + 1))  # fmt: skip
+        phase = self._phase(at, got, Merge(np.zeros(len(got.made.ue)), state.model, []), None)
+        records.write_lost(setup.recorder, self.world, setup.learning, self._outcome(facts, phase, got, [], state))
+
+    def _be_patient(self, resumed: bool = False) -> None:
+        """Merge what has come after the server's patience, counted from the first arrival that waits."""
+        come, patience_s = self.flight.come, self.server.patience_s
+        if patience_s == inf or come is None or not come.sent.decoded.any():
+            return
+        first_s = float(come.sent.ended_s[come.sent.decoded].min())
+        if resumed or first_s != self.flight.first_s:
+            self.flight = replace(self.flight, first_s=first_s)
+            self.world.env.process(self._wait(first_s, first_s + patience_s - float(self.world.env.now)))
+
+    def _wait(self, first_s: float, left_s: float) -> Generator[simpy.Event, None, None]:
+        """Process: the end of the server's patience."""
+        yield self.world.env.timeout(max(left_s, 0.0))
+        come = self.flight.come
+        if self.flight.first_s == first_s and come is not None and self.state.played < self.most:
+            self._merge(len(come.wave))
+
+    def _write_unfinished(self) -> None:
+        """At the end: uploads that no merge has had, and those that are still under way."""
+        air = self.transmitter.air
+        if air is None:
+            return
+        number = {wave.submission: wave.number for wave in self.flight.waves}
+        going = air.under_way()
+        more = Come(np.array([number[s] for s in going.submission.tolist()], dtype=np.int64), going.place, going.sent)
+        come = more if self.flight.come is None else self.flight.come.plus(more)
+        if len(come.wave):
+            self._write_lost(gather(self.setup, self.flight, come, self.state.played))
+
+
+def _reference(setup: Setup, before: Reference, taken: Taken) -> Reference:
+    """The samples that maps without learning are drawn from, with those of the window."""
+    fresh = taken.train if taken.fresh is None else taken.fresh
+    return before.plus(fresh) if "signals" in setup.learning.data.offers and len(fresh.x) else before

@@ -1,0 +1,29 @@
+"""Where UEs are when they are asked, and how they are linked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netsim.radio.uplink import Cohort
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Whence:
+    """Where UEs (n,) were when they were asked, and their links: position_m (n, 2), serving (-1: none), distance_m and
+    rsrp_dbm of their base stations, NaN without one.
+    """
+
+    position_m: FloatArray
+    serving: IntArray
+    distance_m: FloatArray
+    rsrp_dbm: FloatArray
+
+
+@dataclass(frozen=True)
+class Overheard:
+    """The links of UEs to an eavesdropper's antenna when they were asked: its cohort; distance_m, los (one a UE)."""
+
+    cohort: Cohort
+    distance_m: FloatArray
+    los: BoolArray
