@@ -153,8 +153,7 @@ class Learning(Part):
         _meets("aggregation", self.aggregation, offered | (set() if self.threat.sees == "sum" else {"rows"}))
         _meets("server_optimiser", self.server_optimiser, offered)
         _meets("server", self.server, offered)
-        if not self.server.in_rounds:
-            self._fits_without_rounds()
+        self._fits_without_rounds()
         if self.membership is not None:
             _unique("membership.attacks", self.membership.attacks)
             for i, inference in enumerate(self.membership.attacks):
@@ -172,6 +171,8 @@ class Learning(Part):
     def _fits_without_rounds(self) -> None:
         """ValueError with the reason, where a part counts on rounds and the server has none."""
         kind = self.server.kind_name()
+        if self.server.in_rounds:
+            return
         for i, defense in enumerate(self.defenses):
             if defense.needs_rounds:
                 raise ValueError(

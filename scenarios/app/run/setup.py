@@ -119,8 +119,8 @@ def _enough_ues(server: Server, n_ue: int) -> None:
     """Refuse a server that waits for more UEs than there are."""
     if isinstance(server, Asynchronous) and server.merged_at_once > n_ue:
         raise BadInput(
-            f"learning.server.buffer: {server.merged_at_once:,} updates are never there at a time, of {n_ue:,} UEs; take "
-            f"{n_ue:,} or fewer"
+            f"learning.server.buffer: {server.merged_at_once:,} updates are never there at a time, of {n_ue:,} UEs; "
+            f"take {n_ue:,} or fewer"
         )
 
 

@@ -178,8 +178,8 @@ class Study(Part):
             )
         if air is None and learning.availability.limits_energy:
             raise ValueError(
-                f"learning.availability: {learning.availability.kind_name()} loses updates for which there is not enough "
-                "energy, which planned transmissions cannot; set world.radio.air, {} for its defaults"
+                f"learning.availability: {learning.availability.kind_name()} loses updates for which there is not "
+                "enough energy, which planned transmissions cannot; set world.radio.air, {} for its defaults"
             )
         counting = [d.label for d in learning.defenses if d.needs_plan]
         if air is not None and counting:
