@@ -95,10 +95,10 @@ class Air:
         deadline_s : time from now after which updates are late, besides the uplink's own; battery_j (n,): energy that
         each UE may spend, training included. Raises ValueError for a UE that is still busy.
         """
-        busy = np.append(self.lives.ue[self.lives.stage != ENDED], cohort.ue)
-        ue, times = np.unique(busy, return_counts=True)
-        if (times > 1).any():
-            raise ValueError(f"UE {ue[times > 1][0]} would send two updates at once; leave it out until it has ended")
+        busy = np.sort(np.append(self.lives.ue[self.lives.stage != ENDED], cohort.ue))
+        twice = busy[1:][busy[1:] == busy[:-1]]
+        if len(twice):
+            raise ValueError(f"UE {twice[0]} would send two updates at once; leave it out until it has ended")
         number, self._submissions = self._submissions, self._submissions + 1
         done, now_s, block_s = self.env.event(), float(self.env.now), self.interface.block_s
         look = 0 if block_s is None else last_multiple(now_s, block_s)
@@ -221,15 +221,18 @@ class Air:
 
     def _tell(self, ended: IntArray) -> None:
         """Report rows (k,) that have ended, and submissions that are complete; forget those."""
+        if not len(ended):
+            return
         lives = self.lives
-        news = None if self.each is None or not len(ended) else _ended(lives, ended)
-        complete = np.setdiff1d(lives.submission[ended], lives.submission[lives.stage != ENDED])
+        news = None if self.each is None else _ended(lives, ended)
+        complete = _complete(lives, ended)
         results = []
         for number in complete.tolist():
             outcome = sent(lives, np.flatnonzero(lives.submission == number))
             results.append((self._waiting_for.pop(number), outcome))
         if len(complete):
-            self.lives = lives.take(~np.isin(lives.submission, complete))
+            others = np.flatnonzero(~np.isin(lives.submission, complete))
+            self.lives = lives.take(others) if len(others) else Lives.none()
         if self.each is not None and news is not None:
             self.each(news)
         for done, outcome in results:
@@ -240,6 +243,12 @@ def _ended(lives: Lives, rows: IntArray) -> Ended:
     """Rows (k,) that have ended."""
     rows = rows[np.lexsort((lives.ue[rows], lives.ended_s[rows]))]
     return Ended(lives.submission[rows], lives.place[rows], lives.ue[rows], outcome(lives, rows))
+
+
+def _complete(lives: Lives, ended: IntArray) -> IntArray:
+    """The submissions, in order, whose last rows are among the rows (k,) that have ended now."""
+    numbers, under_way = np.unique(lives.submission[ended]), lives.stage != ENDED
+    return np.setdiff1d(numbers, lives.submission[under_way], True) if under_way.any() else numbers
 
 
 def _queue(lives: Lives, rows: IntArray) -> Queue:
@@ -253,9 +262,14 @@ def _queue(lives: Lives, rows: IntArray) -> Queue:
 def _last_of_each(lives: Lives, own_s: FloatArray) -> FloatArray:
     """When rows become ready (n,), and the last end of each submission in place of the ends of its rows."""
     sends = np.flatnonzero(lives.stage == SENDING)
-    number, of_row = np.unique(lives.submission[sends], return_inverse=True)
-    last_s = np.full(len(number), -inf)
-    np.maximum.at(last_s, of_row, own_s[sends])
-    result = own_s.copy()
-    result[sends] = last_s[of_row]
+    if not len(sends):
+        return own_s
+    number, result = lives.submission[sends], own_s.copy()
+    if (number == number[:1]).all():  # nearly always
+        result[sends] = own_s[sends].max()
+        return result
+    order = np.lexsort((own_s[sends], number))
+    first = np.flatnonzero(np.diff(number[order], prepend=-1))
+    many = np.diff(first, append=len(order))
+    result[sends[order]] = np.repeat(own_s[sends[order]][first + many - 1], many)
     return result

@@ -18,11 +18,14 @@ def become_ready(lives: Lives, now_s: float) -> bool:
 
     One that can never receive the model, or that has no cell then, is lost.
     """
-    preparing = lives.stage == PREPARING
-    limit_s = np.minimum(lives.deadline_s, lives.stops_s)
-    ready = np.flatnonzero(preparing & (lives.ready_s <= np.minimum(now_s, limit_s)))
+    preparing = np.flatnonzero(lives.stage == PREPARING)
+    if not len(preparing):
+        return False
+    ready_s = lives.ready_s[preparing]
+    limit_s = np.minimum(lives.deadline_s[preparing], lives.stops_s[preparing])
+    ready = preparing[ready_s <= np.minimum(now_s, limit_s)]
     lives.since_s[ready], lives.stage[ready] = lives.ready_s[ready], WAITING
-    deaf = np.flatnonzero(preparing & ~np.isfinite(lives.ready_s))
+    deaf = preparing[~np.isfinite(ready_s)]
     lives.end(deaf, lives.requested_s[deaf], Fate.UNDECODED)
     homeless = ready[lives.serving[ready] < 0]
     lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)

@@ -11,7 +11,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from netsim.radio.fates import ENDED, PREPARING, SENDING, WAITING
+from netsim.radio import row_laws
+from netsim.radio.fates import ENDED, SENDING, WAITING
 from netsim.radio.uplink import ComplexArray, Heard
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -113,68 +114,49 @@ class Lives:
 
     def next_s(self) -> FloatArray:
         """When each row (n,) ends or becomes ready by itself; infinite for an ended one."""
-        limit = np.minimum(self.deadline_s, self.stops_s)
-        own = np.full(len(self), np.inf)
-        preparing, sending = self.stage == PREPARING, self.stage == SENDING
-        own[preparing] = np.where(np.isinf(self.ready_s), self.requested_s, self.ready_s)[preparing]
-        own[sending] = self.since_s[sending] + self.sends_for_s(sending)
-        return np.where(self.stage == ENDED, np.inf, np.minimum(own, limit))
+        own_s: FloatArray = row_laws.next_s(
+            self.stage, self.requested_s, self.ready_s, self.since_s, self.left_bits, self.rate_bps, self.airtime_s,
+            self.most_airtime_s, self.deadline_s, self.stops_s,
+        )  # fmt: skip
+        return own_s
 
-    def needs_s(self, rows: IntArray | BoolArray) -> FloatArray:
+    def needs_s(self, rows: IntArray) -> FloatArray:
         """How long rows (k,) that send need for their bits after since_s; infinite at a rate of 0."""
-        rate, left = self.rate_bps[rows], self.left_bits[rows]
-        return np.asarray(np.divide(left, rate, out=np.full(len(rate), np.inf), where=rate > 0))
+        needed_s: FloatArray = row_laws.needs_s(rows, self.left_bits, self.rate_bps)
+        return needed_s
 
-    def sends_for_s(self, rows: IntArray | BoolArray) -> FloatArray:
+    def sends_for_s(self, rows: IntArray) -> FloatArray:
         """How long rows (k,) that send go on after since_s: until their last bit, or until their energy is spent."""
-        return np.minimum(self.needs_s(rows), np.maximum(self.most_airtime_s[rows] - self.airtime_s[rows], 0.0))
+        span_s: FloatArray = row_laws.sends_for_s(
+            rows, self.left_bits, self.rate_bps, self.airtime_s, self.most_airtime_s
+        )
+        return span_s
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
         """Count what rows (k,) did from since_s to time_s, (k,) or one for all: they waited, or sent at their rate."""
-        waits = self.stage[rows] == WAITING
-        passed_s = time_s - self.since_s[rows]
-        self.waited_s[rows] += np.where(waits, passed_s, 0.0)
-        sends = rows[self.stage[rows] == SENDING]
-        span_s = passed_s[self.stage[rows] == SENDING]
-        bits = np.multiply(self.rate_bps[sends], span_s, out=np.zeros(len(sends)), where=span_s > 0)
-        self._send(sends, span_s, np.minimum(bits, self.left_bits[sends]))
-        self.since_s[rows] = time_s
+        at_s = time_s if isinstance(time_s, np.ndarray) else np.full(len(rows), time_s)
+        row_laws.settle(
+            rows, at_s, self.stage, self.since_s, self.waited_s, self.airtime_s, self.left_bits, self.rate_bps,
+            self.sinr, self.snr, self.block_noise, self.block_thermal,
+        )  # fmt: skip
 
     def send_rest(self, rows: IntArray) -> None:
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""
-        left = self.left_bits[rows]
-        span_s = left / self.rate_bps[rows]
-        self._send(rows, span_s, left)
-        self.since_s[rows] += span_s
-
-    def _send(self, rows: IntArray, span_s: FloatArray, bits: FloatArray) -> None:
-        self.airtime_s[rows] += span_s
-        self.left_bits[rows] -= bits
-        for total, ratio in ((self.block_noise, self.sinr), (self.block_thermal, self.snr)):
-            heard = ratio[rows]
-            total[rows] += np.divide(bits, heard, out=np.zeros(len(rows)), where=heard > 0)
+        row_laws.send_rest(
+            rows, self.since_s, self.airtime_s, self.left_bits, self.rate_bps, self.sinr, self.snr, self.block_noise,
+            self.block_thermal,
+        )  # fmt: skip
 
     def close_blocks(self, rows: IntArray, again: BoolArray, most_tries: int) -> IntArray:
         """End the current blocks of rows (k,); the rows among them that failed once too often.
 
         Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again.
         """
-        begun = (self.block_bits[rows] > self.left_bits[rows]) | (self.rate_bps[rows] == 0)  # not at this very time
-        failed = self.failed[rows] & begun & ~again
-        self.tries[rows[failed]] += 1
-        hopeless = failed & (self.tries[rows] > most_tries)
-        back = rows[(failed & ~hopeless) | again]
-        self.lost_bits[back] += self.block_bits[back] - self.left_bits[back]
-        self.left_bits[back] = self.block_bits[back]
-        good = rows[~failed & ~again & begun]
-        self.noise[good] += self.block_noise[good]
-        self.thermal[good] += self.block_thermal[good]
-        self.tries[good] = 0
-        kept = rows[~hopeless]
-        self.block_bits[kept] = self.left_bits[kept]
-        self.block_noise[kept] = self.block_thermal[kept] = 0.0
-        self.failed[kept] = False
-        return np.asarray(rows[hopeless])
+        hopeless: BoolArray = row_laws.close_blocks(
+            rows, again, most_tries, self.rate_bps, self.left_bits, self.block_bits, self.lost_bits, self.block_noise,
+            self.block_thermal, self.noise, self.thermal, self.failed, self.tries,
+        )  # fmt: skip
+        return rows[hopeless]
 
     def hear(self, rows: IntArray, heard: Heard, decoded: BoolArray, time_s: float) -> None:
         """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs are left alone."""

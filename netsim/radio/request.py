@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from math import inf
+from functools import partial
+from math import inf, nan
+from typing import TypeVar
 
 import numpy as np
 
@@ -10,9 +12,11 @@ from netsim.radio.fates import PREPARING, Fate
 from netsim.radio.lives import Lives
 from netsim.radio.outlook import Seen
 from netsim.radio.shared_band import own_signal_w
-from netsim.radio.uplink import Cohort, Payload, Uplink
+from netsim.radio.uplink import Cohort, ComplexArray, Payload, Uplink
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
+
+Links = TypeVar("Links", FloatArray, ComplexArray)
 
 
 def begun(
@@ -26,39 +30,61 @@ def begun(
     round_: int,
 ) -> Lives:
     """Rows (n,), by increasing ue, of transmissions that are requested now: they receive the model and train."""
-    n = len(cohort.ue)
-    zero, nan, none = np.zeros(n), np.full(n, np.nan), np.zeros(n, dtype=np.int64)
-    n_bits = np.asarray(payload.n_bits * cohort.rows, dtype=np.float64)
+    cohort, place = _by_ue(cohort)
+    n = len(place)
+    n_bits = np.array(payload.n_bits * cohort.rows, dtype=np.float64)
     with np.errstate(divide="ignore"):
         prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
+    zero, number_of, moment, flag = np.zeros, partial(np.full, n, dtype=np.int64), partial(np.full, n), np.bool_
     rows = Lives(
-        submission=none + number, place=np.arange(n), ue=np.asarray(cohort.ue, dtype=np.int64), round=none + round_,
-        look=none + look, requested_s=zero + now_s, prepared_s=prepared_s, ready_s=now_s + prepared_s,
-        deadline_s=zero + (now_s + min(limit_s, uplink.limit_s())), stops_s=zero + inf, stops_by=none, granted_s=nan,
-        ended_s=nan.copy(), serving=none, gain=cohort.gain, fading=cohort.fading, received_w=zero, alone_bps=zero,
-        power_w=cohort.power_w, compute_s=cohort.compute_s, most_airtime_s=zero + inf, compute_j=cohort.compute_j,
-        n_bits=n_bits, rho=zero + uplink.noise_scale(payload), stage=none + PREPARING, fate=none + Fate.UNDER_WAY,
-        resource=none - 1, since_s=zero + now_s, waited_s=zero, airtime_s=zero, left_bits=n_bits, block_bits=n_bits,
-        lost_bits=zero, block_noise=zero, block_thermal=zero, noise=zero, thermal=zero, sinr=zero, snr=zero,
-        rate_bps=zero, decoded=none > 0, failed=none > 0, tries=none,
-    ).take(np.argsort(cohort.ue, kind="stable"))  # fmt: skip
-    rows.serving[:] = _cells(cohort.serving[rows.place], uplink)
+        submission=number_of(number), place=place, ue=np.array(cohort.ue, dtype=np.int64), round=number_of(round_),
+        look=number_of(look), requested_s=moment(now_s), prepared_s=prepared_s, ready_s=now_s + prepared_s,
+        deadline_s=moment(now_s + min(limit_s, uplink.limit_s())), stops_s=moment(inf), stops_by=number_of(0),
+        granted_s=moment(nan), ended_s=moment(nan), serving=_cells(cohort.serving, uplink), gain=cohort.gain,
+        fading=cohort.fading, received_w=zero(n), alone_bps=zero(n), power_w=cohort.power_w,
+        compute_s=cohort.compute_s, most_airtime_s=moment(inf), compute_j=cohort.compute_j, n_bits=n_bits,
+        rho=moment(uplink.noise_scale(payload)), stage=number_of(PREPARING), fate=number_of(Fate.UNDER_WAY),
+        resource=number_of(-1), since_s=moment(now_s), waited_s=zero(n), airtime_s=zero(n), left_bits=n_bits.copy(),
+        block_bits=n_bits.copy(), lost_bits=zero(n), block_noise=zero(n), block_thermal=zero(n), noise=zero(n),
+        thermal=zero(n), sinr=zero(n), snr=zero(n), rate_bps=zero(n), decoded=zero(n, flag), failed=zero(n, flag),
+        tries=number_of(0),
+    )  # fmt: skip
     _measure(rows, np.arange(n), uplink)
     return rows
+
+
+def _by_ue(cohort: Cohort) -> tuple[Cohort, IntArray]:
+    """The cohort by increasing ue, and the place (n,) of each in the old order; nothing is copied that has it."""
+    if (cohort.ue[1:] > cohort.ue[:-1]).all():
+        return cohort, np.arange(len(cohort.ue))
+    place = np.argsort(cohort.ue, kind="stable")
+    ordered = Cohort(
+        cohort.ue[place], cohort.serving[place], cohort.gain[place],
+        None if cohort.fading is None else cohort.fading[place], cohort.power_w[place], cohort.rows[place],
+        cohort.downlink_sinr[place], cohort.compute_s[place], cohort.compute_j[place], cohort.limit_s,
+    )  # fmt: skip
+    return ordered, place
 
 
 def see(lives: Lives, rows: IntArray, seen: Seen, uplink: Uplink) -> None:
     """Give rows (k,) their links."""
     lives.serving[rows] = _cells(seen.serving, uplink)
-    lives.gain[rows] = seen.gain
+    lives.gain = _replaced(lives.gain, rows, seen.gain)
     if lives.fading is not None and seen.fading is not None:
-        lives.fading[rows] = seen.fading
+        lives.fading = _replaced(lives.fading, rows, seen.fading)
     _measure(lives, rows, uplink)
+
+
+def _replaced(links: Links, rows: IntArray, seen: Links) -> Links:
+    """A copy with other rows (k,): cohorts keep theirs."""
+    result = links.copy()
+    result[rows] = seen
+    return result
 
 
 def _cells(serving: IntArray, uplink: Uplink) -> IntArray:
     """The cells of UEs (n,); without a shared band there are none, and everybody is served."""
-    return serving if uplink.shares_band else np.zeros_like(serving)
+    return np.array(serving, dtype=np.int64) if uplink.shares_band else np.zeros(len(serving), dtype=np.int64)
 
 
 def _measure(lives: Lives, rows: IntArray, uplink: Uplink) -> None:

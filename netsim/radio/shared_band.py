@@ -171,5 +171,5 @@ def own_signal_w(cohort: Cohort) -> FloatArray:
     n = len(cohort.serving)
     if not cohort.gain.shape[1]:
         return np.zeros(n)
-    signal = cohort.power_w * cohort.strength[np.arange(n), np.maximum(cohort.serving, 0)]
+    signal = cohort.power_w * cohort.own_strength
     return np.where((cohort.serving >= 0) & np.isfinite(signal), signal, 0.0)

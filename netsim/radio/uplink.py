@@ -70,9 +70,19 @@ class Cohort:
     @property
     def strength(self) -> FloatArray:
         """gain times |fading|^2 summed over antennas: (n, n_bs)."""
-        if self.fading is None:
-            return self.gain
-        return np.asarray(self.gain * (self.fading.real**2 + self.fading.imag**2).sum(axis=-1))
+        return self.gain if self.fading is None else _strength(self.gain, self.fading)
+
+    @property
+    def own_strength(self) -> FloatArray:
+        """`strength` at the base station of each UE (n,); without one, at the first."""
+        n, own = np.arange(len(self.serving)), np.maximum(self.serving, 0)
+        gain = self.gain[n, own]
+        return gain if self.fading is None else _strength(gain, self.fading[n, own])
+
+
+def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
+    """gain (...) times |fading (..., antennas)|^2 summed over antennas."""
+    return np.asarray(gain * (fading.real**2 + fading.imag**2).sum(axis=-1))
 
 
 @dataclass(frozen=True)
