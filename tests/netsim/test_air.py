@@ -523,3 +523,23 @@ def test_what_cannot_be_is_refused():
 
     with pytest.raises(TypeError, match="silent: no law"):
         sent_by(Silent(), cohort([[1.0]]))
+
+
+def test_the_cohort_keeps_its_links_whatever_the_air_sees_later():
+    c = cohort([[7.0, 7.0], [9.0, 9.0]])
+    before = c.gain.copy()
+    found = sent_by(
+        Textbook(),
+        c,
+        Payload(5e6, 1000, 1.0),
+        look=lambda ue, round_: Seen(0 * ue, np.ones((len(ue), 2)), None),
+        block_s=0.5,
+    )
+    assert found.decoded.all() and np.array_equal(c.gain, before)
+
+
+@pytest.mark.parametrize("antennas", [None, 1, 16])
+def test_own_strength_is_the_one_at_the_serving_base_station(antennas):
+    c = town(3, antennas=antennas)
+    served = np.maximum(c.serving, 0)
+    assert np.array_equal(c.own_strength, c.strength[np.arange(len(served)), served])
