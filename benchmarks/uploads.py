@@ -6,8 +6,11 @@ and goes, UEs become ready one after the other, over a second.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
@@ -20,6 +23,7 @@ from netsim.radio.air_interface import AirInterface
 from netsim.radio.noma import Noma
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Streams
+from scenarios import load, run
 
 N_BS = 21
 UPLINK = Noma(norm_bound=1.0)
@@ -32,18 +36,20 @@ Interval = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Bench:
-    """Numbers of UEs: of rounds at held rates and in steps, and of those in which every change is an event; the least
-    share of the time of a round that its plan takes, by antennas, at `bar_ues`.
+    """Numbers of UEs: of rounds at held rates and in steps, of those in which every change is an event, and of whole
+    runs; the least share of the time of a round that its plan takes, by antennas, at `bar_ues`, and that of a run.
     """
 
     ues: tuple[int, ...]
     every_change: tuple[int, ...]
+    whole_run: int
+    run_bar: float | None = None
     bar_ues: int = 0
     bars: tuple[tuple[int, float], ...] = ()
 
 
-FULL = Bench((250, 1_000, 4_000), (250, 1_000), 1_000, ((4, 0.5),))
-SMALL = Bench((20, 40), (20,))
+FULL = Bench((250, 1_000, 4_000), (250, 1_000), 1_000, 0.5, 1_000, ((4, 0.5),))
+SMALL = Bench((20, 40), (20,), 20)
 
 
 def cohort(n: int, antennas: int, compute_s: float) -> Cohort:
@@ -106,6 +112,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         yield from held(bench, antennas, seconds)
     yield from followed("steps of 0.1 s", bench.ues, AirInterface(step_s=STEP_S), seconds, STEPS_GROWTH_BAR)
     yield from followed("every change an event", bench.every_change, AirInterface(), seconds, None)
+    yield whole_run(bench.whole_run, seconds, bench.run_bar)
 
 
 def held(bench: Bench, antennas: int, seconds: float) -> Iterator[Row]:
@@ -134,6 +141,44 @@ def followed(
         rate = {"events": rounds.events, "events_per_s": digits(1e3 * rounds.events / air[0])}
         yield _row(f"{n:,} UEs, {_of(1)}: a round with {name}", air, **rate)
     yield from _growth(f"{_of(1)}: a round with {name}", ues, taken, bar)
+
+
+def scenario(n_ue: int) -> dict[str, Any]:
+    """Walkers under six base stations learn to tell digits, three rounds of one step on one image each."""
+    sites = [(x, y) for y in (625, 1875) for x in (500, 1500, 2500)]
+    uplink = {"kind": "noma", "decoding": "error-free"}
+    ues = {"count": n_ue, "mobility": {"kind": "random-waypoint"}, "measure_every_s": 300, "compute_s_per_sample": 0.1}
+    learner = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [32]}, "batch_share": 1}
+    return {
+        "title": "Walkers send updates",
+        "seed": 1,
+        "world": {
+            "duration_s": 900,
+            "city": {"kind": "open-field", "width_m": 3000, "height_m": 2500},
+            "base_stations": [{"name": f"b{k}", "at_m": list(at)} for k, at in enumerate(sites)],
+            "ues": ues,
+            "radio": {"path_loss": {"kind": "uma"}, "shadowing": {"kind": "correlated"}, "uplink": uplink},
+        },
+        "learning": {
+            "round_s": 300,
+            "data": {"kind": "images", "partition": {"kind": "dirichlet"}, "samples": 1},
+            "learner": learner,
+        },
+    }
+
+
+def whole_run(n_ue: int, seconds: float, bar: float | None) -> Row:
+    """A run with transmissions at held rates beside the same with planned ones; ratio: the share of the latter."""
+    with TemporaryDirectory() as name:
+        file, out = Path(name) / "walkers.yaml", Path(name) / "run"
+        file.write_text(json.dumps(scenario(n_ue)))
+        settings = [{"world.radio.air": {"adapt": "grant"}}, {}]
+        studies = [load(file, settings_of) for settings_of in settings]
+        plays = [lambda one=one: run(one, out, replace=True) for one in studies]
+        air, plan = interval_ms(plays, seconds, least=3)
+    beside = {"peer": "planned", "theirs": digits(plan[0]), "ratio": digits(plan[0] / air[0]), "bar": bar}
+    met = None if bar is None else plan[0] / air[0] >= bar
+    return _row(f"{n_ue:,} UEs, 3 rounds: a whole run at held rates", air, **beside, met=met)
 
 
 def _growth(work: str, ues: tuple[int, ...], ms: list[float], bar: float | None) -> Iterator[Row]:

@@ -10,18 +10,19 @@ from netsim.radio.air_interface import AirInterface
 
 
 def test_every_row_is_there_and_the_bars_decide(monkeypatch, capsys):
-    tiny = uploads.Bench((5, 10), (5,), 10, ((1, 1e9), (4, 1e-9)))
+    tiny = uploads.Bench((5, 10), (5,), 5, 1e-9, 10, ((1, 1e9), (4, 1e-9)))
     monkeypatch.setitem(command.UPLOADS, "small", tiny)
     monkeypatch.setattr(command, "one_core", lambda: None)  # the test's own process is not to be bound
     command.main(["uploads", "--seconds", "0", "--sizes", "small"])
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert all(row["subject"] == "uploads" for row in found)
     times = [row for row in found if row["unit"] == "ms"]
-    assert [row["unit"] for row in found].count("exponent") == 3 and len(times) == 7
+    assert [row["unit"] for row in found].count("exponent") == 3 and len(times) == 8
     assert all(0 < row["low"] <= row["ours"] <= row["high"] for row in times)
     held = [row for row in times if row["peer"] == "Uplink.plan"]
     assert [row["met"] for row in held] == [None, False, None, True]
     assert all(np.isclose(row["ratio"], row["theirs"] / row["ours"], rtol=1e-2) for row in held)
+    assert times[-1]["peer"] == "planned" and times[-1]["met"] is True
     assert all(row["events_per_s"] > 0 for row in times if row["peer"] is None)
 
 
