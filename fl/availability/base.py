@@ -11,6 +11,9 @@ from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
+HOMES = "homes"
+"""what a rule needs that asks where UEs live"""
+
 
 @dataclass(frozen=True)
 class Conditions:
@@ -39,7 +42,11 @@ class Availability(Part):
 
     @abstractmethod
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
-        """Which of all UEs (n_ue,) may be asked now. The server asks in order of time."""
+        """Which of all UEs (n_ue,) may be asked now. The server asks in order of time.
+
+        rng : one stream for the whole run, the same at every call, so that a draw for a UE and a night (or any other
+        `item`) is the same whenever, and however often, the server asks.
+        """
 
     def energy_j(self, state: State) -> FloatArray | None:
         """Energy (n_ue,) that each UE may spend on its next update, training included; None: without a limit."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fl.availability.base import HOMES
 from fl.radio_map.grid import CELLS
 from fl.round.collect import first_sampled
 from fl.round.setup import Setup
@@ -107,6 +108,7 @@ def _check_world(study: Study, world: World) -> None:
         )
     _affordable(study, world)
     _enough_ues(learning.server, len(world.ues))
+    _check_homes(study, world)
     try:
         study.power.check(len(world.ues))
     except ValueError as error:
@@ -121,6 +123,18 @@ def _enough_ues(server: Server, n_ue: int) -> None:
         raise BadInput(
             f"learning.server.buffer: {server.merged_at_once:,} updates are never there at a time, of {n_ue:,} UEs; "
             f"take {n_ue:,} or fewer"
+        )
+
+
+def _check_homes(study: Study, world: World) -> None:
+    """Refuse UEs that are available at home only, where none has one."""
+    availability = study.learned.availability
+    why = availability.needs.get(HOMES)
+    if why is not None and not np.isfinite(world.places.home_m).all(axis=1).any():
+        raise BadInput(
+            f"learning.availability: {availability.kind_name()} needs homes: {why}, and mobility "
+            f"{study.world.ues.mobility.kind_name()} gives none; take mobility resident or commuter, or another "
+            "availability"
         )
 
 

@@ -1,0 +1,279 @@
+"""Who may be asked and when: homes, nights on a charger, the time of day, batteries."""
+
+from dataclasses import replace
+from datetime import date, datetime
+from pathlib import Path
+from time import perf_counter
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from fl.availability import AVAILABILITIES
+from fl.availability.at_home import AtHome
+from fl.availability.base import Conditions
+from fl.availability.battery import Battery, Charge
+from fl.availability.charging import Charging
+from fl.availability.diurnal import Diurnal
+from netsim.clock import DAY_S
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from netsim.traces.trace import first_midnight, wall_clock
+from netsim.tree import from_tree, to_tree
+from scenarios.app.cli.commands import main
+from scenarios.app.run.setup import ready
+
+HOUR_S = 3600.0
+RNG = Streams(5).at("availability")
+KINDS = sorted(AVAILABILITIES.parts)
+
+
+def built(kind):
+    part = AVAILABILITIES.parts[kind]
+    return part.model_validate(part.example)
+
+
+def at(time_s, n=3, wall_s=None, position_m=None, home_m=None):
+    """n UEs at home, the wall clock as the time unless it says otherwise."""
+    home_m = np.zeros((n, 2)) if home_m is None else np.array(home_m, dtype=float)
+    position_m = home_m if position_m is None else np.array(position_m, dtype=float)
+    return Conditions(time_s, time_s if wall_s is None else wall_s, position_m, home_m)
+
+
+def there(part, time_s, n=3, wall_s=None, rng=RNG):
+    """Who is available, of a rule without memory."""
+    return part.available(at(time_s, n, wall_s), part.start(n), rng)[0]
+
+
+# --- every rule ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_adding_a_ue_changes_nothing_for_the_others(kind):
+    part = built(kind)
+    few, many = part.start(40), part.start(41)
+    for time_s in (0.0, 7 * HOUR_S, 30 * HOUR_S):
+        some, few = part.available(at(time_s, 40), few, RNG)
+        more, many = part.available(at(time_s, 41), many, RNG)
+        assert some.dtype == more.dtype == np.bool_ and some.tolist() == more[:40].tolist()
+
+
+@pytest.mark.parametrize("kind", ["charging", "diurnal"])
+def test_draws_hang_on_seed_ue_and_time_alone(kind):
+    part, time_s = built(kind), 22.5 * HOUR_S
+    assert there(part, time_s, 200).tolist() == there(part, time_s, 200).tolist()
+    other = there(part, time_s, 200, rng=Streams(6).at("availability"))
+    assert (there(part, time_s, 200) != other).sum() > 20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hundred_thousand_ues_are_looked_at_at_once(kind):
+    part, n = built(kind), 100_000
+    state, fastest_s, now = part.start(n), np.inf, at(0.0, n)
+    for day in range(3):
+        begin_s = perf_counter()
+        _, state = part.available(replace(now, time_s=day * 60.0, wall_s=day * 60.0), state, RNG)
+        fastest_s = min(fastest_s, perf_counter() - begin_s)
+    assert fastest_s < 0.2  # 0.02 s on an idle machine; a loop over UEs takes more than a second
+
+
+# --- at home ------------------------------------------------------------------------------------------------
+
+
+def test_a_ue_is_available_up_to_the_radius_around_its_own_home():
+    home_m = [[0, 0], [1000, 0], [1000, 0], [np.nan, np.nan], [0, 0]]
+    position_m = [[30, 40], [0, 0], [1000, 50.01], [0, 0], [np.nan, np.nan]]
+    now = at(0.0, position_m=position_m, home_m=home_m)
+    assert AtHome(radius_m=50).available(now, None, RNG)[0].tolist() == [True, False, False, False, False]
+
+
+def test_at_home_is_refused_where_nobody_has_a_home(tiny):
+    study = tiny({"learning.availability": {"kind": "at-home"}})
+    with pytest.raises(BadInput, match=r"learning\.availability: at-home needs homes: .* random-waypoint gives none"):
+        ready(study, Path())
+    commuters = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
+    ready(tiny({"learning.availability": {"kind": "at-home"}, **commuters}), Path())
+
+
+def test_the_command_line_says_so_in_one_line(tmp_path, capsys):
+    scenario = tmp_path / "walkers.yaml"
+    scenario.write_text(
+        "title: Walkers\nworld:\n  duration_s: 60\n  city: {kind: open-field, width_m: 100, height_m: 100}\n"
+        "  base_stations: [{name: a, at_m: [1, 1]}]\n  ues: {mobility: {kind: random-waypoint}, measure_every_s: 9}\n"
+        "learning:\n  round_s: 60\n  learner: {kind: rsrp-net, hidden: [2]}\n  availability: {kind: at-home}\n"
+    )
+    assert main(["validate", str(scenario)]) == 2
+    said = capsys.readouterr().err.strip()
+    assert "walkers.yaml:10: learning.availability: at-home needs homes" in said and "\n" not in said
+
+
+# --- on the charger at night --------------------------------------------------------------------------------
+
+PUNCTUAL = Charging(from_spread_hours=0, length_spread_hours=0)  # from 22 to 6 h
+
+
+def test_without_spread_everybody_is_plugged_in_from_ten_to_six_from_the_first_instant_on():
+    hours = np.arange(0, 72, 0.5)
+    found = [there(PUNCTUAL, hour * HOUR_S).tolist() for hour in hours]
+    assert found == [[bool(hour % 24 >= 22 or hour % 24 < 6)] * 3 for hour in hours]
+
+
+def test_a_charger_for_all_hours_is_never_left():
+    always = Charging(hours=24, from_spread_hours=0, length_spread_hours=0)
+    assert all(there(always, hour * HOUR_S).all() for hour in np.arange(0, 72, 0.5))
+
+
+def test_each_night_is_one_stretch_around_midnight_of_the_length_that_is_drawn():
+    n, nights, step_s = 500, 12, 600.0
+    part = Charging(hours=7, length_spread_hours=1.0, from_spread_hours=0.75)
+    times_s = np.arange(12 * HOUR_S, 12 * HOUR_S + nights * DAY_S, step_s)
+    plugged = np.array([there(part, t, n) for t in times_s]).reshape(nights, -1, n)  # (night, instant, ue)
+    begins = (np.diff(plugged.astype(int), axis=1) == 1).sum(axis=1)
+    assert not plugged[:, 0].any() and not plugged[:, -1].any() and (begins == 1).all()
+    length_h = plugged.sum(axis=1) * step_s / HOUR_S
+    middle_h = 12 + (plugged * np.arange(plugged.shape[1])[None, :, None]).sum(axis=1) / plugged.sum(axis=1) / 6
+    assert abs(length_h.mean() - 7) < 5 / np.sqrt(n * nights)
+    assert abs(length_h.std() - 1) < 0.05
+    assert abs(middle_h.mean() - (22 + 3.5)) < 0.1
+    assert abs(np.corrcoef(plugged.argmax(axis=1).ravel(), length_h.ravel())[0, 1]) < 0.07
+    own_h = length_h.mean(axis=0)  # nights are independent: means over nights vary as much less
+    assert own_h.std() == pytest.approx(1 / np.sqrt(nights), rel=0.2)
+
+
+def test_the_time_on_the_charger_is_that_for_which_a_ue_is_seen_there():
+    n, part, step_s = 50, Charging(), 300.0
+    begin_s, end_s = 3 * HOUR_S, 3.4 * DAY_S
+    seen = np.array([there(part, t, n) for t in np.arange(begin_s, end_s, step_s)])
+    found_s = part.plugged_in_s(n, begin_s, end_s, RNG)
+    assert np.abs(found_s - step_s * seen.sum(axis=0)).max() <= 8 * step_s  # at eight ends, a step each at most
+    middle_s = 1.1 * DAY_S
+    parts_s = part.plugged_in_s(n, begin_s, middle_s, RNG) + part.plugged_in_s(n, middle_s, end_s, RNG)
+    np.testing.assert_allclose(parts_s, found_s, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("day", "night_hours"), [(date(2026, 10, 24), 9), (date(2026, 3, 28), 7)])
+def test_nights_follow_the_wall_clock_when_it_changes(day, night_hours):
+    zone = ZoneInfo("Europe/Berlin")
+    first, midnight_s = first_midnight(datetime(day.year, day.month, day.day, 12, tzinfo=zone).timestamp(), zone)
+    clock = wall_clock(first, midnight_s, zone, 4 * DAY_S)
+    times_s = np.arange(12 * HOUR_S, 60 * HOUR_S, 60.0)
+    wall_s = clock.wall_s(times_s)
+    seen = np.array([there(PUNCTUAL, t, 1, w)[0] for t, w in zip(times_s, wall_s, strict=True)])
+    assert seen[: 26 * 60].sum() == night_hours * 60 and seen[26 * 60 :].sum() == 8 * 60
+    first_night = wall_s[: 26 * 60][seen[: 26 * 60]] % DAY_S // HOUR_S
+    assert set(first_night.astype(int)) == {22, 23, 0, 1, 3, 4, 5} | ({2} if night_hours == 9 else set())
+
+
+def test_nights_that_would_reach_into_the_next_are_refused():
+    with pytest.raises(ValidationError, match="25 hours, at most 24 are possible"):
+        Charging(hours=16)
+    Charging(hours=15)
+
+
+# --- by the time of day ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hour", [0, 2, 8, 14, 23.75, 24 * 40 + 14])
+def test_the_share_of_available_ues_is_the_probability_of_the_hour(hour):
+    n = 100_000
+    p = 0.5 * (1 + 0.6 * np.cos(2 * np.pi * (hour - 2) / 24))
+    assert abs(there(Diurnal(), hour * HOUR_S, n).mean() - p) < 4.5 * np.sqrt(p * (1 - p) / n)
+
+
+def test_four_times_as_many_at_night_as_by_day_and_the_stated_share_on_average():
+    n, part = 20_000, Diurnal(share=0.4, peak_hour=3)
+    share = np.array([there(part, hour * HOUR_S, n).mean() for hour in range(24)])
+    assert share.mean() == pytest.approx(0.4, abs=0.003)
+    assert share[3] / share[15] == pytest.approx(4, rel=0.06) and share.argmax() in (2, 3, 4)
+
+
+def test_the_hour_is_that_of_the_wall_clock_and_blocks_are_of_elapsed_time():
+    part, n = Diurnal(depth=0.9), 5000
+    night, day = there(part, 14 * HOUR_S, n, wall_s=2 * HOUR_S), there(part, 14 * HOUR_S, n)
+    assert night.mean() > 0.9 and day.mean() < 0.1
+    assert not (day & ~night).any()  # the same draws: whoever is there at the trough is there at the peak
+
+
+def test_a_state_lasts_for_a_block_and_ues_change_one_after_another():
+    n, part = 20_000, Diurnal(depth=0, block_s=1000)
+    begin_s = 5e4 + 1.0
+    states = np.array([there(part, begin_s + t, n) for t in np.arange(0, 1001, 50)])
+    changes = (np.diff(states.astype(int), axis=0) != 0).sum(axis=1)
+    assert (np.diff(states.astype(int), axis=0) != 0).sum(axis=0).max() == 1
+    expected = n / 20 / 2  # one twentieth draws anew, and half of the draws differ
+    assert np.abs(changes - expected).max() < 5 * np.sqrt(expected)
+
+
+def test_a_share_above_one_is_refused():
+    with pytest.raises(ValidationError, match=r"share \(1 \+ depth\) is 1\.12, at most 1"):
+        Diurnal(share=0.7)
+
+
+# --- batteries --------------------------------------------------------------------------------------------------
+
+
+def test_what_a_battery_holds_is_what_it_began_with_plus_charged_minus_spent_up_to_its_capacity():
+    part, rng = Battery(capacity_j=1e5, start_share=0.5, charge_w=2.0, least_share=0), np.random.default_rng(1)
+    n, state = 30, part.start(30)
+    expected_j, last_s = np.full(n, 5e4), 0.0
+    for time_s in np.cumsum(rng.uniform(0, 20 * HOUR_S, 40)):
+        _, state = part.available(at(time_s, n), state, RNG)
+        plugged_s = Charging().plugged_in_s(n, last_s, time_s, RNG)
+        expected_j, last_s = np.minimum(expected_j + 2.0 * plugged_s, 1e5), time_s
+        np.testing.assert_allclose(state.charge_j, expected_j, rtol=1e-9)
+        ue = np.sort(rng.choice(n, 12, replace=False))
+        energy_j = part.energy_j(state)[ue] * rng.uniform(0, 1, 12)
+        state = part.spent(ue, energy_j, state)
+        expected_j[ue] -= energy_j
+        assert (state.charge_j >= 0).all()
+    assert state.charge_j.max() <= 1e5
+
+
+def test_a_ue_charges_only_while_plugged_in_or_all_the_time_without_nights():
+    night = Battery(capacity_j=1e6, start_share=0, charge_w=1.0, least_share=0, charging=PUNCTUAL)
+    always = night.model_copy(update={"charging": None})
+    for part, charged_s in ((night, (2 + 6) * HOUR_S), (always, 16 * HOUR_S)):
+        _, state = part.available(at(14 * HOUR_S), Charge(np.zeros(3), 14 * HOUR_S), RNG)
+        assert state.charge_j.tolist() == [0.0] * 3
+        _, state = part.available(at(30 * HOUR_S), state, RNG)
+        assert state.charge_j.tolist() == [charged_s] * 3
+
+
+def test_nothing_is_charged_before_the_first_instant_and_twice_at_one_time():
+    part = Battery(capacity_j=1e6, start_share=0.25, charging=None)
+    for _ in range(2):
+        enough, state = part.available(at(0.0), part.start(3), RNG)
+        assert enough.all() and state.charge_j.tolist() == [2.5e5] * 3
+    _, state = part.available(at(10.0), state, RNG)
+    assert part.available(at(10.0), state, RNG)[1].charge_j.tolist() == state.charge_j.tolist() == [250_050.0] * 3
+
+
+def test_a_ue_is_asked_from_its_least_share_on_and_never_with_nothing():
+    part = Battery(capacity_j=100.0, charge_w=0, least_share=0.2)
+    state = Charge(np.array([19.9, 20.0, 0.0]), 0.0)
+    assert part.available(at(5.0), state, RNG)[0].tolist() == [False, True, False]
+    part = part.model_copy(update={"least_share": 0.0})
+    assert part.available(at(5.0), state, RNG)[0].tolist() == [True, True, False]
+
+
+def test_a_battery_is_never_below_nothing_and_all_updates_of_a_ue_count():
+    part, state = Battery(capacity_j=100.0), Charge(np.array([50.0, 50.0, 50.0]), 7.0)
+    spent = part.spent(np.array([1, 2, 2]), np.array([60.0, 10.0, 15.0]), state)
+    assert spent.charge_j.tolist() == [50.0, 0.0, 25.0] and spent.time_s == 7.0
+
+
+@pytest.mark.parametrize("shift_h", [-1, 1, 24])
+def test_a_wall_clock_that_jumps_adds_no_energy(shift_h):
+    """A night without end: only elapsed time charges, whatever the wall clock does."""
+    nights = Charging(hours=24, from_spread_hours=0, length_spread_hours=0)
+    part = Battery(capacity_j=1e9, start_share=0, charge_w=1.0, charging=nights)
+    _, state = part.available(at(HOUR_S), part.start(3), RNG)
+    _, state = part.available(at(1.5 * HOUR_S, wall_s=(1.5 + shift_h) * HOUR_S), state, RNG)
+    np.testing.assert_allclose(state.charge_j, 1.5 * HOUR_S, rtol=1e-12)
+
+
+def test_charges_come_back_from_a_checkpoint():
+    state = Charge(np.array([1.0, 2.5]), 60.0)
+    again = from_tree(to_tree(state), Battery(capacity_j=1.0).start(2))
+    assert again.charge_j.tolist() == [1.0, 2.5] and again.time_s == 60.0
