@@ -63,6 +63,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         state=state,
         budget=_budget(setting, stations, area, buildings, streams),
         tick_s=setting.tick_s,
+        compute_s_per_sample=_compute_s_per_sample(setting, len(names), streams),
         measure_every_s=setting.ues.measure_every_s,
         noise_db=setting.radio.measurement_noise_db,
         fading=setting.radio.fading,
@@ -82,7 +83,6 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         quantised=setting.radio.rsrp_report == "quantised",
         handover=setting.radio.handover,
         attached=None if setting.radio.handover is None else Handover.start(len(names), len(stations)),
-        compute_s_per_sample=setting.ues.compute_s_per_sample,
         compute_j_per_sample=setting.ues.compute_j_per_sample,
         buildings=buildings,
         trace=trace,
@@ -134,6 +134,13 @@ def _drawn_indoors(setting: WorldSetting, state: State, streams: Streams) -> Ind
             f"world.ues.indoor: mobility {setting.ues.mobility.kind_name()} says itself who is inside; leave it out"
         )
     return setting.ues.indoor.drawn(np.arange(len(state.position_m)), setting.radio.path_loss, streams.at("ues.indoor"))
+
+
+def _compute_s_per_sample(setting: WorldSetting, n_ue: int, streams: Streams) -> FloatArray:
+    """How long each UE (n_ue,) trains on one sample."""
+    stated_s = np.full(n_ue, setting.ues.compute_s_per_sample)
+    spread = setting.ues.compute_spread
+    return stated_s if spread is None else stated_s * spread.factor(np.arange(n_ue), streams.at("ues.compute"))
 
 
 def _cells(stations: tuple[BaseStation, ...], trace: Trace | None) -> tuple[str, ...]:

@@ -44,6 +44,9 @@ def channel_card(
     card |= radio.uplink.described(training)
     if setting.ues.indoor is not None:
         card["UEs indoors"] = f"{100 * setting.ues.indoor.share:g} %, drawn, {_drawn_floors(setting.ues.indoor, radio)}"
+    if setting.ues.compute_spread is not None:
+        formula = setting.ues.compute_spread.formula
+        card["speed of UEs"] = f"training takes {formula} times the stated time, N standard normal, drawn once per UE"
     if presence is not None:
         card["presence"] = presence
     return card | {"not modelled": ", ".join(NOT_MODELLED)}

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from netsim.base_stations import LAYOUTS, BaseStation, Layout
 from netsim.city import CITIES, City, Town
+from netsim.compute_spread import COMPUTE_SPREADS, ComputeSpread
 from netsim.indoor_share import IndoorShare
 from netsim.mobility import MOBILITIES, Mobility
 from netsim.part import Part
@@ -44,13 +45,15 @@ class Ues(Part):
     """cells in a measurement: the serving cell, or all cells"""
     compute_s_per_sample: float = Field(default=0.0, ge=0, le=1e3)
     """time of one training pass over one sample, s"""
+    compute_spread: Annotated[ComputeSpread, COMPUTE_SPREADS] | None = None
+    """factor of that time, drawn once for each UE; none: 1. It leaves the energy as it is: the work is the same"""
     compute_j_per_sample: float = Field(default=0.0, ge=0, le=1e3)
     """energy of one training pass over one sample, J"""
     indoor: IndoorShare | None = None
     """UEs inside buildings by a draw, in open ground; none: as the mobility model says"""
 
     @model_validator(mode="after")
-    def _sampled(self) -> Self:
+    def _consistent(self) -> Self:
         own = self.mobility.has_own_fixes
         if not own and self.measure_every_s is None:
             raise ValueError(
@@ -59,6 +62,10 @@ class Ues(Part):
         if own and self.measure_every_s is not None:
             raise ValueError(
                 f"mobility {self.mobility.kind_name()!r} says itself when UEs measure: leave out measure_every_s"
+            )
+        if self.compute_spread is not None and self.compute_s_per_sample == 0:
+            raise ValueError(
+                "compute_spread: it multiplies compute_s_per_sample, which is 0; give that, or leave compute_spread out"
             )
         return self
 

@@ -80,6 +80,8 @@ class World:
     state: State
     budget: Budget
     tick_s: float
+    compute_s_per_sample: FloatArray
+    """time (n_ue,) in which each UE trains one pass over one sample"""
     measure_every_s: float | None
     noise_db: float
     fading: Fading = field(default_factory=NoFading)
@@ -88,7 +90,6 @@ class World:
     measure: Literal["serving", "all"] = "serving"
     quantised: bool = False
     handover: Handover | None = None
-    compute_s_per_sample: float = 0.0
     compute_j_per_sample: float = 0.0
     buildings: Buildings = field(default_factory=Buildings.none)
     trace: Trace | None = None
@@ -297,7 +298,7 @@ class World:
             power_w=np.zeros(len(ue)),
             rows=rows,
             downlink_sinr=downlink,
-            compute_s=self.compute_s_per_sample * samples,
+            compute_s=self.compute_s_per_sample[ue] * samples,
             compute_j=self.compute_j_per_sample * samples,
         )
 

@@ -18,6 +18,7 @@ from fl.server import SERVERS
 from fl.server_optimiser import SERVER_OPTIMISERS
 from netsim.base_stations import LAYOUTS
 from netsim.city import CITIES
+from netsim.compute_spread import COMPUTE_SPREADS
 from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
@@ -37,6 +38,7 @@ SLOTS: dict[str, OneOf] = {
         FADINGS,
         UPLINKS,
         SCHEDULERS,
+        COMPUTE_SPREADS,
         POWERS,
         LAYOUTS,
         ANTENNAS,

@@ -128,6 +128,7 @@ class Study(Part):
             ("world.radio.fading", radio.fading != NoFading(), "it is the fading of uplinks, and no update is sent"),
             ("world.radio.measurement_noise_db", radio.measurement_noise_db > 0, "RSRP is recorded without error"),
             ("world.radio.rsrp_report", radio.rsrp_report != "exact", "RSRP is recorded without error"),
+            ("world.ues.compute_spread", self.world.ues.compute_spread is not None, "nobody trains"),
             ("world.ues.measure", self.world.ues.measure != "serving", "the serving cell is recorded"),
         )
         for place, stated, why in idle:
