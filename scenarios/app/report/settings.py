@@ -36,6 +36,7 @@ def run_facts(run: Run) -> dict[str, str]:
         "UEs": f"{ues}, mobility {part(world, 'ues', 'mobility').get('kind')}",
         "power": _part_text(study.get("power")),
         **({} if part(manifest, "channel_card") else _radio_facts(run)),
+        **_availability_facts(learning),
         "data": _part_text(learning.get("data")),
         "learner": _part_text(learning.get("learner")),
         "curation": _part_text(learning.get("curation")),
@@ -46,6 +47,12 @@ def run_facts(run: Run) -> dict[str, str]:
         **trace_facts(manifest.get("trace")),
         "versions": ", ".join(f"{k} {v}" for k, v in part(manifest, "versions").items()),
     }
+
+
+def _availability_facts(learning: Mapping[str, Any]) -> dict[str, str]:
+    """Which UEs may be asked, where that is not everybody at any time."""
+    text = _part_text(learning.get("availability"))
+    return {} if text in ("always", "none") else {"availability": text}
 
 
 def _radio_facts(run: Run) -> dict[str, str]:
