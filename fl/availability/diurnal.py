@@ -18,13 +18,14 @@ _GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 fill the unit interval even
 
 
 class Diurnal(Availability):
-    r"""At time of day t each UE is available with a probability that is highest at night::
+    r"""At time of day t each UE is available with a probability that is highest at `peak_hour`::
 
         p(t) = share (1 + depth cos(2 pi (t - peak) / 24 h))
 
     UE u is available while U < p(t). U is uniform on (0, 1), drawn anew for each of its blocks of `block_s`, so the
-    share of available UEs is p(t) at any time. Blocks of different UEs begin at different times. The sources report
-    four times as many devices at night as by day, which is (1 + depth) / (1 - depth) at a depth of 0.6.
+    share of available UEs is p(t) at any time. Blocks of different UEs begin at different times. Devices idle and
+    charge at night: Bonawitz et al. saw four times as many at the best hour as at the worst, which is
+    (1 + depth) / (1 - depth) at a depth of 0.6.
     """
 
     kind: Literal["diurnal"] = "diurnal"

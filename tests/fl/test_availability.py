@@ -52,11 +52,11 @@ def there(part, time_s, n=3, wall_s=None, rng=RNG):
 @pytest.mark.parametrize("kind", KINDS)
 def test_adding_a_ue_changes_nothing_for_the_others(kind):
     part = built(kind)
-    few, many = part.start(40), part.start(41)
+    few, many = part.start(20), part.start(41)
     for time_s in (0.0, 7 * HOUR_S, 30 * HOUR_S):
-        some, few = part.available(at(time_s, 40), few, RNG)
+        some, few = part.available(at(time_s, 20), few, RNG)
         more, many = part.available(at(time_s, 41), many, RNG)
-        assert some.dtype == more.dtype == np.bool_ and some.tolist() == more[:40].tolist()
+        assert some.dtype == more.dtype == np.bool_ and some.tolist() == more[:20].tolist()
 
 
 @pytest.mark.parametrize("kind", ["charging", "diurnal"])
