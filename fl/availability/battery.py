@@ -26,9 +26,10 @@ class Battery(Availability):
     """A UE is available while its battery holds at least a share of its capacity.
 
     Chargers fill the battery up to its capacity, training and sending take from it, and nothing else does: capacity_j
-    is what learning may use of a battery. An update may spend whatever charge there is at the request; one that needs
-    more is lost when the charge is gone. Charging is brought up to date whenever the server looks for UEs. Where the
-    wall clock has changed since its last look, all that time counts by the later one.
+    is what learning may use of a battery. An update may spend whatever charge there is at the request. With
+    `world.radio.air` one that needs more is lost when the charge is gone; without, it is sent and leaves nothing.
+    Charging is brought up to date whenever the server looks for UEs. Where the wall clock has changed since its last
+    look, all that time counts by the later one.
     """
 
     kind: Literal["battery"] = "battery"
