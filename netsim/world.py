@@ -50,12 +50,13 @@ class HandoverEvent:
 @dataclass(frozen=True)
 class WorldMemory:
     """What a world remembers: where UEs are and how they move; serving cells where handover is modelled; tracks where
-    they are taken.
+    they are taken; what has been measured since somebody last asked.
     """
 
     state: Any
     attached: Attachment | None
     trail: Trail | None
+    measured: Observations
 
 
 @dataclass
@@ -155,9 +156,12 @@ class World:
     def observations(self) -> Observations:
         """Everything measured since the last call, up to now."""
         self.catch_up()
-        measured = Observations.join(self._buffer) if self._buffer else Observations.none()
+        measured = self._measured()
         self._buffer.clear()
         return measured
+
+    def _measured(self) -> Observations:
+        return Observations.join(self._buffer) if self._buffer else Observations.none()
 
     def position_m(self) -> FloatArray:
         """Where the UEs are now (n_ue, 2); NaN for an absent one."""
@@ -176,12 +180,14 @@ class World:
     def memory(self) -> WorldMemory:
         """What a resumed run needs of this world; what `build_world` makes again is not in its tree."""
         self.catch_up()
-        return WorldMemory(self.state, self.attached, None if self.tracks is None else self.tracks.trail)
+        trail = None if self.tracks is None else self.tracks.trail
+        return WorldMemory(self.state, self.attached, trail, self._measured())
 
     def resume(self, memory: WorldMemory, time_s: float) -> None:
         """Continue at time_s from the memory of an earlier run of the same world, before any event."""
         self.env = simpy.Environment(initial_time=time_s)
         self.state, self.attached, self.moved_s = memory.state, memory.attached, time_s
+        self._buffer = [memory.measured]
         if self.tracks is not None and memory.trail is not None:
             self.tracks.trail = memory.trail
         self.env.process(self.live())

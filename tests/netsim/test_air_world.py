@@ -17,6 +17,7 @@ from netsim.radio.outlook import look_at
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
+from netsim.tree import from_tree, to_tree
 
 UPLINK = Noma(norm_bound=1.0, bandwidth_hz=1e5)
 INTERFACE = AirInterface(block_s=2.0, retransmissions=1, dropout_per_s=0.005)
@@ -149,3 +150,19 @@ def test_cost_grows_with_the_number_of_ues():
 
     play(250)
     assert least_s(lambda: play(4000), 3) < 40 * least_s(lambda: play(250))
+
+
+def test_what_was_measured_and_not_taken_yet_outlives_an_interruption():
+    """A round that lasts beyond its window ends with measurements of the next window in hand."""
+    whole, halved = world(), world()
+    for place in (whole, halved):
+        place.env.run(until=35.0)
+        place.observations()
+        place.env.run(until=55.0)
+    again = world()
+    again.resume(from_tree(to_tree(halved.memory()), again.memory()), 55.0)
+    for place in (whole, again):
+        place.env.run(until=80.0)
+    expected, found = whole.observations(), again.observations()
+    assert set(expected.time_s) == {40.0, 50.0, 60.0, 70.0}
+    assert columns(found) == columns(expected)
