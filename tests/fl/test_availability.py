@@ -1,5 +1,6 @@
 """Who may be asked and when: homes, nights on a charger, the time of day, batteries."""
 
+import csv
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from netsim.rng import Streams
 from netsim.traces.trace import first_midnight, wall_clock
 from netsim.tree import from_tree, to_tree
 from scenarios.app.cli.commands import main
+from scenarios.app.run.runner import run
 from scenarios.app.run.setup import ready
 
 HOUR_S = 3600.0
@@ -277,3 +279,58 @@ def test_charges_come_back_from_a_checkpoint():
     state = Charge(np.array([1.0, 2.5]), 60.0)
     again = from_tree(to_tree(state), Battery(capacity_j=1.0).start(2))
     assert again.charge_j.tolist() == [1.0, 2.5] and again.time_s == 60.0
+
+
+# --- in a run -----------------------------------------------------------------------------------------------------
+
+DRAINED = {
+    "world.duration_s": 300,
+    "world.ues.compute_s_per_sample": 0.1,
+    "world.ues.compute_j_per_sample": 1.0,
+    "world.radio.uplink": {"kind": "noma", "norm_bound": 1.0},
+    "world.radio.air": {},
+    "learning.availability": {
+        "kind": "battery",
+        "capacity_j": 25,
+        "least_share": 0.2,
+        "charge_w": 0.05,
+        "charging": None,
+    },
+}
+
+
+def rows_of(folder, table):
+    with (folder / table).open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_charged(tiny, tmp_path):
+    run(tiny(DRAINED), tmp_path / "run")
+    energy_j = {(row["round"], row["ue"]): float(row["energy_j"]) for row in rows_of(tmp_path / "run", "links.csv")}
+    sent = rows_of(tmp_path / "run", "transmissions.csv")
+    fates = [row["fate"] for row in sent]
+    assert fates.count("exhausted") >= 2 and fates.count("arrived") >= 4
+    asked = {(row["round"], row["ue"]): row for row in sent}
+    for ue in "0123":
+        charge_j, last_s = 25.0, 0.0
+        for number in range(1, 6):
+            charge_j, last_s = min(25.0, charge_j + 0.05 * (60.0 * number - last_s)), 60.0 * number
+            row = asked.get((str(number), ue))
+            assert (row is not None) == (charge_j >= 5.0)
+            if row is not None:
+                spent_j = energy_j[str(number), ue]
+                assert spent_j <= charge_j * (1 + 1e-6)
+                assert (row["fate"] == "exhausted") == (spent_j == pytest.approx(charge_j, rel=1e-6))
+                charge_j -= spent_j
+
+
+def test_batteries_go_on_after_an_interruption_to_the_same_bytes(tiny, tmp_path, table_bytes):
+    def watch(now):
+        if now.round == 2:
+            raise KeyboardInterrupt
+
+    run(tiny(DRAINED), tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny(DRAINED), tmp_path / "halved", watch)
+    run(tiny(DRAINED), tmp_path / "halved")
+    assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
