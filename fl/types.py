@@ -273,10 +273,14 @@ class DatasetStatistics:
 
 @dataclass(frozen=True)
 class Antennas:
-    """Where the base stations are and how strongly they send: at_m (n_cell, 3) with heights, power_dbm (n_cell,)."""
+    """Where the base stations are and how strongly they send: at_m (n_cell, 3) with heights, power_dbm (n_cell,).
+
+    azimuth_deg (n_cell,): where sectors point, clockwise from north, NaN for an isotropic antenna; None: all are.
+    """
 
     at_m: FloatArray
     power_dbm: FloatArray
+    azimuth_deg: FloatArray | None = None
 
 
 @dataclass(frozen=True)
@@ -502,8 +506,9 @@ class Estimates:
 
     what : "centroid" (where the samples of the batch were on average), "place" (one place among several), "answer" (one
         of the places that the attack names of a UE after all rounds so far; they replace its earlier answers and have
-        the attack's ranking as weights), or "step": then position_m is no place but the displacement since the
-        device's last estimate.
+        the attack's ranking as weights), "step": then position_m is no place but the displacement since the
+        device's last estimate, "near": the device is near this place, the more likely the larger the weight, or
+        "moved": the device has moved since its last estimate, by about weight metres; position_m is NaN.
     position_m (k, 2) may be non-finite or outside the area: then the attack diverged. weight (k,) is the
     attack's own confidence; loss (k,), iterations, evaluations (k,) its effort; status words per row.
     """

@@ -1,5 +1,6 @@
 """Attacks: estimates of the positions of UEs from the observed part of the training."""
 
+from fl.attacks.arrival_times import ArrivalTimes
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
@@ -28,4 +29,5 @@ ATTACKS = OneOf(
     DensityPeak,
     Phase,
     MultiQuery,
+    ArrivalTimes,
 )

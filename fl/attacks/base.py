@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from fl.learners.base import Learner
-from fl.types import Estimates, Facts, Local, Model, State, Timing
+from fl.types import Estimates, Facts, Local, Model, Public, State, Timing
 from netsim.part import Named
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -99,6 +99,10 @@ class Attack(Named):
     """An attack, which depends on its view, public facts and its own state only."""
 
     kind: str
+
+    def check(self, public: Public) -> None:
+        """BadInput where the public facts of a world lack what it needs."""
+        return None
 
     def start(self) -> State:
         """The first state; None for an attack without memory."""

@@ -156,12 +156,12 @@ TABLES: dict[str, dict[str, Column]] = {
         "model": _MODEL,
         "quantity": _text(
             "what is estimated: centroid (mean position of the batch), place (one of several positions), answer (one "
-            "of the positions that the attack names of the UE after all rounds so far), or step (displacement since "
-            "the last answer)"
+            "of the positions that the attack names of the UE after all rounds so far), step (displacement since the "
+            "last answer), near (the UE is near this place), or moved (the UE has moved since its last estimate)"
         ),
         "x_m": Column("estimate, east; empty when not finite", "m"),
         "y_m": Column("estimate, north; empty when not finite", "m"),
-        "weight": Column("confidence that the attack gives it"),
+        "weight": Column("confidence that the attack gives it; of moved, by how much, m"),
         "loss": Column("value of the attack's objective, where it has one"),
         "iterations": Column("iterations of the attack"),
         "evaluations": Column("gradient evaluations of the attack"),

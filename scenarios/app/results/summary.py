@@ -16,6 +16,7 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
 from scenarios.app.results.run import Table
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of
+from scenarios.app.results.summary_claims import claim_values
 from scenarios.app.results.summary_keys import Key, check_declared, declaration
 from scenarios.app.results.summary_leakage import (
     anywhere_m,
@@ -102,6 +103,7 @@ def _leakage(folder: Path, study: Study, ues: Table, area_m: Any, useful: bool |
         mine, effort, exact = (_by_attack(table, attack.label) for table in (leakage, estimates, wasserstein))
         attacked, said = np.unique(_by_attack(every, attack.label)["ue"]), _by_attack(named, attack.label)
         reached = attack_values(mine) | home_values(mine, homes, settings.near_m) | effort_values(effort)
+        reached |= claim_values(effort, updates, settings.near_m)
         reached |= named_values(mine, said, truth, attacked, requested_s)
         reached |= {keys.W1: mean_of(exact["w1_m"]), keys.CENTROID_W1: mean_of(exact["centroid_w1_m"])}
         for key, gated in ((keys.ERROR_MEDIAN, keys.ERROR_GATED), (keys.SQRT_SW1, keys.SQRT_SW1_GATED)):

@@ -261,6 +261,15 @@ WALK_ERROR = _attack(
     "over UEs"
 )  # fmt: skip
 WALK_NO_MOTION = _attack("walk_no_motion_m.mean", "m", "baseline: the same of the guess that no UE moved")
+NEAR_AUC = _attack(
+    "near_auc", "", "of an attack that says who is near a place, as a base station: probability that it puts a UE of "
+    "the truly nearer half before one of the farther half, over all rounds; 0.5 is random guessing"
+)  # fmt: skip
+MOVED_AUC = _attack(
+    "moved_auc", "", "of an attack that says who has moved: probability that it puts a UE that has before one that has "
+    "not, over all rounds; moved: its centroid lies more than leakage.near_m from that of the last round in which the "
+    "attack heard it; 0.5 is random guessing"
+)  # fmt: skip
 SELECTED_ERROR = _attack(
     "selected_error_m.median", "m", "error against the mean of the samples trained on, median over UEs and rounds"
 )

@@ -81,6 +81,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
         sampled_m, len(world.cells), model_of_cell,
     )  # fmt: skip
+    for attack in learning.attacks:
+        attack.check(public)
     if rehearsed or not (wanted or learning.learner.wants_sampled_places):
         _readable(study, public, streams, len(world.ues))
     return Setup(
@@ -168,7 +170,8 @@ def _antennas(world: World) -> Antennas | None:
     if not world.stations or len(world.stations) != len(world.cells):
         return None
     at_m = np.array([(*b.at_m, b.height_m) for b in world.stations])
-    return Antennas(at_m, np.array([b.power_dbm for b in world.stations]))
+    azimuth_deg = np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations])
+    return Antennas(at_m, np.array([b.power_dbm for b in world.stations]), azimuth_deg)
 
 
 def _affordable(study: Study, world: World) -> None:

@@ -1,0 +1,148 @@
+r"""What the times at which updates arrive say of where their UEs are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.attacks.base import Attack, View, latest, recall
+from fl.attacks.rank_match import RankMatch, Whereabouts
+from fl.attacks.rings import Rings
+from fl.attacks.threat import ARRIVAL_TIMES
+from fl.types import Estimates, Facts, Public, Timing
+from netsim.errors import BadInput
+from netsim.rng import Rng
+from netsim.row_id import row_id, ue_and_model
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_LEAST_S = 1e-9
+_NOTHING: IntArray = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Uploads so far.
+
+    link (k,) ascending: the pairs of UE and cell that were heard (see `row_id`); mean, mass (k,): their running means,
+    and the weight of the uploads in them. ue (m,) ascending; cell, value (m,): what the last upload of each came
+    through, and its own value.
+    """
+
+    link: IntArray
+    mean: FloatArray
+    mass: FloatArray
+    ue: IntArray
+    cell: IntArray
+    value: FloatArray
+
+
+class ArrivalTimes(Attack):
+    r"""Locates UEs by how long their uploads take: the farther away, the slower.
+
+    Whoever hears updates come knows when each was asked for, when its last bit came, its size and its cell, also under
+    secure aggregation. The value of an upload is the logarithm of its time per bit; the running mean of a UE's values
+    through a cell fades by 1 - 1 / memory_rounds an upload. Ranks of these means are matched with ranks of distances
+    (see `fl.attacks.rank_match`): neither power, bandwidth, training time nor the law of delays has to be known, only
+    that they are alike for all UEs. A priori a UE is anywhere in the area where its cell is the strongest, by path loss
+    of exponent 3.5 and antennas of the usual kind. The estimated centroid is the posterior mean of the place.
+
+    Two more claims stand in `estimates.csv`: `near` (at the base station; weight: reciprocal of the posterior mean of
+    the distance, 1/m), and `moved` (without a place; weight: by how much the UE has moved since its last upload, m: in
+    the same cell the change of its distance, else the distance between its mean places, each from one upload).
+    """
+
+    kind: Literal["arrival-times"] = "arrival-times"
+    use: Literal["times", "staleness", "cell"] = "times"
+    """what of an upload is read: its time per bit; its staleness (versions of the model that it came late); or its
+    cell only, a baseline"""
+    shadowing_db: float = Field(default=7.0, ge=0, le=40)
+    """standard deviation of gains beside path loss that the attacker reckons with, dB"""
+    memory_rounds: float = Field(default=2.0, ge=1, le=1e9)
+    """number of uploads of a UE through a cell over which values are averaged; 1: no averaging"""
+
+    reference: ClassVar[str] = "netsim: ranks of delays against ranks of distances, by a Gaussian copula"
+    example: ClassVar[dict[str, Any]] = {"kind": "arrival-times"}
+    needs: ClassVar[dict[str, str]] = {
+        ARRIVAL_TIMES: "reads when updates come; let the threat see rows or sum",
+        "positions": "says where UEs are, and these data have no places to compare that with",
+    }
+
+    def check(self, public: Public) -> None:
+        if public.antennas is None:
+            raise BadInput(
+                f"learning.attacks: {self.label} needs the places of base stations, which are not known here (a trace "
+                "brings cells without places); leave it out, or give world.base_stations"
+            )
+
+    def start(self) -> Heard:
+        return Heard(_NOTHING, np.zeros(0), np.zeros(0), _NOTHING, _NOTHING, np.zeros(0))
+
+    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+        """None: what it reads is in no update."""
+        return None
+
+    def run(self, view: View, facts: Facts, state: Heard, rng: Rng) -> tuple[Estimates, Heard]:
+        timing, antennas = view.timing, facts.public.antennas
+        if timing is None or antennas is None or view.phase != view.learner.phases[0]:
+            return _estimates(view, _NOTHING, "centroid", np.zeros((0, 2)), np.zeros(0)), state
+        value = self._value(timing)
+        heard = np.flatnonzero(np.isfinite(value) & (timing.base_station >= 0))
+        row = heard[np.unique(view.ue[heard], return_index=True)[1]]  # all rows of a UE come together
+        ue, cell, value = view.ue[row], timing.base_station[row], value[row]
+        last_cell, last_value = recall(state.ue, state.cell.astype(np.float64), ue), recall(state.ue, state.value, ue)
+        state = self._plus(state, ue, cell, value)
+        rings = Rings.around(facts.public, antennas)
+        match = RankMatch(rings, ue_and_model(state.link)[1], state.mean, self.shadowing_db)
+        found = match.locate(cell, recall(state.link, state.mean, row_id(ue, cell)))
+        again = np.flatnonzero(np.isfinite(last_value))
+        now, before = match.locate(cell[again], value[again]), last_cell[again].astype(np.int64)
+        moved_m = _moved_m(match.locate(before, last_value[again]), now, before == cell[again])
+        of_row = np.searchsorted(ue, view.ue[heard])
+        near = 1.0 / np.maximum(found.distance_m, 1.0)
+        return Estimates.join(
+            [
+                _estimates(view, heard, "centroid", found.place_m[of_row], np.ones(len(heard))),
+                _estimates(view, row, "near", antennas.at_m[cell, :2], near),
+                _estimates(view, row[again], "moved", np.full((len(again), 2), np.nan), moved_m),
+            ]
+        ), state
+
+    def _value(self, timing: Timing) -> FloatArray:
+        """What is read of each upload (n,): it grows with the distance."""
+        if self.use == "staleness":
+            return timing.staleness.astype(np.float64)
+        if self.use == "cell":
+            return np.zeros(len(timing.arrived_s))
+        return np.asarray(np.log(np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S) / timing.n_bits))
+
+    def _plus(self, past: Heard, ue: IntArray, cell: IntArray, value: FloatArray) -> Heard:
+        """With the uploads of UEs (n,), ascending."""
+        link = row_id(ue, cell)
+        old, weight = recall(past.link, past.mean, link), recall(past.link, past.mass, link)
+        mass = 1.0 + (1.0 - 1.0 / self.memory_rounds) * np.nan_to_num(weight)
+        mean = np.where(np.isfinite(old), old + (value - old) / mass, value)
+        order = np.argsort(link, kind="stable")
+        links, newest = latest(link[order], past.link)
+        ues, last = latest(ue, past.ue)
+        return Heard(
+            links, np.concatenate([mean[order], past.mean])[newest], np.concatenate([mass[order], past.mass])[newest],
+            ues, np.concatenate([cell, past.cell])[last], np.concatenate([value, past.value])[last],
+        )  # fmt: skip
+
+
+def _moved_m(before: Whereabouts, now: Whereabouts, same_cell: BoolArray) -> FloatArray:
+    """By how much UEs (n,) have moved, m."""
+    nearer_m = np.abs(now.distance_m - before.distance_m)
+    return np.where(same_cell, nearer_m, np.linalg.norm(now.place_m - before.place_m, axis=1))
+
+
+def _estimates(view: View, row: IntArray, what: str, position_m: FloatArray, weight: FloatArray) -> Estimates:
+    """Estimates about some targets (k,) of the view."""
+    none = np.zeros(len(row), dtype=np.int64)
+    return Estimates(
+        ue=view.ue[row], model=view.model[row], what=[what] * len(row), position_m=position_m, weight=weight,
+        loss=np.full(len(row), np.nan), iterations=none, evaluations=none, status=["ok"] * len(row),
+    )  # fmt: skip

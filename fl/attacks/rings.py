@@ -1,0 +1,76 @@
+"""Where a UE may be that a cell serves, by its distance from the base station: the public side of a network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl.types import Antennas, Public
+from netsim.geometry import Area
+from netsim.radio.antenna import sector_gain_db
+from netsim.units import FloatArray, IntArray
+
+EXPONENT = 3.5
+"""path-loss exponent that an outsider assumes: that of a city [Rappaport 2002, Table 4.2]"""
+_PLACES = 100  # along the longer side of the area
+_RINGS = 64  # of a cell
+_NEAREST_M = 10.0  # no link is shorter
+
+
+@dataclass(frozen=True)
+class Rings:
+    """The places of every cell in classes of equal size, by increasing distance from its base station.
+
+    distance_m (n_cell, K): horizontal, mean over a class; place_m (n_cell, K, 2): mean place of a class.
+    """
+
+    distance_m: FloatArray
+    place_m: FloatArray
+
+    @classmethod
+    def around(cls, public: Public, antennas: Antennas) -> Rings:
+        """Of all cells. A cell that serves no place by the public law may serve any."""
+        place_m = _places(public.area)
+        strongest = _strongest(place_m, antennas, public.ue_height_m)
+        distance_m, centre_m = [], []
+        for cell, at_m in enumerate(antennas.at_m[:, :2]):
+            own_m = place_m[strongest == cell] if (strongest == cell).any() else place_m
+            away_m = np.hypot(*(own_m - at_m).T)
+            order = np.argsort(away_m, kind="stable")
+            # classes of a cell with fewer places than classes: some places stand in several
+            rank = np.linspace(0, len(order), _RINGS + 1)
+            first = np.minimum(rank[:-1].astype(np.int64), len(order) - 1)
+            last = np.maximum(rank[1:].astype(np.int64), first + 1)
+            ordered = np.column_stack([away_m, own_m])[order]
+            total = np.concatenate([np.zeros((1, 3)), np.cumsum(ordered, axis=0)])
+            mean = (total[last] - total[first]) / (last - first)[:, None]
+            distance_m.append(mean[:, 0])
+            centre_m.append(mean[:, 1:])
+        return cls(np.array(distance_m), np.array(centre_m))
+
+    def loss_db(self) -> FloatArray:
+        """Path loss (n_cell, K) relative to that at 1 m."""
+        return np.asarray(10.0 * EXPONENT * np.log10(np.maximum(self.distance_m, _NEAREST_M)))
+
+
+def _places(area: Area) -> FloatArray:
+    """Middles of equal squares (G, 2) that fill the area, up to a rest at its borders."""
+    nx, ny = np.maximum(np.round(area.side_m / area.side_m.max() * _PLACES).astype(np.int64), 1)
+    x, y = (np.arange(nx) + 0.5) / nx, (np.arange(ny) + 0.5) / ny
+    return area.sample(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2))
+
+
+def _strongest(place_m: FloatArray, antennas: Antennas, ue_height_m: float) -> IntArray:
+    """The cell (G,) that a UE at each place would choose, by log-distance path loss and antennas of the usual kind."""
+    best, strongest = np.full(len(place_m), -np.inf), np.zeros(len(place_m), dtype=np.int64)
+    for cell, (x_m, y_m, height_m) in enumerate(antennas.at_m):
+        offset_m = place_m[:, None] - [x_m, y_m]
+        drop_m = np.array([height_m - ue_height_m])
+        away_m = np.maximum(np.hypot(np.linalg.norm(offset_m[:, 0], axis=1), drop_m), _NEAREST_M)
+        level = antennas.power_dbm[cell] - 10.0 * EXPONENT * np.log10(away_m)
+        if antennas.azimuth_deg is not None:
+            level += sector_gain_db(offset_m, drop_m, antennas.azimuth_deg[cell : cell + 1])[:, 0]
+        strongest[level > best] = cell
+        best = np.maximum(best, level)
+    return strongest

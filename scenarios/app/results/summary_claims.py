@@ -1,0 +1,62 @@
+"""The part of the summary about what an attack claims of UEs: that they are near a place, or have moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fl.leakage.claims import moved_auc, near_auc
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.run import Table
+from scenarios.app.results.summary_keys import Key
+
+
+def claim_values(estimates: Table, updates: Table, near_m: float) -> dict[Key, Any]:
+    """Areas under the ROC curves of one attack's claims over the run; nothing for an attack that makes none.
+
+    A UE is where it measured what its update of the round was made of, all its models together.
+    """
+    values: dict[Key, Any] = {}
+    near, moved = (estimates["quantity"] == what for what in ("near", "moved"))
+    if near.any():
+        place_m, said_m = _places_m(updates, estimates, near), _columns(estimates, near)
+        values[keys.NEAR_AUC] = near_auc(estimates["weight"][near], np.hypot(*(place_m - said_m).T))
+    if moved.any():
+        now_m, before_m = _places_m(updates, estimates, moved), _places_m(updates, _before(estimates), moved)
+        weight = estimates["weight"][moved]
+        values[keys.MOVED_AUC] = moved_auc(weight, np.hypot(*(now_m - before_m).T), near_m)
+    return values
+
+
+def _visit(table: Table) -> np.ndarray:
+    """Round and UE of each row as one number, which orders rows by UE, then by round."""
+    return np.asarray(table["ue"].astype(np.int64) * 2**31 + table["round"].astype(np.int64))
+
+
+def _before(estimates: Table) -> Table:
+    """The rows with the round in which the attack spoke of the same UE before, 0 for none."""
+    visit, of_row = np.unique(_visit(estimates), return_inverse=True)
+    ue, round_ = visit // 2**31, visit % 2**31
+    again = np.concatenate([[False], ue[1:] == ue[:-1]])
+    before = np.where(again, np.concatenate([[0], round_[:-1]]), 0)
+    return {"ue": estimates["ue"], "round": before[of_row]}
+
+
+def _places_m(updates: Table, wanted: Table, rows: np.ndarray) -> np.ndarray:
+    """True mean place (n, 2) of the round and UE of some rows of a table; NaN where nothing is known of it."""
+    visit, of_row = np.unique(_visit(updates), return_inverse=True)
+    samples = updates["selected"]
+    sums = [np.bincount(of_row, weights=samples * axis) for axis in _columns(updates, slice(None)).T]
+    count = np.bincount(of_row, weights=samples)
+    place_m = np.full((len(visit) + 1, 2), np.nan)  # the last: unknown
+    np.divide(np.stack(sums, axis=1), count[:, None], out=place_m[:-1], where=count[:, None] > 0)
+    want = _visit(wanted)[rows]
+    at = np.searchsorted(visit, want)
+    at[(at < len(visit)) & (visit[np.minimum(at, len(visit) - 1)] != want)] = len(visit)
+    return np.asarray(place_m[at])
+
+
+def _columns(table: Table, rows: Any) -> np.ndarray:
+    """Places (n, 2) of some rows."""
+    return np.stack([table["x_m"][rows], table["y_m"][rows]], axis=1)
