@@ -74,7 +74,7 @@ class ArrivalTimes(Attack):
         if public.antennas is None:
             raise BadInput(
                 f"learning.attacks: {self.label} needs the places of base stations, which are not known here (a trace "
-                "brings cells without places); leave it out, or give world.base_stations"
+                "brings cells without places); leave the attack out"
             )
 
     def start(self) -> Heard:

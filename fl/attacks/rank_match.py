@@ -35,8 +35,8 @@ class RankMatch:
 
     def __init__(self, rings: Rings, cell: IntArray, value: FloatArray, shadowing_db: float) -> None:
         self._rings, self._value = rings, np.sort(value)
-        share = np.bincount(cell, minlength=len(rings.distance_m)) / np.maximum(len(cell), 1)
-        weight = np.repeat(share / rings.distance_m.shape[1], rings.distance_m.shape[1])
+        links = np.bincount(cell, minlength=len(rings.share)) / np.maximum(len(cell), 1)
+        weight = (links[:, None] * rings.share).ravel()
         self._score = _normal_scores(rings.distance_m.ravel(), weight).reshape(rings.distance_m.shape)
         loss_db = rings.loss_db().ravel()
         variance = weight @ (loss_db - weight @ loss_db) ** 2
@@ -55,7 +55,7 @@ class RankMatch:
         return Whereabouts(distance_m, place_m)
 
     def _posterior(self, cell: IntArray, value: FloatArray) -> FloatArray:
-        """Probability (n, K) of every class of places of the cells."""
+        """Probability (n, K) of every ring of the cells."""
         from scipy.special import ndtr, ndtri
 
         count = len(self._value)
@@ -65,8 +65,9 @@ class RankMatch:
         about = self._rho * self._score[cell]
         a, b = ((ndtri(edge / count)[:, None] - about) / self._std for edge in (low, high))
         upper = a > 0  # of two large numbers the difference is taken on the other side
-        weight = np.abs(ndtr(np.where(upper, -a, b)) - ndtr(np.where(upper, -b, a)))
-        gap = np.maximum(np.maximum(a, -b), 0.0)
+        share = self._rings.share[cell]
+        weight = share * np.abs(ndtr(np.where(upper, -a, b)) - ndtr(np.where(upper, -b, a)))
+        gap = np.where(share > 0, np.maximum(np.maximum(a, -b), 0.0), np.inf)
         lost = weight.sum(axis=1) < 1e-290  # beyond all distances of the cell: the nearest of them
         weight[lost] = (gap == gap.min(axis=1, keepdims=True))[lost]
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))

@@ -14,40 +14,42 @@ from netsim.units import FloatArray, IntArray
 EXPONENT = 3.5
 """path-loss exponent that an outsider assumes: that of a city [Rappaport 2002, Table 4.2]"""
 _PLACES = 100  # along the longer side of the area
-_RINGS = 64  # of a cell
+_RINGS = 64
 _NEAREST_M = 10.0  # no link is shorter
 
 
 @dataclass(frozen=True)
 class Rings:
-    """The places of every cell in classes of equal size, by increasing distance from its base station.
+    """The places that each cell serves, in K rings of equal width around its base station.
 
-    distance_m (n_cell, K): horizontal, mean over a class; place_m (n_cell, K, 2): mean place of a class.
+    share (n_cell, K): of the cell's places; distance_m (n_cell, K): horizontal, mean over a ring; place_m (n_cell, K,
+    2): mean place of a ring, where there is any.
     """
 
+    share: FloatArray
     distance_m: FloatArray
     place_m: FloatArray
 
     @classmethod
     def around(cls, public: Public, antennas: Antennas) -> Rings:
-        """Of all cells. A cell that serves no place by the public law may serve any."""
+        """Of all cells, with every place served by the cell that is strongest there.
+
+        A cell that is strongest nowhere may serve any place.
+        """
         place_m = _places(public.area)
         strongest = _strongest(place_m, antennas, public.ue_height_m)
-        distance_m, centre_m = [], []
+        share, distance_m, mean_m = [], [], []
         for cell, at_m in enumerate(antennas.at_m[:, :2]):
             own_m = place_m[strongest == cell] if (strongest == cell).any() else place_m
             away_m = np.hypot(*(own_m - at_m).T)
-            order = np.argsort(away_m, kind="stable")
-            # classes of a cell with fewer places than classes: some places stand in several
-            rank = np.linspace(0, len(order), _RINGS + 1)
-            first = np.minimum(rank[:-1].astype(np.int64), len(order) - 1)
-            last = np.maximum(rank[1:].astype(np.int64), first + 1)
-            ordered = np.column_stack([away_m, own_m])[order]
-            total = np.concatenate([np.zeros((1, 3)), np.cumsum(ordered, axis=0)])
-            mean = (total[last] - total[first]) / (last - first)[:, None]
+            ring = np.minimum((away_m / max(away_m.max(), 1e-9) * _RINGS).astype(np.int64), _RINGS - 1)
+            count = np.bincount(ring, minlength=_RINGS)
+            sums = [np.bincount(ring, weights=w, minlength=_RINGS) for w in (away_m, *own_m.T)]
+            mean = np.stack(sums, axis=1) / np.maximum(count, 1)[:, None]
+            share.append(count / len(own_m))
             distance_m.append(mean[:, 0])
-            centre_m.append(mean[:, 1:])
-        return cls(np.array(distance_m), np.array(centre_m))
+            mean_m.append(mean[:, 1:])
+        return cls(np.array(share), np.array(distance_m), np.array(mean_m))
 
     def loss_db(self) -> FloatArray:
         """Path loss (n_cell, K) relative to that at 1 m."""

@@ -1,0 +1,378 @@
+"""What arrival times give away: exact cases, invariances, memory, views, and how claims are scored."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fl.attacks.arrival_times import ArrivalTimes
+from fl.attacks.base import View
+from fl.attacks.rings import Rings
+from fl.attacks.threat import Threat
+from fl.leakage.claims import moved_auc, near_auc
+from fl.learners.rsrp_net import RsrpNet
+from fl.learning import Learning
+from fl.types import Antennas, DenseUpdates, Facts, Model, Public, Received, Timing
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Streams
+from netsim.tree import from_tree, to_tree
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.summary_claims import claim_values
+
+AREA = Area(0.0, 0.0, 2000.0, 1000.0)
+GRID_M = 20.0  # 100 squares along the longer side
+PAIR_M = np.array([[500.0, 500.0, 25.0], [1500.0, 500.0, 25.0]])
+RNG = Streams(3).at("tests", 1)
+LEARNER = RsrpNet(hidden=(2,))
+
+
+def public_of(at_m=PAIR_M, azimuth_deg=None):
+    azimuth = None if azimuth_deg is None else np.array(azimuth_deg, dtype=float)
+    return Public(AREA, 1, antennas=Antennas(np.array(at_m), np.zeros(len(at_m)), azimuth))
+
+
+def view_of(ue, cell, delay_s, model=None, staleness=None, requested_s=100.0, n_bits=1e5):
+    """What a server sees of uploads (n,), as under secure aggregation."""
+    ue, n = np.asarray(ue, dtype=np.int64), len(ue)
+    model = np.zeros(n, dtype=np.int64) if model is None else np.asarray(model)
+    staleness = np.zeros(n, dtype=np.int64) if staleness is None else np.asarray(staleness)
+    asked = np.full(n, requested_s)
+    timing = Timing(asked, asked + np.asarray(delay_s), np.asarray(cell), np.broadcast_to(n_bits, n) * 1.0, staleness)
+    before = Model(np.zeros((1, 3)))
+    sums = np.zeros((1, 3)), np.zeros(1, dtype=np.int64)
+    return View("sum", "all", *sums, ue, model, np.zeros(n, dtype=np.int64), before, before, LEARNER, None, timing)
+
+
+def played(attack, views, public=None, state=None):
+    """What the attack says in each round, and its last state."""
+    state, said = attack.start() if state is None else state, []
+    for number, view in enumerate(views, 1):
+        found, state = attack.run(view, Facts(number, 0.0, public or public_of()), state, RNG)
+        said.append(found)
+    return said, state
+
+
+def rows(found, what):
+    """UE, place (n, 2) and weight of the estimates of one kind, by UE."""
+    mine = np.flatnonzero([word == what for word in found.what])
+    mine = mine[np.argsort(found.ue[mine], kind="stable")]
+    return found.ue[mine], found.position_m[mine], found.weight[mine]
+
+
+def distance_to(place_m, at_m=PAIR_M):
+    return np.hypot(*(place_m[:, None] - np.asarray(at_m)[None, :, :2]).transpose(2, 0, 1))
+
+
+def uploads(seed, n=60, noise_db=0.0, at_m=PAIR_M):
+    """UEs at uniform places: true place, cell, and delays by an arbitrary law with an unknown offset."""
+    rng = np.random.default_rng(seed)
+    place_m = AREA.sample(rng.uniform(size=(n, 2)))
+    away_m = distance_to(place_m, at_m)
+    cell = away_m.argmin(axis=1)
+    loss_db = 35 * np.log10(away_m.min(axis=1)) + noise_db * rng.normal(size=n)
+    return place_m, cell, 2.0 + 10 ** (loss_db / 50)
+
+
+class TestRings:
+    def test_places_are_shared_out_among_the_cells(self):
+        rings = Rings.around(public_of(), public_of().antennas)
+        assert_allclose(rings.share.sum(axis=1), 1.0)
+        mean = (rings.share[:, :, None] * rings.place_m).sum(axis=1)
+        assert_allclose(mean, [[500, 500], [1500, 500]])  # each has its half of the area
+        assert (np.diff(rings.distance_m[0][rings.share[0] > 0]) > 0).all()
+        assert rings.distance_m.max() <= np.hypot(500, 500)
+
+    def test_a_sector_serves_the_side_that_it_points_to(self):
+        site = [[1000.0, 500.0, 25.0]] * 2
+        public = public_of(site, [90, 270])
+        rings = Rings.around(public, public.antennas)
+        mean = (rings.share[:, :, None] * rings.place_m).sum(axis=1)
+        assert_allclose(mean, [[1500, 500], [500, 500]])
+
+    def test_a_cell_that_is_strongest_nowhere_may_serve_any_place(self):
+        public = public_of()
+        weak = replace(public.antennas, power_dbm=np.array([0.0, -200.0]))
+        rings = Rings.around(public, weak)
+        assert_allclose(rings.share.sum(axis=1), 1.0)
+        assert_allclose((rings.share[:, :, None] * rings.place_m).sum(axis=1), [[1000, 500], [1000, 500]])
+
+
+class TestExact:
+    def test_without_noise_distances_are_those_of_the_places(self):
+        """A UE in every square of the area: ranks of delays are ranks of distances, whatever the law."""
+        x, y = np.arange(10, 2000, GRID_M), np.arange(10, 1000, GRID_M)
+        place_m = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+        away_m = distance_to(place_m)
+        cell, nearest_m = away_m.argmin(axis=1), away_m.min(axis=1)
+        ((found,), _) = played(ArrivalTimes(shadowing_db=0), [view_of(np.arange(len(x) * len(y)), cell, nearest_m**3)])
+        ue, at_m, weight = rows(found, "near")
+        assert_array_equal(ue, np.arange(len(place_m)))
+        assert_array_equal(at_m, PAIR_M[cell, :2])
+        assert np.abs(1 / weight - nearest_m).max() < GRID_M
+
+    @pytest.mark.parametrize("use", ["times", "staleness", "cell"])
+    def test_delays_that_are_all_alike_say_nothing_but_the_cell(self, use):
+        ((found,), _) = played(ArrivalTimes(use=use), [view_of(range(6), [0, 1, 0, 1, 1, 0], np.full(6, 3.0))])
+        _, place_m, weight = rows(found, "centroid")
+        assert_allclose(place_m, PAIR_M[[0, 1, 0, 1, 1, 0], :2], atol=1e-6)
+        assert_allclose(weight, 1.0)
+
+    def test_one_ue_alone(self):
+        said, _ = played(ArrivalTimes(), [view_of([4], [1], [2.0]), view_of([4], [1], [2.0])])
+        assert said[0].what == ["centroid", "near"] and said[1].what == ["centroid", "near", "moved"]
+        assert_allclose(rows(said[0], "centroid")[1], PAIR_M[1:, :2], atol=1e-6)
+        assert rows(said[1], "moved")[2] == [0.0]
+        assert np.isnan(rows(said[1], "moved")[1]).all()
+
+    def test_slower_is_farther_and_a_larger_upload_is_not_slower(self):
+        ((found,), _) = played(ArrivalTimes(), [view_of(range(5), np.zeros(5, int), [5, 1, 4, 2, 3])])
+        assert_array_equal(np.argsort(-rows(found, "near")[2]), [1, 3, 4, 2, 0])
+        bits = np.array([10.0, 1, 1, 1, 1])
+        ((found,), _) = played(ArrivalTimes(), [view_of(range(5), np.zeros(5, int), [5, 1, 4, 2, 3], n_bits=bits)])
+        assert rows(found, "near")[2].argmax() == 0
+
+    def test_beyond_all_distances_of_a_cell_is_its_farthest_place(self):
+        """Sharp ranks, and a small cell whose UE is the slowest of all: the probability of every place underflows."""
+        at_m = [[30.0, 30.0, 25.0], [100.0, 30.0, 25.0]]
+        n = 4000
+        delay = np.linspace(1, 2, n)
+        ((found,), _) = played(
+            ArrivalTimes(shadowing_db=0), [view_of(np.arange(n), [1] * (n - 1) + [0], delay)], public_of(at_m)
+        )
+        rings = Rings.around(public_of(at_m), public_of(at_m).antennas)
+        farthest_m = rings.distance_m[0][rings.share[0] > 0].max()
+        assert 1 / rows(found, "near")[2][-1] == pytest.approx(farthest_m)
+
+
+class TestInvariance:
+    def test_in_one_round_any_increasing_law_of_delays_gives_the_same(self):
+        _, cell, delay = uploads(1)
+        plain = played(ArrivalTimes(), [view_of(range(60), cell, delay)])[0][0]
+        for law in (lambda s: 7 * s, lambda s: s + 30, lambda s: s**2, np.log1p):
+            other = played(ArrivalTimes(), [view_of(range(60), cell, law(delay))])[0][0]
+            assert_array_equal(other.position_m, plain.position_m)
+            assert_array_equal(other.weight, plain.weight)
+
+    def test_over_rounds_another_unit_of_time_gives_the_same(self):
+        days = [uploads(seed) for seed in (1, 2, 3)]
+        plain = played(ArrivalTimes(), [view_of(range(60), cell, s) for _, cell, s in days])[0]
+        other = played(ArrivalTimes(), [view_of(range(60), cell, 64 * s) for _, cell, s in days])[0]
+        for a, b in zip(plain, other, strict=True):
+            assert_allclose(b.position_m, a.position_m, atol=1e-6)
+            assert_allclose(b.weight, a.weight, rtol=1e-9)
+
+    def test_the_order_of_ues_does_not_matter(self):
+        days, order = [uploads(seed) for seed in (1, 2)], np.random.default_rng(0).permutation(60)
+        plain = played(ArrivalTimes(), [view_of(range(60), cell, s) for _, cell, s in days])[0]
+        other = played(ArrivalTimes(), [view_of(order, cell[order], s[order]) for _, cell, s in days])[0]
+        for a, b in zip(plain, other, strict=True):
+            for what in ("centroid", "near", "moved"):
+                for x, y in zip(rows(a, what), rows(b, what), strict=True):
+                    assert_array_equal(x, y)
+
+    def test_when_it_is_asked_does_not_matter(self):
+        _, cell, delay = uploads(1)
+        plain, late = (played(ArrivalTimes(), [view_of(range(60), cell, delay, requested_s=s)])[0][0] for s in (0, 64))
+        assert_allclose(late.position_m, plain.position_m, atol=1e-6)
+
+
+class TestMemory:
+    def test_it_goes_on_from_a_checkpoint(self, tmp_path):
+        days = [view_of(range(60), cell, s) for _, cell, s in (uploads(seed) for seed in (1, 2, 3))]
+        attack = ArrivalTimes()
+        whole, _ = played(attack, days)
+        _, state = played(attack, days[:2])
+        save_tree(tmp_path / "c.npz", to_tree(state))
+        again, _ = played(attack, days[2:], state=from_tree(load_tree(tmp_path / "c.npz"), attack.start()))
+        assert again[0].what == whole[2].what
+        assert_array_equal(again[0].position_m, whole[2].position_m)
+        assert_array_equal(again[0].weight, whole[2].weight)
+
+    def test_running_means_are_those_of_the_formula(self):
+        delays = [2.0, 8.0, 4.0]
+        for memory, weights in ((1.0, [0, 0, 1]), (1e9, [1, 1, 1]), (2.0, [0.25, 0.5, 1])):
+            views = [view_of([0, 1], [0, 0], [s, 3.0], n_bits=1.0) for s in delays]
+            _, state = played(ArrivalTimes(memory_rounds=memory), views)
+            assert_allclose(state.mean, [np.average(np.log(delays), weights=weights), np.log(3.0)], rtol=1e-6)
+            assert_allclose(state.value, np.log([4.0, 3.0]))
+
+    def test_each_cell_of_a_ue_has_a_mean_of_its_own(self):
+        views = [view_of([7, 9], [0, 1], [2.0, 3.0], n_bits=1.0), view_of([7, 9], [1, 1], [5.0, 3.0], n_bits=1.0)]
+        _, state = played(ArrivalTimes(), views)
+        assert_allclose(np.exp(state.mean), [2.0, 5.0, 3.0])
+        assert_array_equal(state.cell, [1, 1])
+
+    def test_who_moves_stands_out(self):
+        """One UE of each cell comes nearer, one changes cell, the others stay."""
+        _, cell, delay = uploads(1)
+        then = delay.copy()
+        same = np.flatnonzero(cell == 0)
+        comes, goes = same[delay[same].argmax()], same[delay[same].argmin()]
+        then[comes], changed = delay[same].min() / 2, cell.copy()
+        changed[goes] = 1
+        said, _ = played(ArrivalTimes(), [view_of(range(60), cell, delay), view_of(range(60), changed, then)])
+        ue, _, moved_m = rows(said[1], "moved")
+        assert set(ue[np.argsort(-moved_m)[:2]]) == {comes, goes}
+        assert moved_m[goes] > 500 and moved_m[comes] > 200
+        assert np.median(moved_m) < 50
+
+
+class TestViews:
+    def test_every_row_of_a_ue_has_a_centroid_and_the_ue_one_claim(self):
+        view = view_of([3, 3, 5], [0, 0, 1], [2.0, 2.0, 4.0], model=[0, 1, 0])
+        said, _ = played(ArrivalTimes(), [view, view])
+        ue, place_m, _ = rows(said[1], "centroid")
+        assert ue.tolist() == [3, 3, 5]
+        assert_array_equal(place_m[0], place_m[1])
+        assert rows(said[1], "near")[0].tolist() == rows(said[1], "moved")[0].tolist() == [3, 5]
+
+    def test_uploads_that_never_come_and_those_without_a_cell_are_left_out(self):
+        plain = played(ArrivalTimes(), [view_of([0, 1], [0, 1], [2.0, 3.0])])[0][0]
+        more = played(ArrivalTimes(), [view_of([0, 1, 2, 3], [0, 1, 1, -1], [2.0, 3.0, np.inf, 4.0])])[0][0]
+        assert more.ue.tolist() == plain.ue.tolist()
+        assert_array_equal(more.position_m, plain.position_m)
+
+    def test_nobody_and_no_clock(self):
+        attack = ArrivalTimes()
+        (found,), state = played(attack, [view_of([], np.zeros(0, int), [])])
+        assert found.what == [] and len(state.ue) == 0
+        blind = replace(view_of([0], [0], [1.0]), timing=None)
+        (found,), state = played(attack, [blind])
+        assert found.what == [] and len(state.ue) == 0
+        assert attack.self_test(blind, Facts(1, 0.0, public_of()), RNG) is None
+
+    def test_only_the_first_phase_of_a_round_counts(self):
+        (found,), state = played(ArrivalTimes(), [replace(view_of([0], [0], [1.0]), phase="later")])
+        assert found.what == [] and len(state.ue) == 0
+
+    def test_no_secure_aggregation_hides_times(self):
+        ue, n = np.arange(4), 4
+        made = DenseUpdates(ue, np.zeros(n, int), np.ones(n), np.ones((n, 3)))
+        timing = Timing(np.zeros(n), np.arange(1.0, 5), np.zeros(n, int), np.ones(n), np.zeros(n, int))
+        every, models = np.ones(n, bool), (Model(np.zeros((1, 3))),) * 2
+        received, weights = Received(made, every), np.full(n, 0.25)
+        said = [
+            played(ArrivalTimes(), [t.view(LEARNER, "all", received, weights, every, models, RNG, timing)])[0][0]
+            for t in (Threat(sees="rows"), Threat(sees="sum"))
+        ]
+        assert_array_equal(said[0].position_m, said[1].position_m)
+        assert len(set(rows(said[1], "near")[2])) == n
+
+    def test_refused_without_clock_or_places(self):
+        def build(**more):
+            return Learning(round_s=60, learner=LEARNER, attacks=(ArrivalTimes(),), **more)
+
+        assert build(threat=Threat(sees="sum"))
+        with pytest.raises(ValueError, match="arrival-times needs arrival times"):
+            build(threat=Threat(sees="model"))
+        ArrivalTimes().check(public_of())
+        with pytest.raises(BadInput, match=r"^learning\.attacks: late needs the places of base stations") as refused:
+            ArrivalTimes(name="late").check(Public(AREA, 1))
+        assert "\n" not in str(refused.value)
+
+
+class TestHowMuch:
+    """One cell, so that the cell itself says nothing."""
+
+    SITE = ((1000.0, 500.0, 25.0),)
+
+    def figures(self, seed, use="times", shuffle=False, noise_db=7.0):
+        place_m, cell, delay = uploads(seed, noise_db=noise_db, at_m=self.SITE)
+        if shuffle:
+            delay = np.random.default_rng(seed).permutation(delay)
+        staleness = np.argsort(np.argsort(delay)) // 10
+        view = view_of(range(60), cell, delay, staleness=staleness)
+        ((found,), _) = played(ArrivalTimes(use=use), [view], public_of(self.SITE))
+        return near_auc(rows(found, "near")[2], distance_to(place_m, self.SITE)[:, 0])
+
+    def interval(self, values):
+        values = np.array(values)
+        return values.mean() + np.array([-1, 1]) * 2.1 * values.std(ddof=1) / np.sqrt(len(values))
+
+    def test_delays_say_who_is_near(self):
+        low, _ = self.interval([self.figures(seed) for seed in range(20)])
+        assert low > 0.7
+        assert np.mean([self.figures(seed, noise_db=0.0) for seed in range(5)]) == 1.0
+
+    def test_shuffled_delays_are_no_better_than_chance(self):
+        low, high = self.interval([self.figures(seed, shuffle=True) for seed in range(20)])
+        assert low < 0.5 < high
+
+    def test_staleness_is_the_same_but_coarser(self):
+        times, stale = ([self.figures(seed, use) for seed in range(20)] for use in ("times", "staleness"))
+        low, _ = self.interval(np.subtract(times, stale))
+        assert low > 0 and np.mean(stale) > 0.7
+        assert self.figures(1, "cell") == 0.5
+
+    def test_five_thousand_ues_take_a_fraction_of_a_second(self):
+        attack, took_s = ArrivalTimes(), []
+        _, cell, delay = uploads(1, n=5000)
+        state = attack.start()
+        for _ in range(4):
+            view = view_of(range(5000), cell, delay)
+            began_s = time.perf_counter()
+            _, state = attack.run(view, Facts(1, 0.0, public_of()), state, RNG)
+            took_s.append(time.perf_counter() - began_s)
+        assert min(took_s) < 0.2
+
+
+class TestClaims:
+    def test_near(self):
+        away_m = np.array([10.0, 20, 30, 40])
+        assert near_auc(-away_m, away_m) == 1.0
+        assert near_auc(away_m, away_m) == 0.0
+        assert near_auc(np.ones(4), away_m) == 0.5
+        assert near_auc(np.array([4.0, 1, 3, 2]), away_m) == 0.5
+        assert near_auc(np.array([1.0, 2, 9]), np.array([20.0, 10, np.nan])) == 1.0
+        assert np.isnan(near_auc(np.ones(3), np.full(3, 5.0)))
+        assert np.isnan(near_auc(np.ones(1), np.full(1, np.nan)))
+
+    def test_moved(self):
+        moved_m = np.array([0.0, 100, 101, 500])
+        assert moved_auc(moved_m, moved_m, 100.0) == 1.0
+        assert moved_auc(np.array([1.0, 4, 3, 2]), moved_m, 100.0) == 0.5
+        assert moved_auc(np.array([1.0, 9, 3, 2]), np.array([0.0, np.nan, 150, 10]), 100.0) == 1.0
+        assert np.isnan(moved_auc(moved_m, np.zeros(4), 100.0))
+
+    def test_the_summary_compares_claims_with_the_places_of_the_same_round(self):
+        """UE 0 rests, UE 1 walks 300 m in its second round, UE 2 in the round that the attack did not hear."""
+        updates = {
+            "round": np.array([1, 1, 1, 1, 2, 2, 2, 3, 3, 3], float),
+            "ue": np.array([0, 0, 1, 2, 0, 1, 2, 0, 1, 2], float),
+            "selected": np.array([3, 1, 5, 5, 5, 5, 5, 5, 5, 5], float),
+            "x_m": np.array([0, 40, 100, 200, 10, 400, 500, 10, 400, 500], float),
+            "y_m": np.zeros(10),
+        }
+        near = [(1, 0, 0.4), (1, 1, 0.3), (1, 2, 0.2), (2, 0, 0.4), (2, 1, 0.1), (3, 0, 0.4), (3, 2, 0.05)]
+        moved = [(2, 0, 1.0), (2, 1, 80.0), (3, 0, 2.0), (3, 2, 90.0)]
+        every = [(*row, "near", 0.0) for row in near] + [(*row, "moved", np.nan) for row in moved]
+        round_, ue, weight, what, at_m = (np.array(column) for column in zip(*every, strict=True))
+        estimates = {
+            "round": round_ * 1.0,
+            "ue": ue * 1.0,
+            "weight": weight,
+            "quantity": what,
+            "x_m": at_m,
+            "y_m": at_m,
+        }
+        values = claim_values(estimates, updates, 100.0)
+        assert values == {keys.NEAR_AUC: 1.0, keys.MOVED_AUC: 1.0}
+        estimates["weight"] = np.where(what == "moved", -weight, 1.0)
+        assert claim_values(estimates, updates, 100.0) == {keys.NEAR_AUC: 0.5, keys.MOVED_AUC: 0.0}
+        none = {name: column[what == ""] for name, column in estimates.items()}
+        assert claim_values(none, updates, 100.0) == {}
+
+    def test_a_place_that_nobody_knows_counts_for_nothing(self):
+        updates = {name: np.array([1.0, 1.0]) for name in ("round", "selected", "y_m")}
+        updates |= {"ue": np.array([1.0, 3.0]), "x_m": np.array([5.0, 9.0])}
+        estimates = {name: np.ones(4) for name in ("round", "x_m", "y_m")}
+        estimates |= {
+            "ue": np.array([0.0, 1, 3, 4]),
+            "weight": np.array([0.0, 2, 1, 9]),
+            "quantity": np.array(["near"] * 4),
+        }
+        assert claim_values(estimates, updates, 100.0) == {keys.NEAR_AUC: 1.0}
