@@ -124,11 +124,10 @@ class ArrivalTimes(Attack):
         old, weight = recall(past.link, past.mean, link), recall(past.link, past.mass, link)
         mass = 1.0 + (1.0 - 1.0 / self.memory_rounds) * np.nan_to_num(weight)
         mean = np.where(np.isfinite(old), old + (value - old) / mass, value)
-        order = np.argsort(link, kind="stable")
-        links, newest = latest(link[order], past.link)
+        links, newest = latest(link, past.link)
         ues, last = latest(ue, past.ue)
         return Heard(
-            links, np.concatenate([mean[order], past.mean])[newest], np.concatenate([mass[order], past.mass])[newest],
+            links, np.concatenate([mean, past.mean])[newest], np.concatenate([mass, past.mass])[newest],
             ues, np.concatenate([cell, past.cell])[last], np.concatenate([value, past.value])[last],
         )  # fmt: skip
 

@@ -10,6 +10,7 @@ from fl.attacks.rings import Rings
 from netsim.units import FloatArray, IntArray
 
 _SHARPEST = 0.02  # least standard deviation of a rank's normal score about that of its distance
+_LEAST = 1e-12  # probability of a rank; smaller differences of Phi are rounding errors
 _ROWS = 20_000  # of one block
 
 
@@ -64,11 +65,10 @@ class RankMatch:
         low[new], high[new] = np.maximum(low[new] - 0.5, 0.0), np.minimum(high[new] + 0.5, count)
         about = self._rho * self._score[cell]
         a, b = ((ndtri(edge / count)[:, None] - about) / self._std for edge in (low, high))
-        upper = a > 0  # of two large numbers the difference is taken on the other side
         share = self._rings.share[cell]
-        weight = share * np.abs(ndtr(np.where(upper, -a, b)) - ndtr(np.where(upper, -b, a)))
+        weight = share * (ndtr(b) - ndtr(a))
         gap = np.where(share > 0, np.maximum(np.maximum(a, -b), 0.0), np.inf)
-        lost = weight.sum(axis=1) < 1e-290  # beyond all distances of the cell: the nearest of them
+        lost = weight.sum(axis=1) < _LEAST  # beyond all distances of the cell: the nearest of them
         weight[lost] = (gap == gap.min(axis=1, keepdims=True))[lost]
         return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 

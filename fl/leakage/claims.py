@@ -13,7 +13,7 @@ from netsim.units import FloatArray
 
 
 def near_auc(weight: FloatArray, distance_m: FloatArray) -> float:
-    """Probability that a UE of the nearer half has a larger weight (n,) than one of the farther half, ties half.
+    """Probability that a UE nearer than the median has a larger weight (n,) than another, ties half.
 
     distance_m (n,): true distances to the places named; NaN: unknown, left out. NaN where no distance differs.
     """

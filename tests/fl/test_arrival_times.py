@@ -106,12 +106,14 @@ class TestExact:
         """A UE in every square of the area: ranks of delays are ranks of distances, whatever the law."""
         x, y = np.arange(10, 2000, GRID_M), np.arange(10, 1000, GRID_M)
         place_m = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-        away_m = distance_to(place_m)
+        at_m = PAIR_M - [200.0, 0.0, 0.0]  # one cell is larger than the other
+        away_m = distance_to(place_m, at_m)
         cell, nearest_m = away_m.argmin(axis=1), away_m.min(axis=1)
-        ((found,), _) = played(ArrivalTimes(shadowing_db=0), [view_of(np.arange(len(x) * len(y)), cell, nearest_m**3)])
-        ue, at_m, weight = rows(found, "near")
+        view = view_of(np.arange(len(place_m)), cell, nearest_m**3)
+        ((found,), _) = played(ArrivalTimes(shadowing_db=0), [view], public_of(at_m))
+        ue, named_m, weight = rows(found, "near")
         assert_array_equal(ue, np.arange(len(place_m)))
-        assert_array_equal(at_m, PAIR_M[cell, :2])
+        assert_array_equal(named_m, at_m[cell, :2])
         assert np.abs(1 / weight - nearest_m).max() < GRID_M
 
     @pytest.mark.parametrize("use", ["times", "staleness", "cell"])
@@ -146,6 +148,13 @@ class TestExact:
         rings = Rings.around(public_of(at_m), public_of(at_m).antennas)
         farthest_m = rings.distance_m[0][rings.share[0] > 0].max()
         assert 1 / rows(found, "near")[2][-1] == pytest.approx(farthest_m)
+
+    def test_before_all_distances_of_a_cell_is_its_nearest_place(self):
+        """A base station outside of the area: no place is in its inner rings."""
+        at_m, n = [[-600.0, 500.0, 25.0], [1200.0, 500.0, 25.0]], 4000
+        view = view_of(np.arange(n), [0] + [1] * (n - 1), np.linspace(1, 2, n))
+        ((found,), _) = played(ArrivalTimes(shadowing_db=0), [view], public_of(at_m))
+        assert 1 / rows(found, "near")[2][0] == pytest.approx(610, abs=20)
 
 
 class TestInvariance:
@@ -326,6 +335,7 @@ class TestClaims:
         assert near_auc(-away_m, away_m) == 1.0
         assert near_auc(away_m, away_m) == 0.0
         assert near_auc(np.ones(4), away_m) == 0.5
+        assert near_auc(np.array([3.0, 1, 2]), away_m[:3]) == 1.0
         assert near_auc(np.array([4.0, 1, 3, 2]), away_m) == 0.5
         assert near_auc(np.array([1.0, 2, 9]), np.array([20.0, 10, np.nan])) == 1.0
         assert np.isnan(near_auc(np.ones(3), np.full(3, 5.0)))
