@@ -106,7 +106,7 @@ class TestExact:
         """A UE in every square of the area: ranks of delays are ranks of distances, whatever the law."""
         x, y = np.arange(10, 2000, GRID_M), np.arange(10, 1000, GRID_M)
         place_m = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-        at_m = PAIR_M - [200.0, 0.0, 0.0]  # one cell is larger than the other
+        at_m = PAIR_M - [[400.0, 0.0, 0.0], [1000.0, 0.0, 0.0]]  # one cell is six times as large as the other
         away_m = distance_to(place_m, at_m)
         cell, nearest_m = away_m.argmin(axis=1), away_m.min(axis=1)
         view = view_of(np.arange(len(place_m)), cell, nearest_m**3)
