@@ -350,12 +350,11 @@ class TestClaims:
 
     def test_the_summary_compares_claims_with_the_places_of_the_same_round(self):
         """UE 0 rests, UE 1 walks 300 m in its second round, UE 2 in the round that the attack did not hear."""
-        updates = {
-            "round": np.array([1, 1, 1, 1, 2, 2, 2, 3, 3, 3], float),
-            "ue": np.array([0, 0, 1, 2, 0, 1, 2, 0, 1, 2], float),
-            "selected": np.array([3, 1, 5, 5, 5, 5, 5, 5, 5, 5], float),
-            "x_m": np.array([0, 40, 100, 200, 10, 400, 500, 10, 400, 500], float),
-            "y_m": np.zeros(10),
+        links = {
+            "round": np.array([1, 1, 1, 2, 2, 2, 3, 3, 3], float),
+            "ue": np.array([0, 1, 2, 0, 1, 2, 0, 1, 2], float),
+            "x_m": np.array([10, 100, 200, 10, 400, 500, 10, 400, 500], float),
+            "y_m": np.zeros(9),
         }
         near = [(1, 0, 0.4), (1, 1, 0.3), (1, 2, 0.2), (2, 0, 0.4), (2, 1, 0.1), (3, 0, 0.4), (3, 2, 0.05)]
         moved = [(2, 0, 1.0), (2, 1, 80.0), (3, 0, 2.0), (3, 2, 90.0)]
@@ -369,20 +368,20 @@ class TestClaims:
             "x_m": at_m,
             "y_m": at_m,
         }
-        values = claim_values(estimates, updates, 100.0)
+        values = claim_values(estimates, links, 100.0)
         assert values == {keys.NEAR_AUC: 1.0, keys.MOVED_AUC: 1.0}
         estimates["weight"] = np.where(what == "moved", -weight, 1.0)
-        assert claim_values(estimates, updates, 100.0) == {keys.NEAR_AUC: 0.5, keys.MOVED_AUC: 0.0}
+        assert claim_values(estimates, links, 100.0) == {keys.NEAR_AUC: 0.5, keys.MOVED_AUC: 0.0}
         none = {name: column[what == ""] for name, column in estimates.items()}
-        assert claim_values(none, updates, 100.0) == {}
+        assert claim_values(none, links, 100.0) == {}
 
     def test_a_place_that_nobody_knows_counts_for_nothing(self):
-        updates = {name: np.array([1.0, 1.0]) for name in ("round", "selected", "y_m")}
-        updates |= {"ue": np.array([1.0, 3.0]), "x_m": np.array([5.0, 9.0])}
+        links = {name: np.array([1.0, 1.0]) for name in ("round", "y_m")}
+        links |= {"ue": np.array([1.0, 3.0]), "x_m": np.array([5.0, 9.0])}
         estimates = {name: np.ones(4) for name in ("round", "x_m", "y_m")}
         estimates |= {
             "ue": np.array([0.0, 1, 3, 4]),
             "weight": np.array([0.0, 2, 1, 9]),
             "quantity": np.array(["near"] * 4),
         }
-        assert claim_values(estimates, updates, 100.0) == {keys.NEAR_AUC: 1.0}
+        assert claim_values(estimates, links, 100.0) == {keys.NEAR_AUC: 1.0}

@@ -57,7 +57,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     )
     values |= _refused(rounds, metrics) | _fallbacks(curation) | _planned(folder / PLAN)
     values |= _utility(read_table(folder, "final"), rounds) | _metrics(metrics)
-    values |= _leakage(folder, study, ues, manifest["area_m"], values[keys.USEFUL.of()])
+    values |= _leakage(folder, study, (ues, links), manifest["area_m"], values[keys.USEFUL.of()])
     values |= _membership(read_table(folder, "membership")) | _privacy(read_table(folder, "privacy"))
     values |= _moved(read_table(folder, "spends"))
     check_declared(values)
@@ -76,8 +76,11 @@ def _named(name: str, values: dict[Key, Any]) -> dict[str, Any]:
     return {key.of(name): value for key, value in values.items()}
 
 
-def _leakage(folder: Path, study: Study, ues: Table, area_m: Any, useful: bool | None) -> dict[str, Any]:
-    """What every attack reaches for the UEs that the study looks at, and the baselines."""
+def _leakage(
+    folder: Path, study: Study, tables: tuple[Table, Table], area_m: Any, useful: bool | None
+) -> dict[str, Any]:
+    """What every attack reaches for the UEs that the study looks at, and the baselines; tables: `ues`, `links`."""
+    ues, links = tables
     targets = _targets(study, ues, read_table(folder, "updates"))
     every = read_table(folder, "leakage")
     leakage = _of(every, targets)
@@ -103,7 +106,7 @@ def _leakage(folder: Path, study: Study, ues: Table, area_m: Any, useful: bool |
         mine, effort, exact = (_by_attack(table, attack.label) for table in (leakage, estimates, wasserstein))
         attacked, said = np.unique(_by_attack(every, attack.label)["ue"]), _by_attack(named, attack.label)
         reached = attack_values(mine) | home_values(mine, homes, settings.near_m) | effort_values(effort)
-        reached |= claim_values(effort, updates, settings.near_m)
+        reached |= claim_values(effort, links, settings.near_m)
         reached |= named_values(mine, said, truth, attacked, requested_s)
         reached |= {keys.W1: mean_of(exact["w1_m"]), keys.CENTROID_W1: mean_of(exact["centroid_w1_m"])}
         for key, gated in ((keys.ERROR_MEDIAN, keys.ERROR_GATED), (keys.SQRT_SW1, keys.SQRT_SW1_GATED)):

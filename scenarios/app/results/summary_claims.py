@@ -12,18 +12,18 @@ from scenarios.app.results.run import Table
 from scenarios.app.results.summary_keys import Key
 
 
-def claim_values(estimates: Table, updates: Table, near_m: float) -> dict[Key, Any]:
+def claim_values(estimates: Table, links: Table, near_m: float) -> dict[Key, Any]:
     """Areas under the ROC curves of one attack's claims over the run; nothing for an attack that makes none.
 
-    A UE is where it measured what its update of the round was made of, all its models together.
+    A UE is where it was when it was asked for its update.
     """
     values: dict[Key, Any] = {}
     near, moved = (estimates["quantity"] == what for what in ("near", "moved"))
     if near.any():
-        place_m, said_m = _places_m(updates, estimates, near), _columns(estimates, near)
+        place_m, said_m = _places_m(links, estimates, near), _columns(estimates, near)
         values[keys.NEAR_AUC] = near_auc(estimates["weight"][near], np.hypot(*(place_m - said_m).T))
     if moved.any():
-        now_m, before_m = _places_m(updates, estimates, moved), _places_m(updates, _before(estimates), moved)
+        now_m, before_m = _places_m(links, estimates, moved), _places_m(links, _before(estimates), moved)
         weight = estimates["weight"][moved]
         values[keys.MOVED_AUC] = moved_auc(weight, np.hypot(*(now_m - before_m).T), near_m)
     return values
@@ -43,14 +43,10 @@ def _before(estimates: Table) -> Table:
     return {"ue": estimates["ue"], "round": before[of_row]}
 
 
-def _places_m(updates: Table, wanted: Table, rows: np.ndarray) -> np.ndarray:
-    """True mean place (n, 2) of the round and UE of some rows of a table; NaN where nothing is known of it."""
-    visit, of_row = np.unique(_visit(updates), return_inverse=True)
-    samples = updates["selected"]
-    sums = [np.bincount(of_row, weights=samples * axis) for axis in _columns(updates, slice(None)).T]
-    count = np.bincount(of_row, weights=samples)
-    place_m = np.full((len(visit) + 1, 2), np.nan)  # the last: unknown
-    np.divide(np.stack(sums, axis=1), count[:, None], out=place_m[:-1], where=count[:, None] > 0)
+def _places_m(links: Table, wanted: Table, rows: np.ndarray) -> np.ndarray:
+    """True place (n, 2) of the round and UE of some rows of a table; NaN where it is not known."""
+    visit, first = np.unique(_visit(links), return_index=True)
+    place_m = np.concatenate([_columns(links, first), np.full((1, 2), np.nan)])  # the last: unknown
     want = _visit(wanted)[rows]
     at = np.searchsorted(visit, want)
     at[(at < len(visit)) & (visit[np.minimum(at, len(visit) - 1)] != want)] = len(visit)

@@ -262,13 +262,13 @@ WALK_ERROR = _attack(
 )  # fmt: skip
 WALK_NO_MOTION = _attack("walk_no_motion_m.mean", "m", "baseline: the same of the guess that no UE moved")
 NEAR_AUC = _attack(
-    "near_auc", "", "of an attack that says who is near a place, as a base station: probability that it puts a UE of "
-    "the truly nearer half before one of the farther half, over all rounds; 0.5 is random guessing"
+    "near_auc", "", "of an attack that says who is near a place, as a base station: probability that it puts a UE that "
+    "was nearer when it was asked than the median of all UEs and rounds before one that was not; 0.5 is random guessing"
 )  # fmt: skip
 MOVED_AUC = _attack(
     "moved_auc", "", "of an attack that says who has moved: probability that it puts a UE that has before one that has "
-    "not, over all rounds; moved: its centroid lies more than leakage.near_m from that of the last round in which the "
-    "attack heard it; 0.5 is random guessing"
+    "not, over all rounds; moved: it was more than leakage.near_m from where it was when it was asked for the update "
+    "that the attack had heard of it before; 0.5 is random guessing"
 )  # fmt: skip
 SELECTED_ERROR = _attack(
     "selected_error_m.median", "m", "error against the mean of the samples trained on, median over UEs and rounds"
