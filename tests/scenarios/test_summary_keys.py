@@ -86,6 +86,7 @@ RUNS = [
     ("radio-maps/train", {"learning.rounds": 2, "learning.learner.cell_m": 30, "vary": None}),
 ]
 OF_PLANS = {one.pattern for one in KEYS if one.group == "" and one.pattern.startswith("plan.")}  # see test_plan
+OF_UPLOADS = {one.pattern for one in KEYS if one.pattern.startswith(("uploads.", "merges."))}  # see test_uploads
 
 
 def test_every_declared_key_is_written(tmp_path):
@@ -95,7 +96,9 @@ def test_every_declared_key_is_written(tmp_path):
         summary = run(load(scenario, changes), tmp_path / str(i))
         written |= {declaration(key).pattern for key in summary}
     inside = {one.pattern for one in RADIO_QUANTITIES if {"indoor", "outdoor"} & set(one.pattern.split("."))}
-    assert {one.pattern for one in KEYS} - OF_PLANS - inside - {UTILITY.pattern} == written - {UTILITY.pattern}
+    assert {one.pattern for one in KEYS} - OF_PLANS - OF_UPLOADS - inside - {UTILITY.pattern} == written - {
+        UTILITY.pattern
+    }
 
 
 def test_the_page_of_records_is_generated():

@@ -19,8 +19,10 @@ from scenarios.app.study.yaml_document import one_line
 
 _FARTHEST_M = 4.1e7  # a corner of an area: once around the Earth
 _LONGEST_S = 400 * 365.25 * DAY_S  # an interval
-_OF_ONE = ("ues", "tracks", "handovers", "links")  # in other tables UE -1 stands for several
-_TIMES = ("time_s", "requested_s")
+_ROUNDING_S = 1e-6
+_OF_ONE = ("ues", "tracks", "handovers", "links", "transmissions")  # in other tables UE -1 stands for several
+_UPLOAD = ("requested_s", "ready_s", "granted_s", "ended_s")  # times of a transmission, in order
+_TIMES = ("time_s", *_UPLOAD)
 
 
 def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
@@ -82,6 +84,8 @@ def check_rows(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, T
     """Refuse tables with times outside of the calendar, rounds that the run did not have, or UEs that it has not."""
     last_s, n_ue = calendar_s(manifest["first_day"]), len(tables["ues"]["ue"])
     rounds = ceil(manifest["duration_s"] / manifest["round_s"]) + 2 if "rounds" in tables else 0  # clocks may go back
+    uploads = tables.get("transmissions", {})
+    rounds += len(uploads.get("ue", ()))  # a server may merge each update by itself
     for name, columns in tables.items():
         for column in (c for c in _TIMES if c in columns):
             _check(folder, name, column, columns[column], (0, last_s), "of the calendar", whole=False)
@@ -90,6 +94,22 @@ def check_rows(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, T
         if "ue" in columns:
             least = 0 if name in _OF_ONE else -1
             _check(folder, name, "ue", columns["ue"], (least, n_ue - 1), "of ues.csv", whole=True)
+    if uploads:
+        _check_order(folder / "transmissions.csv", uploads)
+
+
+def _check_order(path: Path, uploads: Table) -> None:
+    """Refuse uploads of which something ends before it begins."""
+    latest_s = uploads[_UPLOAD[0]]
+    for column in _UPLOAD[1:]:
+        wrong = uploads[column] < latest_s - _ROUNDING_S
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise BadInput(
+                one_line(f"{path}: row {row + 1}: {column} {uploads[column][row]:g} lies before what comes before it, "
+                         f"{latest_s[row]:g}; run the study again")
+            )  # fmt: skip
+        latest_s = np.fmax(latest_s, uploads[column])
 
 
 def _check(

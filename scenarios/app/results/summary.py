@@ -28,6 +28,7 @@ from scenarios.app.results.summary_leakage import (
     on_grid_m,
 )
 from scenarios.app.results.summary_named import Truth, chance_values, named_values
+from scenarios.app.results.summary_uploads import upload_values
 from scenarios.app.study.study import Study
 
 USELESS_ABOVE_DB = 2.0  # a map this much worse than a constant says nothing about privacy either
@@ -51,6 +52,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
             keys.UPLINK_HANDOVERS: len(read_table(folder, "handovers")["ue"]) if handover else None,
             **_updates(read_table(folder, "updates"), rounds),
             **_uplink(links, rounds),
+            **upload_values(read_table(folder, "transmissions"), rounds, float(manifest["duration_s"])),
             **_user_distances(read_table(folder, "user_distances")),
             **_eavesdropper(read_table(folder, "eavesdropper")),
         }

@@ -16,7 +16,7 @@ A key without a statistic is a count, a total, a setting, or a single value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -109,6 +109,48 @@ UPLINK_HANDOVERS = Key(
     "uplink.handovers", "", "handovers of all UEs; null where handover is not modelled (every UE is served by its "
     "strongest cell)"
 )  # fmt: skip
+
+UPLOADS_COUNT = Key(
+    "uploads.count", "", "uploads that the server asked for; this and what follows only where uploads take their time "
+    "(transmissions.csv)"
+)  # fmt: skip
+UPLOADS_ARRIVED = Key("uploads.arrived", "", "uploads whose last bit arrived in time")
+UPLOADS_LOST = {
+    fate: Key(f"uploads.{fate.replace('-', '_')}", "", meaning)
+    for fate, meaning in (
+        ("late", "uploads that were not complete at the deadline"),
+        ("dropped", "uploads of UEs that left before the last bit"),
+        ("undecoded", "uploads that were sent again too often, or were too weak"),
+        ("exhausted", "uploads of UEs whose energy was spent"),
+        ("no-cell", "uploads of UEs that no base station served"),
+        ("stopped", "uploads that the server no longer needed"),
+    )
+}
+"""by fate"""
+UPLOADS_UNDER_WAY = Key("uploads.under_way", "", "uploads that had not ended at the end of the run")
+UPLOADS_TIME = {
+    part: (
+        Key(f"uploads.{quantity}.mean", "s", f"{meaning}, mean over uploads that arrived"),
+        Key(f"uploads.{quantity}.q95", "s", "its 95 % quantile"),
+    )
+    for part, quantity, meaning in (
+        ("whole", "time_s", "time from the request to the last bit"),
+        ("preparing", "preparing_s", "time from the request until the UE is ready to send: downlink and training"),
+        ("waiting", "waiting_s", "time from then until it may send for the first time"),
+        ("sending", "sending_s", "time from then to the last bit, pauses between grants included"),
+    )
+}
+"""mean and 95 % quantile by part"""
+UPLOADS_VAIN = Key(
+    "uploads.sent_in_vain.percent", "%", "share of all bits sent that were in tries that failed, or in uploads that "
+    "did not arrive"
+)  # fmt: skip
+STALENESS_MEAN = Key(
+    "uploads.staleness.mean", "", "merges between the model that an update began from and its own, mean over merged "
+    "updates"
+)  # fmt: skip
+STALENESS_MAX = Key("uploads.staleness.max", "", "the same, max over merged updates")
+MERGE_RATE = Key("merges.per_hour", "1/h", "merges of the server in an hour of simulated time, mean over the run")
 
 PLAN = tuple(
     Key(f"plan.{name}", unit, meaning)
@@ -427,9 +469,18 @@ RADIO_QUANTITIES = tuple(
 HANDOVER_COUNT = Key("handover.count", "", "handovers of all UEs in a radio study; null where handover is not modelled")
 HANDOVER_RATE = Key("handover.per_ue_hour", "1/h", "handovers of a UE in an hour of a radio study, mean")
 
+
+def _keys_in(value: object) -> Iterator[Key]:
+    """The keys that a name of this page stands for: one, or several in a tuple or by name."""
+    if isinstance(value, Key):
+        yield value
+    elif isinstance(value, tuple | dict):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _keys_in(one)
+
+
 KEYS: tuple[Key, ...] = tuple(
-    key for value in list(vars().values()) for key in (value if isinstance(value, tuple) else (value,))
-    if isinstance(key, Key)
+    key for value in list(vars().values()) for key in _keys_in(value)
 )  # fmt: skip
 """all of them, in the order of this page; of a key that fits several the first counts"""
 

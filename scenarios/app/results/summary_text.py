@@ -13,6 +13,7 @@ from fl.defenses.budgeted import PRINTED
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.statistics import MEANINGFUL, counted
 from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.uploads_text import merges_text, uploads_text
 
 COLUMNS = 100  # of a terminal line
 _NAMES = 11  # columns for the name of a row
@@ -42,7 +43,7 @@ def fitted(lines: Sequence[str], columns: int = COLUMNS) -> list[str]:
 
 
 def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[str]:
-    """The result in a table of at most nine rows: is the model useful, what was found, and what noise was spent.
+    """The result in a table of a few rows: is the model useful, what was found, and what noise was spent.
 
     Warnings stand above it. `page` is where all details are.
     """
@@ -53,6 +54,8 @@ def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[
         ("positions", positions_text(summary)),
         ("named", best_named_text(summary)),
         ("uplink", uplink_text(summary)),
+        ("uploads", uploads_text(summary)),
+        ("merges", merges_text(summary)),
         ("membership", membership_text(summary)),
         ("privacy", privacy_text(summary, account)),
         ("page", page),
@@ -206,9 +209,9 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
     account : None where it is not known.
     """
     lines = [_rounds(summary), f"model: {model_text(summary)}", *warnings(summary), *_refusals(summary)]
-    radio = uplink_text(summary)
+    sent = {"uplink": uplink_text(summary), "uploads": uploads_text(summary), "merges": merges_text(summary)}
     lines += [
-        *([f"uplink: {radio}"] if radio else []),
+        *(f"{what}: {text}" for what, text in sent.items() if text),
         *(_attack(summary, name) for name in attacks(summary)),
         *_baselines(summary),
     ]

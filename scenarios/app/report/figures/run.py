@@ -15,6 +15,7 @@ from scenarios.app.report.figures.parts import part_metrics, weights
 from scenarios.app.report.figures.radio import radio, service
 from scenarios.app.report.figures.radio_map import run_panel
 from scenarios.app.report.figures.uplink import transmissions
+from scenarios.app.report.figures.uploads import uploads_chapter
 from scenarios.app.report.findings import leakage_findings, privacy_findings
 from scenarios.app.report.html import Chapter, paragraphs
 from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, band, line, looks, mosaic, plain
@@ -55,6 +56,7 @@ def run_chapters(run: Run) -> list[Chapter]:
         Chapter("utility", "Model", model),
         Chapter("privacy", "Privacy spent", [paragraphs(privacy_findings(run), "says"), epsilon(run)]),
         Chapter("radio-figures", "Radio", [service(run), transmissions(run), radio(run)]),
+        uploads_chapter(run),
         Chapter("method", "Method", [*method, weights(run), part_metrics(run, _ELSEWHERE)]),
     ]
 

@@ -1,0 +1,39 @@
+"""What became of uploads that took their time, and how long they took."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.run import Table
+from scenarios.app.results.statistics import mean_of
+from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.uploads import LOST, arrived, durations_s, lost, vain_share
+
+
+def upload_values(uploads: Table, rounds: Table, duration_s: float) -> dict[Key, Any]:
+    """Values of the rows of `transmissions` and of the merges; none where there are no such rows.
+
+    duration_s : length of the simulation.
+    """
+    if not len(uploads["ue"]):
+        return {}
+    got, stale = arrived(uploads), uploads["staleness"][np.isfinite(uploads["staleness"])]
+    values: dict[Key, Any] = {
+        keys.UPLOADS_COUNT: len(got),
+        keys.UPLOADS_ARRIVED: int(got.sum()),
+        **{keys.UPLOADS_LOST[fate]: int((uploads["fate"] == fate).sum()) for fate in LOST},
+        keys.UPLOADS_UNDER_WAY: int((~got & ~lost(uploads)).sum()),
+    }
+    for part, length_s in durations_s({k: v[got] for k, v in uploads.items()}).items():
+        known = length_s[np.isfinite(length_s)]
+        mean, high = keys.UPLOADS_TIME[part]
+        values |= {mean: mean_of(known), high: float(np.quantile(known, 0.95)) if len(known) else float("nan")}
+    return values | {
+        keys.UPLOADS_VAIN: 100.0 * vain_share(uploads),
+        keys.STALENESS_MEAN: mean_of(stale),
+        keys.STALENESS_MAX: int(stale.max()) if len(stale) else None,
+        keys.MERGE_RATE: len(rounds["round"]) * 3600.0 / duration_s,
+    }

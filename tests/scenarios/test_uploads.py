@@ -1,0 +1,226 @@
+"""Uploads that take their time: what summaries, words and figures say of them, from rows made by hand."""
+
+import json
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from uploads import MIXED, change_rows, upload, write_uploads
+
+from netsim.errors import BadInput
+from netsim.record import write_json
+from scenarios.app.report.figures.uploads import MOST_UES, PATIENCE, latency, staleness, timeline, uploads_chapter
+from scenarios.app.report.report import report
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.folder import read_table
+from scenarios.app.results.read import load as load_run
+from scenarios.app.results.summary import summarise
+from scenarios.app.results.summary_text import full_text, short_text
+from scenarios.app.results.uploads import bounds_s, durations_s, vain_share
+from scenarios.app.results.uploads_text import merges_text, sending_text, uploads_text
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
+
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def one(tiny, tmp_path_factory):
+    """A finished run whose uploads take no time."""
+    folder = tmp_path_factory.mktemp("uploads") / "run"
+    run(tiny(), folder)
+    return folder
+
+
+@pytest.fixture
+def folder(one, tmp_path):
+    """The same run with other rows: call it with them."""
+
+    def make(rows=MIXED):
+        copy = Path(shutil.copytree(one, tmp_path / "run", dirs_exist_ok=True))
+        write_uploads(copy, rows)
+        write_json(copy / "summary.json", summarise(copy, load(str(copy / "study.yaml"))))
+        return copy
+
+    return make
+
+
+def summary_of(folder):
+    return json.loads((folder / "summary.json").read_text())
+
+
+# -- numbers
+
+
+def test_a_run_whose_uploads_take_no_time_says_nothing_of_them(one):
+    summary = summary_of(one)
+    assert not [key for key in summary if key.startswith(("uploads.", "merges."))]
+    assert uploads_text(summary) == merges_text(summary) == ""
+    assert uploads_chapter(load_run(one)).parts == []
+    assert "Uploads" not in report(one).read_text().split("<script")[0]
+
+
+def test_fates_times_and_bits_of_the_summary(folder):
+    """Three arrive after 20, 30 and 12 s; of 4,000 bits 3,000 were of use."""
+    summary = summary_of(folder())
+    fates = {"arrived": 3, "late": 1, "dropped": 1, "undecoded": 0, "exhausted": 0, "no_cell": 1, "stopped": 1}
+    assert {k: summary[f"uploads.{k}"] for k in fates} == fates
+    assert summary["uploads.under_way"] == 1
+    assert summary["uploads.count"] == len(MIXED) == sum(fates.values()) + 1
+    means = [summary[keys.UPLOADS_TIME[part][0].of()] for part in ("preparing", "waiting", "sending")]
+    np.testing.assert_allclose(means, [(4 + 2 + 2) / 3, 6 / 3, (10 + 28 + 10) / 3])
+    assert summary["uploads.time_s.mean"] == pytest.approx(sum(means)) == pytest.approx(62 / 3)
+    assert summary["uploads.time_s.q95"] == pytest.approx(29.0)  # 20 + 0.9 (30 - 20)
+    assert summary["uploads.sent_in_vain.percent"] == pytest.approx(100 * 1000 / 4000)
+    assert summary["uploads.staleness.mean"] == pytest.approx(1 / 3) and summary["uploads.staleness.max"] == 1
+    assert summary["merges.per_hour"] == 60.0  # two in 120 s
+    declared = {one.of() for one in keys.KEYS if one.pattern.startswith(("uploads.", "merges."))}
+    assert declared == {key for key in summary if key.startswith(("uploads.", "merges."))}
+
+
+def test_of_uploads_that_all_failed_no_time_is_known(folder):
+    summary = summary_of(folder([upload(1, 0, (60, None, None, 61), fate="dropped")]))
+    assert summary["uploads.time_s.mean"] is summary["uploads.staleness.max"] is None
+    assert summary["uploads.sent_in_vain.percent"] is None
+    assert uploads_text(summary) == "0 of 1 arrived (1 dropped)"
+
+
+def test_parts_follow_each_other_and_a_cut_one_ends_with_the_upload(folder):
+    uploads = read_table(folder(), "transmissions")
+    np.testing.assert_array_equal(bounds_s(uploads)[3], [60, 63, np.nan, np.nan])  # dropped while it prepared
+    np.testing.assert_array_equal(bounds_s(uploads)[5], [120, 130, 150, np.nan])  # stopped while it waited
+    np.testing.assert_array_equal(bounds_s(uploads)[7], [120, 125, 127, np.nan])  # still sending
+    length_s = durations_s(uploads)
+    parts_s = sum(np.nan_to_num(length_s[part]) for part in ("preparing", "waiting", "sending"))
+    ended = np.isfinite(uploads["ended_s"])
+    np.testing.assert_allclose(parts_s[ended], length_s["whole"][ended])
+
+
+def test_nothing_sent_is_not_sent_in_vain(folder):
+    rows = [upload(1, 0, (60, 60, 60, 60), bits=0)]
+    assert np.isnan(vain_share(read_table(folder(rows), "transmissions")))
+
+
+def test_words_of_the_terminal(folder):
+    copy = folder()
+    summary, account = summary_of(copy), read_table(copy, "privacy")
+    text = " ".join(" ".join(short_text(summary, account, "page")).split())
+    assert "uploads 3 of 8 arrived (1 late, 1 dropped, 1 no-cell, 1 stopped, 1 under way at the end); 20.7 s" in text
+    assert "(95 %: 29 s): preparing 2.67 s, waiting 2 s, on the air 16 s; 25 % of the bits in vain" in text
+    assert "merges 60 an hour, of updates 0.333 versions old (mean; at most 1)" in text
+    whole = full_text(summary)
+    assert [line for line in whole if line.startswith("uploads: 3 of 8")]
+    assert [line for line in whole if line.startswith("merges: 60 an hour")]
+    assert len(sending_text(summary)) == 2
+    assert len(sending_text(summary | {"uploads.staleness.max": 0})) == 1
+
+
+# -- bad files
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("ready_s", "59", "row 1: ready_s 59 lies before what comes before it, 60"),
+        ("ended_s", "69.5", "row 1: ended_s 69.5 lies before what comes before it, 70"),
+        ("granted_s", "inf", "row 1: granted_s inf is not a time of the calendar"),
+        ("ue", "4", "row 1: ue 4 is not a whole number of ues.csv, 0 to 3"),
+        ("round", "99", "row 1: round 99 is not a whole number of the run"),
+        ("bits", "many", "column bits"),
+    ],
+)
+def test_rows_that_cannot_be_are_refused_in_one_line(folder, column, value, says):
+    copy = folder()
+    first = iter([value])
+    change_rows(copy, "transmissions", lambda row: row | {column: next(first, row[column])})
+    with pytest.raises(BadInput) as caught:
+        load_run(copy)
+    (line,) = caught.value.lines
+    assert "transmissions.csv" in line and says in line
+
+
+def test_each_merge_of_a_server_without_rounds_may_have_a_number(folder):
+    """Two windows, eight uploads: no more than twelve merges, with the two that clocks may add."""
+    copy = folder([row | {"round": 12} for row in MIXED])
+    assert load_run(copy).tables["transmissions"]["round"].max() == 12
+    with pytest.raises(BadInput, match="round 13"):
+        load_run(folder([row | {"round": 13} for row in MIXED]))
+
+
+# -- figures
+
+
+def drawn(panel):
+    """Traces by name."""
+    return {trace["name"]: trace for trace in panel.figure["data"]}
+
+
+def test_the_timeline_has_a_line_a_ue_and_a_cross_for_each_loss(folder):
+    loaded = load_run(folder())
+    panel = timeline(loaded, loaded.tables["transmissions"])
+    traces = drawn(panel)
+    preparing, sending = traces["preparing: downlink and training"], traces["sending"]
+    assert preparing["x"][:6] == [0, 4, None, 60, 62, None] and preparing["y"][:6] == [0, 0, None, 0, 0, None]
+    assert sending["x"] == [10, 20, None, 62, 72, None, 2, 30, None, 6, 15, None, 67, 90, None]  # the last goes on
+    assert traces["lost"]["x"] == [30 + 60, 15, 61, 3] and traces["lost"]["y"] == [1, 2, 2, 3]
+    assert traces["lost"]["text"][2].endswith(": no-cell")
+    assert panel.figure["layout"]["yaxis"]["ticktext"] == [str(n) for n in loaded.tables["ues"]["name"]]
+    assert panel.figure["layout"]["xaxis"]["title"]["text"].startswith("seconds since 2026-01-05 00:01:00")
+    assert "8 uploads of 8" in panel.caption
+
+
+def test_the_timeline_shows_a_window_and_says_what_it_leaves_out(folder):
+    """Of uploads of 1 s once an hour the first twelve seconds are drawn, of 60 UEs."""
+    copy = folder()
+    loaded = load_run(copy)
+    n = MOST_UES + 5
+    rows = [upload(1 + k, ue, (3600 * k, 3600 * k, 3600 * k, 3600 * k + 1)) for k in range(3) for ue in range(n)]
+    write_uploads(copy, rows)
+    uploads = read_table(copy, "transmissions")
+    loaded.tables["ues"] = {"name": np.array([f"{EVIL}{k}" for k in range(n)], dtype=object)}
+    panel = timeline(loaded, uploads)
+    low, high = panel.figure["layout"]["xaxis"]["range"]
+    assert (low, high) == pytest.approx((-0.01 * PATIENCE, 1.01 * PATIENCE))
+    assert len(drawn(panel)["sending"]["x"]) == 3 * MOST_UES
+    assert (
+        f"Drawn are the first 60 of 65 UEs. The axis begins with the first request and shows 60 uploads of {3 * n}"
+        in (panel.caption)
+    )
+    assert "<img" not in json.dumps(panel.figure)
+
+
+def test_the_distribution_is_of_uploads_that_arrived(folder):
+    loaded = load_run(folder())
+    traces = drawn(latency(loaded.tables["transmissions"]))
+    assert (min(traces["sending"]["x"]), max(traces["sending"]["x"])) == (10, 28)
+    assert max(traces["from request to arrival"]["x"]) == 30 and traces["from request to arrival"]["y"][-1] == 100
+    lost = {
+        k: v[loaded.tables["transmissions"]["fate"] != "arrived"] for k, v in loaded.tables["transmissions"].items()
+    }
+    assert latency(lost).figure is None
+
+
+def test_staleness_is_drawn_where_something_is_stale(folder):
+    loaded = load_run(folder())
+    uploads = loaded.tables["transmissions"]
+    (panel,) = staleness(loaded, uploads)
+    mean = drawn(panel)["mean over the updates of the merge"]
+    assert mean["y"] == [0, 1]
+    assert [datetime.fromisoformat(x) for x in mean["x"]] == [datetime(2026, 1, 5, 0, 1), datetime(2026, 1, 5, 0, 2)]
+    assert staleness(loaded, uploads | {"staleness": uploads["staleness"] * 0}) == []
+
+
+def test_the_chapter_stands_on_the_page_and_is_drawn(folder, show):
+    shown = show(report(folder()))
+    shown.evaluate("netsim.drawAll()")
+    shown.wait_for_selector("#plot-uploads-timeline .main-svg")
+    names = [t.text_content() for t in shown.locator("#plot-uploads-timeline .legendtext").all()]
+    assert names == ["preparing: downlink and training", "waiting for a grant", "sending", "lost"]
+    assert shown.locator("#uploads .says li").count() == 2
+    with shown.expect_download() as download:
+        shown.click("#uploads-timeline [data-save=csv]")
+    assert b"waiting for a grant" in download.value.path().read_bytes()
+    assert shown.get_attribute("#plot-uploads-latency", "role") == "img"
+    assert shown.get_attribute("#plot-uploads-latency", "aria-label").startswith("How long uploads take")

@@ -1,0 +1,51 @@
+"""Hand-made rows of `transmissions` in a run folder."""
+
+import csv
+from itertools import pairwise
+from pathlib import Path
+
+from fl.round.tables import TABLES
+
+COLUMNS = tuple(TABLES["transmissions"])
+
+
+def upload(round_, ue, times_s, fate="arrived", bits=1000, sent_bits=None, lost_bits=0, version=0, staleness=None):
+    """A row; times_s: requested, ready, granted, ended, None for what did not happen."""
+    stale = staleness if staleness is not None else 0 if fate == "arrived" else None
+    sent = sent_bits if sent_bits is not None else bits if fate == "arrived" else 0
+    assert all(a <= b for a, b in pairwise(t for t in times_s if t is not None))
+    return dict(zip(COLUMNS, (round_, ue, *times_s, fate, bits, sent, lost_bits, version, stale), strict=True))
+
+
+def write_uploads(folder, rows):
+    """Put rows into the table, in place of its own."""
+    path = Path(folder) / "transmissions.csv"
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, COLUMNS)
+        table.writeheader()
+        table.writerows({k: "" if v is None else v for k, v in row.items()} for row in rows)
+    return path
+
+
+def change_rows(folder, table, change):
+    """Rewrite the rows of a table: change(row) gives a row back."""
+    path = Path(folder) / f"{table}.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(change(dict(row)) for row in rows)
+
+
+MIXED = [
+    upload(1, 0, (60, 64, 70, 80)),
+    upload(1, 1, (60, 62, 62, 90), sent_bits=1500, lost_bits=500),
+    upload(1, 2, (60, 61, 66, 75), fate="late", sent_bits=400),
+    upload(1, 3, (60, None, None, 63), fate="dropped"),
+    upload(2, 0, (120, 122, 122, 132), version=1, staleness=1),
+    upload(2, 1, (120, 130, None, 150), fate="stopped", version=1),
+    upload(2, 2, (120, 121, None, None), fate="no-cell", version=1),
+    upload(2, 3, (120, 125, 127, None), fate="under-way", sent_bits=100, version=1),
+]
+"""four UEs in two rounds: three uploads arrive, one is under way at the end"""
