@@ -26,6 +26,7 @@ from scenarios.app.report.figures.tradeoff import matched_table, tradeoff_panels
 from scenarios.app.report.html import Chapter, answers, facts, headings, page, paragraphs
 from scenarios.app.report.plot import Panel
 from scenarios.app.report.settings import period
+from scenarios.app.report.time_table import time_table
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.comparison_text import answer
 from scenarios.app.results.folder import MANIFEST, STUDY, read_json, read_summary
@@ -46,17 +47,19 @@ def comparison(of: Gathered, place: Path, command: str = "") -> str:
     """The page of runs that learn; place: the folder in which the page will lie."""
     if of_densities(of.runs):
         return _densities(of, place, command)
-    members = [member(label, load(path)) for label, path in of.runs]  # one at a time: tables are large
+    merged = any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries())
+    members = [member(label, load(path), merged) for label, path in of.runs]  # one at a time: tables are large
     attacks = list(dict.fromkeys(name for m in members for name in m.attacks))
     labels, rows = labels_of(members), matched_rows(of.trials)
-    figures = comparison_panels(members, attacks)
+    figures = comparison_panels(members, attacks, merged)
+    times = [time_table(members)] if merged else []
     chapters = [
         Chapter(
             "tradeoffs",
             "Privacy and utility",
             [*_tradeoff(of, labels, attacks), *([matched_table(rows)] if rows else [])],
         ),
-        Chapter("time", "Over time", figures.over_time),
+        Chapter("time", "Over time", [*times, *figures.over_time]),
         Chapter("variants-all", "All variants", [variants_table(labels, of.runs, place), figures_table(labels)]),
         Chapter("differences-all", "What differs", [differences_table(studies_of(members))]),
         Chapter("attacks", "Attack by attack", figures.attacks),

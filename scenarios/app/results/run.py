@@ -63,8 +63,16 @@ class Run:
         from_trace = str(card.get("RSRP measurement")).startswith("read from the trace")
         return from_trace or (len(serving) > 0 and not any(serving))
 
-    def requested_s(self, number: FloatArray) -> FloatArray:
-        """When the server asked for the updates of rounds (n,), seconds: the same in every run of a study."""
+    @property
+    def takes_time(self) -> bool:
+        """Whether uploads take their time, so that merges come when they come."""
+        return len(self.tables["transmissions"]["ue"]) > 0
+
+    def moment_s(self, number: FloatArray, merged: bool) -> FloatArray:
+        """When rounds (n,) were merged, seconds; or when the server asked, which is the same in all runs of a study."""
+        rounds = self.rows("rounds")
+        if merged and len(rounds["round"]):
+            return np.interp(number, rounds["round"], rounds["time_s"])
         return np.minimum(number * float(self.manifest["round_s"]), float(self.manifest["duration_s"]))
 
     def rows(self, table: str, column: str = "", value: str = "") -> Table:

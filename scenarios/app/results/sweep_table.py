@@ -72,6 +72,7 @@ _COLUMNS = (
     Column(("work", "named, %"), _attacked(keys.WORK_NAMED_PERCENT), 1),
     Column(("both", "named, %"), _attacked(keys.BOTH_NAMED_PERCENT), 2),
     _EPSILON,
+    Column(("upload", "time, s"), _plain(keys.UPLOADS_TIME["whole"][0])),
     Column(("median", "SINR, dB"), lambda run, _: run.get("radio.sinr_db.median")),
     Column(("median", "RSRP, dBm"), lambda run, _: run.get("radio.rsrp_dbm.median")),
     Column(("handovers", "per UE, hour"), _plain(keys.HANDOVER_RATE)),

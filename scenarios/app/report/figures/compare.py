@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from netsim.units import FloatArray
-from scenarios.app.report.figures.member import ACCURACY, NAMED, OF_TRACKS, OF_UES, Member, labels_of
+from scenarios.app.report.figures.member import ACCURACY, NAMED, Member, labels_of
+from scenarios.app.report.figures.plotter import NONE, POSITIVE, Plotter, time_unit
 from scenarios.app.report.figures.radio_map import comparison_panel
-from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, line, looks, mosaic, numbers
-from scenarios.app.report.series import GUESS, PERFECT, Series, diagonal_m, drawable, median_line, wide
+from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, looks, mosaic
+from scenarios.app.report.series import GUESS, PERFECT, wide
 from scenarios.app.results.run import part
 from scenarios.app.results.standing import Runs, mean, nearest, strongest
-from scenarios.app.results.statistics import carried, quantile
 from scenarios.app.results.summary_keys import (
     AREA_CENTRE_ERROR,
     CENTRAL_RMSE,
@@ -26,10 +25,6 @@ from scenarios.app.results.summary_keys import (
 )
 
 TOP = 1.8  # of the error of a constant: where the axis of a map's error ends
-_NONE: Series = (np.zeros(0), np.zeros(0))
-_CARRIED = OF_TRACKS + OF_UES + tuple(NAMED)
-_POSITIVE = ("latency_s", "energy_j")
-_INFINITE = ("error_m", "home_m", "home_named_m")  # columns that may be infinite
 
 
 @dataclass(frozen=True)
@@ -40,12 +35,15 @@ class Figures:
     attacks: Sequence[Panel]
 
 
-def comparison_panels(members: Sequence[Member], attacks: Sequence[str]) -> Figures:
-    """What is known, what the model is worth and what was spent, over time; then each attack by itself."""
+def comparison_panels(members: Sequence[Member], attacks: Sequence[str], merged: bool = False) -> Figures:
+    """What is known, what the model is worth and what was spent, over time; then each attack by itself.
+
+    merged : whether times are those of merges, which differ between runs.
+    """
     labels = labels_of(members)
-    unit, seconds = _time_unit(members)
+    unit, seconds = time_unit(members)
     x_axis = {"title": {"text": f"simulated time ({unit})"}, "rangemode": "tozero"}
-    plotter = _Plotter(members, looks(labels), seconds)
+    plotter = Plotter(members, looks(labels), seconds, merged)
     grids = {m.label: m.grid for m in reversed(members)}  # the first run of each label
     maps = comparison_panel({label: grids[label] for label in labels})
     return Figures(
@@ -54,64 +52,7 @@ def comparison_panels(members: Sequence[Member], attacks: Sequence[str]) -> Figu
     )
 
 
-def _time_unit(members: Sequence[Member]) -> tuple[str, float]:
-    longest = max((float(t.max()) for m in members for t, _ in m.trends.values() if len(t)), default=0.0)
-    units: Mapping[str, float] = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0}
-    return next(((u, s) for u, s in units.items() if longest >= 3 * s), ("seconds", 1.0))
-
-
-@dataclass(frozen=True)
-class _Plotter:
-    """Draws one quantity of all runs: a curve per label, over its seeds."""
-
-    members: Sequence[Member]
-    own: Sequence[Look]
-    second: float
-
-    def curves(
-        self, attack: str | Mapping[str, str], column: str, unit: str, legend: bool = False, **more: Any
-    ) -> list[Figure]:
-        """attack : or that of each label."""
-        lines: list[Figure] = []
-        for look in self.own:
-            of = attack if isinstance(attack, str) else attack[look.name]
-            time_s, grid = self._grid([m for m in self.members if m.label == look.name], of, column)
-            if column in _POSITIVE:  # nothing is sent in a round without data, and a logarithm has no place for 0
-                grid = np.where(grid > 0, grid, np.nan)
-            if column in _INFINITE:
-                grid = drawable(grid)
-                more["most"] = max(diagonal_m(m.manifest) for m in self.members)
-            lines += median_line(look, numbers(time_s / self.second), grid, unit, showlegend=legend, **more)
-        return lines
-
-    def reference(self, attack: str, column: str, look: Look, legend: bool = True) -> list[Figure]:
-        """One curve for the median of all runs."""
-        time_s, grid = self._grid(self.members, attack, column)
-        mid = quantile(grid, 0.5)
-        if not np.isfinite(mid).any():
-            return []
-        x = numbers(time_s / self.second)
-        return [line(look, x, mid, f"{look.name} (median of all runs)", mode="lines", showlegend=legend)]
-
-    def level(self, value: float, name: str, color: str, dash: str) -> list[Figure]:
-        """A baseline that does not change over time; nothing where it is not known."""
-        times = [t for m in self.members for t, _ in m.trends.values() if len(t)]
-        if not np.isfinite(value) or not times:
-            return []
-        ends = numbers(np.array([min(t.min() for t in times), max(t.max() for t in times)]) / self.second)
-        return [line(Look(name, color, dash=dash), ends, np.full(2, value), mode="lines", showlegend=True)]
-
-    def _grid(self, members: Sequence[Member], attack: str, column: str) -> tuple[FloatArray, FloatArray]:
-        """Times of any of the runs, and the figure (n_time, n_run)."""
-        series = [m.trends.get((attack, column), _NONE) for m in members]
-        time_s = np.unique(np.concatenate([t for t, _ in series]))
-        grid = np.full((len(time_s), len(series)), np.nan)
-        for j, (t, values) in enumerate(series):
-            grid[np.searchsorted(time_s, t), j] = values
-        return time_s, carried(grid) if column in _CARRIED else grid
-
-
-def _progress(plotter: _Plotter, labels: Mapping[str, Runs], x_axis: Figure) -> Panel:
+def _progress(plotter: Plotter, labels: Mapping[str, Runs], x_axis: Figure) -> Panel:
     """What the strongest attack of each label knows, the error of the model, and epsilon, on aligned axes."""
     best = {label: strongest(runs) for label, runs in labels.items()}
     near = {label: nearest(runs, ERROR_MEDIAN) for label, runs in labels.items()}
@@ -152,8 +93,8 @@ def _progress(plotter: _Plotter, labels: Mapping[str, Runs], x_axis: Figure) -> 
     for k, top in tops.items():
         figure["layout"][f"yaxis{k + 1 if k else ''}"]["range"] = [0, round(top, 3)]
     caption = (
-        "A line a label, with its strongest attack: the median over seeds, the band their quartiles, at the time of "
-        "the server's request. Flat grey and dark lines are baselines."
+        "A line a label, with its strongest attack: the median over seeds, the band their quartiles, "
+        f"{plotter.moments}. Flat grey and dark lines are baselines."
         + (" Lines that leave the axes at the top are of models that are worse by far." if tops else "")
         + ("" if any(c.y_title == "epsilon" for c in cells) else " No run drew noise, so no epsilon was spent.")
     )
@@ -163,7 +104,7 @@ def _progress(plotter: _Plotter, labels: Mapping[str, Runs], x_axis: Figure) -> 
 _SW1_TITLE, _HOME_TITLE = "SW1 of all estimates so far", "Home to the nearest estimate"
 
 
-def _leakage(plotter: _Plotter, attack: str, k: int, x_axis: Figure) -> Panel:
+def _leakage(plotter: Plotter, attack: str, k: int, x_axis: Figure) -> Panel:
     title = f"The attack {attack} over time"
     near_m = plotter.members[0].near_m
     wanted = [
@@ -183,12 +124,12 @@ def _leakage(plotter: _Plotter, attack: str, k: int, x_axis: Figure) -> Panel:
     if not cells:
         return Panel(f"leakage-{k}", title, f"{attack} found nothing in any run.")
     figure = mosaic(_referenced(cells, plotter, attack), x_axis, 260)
-    return Panel(f"leakage-{k}", title, " ".join(_read_as(seen)), figure)
+    return Panel(f"leakage-{k}", title, " ".join(_read_as(seen, plotter.moments)), figure)
 
 
-def _read_as(columns: Sequence[str]) -> list[str]:
+def _read_as(columns: Sequence[str], moments: str) -> list[str]:
     """How to read the figure of an attack, of which these columns are drawn."""
-    says = ["A line a label: the median over seeds, the band their quartiles, at the time of the server's request."]
+    says = [f"A line a label: the median over seeds, the band their quartiles, {moments}."]
     if set(columns) & set(NAMED):
         says.append("An attack names at most two places of a UE; shares are over the attacked UEs that have the place.")
     if set(columns) - set(NAMED):
@@ -203,7 +144,7 @@ def _read_as(columns: Sequence[str]) -> list[str]:
     return says
 
 
-def _referenced(cells: Sequence[Cell], plotter: _Plotter, attack: str) -> list[Cell]:
+def _referenced(cells: Sequence[Cell], plotter: Plotter, attack: str) -> list[Cell]:
     """The cells, with the baselines of SW1 and of the nearest estimate."""
     extra = {
         _SW1_TITLE: [
@@ -215,7 +156,7 @@ def _referenced(cells: Sequence[Cell], plotter: _Plotter, attack: str) -> list[C
     return [Cell(c.y_title, [*c.traces, *extra.get(c.title, [])], c.title, c.log, c.line_at, c.percent) for c in cells]
 
 
-def _uplink(plotter: _Plotter, x_axis: Figure) -> list[Panel]:
+def _uplink(plotter: Plotter, x_axis: Figure) -> list[Panel]:
     """The uplink, where labels differ in their radio."""
     if not _radios_differ(plotter.members):
         return []
@@ -228,8 +169,8 @@ def _uplink(plotter: _Plotter, x_axis: Figure) -> list[Panel]:
     cells: list[Cell] = []
     for column, y_title, title, unit in what:
         traces = plotter.curves("", column, unit, legend=not cells)
-        values = np.concatenate([np.zeros(0), *(m.trends.get(("", column), _NONE)[1] for m in plotter.members)])
-        log = column in _POSITIVE and wide(values)
+        values = np.concatenate([np.zeros(0), *(m.trends.get(("", column), NONE)[1] for m in plotter.members)])
+        log = column in POSITIVE and wide(values)
         if traces:
             cells.append(Cell(y_title, traces, title, log=log, percent=unit == "%"))
     if not cells:

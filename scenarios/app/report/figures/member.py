@@ -28,7 +28,7 @@ NAMED = {"home": "Home", "both": "Both home and work"}
 class Member:
     """(attack, column) -> medians over tracks or UEs in time; no attack: utility.
 
-    Times are those of the requests, which seeds share; arrivals differ.
+    Times are those of the requests, which seeds share; where uploads take their time, those of the merges.
     """
 
     label: str
@@ -41,25 +41,25 @@ class Member:
     grid: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
-def member(label: str, run: Run) -> Member:
-    """The run's trends, without its tables."""
+def member(label: str, run: Run, merged: bool = False) -> Member:
+    """The run's trends, without its tables; merged: at the times of merges, not of requests."""
     trends: dict[tuple[str, str], Series] = {}
     for look, rows in attack_grids(run, looks(run.attacks)):
         grids = {"error_m": rows.error_m()} | {name: rows.so_far(name) for name in OF_TRACKS}
         for name, grid in grids.items():
-            trends[look.name, name] = run.requested_s(rows.round), quantile(grid, 0.5)
+            trends[look.name, name] = run.moment_s(rows.round, merged), quantile(grid, 0.5)
     for look, rows in home_grids(run, looks(run.attacks)):
         for name in OF_UES:
-            trends[look.name, name] = run.requested_s(rows.round), quantile(unfound(rows.so_far(name)), 0.5)
+            trends[look.name, name] = run.moment_s(rows.round, merged), quantile(unfound(rows.so_far(name)), 0.5)
     for attack, of in product(run.attacks, NAMED):
         number, share = share_over_time(run, attack, of)
-        trends[attack, of] = run.requested_s(number), share
+        trends[attack, of] = run.moment_s(number, merged), share
     rounds = run.rows("rounds")
     for name in ("rmse_db", "constant_rmse_db", "epsilon_max"):
-        trends["", name] = run.requested_s(rounds["round"]), rounds[name]
+        trends["", name] = run.moment_s(rounds["round"], merged), rounds[name]
     accuracy = learner_metric(run, keys.ACCURACY)
-    trends["", ACCURACY] = run.requested_s(accuracy["round"]), accuracy["value"]
-    trends |= {("", name): series for name, series in uplink_series(run).items()}
+    trends["", ACCURACY] = run.moment_s(accuracy["round"], merged), accuracy["value"]
+    trends |= {("", name): series for name, series in uplink_series(run, merged).items()}
     return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends, run.grid)
 
 

@@ -41,7 +41,7 @@ def shares(run: Run, own: Sequence[Look]) -> Panel:
         for look in own:
             number, share = share_over_time(run, look.name, place)
             if len(number):
-                x = run.dates(run.requested_s(number))
+                x = run.dates(run.moment_s(number, run.takes_time))
                 dates = sorted({*dates, *x})
                 traces.append(line(look, x, share, hovertemplate="%{y:.3~r} %", showlegend=not cells))
         if not traces:

@@ -111,13 +111,16 @@ def _by_distance(cells: Sequence[Cell], distance_m: FloatArray, rsrp_dbm: FloatA
     return figure
 
 
-def uplink_series(run: Run) -> dict[str, Series]:
-    """Per round: percent decoded in time, median latency, median SINR, energy; empty for an ideal uplink."""
+def uplink_series(run: Run, merged: bool) -> dict[str, Series]:
+    """Per round: percent decoded in time, median latency, median SINR, energy; empty for an ideal uplink.
+
+    merged : at the times of merges, not of requests.
+    """
     links, rounds = run.rows("links"), run.rows("rounds")
     if not np.isfinite(links["sinr_db"]).any():
         return {}
     round_, at = np.unique(links["round"], return_inverse=True)
-    time_s = run.requested_s(round_)
+    time_s = run.moment_s(round_, merged)
 
     def by_round(column: str) -> FloatArray:
         """A column as (n_round, n_link), NaN where there are fewer."""
@@ -131,7 +134,7 @@ def uplink_series(run: Run) -> dict[str, Series]:
         "decoded_percent": (time_s, 100.0 * _mean(by_round("decoded"))),
         "sinr_db": (time_s, quantile(by_round("sinr_db"), 0.5)),
         "latency_s": (time_s, quantile(by_round("latency_s"), 0.5)),
-        "energy_j": (run.requested_s(rounds["round"]), rounds["energy_j"]),
+        "energy_j": (run.moment_s(rounds["round"], merged), rounds["energy_j"]),
     }
 
 

@@ -1,0 +1,134 @@
+"""Comparisons over true time: curves at the times of merges, and how soon a model is good."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from uploads import change_rows, upload, write_uploads
+
+from netsim.record import write_json
+from scenarios.app.report.figures.member import member
+from scenarios.app.report.figures.plotter import MOST_TIMES, Plotter
+from scenarios.app.report.plot import looks
+from scenarios.app.report.report import compare, report
+from scenarios.app.results.read import load
+from scenarios.app.results.sweep_table import sweep_lines
+from scenarios.app.results.time_to import Goal, goal_of
+from scenarios.app.run.runner import run
+
+MERGES = {("slow", 3): (70, 170), ("slow", 4): (80, 190), ("fast", 3): (61, 90), ("fast", 4): (65, 122)}
+ERRORS_DB = {("slow", 3): (9, 6), ("slow", 4): (8, 5), ("fast", 3): (6.5, 4), ("fast", 4): (5.5, 4.5)}
+
+
+@pytest.fixture(scope="module")
+def one(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("timed") / "run"
+    run(tiny(), folder)
+    return folder
+
+
+@pytest.fixture
+def swept(one, tmp_path):
+    """A sweep of two variants and two seeds, whose merges come at times of their own."""
+    lines = ["folder,label,seed"]
+    for (label, seed), times in MERGES.items():
+        copy = Path(shutil.copytree(one, tmp_path / f"{label}-{seed}"))
+        write_uploads(copy, [upload(k + 1, 0, (60, 60, 60, t)) for k, t in enumerate(times)])
+        merged_s, error_db = iter(times), iter(ERRORS_DB[label, seed])
+        change_rows(
+            copy, "rounds", lambda row, t=merged_s, e=error_db: row | {"time_s": str(next(t)), "rmse_db": str(next(e))}
+        )
+        summary = json.loads((copy / "summary.json").read_text())
+        more = {"uploads.count": 2, "uploads.time_s.mean": 4.0, "utility.constant_rmse_db": 20.0}
+        write_json(copy / "summary.json", summary | more)
+        lines.append(f"{label}-{seed},{label},{seed}")
+    (tmp_path / "runs.csv").write_text("\n".join(lines) + "\n")
+    write_json(tmp_path / "sweep.json", {"kind": "sweep", "title": "timed"})
+    return tmp_path
+
+
+def figures(page):
+    return json.loads(re.search(r'id="drawn">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1])
+
+
+# -- the goal
+
+
+def test_the_goal_is_what_the_worst_run_ends_with_and_that_run_reaches_it():
+    errors = goal_of([5.0, 12.3456, np.nan], [20.0, 20.0, 20.0], smaller=True)
+    assert errors == Goal(12.4, smaller=True)
+    assert goal_of([61.29, 75.0], [10.0, 10.0], smaller=False) == Goal(61.2, smaller=False)
+    assert goal_of([0.012341], [1.0], smaller=True).value == 0.0124
+    assert goal_of([12.3], [20.0], smaller=True).value == 12.3  # three digits are kept as they are
+    assert goal_of([0.0], [10.0], smaller=False) == Goal(0.0, smaller=False)
+
+
+def test_a_model_that_is_worse_than_a_constant_sets_no_goal_unless_all_are():
+    assert goal_of([5.0, 900.0], [20.0, 20.0], smaller=True).value == 5.0
+    assert goal_of([25.0, 900.0], [20.0, 20.0], smaller=True).value == 900.0
+    assert goal_of([np.nan], [20.0], smaller=True) is None
+
+
+def test_the_first_time_counts_also_where_the_value_is_lost_again():
+    time_s, error = np.array([10.0, 20.0, 30.0]), np.array([9.0, 5.0, 8.0])
+    assert Goal(5.0, smaller=True).first_s(time_s, error) == 20.0
+    assert Goal(8.5, smaller=False).first_s(time_s, error) == 10.0
+    assert np.isnan(Goal(4.9, smaller=True).first_s(time_s, error))
+    assert np.isnan(Goal(4.9, smaller=True).first_s(time_s, np.full(3, np.nan)))
+
+
+# -- curves
+
+
+def test_members_have_the_times_of_merges_where_uploads_take_time(swept):
+    loaded = load(swept / "fast-4")
+    assert loaded.takes_time
+    np.testing.assert_array_equal(member("x", loaded, True).trends["", "rmse_db"], [(65, 122), (5.5, 4.5)])
+    np.testing.assert_array_equal(member("x", loaded).trends["", "rmse_db"][0], [60, 120])
+    assert (member("x", loaded, True).trends["closed-form", "sw1_m"][0] == (65, 122)).all()
+
+
+def test_at_common_times_each_run_counts_with_its_latest_value(swept):
+    runs = [member("slow", load(swept / f"slow-{seed}"), True) for seed in (3, 4)]
+    band, middle = Plotter(runs, looks(["slow"]), 1.0, merged=True).curves("", "rmse_db", "dB")
+    assert middle["x"] == [70, 80, 170, 190]
+    assert middle["y"] == [9, 8.5, 7, 5.5]  # 9; 9 and 8; 6 and 8; 6 and 5
+    assert band["y"][:4] == [9, 8.25, 6.5, 5.25]
+
+
+def test_of_very_many_merges_evenly_spaced_times_are_drawn(swept):
+    runs = [member("slow", load(swept / "slow-3"), True)]
+    times_s = np.arange(5000.0)
+    runs[0].trends["", "rmse_db"] = times_s, times_s
+    (middle,) = Plotter(runs, looks(["slow"]), 1.0, merged=True).curves("", "rmse_db", "dB")
+    assert len(middle["x"]) == MOST_TIMES and (middle["x"][0], middle["x"][-1]) == (0, 4999)
+    np.testing.assert_array_equal(middle["y"], np.floor(np.linspace(0, 4999, MOST_TIMES)))
+
+
+def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept):
+    """The worst run ends with 6 dB: reached by slow runs at 170 and 190 s, by fast ones at 90 and 65 s."""
+    page = report(swept)
+    text = page.read_text()
+    assert "Time to an RMSE of at most 6 dB" in text and "2 of 2" in text
+    times = text.split('id="times"')[1].split("</table>")[0]
+    rows = dict(re.findall(r'<tr><td class="text">(slow|fast)</td><td data-value="([\d.]+)">', times))
+    assert {label: float(value) for label, value in rows.items()} == pytest.approx({"slow": 3.0, "fast": 77.5 / 60})
+    assert "at the time of the server&#x27;s merge" in text
+    x = {x for t in figures(page)["progress"]["data"] if t["name"] == "fast" for x in t["x"] if x is not None}
+    assert max(x) == pytest.approx(122 / 60, rel=1e-4)
+
+
+def test_runs_whose_uploads_take_no_time_are_compared_as_ever(one, tmp_path):
+    folders = [Path(shutil.copytree(one, tmp_path / name)) for name in ("a", "b")]
+    text = compare(folders, tmp_path / "compare.html").read_text()
+    assert "Time to an" not in text and "at the time of the server&#x27;s request" in text
+
+
+def test_the_table_of_a_sweep_has_the_time_of_uploads(swept):
+    summary = json.loads((swept / "slow-3" / "summary.json").read_text())
+    first, second, row, *_ = sweep_lines([("slow", summary)])
+    assert "upload" in first and "time, s" in second and " 4 " in f"{row} "
+    assert "upload" not in sweep_lines([("slow", {k: v for k, v in summary.items() if "uploads" not in k})])[0]
