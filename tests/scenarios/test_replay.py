@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import shutil
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from uploads import upload, write_uploads
 
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
@@ -324,18 +326,55 @@ def test_counts_of_the_curves_are_those_of_the_tables(whole, commuters):
     np.testing.assert_allclose(values[keys.index("map")], read_table(commuters, "rounds")["rmse_db"], rtol=1e-6)
 
 
-def test_transmissions_begin_and_end_as_in_the_table(whole):
+def links_of(found, meta, ue):
+    """Begin, duration, SINR, base station and whether it was decoded, of each transmission of a UE."""
+    own = slice(found["link_ptr"][ue], found["link_ptr"][ue + 1])
+    begin_s, airtime_s = (found[f"link_{k}"][own] * meta[f"link_{k}_s"] for k in ("begin", "airtime"))
+    return begin_s, airtime_s, *(found[f"link_{k}"][own] for k in ("sinr", "cell", "decoded"))
+
+
+def test_planned_transmissions_end_when_latency_is_over(whole):
     loaded, found = whole
-    table, scale = loaded.rows("links"), replay_of(loaded, loaded.attacks).meta["link_unit_s"]
+    table, meta = loaded.rows("links"), replay_of(loaded, loaded.attacks).meta
     for ue in range(3):
-        own = slice(found["link_ptr"][ue], found["link_ptr"][ue + 1])
+        begin_s, airtime_s, sinr, _, decoded = links_of(found, meta, ue)
         mine = table["ue"] == ue
-        assert (found["link_round"][own] + 1 == table["round"][mine]).all()
-        np.testing.assert_allclose(found["link_airtime"][own] * scale, table["airtime_s"][mine], atol=scale)
-        begin_s = table["latency_s"][mine] - table["airtime_s"][mine]
-        np.testing.assert_allclose(found["link_start"][own] * scale, begin_s, atol=scale)
-        assert (np.abs(found["link_sinr"][own] - table["sinr_db"][mine]) <= 0.5).all()
-        assert (found["link_decoded"][own] == table["decoded"][mine]).all()
+        np.testing.assert_allclose(airtime_s, table["airtime_s"][mine], atol=meta["link_airtime_s"])
+        expected_s = table["time_s"][mine] + table["latency_s"][mine] - table["airtime_s"][mine]
+        np.testing.assert_allclose(begin_s, expected_s, atol=meta["link_begin_s"])
+        assert (np.abs(sinr - table["sinr_db"][mine]) <= 0.5).all()
+        assert (decoded == table["decoded"][mine]).all()
+
+
+def test_transmissions_that_last_are_on_their_way_from_grant_to_end(commuters, tmp_path):
+    """One lost before its grant is there at its end; one under way until the end of the run; one never seen is none."""
+    folder = Path(shutil.copytree(commuters, tmp_path / "run"))
+    asked_s = 43_200
+    rows = [
+        upload(2, 0, (2 * asked_s, 87_000, 88_000, 90_000)),
+        upload(1, 0, (asked_s, 43_500, 44_000, 60_000), fate="late", sent_bits=10),
+        upload(1, 1, (asked_s, None, None, 43_300), fate="dropped"),
+        upload(1, 2, (asked_s, 43_300, None, None), fate="no-cell"),
+        upload(2, 2, (2 * asked_s, 87_000, 250_000, None), fate="under-way", sent_bits=10),
+    ]
+    write_uploads(folder, rows)
+    loaded = load(folder)
+    replay = replay_of(loaded, loaded.attacks)
+    found, meta = summed(replay), replay.meta
+    begin_s, airtime_s, sinr, cell, decoded = links_of(found, meta, 0)
+    np.testing.assert_allclose(begin_s, [44_000, 88_000], atol=meta["link_begin_s"])
+    np.testing.assert_allclose(airtime_s, [16_000, 2_000], atol=meta["link_airtime_s"])
+    assert decoded.tolist() == [0, 1]
+    table = loaded.rows("links")
+    mine = (table["ue"] == 0) & (table["round"] <= 2)
+    np.testing.assert_allclose(sinr, table["sinr_db"][mine], atol=0.5)
+    assert [meta["stations"][k]["name"] for k in cell] == table["base_station"][mine].tolist()
+    begin_s, airtime_s, *_, decoded = links_of(found, meta, 1)
+    np.testing.assert_allclose(begin_s, [43_300], atol=meta["link_begin_s"])
+    assert airtime_s.tolist() == [0] and decoded.tolist() == [0]
+    begin_s, airtime_s, *_ = links_of(found, meta, 2)
+    np.testing.assert_allclose(begin_s + airtime_s, [3 * 86_400], atol=meta["link_begin_s"])
+    assert "a cross marks the UE whose update was lost" in replay_chapter(loaded)[0].parts[-1]
 
 
 def test_with_too_much_to_draw_less_is_drawn_and_said(commuters, monkeypatch):
@@ -350,7 +389,7 @@ def test_with_too_much_to_draw_less_is_drawn_and_said(commuters, monkeypatch):
     replay = replay_of(loaded, loaded.attacks)
     found = summed(replay)
     assert (replay.n_ue, replay.drawn.detailed) == (2, 1) and replay.drawn.stride > 1
-    assert len(found["link_round"]) == 6 and len(found["named_round"]) <= 12 and len(found["track_ptr"]) == 3
+    assert len(found["link_begin"]) == 6 and len(found["named_round"]) <= 12 and len(found["track_ptr"]) == 3
     for name in ("named_x", "named_y", "second_x", "named_hit"):  # at the end they are as without a bound
         ends = [found[name][found["named_ptr"][k + 1] - 1] for k in (0, 1, 2, 3)]
         assert ends == [every[name][every["named_ptr"][k + 1] - 1] for k in (0, 1, 3, 4)]

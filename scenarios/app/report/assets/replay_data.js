@@ -85,20 +85,19 @@ const replayData = (() => {
       }
     }
 
-    /** Transmissions of a UE in the rounds first..last: begin, duration, SINR (null: unknown), station, decoded. */
-    function links(ue, first, until, see) {
-      const end = arrays.link_ptr[ue + 1];
-      let i = last(arrays.link_round, arrays.link_ptr[ue], end, first - 1) + 1;
-      for (; i < end && arrays.link_round[i] <= until; i += 1) {
-        const begin_s = arrays.asked_s[arrays.link_round[i]] + arrays.link_start[i] * meta.link_unit_s;
+    /** Transmissions of a UE that begin from..to: begin, duration, SINR (null: unknown), station, decoded. */
+    function links(ue, from_s, to_s, see) {
+      const end = arrays.link_ptr[ue + 1], unit_s = meta.link_begin_s;
+      let i = Math.max(last(arrays.link_begin, arrays.link_ptr[ue], end, from_s / unit_s), arrays.link_ptr[ue]);
+      for (; i < end && arrays.link_begin[i] * unit_s <= to_s; i += 1) {
         const sinr = arrays.link_sinr[i] === NO_SINR ? null : arrays.link_sinr[i];
-        see(begin_s, arrays.link_airtime[i] * meta.link_unit_s, sinr, arrays.link_cell[i], arrays.link_decoded[i] > 0);
+        see(arrays.link_begin[i] * unit_s, arrays.link_airtime[i] * meta.link_airtime_s, sinr, arrays.link_cell[i],
+          arrays.link_decoded[i] > 0);
       }
     }
 
-    /** Index of the last round that is over, and of the last that was asked for; -1 for none. */
+    /** Index of the last round that is over; -1 for none. */
     const roundAt = (time_s) => last(arrays.told_s, 0, rounds, time_s);
-    const askedAt = (time_s) => last(arrays.asked_s, 0, rounds, time_s);
 
     /** The square of the coverage grid at a place, -1 for none. */
     function square(x, y) {
@@ -170,7 +169,7 @@ const replayData = (() => {
     }
     return {
       meta, arrays, has, n, rounds, number: arrays.number, last, place, corners, landmark, named, estimates, links,
-      roundAt, askedAt, square, level, stamp, date, tick, curve, curveOf, bestAttack,
+      roundAt, square, level, stamp, date, tick, curve, curveOf, bestAttack,
       handovers: arrays.handover_time ?? none,
     };
   }

@@ -26,7 +26,7 @@ const replayGround = (() => {
     const style = getComputedStyle(document.documentElement);
     const names = [
       "ground", "outside", "frame", "green", "water", "rail", "street", "wall", "ue", "halo", "low", "high", "found",
-      "text", "station",
+      "text", "station", "lost",
     ];
     return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--map-${name}`).trim()]));
   }

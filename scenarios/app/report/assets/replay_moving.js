@@ -10,9 +10,7 @@ const replayMoving = (() => {
     const range = sinrs.length ? [0.05, 0.95].map((q) => sinrs[Math.round(q * (sinrs.length - 1))]) : null;
     if (range && range[1] - range[0] < 1) range[1] = range[0] + 1;
     const airtimes = arrays.link_airtime ?? [];
-    const longest_s = airtimes.length ? airtimes.reduce((a, b) => Math.max(a, b), 0) * meta.link_unit_s : 0;
-    const starts = arrays.link_start ?? [];
-    const latest_s = starts.length ? starts.reduce((a, b) => Math.max(a, b), 0) * meta.link_unit_s : 0;
+    const longest_s = airtimes.length ? airtimes.reduce((a, b) => Math.max(a, b), 0) * meta.link_airtime_s : 0;
 
     /** Colour of a SINR: dark is low on a light page, and the other way round on a dark one. */
     function sinrColour(sinr, dark) {
@@ -47,24 +45,29 @@ const replayMoving = (() => {
       }
     }
 
-    /** Calls see(ue, sinr, station, decoded) for each update on its way, or, while the replay plays, lately so. */
+    /** Calls see(ue, sinr, station, decoded, on, over) for each update on its way (on), or, while the replay plays,
+        lately so, and for each that has lately ended (over). */
     function sending(now, see) {
-      if (!has("link_round")) return;
-      const least_s = now.playing ? SHOWN_S * now.speed : 0, until = model.askedAt(now.time_s);
-      const since = model.askedAt(now.time_s - latest_s - Math.max(longest_s, least_s));
+      if (!has("link_begin")) return;
+      const least_s = now.playing ? SHOWN_S * now.speed : 0, since_s = now.time_s - longest_s - least_s;
       for (let ue = 0; ue < n; ue += 1) {
-        model.links(ue, Math.max(since, 0), until, (begin_s, airtime_s, sinr, station, decoded) => {
-          const end_s = begin_s + Math.max(airtime_s, least_s);
-          if (begin_s <= now.time_s && now.time_s <= end_s) see(ue, sinr, station, decoded);
+        model.links(ue, since_s, now.time_s, (begin_s, airtime_s, sinr, station, decoded) => {
+          const end_s = begin_s + airtime_s, over = now.time_s >= end_s;
+          const on = now.time_s <= begin_s + Math.max(airtime_s, least_s);
+          if (on || (over && now.time_s <= end_s + least_s)) see(ue, sinr, station, decoded, on, over);
         });
       }
     }
 
-    function links(context, view, now, dark) {
+    /** Lines to base stations, dashed for updates that are lost; where one has just been lost, a cross. */
+    function links(context, view, now, theme, dark) {
+      const crosses = [];
       context.lineWidth = 2;
-      sending(now, (ue, sinr, station, decoded) => {
+      sending(now, (ue, sinr, station, decoded, on, over) => {
         if (!model.place(ue, now.time_s, at)) return;
         const x = view.x(at.x), y = view.y(at.y), to = meta.stations[station];
+        if (over && !decoded) crosses.push([x, y, ue]);
+        if (!on) return;
         context.globalAlpha = 0.9 * now.seen(ue);
         context.strokeStyle = sinrColour(sinr, dark);
         context.setLineDash(decoded ? [] : [4, 5]);
@@ -76,6 +79,20 @@ const replayMoving = (() => {
         context.stroke();
       });
       context.setLineDash([]);
+      for (const [x, y, ue] of crosses) {
+        context.globalAlpha = now.seen(ue);
+        for (const [colour, width] of [[theme.halo, 6], [theme.lost, 3]]) cross(context, x, y, colour, width);
+      }
+    }
+
+    function cross(context, x, y, colour, width) {
+      Object.assign(context, { strokeStyle: colour, lineWidth: width });
+      context.beginPath();
+      for (const side of [-7, 7]) {
+        context.moveTo(x - 7, y - side);
+        context.lineTo(x + 7, y + side);
+      }
+      context.stroke();
     }
 
     function serving(context, view, now, theme) {
@@ -144,7 +161,7 @@ const replayMoving = (() => {
       if (has("track_time")) {
         if (now.layers.trails) trails(context, view, now, theme);
         if (now.layers.serving) serving(context, view, now, theme);
-        if (now.layers.links) links(context, view, now, dark);
+        if (now.layers.links) links(context, view, now, theme, dark);
         if (now.layers.serving) handovers(context, view, now, theme);
         if (now.layers.ues) ues(context, view, now, theme);
       }

@@ -25,7 +25,7 @@ _LAYERS: tuple[tuple[str, str, str, bool | None], ...] = (
     ("ues", "UEs", "track_time", True),
     ("trails", "trails", "track_time", True),
     ("serving", "serving cells", "track_cell", True),
-    ("links", "updates being sent", "link_round", True),
+    ("links", "updates being sent", "link_begin", True),
     ("homes", "homes", "home_x", True),
     ("work", "workplaces", "work_x", True),
     ("named", "named places", "named_round", True),
@@ -100,8 +100,11 @@ def _left_out(run: Run, replay: Replay) -> list[str]:
             + (f", simplified to within {replay.tracks.within_m:g} m" if replay.tracks.within_m > FINEST_M else "")
             + f"; places are rounded to {figure_text(replay.meta['moving']['step_m'])} m."
         )
-        if replay.has("link_round"):
-            said.append("While the replay plays, an update that is being sent is shown for at least 0.7 s.")
+        if replay.has("link_begin"):
+            said.append(
+                "While the replay plays, an update that is being sent is shown for at least 0.7 s, and a cross marks "
+                "the UE whose update was lost."
+            )
     total = len(run.tables["ues"]["ue"])
     if replay.n_ue < total:
         said.append(f"Drawn are the first {replay.n_ue:,} of {total:,} UEs; counts and curves are of all.")

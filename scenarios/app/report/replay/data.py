@@ -24,7 +24,7 @@ MOST_ROWS = 100_000  # of tracks
 GROUND_M, MOVING_M = 0.1, 0.5  # finest steps of what stands and of what moves
 UNITS_S = (3600.0, 900.0, 300.0, 60.0, 30.0, 10.0, 5.0, 1.0, 0.5, 0.1, 0.05, 0.01, 0.001)
 ABSENT, INDOOR = 1, 2  # bits of the state of a track's row
-COUNTED = ("_ptr", "_x", "_y", "_round", "_of", "_time")
+COUNTED = ("_ptr", "_x", "_y", "_round", "_of", "_time", "_begin")
 """ends of the names of arrays that hold differences"""
 
 
@@ -69,7 +69,6 @@ def replay_of(run: Run, names: Sequence[str]) -> Replay:
         **by_round,
         **_places(run, n_ue, moving),
         **_handovers(run, n_ue, unit_s),
-        "asked_s": rounds.asked_s,
         "told_s": rounds.told_s,
         "number": rounds.number,
         "curve": _single(values).ravel(),

@@ -10,13 +10,12 @@ import numpy as np
 
 from netsim.units import FloatArray, IntArray
 from scenarios.app.report.replay.grid import NOWHERE, Grid, Numbers, pointers, steps
+from scenarios.app.report.replay.links import link_arrays, sent
 from scenarios.app.results.run import Run, Table
 
 MOST_LINKS, MOST_ESTIMATES, MOST_NAMED = 200_000, 300_000, 200_000
 MOST_MODELS = 65_536  # that updates and estimates are told apart by
-NO_SINR = -128
 _COLUMNS = {
-    "links": ("latency_s", "airtime_s", "sinr_db", "base_station", "decoded"),
     "updates": ("model", "x_m", "y_m"),
     "estimates": ("attack", "model", "quantity", "x_m", "y_m"),
     "leakage": (
@@ -74,12 +73,11 @@ def round_arrays(
 ) -> tuple[dict[str, Numbers], dict[str, Any], Drawn]:
     """Arrays in order of (attack,) UE and time, their scales, and what was left out; cells: names and their index."""
     n_attack = len(attacks)
-    links, updates, estimates = (
+    links = sent(run, n_ue)
+    updates, estimates = (
         _sorted(rows, _COLUMNS[name], n_ue, rounds)
-        for name, rows in (
-            ("links", run.rows("links")), ("updates", run.tables["updates"]), ("estimates", run.rows("estimates")),
-        )
-    )  # fmt: skip
+        for name, rows in (("updates", run.tables["updates"]), ("estimates", run.rows("estimates")))
+    )
     estimates = _of_attacks(estimates, attacks)
     estimates = {k: v[np.isin(estimates["quantity"], KINDS)] for k, v in estimates.items()}
     detailed = min(
@@ -91,7 +89,7 @@ def round_arrays(
     links, updates, estimates = (
         {k: v[rows["ue"] < detailed] for k, v in rows.items()} for rows in (links, updates, estimates)
     )
-    sent, scales = _links(links, n_ue, cells)
+    on_air, scales = link_arrays(links, n_ue, cells, float(run.manifest["duration_s"]))
     guessed, beyond = _estimates(estimates, updates, grid, n_attack, n_ue)
     named, stride = _named(run, rounds, grid, attacks, n_ue)
     x, y = grid.cells(np.column_stack([updates["x_m"], updates["y_m"]]))
@@ -99,7 +97,7 @@ def round_arrays(
         "update_ptr": steps(pointers(updates["ue"], n_ue)), "update_round": steps(updates["at"].astype(np.uint32)),
         "update_x": steps(x), "update_y": steps(y),
     }  # fmt: skip
-    return truth | sent | guessed | named, scales, Drawn(n_ue, detailed, stride, beyond)
+    return truth | on_air | guessed | named, scales, Drawn(n_ue, detailed, stride, beyond)
 
 
 def _sorted(rows: Table, columns: Sequence[str], n_ue: int, rounds: Rounds) -> Table:
@@ -125,25 +123,6 @@ def _of_attacks(rows: Table, attacks: Sequence[str]) -> Table:
 def _first_ues(ue: IntArray, n_ue: int, most: int) -> int:
     """How many UEs, from the first on, have together at most so many rows; at least one."""
     return max(1, int(np.searchsorted(np.cumsum(np.bincount(ue, minlength=n_ue)), most, side="right")))
-
-
-def _links(rows: Table, n_ue: int, cells: dict[str, int]) -> tuple[dict[str, Numbers], dict[str, Any]]:
-    """When each transmission began after the request, how long it took, its SINR and base station."""
-    latency_s, airtime_s = (np.nan_to_num(rows[k], nan=0.0, posinf=0.0) for k in ("latency_s", "airtime_s"))
-    start_s = np.maximum(latency_s - airtime_s, 0.0)
-    unit_s = max(float(np.max(start_s, initial=0.0)), float(np.max(airtime_s, initial=0.0)), 1e-3) / (NOWHERE - 1)
-    sinr = rows["sinr_db"]
-    known = np.isfinite(sinr)
-    level = np.where(known, np.clip(np.round(np.where(known, sinr, 0.0)), -127, 127), NO_SINR)
-    return {
-        "link_ptr": steps(pointers(rows["ue"], n_ue)),
-        "link_round": steps(rows["at"].astype(np.uint32)),
-        "link_start": np.round(start_s / unit_s).astype(np.uint16),
-        "link_airtime": np.round(airtime_s / unit_s).astype(np.uint16),
-        "link_sinr": level.astype(np.int8),
-        "link_cell": np.array([cells.get(str(name), NOWHERE) for name in rows["base_station"]], dtype=np.uint16),
-        "link_decoded": (rows["decoded"] == 1).astype(np.uint8),
-    }, {"link_unit_s": unit_s}
 
 
 def _estimates(rows: Table, updates: Table, grid: Grid, n_attack: int, n_ue: int) -> tuple[dict[str, Numbers], int]:
