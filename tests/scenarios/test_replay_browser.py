@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from uploads import upload, write_uploads
 
 from scenarios.app.report.replay import data
 from scenarios.app.report.report import report
@@ -340,6 +341,67 @@ def test_colours_follow_the_theme(opened):
     before = ink(opened, "ground")
     opened.click("#theme")
     assert ink(opened, "ground") != before
+
+
+ON_THE_WAY = """([time_s, playing]) => {
+    const seen = [], now = {time_s, playing, speed: 3600};
+    replayMoving.painter(replay.model).sending(now, (ue, sinr, station, decoded, on, over) => {
+        seen.push([ue, decoded, on, over]);
+    });
+    return seen;
+}"""
+
+
+def test_an_update_that_takes_its_time_is_drawn_until_it_ends(show, folder, tmp_path):
+    """UE 0 sends for 16,000 s and is lost, then for 2,000 s and is heard; UE 1 is lost before it sends."""
+    out = shutil.copytree(folder, tmp_path / "run")
+    rows = [
+        upload(1, 0, (43_200, 43_500, 44_000, 60_000), fate="late", sent_bits=10),
+        upload(1, 1, (43_200, None, None, 61_000), fate="dropped"),
+        upload(3, 0, (129_600, 129_700, 130_000, 132_000)),
+    ]
+    write_uploads(out, rows)
+    page = show(report(out))
+    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
+
+    def on_the_way(time_s, playing=False):
+        return page.evaluate(ON_THE_WAY, [time_s, playing])
+
+    assert on_the_way(43_990) == [] == on_the_way(60_100)
+    assert on_the_way(44_010) == on_the_way(59_900) == [[0, False, True, False]]
+    assert on_the_way(131_000) == [[0, True, True, False]]
+    lately = on_the_way(61_500, playing=True)  # within 0.7 s of real time, an hour a second
+    assert lately == [[0, False, False, True], [1, False, True, True]]
+    assert on_the_way(133_000, playing=True) == [[0, True, False, True]]
+
+    def differs(time_s):
+        """Whether updates are seen on the map."""
+        page.evaluate("t => replay.seek(t)", time_s)
+        with_links = ink(page, "moving")
+        page.click("[data-layer=links]")
+        without = ink(page, "moving")
+        page.click("[data-layer=links]")
+        return with_links != without
+
+    assert [differs(t) for t in (50_000, 70_000, 131_000)] == [True, False, True]
+
+
+def test_two_hundred_ues_that_all_send_move_smoothly(show, tiny, tmp_path):
+    small = {
+        "world.ues.count": 200, "world.duration_s": 1200, "learning.attacks": [], "learning.round_s": 600,
+        "world.ues.measure_every_s": 60, "world.city.width_m": 2000, "world.city.height_m": 2000,
+    }  # fmt: skip
+    run(tiny(small), tmp_path / "r")
+    fates = ("arrived", "late")
+    rows = [
+        upload(1, ue, (30 * k, 30 * k, 30 * k, 30 * k + 30), fate=fates[(ue + k) % 2]) for k in range(40)
+        for ue in range(200)
+    ]  # fmt: skip
+    write_uploads(tmp_path / "r", rows)
+    page = show(report(tmp_path / "r"))
+    each_ms = page.evaluate("netsim.replay.then((replay) => replay.benchmark(60))")
+    print(f"a frame of 200 UEs that send takes {each_ms:.1f} ms")
+    assert each_ms < 1000 / 15
 
 
 def test_two_hundred_ues_move_smoothly(show, tiny, tmp_path):

@@ -61,27 +61,34 @@ const replayMoving = (() => {
 
     /** Lines to base stations, dashed for updates that are lost; where one has just been lost, a cross. */
     function links(context, view, now, theme, dark) {
-      const crosses = [];
-      context.lineWidth = 2;
+      const crosses = [], alike = new Map();  // lines that look alike are drawn at once
       sending(now, (ue, sinr, station, decoded, on, over) => {
         if (!model.place(ue, now.time_s, at)) return;
-        const x = view.x(at.x), y = view.y(at.y), to = meta.stations[station];
-        if (over && !decoded) crosses.push([x, y, ue]);
+        const line = [view.x(at.x), view.y(at.y), meta.stations[station]], alpha = now.seen(ue);
+        if (over && !decoded) crosses.push([line[0], line[1], alpha]);
         if (!on) return;
-        context.globalAlpha = 0.9 * now.seen(ue);
+        const look = `${sinr} ${decoded} ${alpha}`;
+        if (!alike.has(look)) alike.set(look, { sinr, decoded, alpha, lines: [] });
+        alike.get(look).lines.push(line);
+      });
+      context.lineWidth = 2;
+      for (const { sinr, decoded, alpha, lines } of alike.values()) {
+        context.globalAlpha = 0.9 * alpha;
         context.strokeStyle = sinrColour(sinr, dark);
         context.setLineDash(decoded ? [] : [4, 5]);
         context.beginPath();
-        if (to) {
-          context.moveTo(x, y);
-          context.lineTo(view.x(to.x_m), view.y(to.y_m));
-        } else context.arc(x, y, 11, 0, 2 * Math.PI);
+        for (const [x, y, to] of lines) {
+          context.moveTo(to ? x : x + 11, y);
+          if (to) context.lineTo(view.x(to.x_m), view.y(to.y_m)); else context.arc(x, y, 11, 0, 2 * Math.PI);
+        }
         context.stroke();
-      });
+      }
       context.setLineDash([]);
-      for (const [x, y, ue] of crosses) {
-        context.globalAlpha = now.seen(ue);
-        for (const [colour, width] of [[theme.halo, 6], [theme.lost, 3]]) cross(context, x, y, colour, width);
+      for (const [colour, width] of [[theme.halo, 6], [theme.lost, 3]]) {
+        for (const [x, y, alpha] of crosses) {
+          context.globalAlpha = alpha;
+          cross(context, x, y, colour, width);
+        }
       }
     }
 
