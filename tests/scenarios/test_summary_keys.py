@@ -75,8 +75,10 @@ NOISE = {
     "learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}],
     "learning.membership": {"attacks": [{"kind": "gradient-norm"}]},
 }  # fmt: skip
+LASTING = {"world.duration_s": 60, "world.ues.count": 4, "world.radio.air": {}, "vary": None}
 RUNS = [
     ("campus", NOISE),
+    ("cities/plaza", LASTING),
     ("density/nine", SMALL),
     ("density/moving", MOVING),
     ("density/moving", {**MOVING, "learning.query": LIMITED}),
@@ -86,7 +88,6 @@ RUNS = [
     ("radio-maps/train", {"learning.rounds": 2, "learning.learner.cell_m": 30, "vary": None}),
 ]
 OF_PLANS = {one.pattern for one in KEYS if one.group == "" and one.pattern.startswith("plan.")}  # see test_plan
-OF_UPLOADS = {one.pattern for one in KEYS if one.pattern.startswith(("uploads.", "merges."))}  # see test_uploads
 
 
 def test_every_declared_key_is_written(tmp_path):
@@ -96,9 +97,7 @@ def test_every_declared_key_is_written(tmp_path):
         summary = run(load(scenario, changes), tmp_path / str(i))
         written |= {declaration(key).pattern for key in summary}
     inside = {one.pattern for one in RADIO_QUANTITIES if {"indoor", "outdoor"} & set(one.pattern.split("."))}
-    assert {one.pattern for one in KEYS} - OF_PLANS - OF_UPLOADS - inside - {UTILITY.pattern} == written - {
-        UTILITY.pattern
-    }
+    assert {one.pattern for one in KEYS} - OF_PLANS - inside - {UTILITY.pattern} == written - {UTILITY.pattern}
 
 
 def test_the_page_of_records_is_generated():
