@@ -10,10 +10,11 @@ import pytest
 from uploads import change_rows, upload, write_uploads
 
 from netsim.record import write_json
-from scenarios.app.report.figures.member import member
+from scenarios.app.report.figures.member import Member, member
 from scenarios.app.report.figures.plotter import MOST_TIMES, Plotter
 from scenarios.app.report.plot import looks
 from scenarios.app.report.report import compare, report
+from scenarios.app.report.time_table import time_table
 from scenarios.app.results.read import load
 from scenarios.app.results.sweep_table import sweep_lines
 from scenarios.app.results.time_to import Goal, goal_of
@@ -106,6 +107,36 @@ def test_of_very_many_merges_evenly_spaced_times_are_drawn(swept):
     (middle,) = Plotter(runs, looks(["slow"]), 1.0, merged=True).curves("", "rmse_db", "dB")
     assert len(middle["x"]) == MOST_TIMES and (middle["x"][0], middle["x"][-1]) == (0, 4999)
     np.testing.assert_array_equal(middle["y"], np.floor(np.linspace(0, 4999, MOST_TIMES)))
+
+
+def made(label, errors_db, homes, ends_s=(3600.0, 7200.0)):
+    """A run of two merges."""
+    summary = {"utility.constant_rmse_db": 20.0, "attack.span.home_named_within_near.percent": homes[-1]}
+    summary["attack.span.centroid_error_m.median"] = None
+    trends = {("", "rmse_db"): (np.array(ends_s), np.array(errors_db)),
+              ("span", "home"): (np.array(ends_s), np.array(homes))}  # fmt: skip
+    return Member(label, {}, summary, {}, ["span"], 100.0, trends)
+
+
+def test_the_table_of_times_has_means_with_intervals_and_what_is_known_by_then():
+    """Goal: 8 dB. Seeds of "a" reach it after 2 and 4 h; Student's 95 % quantile for one degree is 12.7."""
+    runs = [
+        made("a", [9.0, 7.0], [10.0, 30.0]),
+        made("a", [9.0, 6.0], [20.0, 50.0], (3600.0, 14400.0)),
+        made("b", [8.0, np.nan], [5.0, 95.0]),
+        made("b", [15.0, 8.0], [5.0, 95.0]),
+        made("far", [30.0, 25.0], [0.0, 0.0]),
+    ]
+    text = time_table(runs)
+    assert "Time to an RMSE of at most 8 dB" in text and "time to it (hours)" in text
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", text)
+    assert cells[:4] == ["a", "3 ± 12.7", "2 of 2", "40 ± 127"]
+    assert cells[4:8] == ["b", "1.5 ± 6.35", "2 of 2", "50 ± 572"]
+    assert cells[8:] == ["far", "–", "0 of 1", "–"]
+
+
+def test_without_a_measure_there_is_no_table():
+    assert time_table([made("a", [np.nan, np.nan], [0.0, 0.0])]) == ""
 
 
 def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept):

@@ -11,6 +11,7 @@ from uploads import MIXED, change_rows, upload, write_uploads
 
 from netsim.errors import BadInput
 from netsim.record import write_json
+from scenarios.app.report.figures import uploads as figures
 from scenarios.app.report.figures.uploads import MOST_UES, PATIENCE, latency, staleness, timeline, uploads_chapter
 from scenarios.app.report.report import report
 from scenarios.app.results import summary_keys as keys
@@ -210,6 +211,28 @@ def test_staleness_is_drawn_where_something_is_stale(folder):
     assert mean["y"] == [0, 1]
     assert [datetime.fromisoformat(x) for x in mean["x"]] == [datetime(2026, 1, 5, 0, 1), datetime(2026, 1, 5, 0, 2)]
     assert staleness(loaded, uploads | {"staleness": uploads["staleness"] * 0}) == []
+
+
+def test_of_many_merges_several_make_a_point_with_mean_and_largest(folder, monkeypatch):
+    monkeypatch.setattr(figures, "MOST_MERGES", 2)
+    rows = [upload(k, 0, (60, 60, 60, 60 + k), staleness=k) for k in (1, 2, 3)]
+    copy = folder(rows)
+    loaded = load_run(copy)
+    loaded.tables["rounds"] = {"round": np.array([1.0, 2, 3]), "time_s": np.array([61.0, 62, 63])}
+    (panel,) = staleness(loaded, loaded.tables["transmissions"])
+    traces = drawn(panel)
+    assert traces["mean over the updates of the merge"]["y"] == [1.5, 3]
+    assert traces["oldest update of the merge"]["y"] == [2, 3]
+    assert [x[-2:] for x in traces["oldest update of the merge"]["x"]] == ["02", "03"]
+    assert "A point stands for 2 merges." in panel.caption
+
+
+def test_of_very_many_uploads_the_window_is_shorter(folder, monkeypatch):
+    monkeypatch.setattr(figures, "MOST_UPLOADS", 4)
+    loaded = load_run(folder([upload(1, k % 4, (10 * k, 10 * k, 10 * k, 10 * k + 9)) for k in range(12)]))
+    panel = timeline(loaded, loaded.tables["transmissions"])
+    assert "shows 4 uploads of 12" in panel.caption
+    assert panel.figure["layout"]["xaxis"]["range"][1] == pytest.approx(40 * 1.01)
 
 
 def test_the_chapter_stands_on_the_page_and_is_drawn(folder, show):

@@ -30,8 +30,9 @@ from scenarios.app.results.uploads import PARTS, arrived, bounds_s, durations_s,
 from scenarios.app.results.uploads_text import sending_text
 
 MOST_UES = 60  # lines of the timeline
-MOST_UPLOADS = 3000  # of them
+MOST_UPLOADS = 1200  # on them
 PATIENCE = 12.0  # typical uploads that the timeline shows of a UE
+MOST_MERGES = 500  # points of a curve; of more merges several make one
 _POINTS = np.linspace(0.0, 100.0, 201)  # percent, at which a distribution is drawn
 _TICKS = [float(f"{m}e{e}") for e in range(-6, 8) for m in (1, 2, 5)]  # of a logarithmic axis, seconds
 _LOOKS = dict(
@@ -105,9 +106,12 @@ def _window(uploads: Table) -> tuple[IntArray, float, float]:
     typical_s = float(np.median(whole_s[np.isfinite(whole_s)])) if np.isfinite(whole_s).any() else 0.0
     last_s = float(np.nanmax(uploads["ended_s"], initial=begin_s))
     end_s = min(begin_s + max(PATIENCE * typical_s, 1e-3), max(last_s, begin_s + 1e-3))
-    rows = np.flatnonzero(np.isin(uploads["ue"], first) & (uploads["requested_s"] < end_s))
-    rows = rows[np.lexsort((uploads["requested_s"][rows], uploads["ue"][rows]))][:MOST_UPLOADS]
-    return rows, begin_s, end_s
+    mine = np.flatnonzero(np.isin(uploads["ue"], first))
+    asked_s = np.sort(uploads["requested_s"][mine])
+    if len(asked_s) > MOST_UPLOADS and asked_s[MOST_UPLOADS] > begin_s:
+        end_s = min(end_s, float(asked_s[MOST_UPLOADS]))
+    rows = mine[uploads["requested_s"][mine] < end_s]
+    return rows[np.lexsort((uploads["requested_s"][rows], uploads["ue"][rows]))], begin_s, end_s
 
 
 def _ends_s(shown: Table, end_s: float) -> FloatArray:
@@ -181,10 +185,13 @@ def staleness(run: Run, uploads: Table) -> list[Panel]:
         return []
     rounds = run.rows("rounds")
     number, at = np.unique(merged["round"], return_inverse=True)
+    together = -(-len(number) // MOST_MERGES)
+    at = at // together
     mean = np.bincount(at, merged["staleness"]) / np.bincount(at)
-    most = np.zeros(len(number))
+    most = np.zeros(len(mean))
     np.maximum.at(most, at, merged["staleness"])
-    x = run.dates(np.interp(number, rounds["round"], rounds["time_s"]))
+    last = number[np.minimum(np.arange(1, len(mean) + 1) * together, len(number)) - 1]
+    x = run.dates(np.interp(last, rounds["round"], rounds["time_s"]))
     traces = [
         line(Look("oldest update of the merge", GREY, "diamond", "dot"), x, most, hovertemplate="%{y:.0f} versions"),
         line(Look("mean over the updates of the merge", DARK), x, mean, hovertemplate="%{y:.3~r} versions"),
@@ -192,6 +199,7 @@ def staleness(run: Run, uploads: Table) -> list[Panel]:
     caption = (
         "How many times the model had changed since the updates of a merge began from it: the larger, the more an "
         "update was made for a model of the past."
+        + (f" A point stands for {counted(together, 'merge')}." if together > 1 else "")
     )
     figure = mosaic([Cell("staleness (versions)", traces)], DATES, 260)
     return [Panel("uploads-staleness", "Staleness of merged updates", caption, figure)]

@@ -28,7 +28,7 @@ KINDS = ("centroid", "place")
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """Numbers of the rounds (n,), when the server asked for updates, and when all attacks had run."""
+    """Numbers of the rounds (n,), when the server asked for updates, and when all attacks up to then had run."""
 
     number: FloatArray
     asked_s: FloatArray
@@ -46,6 +46,7 @@ class Rounds:
             events = run.rows(table)
             at = asked.of_rows(events)
             np.maximum.at(asked.told_s, at[at >= 0], events["time_s"][at >= 0])
+        np.maximum.accumulate(asked.told_s, out=asked.told_s)
         return asked
 
     def of_rows(self, rows: Table) -> IntArray:
