@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 from fl.types import State
 from netsim.part import Part
@@ -33,8 +32,6 @@ class Availability(Part):
     """A rule by which UEs are available for learning. It must not depend on their data."""
 
     kind: str
-    limits_energy: ClassVar[bool] = False
-    """whether an update that would cost more than `energy_j` is lost, which only transmissions as events can be"""
 
     def start(self, n_ue: int) -> State:
         """The first state; None for a rule without memory."""

@@ -177,11 +177,6 @@ class Study(Part):
                 f"learning.server: {learning.server.kind_name()} merges updates as they come, which planned "
                 "transmissions do not tell; set world.radio.air, {} for its defaults"
             )
-        if air is None and learning.availability.limits_energy:
-            raise ValueError(
-                f"learning.availability: {learning.availability.kind_name()} loses updates for which there is not "
-                "enough energy, which planned transmissions cannot; set world.radio.air, {} for its defaults"
-            )
         counting = [d.label for d in learning.defenses if d.needs_plan]
         if air is not None and counting:
             raise ValueError(
