@@ -73,7 +73,8 @@ class Charging(Availability):
 
     def _plugged_in(self, n_ue: int, night: int, rng: Rng) -> tuple[FloatArray, FloatArray]:
         """From when until when each UE (n_ue,) is plugged in, s of the wall clock."""
-        drawn = np.clip(rng.normal("night", np.arange(n_ue), (2,), item=night), -_CUT, _CUT)
+        pair = np.arange((n_ue + 1) // 2)  # two UEs share an owner: a draw costs the same for four numbers as for two
+        drawn = rng.normal("night", pair, (2, 2), item=night).reshape(-1, 2)[:n_ue].clip(-_CUT, _CUT)
         from_h = 24.0 * night + self.from_hour + self.from_spread_hours * drawn[:, 0]
         length_h = np.maximum(self.hours + self.length_spread_hours * drawn[:, 1], 0.0)
         return _HOUR_S * from_h, _HOUR_S * (from_h + length_h)
