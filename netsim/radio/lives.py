@@ -93,7 +93,7 @@ class Lives:
         """A copy of some rows (k,); without links, which are large: with the gain (k, 0) of none."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         if not links:
-            values |= {"gain": self.gain[:, :0], "fading": None}
+            values |= {"gain": np.zeros((len(self), 0)), "fading": None}
         taken: dict[str, Any] = {name: None if value is None else value[rows] for name, value in values.items()}
         return type(self)(**taken)
 

@@ -486,6 +486,13 @@ def test_who_is_stopped_leaves_the_air_to_the_others():
     assert len(air.lives) == 0
 
 
+def test_where_nobody_sends_nothing_is_under_way_before_and_after():
+    air = air_of(Textbook())
+    assert len(air.under_way().ue) == len(air.under_way().sent.fate) == 0
+    air.env.run(air.submit(cohort([[7.0]]), PAYLOAD))
+    assert len(air.under_way().ue) == len(air.under_way().sent.fate) == 0
+
+
 def test_steps_delay_grants_and_nothing_else():
     uplink = Noma(norm_bound=1.0, interference="none")
     c = replace(town(9), serving=np.arange(12) % 3, compute_s=np.linspace(0, 1, 12))
