@@ -324,13 +324,17 @@ def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_
                 charge_j -= spent_j
 
 
-def test_batteries_go_on_after_an_interruption_to_the_same_bytes(tiny, tmp_path, table_bytes):
+@pytest.mark.parametrize("server", [{"kind": "synchronous"}, {"kind": "fedbuff", "buffer": 2}], ids=lambda s: s["kind"])
+def test_batteries_go_on_after_an_interruption_to_the_same_bytes(server, tiny, tmp_path, table_bytes):
+    study, seen = tiny(DRAINED | {"learning.server": server}), []
+
     def watch(now):
-        if now.round == 2:
+        seen.append(now.round)
+        if len(seen) == 2:
             raise KeyboardInterrupt
 
-    run(tiny(DRAINED), tmp_path / "whole")
+    run(study, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        run(tiny(DRAINED), tmp_path / "halved", watch)
-    run(tiny(DRAINED), tmp_path / "halved")
+        run(study, tmp_path / "halved", watch)
+    run(study, tmp_path / "halved")
     assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
