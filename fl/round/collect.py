@@ -62,7 +62,7 @@ def collect(
     """The data that UEs learn from, and what the parts remember that chose them; free: whom the server may ask."""
     # b  the server samples some of those that are there and have data, and every UE has its own policy
     there, availability = learning.availability.available(
-        conditions(world), states.availability, streams.at("availability")
+        conditions(world), states.availability, streams.streams.at("availability")
     )
     states, ready = replace(states, availability=availability), taken.train.nonempty()
     there = there if free is None else there & free.ue

@@ -324,6 +324,27 @@ def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_
                 charge_j -= spent_j
 
 
+def test_in_a_run_a_ue_is_asked_from_the_evening_to_the_morning_without_a_break(tiny, tmp_path):
+    """Rounds of half an hour: a night that was drawn anew for each of them would have gaps."""
+    nights = {
+        "world.duration_s": 2 * DAY_S,
+        "world.tick_s": 900,
+        "world.ues.measure_every_s": 180,
+        "world.ues.count": 12,
+        "learning.round_s": 1800,
+        "learning.attacks": [],
+        "learning.availability": {"kind": "charging", "hours": 6},
+    }
+    study = tiny(nights)
+    run(study, tmp_path / "run")
+    asked = np.zeros((96, 12), dtype=bool)
+    for row in rows_of(tmp_path / "run", "updates.csv"):
+        asked[int(row["round"]) - 1, int(row["ue"])] = True
+    rng = Streams(study.seed).at("availability")
+    expected = np.array([there(Charging(hours=6), 1800.0 * (k + 1), 12, rng=rng) for k in range(96)])
+    assert asked.any() and np.argwhere(asked != expected).tolist() == []
+
+
 @pytest.mark.parametrize("server", [{"kind": "synchronous"}, {"kind": "fedbuff", "buffer": 2}], ids=lambda s: s["kind"])
 def test_batteries_go_on_after_an_interruption_to_the_same_bytes(server, tiny, tmp_path, table_bytes):
     study, seen = tiny(DRAINED | {"learning.server": server}), []
