@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from uploads import upload, write_uploads
+from uploads import change_rows, upload, write_uploads
 
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from scenarios.app.report.figures.named import named_over_time
+from scenarios.app.report.figures.named import named_over_time, shares
+from scenarios.app.report.plot import looks
 from scenarios.app.report.replay import chapter, data, rounds
 from scenarios.app.report.replay.chapter import DATA, replay_chapter
 from scenarios.app.report.replay.data import replay_of, time_unit_s
@@ -375,6 +376,26 @@ def test_transmissions_that_last_are_on_their_way_from_grant_to_end(commuters, t
     begin_s, airtime_s, *_ = links_of(found, meta, 2)
     np.testing.assert_allclose(begin_s + airtime_s, [3 * 86_400], atol=meta["link_begin_s"])
     assert "a cross marks the UE whose update was lost" in replay_chapter(loaded)[0].parts[-1]
+
+
+def test_where_uploads_take_time_places_are_named_when_updates_are_merged(commuters, tmp_path):
+    folder = Path(shutil.copytree(commuters, tmp_path / "run"))
+    write_uploads(folder, [upload(1, 0, (43_200, 43_300, 43_400, 43_500))])
+    change_rows(folder, "rounds", lambda row: row | {"time_s": str(float(row["requested_s"]) + 600.0)})
+    loaded = load(folder)
+    panel = shares(loaded, looks(loaded.attacks))
+    curve = next(trace for trace in panel.figure["data"] if trace["name"] == "closed-form")
+    assert curve["x"][:2] == ["2026-01-05 12:10:00", "2026-01-06 00:10:00"]
+
+
+def test_a_round_is_told_no_earlier_than_those_before(commuters):
+    """The attacker of the first round hears its last update after the second merge."""
+    loaded = load(commuters)
+    late_s = loaded.tables["rounds"]["time_s"][1] + 100.0
+    table = loaded.tables["leakage"]
+    loaded.tables["leakage"] = table | {"time_s": np.where(table["round"] == 1, late_s, table["time_s"])}
+    told_s = rounds.Rounds.of(loaded).told_s
+    assert told_s[0] == told_s[1] == late_s < told_s[2]
 
 
 def test_with_too_much_to_draw_less_is_drawn_and_said(commuters, monkeypatch):

@@ -227,6 +227,14 @@ def test_of_many_merges_several_make_a_point_with_mean_and_largest(folder, monke
     assert "A point stands for 2 merges." in panel.caption
 
 
+def test_an_upload_that_lasts_longer_is_cut_at_the_end_of_the_window(folder):
+    rows = [upload(1, ue, (60, 60, 60, 61)) for ue in range(3)] + [upload(1, 3, (60, 60, 60, 119))]
+    loaded = load_run(folder(rows))
+    traces = drawn(timeline(loaded, loaded.tables["transmissions"]))
+    assert max(x for x in traces["sending"]["x"] if x is not None) == PATIENCE
+    assert traces["sending"]["text"][-2].endswith("sending 59 s")
+
+
 def test_of_very_many_uploads_the_window_is_shorter(folder, monkeypatch):
     monkeypatch.setattr(figures, "MOST_UPLOADS", 4)
     loaded = load_run(folder([upload(1, k % 4, (10 * k, 10 * k, 10 * k, 10 * k + 9)) for k in range(12)]))
