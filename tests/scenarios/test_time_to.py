@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from uploads import change_rows, upload, write_uploads
 
+from netsim.errors import BadInput
 from netsim.record import write_json
+from scenarios.app.cli.commands import main
 from scenarios.app.report.figures.member import Member, member
 from scenarios.app.report.figures.plotter import MOST_TIMES, Plotter
 from scenarios.app.report.plot import looks
@@ -136,7 +138,35 @@ def test_the_table_of_times_has_means_with_intervals_and_what_is_known_by_then()
 
 
 def test_without_a_measure_there_is_no_table():
-    assert time_table([made("a", [np.nan, np.nan], [0.0, 0.0])]) == ""
+    nothing = [made("a", [np.nan, np.nan], [0.0, 0.0])]
+    assert time_table(nothing) == ""
+    with pytest.raises(BadInput, match="--reach 9: none of these runs has an RMSE"):
+        time_table(nothing, 9.0)
+
+
+def test_radio_studies_have_no_goal(tiny, tmp_path):
+    study = tiny().model_copy(update={"learning": None})
+    for name in ("a", "b"):
+        run(study, tmp_path / name)
+    with pytest.raises(BadInput, match="--reach 9: none of these runs"):
+        compare([tmp_path / "a", tmp_path / "b"], tmp_path / "page.html", reach=9.0)
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_another_goal_may_be_given(swept, tmp_path, capsys):
+    """5 dB is reached by the second merges of all runs but that of slow, seed 3."""
+    runs, page = [str(swept / f"{label}-{seed}") for label, seed in MERGES], tmp_path / "page.html"
+    assert main(["compare", *runs, "--out", str(page), "--reach", "5"]) == 0
+    text = page.read_text()
+    assert "Time to an RMSE of at most 5 dB" in text and "The goal is" not in text
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", text.split('id="times"')[1].split("</table>")[0])
+    assert [cells[k + 2] for k in range(0, len(cells), 3)] == ["0 of 1", "1 of 1", "1 of 1", "1 of 1"]
+    capsys.readouterr()
+    page.unlink()
+    for value in ("0", "nan", "inf", "-3"):
+        assert main(["compare", *runs, "--out", str(page), f"--reach={value}"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"--reach {value}: give an RMSE in dB or an accuracy in %, above 0" in line and not page.exists()
 
 
 def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept):

@@ -255,3 +255,16 @@ def test_the_chapter_stands_on_the_page_and_is_drawn(folder, show):
     assert b"waiting for a grant" in download.value.path().read_bytes()
     assert shown.get_attribute("#plot-uploads-latency", "role") == "img"
     assert shown.get_attribute("#plot-uploads-latency", "aria-label").startswith("How long uploads take")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_the_chapter_fits_and_can_be_read_by_everybody(folder, show, width, dark):
+    shown = show(report(folder()), width=width, dark=dark)
+    shown.evaluate("netsim.drawAll()")
+    shown.wait_for_selector("#plot-uploads-latency .main-svg")
+    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
+    rules = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}
+    found = axe.run(shown, context="#uploads", options=rules).response["violations"]
+    assert [(f["id"], [n["html"] for n in f["nodes"]]) for f in found] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from math import inf
 from pathlib import Path
 
 from netsim.errors import BadInput
@@ -17,6 +18,11 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "folders", nargs="+", metavar="DIR", help="folders of runs and of sweeps, or folders that hold runs"
     )
     command.add_argument("--out", metavar="FILE", default="compare.html", help="the page (default: %(default)s)")
+    command.add_argument(
+        "--reach", metavar="VALUE", type=float,
+        help="say when models reach this RMSE (dB) or accuracy (%%); default: what the worst run ends with, where "
+        "uploads take their time",
+    )  # fmt: skip
     add_pages(command)
     add_json(command)
     add_open(command)
@@ -38,7 +44,9 @@ def main(args: argparse.Namespace) -> None:
     if not args.out:
         raise BadInput("--out: give the name of a file")
     folders = [Path(name) for name in args.folders]
-    page = compare(folders, Path(args.out), command_line(), args.pages)
+    if args.reach is not None and not 0 < args.reach < inf:
+        raise BadInput(f"--reach {args.reach:g}: give an RMSE in dB or an accuracy in %, above 0")
+    page = compare(folders, Path(args.out), command_line(), args.pages, args.reach)
     of = gathered(folders)
     said = answer_of(of)
     if args.json:

@@ -26,7 +26,7 @@ from scenarios.app.report.figures.tradeoff import matched_table, tradeoff_panels
 from scenarios.app.report.html import Chapter, answers, facts, headings, page, paragraphs
 from scenarios.app.report.plot import Panel
 from scenarios.app.report.settings import period
-from scenarios.app.report.time_table import time_table
+from scenarios.app.report.time_table import no_goal, time_table
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.comparison_text import answer
 from scenarios.app.results.folder import MANIFEST, STUDY, read_json, read_summary
@@ -43,16 +43,21 @@ COMPARED = ("compare.css",)
 """the style sheet of these pages"""
 
 
-def comparison(of: Gathered, place: Path, command: str = "") -> str:
-    """The page of runs that learn; place: the folder in which the page will lie."""
+def comparison(of: Gathered, place: Path, command: str = "", reach: float | None = None) -> str:
+    """The page of runs that learn.
+
+    place : the folder in which the page will lie. reach : RMSE (dB) or accuracy (%) whose first time is told.
+    """
     if of_densities(of.runs):
+        if reach is not None:
+            raise no_goal(reach)
         return _densities(of, place, command)
-    merged = any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries())
+    merged = reach is not None or any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries())
     members = [member(label, load(path), merged) for label, path in of.runs]  # one at a time: tables are large
     attacks = list(dict.fromkeys(name for m in members for name in m.attacks))
     labels, rows = labels_of(members), matched_rows(of.trials)
     figures = comparison_panels(members, attacks, merged)
-    times = [time_table(members)] if merged else []
+    times = [time_table(members, reach)] if merged else []
     chapters = [
         Chapter(
             "tradeoffs",

@@ -15,6 +15,7 @@ from scenarios.app.report.compare_page import command_of, comparison, keep_table
 from scenarios.app.report.html import GENERATOR
 from scenarios.app.report.radio_page import is_radio, radio_comparison, radio_single
 from scenarios.app.report.run_page import single
+from scenarios.app.report.time_table import no_goal
 from scenarios.app.report.training_page import train_page, trainings
 from scenarios.app.results.folder import MANIFEST, PAGE
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
@@ -47,16 +48,19 @@ def report(folder: Path, pages: bool = False) -> Path:
     return written(folder / PAGE, text)
 
 
-def compare(folders: Sequence[Path], out: Path, command: str = "", pages: bool = False) -> Path:
+def compare(
+    folders: Sequence[Path], out: Path, command: str = "", pages: bool = False, reach: float | None = None
+) -> Path:
     """Write a page that compares the runs and sweeps of these folders; returns its path.
 
-    pages : also that of every run, to which this page then leads.
+    pages : also that of every run, to which this page then leads. reach : RMSE (dB) or accuracy (%) whose first time is
+    told.
     """
     check_ours(out)
     of = gathered(folders)
     if pages:
         _each(of)
-    return written(out, _compared(of, out.parent, command))
+    return written(out, _compared(of, out.parent, command, reach))
 
 
 def written(path: Path, text: str) -> Path:
@@ -101,6 +105,10 @@ def _each(of: Gathered) -> None:
         report(path)
 
 
-def _compared(of: Gathered, place: Path, command: str) -> str:
+def _compared(of: Gathered, place: Path, command: str, reach: float | None = None) -> str:
     """The page of several runs."""
-    return radio_comparison(of, place, command) if of.radio else comparison(of, place, command)
+    if not of.radio:
+        return comparison(of, place, command, reach)
+    if reach is not None:
+        raise no_goal(reach)
+    return radio_comparison(of, place, command)

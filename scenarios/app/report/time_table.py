@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from netsim.errors import BadInput
 from scenarios.app.report.figures.member import ACCURACY, Member, labels_of
 from scenarios.app.report.figures.plotter import NONE, time_unit
 from scenarios.app.report.html import Cell, Mark, paragraphs, table
@@ -21,19 +22,33 @@ _KINDS: tuple[tuple[str, str, str, bool, Key], ...] = (
 )
 """column, name and unit of a model's measure, whether smaller is better, and the measure of a constant"""
 
+_WORST = " The goal is what the worst run ends with, of those that are better than a constant."
 
-def time_table(members: Sequence[Member]) -> str:
-    """A row per label: the time to the goal, and the homes that are named by then; empty without a goal."""
+
+def time_table(members: Sequence[Member], reach: float | None = None) -> str:
+    """A row per label: the time to the goal, and the homes that are named by then; empty without a goal.
+
+    reach : the goal; None: what the worst run ends with. Raises BadInput where no run has a measure of it.
+    """
     for column, name, unit, smaller, constant in _KINDS:
         ends = [_latest(m, "", column, np.inf) for m in members]
         level = [np.nan if (v := m.summary.get(constant.of())) is None else float(v) for m in members]
         goal = goal_of(ends, level, smaller)
         if goal is not None:
-            return _table(members, column, goal, f"{name} {'of at most' if smaller else 'of at least'}", unit)
+            goal = goal if reach is None else Goal(reach, smaller)
+            whence = _WORST if reach is None else ""
+            return _table(members, column, goal, f"{name} {'of at most' if smaller else 'of at least'}", unit, whence)
+    if reach is not None:
+        raise no_goal(reach)
     return ""
 
 
-def _table(members: Sequence[Member], column: str, goal: Goal, name: str, unit: str) -> str:
+def no_goal(reach: float) -> BadInput:
+    """What is said of runs without a measure."""
+    return BadInput(f"--reach {reach:g}: none of these runs has an RMSE in dB or an accuracy in %; leave it out")
+
+
+def _table(members: Sequence[Member], column: str, goal: Goal, name: str, unit: str, whence: str) -> str:
     label_of, (time, second) = labels_of(members), time_unit(members)
     rows: list[tuple[str, Mark, str, Mark]] = []
     for label, runs in label_of.items():
@@ -48,7 +63,7 @@ def _table(members: Sequence[Member], column: str, goal: Goal, name: str, unit: 
     title = f"Time to an {name} {figure_text(goal.value)} {unit}"
     says = [
         "Simulated time until the server first has such a model: mean over the seeds that reach it, with a 95 % "
-        "interval (Student's t). The goal is what the worst run ends with, of those that are better than a constant.",
+        f"interval (Student's t).{whence}",
     ]
     shown: list[list[Cell]] = [list(row[:n]) for row in rows]
     return table(title, heads[:n], shown, "times", (0,)) + paragraphs(says, "says")
