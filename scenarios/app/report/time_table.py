@@ -22,7 +22,7 @@ _KINDS: tuple[tuple[str, str, str, bool, Key], ...] = (
 )
 """column, name and unit of a model's measure, whether smaller is better, and the measure of a constant"""
 
-_WORST = " The goal is what the worst run ends with, of those that are better than a constant."
+_WORST = " The goal is what the worst run ends with, of those that are better than a constant if any are."
 
 
 def time_table(members: Sequence[Member], reach: float | None = None) -> str:
