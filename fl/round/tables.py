@@ -56,7 +56,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "update_norm": Column("L2 norm of the updates before any defense, median over updates"),
         "step_stability": Column("learning rate * 2 * mean |dF/dw|^2; full-batch descent is unstable above 2"),
         "rmse_db": Column("RMSE of the model on held-out samples so far (at most 2,000, evenly thinned)", "dB"),
-        "rmse_round_db": Column("RMSE of the model on the held-out samples of this round", "dB"),
+        "rmse_round_db": Column(
+            "RMSE of the model on the held-out samples of this round; empty for a merge without rounds", "dB"
+        ),
         "constant_rmse_db": Column("baseline: RMSE of the mean of all training labels so far", "dB"),
         "raw_upload_rmse_db": Column("baseline: RMSE of a nearest-neighbour map of the raw training samples", "dB"),
         "epsilon_max": Column(
@@ -131,7 +133,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "fate": _text(
             "what became of it: arrived, undecoded (sent again too often, or too weak), late (not complete at the "
             "deadline), dropped (the UE left), exhausted (its energy was spent), no-cell (nobody served it), stopped "
-            "(the server had enough)"
+            "(the server had enough), under-way (not ended when the world did)"
         ),
         "bits": Column("size of the upload, all rows of the UE together", "bit"),
         "sent_bits": Column("bits that were on the air, those sent again included", "bit"),

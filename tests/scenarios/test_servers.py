@@ -1,0 +1,78 @@
+"""Servers: what they have in common where nothing takes time, and the weights of stale updates."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fl.server.fedasync import FedAsync
+from fl.server.fedbuff import FedBuff
+from netsim.errors import BadInput
+from scenarios.app.run.runner import run
+
+AT_ONCE = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.air": {}}
+
+
+def rows(folder, table, numbers):
+    """Rows of the first rounds, as text."""
+    every = pd.read_csv(folder / f"{table}.csv", dtype=str)
+    return every[every["round"].astype(int) <= numbers].reset_index(drop=True)
+
+
+@pytest.mark.parametrize("cell", ["strongest", "all"])
+def test_a_buffer_of_everybody_without_latency_is_a_synchronous_round(cell, tiny, tmp_path):
+    """All are asked at once, all come at once: no staleness, the same weights, the same draws, the same bytes.
+
+    Only the score by what was held out in the window is left out: merges have no window.
+    """
+    more = {"learning.data": {"kind": "measured", "cell": cell}}
+    more |= {"learning.defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 0.1}]}
+    more |= {"learning.curation": [{"kind": "diverse-batch"}], "world.ues.measure_every_s": 1}
+    run(tiny(AT_ONCE | more), tmp_path / "rounds")
+    run(tiny(AT_ONCE | more | {"learning.server": {"kind": "fedbuff", "buffer": 6}}), tmp_path / "buffer")
+    for table in ("rounds", "updates", "estimates", "leakage", "links", "metrics", "curation", "spends"):
+        expected, found = (rows(tmp_path / name, table, 5) for name in ("rounds", "buffer"))
+        assert found["round"].nunique() == 5
+        pd.testing.assert_frame_equal(*(t.drop(columns="rmse_round_db", errors="ignore") for t in (found, expected)))
+
+
+def test_one_ue_whose_model_replaces_the_global_one_is_federated_averaging(tiny, tmp_path):
+    """w <- (1 - 1) w + 1 (w_0 + D) with w_0 = w: the same, however the sum is written."""
+    alone = AT_ONCE | {"world.ues.count": 1}
+    run(tiny(alone), tmp_path / "rounds")
+    mixing = {"kind": "fedasync", "mixing": 1.0}
+    run(tiny(alone | {"learning.server": mixing}), tmp_path / "mixed")
+    expected, found = (rows(tmp_path / name, "rounds", 5)["rmse_db"].astype(float) for name in ("rounds", "mixed"))
+    assert len(found) == 5
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_stale_updates_weigh_less():
+    late = np.array([0, 1, 3, 8])
+    np.testing.assert_allclose(FedBuff(buffer=2).staleness_weight(late), [1, 2**-0.5, 0.5, 1 / 3])
+    np.testing.assert_allclose(FedBuff(buffer=2, staleness_exponent=0.0).staleness_weight(late), 1)
+    np.testing.assert_allclose(FedAsync().staleness_weight(late), 0.6 * np.array([1, 2**-0.5, 0.5, 1 / 3]))
+    np.testing.assert_allclose(FedAsync(mixing=0.5, staleness_exponent=1.0).staleness_weight(late), 0.5 / (late + 1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"learning.server": {"kind": "fedbuff"}}, "set world.radio.air"),
+        ({"learning.defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "lapa", "rounds": 5, "initial_noise_std": 1.0}],
+          "learning.server": {"kind": "fedasync"}, "world.radio.air": {}}, "lapa needs rounds"),
+        ({"learning.membership": {"attacks": [{"kind": "loss-threshold"}]}, "learning.server": {"kind": "fedasync"},
+          "world.radio.air": {}}, "audited in rounds"),
+        ({"world.radio.uplink": {"kind": "noma", "group_size": 2, "decoding": "error-free"}, "world.radio.air": {}},
+         "group_size"),
+    ],
+)  # fmt: skip
+def test_what_needs_rounds_or_plans_is_refused_in_one_line(changes, said, tiny):
+    with pytest.raises(BadInput, match=said) as error:
+        tiny(changes)
+    assert "\n" not in str(error.value)
+
+
+def test_a_buffer_that_can_never_be_full_is_refused(tiny, tmp_path):
+    study = tiny(AT_ONCE | {"learning.server": {"kind": "fedbuff", "buffer": 7}})
+    with pytest.raises(BadInput, match=r"learning\.server\.buffer: 7 .* of 6 UEs; take 6 or fewer"):
+        run(study, tmp_path)
