@@ -28,7 +28,7 @@ from scenarios.app.results.summary_leakage import (
     on_grid_m,
 )
 from scenarios.app.results.summary_named import Truth, chance_values, named_values
-from scenarios.app.results.summary_uploads import upload_values
+from scenarios.app.results.summary_uploads import reached_values, upload_values
 from scenarios.app.study.study import Study
 
 USELESS_ABOVE_DB = 2.0  # a map this much worse than a constant says nothing about privacy either
@@ -39,7 +39,11 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     """All values of a run by key. Raises KeyError for one whose key is not declared."""
     rounds, curation = read_table(folder, "rounds"), read_table(folder, "curation")
     metrics, links = read_table(folder, "metrics"), read_table(folder, "links")
-    manifest, ues = read_json(folder / MANIFEST), read_table(folder, "ues")
+    manifest, ues, uploads = (
+        read_json(folder / MANIFEST),
+        read_table(folder, "ues"),
+        read_table(folder, "transmissions"),
+    )
     handover = study.world.radio.handover is not None
     values: dict[str, Any] = _plain(
         {
@@ -52,13 +56,13 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
             keys.UPLINK_HANDOVERS: len(read_table(folder, "handovers")["ue"]) if handover else None,
             **_updates(read_table(folder, "updates"), rounds),
             **_uplink(links, rounds),
-            **upload_values(read_table(folder, "transmissions"), rounds, float(manifest["duration_s"])),
+            **upload_values(uploads, rounds, float(manifest["duration_s"])),
             **_user_distances(read_table(folder, "user_distances")),
             **_eavesdropper(read_table(folder, "eavesdropper")),
         }
     )
     values |= _refused(rounds, metrics) | _fallbacks(curation) | _planned(folder / PLAN)
-    values |= _utility(read_table(folder, "final"), rounds) | _metrics(metrics)
+    values |= _utility(read_table(folder, "final"), rounds) | _metrics(metrics) | reached_values(uploads, metrics)
     values |= _leakage(folder, study, (ues, links), manifest["area_m"], values[keys.USEFUL.of()])
     values |= _membership(read_table(folder, "membership")) | _privacy(read_table(folder, "privacy"))
     values |= _moved(read_table(folder, "spends"))

@@ -151,6 +151,12 @@ STALENESS_MEAN = Key(
 )  # fmt: skip
 STALENESS_MAX = Key("uploads.staleness.max", "", "the same, max over merged updates")
 MERGE_RATE = Key("merges.per_hour", "1/h", "merges of the server in an hour of simulated time, mean over the run")
+REACHED_TIME = Key(
+    "reached.NAME.time_s", "s", "simulated time from the first request until a classifier had an accuracy of NAME % "
+    "(50, 70, 80, 85 or 90) on held-out images, on average over the last fifth of that time; null if it never had; "
+    "only where uploads take time"
+)  # fmt: skip
+REACHED_UPLOADS = Key("reached.NAME.uploads", "", "uploads that the server had asked for by then")
 
 PLAN = tuple(
     Key(f"plan.{name}", unit, meaning)

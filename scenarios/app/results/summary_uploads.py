@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.reached import reached_s
 from scenarios.app.results.run import Table
 from scenarios.app.results.statistics import mean_of
 from scenarios.app.results.summary_keys import Key
@@ -37,3 +38,19 @@ def upload_values(uploads: Table, rounds: Table, duration_s: float) -> dict[Key,
         keys.STALENESS_MAX: int(stale.max()) if len(stale) else None,
         keys.MERGE_RATE: len(rounds["round"]) * 3600.0 / duration_s,
     }
+
+
+_LEVELS_PERCENT = (50, 70, 80, 85, 90)
+
+
+def reached_values(uploads: Table, metrics: Table) -> dict[str, Any]:
+    """How soon a classifier had some levels of accuracy; nothing where uploads take no time."""
+    scored = metrics["name"] == "accuracy_percent"
+    if not len(uploads["ue"]) or not scored.any():
+        return {}
+    start_s, values = float(uploads["requested_s"].min()), dict[str, Any]()
+    for level in _LEVELS_PERCENT:
+        took_s = reached_s(metrics["time_s"][scored], metrics["value"][scored], start_s, level)
+        asked = int((uploads["requested_s"] <= start_s + took_s).sum()) if np.isfinite(took_s) else None
+        values |= {keys.REACHED_TIME.of(str(level)): took_s, keys.REACHED_UPLOADS.of(str(level)): asked}
+    return values
