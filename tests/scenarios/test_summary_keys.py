@@ -82,7 +82,7 @@ RUNS = [
     ("density/nine", SMALL),
     ("density/moving", MOVING),
     ("density/moving", {**MOVING, "learning.query": LIMITED}),
-    ("lapa/aggregation", {"learning.rounds": 2, "learning.data.samples": 20, "vary": None}),
+    ("lapa/aggregation", {"learning.rounds": 2, "learning.data.samples": 20, "world.radio.air": {}, "vary": None}),
     ("radio/coverage", {"world.duration_s": 60, "world.ues.count": 4, "vary": None}),
     ("town", {"learning.rounds": 2, "learning.attacks": [{"kind": "arrival-times"}], "vary": None}),
     ("radio-maps/train", {"learning.rounds": 2, "learning.learner.cell_m": 30, "vary": None}),
