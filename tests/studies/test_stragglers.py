@@ -1,0 +1,23 @@
+"""Servers that wait for nobody, with phones of unequal speed: a buffer learns faster than rounds do."""
+
+import pytest
+
+from scenarios.app.run.runner import run
+from scenarios.app.run.sweep import points
+from scenarios.app.study.load import load
+
+STUDY = "uploads/stragglers"
+
+
+@pytest.mark.slow
+def test_a_buffer_is_sooner_there_with_fewer_uploads(tmp_path):
+    every = {p.label: p.overrides for p in points(load(STUDY), {}) if p.seed == 1}
+    found = {
+        label: run(load(STUDY, {**every[label], "vary": None, "world.duration_s": 1200}), tmp_path / label[:5])
+        for label in ("FedBuff, 78", "first 60 of 78")
+    }
+    buffer, rounds = found["FedBuff, 78"], found["first 60 of 78"]
+    assert buffer["reached.70.time_s"] < 0.8 * rounds["reached.70.time_s"]
+    assert buffer["reached.70.uploads"] < rounds["reached.70.uploads"]
+    assert buffer["uploads.staleness.mean"] > 2 and rounds["uploads.staleness.max"] == 0
+    assert rounds["uploads.stopped"] > 0.1 * rounds["uploads.count"] and buffer["uploads.stopped"] == 0
