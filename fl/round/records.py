@@ -341,10 +341,10 @@ def transmission_rows(number: int, uploads: Uploads) -> dict[str, Any]:
     return {
         "round": [number] * len(uploads.ue),
         "ue": uploads.ue,
-        "requested_s": uploads.requested_s,
-        "ready_s": sent.ready_s,
-        "granted_s": sent.granted_s,
-        "ended_s": sent.ended_s,
+        "requested_s": _to_the_microsecond(uploads.requested_s),
+        "ready_s": _to_the_microsecond(sent.ready_s),
+        "granted_s": _to_the_microsecond(sent.granted_s),
+        "ended_s": _to_the_microsecond(sent.ended_s),
         "fate": [Fate(f).word for f in sent.fate.tolist()],
         "bits": uploads.bits,
         "sent_bits": sent.sent_bits,
@@ -352,6 +352,11 @@ def transmission_rows(number: int, uploads: Uploads) -> dict[str, Any]:
         "version": uploads.version,
         "staleness": np.where(uploads.staleness >= 0, uploads.staleness, np.nan),
     }
+
+
+def _to_the_microsecond(time_s: FloatArray) -> list[str]:
+    """Times (n,) as cells, which after weeks need more digits than others have for durations of milliseconds."""
+    return [f"{t:.6f}".rstrip("0").rstrip(".") if np.isfinite(t) else "" for t in time_s.tolist()]
 
 
 def handover_rows(world: World) -> dict[str, Any]:
