@@ -62,8 +62,8 @@ class Learning(Part):
     data: Annotated[Data, DATA] = Measured()
     """what a round learns from"""
     participation: float = Field(default=1.0, gt=0, le=1)
-    """share of the UEs with data that the server asks in a round, drawn anew each time (C of FedAvg), at least one; of a
-    server without rounds, share of the free ones at the end of each window"""
+    """share of the UEs with data that the server asks in a round, drawn anew each time (C of FedAvg), at least one; of
+    the free ones at the end of each window where the server has no rounds"""
     sampling: Literal["fixed", "poisson"] = "fixed"
     """how it draws them: fixed, exactly that share; poisson, a coin for each UE, which central noise can count on"""
     privacy_budget: PrivacyBudget | None = None
