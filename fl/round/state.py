@@ -52,8 +52,8 @@ class PartStates:
     power: State
     defenses: dict[str, State]
     attacks: dict[str, State]
-    availability: State
     server_optimiser: dict[str, State] = field(default_factory=dict)
+    availability: State = None
 
     @classmethod
     def start(cls, setup: Setup, n_ue: int) -> PartStates:
