@@ -44,6 +44,7 @@ class AsynchronousServer:
         self.flight: Flight = state.flight
         self.transmitter = Transmitter(world, setup, state.air, self._ended)
         self.most = setup.learning.rounds or np.inf
+        self.closed = False
         self._be_patient(resumed=True)
 
     def serve(self) -> Generator[simpy.Event, None, None]:
@@ -126,7 +127,9 @@ class AsynchronousServer:
         )  # fmt: skip
 
     def _ended(self, ended: Ended) -> None:
-        """Uploads (k,) have ended: remember them, and merge as soon as there are enough."""
+        """Uploads (k,) have ended: remember them, and merge as soon as there are enough; not after the end."""
+        if self.closed:
+            return
         number = {wave.submission: wave.number for wave in self.flight.waves}
         more = Come(np.array([number[s] for s in ended.submission.tolist()]), ended.place, ended.sent)
         come = more if self.flight.come is None else self.flight.come.plus(more)
@@ -180,7 +183,8 @@ class AsynchronousServer:
             arrived_s=got.arrived_s, merged_s=at.facts.time_s, attacked_s=at.facts.time_s, made=got.made,
             received=got.batch.got, channel=got.channel, spends=merged.spends, weights=merged.weights,
             model=merged.model, estimates={} if attacks is None else attacks.estimates,
-            self_tests={} if attacks is None else attacks.self_tests, eavesdropped=got.overheard, non_finite=0,
+            self_tests={} if attacks is None else attacks.self_tests, eavesdropped=got.overheard,
+            non_finite=int((~np.isfinite(got.made.norm())).sum()),
             view=None if attacks is None else attacks.view, whence=got.whence, uploads=got.uploads,
             at_arrival=self.setup.learning.threat.sees == "rows",
         )  # fmt: skip
@@ -206,8 +210,9 @@ class AsynchronousServer:
         self._write_lost(got)
 
     def _write_lost(self, got: Gathered) -> None:
-        """Rows of uploads that no merge will have."""
+        """Rows of uploads that no merge will have, those that arrived too late for one included."""
         setup, now_s, state = self.setup, float(self.world.env.now), self.state
+        got = replace(got, uploads=replace(got.uploads, staleness=np.full(len(got.uploads.ue), -1)))
         facts = Facts(state.played + 1, now_s, setup.public, got.channel)
         at = Merging(setup, facts, setup.learning.learner.phases[0], state.model, len(self.world.ues),
                      RoundStreams(setup.streams, state.played + 1))  # fmt: skip
@@ -227,13 +232,13 @@ class AsynchronousServer:
     def _wait(self, first_s: float, left_s: float) -> Generator[simpy.Event, None, None]:
         """Process: the end of the server's patience."""
         yield self.world.env.timeout(max(left_s, 0.0))
-        come = self.flight.come
-        if self.flight.first_s == first_s and come is not None and self.state.played < self.most:
+        come, goes_on = self.flight.come, not self.closed and self.state.played < self.most
+        if self.flight.first_s == first_s and come is not None and goes_on:
             self._merge(len(come.wave))
 
     def _write_unfinished(self) -> None:
-        """At the end: uploads that no merge has had, and those that are still under way."""
-        air = self.transmitter.air
+        """At the end: uploads that no merge has had, and those that are still under way; nothing is merged any more."""
+        self.closed, air = True, self.transmitter.air
         if air is None:
             return
         number = {wave.submission: wave.number for wave in self.flight.waves}

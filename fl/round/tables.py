@@ -139,7 +139,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "sent_bits": Column("bits that were on the air, those sent again included", "bit"),
         "lost_bits": Column("bits of tries that failed and were sent again", "bit"),
         "version": Column("number of merges before the model that the update began from was published"),
-        "staleness": Column("merges between that model and the one that the update was merged into; empty if lost"),
+        "staleness": Column(
+            "merges between that model and the one that the update was merged into; empty if there is none"
+        ),
     },
     "handovers": {
         "time_s": Column("simulated time; checked once a tick", "s"),

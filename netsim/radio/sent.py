@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.radio.airtime import noise_stds
-from netsim.radio.fates import Fate
+from netsim.radio.fates import ENDED, Fate
 from netsim.radio.lives import Lives
 from netsim.radio.uplink import Channel
 from netsim.units import FloatArray, IntArray
@@ -18,9 +18,9 @@ class Sent(Channel):
     """The channel of transmissions that took their time (n,).
 
     sinr: mean over the bits sent, harmonic, so that noise_std is its noise; rate_bps: bits sent over airtime_s, those
-    sent again included; delay_s and airtime_s: until the end of an update that did not arrive, infinite for a UE that
-    could not send at all. fate: see `Fate`; ready_s, granted_s, ended_s: times of the simulation, NaN for what did not
-    happen; lost_bits: sent in tries that failed and were repeated.
+    sent again included; delay_s and airtime_s: until the end of an update that did not arrive, so far for one that is
+    under way, infinite for a UE that could not send at all. fate: see `Fate`; ready_s, granted_s, ended_s: times of the
+    simulation, NaN for what did not happen; lost_bits: sent in tries that failed and were repeated.
     """
 
     fate: IntArray
@@ -38,20 +38,21 @@ def sent(lives: Lives, rows: IntArray) -> Sent:
 
 
 def outcome(lives: Lives, rows: IntArray) -> Sent:
-    """The outcome of rows (k,) that have ended, in this order."""
+    """The outcome of rows (k,), in this order; so far, of those that have not ended."""
     return _outcome(lives.take(rows, links=False))
 
 
 def _outcome(lives: Lives) -> Sent:
     sent_bits, airtime_s = lives.sent_bits(), lives.airtime_s
+    until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
     heard_bits = lives.n_bits - lives.left_bits
     with np.errstate(divide="ignore", invalid="ignore"):
         sinr = np.where(heard_bits > 0, heard_bits / (lives.noise + lives.block_noise), lives.sinr)
         snr = np.where(heard_bits > 0, heard_bits / (lives.thermal + lives.block_thermal), lives.snr)
         rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
-    energy_j = lives.compute_j * _trained(lives) + np.where(airtime_s > 0, lives.power_w * airtime_s, 0.0)
-    ready = lives.ended_s >= lives.ready_s
-    delay_s = np.where(ready, lives.prepared_s + lives.waited_s + airtime_s, lives.ended_s - lives.requested_s)
+    energy_j = lives.compute_j * _trained(lives, until_s) + np.where(airtime_s > 0, lives.power_w * airtime_s, 0.0)
+    ready = until_s >= lives.ready_s
+    delay_s = np.where(ready, lives.prepared_s + lives.waited_s + airtime_s, until_s - lives.requested_s)
     arrived = lives.fate == Fate.ARRIVED
     never = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL)) & (sent_bits == 0)
     std, thermal = noise_stds(lives.rho, sinr), np.where(snr > 0, noise_stds(lives.rho, snr), 0.0)
@@ -64,8 +65,8 @@ def _outcome(lives: Lives) -> Sent:
     )  # fmt: skip
 
 
-def _trained(lives: Lives) -> FloatArray:
-    """The share (n,) of its training that each UE did before the end."""
-    missing_s = np.maximum(lives.ready_s - lives.ended_s, 0.0)
+def _trained(lives: Lives, until_s: FloatArray) -> FloatArray:
+    """The share (n,) of its training that each UE did until until_s (n,)."""
+    missing_s = np.maximum(lives.ready_s - until_s, 0.0)
     share = np.divide(missing_s, lives.compute_s, out=np.zeros(len(lives)), where=lives.compute_s > 0)
     return np.where(np.isinf(lives.ready_s), 0.0, 1.0 - np.minimum(share, 1.0))

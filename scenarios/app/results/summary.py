@@ -56,6 +56,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
             keys.UPLINK_HANDOVERS: len(read_table(folder, "handovers")["ue"]) if handover else None,
             **_updates(read_table(folder, "updates"), rounds),
             **_uplink(links, rounds),
+            **({} if study.learned.server.in_rounds else _in_no_round(links)),
             **upload_values(uploads, rounds, float(manifest["duration_s"])),
             **_user_distances(read_table(folder, "user_distances")),
             **_eavesdropper(read_table(folder, "eavesdropper")),
@@ -225,6 +226,14 @@ def _uplink(links: Table, rounds: Table) -> dict[Key, Any]:
         keys.UPLINK_LATENCY: median_of(links["latency_s"]),
         keys.UPLINK_ENERGY: float(rounds["energy_j"].sum()),
         keys.UPLINK_NOISE: median_of(links["noise_std"]),
+    }
+
+
+def _in_no_round(links: Table) -> dict[Key, Any]:
+    """What counts uploads that no merge had, where a server has no rounds: they are in none of their rows."""
+    return {
+        keys.UPLINK_ENERGY: float(links["energy_j"].sum()),
+        keys.UPDATES_LATE: _share(links["late"].sum(), len(links["ue"])),
     }
 
 

@@ -99,7 +99,8 @@ def _run(
     keeper = _Keeper(folder, world, setup, watch, empty, text)
     played = world.env.process(_learning(world, setup, start, keeper))
     try:
-        world.env.run(until=world.duration_s + 1.0)
+        if world.env.now < world.duration_s + 1.0:  # later than that in a run that goes on after its last round
+            world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
     except KeyboardInterrupt:
         keeper.save()

@@ -55,10 +55,17 @@ def _lasting(run: Run) -> Table:
 
 
 def _of_links(uploads: Table, links: Table) -> IntArray:
-    """The index of the link (n,) of each upload, of the same round and UE; the number of links for none."""
-    keys = [np.column_stack([table["round"], table["ue"]]) for table in (uploads, links)]
-    index = {(float(r), float(ue)): i for i, (r, ue) in enumerate(keys[1])}
-    return np.array([index.get((float(r), float(ue)), len(keys[1])) for r, ue in keys[0]], dtype=np.int64)
+    """The index of the link (n,) of each upload, of the same round, UE and request; the number of links for none.
+
+    Links are those of the last upload of a round and UE, unless there is one for each request.
+    """
+    when = zip(*(links[key].tolist() for key in ("round", "ue", "time_s")), strict=True)
+    index: dict[tuple[float, ...], int] = {}
+    for i, (number, ue, asked_s) in enumerate(when):
+        index[number, ue] = index[number, ue, asked_s] = i
+    wanted = zip(*(uploads[key].tolist() for key in ("round", "ue", "requested_s")), strict=True)
+    found = [index.get(key, index.get(key[:2], len(links["ue"]))) for key in wanted]
+    return np.array(found, dtype=np.int64)
 
 
 def link_arrays(

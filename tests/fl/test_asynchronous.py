@@ -1,0 +1,237 @@
+"""Servers without rounds: models against a slow account of the same uploads, and what tables say of every upload."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fl.round.asynchronous as asynchronous
+from scenarios.app.run.runner import run
+
+SLOW = {
+    "world.duration_s": 90,
+    "world.ues.count": 6,
+    "world.ues.compute_s_per_sample": 1.0,
+    "world.ues.compute_j_per_sample": 0.25,
+    "world.radio.uplink": {"kind": "noma", "bandwidth_hz": 100, "decoding": "error-free", "sic_residual": 0.01},
+    "world.radio.air": {},
+    "learning.round_s": 10,
+    "learning.attacks": [{"kind": "closed-form", "cloud": False}],
+}
+"""uploads that last about as long as a window, so that several windows are under way at a time"""
+FEDBUFF = {"learning.server": {"kind": "fedbuff", "buffer": 3}}
+FEDASYNC = {"learning.server": {"kind": "fedasync", "mixing": 0.7, "staleness_exponent": 0.3}}
+
+
+def table(folder, name):
+    return pd.read_csv(Path(folder) / f"{name}.csv")
+
+
+# -- the models
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What a run does: `asked`, the phases in which UEs were asked, and `merged`, the models after each merge."""
+    asked, merged, setups = [], [], []
+    prepare, merge = asynchronous.prepare, asynchronous.merge
+
+    def watched_prepare(phase, states):
+        asked.append(phase)
+        setups.append(phase.setup)
+        return prepare(phase, states)
+
+    def watched_merge(at, batch, states):
+        result = merge(at, batch, states)
+        merged.append(result[0].model.parameters)
+        return result
+
+    monkeypatch.setattr(asynchronous, "prepare", watched_prepare)
+    monkeypatch.setattr(asynchronous, "merge", watched_merge)
+    return asked, merged, setups
+
+
+def slow_models(uploads, asked, setup):
+    """The models after each merge, one upload after the other: each learns from the model that its UE was given."""
+    learner, server = setup.learning.learner, setup.learning.server
+    first = learner.init(setup.public, setup.streams.at("learner.init"))
+    models, buffer = [first.parameters], []
+    for upload in uploads[uploads.fate == "arrived"].sort_values(["ended_s", "ue"]).itertuples():
+        buffer.append(upload)
+        if len(buffer) < (1 if server.kind == "fedasync" else server.buffer):
+            continue
+        rows = []  # model, samples, base, change, staleness
+        for one in buffer:
+            phase = next(p for p in asked if p.requested_s == one.requested_s)
+            mine = phase.local.take(np.flatnonzero(phase.local.ue == one.ue))
+            base = models[phase.version]
+            made = learner.local(replace(first, parameters=base), phase.name, mine, phase.streams.learner(phase.name))
+            for m, count, change in zip(made.model, made.count, made.rows(slice(None)), strict=True):
+                rows.append((m, count, base[m], change, len(models) - 1 - phase.version))
+        now, new = models[-1], models[-1].copy()
+        for m, count, base, change, stale in rows:
+            share = count / sum(other[1] for other in rows if other[0] == m)
+            if server.kind == "fedasync":
+                mixing = server.mixing / (1 + stale) ** server.staleness_exponent
+                new[m] = (1 - mixing) * now[m] + mixing * (base + share * change)
+            else:
+                new[m] = new[m] + share * change / (1 + stale) ** server.staleness_exponent
+        models.append(new)
+        buffer = []
+    return models[1:]
+
+
+@pytest.mark.parametrize("cells", ["strongest", "all"])
+@pytest.mark.parametrize("server", [FEDBUFF, FEDASYNC], ids=["fedbuff", "fedasync"])
+def test_models_are_those_of_a_slow_account_of_the_same_uploads(tiny, tmp_path, told, server, cells):
+    asked, merged, setups = told
+    run(tiny(SLOW | server | {"learning.data": {"kind": "measured", "cell": cells}}), tmp_path)
+    uploads = table(tmp_path, "transmissions")
+    slow = slow_models(uploads, asked, setups[0])
+    assert uploads.staleness.max() >= 1 and len(slow) == len(merged) > 4
+    np.testing.assert_allclose(merged, slow, rtol=0, atol=1e-9)
+
+
+def test_a_fresh_update_alone_makes_the_model_its_own(tiny, tmp_path, told):
+    """One UE, mixing 1: each model is the one that the UE arrived at."""
+    asked, merged, _ = told
+    changes = {"world.ues.count": 1, "learning.server": {"kind": "fedasync", "mixing": 1.0}}
+    run(tiny(SLOW | changes), tmp_path)
+    assert len(merged) >= 3 and set(table(tmp_path, "transmissions").staleness.dropna()) == {0}
+    for phase, after in zip(asked, merged, strict=False):
+        made = phase.setup.learning.learner.local(
+            phase.model, phase.name, phase.local, phase.streams.learner(phase.name)
+        )
+        mine = phase.model.parameters[made.model] + made.rows(slice(None))
+        np.testing.assert_allclose(after[made.model], mine, atol=1e-12)
+
+
+# -- what tables say of every upload
+
+KINDS = {
+    "fedbuff": FEDBUFF,
+    "fedasync": FEDASYNC,
+    "patient": {"learning.server": {"kind": "fedbuff", "buffer": 5, "longest_wait_s": 4}},
+    "deadline": {"learning.server": {"kind": "fedbuff", "buffer": 2, "deadline_s": 9}},
+    "losses": FEDBUFF | {"world.radio.air": {"dropout_per_s": 0.03, "block_s": 1.5, "retransmissions": 1}},
+    "turns": FEDBUFF | {"world.radio.air": {"scheduler": {"kind": "round-robin"}, "step_s": 0.5}},
+    "one at a time": {"learning.server": {"kind": "fedasync", "concurrency": 1}},
+    "cells": FEDBUFF | {"learning.data": {"kind": "measured", "cell": "all"}},
+    "some": FEDBUFF | {"learning.participation": 0.5, "learning.sampling": "poisson"},
+    "three merges": FEDASYNC | {"learning.rounds": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def played(tiny, tmp_path_factory):
+    """Folders of runs by name, each played once."""
+    folders = {}
+
+    def folder(name):
+        if name not in folders:
+            folders[name] = tmp_path_factory.mktemp("asynchronous") / "run"
+            run(tiny(SLOW | KINDS[name]), folders[name])
+        return folders[name]
+
+    return folder
+
+
+@pytest.fixture(params=sorted(KINDS))
+def folder(request, played):
+    return played(request.param)
+
+
+def test_every_upload_has_one_row_and_a_ue_sends_one_at_a_time(folder):
+    uploads, asked = table(folder, "transmissions"), table(folder, "links")
+    key = ["ue", "requested_s"]
+    assert not uploads.duplicated(key).any()
+    links = asked.rename(columns={"time_s": "requested_s"})[key]
+    pd.testing.assert_frame_equal(
+        uploads[key].sort_values(key, ignore_index=True), links.sort_values(key, ignore_index=True)
+    )
+    for _, mine in uploads.sort_values("requested_s").groupby("ue"):
+        assert (mine.ended_s.to_numpy()[:-1] <= mine.requested_s.to_numpy()[1:]).all()
+    assert not uploads[uploads.staleness.notna()].duplicated(["round", "ue"]).any()
+
+
+def test_times_follow_one_another(folder):
+    uploads = table(folder, "transmissions")
+    for earlier, later in (("requested_s", "ready_s"), ("ready_s", "granted_s"), ("granted_s", "ended_s")):
+        assert not (uploads[earlier] > uploads[later]).any()
+    assert not (uploads.requested_s > uploads.ended_s).any()
+    assert uploads.ready_s[uploads.granted_s.notna()].notna().all()
+    assert uploads.ended_s[uploads.fate == "under-way"].isna().all()
+    assert uploads.ended_s[uploads.fate == "arrived"].notna().all()
+
+
+def test_bits_are_conserved_and_energy_is_that_of_training_and_sending(folder):
+    uploads, links = table(folder, "transmissions"), table(folder, "links")
+    here = uploads.fate == "arrived"
+    np.testing.assert_allclose(uploads.sent_bits[here], (uploads.bits + uploads.lost_bits)[here], rtol=1e-6)
+    assert (uploads.sent_bits[~here] <= (uploads.bits + uploads.lost_bits)[~here] * (1 + 1e-9)).all()
+    both = links.merge(uploads, left_on=["ue", "time_s"], right_on=["ue", "requested_s"])
+    updates = table(folder, "updates")
+    trained = updates.groupby(["round", "ue", updates.groupby(["round", "ue", "model"]).cumcount()]).selected.sum()
+    nth = both.groupby(["round_x", "ue"]).cumcount()  # of the uploads of a UE that were lost before one merge
+    both["trained"] = trained.loc[list(zip(both.round_x, both.ue, nth, strict=True))].to_numpy()
+    whole = 0.25 * both.trained + both.power_w * both.airtime_s.where(np.isfinite(both.airtime_s), 0.0)
+    ready = both.ready_s.notna()
+    np.testing.assert_allclose(both.energy_j[ready], whole[ready], rtol=1e-6)
+    assert (both.energy_j[~ready] <= whole[~ready]).all() and np.isfinite(both.energy_j).all()
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["uplink.energy_j"] == pytest.approx(links.energy_j.sum(), rel=1e-6)
+
+
+def test_staleness_is_the_number_of_merges_since_the_version_that_an_update_began_from(folder):
+    uploads, rounds = table(folder, "transmissions"), table(folder, "rounds")
+    merged = uploads[uploads.staleness.notna()].merge(rounds[["round", "time_s"]], on="round", how="left")
+    assert len(merged) and set(merged.fate) == {"arrived"}
+    assert (merged.staleness == merged["round"] - 1 - merged.version).all()
+    assert (merged.ended_s <= merged.time_s).all()
+    published_s = np.append(0.0, rounds.time_s)  # of version 0, 1, ...
+    assert (published_s[uploads.version] <= uploads.requested_s).all()
+    assert (np.append(rounds.time_s, np.inf)[uploads.version] >= uploads.requested_s).all()
+    assert rounds.time_s.is_monotonic_increasing and list(rounds["round"]) == list(range(1, len(rounds) + 1))
+
+
+def test_updates_and_estimates_have_the_times_of_their_own_arrivals(folder):
+    uploads = table(folder, "transmissions")
+    arrived = uploads[uploads.fate == "arrived"][["round", "ue", "ended_s"]]
+    updates = table(folder, "updates").merge(uploads[["round", "ue", "requested_s", "ended_s", "fate"]], how="left")
+    here = updates.decoded == 1
+    assert (updates.time_s.notna() == here).all()
+    for name in ("updates", "estimates", "leakage"):
+        rows = table(folder, name).dropna(subset=["time_s"]).merge(arrived, on=["round", "ue"])
+        assert len(rows)
+        np.testing.assert_allclose(rows.time_s, rows.ended_s, rtol=1e-7)
+
+
+# -- the end of the world
+
+
+@pytest.mark.parametrize(
+    "server", [FEDASYNC, {"learning.server": {"kind": "fedbuff", "buffer": 6, "longest_wait_s": 0.2}}]
+)
+def test_nothing_is_merged_after_the_end(tiny, tmp_path, server):
+    """A world that ends half a second before an upload does: that is under way, and in no merge."""
+    run(tiny(SLOW | server), tmp_path / "longer")
+    next_one = table(tmp_path / "longer", "transmissions").query("50 < requested_s < 80 and fate == 'arrived'").iloc[-1]
+    end_s = float(next_one.ended_s) - 0.5
+    run(tiny(SLOW | server | {"world.duration_s": end_s}), tmp_path / "cut")
+    uploads = table(tmp_path / "cut", "transmissions")
+    (mine,) = uploads[(uploads.ue == next_one.ue) & (uploads.requested_s == next_one.requested_s)].itertuples()
+    assert mine.fate == "under-way" and mine.granted_s == next_one.granted_s and mine.ready_s == next_one.ready_s
+    assert (table(tmp_path / "cut", "rounds").time_s <= end_s).all()
+
+
+def test_what_came_but_was_never_merged_is_not_stale(tiny, tmp_path):
+    """Five of six UEs send, and the buffer waits for six: nobody's update is in a model."""
+    patient = {"learning.server": {"kind": "fedbuff", "buffer": 6, "concurrency": 5}, "world.duration_s": 25}
+    run(tiny(SLOW | patient), tmp_path)
+    uploads, summary = table(tmp_path, "transmissions"), json.loads((tmp_path / "summary.json").read_text())
+    assert (uploads.fate == "arrived").any() and uploads.staleness.isna().all() and not len(table(tmp_path, "rounds"))
+    assert summary["uplink.energy_j"] == pytest.approx(table(tmp_path, "links").energy_j.sum())
+    assert summary["uplink.energy_j"] > 0
