@@ -10,6 +10,8 @@ from netsim.radio.sent import Sent
 from netsim.radio.shared_band import own_signal_w
 from netsim.radio.uplink import Channel, Cohort, Payload
 
+_ROUNDING = 1e-9  # relative; the rate of a transmission that took its time is computed from its bits
+
 
 def overhear(setup: Setup, antenna: Cohort, payload: Payload, sent: Channel) -> Channel:
     """Transmissions of UEs (n,), sent, at an eavesdropper's antenna; antenna: the same UEs with their links to it.
@@ -23,7 +25,8 @@ def overhear(setup: Setup, antenna: Cohort, payload: Payload, sent: Channel) -> 
     rate_bps, snr, rho = uplink.alone_bps(signal_w), signal_w / uplink.band_noise_w(), uplink.noise_scale(payload)
     std = noise_stds(np.full(len(snr), rho), snr)
     whole = sent.sent_bits - sent.lost_bits >= payload.n_bits * antenna.rows
-    heard = whole & (snr > 0) & (sent.rate_bps > 0) & ((rho > 0) | (rate_bps >= sent.rate_bps))
+    fast = rate_bps >= sent.rate_bps * (1 - _ROUNDING)
+    heard = whole & (snr > 0) & (sent.rate_bps > 0) & ((rho > 0) | fast)
     return Channel(
         sent.power_w, snr, rate_bps, std, np.where(snr > 0, std, 0.0), sent.airtime_s, sent.delay_s, sent.energy_j,
         heard, np.zeros(len(snr), dtype=np.bool_),

@@ -27,6 +27,9 @@ from fl.types import Facts, HeldOut, Local
 from netsim.world import World
 
 
+_ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as much
+
+
 class Watcher(Protocol):
     """Whoever follows a run."""
 
@@ -44,7 +47,7 @@ def rounds(world: World, setup: Setup, state: RoundState, watcher: Watcher) -> G
         number = next_round(world, setup.learning, state)
         if number is None:
             return
-        begins_s = min(world.clock.end_s(number, setup.learning.round_s), world.duration_s)
+        begins_s = _ends_s(world, setup.learning, number)
         yield world.env.timeout(max(begins_s - float(world.env.now), 0.0))
         state, figures = yield from play(world, setup, transmitter, replace(state, round=number - 1))
         watcher.played(state, figures)
@@ -54,13 +57,21 @@ def rounds(world: World, setup: Setup, state: RoundState, watcher: Watcher) -> G
 def next_round(world: World, learning: Learning, state: RoundState) -> int | None:
     """The number of the next round, which is that of a window of time; None where the world ends before.
 
-    The windows follow one another, unless the server's deadline allows a round to last longer than one.
+    The windows follow one another. Where a round may last longer than one, because transmissions take their time or
+    because the server's deadline allows it, those that end before it does pass by.
     """
     number, last = state.round + 1, world.clock.rounds(world.duration_s, learning.round_s)
-    if isinstance(learning.server, Synchronous) and learning.server.deadline_s is not None:
-        while number <= last and world.clock.end_s(number, learning.round_s) < state.ended_s:
+    server = learning.server
+    if state.air is not None or (isinstance(server, Synchronous) and server.deadline_s is not None):
+        ended_s = state.ended_s * (1 - _ROUNDING)
+        while number <= last and _ends_s(world, learning, number) < ended_s:
             number += 1
     return number if number <= last else None
+
+
+def _ends_s(world: World, learning: Learning, number: int) -> float:
+    """When a window ends, the last one with the world."""
+    return min(world.clock.end_s(number, learning.round_s), world.duration_s)
 
 
 def play(
