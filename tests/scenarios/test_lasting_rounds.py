@@ -1,0 +1,203 @@
+"""Runs whose uploads take their time: equal to planned ones where nothing disturbs them, and to interrupted ones."""
+
+import itertools
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from netsim.errors import BadInput
+from scenarios.app.run.runner import run
+
+UPLINK = {"kind": "noma", "bandwidth_hz": 2e3, "decoding": "error-free", "interference": "none"}
+QUIET = {
+    "world.radio.uplink": UPLINK,
+    "world.ues.compute_s_per_sample": 0.3,
+    "learning.attacks": [{"kind": "closed-form", "cloud": False}],
+}
+"""UEs that do not disturb one another"""
+BUSY = QUIET | {
+    "world.duration_s": 60,
+    "world.radio.uplink": {"kind": "noma", "bandwidth_hz": 60, "decoding": "error-free", "sic_residual": 0.01},
+    "learning.round_s": 5,
+}
+"""uploads that last longer than a window"""
+
+
+def table(folder, name):
+    return pd.read_csv(Path(folder) / f"{name}.csv")
+
+
+def different(one, other):
+    """Names of tables and keys of the summary that are not the same, but for what is told of uploads that last."""
+    names = [p.name for p in sorted(Path(one).glob("*.csv")) if p.name != "transmissions.csv"]
+    tables = [n for n in names if (Path(one) / n).read_bytes() != (Path(other) / n).read_bytes()]
+    first, second = (json.loads((Path(f) / "summary.json").read_text()) for f in (one, other))
+    keys = {k for k in first.keys() | second.keys() if first.get(k) != second.get(k)}
+    return tables + sorted(k for k in keys if not k.startswith(("uploads.", "merges.")))
+
+
+# -- events and plans
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"world.radio.fading": {"kind": "rician", "antennas": 2}},
+        {"learning.data": {"kind": "measured", "cell": "all"}},
+        {"world.radio.handover": {}},
+        {"world.radio.uplink": UPLINK | {"decoding": "noisy", "norm_bound": 1.0}},
+        {"learning.threat": {"viewpoint": "eavesdropper", "at_m": [200, 100]}},
+        {
+            "learning.server": {"kind": "synchronous", "deadline_s": 90},
+            "world.radio.uplink": UPLINK | {"bandwidth_hz": 80},
+        },
+        {"learning.availability": {"kind": "battery", "capacity_j": 1, "charge_w": 0.001}},
+    ],
+    ids=["plain", "fading", "models", "handover", "noise", "eavesdropper", "deadline", "battery"],
+)
+def test_undisturbed_transmissions_are_those_that_are_planned(tiny, tmp_path, changes):
+    """Rates that are held, and nobody who disturbs: events tell what the plan tells, to the byte."""
+    study = QUIET | changes
+    run(tiny(study), tmp_path / "planned")
+    run(tiny(study | {"world.radio.air": {"adapt": "grant"}}), tmp_path / "events")
+    assert (table(tmp_path / "events", "transmissions").fate == "arrived").sum() >= 6
+    assert different(tmp_path / "planned", tmp_path / "events") == []
+
+
+def test_over_an_ideal_uplink_events_change_nothing(tiny, tmp_path):
+    study = QUIET | {"world.radio.uplink": {"kind": "ideal"}}
+    run(tiny(study), tmp_path / "planned")
+    run(tiny(study | {"world.radio.air": {}}), tmp_path / "events")
+    assert different(tmp_path / "planned", tmp_path / "events") == []
+
+
+def test_with_enough_updates_the_same_model_comes_of_events_and_of_a_plan(tiny, tmp_path):
+    """The plan calls the others late; as events they are stopped, and spend less."""
+    study = QUIET | {"learning.server": {"kind": "synchronous", "first": 2}}
+    run(tiny(study), tmp_path / "planned")
+    run(tiny(study | {"world.radio.air": {"adapt": "grant"}}), tmp_path / "events")
+    uploads = table(tmp_path / "events", "transmissions")
+    assert set(uploads.fate) == {"arrived", "stopped"} and (uploads.fate == "arrived").sum() == 2 * 2
+    assert not {"estimates.csv", "metrics.csv", "final.csv"} & set(different(tmp_path / "planned", tmp_path / "events"))
+    planned, events = (table(tmp_path / name, "rounds") for name in ("planned", "events"))
+    pd.testing.assert_series_equal(planned.time_s, events.time_s)
+    assert (events.energy_j < planned.energy_j).all()
+
+
+def test_no_round_begins_in_a_window_that_ended_while_the_one_before_went_on(tiny, tmp_path):
+    """Windows of 50 s in a world of 101 s: the second round is still going on when the last window ends."""
+    study = QUIET | {"world.duration_s": 101, "learning.round_s": 50, "world.radio.air": {}}
+    run(tiny(study), tmp_path)
+    rounds = table(tmp_path, "rounds")
+    assert list(rounds.requested_s) == [50, 100] and rounds.time_s.iloc[-1] > 101
+
+
+def test_a_round_that_outlasts_windows_learns_from_all_of_them(tiny, tmp_path):
+    """Rounds of up to 30 s and windows of 5 s: each begins at an end of a window, when the one before is over."""
+    server = {"kind": "synchronous", "deadline_s": 30}
+    run(tiny(BUSY | {"learning.server": server, "world.radio.air": {}}), tmp_path)
+    rounds = table(tmp_path, "rounds")
+    assert 2 <= len(rounds) < 10 and (rounds.requested_s % 5 == 0).all()
+    ended_s = rounds.time_s.to_numpy()[:-1]
+    assert (rounds.requested_s[1:] - ended_s).between(0, 5).all() and (rounds.time_s <= rounds.requested_s + 30).all()
+    # one measurement a UE every 5 s
+    assert list(rounds.samples.iloc[1:]) == [4 * int(d / 5) for d in rounds.requested_s.diff().iloc[1:]]
+
+
+# -- interruptions
+
+SCHEDULERS = ["all-at-once", "groups", "round-robin", "proportional-fair", "energy-aware"]
+SERVERS = [
+    {"kind": "synchronous", "deadline_s": 30, "first": 2},
+    {"kind": "fedbuff", "buffer": 3, "longest_wait_s": 5},
+    {"kind": "fedasync", "deadline_s": 12},
+]
+AVAILABILITIES = [
+    {"kind": "always"},
+    {"kind": "diurnal", "block_s": 10},
+    {"kind": "battery", "capacity_j": 2, "charge_w": 0.02, "charging": None},
+    {"kind": "charging", "from_hour": 0, "from_spread_hours": 0.01, "hours": 1, "length_spread_hours": 0.5},
+]
+AIRS = [{}, {"block_s": 2.0, "retransmissions": 1}, {"adapt": "grant"}]
+EVERY = list(itertools.product(range(5), range(3), range(4)))
+SOME = [(0, 1, 2), (1, 2, 1), (2, 0, 2), (3, 1, 0), (4, 2, 3), (4, 0, 0)]
+SLOW = [pytest.param(*each, marks=pytest.mark.slow) for each in EVERY if each not in SOME]
+
+
+def interrupted(study, folder, at_s):
+    """Plays a run that is interrupted at the first news after each of the times at_s; how often it was."""
+    times = 0
+    for stop_s in at_s:
+
+        def watch(progress, stop_s=stop_s):
+            if progress.time_s >= stop_s:
+                raise KeyboardInterrupt
+
+        try:
+            run(study, folder, watch)
+        except KeyboardInterrupt:
+            times += 1
+    run(study, folder)
+    return times
+
+
+@pytest.mark.parametrize(("scheduler", "server", "availability"), [*SOME, *SLOW])
+def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, scheduler, server, availability):
+    air = {"scheduler": {"kind": SCHEDULERS[scheduler]}, "dropout_per_s": 0.005}
+    parts = {"learning.server": SERVERS[server], "learning.availability": AVAILABILITIES[availability]}
+    study = tiny(BUSY | parts | {"world.radio.air": air | AIRS[(scheduler + server + availability) % 3]})
+    run(study, tmp_path / "whole")
+    assert interrupted(study, tmp_path / "cut", (5, 20, 25, 45)) >= 3
+    assert len(table(tmp_path / "whole", "transmissions"))
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+
+
+def test_a_run_goes_on_from_a_round_that_outlasted_the_world(tiny, tmp_path, table_bytes):
+    """Interrupted when its last round is over, more than a second after the end of the world."""
+    study = tiny(BUSY | {"learning.server": {"kind": "synchronous", "deadline_s": 40}, "world.radio.air": {}})
+    run(study, tmp_path / "whole")
+    last_s = float(table(tmp_path / "whole", "rounds").time_s.iloc[-1])
+    assert last_s > 61
+    assert interrupted(study, tmp_path / "cut", (last_s - 1e-3,)) == 1
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+
+
+# -- bad input
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"learning.server": {"kind": "fedbuff"}}, "set world.radio.air, {} for its defaults"),
+        ({"learning.server": {"kind": "fedbuff", "buffer": 0}}, "learning.server.buffer: must be >= 1"),
+        ({"learning.server": {"kind": "fedasync", "mixing": 0}}, "learning.server.mixing: must be > 0 and <= 1"),
+        ({"learning.server": {"kind": "fedasync", "buffer": 2}}, "unknown key 'buffer'; keys here: kind, concurrency"),
+        ({"learning.server": {"kind": "synchronous", "first": 0}}, "learning.server.first: must be >= 1"),
+        ({"learning.server": {"kind": "fed"}}, "unknown kind 'fed'; did you mean 'fedbuff'?"),
+        ({"world.radio.air": {"block_s": 1, "step_s": 0.3}}, "block_s 1 must be a multiple of step_s 0.3"),
+        ({"world.radio.air": {"dropout_per_s": 1e4}}, "dropout_per_s: must be >= 0 and <= 1000"),
+        (
+            {
+                "learning.server": {"kind": "fedbuff", "buffer": 2},
+                "world.radio.air": {},
+                "learning.defenses": [{"kind": "adaptive-clip"}],
+            },
+            "adaptive-clip needs rounds, and server fedbuff has none",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(tiny, changes, says):
+    with pytest.raises(BadInput) as caught:
+        tiny(changes)
+    (line,) = caught.value.lines
+    assert says in line
+
+
+def test_a_buffer_that_never_fills_is_refused_before_anything_is_written(tiny, tmp_path):
+    study = tiny({"learning.server": {"kind": "fedbuff", "buffer": 5}, "world.radio.air": {}})
+    with pytest.raises(BadInput, match=r"learning\.server\.buffer: 5 updates are never there at a time, of 4 UEs"):
+        run(study, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
