@@ -26,7 +26,6 @@ from fl.server.synchronous import Synchronous
 from fl.types import Facts, HeldOut, Local
 from netsim.world import World
 
-
 _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as much
 
 

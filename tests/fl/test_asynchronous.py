@@ -212,19 +212,28 @@ def test_updates_and_estimates_have_the_times_of_their_own_arrivals(folder):
 # -- the end of the world
 
 
-@pytest.mark.parametrize(
-    "server", [FEDASYNC, {"learning.server": {"kind": "fedbuff", "buffer": 6, "longest_wait_s": 0.2}}]
-)
-def test_nothing_is_merged_after_the_end(tiny, tmp_path, server):
+def test_no_upload_arrives_after_the_end(tiny, tmp_path):
     """A world that ends half a second before an upload does: that is under way, and in no merge."""
-    run(tiny(SLOW | server), tmp_path / "longer")
-    next_one = table(tmp_path / "longer", "transmissions").query("50 < requested_s < 80 and fate == 'arrived'").iloc[-1]
-    end_s = float(next_one.ended_s) - 0.5
-    run(tiny(SLOW | server | {"world.duration_s": end_s}), tmp_path / "cut")
+    run(tiny(SLOW | FEDASYNC), tmp_path / "longer")
+    last = table(tmp_path / "longer", "transmissions").query("50 < requested_s < 80 and fate == 'arrived'").iloc[-1]
+    end_s = float(last.ended_s) - 0.5
+    run(tiny(SLOW | FEDASYNC | {"world.duration_s": end_s}), tmp_path / "cut")
     uploads = table(tmp_path / "cut", "transmissions")
-    (mine,) = uploads[(uploads.ue == next_one.ue) & (uploads.requested_s == next_one.requested_s)].itertuples()
-    assert mine.fate == "under-way" and mine.granted_s == next_one.granted_s and mine.ready_s == next_one.ready_s
+    (mine,) = uploads[(uploads.ue == last.ue) & (uploads.requested_s == last.requested_s)].itertuples()
+    assert mine.fate == "under-way" and mine.granted_s == last.granted_s and mine.ready_s == last.ready_s
     assert (table(tmp_path / "cut", "rounds").time_s <= end_s).all()
+
+
+def test_nobodys_patience_ends_after_the_end(tiny, tmp_path):
+    """A world that ends half a second before a buffer would be merged that is not full."""
+    patient = {"learning.server": {"kind": "fedbuff", "buffer": 6, "longest_wait_s": 1}}
+    run(tiny(SLOW | patient), tmp_path / "longer")
+    merged_s = float(table(tmp_path / "longer", "rounds").time_s.iloc[4])
+    run(tiny(SLOW | patient | {"world.duration_s": merged_s - 0.5}), tmp_path / "cut")
+    uploads = table(tmp_path / "cut", "transmissions")
+    waits = uploads[(uploads.fate == "arrived") & (uploads.ended_s > merged_s - 1.01)]
+    assert len(waits) and waits.staleness.isna().all()
+    assert (table(tmp_path / "cut", "rounds").time_s <= merged_s - 0.5).all()
 
 
 def test_what_came_but_was_never_merged_is_not_stale(tiny, tmp_path):

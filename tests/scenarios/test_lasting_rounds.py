@@ -178,7 +178,7 @@ def test_a_run_goes_on_from_a_round_that_outlasted_the_world(tiny, tmp_path, tab
         ({"learning.server": {"kind": "synchronous", "first": 0}}, "learning.server.first: must be >= 1"),
         ({"learning.server": {"kind": "fed"}}, "unknown kind 'fed'; did you mean 'fedbuff'?"),
         ({"world.radio.air": {"block_s": 1, "step_s": 0.3}}, "block_s 1 must be a multiple of step_s 0.3"),
-        ({"world.radio.air": {"dropout_per_s": 1e4}}, "dropout_per_s: must be >= 0 and <= 1000"),
+        ({"world.radio.air": {"dropout_per_s": 1e4}}, "dropout_per_s: must be >= 0 and <= 1000 per second, got"),
         (
             {
                 "learning.server": {"kind": "fedbuff", "buffer": 2},

@@ -19,6 +19,7 @@ from netsim.part import OneOf, Part
 WIDTH = 100
 UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is not taken for seconds
     "_per_m": "per metre",
+    "_per_s": "per second",
     "_m_s": "metres per second",
     "_percent": "percent",
     "_bits": "bits",
