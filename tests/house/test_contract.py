@@ -157,6 +157,47 @@ def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(combination, tiny
     assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
 
 
+ON_THE_AIR = {
+    "synchronous": {"kind": "synchronous", "first": 3, "deadline_s": 90},
+    "fedbuff": {"kind": "fedbuff", "buffer": 2},
+    "fedasync": {"kind": "fedasync"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ON_THE_AIR)
+def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(server, combination, tiny, tmp_path, table_bytes):
+    """UEs train for longer than a window; interrupted, with uploads in flight, a run goes on to the same bytes."""
+    from netsim.errors import BadInput
+    from scenarios.app.run.runner import run
+
+    more = {
+        "learning.server": ON_THE_AIR[server],
+        "world.radio.air": {"scheduler": {"kind": "round-robin"}, "block_s": 5, "dropout_per_s": 1e-4},
+        "world.duration_s": 300,
+        "world.ues.compute_s_per_sample": 3.0,
+    }
+    try:
+        study = study_of(combination, tiny, **more)
+        run(study, tmp_path / "whole")
+    except BadInput as error:
+        said = str(error)
+        without = any(words in said for words in ("rounds", "merges updates", "one update at a time"))
+        assert "\n" not in said
+        assert "nobody knows it" in said or (server != "synchronous" and without)
+        return
+
+    def watch(now):
+        if now.round >= 3:
+            raise KeyboardInterrupt
+
+    assert len((tmp_path / "whole" / "transmissions.csv").read_text().splitlines()) > 1
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "halved", watch)
+    run(study, tmp_path / "halved")
+    assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
+
+
 def study_of(combination, tiny, **more):
     """The tiny study with these parts."""
 
