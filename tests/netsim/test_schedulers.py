@@ -307,3 +307,11 @@ def test_equal_shares_take_as_long_as_m_g_1_ps(service):
 
     mean_s, error_s = mean_and_error(play, range(8))
     assert error_s < 0.25 and abs(mean_s - 1 / (1 - load)) < 3.5 * error_s
+
+
+def test_an_average_that_has_all_but_faded_counts_as_none():
+    """After minutes without sending the averaged rate is below what a division can stand; nobody is shut out by it."""
+    scheduler, two = ProportionalFair(time_constant_s=1.0), queue([0, 0], [3.0, 1.0])
+    state = replace(scheduler.start(2), mean_bps=np.array([1e6, 1e6]))
+    granted = scheduler.grants(replace(two, rate_bps=np.zeros(2)), 740.0, state)  # exp(-740): 1e-322 of 1 bit/s
+    assert sorted(granted.resource) == [-1, 0]

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -271,6 +272,13 @@ def test_words_of_each_kind_of_model_and_of_noise():
     assert nobody.rows == {"time": "2026-01-01 00:00", "updates": "no updates"}
     window = Progress(3, 20, 0.0, "now", {"sinr_db": float("nan"), "handovers": 1200}, False, "window")
     assert view_of(of_run("x", window)).rows["radio"] == "no UE is present, 1,200 handovers"
+
+
+def test_without_rounds_windows_are_counted_and_merges_told():
+    merged = view_of(of_run("x", replace(a_round(2), merge=1_152)))
+    assert (merged.unit, merged.rows["updates"]) == ("window", "merge 1,152: 36 of 40 updates decoded")
+    over = view_of(of_run("x", Progress(4, 4, 0.0, "now", {}, True, merge=1)))
+    assert (over.unit, over.rows["updates"]) == ("window", "1 merge")
 
 
 def test_rows_keep_their_place_and_their_last_text(terminal):

@@ -76,3 +76,24 @@ def test_a_buffer_that_can_never_be_full_is_refused(tiny, tmp_path):
     study = tiny(AT_ONCE | {"learning.server": {"kind": "fedbuff", "buffer": 7}})
     with pytest.raises(BadInput, match=r"learning\.server\.buffer: 7 .* of 6 UEs; take 6 or fewer"):
         run(study, tmp_path)
+
+
+def watched(study, folder):
+    """What a run tells while it works."""
+    told = []
+    run(study, folder, watch=told.append)
+    return told
+
+
+def test_the_last_window_is_told_as_the_last(tiny, tmp_path):
+    told = watched(tiny(AT_ONCE | {"learning.server": {"kind": "fedbuff", "buffer": 4}}), tmp_path / "run")
+    assert [now.last for now in told] == [False] * (len(told) - 1) + [True]
+    assert (told[-1].round, told[-1].time_s, told[-1].figures) == (told[-1].rounds, 360.0, {})
+    assert [now.merge for now in told[:-1]] == list(range(1, len(told))) == [*dict.fromkeys(m.merge for m in told)]
+
+
+def test_the_merge_that_is_the_last_wanted_is_told_as_the_last(tiny, tmp_path):
+    server = {"learning.server": {"kind": "fedbuff", "buffer": 4}, "learning.rounds": 2}
+    told = watched(tiny(AT_ONCE | server), tmp_path / "run")
+    assert [(now.merge, now.last) for now in told] == [(1, False), (2, True)]
+    assert told[-1].round == told[-1].rounds

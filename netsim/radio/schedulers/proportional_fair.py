@@ -51,7 +51,8 @@ class ProportionalFair(Scheduler):
         mean_bps[queue.ue] += queue.rate_bps * (1.0 - kept)
         mean = mean_bps[queue.ue]
         served = mean > 0
-        multiple = np.where(served, queue.alone_bps / np.where(served, mean, 1.0), inf)
+        with np.errstate(over="ignore"):  # an average that has all but faded is as good as none
+            multiple = np.where(served, queue.alone_bps / np.where(served, mean, 1.0), inf)
         holds = (queue.resource >= 0) & (not state.slot.over(time_s, self.slot_s))
         resource = held_or_next(queue.serving, queue.resource, holds, self.resource_blocks, -multiple)
         slot = Slot.after(time_s, self.slot_s, resource)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.statistics import counted, figure_text
 
 ROWS = ("time", "model", "radio", "leakage", "updates", "privacy", "cost", "last", "found")
 """names of rows, in the order in which they stand"""
@@ -27,7 +27,8 @@ class View:
 def view_of(event: Mapping[str, Any]) -> View:
     """What is shown of an event that tells progress; rows of which it knows nothing are left out."""
     rows = {name: text for name, text in _ROWS[event["event"]](event).items() if text}
-    return View(_UNITS.get(event["event"], event["event"]), event["done"], event["of"], rows)
+    unit = "window" if "merge" in event else _UNITS.get(event["event"], event["event"])
+    return View(unit, event["done"], event["of"], rows)
 
 
 def _round(event: Mapping[str, Any]) -> dict[str, str]:
@@ -36,9 +37,14 @@ def _round(event: Mapping[str, Any]) -> dict[str, str]:
         "time": event["clock"],
         "model": _model(event),
         "leakage": _leakage(event.get("attacks", {})),
-        "updates": updates,
+        "updates": _of_merge(event, updates) if "merge" in event else updates,
         "privacy": _epsilon(event["epsilon"]) if "epsilon" in event else "",
     }
+
+
+def _of_merge(event: Mapping[str, Any], updates: str) -> str:
+    """Which merge the updates went into; where nothing was merged how many merges there were."""
+    return f"merge {event['merge']:,}: {updates}" if event["updates"] else counted(event["merge"], "merge")
 
 
 def _model(event: Mapping[str, Any]) -> str:

@@ -28,6 +28,8 @@ class Progress:
     figures: dict[str, Any]
     last: bool
     unit: Literal["round", "window"] = "round"
+    merge: int | None = None
+    """number of the merge, of a server without rounds: then `round` and `rounds` count windows"""
 
 
 Watch = Callable[[Progress], None]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,7 @@ def _run(
         if world.env.now < world.duration_s + 1.0:  # later than that in a run that goes on after its last round
             world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
+        keeper.finish()
     except KeyboardInterrupt:
         keeper.save()
         raise
@@ -162,28 +164,48 @@ class _Keeper:
         self.unseen = list[Progress]()
         self.rounds = world.clock.rounds(world.duration_s, setup.learning.round_s)
         self.most = setup.learning.rounds
+        self.in_rounds = setup.learning.server.in_rounds
+        self.ended = False
 
     def played(self, state: RoundState, figures: dict[str, Any]) -> None:
         self.state = state
         self.empty += not figures and not state.stopped
-        now = float(self.world.env.now)
-        last = state.round >= self.rounds or state.played == self.most or state.stopped
-        self.unseen.append(Progress(state.round, self._last(state), now, self.world.clock.text(now), figures, last))
+        over = self.in_rounds and (state.round >= self.rounds or state.stopped)  # without rounds others are under way
+        self._tell(state, self._last(state), figures, over or state.played == self.most, float(self.world.env.now))
+
+    def finish(self) -> None:
+        """Tell that no more follows, where nobody knew it when the last round was told."""
+        if self.state is not None and not self.ended:
+            self._tell(self.state, self.state.round, {}, last=True, now_s=self.world.duration_s)
+            self._show()
 
     def rested(self, state: RoundState) -> None:
         self.state = state
         write_tracks(self.setup.recorder, self.world)
         self.setup.recorder.write("handovers", records.handover_rows(self.world))  # of a round that left no rows
         self.tree = self._snapshot(state)
-        seen, self.unseen = self.unseen, []
-        for progress in seen if self.watch is not None else []:
-            self.watch(progress)  # type: ignore[misc]
+        self._show()
         if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
             self.save()
 
+    def _tell(self, state: RoundState, rounds: int, figures: dict[str, Any], last: bool, now_s: float) -> None:
+        text, merge = self.world.clock.text(now_s), None if self.in_rounds else state.played
+        self.unseen.append(Progress(state.round, rounds, now_s, text, figures, last, merge=merge))
+        self.ended |= last
+
+    def _show(self) -> None:
+        seen, self.unseen = self.unseen, []
+        for progress in seen if self.watch is not None else []:
+            self.watch(progress)  # type: ignore[misc]
+
     def _last(self, state: RoundState) -> int:
-        """The last round, if those that are still to be played follow one another and the world lasts."""
-        return self.rounds if self.most is None else min(self.rounds, state.round + max(self.most - state.played, 0))
+        """The last round, if those that are still to be played follow one another and the world lasts; of windows of a
+        server without rounds that in which the last merge will be made, by their pace so far.
+        """
+        if self.most is None:
+            return self.rounds
+        left = max(self.most - state.played, 0)
+        return min(self.rounds, state.round + (left if self.in_rounds else ceil(left * state.round / state.played)))
 
     def save(self) -> None:
         """Write the state after the last whole round, if there was one."""
