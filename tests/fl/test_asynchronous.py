@@ -209,6 +209,15 @@ def test_updates_and_estimates_have_the_times_of_their_own_arrivals(folder):
         np.testing.assert_allclose(rows.time_s, rows.ended_s, rtol=1e-7)
 
 
+def test_ues_whose_updates_were_lost_are_asked_again(tiny, tmp_path):
+    """Nobody makes it within a tenth of a second, and everybody with data is asked in every window but the last."""
+    hasty = {"learning.server": {"kind": "fedbuff", "buffer": 2, "deadline_s": 0.1}, "world.duration_s": 40}
+    run(tiny(SLOW | hasty), tmp_path)
+    uploads = table(tmp_path, "transmissions")
+    assert set(uploads.fate) == {"late"} and not len(table(tmp_path, "rounds"))
+    assert (uploads.groupby("requested_s").size() >= 5).all() and set(uploads.requested_s) == {10, 20, 30}
+
+
 # -- the end of the world
 
 
