@@ -218,6 +218,14 @@ def test_ues_whose_updates_were_lost_are_asked_again(tiny, tmp_path):
     assert (uploads.groupby("requested_s").size() >= 5).all() and set(uploads.requested_s) == {10, 20, 30}
 
 
+def test_of_uploads_that_come_at_once_no_merge_takes_more_than_its_buffer(tiny, tmp_path):
+    """Over an ideal uplink all six come at once: four are merged, two wait for the next."""
+    study = SLOW | {"world.radio.uplink": {"kind": "ideal"}, "world.ues.compute_s_per_sample": 0}
+    run(tiny(study | {"learning.server": {"kind": "fedbuff", "buffer": 4}}), tmp_path)
+    uploads = table(tmp_path, "transmissions")
+    assert set(table(tmp_path, "rounds").ues) == {4} and (uploads.ended_s == uploads.requested_s).all()
+
+
 # -- the end of the world
 
 
