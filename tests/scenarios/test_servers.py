@@ -97,3 +97,10 @@ def test_the_merge_that_is_the_last_wanted_is_told_as_the_last(tiny, tmp_path):
     told = watched(tiny(AT_ONCE | server), tmp_path / "run")
     assert [(now.merge, now.last) for now in told] == [(1, False), (2, True)]
     assert told[-1].round == told[-1].rounds
+
+
+@pytest.mark.parametrize("server", [{"kind": "fedbuff", "buffer": 7}, {"kind": "synchronous", "first": 7}])
+def test_a_server_that_waits_for_more_ues_than_there_are_is_refused(server, tiny, tmp_path):
+    with pytest.raises(BadInput, match=r"7 updates .* of 6 UEs; take 6 or fewer"):
+        run(tiny(AT_ONCE | {"learning.server": server}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -109,7 +109,7 @@ def test_words_of_the_terminal(folder):
     summary, account = summary_of(copy), read_table(copy, "privacy")
     text = " ".join(" ".join(short_text(summary, account, "page")).split())
     assert "uploads 3 of 8 arrived (1 late, 1 dropped, 1 no-cell, 1 stopped, 1 under way at the end); 20.7 s" in text
-    assert "(95 %: 29 s): preparing 2.67 s, waiting 2 s, on the air 16 s; 25 % of the bits in vain" in text
+    assert "(mean; 95 %: 29 s): preparing 2.67 s, waiting 2 s, on the air 16 s; 25 % of the bits in vain" in text
     assert "merges 60 an hour, of updates 0.333 versions old (mean; at most 1)" in text
     whole = full_text(summary)
     assert [line for line in whole if line.startswith("uploads: 3 of 8")]

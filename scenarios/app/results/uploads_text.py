@@ -24,7 +24,7 @@ def uploads_text(summary: Mapping[str, Any]) -> str:
             f"{what} {_figure(summary.get(keys.UPLOADS_TIME[part][0].of()))} s"
             for part, what in (("preparing", "preparing"), ("waiting", "waiting"), ("sending", "on the air"))
         ]
-        text += f"; {_figure(whole)} s from request to arrival (95 %: {_figure(high)} s): {', '.join(parts)}"
+        text += f"; {_figure(whole)} s from request to arrival (mean; 95 %: {_figure(high)} s): {', '.join(parts)}"
     vain = summary.get(keys.UPLOADS_VAIN.of())
     return text if vain is None else f"{text}; {_figure(vain)} % of the bits in vain"
 

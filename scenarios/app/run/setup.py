@@ -16,6 +16,7 @@ from fl.round.setup import Setup
 from fl.round.tables import TABLES
 from fl.server.asynchronous import Asynchronous
 from fl.server.base import Server
+from fl.server.synchronous import Synchronous
 from fl.types import Antennas, DatasetStatistics, Public
 from netsim.build import build_world
 from netsim.errors import BadInput
@@ -125,6 +126,11 @@ def _enough_ues(server: Server, n_ue: int) -> None:
         raise BadInput(
             f"learning.server.buffer: {server.merged_at_once:,} updates are never there at a time, of {n_ue:,} UEs; "
             f"take {n_ue:,} or fewer"
+        )
+    if isinstance(server, Synchronous) and server.first is not None and server.first > n_ue:
+        raise BadInput(
+            f"learning.server.first: {server.first:,} updates never come in a round, of {n_ue:,} UEs; take {n_ue:,} or "
+            "fewer, or leave it out"
         )
 
 
