@@ -57,7 +57,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
             **_updates(read_table(folder, "updates"), rounds),
             **_uplink(links, rounds),
             **({} if study.learned.server.in_rounds else _in_no_round(links)),
-            **upload_values(uploads, rounds, float(manifest["duration_s"])),
+            **upload_values(uploads, rounds),
             **_user_distances(read_table(folder, "user_distances")),
             **_eavesdropper(read_table(folder, "eavesdropper")),
         }

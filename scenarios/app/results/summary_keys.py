@@ -150,7 +150,7 @@ STALENESS_MEAN = Key(
     "updates"
 )  # fmt: skip
 STALENESS_MAX = Key("uploads.staleness.max", "", "the same, max over merged updates")
-MERGE_RATE = Key("merges.per_hour", "1/h", "merges of the server in an hour of simulated time, mean over the run")
+MERGE_RATE = Key("merges.per_hour", "1/h", "merges of the server in an hour of simulated time, mean up to the last one")
 REACHED_TIME = Key(
     "reached.NAME.time_s", "s", "simulated time from the first request until a classifier had an accuracy of NAME % "
     "(50, 70, 80, 85 or 90) on held-out images, on average over the last fifth of that time; null if it never had; "

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from netsim.units import FloatArray
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.reached import reached_s
 from scenarios.app.results.run import Table
@@ -14,11 +15,8 @@ from scenarios.app.results.summary_keys import Key
 from scenarios.app.results.uploads import LOST, arrived, durations_s, lost, vain_share
 
 
-def upload_values(uploads: Table, rounds: Table, duration_s: float) -> dict[Key, Any]:
-    """Values of the rows of `transmissions` and of the merges; none where there are no such rows.
-
-    duration_s : length of the simulation.
-    """
+def upload_values(uploads: Table, rounds: Table) -> dict[Key, Any]:
+    """Values of the rows of `transmissions` and of the merges; none where there are no such rows."""
     if not len(uploads["ue"]):
         return {}
     got, stale = arrived(uploads), uploads["staleness"][np.isfinite(uploads["staleness"])]
@@ -36,8 +34,13 @@ def upload_values(uploads: Table, rounds: Table, duration_s: float) -> dict[Key,
         keys.UPLOADS_VAIN: 100.0 * vain_share(uploads),
         keys.STALENESS_MEAN: mean_of(stale),
         keys.STALENESS_MAX: int(stale.max()) if len(stale) else None,
-        keys.MERGE_RATE: len(rounds["round"]) * 3600.0 / duration_s,
+        keys.MERGE_RATE: _an_hour(rounds["time_s"]),
     }
+
+
+def _an_hour(merged_s: FloatArray) -> float:
+    """Merges an hour up to the last one, at which learning may have ended; NaN without any."""
+    return len(merged_s) * 3600.0 / float(merged_s.max()) if len(merged_s) else float("nan")
 
 
 _LEVELS_PERCENT = (50, 70, 80, 85, 90)

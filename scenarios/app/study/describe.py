@@ -31,7 +31,6 @@ UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is no
     "_per_hz": "bit/s/Hz",
     "_hz": "hertz",
     "_m": "metres",
-    "_per_s": "per second",
     "_s": "seconds",
     "_w": "watts",
     "_j": "joules",
