@@ -8,6 +8,7 @@ from fl.server.fedasync import FedAsync
 from fl.server.fedbuff import FedBuff
 from netsim.errors import BadInput
 from scenarios.app.run.runner import run
+from scenarios.app.study.compatibility import LEGAL, served_by
 
 AT_ONCE = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.air": {}}
 
@@ -70,6 +71,24 @@ def test_what_needs_rounds_or_plans_is_refused_in_one_line(changes, said, tiny):
     with pytest.raises(BadInput, match=said) as error:
         tiny(changes)
     assert "\n" not in str(error.value)
+
+
+def test_the_matrix_asks_every_server_of_every_learner_and_defense():
+    """From the first combination with each word that is legal in rounds; one that is not tells nothing."""
+    plain = {"data": "measured", "curation": "none", "aggregation": "uniform", "attack": "none"}
+    plain |= {"threat": "server sees rows"}
+    legal = [
+        plain | {"learner": "rsrp-net", "defenses": "clip > gaussian"},
+        plain | {"learner": "rsrp-net", "defenses": "clip > central-gaussian"},
+        plain | {"learner": "radio-map", "data": "links", "defenses": "none"},
+    ]
+    verdicts = [(c, LEGAL) for c in legal] + [(legal[0] | {"learner": "density", "defenses": "arb"}, "no bound")]
+    for slot, asynchronous in (("defenses", "clip > gaussian"), ("learner", "rsrp-net")):
+        served = {(c[slot], c["server"]): verdict for c, verdict in served_by(slot, verdicts)}
+        words = dict.fromkeys(c[slot] for c in legal)
+        assert set(served) == {(word, server) for word in words for server in ("synchronous", "fedbuff", "fedasync")}
+        for (word, server), verdict in served.items():
+            assert (verdict == LEGAL) == (server == "synchronous" or word == asynchronous), (word, server, verdict)
 
 
 def test_a_buffer_that_can_never_be_full_is_refused(tiny, tmp_path):

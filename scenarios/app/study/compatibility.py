@@ -122,6 +122,8 @@ def matrix_text(width: int = 110) -> str:
     lines = textwrap.wrap(head, width)
     lines += ["", *_crossing("attack", "threat", verdicts, width), ""]
     lines += [*_crossing("defenses", "learner", verdicts, width), ""]
+    for slot in ("learner", "defenses"):
+        lines += [*_crossing(slot, "server", list(served_by(slot, verdicts)), width), ""]
     lines += ["Refused, because:"]
     for reason, them in sorted(reasons.items(), key=lambda item: -len(item[1])):
         common = {k: v for k, v in them[0].items() if all(c[k] == v for c in them)}
@@ -143,6 +145,33 @@ def matrix_csv() -> str:
             writer.writerow([*combination, "verdict"])
         writer.writerow([*combination.values(), reason])
     return out.getvalue()
+
+
+def served_by(slot: str, verdicts: list[tuple[Combination, str]]) -> Iterator[tuple[Combination, str]]:
+    """For each word of a slot and each server, whether a combination that is legal in rounds is so with that server."""
+    first: dict[str, Combination] = {}
+    for combination, verdict in verdicts:
+        if verdict == LEGAL:
+            first.setdefault(combination[slot], combination)
+    for word, combination in first.items():
+        parts = _parts(combination)
+        for server, part in _examples("server").items():
+            yield {slot: word, "server": server}, _verdict(parts | {"server": part})
+
+
+def _parts(combination: Combination) -> dict[str, Any]:
+    """The parts of a combination, without its attack."""
+    chain = [] if combination["defenses"] == "none" else combination["defenses"].split(" > ")
+    curation, (viewpoint, sees) = combination["curation"], combination["threat"].split(" sees ")
+    return {name: field.get_default(call_default_factory=True) for name, field in Learning.model_fields.items()} | {
+        "round_s": 60,
+        "data": _examples("data")[combination["data"]],
+        "learner": _examples("learner")[combination["learner"]],
+        "curation": () if curation == "none" else (_examples("curation")[curation],),
+        "defenses": tuple(_examples("defense")[kind] for kind in chain),
+        "aggregation": _examples("aggregation")[combination["aggregation"]],
+        "threat": _threat(sees, viewpoint),
+    }
 
 
 def _crossing(down: str, across: str, verdicts: list[tuple[Combination, str]], width: int) -> list[str]:
