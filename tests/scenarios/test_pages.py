@@ -132,6 +132,10 @@ def test_the_matrix_fits_the_terminal(capsys, monkeypatch, columns):
     found = [(combination | {"threat": t, "defenses": f"a > {i}"}, "legal") for t in threats for i in range(30)]
     found += [(combination | {"defenses": "b"}, "a reason " * 40)]
     monkeypatch.setattr("scenarios.app.study.compatibility.combinations", lambda: iter(found))
+    monkeypatch.setattr(
+        "scenarios.app.study.compatibility.served_by",  # whose parts are none of ours
+        lambda slot, verdicts: ((combination | {"server": "synchronous"}, why) for combination, why in verdicts),
+    )
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main(["list", "--matrix"]) == 0
     said = capsys.readouterr().out
