@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from fl.round.flight import Come, Flight, Wave
+from fl.round.flight import Come, Flight, Wave, joined
 from fl.round.merge import Batch
 from fl.round.overhear import overhear
 from fl.round.setup import Setup
@@ -72,7 +72,7 @@ def gather(setup: Setup, flight: Flight, done: Come, version: int) -> Gathered:
     requested_s = np.concatenate([np.full(len(p.place), p.wave.requested_s) for p in pieces])[entry]
     arrived_s = np.concatenate([p.sent.ended_s for p in pieces])[entry]
     serving = np.concatenate([p.wave.cohort.serving[p.place] for p in pieces])[entry]
-    bits = np.concatenate([_bits(p) for p in pieces])[entry]
+    bits = np.concatenate([p.wave.payload.bits(p.wave.cohort.rows[p.place]) for p in pieces])[entry]
     timing = Timing(requested_s, arrived_s, serving, bits, version - np.array(versions, dtype=np.int64)[base])
     batch = Batch(
         _received([p.got for p in pieces], order), _received([p.heard for p in pieces], order), timing,
@@ -111,10 +111,10 @@ def _uploads(pieces: list[_Piece], version: int) -> tuple[Uploads, Whence, IntAr
     """The uploads of all pieces and where their UEs were, by increasing UE, and the order (k,) that makes it so."""
     ue = np.concatenate([p.wave.cohort.ue[p.place] for p in pieces])
     order = np.argsort(ue, kind="stable")
-    sent = Sent(*(np.concatenate([getattr(p.sent, f.name) for p in pieces]) for f in fields(Sent))).rows(order)
+    sent = joined([p.sent for p in pieces]).rows(order)
     began = np.concatenate([np.full(len(p.place), p.wave.version) for p in pieces])[order]
     requested_s = np.concatenate([np.full(len(p.place), p.wave.requested_s) for p in pieces])[order]
-    bits = np.concatenate([_bits(p) for p in pieces])[order]
+    bits = np.concatenate([p.wave.payload.bits(p.wave.cohort.rows[p.place]) for p in pieces])[order]
     uploads = Uploads(ue[order], requested_s, bits, sent, began, np.where(sent.decoded, version - began, -1))
     where = [p.wave.whence for p in pieces]
     whence = Whence(
@@ -134,11 +134,6 @@ def _overheard(pieces: list[_Piece], order: IntArray, by_ue: IntArray) -> Eavesd
         antennas.append((p.wave.overheard.distance_m[p.place], p.wave.overheard.los[p.place]))
     distance_m, los = (np.concatenate(some)[by_ue] for some in zip(*antennas, strict=True))
     return Eavesdropped(_channels(channels).rows(order), distance_m, los)
-
-
-def _bits(piece: _Piece) -> FloatArray:
-    """Size (k,) of each upload."""
-    return np.asarray(piece.wave.payload.n_bits * piece.wave.cohort.rows[piece.place], dtype=np.float64)
 
 
 def _starts(pieces: list[_Piece]) -> list[int]:

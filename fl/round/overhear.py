@@ -24,7 +24,7 @@ def overhear(setup: Setup, antenna: Cohort, payload: Payload, sent: Channel) -> 
     uplink, signal_w = setup.uplink, own_signal_w(antenna)
     rate_bps, snr, rho = uplink.alone_bps(signal_w), signal_w / uplink.band_noise_w(), uplink.noise_scale(payload)
     std = noise_stds(np.full(len(snr), rho), snr)
-    whole = sent.sent_bits - sent.lost_bits >= payload.n_bits * antenna.rows
+    whole = sent.sent_bits - sent.lost_bits >= payload.bits(antenna.rows)
     fast = rate_bps >= sent.rate_bps * (1 - _ROUNDING)
     heard = whole & (snr > 0) & (sent.rate_bps > 0) & ((rho > 0) | fast)
     return Channel(

@@ -81,7 +81,7 @@ def _finish(
 def timing_of(upload: Upload, sent: Channel, requested_s: FloatArray) -> Timing:
     """When the server asked each UE (n,), and when its last bit came; all began from the model now."""
     cohort = upload.cohort
-    bits = np.asarray(upload.payload.n_bits * cohort.rows, dtype=np.float64)
+    bits = upload.payload.bits(cohort.rows)
     return Timing(requested_s, requested_s + sent.delay_s, cohort.serving, bits, np.zeros(len(bits), dtype=np.int64))
 
 
@@ -90,7 +90,7 @@ def _uploads(phase: PhaseStart, upload: Upload, sent: Sent) -> Uploads:
     n = len(upload.cohort.ue)
     return Uploads(
         upload.cohort.ue, np.full(n, phase.requested_s),
-        np.asarray(upload.payload.n_bits * upload.cohort.rows, dtype=np.float64), sent,
+        upload.payload.bits(upload.cohort.rows), sent,
         np.full(n, phase.version), np.where(sent.decoded, 0, -1),
     )  # fmt: skip
 

@@ -28,6 +28,10 @@ class Payload:
     n_numbers: int
     norm_bound: float | None
 
+    def bits(self, rows: IntArray) -> FloatArray:
+        """Size (n,) of uploads of so many rows (n,) each."""
+        return np.asarray(self.n_bits * rows, dtype=np.float64)
+
 
 @dataclass(frozen=True)
 class Cohort:
