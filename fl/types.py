@@ -330,6 +330,8 @@ class Facts:
     weight is what every decoded row counts in the merge, where the aggregation fixes it beforehand; else None.
     sampling_rate is the probability with which the server asks each UE, by a coin for each; 1 where it does otherwise.
     request is what the server asks, where a learner asks anything that a UE may refuse.
+    round_s is the length of a window of data, and week_s (s since Monday's midnight, by the wall clock) the time at
+    which this one ended; NaN where nobody says.
     """
 
     round: int
@@ -339,6 +341,8 @@ class Facts:
     weight: float | None = None
     sampling_rate: float = 1.0
     request: Request | None = None
+    round_s: float = float("nan")
+    week_s: float = float("nan")
 
 
 @dataclass(frozen=True)

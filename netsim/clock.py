@@ -10,6 +10,7 @@ import numpy as np
 from netsim.units import FloatArray, IntArray
 
 DAY_S = 86_400.0
+WEEK_S = 7 * DAY_S
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ class Clock:
     def weekday(self, day: int) -> int:
         """0 Monday ... 6 Sunday."""
         return (self.first_day + timedelta(days=day)).weekday()
+
+    def week_s(self, time_s: float) -> float:
+        """Seconds since the midnight with which the week began, a Monday's, by the wall clock."""
+        wall_s = float(self.wall_s(np.array(time_s)))
+        return (self.first_day.weekday() * DAY_S + wall_s) % WEEK_S
 
     def text(self, time_s: float) -> str:
         """`2026-01-05 07:30` for people: the wall clock."""

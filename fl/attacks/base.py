@@ -6,8 +6,9 @@ Attacks have no access to the true positions, which are compared with the estima
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -17,7 +18,27 @@ from netsim.part import Named
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
+if TYPE_CHECKING:
+    from fl.tracking.belief import Belief
+
 Vantage = Literal["rows", "sum", "model"]
+
+
+class Replica(Protocol):
+    """The training of UEs that the attacker makes up: it plays through all that is public of the real one.
+
+    fewest : number of UEs whose updates the attacker sees as one, 1 where it sees single ones; of fewer it could not
+    make up what it sees.
+    """
+
+    @property
+    def fewest(self) -> int: ...
+
+    def play(self, data: Local, state: State, rng: Rng) -> tuple[View, State]:
+        """What it would see of UEs with this data, numbered from 0; curation and defenses work on it as on any other.
+
+        state : of those parts for the UEs made up; None before their first round.
+        """
 
 
 @dataclass(frozen=True)
@@ -43,6 +64,7 @@ class View:
     learner: Learner
     count: FloatArray | None = None
     timing: Timing | None = None
+    replica: Replica | None = None
 
     def spread(
         self,
@@ -115,6 +137,14 @@ class Attack(Named):
     def figures(self, state: State) -> dict[str, float]:
         """Figures of the last round besides the estimates, for the table `metrics`; names with units."""
         return {}
+
+    def belief(self, state: State, facts: Facts) -> Belief | None:
+        """What it believes after the round of all UEs that it knows, by the names of the view; None: it has no such."""
+        return None
+
+    def hindsight(self, state: State, facts: Facts) -> Iterator[Belief]:
+        """What it believes at the end of each round so far, in order, now that it knows all of them."""
+        return iter(())
 
     def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
         """Error in metres of the attack on an update that the attacker generated itself.

@@ -9,10 +9,11 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import PlaceGrid, usable
+from fl.attacks.place_maps import usable
 from fl.learners.rsrp_net import RsrpNet
 from fl.optimisers.momentum import Momentum
 from fl.optimisers.sgd import Sgd
+from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts, State
 from netsim.errors import BadInput
 from netsim.rng import Rng

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import Naming, PlaceGrid, PlaceMaps, answers, told, usable
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, told, usable
 from fl.attacks.subspace import (
     AnyFloats,
     directions,
@@ -20,6 +20,7 @@ from fl.attacks.subspace import (
     unit_rows,
 )
 from fl.learners.base import LayeredLearner
+from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts
 from netsim.part import Part
 from netsim.rng import Rng

@@ -9,9 +9,10 @@ from pydantic import Field
 
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import unit_cloud
-from fl.attacks.place_maps import Naming, PlaceGrid, PlaceMaps, answers, told, usable
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, told, usable
 from fl.attacks.subspace import AnyFloats
 from fl.learners.base import FirstLayerLearner
+from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts
 from netsim.rng import Rng
 

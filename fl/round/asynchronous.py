@@ -11,12 +11,13 @@ import simpy
 
 from fl.data.base import Taken
 from fl.round import records
+from fl.round.attack import Attacks, attack
 from fl.round.baselines import Reference
 from fl.round.collect import Collected, Free, collect
 from fl.round.flight import Come, Flight, Wave
 from fl.round.gather import Gathered, dense, gather
 from fl.round.leaked import leaked
-from fl.round.merge import Attacks, Merge, Merging, attack, merge, observe
+from fl.round.merge import Merge, Merging, merge, observe
 from fl.round.round import Watcher
 from fl.round.setup import Setup
 from fl.round.state import PhaseOutcome, RoundOutcome, RoundState
@@ -73,7 +74,8 @@ class AsynchronousServer:
         streams = RoundStreams(setup.streams, number)
         facts = Facts(
             round=number, time_s=float(world.env.now), public=setup.public, weight=learning.aggregation.weight,
-            request=learning.learner.request(state.model),
+            request=learning.learner.request(state.model), round_s=learning.round_s,
+            week_s=world.clock.week_s(float(world.env.now)),
         )  # fmt: skip
         taken, data = learning.data.take(
             world.observations(), setup.model_of_cell, state.parts.data, streams.at("data")
@@ -159,7 +161,10 @@ class AsynchronousServer:
         learning, number, now_s = setup.learning, state.played + 1, float(self.world.env.now)
         got = gather(setup, flight, done, number - 1)
         streams = RoundStreams(setup.streams, number)
-        facts = Facts(number, now_s, setup.public, got.channel, learning.aggregation.weight)
+        facts = Facts(
+            number, now_s, setup.public, got.channel, learning.aggregation.weight, round_s=learning.round_s,
+            week_s=self.world.clock.week_s(now_s),
+        )  # fmt: skip
         at = Merging(setup, facts, learning.learner.phases[0], state.model, len(self.world.ues), streams)
         merged, parts = merge(at, got.batch, state.parts)
         parts = observe(at, got.batch, merged.weights, parts)

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import simpy
 
-from fl.round.merge import Batch, Merging, attack, merge, observe
+from fl.round.attack import attack
+from fl.round.merge import Batch, Merging, merge, observe
 from fl.round.overhear import overhear
 from fl.round.state import Eavesdropped, PartStates, PhaseOutcome
 from fl.round.transmit import Request, Transmitter, Uploads, planned_within, received

@@ -128,6 +128,8 @@ def _facts(world: World, setup: Setup, before: RoundState) -> Facts:
         weight=learning.aggregation.weight,
         sampling_rate=learning.participation if learning.sampling == "poisson" else 1.0,
         request=learning.learner.request(before.model),
+        round_s=learning.round_s,
+        week_s=world.clock.week_s(float(world.env.now)),
     )
 
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fl.attacks.place_maps import PlaceGrid, PlaceMaps, highest_apart, smoothed
+from fl.attacks.place_maps import PlaceMaps, highest_apart, smoothed
 from fl.attacks.span import Span
 from fl.attacks.subspace import directions, parts, principal, principal_of_columns, squares
 from fl.attacks.threat import Threat
 from fl.attacks.unit_votes import UnitVotes
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
+from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, Facts, Local, Public, Received
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput

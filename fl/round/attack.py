@@ -1,0 +1,60 @@
+"""What an attacker sees of a merge, and what its attacks make of that (step l)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fl.attacks.base import View
+from fl.round.merge import Batch, Merge, Merging
+from fl.round.replica import PublicReplica
+from fl.round.state import PartStates
+from fl.types import Estimates
+
+
+@dataclass(frozen=True)
+class Attacks:
+    """What the attacker saw, and what each attack said of it; self_tests: errors in metres, by attack."""
+
+    view: View
+    estimates: dict[str, Estimates]
+    self_tests: dict[str, float | None]
+
+
+def attack(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> tuple[Attacks, PartStates]:
+    """All attacks on what the threat lets the attacker see.
+
+    Single updates are attacked group by group of those that began from the same model, the oldest first.
+    """
+    views = _views(at, batch, merged, states)
+    estimates: dict[str, list[Estimates]] = {a.label: [] for a in at.setup.learning.attacks}
+    attacks, self_tests = dict(states.attacks), dict[str, float | None]()
+    for i, view in enumerate(views):
+        for each in at.setup.learning.attacks:
+            label, rng = each.label, at.streams.attack(each.label)
+            said, attacks[label] = each.run(view, at.facts, attacks[label], rng)
+            estimates[label].append(said)
+            if at.setup.learning.threat.can_train and i == len(views) - 1:
+                self_tests[label] = each.self_test(view, at.facts, rng)
+    joined = {label: some[0] if len(some) == 1 else Estimates.join(some) for label, some in estimates.items()}
+    return Attacks(views[-1], joined, self_tests), replace(states, attacks=attacks)
+
+
+def _views(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> list[View]:
+    """What the attacker sees: of single updates one view a model that they began from."""
+    learning, threat = at.setup.learning, at.setup.learning.threat
+    heard = batch.heard
+    looks = bool(learning.attacks) or learning.membership is not None
+    targeted = threat.after(heard.updates.ue, at.n_ue) & looks
+    if threat.sees != "rows" or len(batch.bases) == 1:
+        begun = batch.bases[0] if len(batch.bases) == 1 and threat.sees == "rows" else at.model
+        groups = [(begun, targeted)]
+    else:
+        some = [(base, targeted & (batch.base == k)) for k, base in enumerate(batch.bases)]
+        groups = [(base, mine) for base, mine in some if (mine & heard.decoded).any()] or some[-1:]
+    draws, views = at.streams.at("threat"), list[View]()
+    for base, mine in groups:
+        models = (base, merged.model)
+        view = threat.view(learning.learner, at.phase, heard, merged.weights, mine, models, draws, batch.timing)
+        replica = PublicReplica(at, batch, base, states) if threat.can_train else None
+        views.append(replace(view, replica=replica))
+    return views

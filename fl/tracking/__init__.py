@@ -1,0 +1,1 @@
+"""Inference over time: what an attacker makes of estimates of many rounds."""

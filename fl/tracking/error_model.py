@@ -1,0 +1,81 @@
+r"""The error of an attack's estimates: how likely they are, given where a UE really is.
+
+An attack names R places z_1 ... z_R of a UE in a round (R = 1 for a centroid). With the truth x,
+
+    p(z | x) = (1 - outlier) sum_r share_r N(z_r - x; 0, sigma_r^2 I) + outlier / A,
+
+where A is the area. A part of the error, bias_m a axis, stays the same from round to round, for instance because of the
+layout of a home: averaging does not remove it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from fl.tracking.place_grid import PlaceGrid
+from netsim.units import FloatArray
+
+
+@dataclass(frozen=True)
+class ErrorModel:
+    """share, sigma_m (R,) : of each rank, shares sum to 1; outlier : probability that none of them says anything;
+    bias_m : standard deviation a axis of the error that persists over rounds, which is a part of sigma_m.
+    """
+
+    share: FloatArray
+    sigma_m: FloatArray
+    outlier: float
+    bias_m: float = 0.0
+
+    @classmethod
+    def plain(cls, sigma_m: float, outlier: float, bias_m: float = 0.0) -> ErrorModel:
+        """Of an attack that names one place."""
+        return cls(np.ones(1), np.array([sigma_m]), outlier, bias_m)
+
+    def factors(
+        self, z_m: FloatArray, grid: PlaceGrid
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """fx (n, R, nx), fy (n, R, ny), floor (n,) of estimates z_m (n, R, 2): the mean likelihood over each cell is
+
+            e = floor + sum_r fx_r fy_r    (1 / m^2),
+
+        integrated exactly over the cell. NaN in z_m: not named; the shares of the others grow. Who is named nothing at
+        all has e = 1 / A everywhere: no knowledge.
+        """
+        there = np.asarray(np.isfinite(z_m).all(axis=2))
+        some = there.any(axis=1)
+        share = np.where(there, self.share[: z_m.shape[1]], 0.0)
+        total = share.sum(axis=1, keepdims=True)
+        share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
+        area = float(np.prod(grid.area.side_m))
+        weight = (1.0 - self.outlier) * share
+        x = _integrated(z_m[..., 0], self.sigma_m, grid.area.x_min_m, float(grid.cell_m[0]), grid.nx)
+        y = _integrated(z_m[..., 1], self.sigma_m, grid.area.y_min_m, float(grid.cell_m[1]), grid.ny)
+        x = np.where(there[..., None], x, 0.0) * weight[..., None]
+        y = np.where(there[..., None], y, 0.0)
+        floor = np.where(some, self.outlier / area, 1.0 / area)
+        return x.astype(np.float32), y.astype(np.float32), floor.astype(np.float32)
+
+    def likelihood(self, z_m: FloatArray, grid: PlaceGrid) -> npt.NDArray[np.float32]:
+        """e (n, G), by place of the grid."""
+        x, y, floor = self.factors(z_m, grid)
+        e = np.einsum("nry,nrx->nyx", y, x, optimize=True) + floor[:, None, None]
+        return np.asarray(e.reshape(len(z_m), -1))
+
+
+def _integrated(z: FloatArray, sigma_m: FloatArray, low_m: float, cell_m: float, cells: int) -> FloatArray:
+    """Mean density (n, R, cells) over each cell of a Gaussian around z (n, R)."""
+    edge = low_m + cell_m * np.arange(cells + 1)
+    sigma = sigma_m[: z.shape[1], None]
+    away = (edge - z[..., None]) / sigma
+    # right of the mean by the upper tail, so that far cells keep their small differences
+    upper = away[..., :-1] > 0
+    low, high = (
+        ndtr(np.where(upper, -away[..., 1:], away[..., :-1])),
+        ndtr(np.where(upper, -away[..., :-1], away[..., 1:])),
+    )
+    return np.asarray((high - low) / cell_m)

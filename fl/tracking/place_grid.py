@@ -1,0 +1,62 @@
+"""A grid of places over the area."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+
+import numpy as np
+
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.units import FloatArray, IntArray
+
+_MOST_PLACES = 1_000_000
+_MOST_NUMBERS = 500_000_000  # of the maps of all targets together
+
+
+@dataclass(frozen=True)
+class PlaceGrid:
+    """Places in the middles of equal cells that fill the area, no cell wider than asked for.
+
+    Place i = row * nx + column; rows go from south to north, each from west to east.
+    """
+
+    area: Area
+    nx: int
+    ny: int
+
+    @classmethod
+    def over(cls, area: Area, cell_m: float, maps: int, attack: str) -> PlaceGrid:
+        """The grid; raises BadInput where so many maps of it do not fit into memory."""
+        nx, ny = (max(ceil(float(side) / cell_m - 1e-9), 1) for side in area.side_m)
+        most = min(_MOST_PLACES, _MOST_NUMBERS // max(maps, 1))
+        if nx * ny > most:
+            raise BadInput(
+                f"learning.attacks: {attack}: cell_m {cell_m:g} makes {nx * ny:,} places, at most {most:,} are "
+                f"possible in {maps:,} maps; take a larger cell_m, or attack fewer UEs with threat.targets"
+            )
+        return cls(area, nx, ny)
+
+    def __len__(self) -> int:
+        return self.nx * self.ny
+
+    @cached_property
+    def cell_m(self) -> FloatArray:
+        """Width and height of a cell (2,)."""
+        return self.area.side_m / [self.nx, self.ny]
+
+    @cached_property
+    def place_m(self) -> FloatArray:
+        """All places (G, 2)."""
+        x = self.area.x_min_m + (np.arange(self.nx) + 0.5) * self.cell_m[0]
+        y = self.area.y_min_m + (np.arange(self.ny) + 0.5) * self.cell_m[1]
+        return np.stack([np.tile(x, self.ny), np.repeat(y, self.nx)], axis=1)
+
+    def nearest(self, position_m: FloatArray) -> IntArray:
+        """The cell (n,) of positions (n, 2) inside the area."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            at = np.nan_to_num((position_m - self.area.low_m) / self.cell_m)
+        column, row = np.clip(at.astype(np.int64), 0, [self.nx - 1, self.ny - 1]).T
+        return np.asarray(row * self.nx + column)
