@@ -2,15 +2,16 @@ r"""The error of an attack's estimates: how likely they are, given where a UE re
 
 An attack names R places z_1 ... z_R of a UE in a round (R = 1 for a centroid). With the truth x,
 
-    p(z | x) = (1 - outlier) sum_r share_r N(z_r - x; 0, sigma_r^2 I) + outlier / A,
+    p(z | x) = (1 - outlier) sum_r share_r N(z_r; offset_r + gain_r x, sigma_r^2 I) + outlier / A,
 
-where A is the area. A part of the error, bias_m a axis, stays the same from round to round, for instance because of the
-layout of a home: averaging does not remove it.
+where A is the area. Attacks on noisy updates name places near the middle of the area, whatever the truth is: then the
+gain is small, and an estimate says little. A part of the error, bias_m a axis, stays the same from round to round, for
+instance because of the layout of a home: averaging does not remove it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +23,16 @@ from netsim.units import FloatArray
 
 @dataclass(frozen=True)
 class ErrorModel:
-    """share, sigma_m (R,) : of each rank, shares sum to 1; outlier : probability that none of them says anything;
-    bias_m : standard deviation a axis of the error that persists over rounds, which is a part of sigma_m.
+    """share, sigma_m, gain (R,), offset_m (R, 2) : of each rank, shares sum to 1; outlier : probability that none of
+    them says anything; bias_m : standard deviation a axis of the error that persists over rounds, a part of sigma_m.
     """
 
     share: FloatArray
     sigma_m: FloatArray
     outlier: float
     bias_m: float = 0.0
+    gain: FloatArray = field(default_factory=lambda: np.ones(1))
+    offset_m: FloatArray = field(default_factory=lambda: np.zeros((1, 2)))
 
     @classmethod
     def plain(cls, sigma_m: float, outlier: float, bias_m: float = 0.0) -> ErrorModel:
@@ -53,8 +56,14 @@ class ErrorModel:
         share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
         area = float(np.prod(grid.area.side_m))
         weight = (1.0 - self.outlier) * share
-        x = _integrated(z_m[..., 0], self.sigma_m, grid.area.x_min_m, float(grid.cell_m[0]), grid.nx)
-        y = _integrated(z_m[..., 1], self.sigma_m, grid.area.y_min_m, float(grid.cell_m[1]), grid.ny)
+        ranks = z_m.shape[1]
+        gain, offset = (
+            np.broadcast_to(v, (ranks, *v.shape[1:])) if len(v) == 1 else v[:ranks] for v in (self.gain, self.offset_m)
+        )
+        at, sigma = (z_m - offset) / gain[:, None], self.sigma_m[:ranks] / gain
+        cell = grid.cell_m * gain[:, None]
+        x = _integrated(at[..., 0], sigma, grid.area.x_min_m, float(grid.cell_m[0]), grid.nx) / cell[:, :1]
+        y = _integrated(at[..., 1], sigma, grid.area.y_min_m, float(grid.cell_m[1]), grid.ny) / cell[:, 1:]
         x = np.where(there[..., None], x, 0.0) * weight[..., None]
         y = np.where(there[..., None], y, 0.0)
         floor = np.where(some, self.outlier / area, 1.0 / area)
@@ -68,14 +77,10 @@ class ErrorModel:
 
 
 def _integrated(z: FloatArray, sigma_m: FloatArray, low_m: float, cell_m: float, cells: int) -> FloatArray:
-    """Mean density (n, R, cells) over each cell of a Gaussian around z (n, R)."""
+    """Mass (n, R, cells) in each cell of Gaussians around z (n, R), of standard deviations sigma_m (R,)."""
     edge = low_m + cell_m * np.arange(cells + 1)
-    sigma = sigma_m[: z.shape[1], None]
-    away = (edge - z[..., None]) / sigma
+    away = (edge - z[..., None]) / sigma_m[:, None]
     # right of the mean by the upper tail, so that far cells keep their small differences
     upper = away[..., :-1] > 0
-    low, high = (
-        ndtr(np.where(upper, -away[..., 1:], away[..., :-1])),
-        ndtr(np.where(upper, -away[..., :-1], away[..., 1:])),
-    )
-    return np.asarray((high - low) / cell_m)
+    low, high = away[..., :-1], away[..., 1:]
+    return np.asarray(ndtr(np.where(upper, -low, high)) - ndtr(np.where(upper, -high, low)))

@@ -1,0 +1,188 @@
+r"""The error of an attack, learnt by the attacker on UEs that it makes up.
+
+The replica of the training (see `fl.attacks.base.Replica`) gives the updates of made-up UEs with all defenses, the
+attack estimates where they were, and the attacker knows the truth of its own UEs. The parameters of
+`fl.tracking.error_model.ErrorModel` are the maximum of the likelihood (EM). Nothing of a real UE's position enters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from fl.attacks.base import Attack, View
+from fl.attacks.simulated_ues import Population, made_up
+from fl.tracking.error_model import ErrorModel
+from fl.types import Estimates, Facts, State
+from netsim.geometry import Area
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+MOST_RANKS = 4
+"""places of a UE and round that count, by descending weight"""
+_MOST_KEPT = 2048  # residuals; older ones are forgotten
+_ALWAYS, _THEN_EVERY = 8, 8  # the first rounds, and one in so many later ones
+_STEPS = 60  # of EM
+_LEAST_M, _STILL_M, _LEAST_GAIN = 1.0, 50.0, 0.001
+_FEWEST = 10
+
+
+def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray]:
+    """What was estimated of each UE: names (k,) ascending, places (k, R, 2), NaN where fewer were named.
+
+    Centroids count where there are any, averaged over the models of the UE; they stand at two ranks, so that their
+    errors may have two scales. Else places or answers count, by weight. What lies outside the area was not named.
+    """
+    names = np.unique(estimates.ue)
+    found = np.full((len(names), MOST_RANKS, 2), np.nan)
+    what = np.array(estimates.what, dtype=object)
+    inside = area.contains(estimates.position_m)
+    centroid = inside & (what == "centroid")
+    others = inside & ((what == "place") | (what == "answer"))
+    row = np.searchsorted(names, estimates.ue)
+    count = np.bincount(row[centroid], minlength=len(names))
+    for axis in (0, 1):
+        total = np.bincount(row[centroid], weights=estimates.position_m[centroid, axis], minlength=len(names))
+        mean = np.divide(total, count, out=np.full(len(names), np.nan), where=count > 0)
+        found[:, :2, axis] = mean[:, None]
+    some = np.flatnonzero(others & (count[row] == 0))
+    some = some[np.lexsort((-estimates.weight[some], row[some]))]
+    start = np.searchsorted(row[some], row[some], "left")
+    rank = np.arange(len(some)) - start
+    first = rank < MOST_RANKS
+    found[row[some[first]], rank[first]] = estimates.position_m[some[first]]
+    return names, found
+
+
+@dataclass(frozen=True)
+class LearntErrors:
+    """What the attacker has seen of its own UEs.
+
+    of, replica : states of the attack, and of the parts, for them; named_m (m, R, 2) : estimates, NaN where nothing was
+    named; ue, round (m,) : whose, and when; truth_m (m, 2) : of them; displacements_m (n,) : how far they had
+    moved since the round before; learnt : rounds learnt from; fitted : the model, None before anything was named.
+    """
+
+    of: State = None
+    replica: State = None
+    named_m: FloatArray = field(default_factory=lambda: np.zeros((0, MOST_RANKS, 2)))
+    ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    round: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    truth_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    displacements_m: FloatArray = field(default_factory=lambda: np.zeros(0))
+    learnt: int = 0
+    fitted: ErrorModel | None = None
+
+    def due(self, number: int) -> bool:
+        """Whether it should learn in the attack's so-many-th round (from 1)."""
+        return number <= _ALWAYS or number % _THEN_EVERY == 0
+
+    def plus(
+        self, view: View, facts: Facts, of: Attack, population: Population, n_ue: int, rng: Rng, fresh: bool
+    ) -> LearntErrors:
+        """With a round of its own UEs, n_ue or as many as the attacker sees together; unchanged without a replica.
+
+        fresh : the attack forgets what it knew of them before.
+        """
+        if view.replica is None or not len(view.ue):
+            return self
+        n_ue = -(-max(n_ue, view.replica.fewest) // view.replica.fewest) * view.replica.fewest
+        rng = replace(rng, purpose=f"{rng.purpose}.simulated")
+        data = made_up(n_ue, view, facts, population, rng)
+        seen, replica = view.replica.play(data, self.replica, rng)
+        before = of.start() if self.learnt == 0 or fresh else self.of
+        estimates, inner = of.run(seen, facts, before, rng)
+        names, z = named_places(estimates, facts.public.area)
+        truth = _means(data.ue, data.count, data.mean_x(), n_ue)
+        named = np.full((n_ue, MOST_RANKS, 2), np.nan)
+        named[names] = z
+        known = replace(
+            self,
+            of=inner,
+            replica=replica,
+            named_m=np.concatenate([self.named_m, named])[-max(_MOST_KEPT, n_ue) :],
+            ue=np.concatenate([self.ue, np.arange(n_ue)])[-max(_MOST_KEPT, n_ue) :],
+            round=np.concatenate([self.round, np.full(n_ue, facts.round)])[-max(_MOST_KEPT, n_ue) :],
+            truth_m=np.concatenate([self.truth_m, truth])[-max(_MOST_KEPT, n_ue) :],
+            learnt=self.learnt + 1,
+        )
+        here, last = known._successive()
+        moved = np.hypot(*(known.truth_m[here] - known.truth_m[last]).T)
+        return replace(known, displacements_m=moved, fitted=known._fit(facts.public.area, here, last))
+
+    def _successive(self) -> tuple[IntArray, IntArray]:
+        """Entries (n,) that have one of the same UE in the round before, and those (n,)."""
+        span = int(self.ue.max(initial=0)) + 1
+        key = self.round * span + self.ue
+        order = np.argsort(key, kind="stable")
+        at = np.minimum(np.searchsorted(key[order], key - span), len(key) - 1)
+        there = key[order[at]] == key - span if len(key) else np.zeros(0, dtype=np.bool_)
+        return np.flatnonzero(there), order[at][there]
+
+    def _fit(self, area: Area, here: IntArray, last: IntArray) -> ErrorModel | None:
+        """The model that makes the residuals most likely."""
+        some = np.isfinite(self.named_m[:, :, 0]).any(axis=1)
+        if not some.any():
+            return self.fitted
+        model = fitted(self.named_m[some], self.truth_m[some], float(np.prod(area.side_m)))
+        # what two rounds of a UE that has not moved have in common stays
+        residual = self.named_m[:, 0] - model.offset_m[0] - model.gain[0] * self.truth_m
+        still = np.hypot(*(self.truth_m[here] - self.truth_m[last]).T) < _STILL_M
+        product = (residual[here] * residual[last]).sum(axis=1) / 2
+        near = np.hypot(*residual.T) < 4 * model.sigma_m.max()
+        use = still & near[here] & near[last] & np.isfinite(product)
+        common = float(product[use].mean()) if use.sum() >= _FEWEST else 0.0
+        return replace(model, bias_m=float(np.sqrt(np.clip(common, 0.0, model.sigma_m[0] ** 2)) / model.gain[0]))
+
+
+def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorModel:
+    """Maximum likelihood of `ErrorModel` by EM for estimates (m, R, 2), NaN where fewer were named, of truth (m, 2).
+
+    One false estimate is added to those seen, so that no outcome is ruled out by a small sample.
+    """
+    there = np.isfinite(named_m).all(axis=2)
+    z, ranks = np.nan_to_num(named_m), np.asarray(there.any(axis=0))
+    gain, offset = np.ones(len(ranks)), np.zeros((len(ranks), 2))
+    share, outlier = ranks / ranks.sum(), 0.1
+    square = ((z - truth_m[:, None]) ** 2).sum(axis=2)
+    start = np.quantile(square[there], np.linspace(0.5, 0.95, len(ranks)))
+    sigma = np.maximum(np.sqrt(start / 2), _LEAST_M)  # different ones, so that equal places part
+    for _ in range(_STEPS):
+        square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
+        of_row = np.where(there, share, 0.0)
+        of_row = of_row / np.maximum(of_row.sum(axis=1, keepdims=True), 1e-300)
+        density = of_row * np.exp(-square / (2 * sigma**2)) / (2 * np.pi * sigma**2)
+        whole = (1 - outlier) * density.sum(axis=1) + outlier / area_m2
+        mine = (1 - outlier) * density / whole[:, None]
+        gain, offset = _lines(mine, z, truth_m)
+        square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
+        weight, asked = mine.sum(axis=0), there.sum(axis=0)
+        sigma = np.sqrt((mine * square).sum(axis=0) / np.maximum(2 * weight, 1e-9))
+        sigma = np.clip(sigma, _LEAST_M, np.sqrt(area_m2))
+        share = np.divide(weight, asked, out=np.zeros_like(weight), where=asked > 0)
+        share = share / share.sum() if share.sum() > 0 else ranks / ranks.sum()
+        outlier = min(float((outlier / area_m2 / whole).sum() + 1.0) / (len(square) + 1.0), 0.999)
+    return ErrorModel(share, sigma, outlier, 0.0, gain, offset)
+
+
+def _lines(weight: FloatArray, z: FloatArray, truth_m: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """gain (R,) and offset (R, 2) of the least squares z = offset + gain truth with weights (m, R).
+
+    Ten observations of gain 1, as spread out as the truths are, are added.
+    """
+    total = np.maximum(weight.sum(axis=0), 1e-9)[:, None]
+    mean_z, mean_x = (weight[..., None] * z).sum(axis=0) / total, weight.T @ truth_m / total
+    dz, dx = z - mean_z, truth_m[:, None] - mean_x
+    prior = _FEWEST * float(truth_m.var(axis=0).sum())
+    over = (weight[..., None] * dz * dx).sum(axis=(0, 2)) + prior
+    under = (weight[..., None] * dx**2).sum(axis=(0, 2)) + prior
+    gain = np.clip(np.divide(over, under, out=np.ones_like(over), where=under > 0), _LEAST_GAIN, 1.0 / _LEAST_GAIN)
+    return gain, mean_z - gain[:, None] * mean_x
+
+
+def _means(ue: IntArray, count: IntArray, mean_m: FloatArray, n_ue: int) -> FloatArray:
+    """Mean position (n_ue, 2) of all samples of each UE, from those of its rows (n,)."""
+    total = np.bincount(ue, weights=count, minlength=n_ue)
+    parts = [np.bincount(ue, weights=count * mean_m[:, axis], minlength=n_ue) for axis in (0, 1)]
+    return np.asarray(np.stack(parts, axis=1) / total[:, None])

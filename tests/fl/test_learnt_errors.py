@@ -1,0 +1,180 @@
+"""What an attacker learns of its own errors, on UEs that it makes up."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fl.attacks.base import View
+from fl.attacks.closed_form import ClosedForm
+from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, fitted, named_places
+from fl.attacks.simulated_ues import Population, made_up, positions_m
+from fl.tracking.error_model import ErrorModel
+from fl.tracking.place_grid import PlaceGrid
+from fl.types import Antennas, Estimates, Facts, Model, Public
+from netsim.clock import DAY_S
+from netsim.geometry import Area
+from netsim.rng import Streams
+
+AREA = Area(0.0, 0.0, 4000.0, 3000.0)
+GRID = PlaceGrid.over(AREA, 100.0, 1, "test")
+RNG = Streams(3).at("attack.test", 1)
+DRAW = np.random.default_rng(0)
+
+
+def estimates(rows):
+    """(ue, what, x, y, weight) a row."""
+    ue, what, x, y, weight = zip(*rows, strict=True)
+    n, zero = len(ue), np.zeros(len(ue), dtype=np.int64)
+    return Estimates(np.array(ue), zero, list(what), np.stack([x, y], axis=1).astype(float), np.array(weight, float),
+                     np.full(n, np.nan), zero, zero, ["ok"] * n)  # fmt: skip
+
+
+def test_centroids_count_once_and_places_by_weight():
+    names, z = named_places(
+        estimates(
+            [(7, "place", 10, 20, 0.2), (3, "centroid", 100, 100, 1), (3, "centroid", 300, 200, 1),
+             (7, "place", 30, 40, 0.9), (5, "centroid", -5, 100, 1), (3, "answer", 1, 1, 9)]
+        ),
+        AREA,
+    )  # fmt: skip
+    assert names.tolist() == [3, 5, 7]
+    assert z[0, :2].tolist() == [[200, 150], [200, 150]] and np.isnan(z[0, 2:]).all()
+    assert np.isnan(z[1]).all()  # outside of the area
+    assert z[2, :2].tolist() == [[30, 40], [10, 20]] and np.isnan(z[2, 2:]).all()
+
+
+def test_more_places_than_ranks_are_the_best_ones():
+    _, z = named_places(estimates([(0, "place", 10 * k, 5, k) for k in range(1, 8)]), AREA)
+    assert z[0, :, 0].tolist() == [70, 60, 50, 40] and MOST_RANKS == 4
+
+
+@pytest.mark.parametrize(("gain", "sigma", "outlier"), [(1.0, 150.0, 0.2), (0.3, 80.0, 0.05), (1.0, 20.0, 0.5)])
+def test_the_fit_finds_the_model_that_drew_the_estimates(gain, sigma, outlier):
+    truth = AREA.sample(DRAW.uniform(size=(4000, 2)))
+    z = np.array([500.0, 200.0]) + gain * truth + sigma * DRAW.normal(size=truth.shape)
+    false = DRAW.uniform(size=len(z)) < outlier
+    z[false] = AREA.sample(DRAW.uniform(size=(false.sum(), 2)))
+    model = fitted(z[:, None], truth, 12e6)
+    assert model.gain[0] == pytest.approx(gain, rel=0.03)
+    assert model.sigma_m[0] == pytest.approx(sigma, rel=0.08)
+    assert model.outlier == pytest.approx(outlier, abs=0.04)
+    assert model.offset_m[0] == pytest.approx([500, 200], abs=30)
+
+
+def test_errors_of_two_scales_are_two_ranks():
+    truth = AREA.sample(DRAW.uniform(size=(4000, 2)))
+    wide = DRAW.uniform(size=4000) < 0.3
+    z = truth + np.where(wide, 300.0, 10.0)[:, None] * DRAW.normal(size=truth.shape)
+    model = fitted(np.repeat(z[:, None], 2, axis=1), truth, 12e6)
+    assert sorted(model.sigma_m) == pytest.approx([10, 300], rel=0.1)
+    assert model.share[np.argmax(model.sigma_m)] == pytest.approx(0.3, abs=0.04)
+
+
+def test_estimates_that_do_not_depend_on_the_truth_say_nothing():
+    truth = AREA.sample(DRAW.uniform(size=(3000, 2)))
+    z = np.array([2000.0, 1500.0]) + 30 * DRAW.normal(size=truth.shape)
+    model = fitted(z[:, None], truth, 12e6)
+    e = model.likelihood(np.array([[[2010.0, 1490.0]]]), GRID)
+    assert e.min() / e.max() > 0.5  # a naive Gaussian would rule out all but a few cells
+
+
+def test_likelihoods_are_densities_of_estimates():
+    """Over all estimates, the likelihood of one place integrates to 1 up to what lies outside of the area."""
+    model = ErrorModel(
+        np.array([1.0]), np.array([120.0]), 0.25, gain=np.array([0.5]), offset_m=np.array([[1000.0, 750.0]])
+    )
+    fine = PlaceGrid.over(AREA, 20.0, 1, "test")
+    e = model.likelihood(fine.place_m[:, None], GRID)
+    assert e.sum(axis=0) * 20.0**2 == pytest.approx(1.0, abs=2e-3)
+
+
+def test_cells_are_integrated_exactly():
+    tiny = ErrorModel.plain(1.0, 0.0)
+    e = tiny.likelihood(np.array([[[250.0, 350.0]]]), GRID)[0]
+    assert e[GRID.nearest(np.array([[250.0, 350.0]]))[0]] == pytest.approx(1e-4) and e.sum() == pytest.approx(1e-4)
+
+
+def test_nothing_named_is_no_knowledge():
+    e = ErrorModel.plain(10.0, 0.1).likelihood(np.full((1, 2, 2), np.nan), GRID)
+    assert np.ptp(e) == 0 and e[0, 0] == np.float32(1 / 12e6)
+
+
+def test_made_up_ues_sleep_at_home_and_come_back():
+    ue = np.arange(400)
+    night = [positions_m(ue, np.full(400, 3 * 3600.0 + k * DAY_S), Population.uniform(GRID), RNG) for k in (0, 1, 5)]
+    same = (night[0] == night[1]).all(axis=1) & (night[0] == night[2]).all(axis=1)
+    assert same.mean() == pytest.approx(0.8, abs=0.06)  # the others roam
+    noon = positions_m(ue, np.full(400, 12.5 * 3600.0), Population.uniform(GRID), RNG)
+    away = np.hypot(*(noon - night[0]).T) > 200
+    assert away[same].mean() == pytest.approx(0.8, abs=0.06)  # at work, or out
+
+
+def test_made_up_ues_live_where_the_population_does():
+    only = np.zeros(len(GRID))
+    only[[5, 700]] = 0.5
+    at = Population(GRID, only).sample(DRAW.uniform(size=(1000, 3)))
+    assert set(GRID.nearest(at).tolist()) == {5, 700}
+
+
+PUBLIC = Public(AREA, 2, antennas=Antennas(np.array([[500.0, 500, 20], [3500, 2500, 20]]), np.zeros(2)),
+                n_cell=2, model_of_cell=np.array([0, 1]))  # fmt: skip
+
+
+NOTHING = Model(np.zeros((2, 2)))
+VIEW = View(
+    "rows", "all", np.zeros((3, 2)), np.array([0, 1, 1]), np.array([4, 4, 9]), np.array([0, 1, 1]), np.arange(3),
+    NOTHING, NOTHING, None, np.array([10.0, 400.0, 30.0]),
+)  # fmt: skip
+
+
+class Copies:
+    """A replica whose updates are the mean places of the rows."""
+
+    fewest = 1
+
+    def play(self, data, state, rng):
+        zero = np.zeros(len(data.ue), dtype=np.int64)
+        nothing = Model(np.zeros((2, 2)))
+        view = View("rows", "all", data.mean_x(), data.model, data.ue, data.model, zero + np.arange(len(zero)), nothing,
+                    nothing, None, data.count.astype(float))  # fmt: skip
+        return view, (state or 0) + 1
+
+
+class Mean(ClosedForm):
+    """Names what the update is, 60 m east of it."""
+
+    def run(self, view, facts, state, rng):
+        return view.spread("centroid", np.arange(len(view.update)), view.update + np.array([60.0, 0.0])), state
+
+
+def test_learning_from_a_replica():
+    view = replace(VIEW, replica=Copies())
+    known = LearntErrors()
+    for number in range(1, 7):
+        facts = Facts(number, 3600.0 * number, PUBLIC, round_s=3600.0, week_s=3600.0 * number)
+        known = known.plus(view, facts, Mean(), Population.uniform(GRID), 40, RNG, fresh=False)
+    assert known.learnt == 6 and known.replica == 6 and len(known.ue) == 240
+    assert known.fitted.offset_m[0] == pytest.approx([60, 0], abs=15)
+    assert known.fitted.gain[0] == pytest.approx(1, abs=0.02)
+    assert len(known.displacements_m) == 200
+
+
+def test_rows_are_like_those_of_real_ues():
+    view = VIEW
+    data = made_up(50, view, Facts(1, 600.0, PUBLIC, round_s=600.0, week_s=600.0), Population.uniform(GRID), RNG)
+    kinds = {(tuple(data.model[data.ue == u]), tuple(data.count[data.ue == u])) for u in range(50)}
+    assert kinds == {((0, 1), (10, 256)), ((1,), (30,))}
+    assert (data.cell == data.model[data.row_of_sample]).all()
+    strong = np.linalg.norm(data.x - PUBLIC.antennas.at_m[data.cell, :2], axis=1) < 300
+    assert data.y[strong].mean() > data.y[~strong].mean() + 5
+
+
+def test_without_a_replica_nothing_is_learnt():
+    known = LearntErrors()
+    assert known.plus(VIEW, Facts(1, 0.0, PUBLIC), Mean(), Population.uniform(GRID), 8, RNG, fresh=True) is known
+    assert known.fitted is None
+
+
+def test_it_learns_often_first_and_seldom_later():
+    assert [r for r in range(1, 41) if LearntErrors().due(r)] == [1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 40]
