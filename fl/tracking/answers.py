@@ -1,0 +1,122 @@
+r"""What an attacker answers from a belief: where the UE is, within which disc, within which area.
+
+With probabilities p of the places of a grid, d the distance to the middle of a cell (of a point to its own cell, 0.38
+times its side, the mean over a square):
+
+    least expected distance   argmin_x  sum_c p_c d(x, c)              (for the error)
+    best disc                 argmax_c  sum_c' p_c' |disc(c) with c'|   (for success within a radius; shares of cells)
+    credible area             the smallest set of cells that holds a probability
+    entropy                   - sum_c p_c log2 p_c
+
+The posterior mean is no answer: between two humps it lies where nobody is.
+[Shokri et al. 2011, Quantifying Location Privacy, Section III, for distance and success of the best answer]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from fl.tracking.place_grid import PlaceGrid
+from netsim.units import BoolArray, FloatArray
+
+_FINE = 32  # points a side and cell, by which shares of cells in a disc are counted
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Of k beliefs. place_m (k, 2), stated_error_m (k,) : least expected distance, and that distance; disc_m (k, 2),
+    disc_probability (k,) : centre and mass of the best disc; mode_m (k, 2) : the most likely cell; entropy_bits (k,);
+    area50_m2, area90_m2 (k,) : credible areas; least50, least90 (k,) : the least probability of a cell in them.
+    """
+
+    place_m: FloatArray
+    stated_error_m: FloatArray
+    disc_m: FloatArray
+    disc_probability: FloatArray
+    mode_m: FloatArray
+    entropy_bits: FloatArray
+    area50_m2: FloatArray
+    area90_m2: FloatArray
+    least50: FloatArray
+    least90: FloatArray
+
+
+def answers(probability: npt.NDArray[np.float32], grid: PlaceGrid, near_m: float) -> Answers:
+    """What beliefs (k, G) name; near_m : radius of the disc. Rows of probability must sum to 1.
+
+    Credible areas are exact to a hundredth of the least probability in them.
+    """
+    from fl.tracking.answer_loops import answered
+
+    k = len(probability)
+    share = disc_shares(grid, near_m)
+    maps = np.ascontiguousarray(probability, dtype=np.float32).reshape(k, grid.ny, grid.nx)
+    found = answered(maps, float(grid.cell_m[0]), float(grid.cell_m[1]), share)
+    low = grid.area.low_m
+    return Answers(
+        place_m=low + found[:, 0:2],
+        stated_error_m=found[:, 2],
+        disc_m=low + found[:, 3:5],
+        disc_probability=found[:, 5],
+        mode_m=low + found[:, 6:8],
+        entropy_bits=found[:, 8],
+        area50_m2=found[:, 9],
+        area90_m2=found[:, 10],
+        least50=found[:, 11],
+        least90=found[:, 12],
+    )
+
+
+def expected_distance_m(probability: npt.NDArray[np.float32], grid: PlaceGrid, place_m: FloatArray) -> FloatArray:
+    """sum_c p_c d(place, c) (k,) of beliefs (k, G) to places (k, 2): the correctness of an attacker who answers with
+    its whole belief.
+    """
+    from fl.tracking.answer_loops import distances_to
+
+    maps = np.ascontiguousarray(probability, dtype=np.float32).reshape(-1, grid.ny, grid.nx)
+    at = np.ascontiguousarray(place_m - grid.area.low_m)
+    return np.asarray(distances_to(maps, float(grid.cell_m[0]), float(grid.cell_m[1]), at))
+
+
+def probability_within(
+    probability: npt.NDArray[np.float32], grid: PlaceGrid, place_m: FloatArray, near_m: float
+) -> FloatArray:
+    """Mass (k,) of beliefs (k, G) within near_m of the cells of places (k, 2)."""
+    share = disc_shares(grid, near_m)
+    ry, rx = share.shape[0] // 2, share.shape[1] // 2
+    maps = probability.reshape(-1, grid.ny, grid.nx)
+    row, column = np.divmod(grid.nearest(place_m), grid.nx)
+    total = np.zeros(len(maps))
+    every = np.arange(len(maps))
+    for dy in range(-ry, ry + 1):
+        for dx in range(-rx, rx + 1):
+            y, x, s = row + dy, column + dx, share[dy + ry, dx + rx]
+            inside = (y >= 0) & (y < grid.ny) & (x >= 0) & (x < grid.nx)
+            total[inside] += s * maps[every[inside], y[inside], x[inside]]
+    return total
+
+
+def in_area(probability: npt.NDArray[np.float32], grid: PlaceGrid, place_m: FloatArray, least: FloatArray) -> BoolArray:
+    """Whether places (k, 2) lie in cells of at least this probability (k,)."""
+    inside = grid.area.contains(place_m)
+    cell = grid.nearest(np.where(inside[:, None], place_m, grid.area.low_m))
+    return np.asarray(inside & (probability[np.arange(len(place_m)), cell] >= least))
+
+
+@lru_cache(maxsize=16)
+def _disc_shares(cell_x_m: float, cell_y_m: float, near_m: float, most_x: int, most_y: int) -> FloatArray:
+    rx, ry = min(int(near_m / cell_x_m + 0.5), most_x), min(int(near_m / cell_y_m + 0.5), most_y)
+    sub = (np.arange(_FINE) + 0.5) / _FINE - 0.5
+    x = ((np.arange(-rx, rx + 1)[:, None] + sub) * cell_x_m).reshape(-1)
+    y = ((np.arange(-ry, ry + 1)[:, None] + sub) * cell_y_m).reshape(-1)
+    inside = (np.hypot(y[:, None], x) <= near_m).astype(np.float64)
+    return np.asarray(inside.reshape(2 * ry + 1, _FINE, 2 * rx + 1, _FINE).mean(axis=(1, 3)))
+
+
+def disc_shares(grid: PlaceGrid, near_m: float) -> FloatArray:
+    """Share (2 ry + 1, 2 rx + 1) of each cell around a cell that lies within near_m of its middle."""
+    return _disc_shares(float(grid.cell_m[0]), float(grid.cell_m[1]), float(near_m), grid.nx, grid.ny)

@@ -1,0 +1,106 @@
+"""What is named from beliefs, against slow searches over all places."""
+
+import numpy as np
+import pytest
+
+from fl.tracking.answers import answers, disc_shares, expected_distance_m, in_area, probability_within
+from fl.tracking.place_grid import PlaceGrid
+from netsim.geometry import Area
+
+AREA = Area(-500.0, 200.0, 3500.0, 2700.0)
+GRID = PlaceGrid.over(AREA, 50.0, 1, "test")
+DRAW = np.random.default_rng(5)
+
+
+def beliefs(n=12):
+    """Humps of several widths on a floor, as filters leave them."""
+    p = np.full((n, len(GRID)), 1e-6)
+    for i in range(n):
+        for _ in range(1 + i % 3):
+            at, width = AREA.sample(DRAW.uniform(size=(1, 2))), 10 ** DRAW.uniform(1, 2.7)
+            p[i] += DRAW.uniform() * np.exp(-((GRID.place_m - at) ** 2).sum(axis=1) / (2 * width**2)) / width**2 * 2500
+    return (p / p.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def distance(a, b):
+    own = 0.3826**2 * GRID.cell_m.prod()
+    return np.sqrt(np.maximum(((a[:, None] - b) ** 2).sum(axis=2), own))
+
+
+P = beliefs()
+SAID = answers(P, GRID, 100.0)
+
+
+def test_no_cell_has_a_smaller_expected_distance():
+    slow = (P[:, None].astype(np.float64) * distance(GRID.place_m, GRID.place_m)).sum(axis=2)
+    assert (slow.min(axis=1) >= SAID.stated_error_m - 1e-3).all()
+    of_answer = (P * distance(SAID.place_m, GRID.place_m)).sum(axis=1)
+    assert SAID.stated_error_m == pytest.approx(of_answer, rel=1e-5)
+
+
+def test_between_two_humps_it_is_one_of_them():
+    p = np.zeros((1, len(GRID)), dtype=np.float32)
+    a, b = GRID.nearest(np.array([[0.0, 400.0], [3000.0, 2500.0]]))
+    p[0, a], p[0, b] = 0.6, 0.4
+    assert np.linalg.norm(answers(p, GRID, 100.0).place_m[0] - GRID.place_m[a]) < 25
+
+
+def test_no_disc_holds_more():
+    slow = np.stack([probability_within(P, GRID, np.tile(at, (len(P), 1)), 100.0) for at in GRID.place_m], axis=1)
+    assert SAID.disc_probability == pytest.approx(slow.max(axis=1), rel=1e-6)
+    assert GRID.nearest(SAID.disc_m).tolist() == slow.argmax(axis=1).tolist()
+
+
+def test_shares_of_cells_are_those_of_a_disc():
+    assert disc_shares(GRID, 100.0).sum() * GRID.cell_m.prod() == pytest.approx(np.pi * 100**2, rel=0.01)
+    assert disc_shares(GRID, 10.0).shape == (1, 1)
+    assert disc_shares(PlaceGrid.over(AREA, 2000.0, 1, "test"), 100.0).shape == (1, 1)
+
+
+def test_mode_and_entropy():
+    assert (GRID.nearest(SAID.mode_m) == P.argmax(axis=1)).all()
+    p = P.astype(np.float64)
+    assert SAID.entropy_bits == pytest.approx(-(p * np.log2(p)).sum(axis=1), rel=1e-5)
+    flat = answers(np.full((1, len(GRID)), 1 / len(GRID), dtype=np.float32), GRID, 100.0)
+    assert flat.entropy_bits[0] == pytest.approx(np.log2(len(GRID)), rel=1e-5)
+    assert flat.place_m[0] == pytest.approx((AREA.low_m + AREA.high_m) / 2, abs=30)
+
+
+@pytest.mark.parametrize(("wanted", "area", "least"), [(0.5, "area50_m2", "least50"), (0.9, "area90_m2", "least90")])
+def test_credible_areas_are_the_smallest(wanted, area, least):
+    ordered = -np.sort(-P.astype(np.float64), axis=1)
+    cells = 1 + (np.cumsum(ordered, axis=1) < wanted).sum(axis=1)
+    assert getattr(SAID, area) / GRID.cell_m.prod() == pytest.approx(cells, rel=0.02, abs=1)
+    held = np.where(getattr(SAID, least)[:, None] <= P, P, 0).sum(axis=1)
+    assert (held >= wanted - 1e-6).all()
+
+
+def test_a_truth_is_covered_as_often_as_stated():
+    """Truths drawn from the beliefs themselves lie in the areas with their probability."""
+    p = P.astype(np.float64) / P.sum(axis=1, keepdims=True, dtype=np.float64)
+    many = np.concatenate([DRAW.choice(len(GRID), size=400, p=row) for row in p])
+    again = np.repeat(np.arange(len(P)), 400)
+    for wanted, least in ((0.5, SAID.least50), (0.9, SAID.least90)):
+        inside = in_area(P[again], GRID, GRID.place_m[many], least[again])
+        assert wanted - 0.03 < inside.mean() < wanted + 0.06  # cells are whole
+
+
+def test_expected_distance_to_a_place():
+    at = AREA.sample(DRAW.uniform(size=(len(P), 2)))
+    slow = (P * distance(at, GRID.place_m)).sum(axis=1)
+    assert expected_distance_m(P, GRID, at) == pytest.approx(slow, rel=1e-5)
+
+
+def test_what_is_outside_is_in_no_area():
+    assert not in_area(P, GRID, np.full((len(P), 2), 1e5), np.zeros(len(P))).any()
+
+
+def test_one_cell_and_certainty():
+    one = PlaceGrid.over(AREA, 1e5, 1, "test")
+    said = answers(np.ones((2, 1), dtype=np.float32), one, 100.0)
+    assert abs(said.entropy_bits).tolist() == [0, 0] and said.disc_probability[0] < 0.02
+    sure = np.zeros((1, len(GRID)), dtype=np.float32)
+    sure[0, 77] = 1
+    said = answers(sure, GRID, 100.0)
+    assert said.area90_m2[0] == pytest.approx(GRID.cell_m.prod()) and said.place_m[0] == pytest.approx(said.mode_m[0])
+    assert said.disc_probability[0] == 1
