@@ -154,16 +154,20 @@ def _best_disc(p: Maps, share: FloatArray, best: float) -> tuple[float, int, int
         for c in range(nx):
             if p[r, c] > least:
                 y0, y1, x0, x1 = min(y0, r), max(y1, r), min(x0, c), max(x1, c)
-    held, at_y, at_x = -1.0, 0, 0
+    held, at_y, at_x = np.float32(-1.0), 0, 0
+    total = np.empty(nx, np.float32)
+    low, high = max(x0 - rx, 0), min(x1 + rx, nx - 1) + 1
     for r in range(max(y0 - ry, 0), min(y1 + ry, ny - 1) + 1):
-        for c in range(max(x0 - rx, 0), min(x1 + rx, nx - 1) + 1):
-            total = 0.0
-            for dy in range(max(-ry, -r), min(ry, ny - 1 - r) + 1):
-                for dx in range(max(-rx, -c), min(rx, nx - 1 - c) + 1):
-                    total += share[dy + ry, dx + rx] * p[r + dy, c + dx]
-            if total > held:
-                held, at_y, at_x = total, r, c
-    return held, at_y, at_x
+        total[low:high] = 0.0
+        for dy in range(max(-ry, -r), min(ry, ny - 1 - r) + 1):
+            for dx in range(-rx, rx + 1):
+                part, row = np.float32(share[dy + ry, dx + rx]), p[r + dy]
+                for c in range(max(low, -dx), min(high, nx - dx)):
+                    total[c] += part * row[c + dx]
+        for c in range(low, high):
+            if total[c] > held:
+                held, at_y, at_x = total[c], r, c
+    return float(held), at_y, at_x
 
 
 @compiled
