@@ -50,6 +50,8 @@ class Leakage(Part):
     literal_score: bool = False
     """divide `place_error_m` by the number of places, as printed in the density paper; more places then give a smaller
     error"""
+    belief_ues: int = Field(default=3, ge=0, le=1000)
+    """number of UEs, those of smallest index, whose beliefs are recorded cell by cell (trackers only)"""
     target: str = Field(default="all", min_length=1, max_length=200)
     """UEs in the summary of leakage: all, most-data (the UE with most measurements), or the name of a UE"""
 

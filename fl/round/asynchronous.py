@@ -16,7 +16,7 @@ from fl.round.baselines import Reference
 from fl.round.collect import Collected, Free, collect
 from fl.round.flight import Come, Flight, Wave
 from fl.round.gather import Gathered, dense, gather
-from fl.round.leaked import leaked
+from fl.round.leaked import Leaked, leaked
 from fl.round.merge import Merge, Merging, merge, observe
 from fl.round.round import Watcher
 from fl.round.setup import Setup
@@ -172,9 +172,10 @@ class AsynchronousServer:
         phase = self._phase(at, got, merged, attacks)
         taken = Taken(got.measured, got.local, HeldOut.none())
         collected = Collected(taken, got.local, 0, [], [])
-        tracks, leaks = leaked(setup, self.world, state.leakage, number, collected, [phase])
+        leaks = leaked(setup, self.world, state, number, collected, [phase])
         self.state = replace(
-            state, played=number, model=merged.model, parts=parts, leakage=tracks, ended_s=now_s,
+            state, played=number, model=merged.model, parts=parts, leakage=leaks.tracks, ended_s=now_s,
+            whereabouts=leaks.whereabouts,
             ledger=state.ledger.add(merged.spends) if merged.spends else state.ledger,
         )  # fmt: skip
         outcome = self._outcome(facts, phase, got, leaks, state)
@@ -188,6 +189,7 @@ class AsynchronousServer:
             arrived_s=got.arrived_s, merged_s=at.facts.time_s, attacked_s=at.facts.time_s, made=got.made,
             received=got.batch.got, channel=got.channel, spends=merged.spends, weights=merged.weights,
             model=merged.model, estimates={} if attacks is None else attacks.estimates,
+            beliefs={} if attacks is None else attacks.beliefs,
             self_tests={} if attacks is None else attacks.self_tests, eavesdropped=got.overheard,
             non_finite=int((~np.isfinite(got.made.norm())).sum()),
             view=None if attacks is None else attacks.view, whence=got.whence, uploads=got.uploads,
@@ -195,13 +197,14 @@ class AsynchronousServer:
         )  # fmt: skip
 
     def _outcome(
-        self, facts: Facts, phase: PhaseOutcome, got: Gathered, leaks: list[dict[str, object]], before: RoundState
+        self, facts: Facts, phase: PhaseOutcome, got: Gathered, leaks: Leaked | None, before: RoundState
     ) -> RoundOutcome:
         """A merge, as a round that was played."""
         return RoundOutcome(
             facts=replace(facts, time_s=phase.requested_s), before=before.model, state=self.state,
             taken=Taken(got.measured, got.local, HeldOut.none()), local=got.local, refused=0, curation=[],
-            phases=[phase], spends=[*phase.spends], leaks=leaks, audits=[],
+            phases=[phase], spends=[*phase.spends], leaks=leaks.rows if leaks else [], audits=[],
+            tracked=leaks.tracked if leaks else {}, beliefs=leaks.beliefs if leaks else {},
         )  # fmt: skip
 
     def _give_up_lost(self) -> None:
@@ -222,7 +225,7 @@ class AsynchronousServer:
         at = Merging(setup, facts, setup.learning.learner.phases[0], state.model, len(self.world.ues),
                      RoundStreams(setup.streams, state.played + 1))  # fmt: skip
         phase = self._phase(at, got, Merge(np.zeros(len(got.made.ue)), state.model, []), None)
-        records.write_lost(setup.recorder, self.world, setup.learning, self._outcome(facts, phase, got, [], state))
+        records.write_lost(setup.recorder, self.world, setup.learning, self._outcome(facts, phase, got, None, state))
 
     def _be_patient(self, resumed: bool = False) -> None:
         """Merge what has come after the server's patience, counted from the first arrival that waits."""

@@ -8,15 +8,17 @@ from fl.attacks.base import View
 from fl.round.merge import Batch, Merge, Merging
 from fl.round.replica import PublicReplica
 from fl.round.state import PartStates
+from fl.tracking.belief import Belief
 from fl.types import Estimates
 
 
 @dataclass(frozen=True)
 class Attacks:
-    """What the attacker saw, and what each attack said of it; self_tests: errors in metres, by attack."""
+    """What the attacker saw, and what each attack said and believes; self_tests: errors in metres, by attack."""
 
     view: View
     estimates: dict[str, Estimates]
+    beliefs: dict[str, Belief]
     self_tests: dict[str, float | None]
 
 
@@ -36,7 +38,9 @@ def attack(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> tupl
             if at.setup.learning.threat.can_train and i == len(views) - 1:
                 self_tests[label] = each.self_test(view, at.facts, rng)
     joined = {label: some[0] if len(some) == 1 else Estimates.join(some) for label, some in estimates.items()}
-    return Attacks(views[-1], joined, self_tests), replace(states, attacks=attacks)
+    beliefs = {a.label: a.belief(attacks[a.label], at.facts) for a in at.setup.learning.attacks}
+    held = {label: belief for label, belief in beliefs.items() if belief is not None}
+    return Attacks(views[-1], joined, held, self_tests), replace(states, attacks=attacks)
 
 
 def _views(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> list[View]:

@@ -2,39 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fl.leakage import leakage
+from fl.leakage.tracking import Whereabouts, belief_rows, compared
 from fl.round.collect import Collected
 from fl.round.setup import Setup
-from fl.round.state import PhaseOutcome
+from fl.round.state import PhaseOutcome, RoundState
 from fl.types import Estimates, Local
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray
 from netsim.world import World
 
 
+@dataclass(frozen=True)
+class Leaked:
+    """Truth beside what attacks said. tracks, whereabouts : the state after the round; rows : of `leakage`, without
+    round and time; tracked, beliefs : columns of those tables, by attack.
+    """
+
+    tracks: leakage.Tracks
+    whereabouts: Whereabouts
+    rows: list[dict[str, Any]]
+    tracked: dict[str, dict[str, Any]]
+    beliefs: dict[str, dict[str, Any]]
+
+
 def leaked(
-    setup: Setup,
-    world: World,
-    tracks: leakage.Tracks,
-    number: int,
-    collected: Collected,
-    phases: list[PhaseOutcome],
-) -> tuple[leakage.Tracks, list[dict[str, Any]]]:
-    """Tracks of truth and estimates after the round, and its rows of leakage; data without places leak none."""
+    setup: Setup, world: World, before: RoundState, number: int, collected: Collected, phases: list[PhaseOutcome]
+) -> Leaked:
+    """What the attacks of a round gave away; data without places leak none."""
     learning, measured = setup.learning, _with_learners(collected.taken.measured, collected.local)
     if "positions" not in learning.data.offers:
-        return tracks, []
+        return Leaked(before.leakage, before.whereabouts, [], {}, {})
     targeted = learning.threat.after(measured.ue, len(world.ues))
     learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
     watched = measured.only(targeted & (learnt | (measured.count > 0)))
     estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
     now = leakage.Now(number, watched, _selected(watched, collected.local), estimates, world.area, world.places)
-    return leakage.observe(learning.leakage, tracks, now, setup.streams.at("leakage"))
+    tracks, rows = leakage.observe(learning.leakage, before.leakage, now, setup.streams.at("leakage"))
+    held = phases[-1].beliefs
+    if not held:
+        return Leaked(tracks, before.whereabouts, rows, {}, {})
+    there, how = Whereabouts.of(number, measured.only(targeted)), learning.leakage
+    return Leaked(
+        tracks,
+        before.whereabouts.plus(there),
+        rows,
+        {
+            label: compared(belief, there, estimates[label], how.near_m, hindsight=False)
+            for label, belief in held.items()
+        },
+        {label: belief_rows(belief, how.belief_ues, hindsight=False) for label, belief in held.items()},
+    )
 
 
 def _with_learners(measured: Local, local: Local) -> Local:

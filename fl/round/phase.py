@@ -74,7 +74,7 @@ def _finish(
         name=phase.name, requested_s=phase.requested_s, asked_s=np.full(n, asked_s),
         arrived_s=arrived_s, merged_s=merged_s, attacked_s=attacked_s, made=upload.made, received=got, channel=channel,
         spends=[*upload.spends, *merged.spends], weights=merged.weights, model=merged.model,
-        estimates=attacks.estimates, self_tests=attacks.self_tests, eavesdropped=overheard,
+        estimates=attacks.estimates, beliefs=attacks.beliefs, self_tests=attacks.self_tests, eavesdropped=overheard,
         non_finite=upload.non_finite, view=attacks.view, whence=upload.whence, uploads=uploads,
     ), states  # fmt: skip
 

@@ -55,6 +55,7 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
             recorder.write("transmissions", transmission_rows(facts.round, phase.uploads))
     recorder.write("links", _links(facts.round, world, phases[-1]))
     recorder.write("leakage", _columns("leakage", _timed(attacked, phases[-1], outcome.leaks)))
+    write_tracked(recorder, outcome.tracked, outcome.beliefs)
     recorder.write("membership", _columns("membership", [{**attacked, **row} for row in outcome.audits]))
     recorder.write("handovers", handover_rows(world))
     _keep_grid(recorder.folder, world, learning, outcome)
@@ -76,6 +77,15 @@ def _timed(attacked: dict[str, Any], phase: PhaseOutcome, rows: list[dict[str, A
     ue, model = (np.array([row[key] for row in rows], dtype=np.int64) for key in ("ue", "model"))
     known_s = phase.known_s(ue, model)
     return [{**attacked, **row, "time_s": t} for row, t in zip(rows, known_s.tolist(), strict=True)]
+
+
+def write_tracked(
+    recorder: Recorder, tracked: dict[str, dict[str, Any]], beliefs: dict[str, dict[str, Any]]
+) -> None:  # fmt: skip
+    """Append what beliefs of a round are worth, by attack, and some of them cell by cell."""
+    for table, by_attack in (("tracking", tracked), ("beliefs", beliefs)):
+        for label, columns in by_attack.items():
+            recorder.write(table, columns | {"attack": [label] * len(columns["ue"])})
 
 
 def write_lost(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from fl.attacks.base import View
 from fl.data.base import Taken
 from fl.defenses.base import Standing
 from fl.leakage import leakage
+from fl.leakage.tracking import Whereabouts
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.round.baselines import Reference
@@ -18,6 +20,7 @@ from fl.round.flight import Flight
 from fl.round.setup import Setup
 from fl.round.transmit import Uploads
 from fl.round.whence import Whence
+from fl.tracking.belief import Belief
 from fl.types import (
     AnySpend,
     Curated,
@@ -86,6 +89,7 @@ class PartStates:
 class RoundState:
     """Everything that goes from one round to the next, as values.
 
+    whereabouts: truths that beliefs are compared with after the run, nothing without an attack that has beliefs.
     stopped: the next one would exceed the budget; ended_s: when the last one had ended; air: what is on the air, None
     where transmissions are planned; flight: updates under way to a server without rounds, None for one with.
     """
@@ -98,6 +102,7 @@ class RoundState:
     parts: PartStates
     ledger: Ledger
     leakage: leakage.Tracks
+    whereabouts: Whereabouts
     stopped: bool = False
     ended_s: float = 0.0
     air: AirMemory | None = None
@@ -137,6 +142,7 @@ class PhaseOutcome:
     weights: FloatArray
     model: Model
     estimates: dict[str, Estimates]
+    beliefs: dict[str, Belief]
     self_tests: dict[str, float | None]
     eavesdropped: Eavesdropped | None
     non_finite: int
@@ -185,6 +191,8 @@ class RoundOutcome:
     spends: list[AnySpend]
     leaks: list[dict[str, object]]
     audits: list[dict[str, object]]
+    tracked: dict[str, dict[str, Any]]
+    beliefs: dict[str, dict[str, Any]]
 
 
 def begin(setup: Setup, n_ue: int) -> RoundState:
@@ -198,6 +206,7 @@ def begin(setup: Setup, n_ue: int) -> RoundState:
         parts=PartStates.start(setup, n_ue),
         ledger=Ledger.empty(n_ue),
         leakage={},
+        whereabouts=Whereabouts.nowhere(),
         air=None if setup.air is None else AirMemory(Lives.none(), 0, inf, setup.air.scheduler.start(n_ue)),
         flight=None if setup.learning.server.in_rounds else Flight(),
     )

@@ -16,7 +16,8 @@ class Belief:
     """Probabilities of places after (or, in hindsight, for) one round.
 
     round, time_s : of the round that it speaks of; ue (k,) : of whom, by the names that the attacker knows, ascending;
-    grid : the G places; probability (k, G) : each row sums to 1.
+    grid : the G places; probability (k, G) : each row sums to 1; prior (G,) : what is believed of a UE of which
+    nothing has been heard, by the time of the week if the attacker tells it apart.
     """
 
     round: int
@@ -24,6 +25,7 @@ class Belief:
     ue: IntArray
     grid: PlaceGrid
     probability: npt.NDArray[np.float32]
+    prior: npt.NDArray[np.float32]
 
     def only(self, some: BoolArray) -> Belief:
         """Of some UEs (k,)."""

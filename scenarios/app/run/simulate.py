@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import ceil
@@ -14,6 +14,7 @@ import numpy as np
 import simpy
 
 from fl.leakage import leakage
+from fl.leakage.tracking import belief_rows, compared
 from fl.privacy.final import final_account
 from fl.round import records
 from fl.round.asynchronous import AsynchronousServer
@@ -21,6 +22,8 @@ from fl.round.learnt_map import learnt_map
 from fl.round.round import Watcher, rounds
 from fl.round.setup import Setup
 from fl.round.state import RoundState, begin
+from fl.tracking.belief import Belief
+from fl.types import Facts
 from netsim import __version__
 from netsim.checkpoint import save_tree
 from netsim.radio.downlink import Downlink
@@ -252,7 +255,22 @@ def _whole_run(setup: Setup, state: RoundState, world: World, downlink: Downlink
     how = setup.learning.leakage
     for row in leakage.named_at_end(how, state.leakage, world.area, world.places):
         setup.recorder.row("named", **row)
+    for label, belief in _in_hindsight(setup, state, world):
+        tracked = compared(belief, state.whereabouts.at(belief.round), None, how.near_m, hindsight=True)
+        cells = belief_rows(belief, how.belief_ues, hindsight=True)
+        records.write_tracked(setup.recorder, {label: tracked}, {label: cells})
     for ue, other, sw1_m in leakage.pairs(state.leakage, how.directions):
         setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))
     place_m = coverage_grid(world)
     setup.recorder.write("coverage", coverage(world, downlink, place_m, learnt_map(setup, state, place_m)))
+
+
+def _in_hindsight(setup: Setup, state: RoundState, world: World) -> Iterator[tuple[str, Belief]]:
+    """What attacks believe of each round, now that they know all of them; by attack."""
+    facts = Facts(
+        state.round, float(world.env.now), setup.public, round_s=setup.learning.round_s,
+        week_s=world.clock.week_s(float(world.env.now)),
+    )  # fmt: skip
+    for attack in setup.learning.attacks:
+        for belief in attack.hindsight(state.parts.attacks[attack.label], facts):
+            yield attack.label, belief

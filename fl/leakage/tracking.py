@@ -1,0 +1,143 @@
+r"""What an attacker's beliefs are worth: measures of location privacy, one row a round and UE.
+
+With the belief p over places c of a UE that is truly at x, and the attacker's best answers (`fl.tracking.answers`):
+
+    privacy (correctness)   sum_c p_c d(c, x)         expected distance of an answer that is drawn from the belief
+    error                   d(best answer, x)
+    success                 whether x is within near_m of the best disc's centre; the attacker states the disc's mass
+    uncertainty             -sum_c p_c log2 p_c, credible areas, and whether x lies in them
+
+[Shokri et al. 2011, Quantifying Location Privacy, Section III.] The same is said of the prior alone, and of the attack
+whose estimates the attacker tracks. How long a UE is known is the sum of windows in which the answer succeeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fl.tracking.answers import answers, expected_distance_m, in_area, probability_within
+from fl.tracking.belief import Belief
+from fl.types import Estimates, Local
+from netsim.units import FloatArray, IntArray
+
+_HELD, _MOST_CELLS = 0.95, 60  # of a belief in the table `beliefs`
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Where UEs really were on average in each window: round, ue (n,), place_m (n, 2); in order of rounds."""
+
+    round: IntArray
+    ue: IntArray
+    place_m: FloatArray
+
+    @classmethod
+    def nowhere(cls) -> Whereabouts:
+        """Before the first round."""
+        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 2)))
+
+    @classmethod
+    def of(cls, number: int, measured: Local) -> Whereabouts:
+        """Of the UEs with measurements in this round, all their models together."""
+        some = measured.nonempty()
+        ue, row = np.unique(some.ue, return_inverse=True)
+        count = np.bincount(row, weights=some.count, minlength=len(ue))
+        mean = some.mean_x()
+        total = [np.bincount(row, weights=some.count * mean[:, k], minlength=len(ue)) for k in (0, 1)]
+        return cls(np.full(len(ue), number), ue, np.stack(total, axis=1) / count[:, None])
+
+    def plus(self, more: Whereabouts) -> Whereabouts:
+        """These, then those of a later round."""
+        return Whereabouts(
+            np.concatenate([self.round, more.round]),
+            np.concatenate([self.ue, more.ue]),
+            np.concatenate([self.place_m, more.place_m]),
+        )
+
+    def at(self, number: int) -> Whereabouts:
+        """Of one round."""
+        low, high = np.searchsorted(self.round, [number, number + 1])
+        return Whereabouts(self.round[low:high], self.ue[low:high], self.place_m[low:high])
+
+
+def compared(
+    belief: Belief, there: Whereabouts, plain: Estimates | None, near_m: float, *, hindsight: bool
+) -> dict[str, Any]:
+    """Columns of the table `tracking` without attack, for the UEs that are in both; plain : what the tracked attack
+    said in this round by itself, None where it is not at hand.
+    """
+    ue, mine, theirs = np.intersect1d(belief.ue, there.ue, assume_unique=True, return_indices=True)
+    p, x, grid = belief.probability[mine], there.place_m[theirs], belief.grid
+    said = answers(p, grid, near_m)
+    prior, every = answers(belief.prior[None], grid, near_m), np.zeros(len(ue), dtype=np.int64)
+    priors = np.broadcast_to(belief.prior, p.shape)
+    plain_m = _plain(plain, ue)
+    away = {name: _away(at, x) for name, at in (("", said.place_m), ("disc", said.disc_m), ("plain", plain_m))}
+    return {
+        "round": np.full(len(ue), belief.round),
+        "time_s": np.full(len(ue), belief.time_s),
+        "ue": ue,
+        "hindsight": np.full(len(ue), hindsight),
+        "x_m": said.place_m[:, 0],
+        "y_m": said.place_m[:, 1],
+        "disc_x_m": said.disc_m[:, 0],
+        "disc_y_m": said.disc_m[:, 1],
+        "disc_probability": said.disc_probability,
+        "stated_error_m": said.stated_error_m,
+        "area50_m2": said.area50_m2,
+        "area90_m2": said.area90_m2,
+        "entropy_bits": said.entropy_bits,
+        "error_m": away[""],
+        "near": away["disc"] <= near_m,
+        "expected_distance_m": expected_distance_m(p, grid, x),
+        "in50": in_area(p, grid, x, said.least50),
+        "in90": in_area(p, grid, x, said.least90),
+        "truth_x_m": x[:, 0],
+        "truth_y_m": x[:, 1],
+        "plain_error_m": away["plain"],
+        "plain_near": away["plain"] <= near_m,
+        "prior_error_m": _away(prior.place_m[every], x),
+        "prior_near": _away(prior.disc_m[every], x) <= near_m,
+        "prior_expected_distance_m": expected_distance_m(priors, grid, x),
+        "prior_draw_near": probability_within(priors, grid, x, near_m),
+    }
+
+
+def _plain(estimates: Estimates | None, ue: IntArray) -> FloatArray:
+    """Where the tracked attack itself puts UEs (n,): its first estimate of each that is inside the area, or NaN."""
+    at = np.full((len(ue), 2), np.nan)
+    if estimates is None:
+        return at
+    own = np.flatnonzero([what == "plain" for what in estimates.what])
+    known, first = np.unique(estimates.ue[own], return_index=True)
+    _, mine, theirs = np.intersect1d(ue, known, assume_unique=True, return_indices=True)
+    at[mine] = estimates.position_m[own[first[theirs]]]
+    return at
+
+
+def _away(a_m: FloatArray, b_m: FloatArray) -> FloatArray:
+    return np.asarray(np.hypot(*(a_m - b_m).T))
+
+
+def belief_rows(belief: Belief, number_of_ues: int, *, hindsight: bool) -> dict[str, Any]:
+    """Columns of the table `beliefs` without attack: the likeliest cells of the UEs of smallest number."""
+    some = belief.only(belief.ue < number_of_ues)
+    count = min(_MOST_CELLS, len(belief.grid))
+    order = np.argsort(-some.probability, axis=1, kind="stable")[:, :count]
+    held = np.take_along_axis(some.probability, order, axis=1).astype(np.float64)
+    before = np.cumsum(held, axis=1) - held
+    row, rank = np.nonzero((before < _HELD) & (held > 0))
+    place = belief.grid.place_m[order[row, rank]]
+    return {
+        "round": np.full(len(row), belief.round),
+        "time_s": np.full(len(row), belief.time_s),
+        "ue": some.ue[row],
+        "hindsight": np.full(len(row), hindsight),
+        "x_m": place[:, 0],
+        "y_m": place[:, 1],
+        "probability": held[row, rank],
+        "cell_m": np.full(len(row), float(np.sqrt(np.prod(belief.grid.cell_m)))),
+    }
