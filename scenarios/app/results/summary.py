@@ -28,6 +28,7 @@ from scenarios.app.results.summary_leakage import (
     on_grid_m,
 )
 from scenarios.app.results.summary_named import Truth, chance_values, named_values
+from scenarios.app.results.summary_tracking import tracking_values
 from scenarios.app.results.summary_uploads import reached_values, upload_values
 from scenarios.app.study.study import Study
 
@@ -109,6 +110,7 @@ def _leakage(
     homes, truth = with_home(ues), Truth.of(ues, np.unique(leakage["ue"]), settings.near_m)
     values |= _plain(_chance(folder, study, truth, Area(x0, y0, x1, y1)))
     named, requested_s = read_table(folder, "named"), _requested_s(folder)
+    tracking = _of(read_table(folder, "tracking"), targets)
     for attack in study.learned.attacks:
         mine, effort, exact = (_by_attack(table, attack.label) for table in (leakage, estimates, wasserstein))
         attacked, said = np.unique(_by_attack(every, attack.label)["ue"]), _by_attack(named, attack.label)
@@ -120,7 +122,8 @@ def _leakage(
             reached[gated] = float("nan") if useful is False else reached[key]
         if isinstance(attack, ClosedForm):
             reached[keys.THEOREM_BOUND] = median_of(updates["bound_m"])
-        values |= _named(attack.label, reached)
+        tracked = tracking_values(_by_attack(tracking, attack.label), study.learned.round_s, useful)
+        values |= _named(attack.label, reached) | _named(attack.label, tracked)
     return values
 
 

@@ -15,60 +15,12 @@ A key without a statistic is a count, a total, a setting, or a single value.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 
-NAME = "NAME"
-"""stands for a part of the study in a pattern of keys"""
+from scenarios.app.results.key import NAME, Key
+from scenarios.app.results.tracking_keys import FILTER_LESS_PLAIN, SMOOTHER_LESS_PLAIN, TRACKING, TRACKING_GATED
 
-
-@dataclass(frozen=True)
-class Key:
-    """A key of a summary, or a pattern of keys in which NAME stands for a part of the study.
-
-    places : whether it says nothing where samples have no place.
-    """
-
-    pattern: str
-    unit: str
-    meaning: str
-    places: bool = False
-
-    def of(self, name: str = "") -> str:
-        """The key itself, of the part `name` if it is a pattern. Raises ValueError for a name too many or missing."""
-        if bool(name) != self.named:
-            raise ValueError(f"{self.pattern}: {'needs' if self.named else 'takes no'} name")
-        return self.pattern.replace(NAME, name)
-
-    @property
-    def named(self) -> bool:
-        """Whether it is a pattern."""
-        return NAME in self.pattern.split(".")
-
-    @property
-    def group(self) -> str:
-        """What stands before NAME; empty for a single key."""
-        return self.pattern.partition(f".{NAME}")[0] if self.named else ""
-
-    @property
-    def rest(self) -> str:
-        """What stands after NAME; the whole key where there is none."""
-        return self.pattern.partition(f"{NAME}.")[2] if self.named else self.pattern
-
-    @cached_property
-    def _regex(self) -> re.Pattern[str]:
-        name = r"(.+\..+)" if self.group == "metric" else r"([^.]+)"  # PART.METRIC
-        return re.compile(re.escape(self.pattern).replace(NAME, name))
-
-    def name_in(self, key: str) -> str | None:
-        """NAME in a key of this pattern (empty for a single key); None for a key of another one."""
-        if not self.named:
-            return "" if key == self.pattern else None
-        match = self._regex.fullmatch(key)
-        return match[1] if match else None
-
+__all__ = ["FILTER_LESS_PLAIN", "NAME", "SMOOTHER_LESS_PLAIN", "TRACKING", "TRACKING_GATED", "Key"]
 
 UES_COUNT = Key("ues.count", "", "UEs in the world")
 ROUNDS_PLAYED = Key(
