@@ -16,8 +16,7 @@ class Belief:
     """Probabilities of places after (or, in hindsight, for) one round.
 
     round, time_s : of the round that it speaks of; ue (k,) : of whom, by the names that the attacker knows, ascending;
-    grid : the G places; probability (k, G) : each row sums to 1; prior (G,) : what is believed of a UE of which
-    nothing has been heard, by the time of the week if the attacker tells it apart.
+    grid : the G places; probability (k, G) : each row sums to 1; prior (G,) : where anybody is, before any estimate.
     """
 
     round: int

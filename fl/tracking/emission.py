@@ -1,0 +1,74 @@
+"""What the estimates of a round say of where UEs are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fl.tracking.error_model import ErrorModel
+from fl.tracking.motion import Maps, totals
+from fl.tracking.place_grid import PlaceGrid
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Emission:
+    """e = floor + sum_r fy_r fx_r of UEs, relative to an estimate that lies anywhere: fx (n, R, nx), fy (n, R, ny).
+
+    floor (n,); e = 1 everywhere where nothing is estimated.
+    """
+
+    fy: Maps
+    fx: Maps
+    floor: FloatArray
+
+    @classmethod
+    def of(cls, errors: ErrorModel, z_m: FloatArray, grid: PlaceGrid) -> Emission:
+        """Of estimates z_m (n, R, 2), NaN where nothing was named."""
+        ranks = max(int(np.isfinite(z_m).all(axis=2).any(axis=0).sum()), 1)
+        fx, fy, floor = errors.factors(z_m[:, :ranks], grid)
+        area = np.float32(np.prod(grid.area.side_m))
+        return cls(fy, fx * area, np.asarray(floor * area))
+
+    def take(self, rows: IntArray | BoolArray | slice) -> Emission:
+        """Of some UEs (k,)."""
+        return Emission(self.fy[rows], self.fx[rows], self.floor[rows])
+
+    def ignored(self, rows: BoolArray) -> Emission:
+        """Without the estimates of some UEs (n,)."""
+        if not rows.any():
+            return self
+        fx, floor = self.fx.copy(), self.floor.copy()
+        fx[rows], floor[rows] = 0.0, 1.0
+        return replace(self, fx=fx, floor=floor)
+
+    def maps(self) -> Maps:
+        """e (n, ny, nx)."""
+        e = np.matmul(self.fy.transpose(0, 2, 1), self.fx)
+        e += self.floor[:, None, None]
+        return np.asarray(e)
+
+    def inner(self, p: Maps) -> Maps:
+        """<p, e> (n,) of maps p (n or 1, ny, nx)."""
+        return self.inner_of_parts(p, self.fy, self.fx, totals(p))
+
+    def inner_of_parts(self, part: Maps, fy: Maps, fx: Maps, total: Maps) -> Maps:
+        """The same of what a Gaussian reads of p, and of fy and fx; total (n,) of p."""
+        return np.asarray(self.floor * total + (np.matmul(fy, part) * fx).sum(axis=(1, 2)))
+
+
+def updated(p: Maps, emission: Emission) -> tuple[Maps, FloatArray, BoolArray]:
+    """p e / sum(p e), the logarithm (n,) of that sum, and whose estimates (n,) are impossible and change nothing."""
+    e = emission.maps()
+    top = e.reshape(len(e), -1).max(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        e /= top[:, None, None]  # so that the smallest likelihoods do not vanish
+        e *= p
+        total = totals(e)
+        bad = ~(total > 0) | ~np.isfinite(top)
+        e /= total[:, None, None]
+        log = np.log(total, dtype=np.float64) + np.log(top, dtype=np.float64)
+    if bad.any():
+        e[bad], log[bad] = p[bad], 0.0
+    return e, log, bad

@@ -1,0 +1,81 @@
+r"""The forward filter: what is known of where UEs are now, from all estimates up to now.
+
+    a_t(j) = e_t(j) sum_i a_{t-1}(i) K(i, j) / s_t,     log-likelihood = sum_t log s_t,
+
+in float32, rescaled in every step. e is relative to an estimate that may lie anywhere, so that the log-likelihood is
+that of the model against one in which estimates say nothing. With r_k = w_k <a_{t-1}, K_k e_t> / s_t, the probability
+that component k brought the UE here, the weights of motion are learnt online.
+
+[Rabiner, A tutorial on hidden Markov models, Proc. IEEE 77(2), 1989, Eqs. 19-20 and 91-92, for the scaling]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl.tracking.emission import Emission, updated
+from fl.tracking.motion import Maps, Motion
+from netsim.units import BoolArray, FloatArray
+
+_NUMBERS = 16_000  # of a block of maps: temporary ones stay in the cache
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One round of motion: weight (n_ue, K + 2) of the components, and target (n_ue or 1, ny, nx) of jumps."""
+
+    weight: FloatArray
+    target: Maps
+
+    def take(self, rows: slice) -> Leg:
+        """Of some UEs."""
+        return Leg(self.weight[rows], self.target if len(self.target) == 1 else self.target[rows])
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step makes of UEs: p (n_ue, ny, nx); log_ratio (n_ue,), the logarithm of s_t; bad (n_ue,) : whose estimate
+    was impossible and changed nothing; share (n_ue, K + 2) : uses of each component, 0 unless one round has passed.
+    """
+
+    p: Maps
+    log_ratio: FloatArray
+    bad: BoolArray
+    share: FloatArray
+
+
+def blocks(n: int, places: int) -> list[slice]:
+    """All of n UEs, so few at a time that their maps stay in the cache."""
+    size = max(_NUMBERS // places, 1)
+    return [slice(i, min(i + size, n)) for i in range(0, n, size)]
+
+
+def step(motion: Motion, p: Maps, legs: list[Leg], emission: Emission) -> Step:
+    """Rounds of motion, then estimates, for all UEs; one without estimates moves only."""
+    new, log_ratio = np.empty_like(p), np.zeros(len(p))
+    bad, share = np.zeros(len(p), dtype=np.bool_), np.zeros((len(p), len(motion.sigma_m) + 2))
+    for rows in blocks(len(p), len(motion.grid)):
+        some, mine, own = p[rows], emission.take(rows), [leg.take(rows) for leg in legs]
+        if len(own) == 1:
+            share[rows] = _shares(motion, some, own[0], mine)
+        for leg in own:
+            some = motion.step(some, leg.weight, leg.target)
+        new[rows], log_ratio[rows], bad[rows] = updated(some, mine)
+    share[bad] = 0.0
+    return Step(new, log_ratio, bad, share)
+
+
+def _shares(motion: Motion, p: Maps, leg: Leg, emission: Emission) -> FloatArray:
+    """r_k (n_ue, K + 2) of a step from p to where the estimates are."""
+    read = motion.read_product(emission.fy, emission.fx)
+    total = p.reshape(len(p), -1).sum(axis=1)
+    inner = [emission.inner(p)]
+    inner += [
+        emission.inner_of_parts(part, fy, fx, total) for part, (fy, fx) in zip(motion.parts(p), read, strict=True)
+    ]
+    inner.append(emission.inner(leg.target))
+    share = leg.weight * np.stack(np.broadcast_arrays(*inner), axis=1)
+    whole = share.sum(axis=1, keepdims=True)
+    return np.asarray(np.divide(share, whole, out=np.zeros_like(share), where=whole > 0))

@@ -1,0 +1,79 @@
+"""The estimates of all rounds so far, as the smoother reads them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl.tracking.habits import hour_class
+from netsim.units import FloatArray, IntArray
+
+MOST_STEPS = 500
+"""rounds after which motion has reached what it tends to: a longer silence is not told from it"""
+
+
+@dataclass(frozen=True)
+class History:
+    """S looks at UEs, in order of time: round, time_s, week_s, steps (S,), the rounds that have passed since the last.
+
+    look, ue (n,) : at which look estimates z_m (n, R, 2) of which UE came, NaN where nothing was named.
+    """
+
+    round: IntArray
+    time_s: FloatArray
+    week_s: FloatArray
+    steps: IntArray
+    look: IntArray
+    ue: IntArray
+    z_m: FloatArray
+
+    @classmethod
+    def empty(cls, ranks: int) -> History:
+        """Before the first look."""
+        whole, real = np.zeros(0, dtype=np.int64), np.zeros(0)
+        return cls(whole, real, real, whole, whole, whole, np.zeros((0, ranks, 2)))
+
+    def __len__(self) -> int:
+        return len(self.round)
+
+    def plus(self, round_: int, time_s: float, week_s: float, round_s: float, ue: IntArray, z_m: FloatArray) -> History:
+        """With a look at UEs (k,) at a time that is not before the last."""
+        return History(
+            np.append(self.round, round_),
+            np.append(self.time_s, time_s),
+            np.append(self.week_s, week_s),
+            np.append(self.steps, self._steps(time_s, round_s)),
+            np.concatenate([self.look, np.full(len(ue), len(self))]),
+            np.concatenate([self.ue, ue]),
+            np.concatenate([self.z_m, z_m]),
+        )
+
+    def _steps(self, time_s: float, round_s: float) -> int:
+        """Rounds since the last look: 0 for two looks at one instant."""
+        if not len(self):
+            return 0
+        since_s = time_s - float(self.time_s[-1])
+        if not np.isfinite(round_s):
+            return int(since_s > 0)
+        return int(min(round(since_s / round_s), MOST_STEPS))
+
+    def classes(self, look: int, round_s: float) -> list[int]:
+        """Class of hours of each of the rounds that a look comes after, in order."""
+        before = np.arange(int(self.steps[look]))[::-1]
+        length_s = round_s if np.isfinite(round_s) else 0.0
+        return [int(c) for c in hour_class(self.week_s[look] - before * length_s, round_s)]
+
+    def last_looks(self) -> IntArray:
+        """The last look of each round, in order."""
+        return np.flatnonzero(np.append(self.round[1:] != self.round[:-1], True)) if len(self) else self.round
+
+    def of(self, ue: IntArray) -> tuple[FloatArray, IntArray]:
+        """Estimates (S, k, R, 2) of UEs (k,) ascending, NaN where there are none, and the first look at each (k,)."""
+        z = np.full((len(self), len(ue), *self.z_m.shape[1:]), np.nan)
+        at = np.minimum(np.searchsorted(ue, self.ue), len(ue) - 1)
+        mine = ue[at] == self.ue
+        z[self.look[mine], at[mine]] = self.z_m[mine]
+        first = np.full(len(ue), len(self))
+        np.minimum.at(first, at[mine], self.look[mine])
+        return z, first

@@ -1,0 +1,168 @@
+r"""The smoother: what is known of where UEs were, from all estimates, earlier and later ones.
+
+    b_t(i) = sum_j K(i, j) e_{t+1}(j) b_{t+1}(j) / s_{t+1},     p_t ~ a_t b_t,
+
+with a_t of the filter. With <a_{t-1}, w_k K_k (e_t b_t)> the expected uses of the components of motion, their weights
+are learnt from the whole history (EM), and with the mean of p_t by part of the day the places of a UE.
+
+UEs are worked through in groups, so that the maps of all looks at a group fit into memory: 4 S G bytes a UE, of S looks
+at G places.
+
+[Rabiner 1989, Eqs. 24-27 and 95]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl.tracking.belief import Belief
+from fl.tracking.emission import Emission, updated
+from fl.tracking.error_model import ErrorModel
+from fl.tracking.filter import Leg, blocks
+from fl.tracking.habits import Habits
+from fl.tracking.history import History
+from fl.tracking.motion import Maps, Motion, totals
+from fl.tracking.own_places import OwnPlaces
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_NUMBERS = 40_000_000  # of the maps of a group: 160 MB
+_PASSES = 2  # in which weights and places are learnt, before the last
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What the smoother knows before it looks: motion, prior (1, ny, nx), errors, and the length of rounds."""
+
+    motion: Motion
+    prior: Maps
+    errors: ErrorModel
+    round_s: float
+
+
+@dataclass(frozen=True)
+class Passes:
+    """p (S, n_ue, ny, nx) : after every look, what the smoother believes; log_likelihood (n_ue,) against estimates that
+    say nothing; habits, own : as learnt from all looks.
+    """
+
+    p: Maps
+    log_likelihood: FloatArray
+    habits: Habits
+    own: OwnPlaces
+
+
+def smoothed(
+    chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int = _PASSES
+) -> Iterator[Belief]:
+    """What is believed after every round of UEs (n,) ascending that had an estimate until then, in order for each UE.
+
+    habits, own : where learning begins, and which places UEs have; passes : in which both are learnt anew.
+    """
+    grid, last = chain.motion.grid, history.last_looks()
+    size = max(_NUMBERS // max(len(history) * len(grid), 1), 1)
+    for at in range(0, len(ue), size):
+        some = np.arange(at, min(at + size, len(ue)))
+        known, maps = history.of(ue[some])[1], np.empty((len(history), len(some), grid.ny, grid.nx), dtype=np.float32)
+        for rows in blocks(len(some), len(grid)):
+            maps[:, rows] = learnt(chain, history, ue[some[rows]], habits.of(some[rows]), own.of(some[rows]), passes).p
+        for look in last.tolist():
+            there = known <= look
+            yield Belief(
+                int(history.round[look]), float(history.time_s[look]), ue[some][there], grid,
+                maps[look, there].reshape(-1, len(grid)), chain.prior.reshape(-1),
+            )  # fmt: skip
+
+
+def learnt(chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int) -> Passes:
+    """Forward and backward passes of a few UEs, each with what the pass before has learnt."""
+    looks = _Looks.of(chain, history, ue)
+    found = _pass(chain, looks, habits, own, learn=passes > 0)
+    for number in range(passes):
+        found = _pass(chain, looks, found.habits, found.own, learn=number + 1 < passes)
+    return found
+
+
+@dataclass(frozen=True)
+class _Looks:
+    """A few UEs at all looks: emissions look by look; first (n_ue,) look at each; classes of the rounds before each."""
+
+    emission: Emission
+    first: IntArray
+    classes: list[list[int]]
+
+    @classmethod
+    def of(cls, chain: Chain, history: History, ue: IntArray) -> _Looks:
+        z, first = history.of(ue)
+        emission = Emission.of(chain.errors, z.reshape(-1, *z.shape[2:]), chain.motion.grid)
+        return cls(emission, first, [history.classes(t, chain.round_s) for t in range(len(history))])
+
+    def at(self, look: int) -> Emission:
+        """Of one look."""
+        return self.emission.take(slice(look * len(self.first), (look + 1) * len(self.first)))
+
+
+def _pass(chain: Chain, looks: _Looks, habits: Habits, own: OwnPlaces, learn: bool) -> Passes:
+    """One forward and backward pass."""
+    classes = sorted({c for some in looks.classes for c in some})
+    legs = {c: Leg(habits.weight(c), own.target(c, chain.prior)) for c in classes}
+    p, log_likelihood, bad = _forward(chain, looks, legs)
+    back = _backward(chain, looks, legs, p, bad)
+    if not learn:
+        for _ in back:
+            pass
+        return Passes(p, log_likelihood, habits, own)
+    new, places = habits.forgotten(), own.forgotten()
+    for t, share in back:
+        if not looks.classes[t]:
+            continue
+        c, seen = looks.classes[t][-1], looks.first <= t
+        places = places.plus(c, np.where(seen[:, None, None], p[t], np.float32(0.0)))
+        if len(looks.classes[t]) == 1:
+            new = new.plus(c, np.where((looks.first < t)[:, None], share, 0.0))
+    return Passes(p, log_likelihood, new, places)
+
+
+def _forward(chain: Chain, looks: _Looks, legs: dict[int, Leg]) -> tuple[Maps, FloatArray, BoolArray]:
+    """a_t (S, n_ue, ny, nx), the log-likelihood (n_ue,), and which estimates (S, n_ue) are impossible."""
+    grid, n_ue = chain.motion.grid, len(looks.first)
+    p = np.empty((len(looks.classes), n_ue, grid.ny, grid.nx), dtype=np.float32)
+    bad, log_likelihood = np.zeros((len(p), n_ue), dtype=np.bool_), np.zeros(n_ue)
+    some = np.repeat(chain.prior, n_ue, axis=0)
+    for t, classes in enumerate(looks.classes):
+        for c in classes:
+            some = chain.motion.step(some, legs[c].weight, legs[c].target)
+        some[looks.first >= t] = chain.prior  # nobody is followed before the first look
+        some, log_ratio, bad[t] = updated(some, looks.at(t))
+        p[t] = some
+        log_likelihood += log_ratio
+    return p, log_likelihood, bad
+
+
+def _backward(
+    chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps, bad: BoolArray
+) -> Iterator[tuple[int, FloatArray]]:
+    """Makes a_t in p (S, n_ue, ny, nx) the smoother's belief, from the last look to the first.
+
+    Yields each look when its belief stands, with the uses (n_ue, K + 2) of the components on the way there.
+    """
+    motion, v = chain.motion, np.ones_like(p[0])
+    for t in range(len(p) - 1, -1, -1):
+        here = p[t] * v
+        here /= totals(here)[:, None, None]
+        share = np.zeros((len(v), len(motion.sigma_m) + 2))
+        if t > 0:
+            e = looks.at(t).ignored(bad[t]).maps()
+            e /= e.reshape(len(e), -1).max(axis=1)[:, None, None]
+            v = e * v
+            for c in reversed(looks.classes[t]):
+                weight, target = legs[c].weight, legs[c].target
+                before, (v, seen) = v, motion.back(v, weight, target)
+                if len(looks.classes[t]) == 1:
+                    share = motion.shares(p[t - 1], before, seen, weight)
+                    share /= share.sum(axis=1, keepdims=True)
+            v /= totals(p[t - 1] * v)[:, None, None]  # so that <a, b> = 1
+        p[t] = here
+        yield t, share

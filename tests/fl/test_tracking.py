@@ -1,0 +1,308 @@
+"""The Bayesian filter and smoother: facts that hold whatever the data."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.special import erf
+
+from fl.tracking.emission import Emission, updated
+from fl.tracking.error_model import ErrorModel
+from fl.tracking.filter import Leg, step
+from fl.tracking.habits import Habits, hour_class, weights_of, weights_without_knowledge
+from fl.tracking.history import MOST_STEPS, History
+from fl.tracking.motion import SIGMA_M, Motion, totals
+from fl.tracking.own_places import OwnPlaces, part_of_day
+from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.smoother import Chain, Passes, learnt, smoothed
+from netsim.geometry import Area
+
+ROUND_S = 1800.0
+ERRORS = ErrorModel(np.array([0.7, 0.3]), np.array([250.0, 900.0]), 0.1)
+
+
+def grid(nx: int, ny: int, side_m: float = 3000.0) -> PlaceGrid:
+    return PlaceGrid(Area(0.0, 0.0, side_m, side_m), nx, ny)
+
+
+def uniform(cells: PlaceGrid) -> np.ndarray:
+    return np.full((1, cells.ny, cells.nx), 1 / len(cells), dtype=np.float32)
+
+
+def history(z_m: np.ndarray, every_s: float = ROUND_S) -> History:
+    """Estimates (T, n, 2) of UEs 0 ... n - 1, NaN where there are none."""
+    past = History.empty(1)
+    for t, z in enumerate(z_m):
+        there = np.flatnonzero(np.isfinite(z).all(axis=1))
+        past = past.plus(t + 1, t * every_s, (t + 1) * every_s, ROUND_S, there, z[there][:, None])
+    return past
+
+
+def dense(motion: Motion, weight: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """K (G, G) of one UE, from its definition."""
+    cells = motion.grid
+    place, half = cells.place_m, cells.cell_m / 2
+    k = weight[0] * np.eye(len(cells)) + weight[-1] * prior.reshape(1, -1)
+    for w, sigma in zip(weight[1:-1], motion.sigma_m, strict=True):
+        away = place[None] - place[:, None]
+        axes = [
+            (erf((away[..., a] + half[a]) / sigma / 2**0.5) - erf((away[..., a] - half[a]) / sigma / 2**0.5))
+            for a in (0, 1)
+        ]
+        g = axes[0] * axes[1]
+        k += w * g / g.sum(axis=1, keepdims=True)
+    return k
+
+
+def chain_of(n_ue: int = 3, cells: PlaceGrid | None = None, seed: int = 0) -> tuple[Chain, Habits, OwnPlaces]:
+    cells = grid(3, 3) if cells is None else cells
+    motion, rng = Motion.over(cells, 30.0, ROUND_S), np.random.default_rng(seed)
+    prior = rng.dirichlet(np.ones(len(cells))).reshape(1, cells.ny, cells.nx).astype(np.float32)
+    borrowed = rng.dirichlet(np.ones(len(motion.sigma_m) + 2))
+    habits = Habits(rng.gamma(2.0, 5.0, (n_ue, 1, len(borrowed))), borrowed)
+    return Chain(motion, prior, ERRORS, ROUND_S), habits, OwnPlaces.none(n_ue, False, cells.ny, cells.nx)
+
+
+def run(chain: Chain, habits: Habits, looks: History, n_ue: int) -> tuple[list[np.ndarray], np.ndarray]:
+    """The filter over a whole history: its beliefs, and the log-likelihoods."""
+    z, first = looks.of(np.arange(n_ue))
+    p, total, beliefs = np.repeat(chain.prior, n_ue, axis=0), np.zeros(n_ue), []
+    for t in range(len(looks)):
+        legs = [Leg(habits.weight(c), chain.prior) for c in looks.classes(t, chain.round_s)]
+        done = step(chain.motion, p, legs, Emission.of(chain.errors, z[t], chain.motion.grid))
+        assert (first == 0).all()
+        p, total = done.p, total + done.log_ratio
+        beliefs.append(p)
+    return beliefs, total
+
+
+def test_filter_and_smoother_agree_with_the_enumeration_of_all_paths() -> None:
+    chain, habits, own = chain_of()
+    cells, rng = chain.motion.grid, np.random.default_rng(1)
+    z = rng.uniform(0, 3000, (4, 3, 2))
+    z[2, 1] = np.nan  # nothing is said of UE 1 in the third round
+    looks = history(z)
+    beliefs, total = run(chain, habits, looks, 3)
+    found = learnt(chain, looks, np.arange(3), habits, own, passes=0)
+    paths = np.array(list(product(range(9), repeat=4)))
+    assert len(paths) == 6561
+    area = float(np.prod(cells.area.side_m))
+    for u in range(3):
+        k, e = dense(chain.motion, habits.weight(0)[u], chain.prior), np.ones((4, 9))
+        for t in range(4):
+            e[t] = chain.errors.likelihood(z[t, u][None, None], cells)[0] * area
+        moves = np.prod([k[paths[:, t - 1], paths[:, t]] for t in (1, 2, 3)], axis=0)
+        joint = chain.prior.reshape(-1)[paths[:, 0]] * moves * np.prod([e[t, paths[:, t]] for t in range(4)], axis=0)
+        for t in range(4):
+            smooth = np.bincount(paths[:, t], weights=joint, minlength=9) / joint.sum()
+            assert found.p[t, u].reshape(-1) == pytest.approx(smooth, abs=5e-7)
+        now = np.bincount(paths[:, 3], weights=joint, minlength=9) / joint.sum()
+        assert beliefs[3][u].reshape(-1) == pytest.approx(now, abs=5e-7)
+        assert total[u] == pytest.approx(np.log(joint.sum()), abs=1e-5)
+        assert found.log_likelihood[u] == pytest.approx(total[u], abs=1e-5)
+
+
+def test_expected_uses_of_components_agree_with_the_enumeration() -> None:
+    chain, habits, own = chain_of(1)
+    rng = np.random.default_rng(2)
+    z = rng.uniform(0, 3000, (3, 1, 2))
+    e = np.stack([chain.errors.likelihood(z[t][:, None], chain.motion.grid)[0] for t in range(3)])
+    weight = habits.weight(0)[0]
+    each = [dense(chain.motion, w, chain.prior) for w in np.diag(weight)]
+    a = chain.prior.reshape(-1) * e[0]
+    first = np.array([(a @ k * e[1]) @ (sum(each) @ e[2]) for k in each])
+    second = np.array([((a @ sum(each)) * e[1]) @ k @ e[2] for k in each])
+    use = first / first.sum() + second / second.sum()
+    found = learnt(chain, history(z), np.arange(1), habits, own, passes=1)
+    assert found.habits.count[0, 0] == pytest.approx(use, abs=2e-6)
+    assert found.habits.count.sum() == pytest.approx(2.0, abs=1e-6)
+    done = step(
+        chain.motion,
+        chain.prior,
+        [Leg(habits.weight(0), chain.prior)],
+        Emission.of(chain.errors, z[1][:, None], chain.motion.grid),
+    )
+    online = np.array([chain.prior.reshape(-1) @ k @ e[1] for k in each])
+    assert done.share[0] == pytest.approx(online / online.sum(), abs=2e-6)
+
+
+def test_passes_make_the_estimates_more_likely() -> None:
+    cells = grid(12, 12)
+    chain, habits, own = chain_of(4, cells)
+    rng = np.random.default_rng(3)
+    z = np.repeat(rng.uniform(500, 2500, (1, 4, 2)), 40, axis=0) + rng.normal(0, 250, (40, 4, 2))  # nobody moves
+    looks, at = history(z), [learnt(chain, history(z), np.arange(4), habits, own, n) for n in range(4)]
+    gains = np.diff([one.log_likelihood for one in at], axis=0)
+    assert len(looks) == 40
+    assert (gains[0] > 1).all() and (gains > -1e-3).all()
+    assert (at[3].habits.weight(0)[:, 0] > habits.weight(0)[:, 0]).all()
+
+
+def test_motion_is_stochastic_and_has_an_adjoint() -> None:
+    rng = np.random.default_rng(4)
+    for cells in (grid(40, 25, 10_000.0), grid(3, 3), grid(1, 7), grid(1, 1)):
+        motion = Motion.over(cells, 30.0, ROUND_S)
+        weight = rng.dirichlet(np.ones(len(motion.sigma_m) + 2), 5)
+        target = rng.dirichlet(np.ones(len(cells)), 5).reshape(5, cells.ny, cells.nx).astype(np.float32)
+        a, b = (rng.random((5, cells.ny, cells.nx), dtype=np.float32) for _ in "ab")
+        ones = np.ones_like(a)
+        assert motion.back(ones, weight, target)[0] == pytest.approx(ones, abs=1e-5)
+        moved, (back, seen) = motion.step(a, weight, target), motion.back(b, weight, target)
+        assert totals(moved) == pytest.approx(totals(a), rel=1e-5)
+        assert totals(moved * b) == pytest.approx(totals(a * back), rel=1e-5)
+        assert motion.shares(a, b, seen, weight).sum(axis=1) == pytest.approx(totals(a * back), rel=1e-5)
+        k = dense(motion, weight[0], target[0])
+        assert moved[0].reshape(-1) == pytest.approx(a[0].reshape(-1) @ k, rel=2e-4)
+
+
+def test_gaussians_are_neither_wider_than_the_speed_allows_nor_narrower_than_a_cell() -> None:
+    cells = grid(10, 10, 10_000.0)
+    assert Motion.over(cells, 30.0, ROUND_S).sigma_m.tolist() == [400.0, 1000.0, 2500.0]  # 150 m < 1000 m / 3
+    assert Motion.over(cells, 1.0, ROUND_S).sigma_m.tolist() == [400.0, 900.0]
+    assert Motion.over(cells, 1.0, 60.0).sigma_m.tolist() == []
+    assert Motion.over(grid(100, 100, 10_000.0), 1.0, float("nan")).sigma_m.tolist() == list(SIGMA_M)
+
+
+def test_without_estimates_the_prior_moves_on() -> None:
+    chain, habits, _ = chain_of(2)
+    p = np.repeat(chain.prior, 2, axis=0)
+    nothing = Emission.of(ERRORS, np.full((2, 1, 2), np.nan), chain.motion.grid)
+    done = step(chain.motion, p, [Leg(habits.weight(0), chain.prior)] * 3, nothing)
+    for u in range(2):
+        k = dense(chain.motion, habits.weight(0)[u], chain.prior)
+        expected = chain.prior.reshape(-1) @ np.linalg.matrix_power(k, 3)
+        assert done.p[u].reshape(-1) == pytest.approx(expected, abs=2e-7)
+    assert done.log_ratio == pytest.approx(0.0, abs=1e-6)
+
+
+def test_an_exact_estimate_finds_its_cell() -> None:
+    cells = grid(20, 20, 2000.0)
+    z = np.array([[[1010.0, 530.0]]])
+    for offset_m in (0.0, 45.0, 85.0):  # well inside of a cell, also near its border
+        at = z + np.array([offset_m, 0.0])
+        p, _, _ = updated(uniform(cells), Emission.of(ErrorModel.plain(1.0, 1e-6), at, cells))
+        assert p.reshape(-1)[cells.nearest(at[0])[0]] > 0.9999
+
+
+def test_permuted_ues_are_equal_to_the_bit_and_blocks_change_nothing() -> None:
+    cells, rng = grid(47, 53, 5000.0), np.random.default_rng(5)
+    n = 11
+    chain, habits, own = chain_of(n, cells)
+    z = rng.uniform(0, 5000, (6, n, 2))
+    looks, order = history(z), rng.permutation(n)
+    p, total = run(chain, habits, looks, n)
+    q, permuted = run(chain, habits.of(order), history(z[:, order]), n)
+    for one, other in zip(p, q, strict=True):
+        assert np.array_equal(one[order], other)
+    assert np.array_equal(total[order], permuted)
+    every = learnt(chain, looks, np.arange(n), habits, own, 1)
+    for u in range(n):
+        alone = learnt(chain, looks, np.array([u]), habits.of(np.array([u])), own, 1)
+        assert np.array_equal(alone.p[:, 0], every.p[:, u])
+        assert np.array_equal(alone.habits.count[0], every.habits.count[u])
+
+
+def test_gaps_equal_repeated_steps_and_one_instant_has_none() -> None:
+    past = History.empty(1)
+    nobody, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, 1, 2))
+    for time_s in (0.0, 1800.0, 1800.0, 9000.0, 9000.0 + 1e9):
+        past = past.plus(1, time_s, time_s, ROUND_S, nobody, nothing)
+    assert past.steps.tolist() == [0, 1, 0, 4, MOST_STEPS]
+    chain, habits, own = chain_of(1)
+    here, there = np.array([[[300.0, 400.0]]]), np.array([[[2500.0, 1700.0]]])
+    gap = history(np.concatenate([here, np.full((3, 1, 2), np.nan), there]))
+    skipped = History.empty(1)
+    for t, z in ((0, here), (4, there)):
+        skipped = skipped.plus(t + 1, t * ROUND_S, (t + 1) * ROUND_S, ROUND_S, np.arange(1), z)
+    whole, jumped = (learnt(chain, looks, np.arange(1), habits, own, 0) for looks in (gap, skipped))
+    assert jumped.p == pytest.approx(whole.p[[0, 4]], abs=1e-6)
+    assert jumped.log_likelihood == pytest.approx(whole.log_likelihood, abs=1e-5)
+
+
+def test_impossible_and_tiny_likelihoods_break_nothing() -> None:
+    cells = grid(30, 30, 30_000.0)
+    exact = ErrorModel.plain(100.0, 0.0)
+    p, log, bad = updated(uniform(cells), Emission.of(exact, np.array([[[15_000.0, -1100.0]]]), cells))
+    assert not bad.any() and np.isfinite(p).all() and log[0] < -50  # 11 sigma beyond the border: exp(-60)
+    assert totals(p) == pytest.approx(1.0, abs=1e-5)
+    p, log, bad = updated(uniform(cells), Emission.of(exact, np.array([[[15_000.0, -90_000.0]]]), cells))
+    assert bad.all() and np.array_equal(p, uniform(cells)) and log[0] == 0
+
+
+def test_who_comes_later_begins_with_the_prior() -> None:
+    chain, habits, own = chain_of(2, grid(8, 8))
+    rng = np.random.default_rng(6)
+    z = rng.uniform(0, 3000, (6, 2, 2))
+    z[:3, 1] = np.nan
+    both = list(smoothed(chain, history(z), np.arange(2), habits, own, 1))
+    assert [b.ue.tolist() for b in both] == [[0]] * 3 + [[0, 1]] * 3
+    assert [b.round for b in both] == [1, 2, 3, 4, 5, 6]
+    late = History.empty(1)
+    for t in range(3, 6):
+        late = late.plus(t + 1, t * ROUND_S, (t + 1) * ROUND_S, ROUND_S, np.array([1]), z[t, 1][None, None])
+    alone = list(smoothed(chain, late, np.array([1]), habits.of(np.array([1])), own, 1))
+    for one, other in zip(both[3:], alone, strict=True):
+        assert one.probability[1] == pytest.approx(other.probability[0], abs=1e-6)
+        assert one.probability.sum(axis=1) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_looks_at_one_instant_are_one_round_of_belief() -> None:
+    chain, habits, own = chain_of(1)
+    looks = History.empty(1)
+    for number, x in ((1, 500.0), (2, 1500.0), (2, 1700.0)):
+        looks = looks.plus(number, number * ROUND_S, number * ROUND_S, ROUND_S, np.arange(1), np.array([[[x, 900.0]]]))
+    told = list(smoothed(chain, looks, np.arange(1), habits, own))
+    assert [b.round for b in told] == [1, 2]
+
+
+def test_hours_are_told_apart_and_shrunk_to_the_pool() -> None:
+    assert hour_class(np.array([0.0, 9.5 * 3600, 5 * 86400 + 9.5 * 3600, np.nan]), 1800.0).tolist() == [47, 9, 33, 0]
+    borrowed = weights_without_knowledge(np.array([150.0, 400.0]))
+    assert borrowed.sum() == pytest.approx(1.0)
+    habits = Habits.none(1, True, borrowed)
+    stays = np.array([[1.0, 0, 0, 0]])
+    for _ in range(200):
+        habits = habits.plus(3, stays).plus(12, 1 - stays)
+    assert habits.weight(3)[0, 0] > 0.9 > 0.1 > habits.weight(12)[0, 0]
+    assert habits.weight(3)[0, 0] > habits.weight(20)[0, 0] > habits.weight(12)[0, 0]
+    assert [part_of_day(c) for c in (0, 5, 6, 23, 24, 47)] == [0, 0, 1, 3, 4, 7]
+
+
+def test_weights_are_found_again_in_displacements() -> None:
+    rng, sigma = np.random.default_rng(7), np.array([400.0, 2500.0])
+    moved = np.concatenate([np.zeros(600), np.hypot(*rng.normal(0, 400, (2, 400)))])
+    weight = weights_of(moved, sigma, 100.0, np.full(2, 20_000.0))
+    assert weight == pytest.approx([0.6, 0.4, 0.0, 0.0], abs=0.03)
+    assert weights_of(np.zeros(0), sigma, 100.0, np.full(2, 1e4)) == pytest.approx(weights_without_knowledge(sigma))
+
+
+def test_places_of_its_own_draw_a_ue_back_and_only_from_the_past() -> None:
+    cells = grid(10, 10)
+    own = OwnPlaces.none(1, True, 10, 10)
+    assert own.target(0, uniform(cells)) == pytest.approx(uniform(cells))
+    home = np.zeros((1, 10, 10), dtype=np.float32)
+    home[0, 2, 3] = 1.0
+    for _ in range(5):
+        own = own.plus(3, home)
+    night, noon = own.target(4, uniform(cells)), own.target(12, uniform(cells))
+    assert night[0, 2, 3] == pytest.approx(0.901, abs=1e-4)  # 0.6 + 0.3 + 0.1 / 100
+    assert noon[0, 2, 3] == pytest.approx(0.6 / 100 + 0.3 + 0.1 / 100, abs=1e-4)
+    assert totals(night) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_many_ues_and_hundreds_of_rounds() -> None:
+    cells, n = grid(6, 6), 2**14 + 3
+    motion, rng = Motion.over(cells, 30.0, ROUND_S), np.random.default_rng(8)
+    weight = np.repeat(weights_without_knowledge(motion.sigma_m)[None], n, axis=0)
+    done = step(
+        motion,
+        np.repeat(uniform(cells), n, axis=0),
+        [Leg(weight, uniform(cells))],
+        Emission.of(ERRORS, rng.uniform(0, 3000, (n, 1, 2)), cells),
+    )
+    assert totals(done.p) == pytest.approx(1.0, abs=1e-5)
+    chain, habits, own = chain_of(1)
+    long = learnt(chain, history(rng.uniform(0, 3000, (400, 1, 2))), np.arange(1), habits, own, 1)
+    assert totals(long.p.reshape(-1, 3, 3)) == pytest.approx(1.0, abs=1e-5)
+    assert isinstance(long, Passes) and replace(long, own=own).own is own
