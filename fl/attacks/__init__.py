@@ -9,6 +9,7 @@ from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.multi_query import MultiQuery
 from fl.attacks.phase import Phase
 from fl.attacks.ramp_aware import RampAware
+from fl.attacks.re_identify import ReIdentify
 from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.span import Span
 from fl.attacks.unit_votes import UnitVotes
@@ -30,4 +31,5 @@ ATTACKS = OneOf(
     Phase,
     MultiQuery,
     ArrivalTimes,
+    ReIdentify,
 )

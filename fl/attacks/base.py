@@ -20,6 +20,7 @@ from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fl.tracking.belief import Belief
+    from fl.tracking.linking import Links
 
 Vantage = Literal["rows", "sum", "model"]
 
@@ -145,6 +146,10 @@ class Attack(Named):
     def hindsight(self, state: State, facts: Facts) -> Iterator[Belief]:
         """What it believes at the end of each round so far, in order, now that it knows all of them."""
         return iter(())
+
+    def links(self, state: State) -> Links | None:
+        """Which track it gives each name of the last round to; None: it links no names."""
+        return None
 
     def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
         """Error in metres of the attack on an update that the attacker generated itself.
