@@ -527,6 +527,14 @@ class Estimates:
     evaluations: IntArray
     status: list[str]
 
+    def take(self, rows: IntArray) -> Estimates:
+        """Some of them (k,)."""
+        index = rows.tolist()
+        return Estimates(
+            self.ue[rows], self.model[rows], [self.what[i] for i in index], self.position_m[rows], self.weight[rows],
+            self.loss[rows], self.iterations[rows], self.evaluations[rows], [self.status[i] for i in index],
+        )  # fmt: skip
+
     @classmethod
     def join(cls, pieces: list[Estimates]) -> Estimates:
         """All pieces, one after the other."""

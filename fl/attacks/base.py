@@ -67,6 +67,20 @@ class View:
     timing: Timing | None = None
     replica: Replica | None = None
 
+    def renamed(self, ue: IntArray) -> View:
+        """The same with other names of the targets (n_target,), by increasing (name, model), so that the order of the
+        targets, and of rows, tells nothing else.
+        """
+        order = np.lexsort([self.model, ue])
+        timing = None if self.timing is None else self.timing.take(order)
+        view = replace(self, ue=ue[order], model=self.model[order], source=self.source[order], timing=timing)
+        if self.vantage != "rows":
+            return view
+        row = view.source
+        count = None if self.count is None else self.count[row]
+        return replace(view, update=self.update[row], source_model=self.source_model[row], source=np.arange(len(row)),
+                       count=count)  # fmt: skip
+
     def spread(
         self,
         what: str,

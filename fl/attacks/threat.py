@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from fl.attacks.base import View
 from fl.learners.base import Learner
+from fl.pseudonyms import PSEUDONYMS
+from fl.pseudonyms.base import Pseudonyms
+from fl.pseudonyms.per_round import PerRound
+from fl.pseudonyms.permanent import Permanent
 from fl.types import Model, Received, Timing
 from netsim.part import Coordinates, Part
 from netsim.rng import Rng
@@ -18,6 +22,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 _ANTENNA_M = 10.0
 ARRIVAL_TIMES = "arrival times"
 """offered where the attacker hears updates come, also where it sees only their sum"""
+SENDERS = "names of senders"
+"""offered where the attacker hears who sends, by whatever name"""
 
 
 class Threat(Part):
@@ -28,6 +34,11 @@ class Threat(Part):
     goes into the last). `model`: only the published models before and after the round. An `analyst` reads published
     models from outside; the `server` runs the training; an `eavesdropper` receives all uplinks with its own antenna at
     a given position, with links of its own: nearby UEs better than the base station, others worse.
+
+    `pseudonyms` are the names under which it sees who sends; who sees published models alone hears no names, and they
+    change nothing. With `shuffle` somebody else collects the updates of a round, and hands them over in a random order:
+    the attacker does not learn when each came, through which cell, nor how many samples are behind it. All models of a
+    UE stay together.
 
     `knows` is further knowledge of the attacker: `weights` (the initial model of the round, which is broadcast to all
     participants) and `training` (learning rate, epochs and batch size of the learner).
@@ -50,12 +61,23 @@ class Threat(Part):
     height_m: float | None = Field(default=None, ge=0, le=1000)
     """antenna height of an eavesdropper above ground, m; none: 10"""
 
+    pseudonyms: Annotated[Pseudonyms, PSEUDONYMS] = Permanent()
+    """names under which senders are seen, and how long they last"""
+    shuffle: bool = False
+    """whether somebody else collects updates and hands them over without order, times and counts; needs pseudonyms
+    per-round"""
+
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """What attacks may count on."""
         words = {"weights": "starting weights", "training": "training details"}
-        times = set() if self.sees == "model" else {ARRIVAL_TIMES}
-        return frozenset({self.sees, *(words[k] for k in self.knows), *times})
+        heard = set() if self.sees == "model" else {SENDERS} if self.shuffle else {SENDERS, ARRIVAL_TIMES}
+        return frozenset({self.sees, *(words[k] for k in self.knows), *heard})
+
+    @property
+    def renames(self) -> bool:
+        """Whether the attacker sees senders under names that change."""
+        return self.sees != "model" and self.pseudonyms.changes
 
     @property
     def antenna_m(self) -> float:
@@ -104,6 +126,21 @@ class Threat(Part):
             )
         return self
 
+    @model_validator(mode="after")
+    def _shuffled(self) -> Self:
+        if not self.shuffle:
+            return self
+        if self.viewpoint == "eavesdropper":
+            raise ValueError("shuffle: an eavesdropper hears updates before they are shuffled; leave it out")
+        if self.sees != "rows":
+            raise ValueError(f"shuffle: single updates are shuffled with sees: rows, got {self.sees!r}; leave it out")
+        if not isinstance(self.pseudonyms, PerRound):
+            raise ValueError(
+                f"shuffle: names of pseudonyms {self.pseudonyms.kind_name()} tell who sent what; take pseudonyms: "
+                "{kind: per-round}"
+            )
+        return self
+
     def after(self, ue: IntArray, n_ue: int) -> BoolArray:
         """Which of the UEs (n,) it is after, of n_ue in the world."""
         if self.targets is None or self.targets >= n_ue:
@@ -132,7 +169,7 @@ class Threat(Part):
         ue, model = updates.ue[wanted], updates.model[wanted]
         count = None
         if self.sees == "rows":
-            count = updates.count[wanted]
+            count = None if self.shuffle else updates.count[wanted]
             update, source_model, source = updates.rows(wanted), model, np.arange(len(wanted))
         elif self.sees == "model":
             source_model, source = np.unique(model, return_inverse=True)
@@ -143,7 +180,8 @@ class Threat(Part):
             update, source_model = total[known], of_sum[known]
         if "weights" not in self.knows:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
-        heard = None if timing is None or self.sees == "model" else timing.take(wanted)
+        unheard = timing is None or self.sees == "model" or self.shuffle
+        heard = None if unheard or timing is None else timing.take(wanted)
         return View(self.sees, phase, update, source_model, ue, model, source, before, after, learner, count, heard)
 
     def _sums(

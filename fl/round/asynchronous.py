@@ -13,7 +13,7 @@ from fl.data.base import Taken
 from fl.round import records
 from fl.round.attack import Attacks, attack
 from fl.round.baselines import Reference
-from fl.round.collect import Collected, Free, collect
+from fl.round.collect import Collected, Free, collect, looked
 from fl.round.flight import Come, Flight, Wave
 from fl.round.gather import Gathered, dense, gather
 from fl.round.leaked import Leaked, leaked
@@ -80,7 +80,7 @@ class AsynchronousServer:
         taken, data = learning.data.take(
             world.observations(), setup.model_of_cell, state.parts.data, streams.at("data")
         )
-        parts = replace(state.parts, data=data)
+        parts = looked(world, setup, taken, replace(state.parts, data=data))
         held_out = taken.held_out if learning.data.scores_round_alone else state.held_out
         if not learning.data.scores_round_alone and len(taken.held_out):
             held_out = held_out.plus(taken.held_out)

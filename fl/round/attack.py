@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from fl.attacks.base import View
+from fl.pseudonyms.names import Names, asked
 from fl.round.merge import Batch, Merge, Merging
 from fl.round.replica import PublicReplica
 from fl.round.state import PartStates
@@ -14,7 +17,9 @@ from fl.types import Estimates
 
 @dataclass(frozen=True)
 class Attacks:
-    """What the attacker saw, and what each attack said and believes; self_tests: errors in metres, by attack."""
+    """What the attacker saw, and what each attack said and believes, all with UEs for names; self_tests: errors in
+    metres, by attack.
+    """
 
     view: View
     estimates: dict[str, Estimates]
@@ -25,22 +30,39 @@ class Attacks:
 def attack(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> tuple[Attacks, PartStates]:
     """All attacks on what the threat lets the attacker see.
 
-    Single updates are attacked group by group of those that began from the same model, the oldest first.
+    Single updates are attacked group by group of those that began from the same model, the oldest first. Attacks see
+    and say names; what they said is translated afterwards.
     """
-    views = _views(at, batch, merged, states)
+    seen = _views(at, batch, merged, states)
+    names = _named(at, batch, seen, states)
+    views = [view.renamed(names.now[view.ue]) for view in seen] if at.setup.learning.threat.renames else seen
     estimates: dict[str, list[Estimates]] = {a.label: [] for a in at.setup.learning.attacks}
     attacks, self_tests = dict(states.attacks), dict[str, float | None]()
     for i, view in enumerate(views):
         for each in at.setup.learning.attacks:
             label, rng = each.label, at.streams.attack(each.label)
             said, attacks[label] = each.run(view, at.facts, attacks[label], rng)
-            estimates[label].append(said)
+            estimates[label].append(names.translated(said) if at.setup.learning.threat.renames else said)
             if at.setup.learning.threat.can_train and i == len(views) - 1:
                 self_tests[label] = each.self_test(view, at.facts, rng)
     joined = {label: some[0] if len(some) == 1 else Estimates.join(some) for label, some in estimates.items()}
     beliefs = {a.label: a.belief(attacks[a.label], at.facts) for a in at.setup.learning.attacks}
-    held = {label: belief for label, belief in beliefs.items() if belief is not None}
-    return Attacks(views[-1], joined, held, self_tests), replace(states, attacks=attacks)
+    held = {label: names.of_ues(belief) for label, belief in beliefs.items() if belief is not None}
+    return Attacks(seen[-1], joined, held, self_tests), replace(states, attacks=attacks, names=names)
+
+
+def _named(at: Merging, batch: Batch, views: list[View], states: PartStates) -> Names:
+    """Names of all UEs that the attacker sees: those of the time at which they were asked, in all phases of a round."""
+    learning = at.setup.learning
+    if not learning.threat.renames:
+        return states.names
+    ue = np.unique(np.concatenate([view.ue for view in views]))
+    _, first = np.unique(batch.heard.updates.ue, return_index=True)
+    asked_s = np.full(len(ue), at.facts.time_s)
+    if not learning.server.in_rounds:
+        asked_s = batch.timing.requested_s[first][np.searchsorted(batch.heard.updates.ue[first], ue)]
+    rng = at.setup.streams.at("pseudonyms")
+    return asked(states.names, learning.threat.pseudonyms, ue, asked_s, at.facts.round, rng)
 
 
 def _views(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> list[View]:

@@ -8,6 +8,8 @@ import numpy as np
 
 from fl.data.base import Taken
 from fl.learning import Learning
+from fl.pseudonyms.base import Seen
+from fl.round.setup import Setup
 from fl.round.state import CurationStep, PartStates
 from fl.round.streams import RoundStreams
 from fl.round.upload import conditions
@@ -61,9 +63,9 @@ def collect(
 ) -> tuple[Collected, PartStates]:
     """The data that UEs learn from, and what the parts remember that chose them; free: whom the server may ask."""
     # b  the server samples some of those that are there and have data, and every UE has its own policy
-    there, availability = learning.availability.available(
-        conditions(world), states.availability, streams.streams.at("availability")
-    )
+    now, rule = conditions(world), learning.threat.pseudonyms
+    there, availability = learning.availability.available(now, states.availability, streams.streams.at("availability"))
+    there = there & ~rule.silent(now.position_m, facts.public)
     states, ready = replace(states, availability=availability), taken.train.nonempty()
     there = there if free is None else there & free.ue
     sampled = sample_ues(ready.only(there[ready.ue]), learning, streams.at("participation"))
@@ -80,6 +82,21 @@ def collect(
     aggregation = learning.aggregation.receive_disclosed(local, facts, states.aggregation)
     collected = Collected(taken, local, int((~accepted).sum()), steps, spends)
     return collected, replace(states, query=query, curation=curation, aggregation=aggregation)
+
+
+def looked(world: World, setup: Setup, taken: Taken, states: PartStates) -> PartStates:
+    """After pseudonyms have looked at where UEs were: at measurements since the last time, and where they are now."""
+    if not setup.learning.threat.pseudonyms.looks:
+        return states
+    position_m, measured, now_s = np.asarray(world.position_m()), taken.measured, float(world.env.now)
+    ue, place_m = np.arange(len(position_m)), position_m
+    time_s = np.full(len(position_m), now_s)
+    if "positions" in setup.learning.data.offers:
+        ue = np.concatenate([measured.ue[measured.row_of_sample], ue])
+        place_m, time_s = np.concatenate([measured.x, place_m]), np.concatenate([measured.time_s, time_s])
+    names = states.names
+    rule = setup.learning.threat.pseudonyms.looked(Seen(ue, place_m, time_s), setup.public, names.rule)
+    return replace(states, names=replace(names, rule=rule))
 
 
 def sample_ues(ready: Local, learning: Learning, rng: Rng) -> Local:

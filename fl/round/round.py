@@ -14,7 +14,7 @@ from fl.learning import Learning
 from fl.membership.audit import audit, due
 from fl.round import records
 from fl.round.baselines import Reference
-from fl.round.collect import collect
+from fl.round.collect import collect, looked
 from fl.round.leaked import leaked
 from fl.round.phase import play_phase
 from fl.round.setup import Setup
@@ -87,7 +87,7 @@ def play(
     streams, facts = RoundStreams(setup.streams, number), _facts(world, setup, before)
     # a  take: the window's observations become local data
     taken, data = learning.data.take(world.observations(), setup.model_of_cell, states.data, streams.at("data"))
-    states = replace(states, data=data)
+    states = looked(world, setup, taken, replace(states, data=data))
     nobody = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
     if not taken.due or (nobody and not learning.hides_who_came):
         return replace(before, round=number, parts=states), {}

@@ -15,6 +15,8 @@ from fl.leakage import leakage
 from fl.leakage.tracking import Whereabouts
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
+from fl.pseudonyms.names import Names
+from fl.pseudonyms.permanent import Permanent
 from fl.round.baselines import Reference
 from fl.round.flight import Flight
 from fl.round.setup import Setup
@@ -45,7 +47,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 class PartStates:
     """What the parts of a round remember; those of which a study may hold several by their label.
 
-    That of the server optimiser stands by the phase of the learner.
+    That of the server optimiser stands by the phase of the learner. names: under which the attacker sees UEs.
     """
 
     data: State
@@ -57,6 +59,7 @@ class PartStates:
     attacks: dict[str, State]
     server_optimiser: dict[str, State] = field(default_factory=dict)
     availability: State = None
+    names: Names = field(default_factory=lambda: Names.start(Permanent(), 0))
 
     @classmethod
     def start(cls, setup: Setup, n_ue: int) -> PartStates:
@@ -72,6 +75,7 @@ class PartStates:
             attacks={attack.label: attack.start() for attack in learning.attacks},
             availability=learning.availability.start(n_ue),
             server_optimiser={phase: learning.server_optimiser.start() for phase in learning.learner.phases},
+            names=Names.start(learning.threat.pseudonyms, n_ue),
         )
 
     def standings(self, learning: Learning) -> list[Standing]:

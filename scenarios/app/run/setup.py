@@ -84,6 +84,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     )  # fmt: skip
     for attack in learning.attacks:
         attack.check(public)
+    learning.threat.pseudonyms.check(public)
     if rehearsed or not (wanted or learning.learner.wants_sampled_places):
         _readable(study, public, streams, len(world.ues))
     return Setup(

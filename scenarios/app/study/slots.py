@@ -13,6 +13,7 @@ from fl.membership import INFERENCES
 from fl.networks import NETWORKS
 from fl.optimisers import OPTIMISERS
 from fl.priors import PRIORS
+from fl.pseudonyms import PSEUDONYMS
 from fl.query import QUERIES
 from fl.server import SERVERS
 from fl.server_optimiser import SERVER_OPTIMISERS
@@ -56,6 +57,7 @@ SLOTS: dict[str, OneOf] = {
         AGGREGATIONS,
         SERVERS,
         SERVER_OPTIMISERS,
+        PSEUDONYMS,
         ATTACKS,
         INFERENCES,
         TASKS,

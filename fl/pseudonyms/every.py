@@ -1,0 +1,34 @@
+"""Names that change by the clock."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.pseudonyms.base import Pseudonyms
+from fl.types import State
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+
+class Every(Pseudonyms):
+    """A new name every period_s, from the beginning of the run.
+
+    All UEs change at once, so that who appears under a new name may be anybody; or each at times of its own (stagger),
+    shifted by a draw from 0 to period_s: then only few others change with it, and they are the ones to confuse it with.
+    """
+
+    kind: Literal["every"] = "every"
+    period_s: float = Field(gt=0, le=1e9)
+    """how long a name lasts, s"""
+    stagger: bool = False
+    """whether each UE changes at times of its own"""
+
+    reference: ClassVar[str] = "Bluetooth Core Specification 5.4, Vol 3, Part C, Appendix A: private addresses, 15 min"
+    example: ClassVar[dict[str, Any]] = {"kind": "every", "period_s": 900}
+
+    def period(self, ue: IntArray, asked_s: FloatArray, round_: int, state: State, rng: Rng) -> IntArray:
+        shift = rng.uniform("stagger", ue) if self.stagger else np.zeros(len(ue))
+        return np.asarray(np.floor(asked_s / self.period_s + shift).astype(np.int64))

@@ -1,0 +1,282 @@
+"""Names of senders: how long they last, that none comes back, and that attacks forget where names change."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fl.attacks.link_rounds import LinkRounds
+from fl.pseudonyms.base import Seen
+from fl.pseudonyms.every import Every
+from fl.pseudonyms.mix_zones import MixZones
+from fl.pseudonyms.names import Names, asked
+from fl.pseudonyms.per_round import PerRound
+from fl.pseudonyms.permanent import Permanent
+from fl.tracking.belief import Belief
+from fl.tracking.place_grid import PlaceGrid
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Streams
+from scenarios.app.run.runner import run
+
+RNG = Streams(5).at("pseudonyms")
+RULES = [
+    {"kind": "permanent"},
+    {"kind": "per-round"},
+    {"kind": "every", "period_s": 40},
+    {"kind": "every", "period_s": 40, "stagger": True},
+    {"kind": "mix-zones", "radius_m": 40},
+]
+
+
+def seen(rule, names, ue, time_s, round_):
+    ue = np.array(ue)
+    return asked(names, rule, ue, np.full(len(ue), float(time_s)), round_, RNG)
+
+
+class TestNames:
+    def test_are_numbers_of_ues_where_they_are_permanent(self):
+        names = seen(Permanent(), Names.start(Permanent(), 4), [2, 0], 60, 1)
+        np.testing.assert_array_equal(names.now, range(4))
+
+    def test_are_new_in_every_round_and_never_come_back(self):
+        names, used = Names.start(PerRound(), 5), []
+        for number in range(1, 40):
+            names = seen(PerRound(), names, [4, 1, 3, 1], 60 * number, number)
+            now = names.now[[1, 3, 4]]
+            assert not set(now) & set(used) and len(set(now)) == 3
+            np.testing.assert_array_equal(names.of[now], [1, 3, 4])
+            used += now.tolist()
+        assert sorted(used) == list(range(3 * 39))
+        assert names.now[0] == names.now[2] == -1  # nobody has seen them
+
+    def test_are_given_in_a_random_order(self):
+        """Of 3 UEs each of the 6 orders comes up, over 300 rounds, by about a sixth."""
+        names, orders = Names.start(PerRound(), 3), []
+        for number in range(1, 301):
+            names = seen(PerRound(), names, [0, 1, 2], number, number)
+            orders.append(tuple(np.argsort(names.now)))
+        _, count = np.unique(orders, axis=0, return_counts=True)
+        assert len(count) == 6 and count.min() > 25
+
+    def test_stay_for_all_phases_of_a_round(self):
+        first = seen(PerRound(), Names.start(PerRound(), 3), [0, 1], 60, 1)
+        second = seen(PerRound(), first, [1, 0, 2], 60, 1)
+        np.testing.assert_array_equal(second.now[:2], first.now[:2])
+        assert second.now[2] == 2
+
+    def test_change_for_all_at_once_on_a_grid_of_time(self):
+        rule = Every(period_s=100)
+        names = seen(rule, Names.start(rule, 3), [0, 1, 2], 10, 1)
+        same, other = seen(rule, names, [0, 1, 2], 99, 2), seen(rule, names, [0, 1, 2], 100, 2)
+        np.testing.assert_array_equal(same.now, names.now)
+        assert not set(other.now) & set(names.now)
+
+    def test_change_once_a_period_at_times_of_their_own_where_staggered(self):
+        rule, ue = Every(period_s=100, stagger=True), np.arange(200)
+        names, changed_s = Names.start(rule, 200), np.full(200, np.nan)
+        names = seen(rule, names, ue, 0, 1)
+        for t in range(1, 101):
+            before, names = names.now, seen(rule, names, ue, t, 1 + t)
+            changed = names.now != before
+            assert np.isnan(changed_s[changed]).all()
+            changed_s[changed] = t
+        assert np.isfinite(changed_s).all() and np.histogram(changed_s, 5)[0].min() > 15
+
+    def test_change_out_of_a_mix_zone_and_not_before(self, public):
+        rule = MixZones(radius_m=10, centres_m=((50.0, 50.0),))
+        names = seen(rule, Names.start(rule, 2), [0, 1], 10, 1)
+
+        def at(time_s, *places):
+            here = Seen(np.array([0, 1]), np.array(places, dtype=float), np.full(2, float(time_s)))
+            return rule.looked(here, public, names.rule)
+
+        inside = replace(names, rule=at(20, (50, 59.9), (50, 60.1)))
+        np.testing.assert_array_equal(rule.silent(np.array([[50, 59.9], [50, 60.1], [np.nan] * 2]), public),
+                                      [True, False, False])  # fmt: skip
+        out = seen(rule, inside, [0, 1], 30, 2)
+        assert out.now[0] not in names.now and out.now[1] == names.now[1]
+        np.testing.assert_array_equal(seen(rule, out, [0, 1], 40, 3).now, out.now)
+        # an update asked for before the zone, and merged after it
+        late = seen(rule, inside, [0, 1], 15, 2)
+        np.testing.assert_array_equal(late.now, names.now)
+        assert seen(rule, late, [0], 30, 3).now[0] not in names.now
+
+    def test_translate_what_is_said_back_and_leave_out_names_that_are_given_up(self, estimates_of):
+        names = seen(PerRound(), Names.start(PerRound(), 3), [0, 2], 1, 1)
+        old = names.now[2]
+        names = seen(PerRound(), names, [2], 2, 2)
+        said = names.translated(estimates_of([names.now[2], old, names.now[0]]))
+        np.testing.assert_array_equal(said.ue, [2, 0])
+        np.testing.assert_array_equal(said.position_m[:, 0], [0, 2])
+
+    def test_translate_beliefs_by_the_names_of_their_round(self):
+        names = Names.start(PerRound(), 2)
+        history = []
+        for number in (1, 2, 4):
+            names = seen(PerRound(), names, [0, 1], number, number)
+            history.append(names.now)
+        grid = PlaceGrid(Area(0, 0, 10, 10), 1, 6)
+        belief = Belief(3, 3.0, np.arange(6), grid, np.eye(6, dtype=np.float32))
+        then = names.of_ues(belief)
+        np.testing.assert_array_equal(then.ue, [0, 1])
+        np.testing.assert_array_equal(then.probability.argmax(axis=1), history[1])
+
+
+@pytest.fixture
+def public():
+    from fl.types import Public
+
+    return Public(Area(0, 0, 100, 100), 1)
+
+
+@pytest.fixture
+def estimates_of():
+    from fl.types import Estimates
+
+    def make(ue):
+        n = len(ue)
+        zero = np.zeros(n)
+        place = np.stack([np.arange(n), np.arange(n)], axis=1).astype(float)
+        return Estimates(np.array(ue), np.zeros(n, int), ["centroid"] * n, place, zero, zero, zero, zero, ["ok"] * n)
+
+    return make
+
+
+BUSY = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.uplink": {"kind": "oma", "decoding": "error-free"}}
+SERVERS = {
+    "rounds": {},
+    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.air": {}},
+    "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.air": {}},
+}
+THREATS = {
+    "rows": {},
+    "sum": {"sees": "sum", "sum_of": 2},
+    "model": {"sees": "model", "viewpoint": "analyst"},
+    "eavesdropper": {"viewpoint": "eavesdropper", "at_m": [200, 150]},
+    "targets": {"targets": 2},
+}
+
+
+def table(folder, name):
+    return pd.read_csv(folder / f"{name}.csv")
+
+
+EVERY = list(itertools.product(range(len(RULES)), THREATS, SERVERS))
+EVERY = [each if i % 4 == 1 else pytest.param(*each, marks=pytest.mark.slow) for i, each in enumerate(EVERY)]
+
+
+@pytest.mark.parametrize(("rule", "threat", "server"), EVERY)
+def test_names_move_no_estimate_of_an_attack_on_single_rounds(rule, threat, server, tiny, tmp_path):
+    """What is said of each UE in each round is the same under all names, whoever listens to whichever server."""
+    rule = RULES[rule]
+    if rule["kind"] == "mix-zones":  # UEs are silent there, and another round is played
+        rule = {"kind": "mix-zones", "radius_m": 1, "centres_m": [[1e4, 1e4]]}
+    study = BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "closed-form"}]}
+    run(tiny(study | {"learning.threat": THREATS[threat]}), tmp_path / "known")
+    run(tiny(study | {"learning.threat": THREATS[threat] | {"pseudonyms": rule}}), tmp_path / "named")
+    keys = ["round", "attack", "ue", "model", "quantity"]
+    known, named = (
+        table(tmp_path / f, "estimates").sort_values([*keys, "x_m"], ignore_index=True) for f in ("known", "named")
+    )
+    assert len(known) > 5
+    pd.testing.assert_frame_equal(named.drop(columns="self_test_m"), known.drop(columns="self_test_m"))
+    assert (tmp_path / "known/updates.csv").read_bytes() == (tmp_path / "named/updates.csv").read_bytes()
+
+
+@pytest.mark.parametrize("attack", [{"kind": "link-rounds"}, {"kind": "span"}, {"kind": "unit-votes"}])
+def test_what_adds_up_rounds_begins_anew_under_a_new_name(attack, tiny, tmp_path):
+    """Under names of one round it says what it says of a run that begins there."""
+    # the model does not move, so that every round begins from the same one; a UE stands still
+    study = {"world.duration_s": 360, "learning.attacks": [attack], "learning.learner.learning_rate": 1e-4}
+    per_round = {"pseudonyms": {"kind": "per-round"}}
+    first_only = {"pseudonyms": {"kind": "every", "period_s": 1e6}}
+    for name, threat in (("new", per_round), ("kept", first_only), ("none", {})):
+        run(tiny(study | {"learning.threat": threat}), tmp_path / name)
+    new, kept, none = (table(tmp_path / f, "estimates") for f in ("new", "kept", "none"))
+    order = ["round", "ue", "model", "quantity", "weight", "x_m"]
+    kept, none = (t.sort_values(order, ignore_index=True)[[*order, "y_m"]] for t in (kept, none))
+    pd.testing.assert_frame_equal(kept, none)
+    later = [t[t["round"] == 6].sort_values(order)[["x_m", "y_m"]].to_numpy() for t in (new, none)]
+    assert later[0].shape != later[1].shape or not np.allclose(*later, equal_nan=True)
+
+
+def test_link_rounds_under_names_of_a_round_is_the_attack_that_it_links(tiny, tmp_path):
+    attacks = [{"kind": "closed-form", "cloud": False}, LinkRounds(how="median").model_dump(mode="json")]
+    run(tiny(BUSY | {"learning.attacks": attacks, "learning.threat": {"pseudonyms": {"kind": "per-round"}}}), tmp_path)
+    every = table(tmp_path, "estimates")
+    plain, linked = (every[every.attack == a][["x_m", "y_m"]].to_numpy() for a in ("closed-form", "link-rounds"))
+    assert len(plain) > 20
+    inside = (plain > 0).all(axis=1) & (plain < [400, 300]).all(axis=1)  # of others it keeps what was said too
+    np.testing.assert_array_equal(plain[inside], linked[inside])
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("rule", RULES[1:], ids=lambda r: f"{r['kind']}{r.get('stagger', '')}")
+def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes):
+    def stopped(progress):
+        if progress.time_s >= 200:
+            raise KeyboardInterrupt
+
+    threat = {"pseudonyms": rule}
+    study = tiny(BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "link-rounds"}], "learning.threat": threat})
+    run(study, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut", stopped)
+    run(study, tmp_path / "cut")
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+
+
+def test_ues_in_a_mix_zone_are_silent_at_the_request(tiny, tmp_path):
+    zones = {"kind": "mix-zones", "radius_m": 120, "centres_m": [[200, 150]]}
+    run(tiny(BUSY | {"learning.threat": {"pseudonyms": zones}}), tmp_path)
+    links, tracks = table(tmp_path, "links"), table(tmp_path, "tracks")
+    assert (np.hypot(links.x_m - 200, links.y_m - 150) > 120).all() and len(links)
+    missing = 6 * 6 - len(links)
+    assert missing > 0 and len(tracks)
+
+
+def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
+    from fl.attacks.threat import ARRIVAL_TIMES, Threat
+
+    threat = Threat(pseudonyms=PerRound(), shuffle=True)
+    assert ARRIVAL_TIMES not in threat.offers and ARRIVAL_TIMES in Threat(pseudonyms=PerRound()).offers
+    views = []
+    from fl.attacks.closed_form import ClosedForm
+
+    run_ = ClosedForm.run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClosedForm, "run", lambda self, view, *rest: (views.append(view), run_(self, view, *rest))[1])
+        shuffled = {"shuffle": True, "pseudonyms": {"kind": "per-round"}}
+        run(tiny(BUSY | {"learning.threat": shuffled}), tmp_path)
+    real = [v for v in views if len(v.ue) > 1]
+    assert len(real) == 6 and all(v.timing is None and v.count is None for v in real)
+    assert all((np.diff(v.ue) >= 0).all() for v in real)
+
+
+@pytest.mark.parametrize(
+    ("threat", "said"),
+    [
+        ({"shuffle": True}, "take pseudonyms: {kind: per-round}"),
+        ({"shuffle": True, "pseudonyms": {"kind": "per-round"}, "viewpoint": "eavesdropper", "at_m": [1, 1]},
+         "before they are shuffled"),
+        ({"shuffle": True, "pseudonyms": {"kind": "per-round"}, "sees": "sum"}, "with sees: rows, got 'sum'"),
+        ({"pseudonyms": {"kind": "every"}}, "period_s"),
+        ({"pseudonyms": {"kind": "every", "period_s": 0}}, "period_s: must be > 0"),
+        ({"pseudonyms": {"kind": "mix-zones", "radius_m": 5, "centres_m": [[1, 1], [1, 1]]}}, "stands twice"),
+        ({"pseudonyms": {"kind": "mix-zones", "radius_m": 5, "centres_m": []}}, "centres_m"),
+        ({"pseudonyms": {"kind": "pre-round"}}, "per-round"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_in_one_line(threat, said, tiny):
+    with pytest.raises(BadInput, match=said) as error:
+        tiny({"learning.threat": threat})
+    assert "\n" not in str(error.value)
+
+
+def test_mix_zones_around_unknown_base_stations_are_refused(public):
+    with pytest.raises(BadInput, match="give centres_m"):
+        MixZones(radius_m=5).check(public)
+    MixZones(radius_m=5, centres_m=((1.0, 1.0),)).check(public)
