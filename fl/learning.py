@@ -15,7 +15,7 @@ from fl.attacks.base import Attack
 from fl.attacks.threat import Threat
 from fl.availability import AVAILABILITIES
 from fl.availability.always import Always
-from fl.availability.base import Availability
+from fl.availability.base import HOMES, Availability
 from fl.curation import CURATIONS
 from fl.curation.base import UNTOUCHED, Curation
 from fl.data import DATA
@@ -35,6 +35,8 @@ from fl.server.synchronous import Synchronous
 from fl.server_optimiser import SERVER_OPTIMISERS
 from fl.server_optimiser.base import LINEAR_STEP, ServerOptimiser
 from fl.server_optimiser.fedavg import FedAvg as FullStep
+from fl.withholding import WITHHOLDINGS
+from fl.withholding.base import Withholding
 from netsim.part import Named, Part
 
 
@@ -72,6 +74,8 @@ class Learning(Part):
     """UEs that may be asked: always, or only while they charge, are at home, ..."""
     query: Annotated[Query, QUERIES] = Off()
     """every UE's own policy about requests"""
+    withholding: tuple[Annotated[Withholding, WITHHOLDINGS], ...] = ()
+    """what devices hold back by themselves, each rule beside the others"""
     learner: Annotated[Learner, LEARNERS]
     """what is learnt"""
     curation: tuple[Annotated[Curation, CURATIONS], ...] = ()
@@ -106,6 +110,16 @@ class Learning(Part):
         return any("central noise" in d.offers for d in self.defenses)
 
     @property
+    def sampling_rate(self) -> float:
+        """Probability with which the server asks each UE, by a coin that noise at the server can count on; else 1.
+
+        A rule of withholding that depends on who has sent before ties the coins of a UE in different rounds together,
+        and amplification adds up rounds whose coins are independent: then sampling counts nothing, which is safe.
+        """
+        counts = self.sampling == "poisson" and not any(rule.by_history for rule in self.withholding)
+        return self.participation if counts else 1.0
+
+    @property
     def on_device(self) -> list[Defense]:
         """Defenses that draw noise on the update before it leaves the UE: they promise to hold against the server."""
         return [d for d in self.defenses if d.noise_on_device]
@@ -117,14 +131,15 @@ class Learning(Part):
 
     def check(self) -> None:
         """ValueError with the reason, where parts do not fit together."""
-        for slot, parts in (("curation", self.curation), ("defenses", self.defenses), ("attacks", self.attacks)):
-            _unique(slot, parts)
+        for slot in ("withholding", "curation", "defenses", "attacks"):
+            _unique(slot, getattr(self, slot))
         offered = set(self.data.offers)
         _meets("learner", self.learner, offered)
         _meets("query", self.query, set(self.learner.offers))
         offered |= self.learner.offers | {f"phase {name}" for name in self.learner.phases}
         offered |= {"single upload a round"} if len(self.learner.phases) == 1 else set()
         offered |= {UNTOUCHED} if "positions" in offered else set()
+        offered = self._after_withholding(offered)
         for i, step in enumerate(self.curation):
             _meets(f"curation[{i}]", step, offered)
             offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
@@ -168,6 +183,18 @@ class Learning(Part):
         shown = self.server_optimiser.offers if self.threat.sees == "model" else frozenset({LINEAR_STEP})
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers | shown)
+
+    def _after_withholding(self, offered: set[str]) -> set[str]:
+        """What is offered once devices have held back what they do; ValueError where a rule does not fit."""
+        for i, rule in enumerate(self.withholding):
+            _meets(f"withholding[{i}]", rule, offered | {HOMES})  # whether there are any, the world says
+            if rule.by_place and self.learner.wants_sampled_places:
+                raise ValueError(
+                    f"withholding[{i}]: {rule.kind_name()} holds places back, and {self.learner.kind_name()} here has "
+                    "those of the first round published for its bandwidths; give it bandwidths of its own"
+                )
+        lost = {UNTOUCHED} if any(rule.by_place for rule in self.withholding) else set()
+        return offered - lost - (set() if all(rule.records_alone for rule in self.withholding) else {RECORDS_ALONE})
 
     def _fits_without_rounds(self) -> None:
         """ValueError with the reason, where a part counts on rounds and the server has none."""

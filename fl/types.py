@@ -331,7 +331,7 @@ class Facts:
     sampling_rate is the probability with which the server asks each UE, by a coin for each; 1 where it does otherwise.
     request is what the server asks, where a learner asks anything that a UE may refuse.
     round_s is the length of a window of data, and week_s (s since Monday's midnight, by the wall clock) the time at
-    which this one ended; NaN where nobody says.
+    which this one ended; NaN where nobody says. day is the number of the local day that it ended in.
     """
 
     round: int
@@ -343,6 +343,7 @@ class Facts:
     request: Request | None = None
     round_s: float = float("nan")
     week_s: float = float("nan")
+    day: int = 0
 
 
 @dataclass(frozen=True)

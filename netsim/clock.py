@@ -47,6 +47,10 @@ class Clock:
         """Number of the local day, from 0."""
         return int(self.wall_s(np.array(time_s)) // DAY_S)
 
+    def day_ended(self, time_s: float) -> int:
+        """Number of the local day, from 0, that holds the moment before: at midnight, the day that ends with it."""
+        return max(int(np.ceil(self.wall_s(np.array(time_s)) / DAY_S)) - 1, 0)
+
     def weekday(self, day: int) -> int:
         """0 Monday ... 6 Sunday."""
         return (self.first_day + timedelta(days=day)).weekday()

@@ -75,7 +75,7 @@ class AsynchronousServer:
         facts = Facts(
             round=number, time_s=float(world.env.now), public=setup.public, weight=learning.aggregation.weight,
             request=learning.learner.request(state.model), round_s=learning.round_s,
-            week_s=world.clock.week_s(float(world.env.now)),
+            week_s=world.clock.week_s(float(world.env.now)), day=world.clock.day_ended(float(world.env.now)),
         )  # fmt: skip
         taken, data = learning.data.take(
             world.observations(), setup.model_of_cell, state.parts.data, streams.at("data")
@@ -106,7 +106,7 @@ class AsynchronousServer:
             self.state = replace(state, stopped=True)
             return
         asked = records.Asked(state.played + 1, facts.time_s, facts.time_s)
-        records.write_asked(setup.recorder, asked, paid, collected.curation, spends)
+        records.write_asked(setup.recorder, asked, paid, collected.withheld, collected.curation, spends)
         self.state = replace(state, parts=parts, ledger=paid)
         self._send(phase, collected, upload)
 
@@ -171,7 +171,7 @@ class AsynchronousServer:
         attacks, parts = attack(at, got.batch, merged, parts)
         phase = self._phase(at, got, merged, attacks)
         taken = Taken(got.measured, got.local, HeldOut.none())
-        collected = Collected(taken, got.local, 0, [], [])
+        collected = Collected(taken, got.local, 0, [], [], [])
         leaks = leaked(setup, self.world, state, number, collected, [phase])
         self.state = replace(
             state, played=number, model=merged.model, parts=parts, leakage=leaks.tracks, ended_s=now_s,
@@ -202,8 +202,8 @@ class AsynchronousServer:
         """A merge, as a round that was played."""
         return RoundOutcome(
             facts=replace(facts, time_s=phase.requested_s), before=before.model, state=self.state,
-            taken=Taken(got.measured, got.local, HeldOut.none()), local=got.local, refused=0, curation=[],
-            phases=[phase], spends=[*phase.spends], leaks=leaks.rows if leaks else [], audits=[],
+            taken=Taken(got.measured, got.local, HeldOut.none()), local=got.local, refused=0, withheld=[],
+            curation=[], phases=[phase], spends=[*phase.spends], leaks=leaks.rows if leaks else [], audits=[],
             tracked=leaks.tracked if leaks else {}, beliefs=leaks.beliefs if leaks else {},
         )  # fmt: skip
 

@@ -13,7 +13,20 @@ def caveats(learning: Learning, shared_band: bool) -> list[str]:
     shared_band: whether UEs share a radio in which one that sends can make the updates of others late, lost or noisier.
     """
     parts = [f"{d.label}: {d.caveat}" for d in learning.defenses if d.caveat]
+    parts += _silence(learning)
     return [*parts, *_told_in_clear(learning), *_who_sends(learning), *_losses(learning, shared_band)]
+
+
+def _silence(learning: Learning) -> Iterator[str]:
+    """What the server learns from who is silent, and what that takes from sampling."""
+    yield from (f"{rule.label}: {rule.gives_away}" for rule in learning.withholding)
+    history = [rule.label for rule in learning.withholding if rule.by_history]
+    central = any("central noise" in d.offers for d in learning.defenses)
+    if history and central and learning.sampling == "poisson" and learning.participation < 1:
+        yield (
+            f"{', '.join(history)}: who is silent depends on who has sent before, so the coins of sampling are not "
+            "independent from round to round; epsilon counts on no sampling"
+        )
 
 
 def _told_in_clear(learning: Learning) -> Iterator[str]:

@@ -10,10 +10,11 @@ from fl.data.base import Taken
 from fl.learning import Learning
 from fl.pseudonyms.base import Seen
 from fl.round.setup import Setup
-from fl.round.state import CurationStep, PartStates
+from fl.round.state import CurationStep, PartStates, Withheld
 from fl.round.streams import RoundStreams
 from fl.round.upload import conditions
 from fl.types import AnySpend, Facts, Local
+from fl.withholding.base import Asked
 from netsim.rng import Rng, Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
@@ -21,11 +22,14 @@ from netsim.world import World
 
 @dataclass(frozen=True)
 class Collected:
-    """What UEs learn from in a round: what was taken, what of it is left after sampling, queries and curation."""
+    """What UEs learn from in a round: what was taken, and what of it is left after sampling, queries, withholding and
+    curation.
+    """
 
     taken: Taken
     local: Local
     refused: int
+    withheld: list[Withheld]
     curation: list[CurationStep]
     spends: list[AnySpend]
 
@@ -73,6 +77,8 @@ def collect(
         sampled = _at_most(sampled, free.most, streams.at("concurrency"))
     accepted, query = learning.query.accept(sampled.ue, facts, states.query)
     local = sampled.keep(accepted[sampled.row_of_sample]).nonempty()
+    # what they hold back, each rule by itself
+    local, withheld = _withhold(Asked(local, taken.measured, facts, world.places.home_m), learning, states, streams)
     # c  curate: what UEs do to their data before they learn from them
     spends, steps, curation = list[AnySpend](), list[CurationStep](), dict(states.curation)
     for step in learning.curation:
@@ -80,8 +86,23 @@ def collect(
         steps.append(CurationStep(step.label, local, curated))
         local, curation[step.label], spends = curated.local.nonempty(), curated.state, spends + curated.spends
     aggregation = learning.aggregation.receive_disclosed(local, facts, states.aggregation)
-    collected = Collected(taken, local, int((~accepted).sum()), steps, spends)
-    return collected, replace(states, query=query, curation=curation, aggregation=aggregation)
+    silence, senders = dict(states.withholding), np.unique(local.ue)
+    for rule in learning.withholding:
+        silence[rule.label] = rule.sent(senders, facts, silence[rule.label], streams.withholding(rule.label))
+    collected = Collected(taken, local, int((~accepted).sum()), withheld, steps, spends)
+    return collected, replace(states, query=query, withholding=silence, curation=curation, aggregation=aggregation)
+
+
+def _withhold(
+    asked: Asked, learning: Learning, states: PartStates, streams: RoundStreams
+) -> tuple[Local, list[Withheld]]:
+    """What is left when every rule holds back what it does, and what each of them would have left by itself."""
+    withheld, kept = list[Withheld](), np.ones(len(asked.local.x), dtype=np.bool_)
+    for rule in learning.withholding:
+        own = rule.keep(asked, states.withholding[rule.label], streams.withholding(rule.label))
+        withheld.append(Withheld(rule.label, asked.local, own))
+        kept &= own
+    return asked.local.keep(kept).nonempty() if withheld else asked.local, withheld
 
 
 def looked(world: World, setup: Setup, taken: Taken, states: PartStates) -> PartStates:

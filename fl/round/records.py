@@ -11,7 +11,7 @@ from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.round.baselines import Final, final_references
 from fl.round.setup import Setup
-from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState
+from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState, Withheld
 from fl.round.tables import TABLES
 from fl.round.transmit import Uploads
 from fl.types import LOCATION, AnySpend, Estimates, HeldOut, Local
@@ -43,8 +43,9 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     recorder.row("rounds", **figures)
     recorder.write("metrics", _figures(when, learning, state, scores | diagnosis))
     write_asked(
-        recorder, Asked(facts.round, facts.time_s, when["time_s"]), state.ledger, outcome.curation, outcome.spends
-    )
+        recorder, Asked(facts.round, facts.time_s, when["time_s"]), state.ledger, outcome.withheld, outcome.curation,
+        outcome.spends,
+    )  # fmt: skip
     for phase in phases:
         recorder.write("updates", _updates(learning, outcome, phase))
         for label, estimates in phase.estimates.items():
@@ -106,9 +107,16 @@ class Asked(NamedTuple):
 
 
 def write_asked(
-    recorder: Recorder, asked: Asked, ledger: Ledger, curation: list[CurationStep], spends: list[AnySpend]
+    recorder: Recorder,
+    asked: Asked,
+    ledger: Ledger,
+    withheld: list[Withheld],
+    curation: list[CurationStep],
+    spends: list[AnySpend],
 ) -> None:
-    """Append what UEs did to their data before they learnt, and the noise that was drawn."""
+    """Append what UEs held back, what they did to their data before they learnt, and the noise that was drawn."""
+    for rule in withheld:
+        recorder.write("withholding", _withheld({"round": asked.round, "time_s": asked.time_s}, rule))
     for step in curation:
         recorder.write("curation", _curation({"round": asked.round, "time_s": asked.time_s}, step))
     recorder.write("spends", _spends({"round": asked.round, "time_s": asked.booked_s}, ledger, spends))
@@ -240,6 +248,20 @@ def _curation(when: dict[str, Any], step: CurationStep) -> dict[str, Any]:
         "clusters": unknown if done.clusters is None else done.clusters,
         "noise": unknown if done.noise is None else done.noise,
         "fallback": np.zeros(n, dtype=bool) if done.fallback is None else done.fallback,
+    }
+
+
+def _withheld(when: dict[str, Any], rule: Withheld) -> dict[str, Any]:
+    """One row a UE and model that was asked."""
+    before, n = rule.before, len(rule.before.ue)
+    return {
+        "round": [when["round"]] * n,
+        "time_s": [when["time_s"]] * n,
+        "rule": [rule.label] * n,
+        "ue": before.ue,
+        "model": before.model,
+        "before": before.count,
+        "after": before.keep(rule.kept).count,
     }
 
 

@@ -113,7 +113,7 @@ def play(
     )  # fmt: skip
     outcome = RoundOutcome(
         facts=facts, before=before.model, state=state, taken=taken, local=collected.local, refused=collected.refused,
-        curation=collected.curation, phases=phases, spends=spends, leaks=leaks.rows,
+        withheld=collected.withheld, curation=collected.curation, phases=phases, spends=spends, leaks=leaks.rows,
         audits=_audits(learning, state, taken, collected.local, phases, streams), tracked=leaks.tracked,
         beliefs=leaks.beliefs,
     )  # fmt: skip
@@ -128,10 +128,11 @@ def _facts(world: World, setup: Setup, before: RoundState) -> Facts:
         time_s=float(world.env.now),
         public=setup.public,
         weight=learning.aggregation.weight,
-        sampling_rate=learning.participation if learning.sampling == "poisson" else 1.0,
+        sampling_rate=learning.sampling_rate,
         request=learning.learner.request(before.model),
         round_s=learning.round_s,
         week_s=world.clock.week_s(float(world.env.now)),
+        day=world.clock.day_ended(float(world.env.now)),
     )
 
 

@@ -60,6 +60,7 @@ class PartStates:
     server_optimiser: dict[str, State] = field(default_factory=dict)
     availability: State = None
     names: Names = field(default_factory=lambda: Names.start(Permanent(), 0))
+    withholding: dict[str, State] = field(default_factory=dict)
 
     @classmethod
     def start(cls, setup: Setup, n_ue: int) -> PartStates:
@@ -74,6 +75,7 @@ class PartStates:
             defenses={defense.label: defense.start(n_ue) for defense in learning.defenses},
             attacks={attack.label: attack.start() for attack in learning.attacks},
             availability=learning.availability.start(n_ue),
+            withholding={rule.label: rule.start(n_ue) for rule in learning.withholding},
             server_optimiser={phase: learning.server_optimiser.start() for phase in learning.learner.phases},
             names=Names.start(learning.threat.pseudonyms, n_ue),
         )
@@ -167,6 +169,15 @@ class PhaseOutcome:
 
 
 @dataclass(frozen=True)
+class Withheld:
+    """What one rule of withholding held back: its label, what UEs had, and the samples (N,) that the rule kept."""
+
+    label: str
+    before: Local
+    kept: BoolArray
+
+
+@dataclass(frozen=True)
 class CurationStep:
     """One step of curation: its label, what went in, and what came out."""
 
@@ -180,8 +191,8 @@ class RoundOutcome:
     """A round that was played: what its records are made of.
 
     before: the model that it started from; state: what the next round starts from; taken and local: the data of the
-    round and what was learnt from; refused: UEs whose query policy refused; leaks, audits: rows of the tables
-    `leakage` and `membership`, without round and time.
+    round and what was learnt from; refused: UEs whose query policy refused; withheld: by each rule; leaks,
+    audits: rows of the tables `leakage` and `membership`, without round and time.
     """
 
     facts: Facts
@@ -190,6 +201,7 @@ class RoundOutcome:
     taken: Taken
     local: Local
     refused: int
+    withheld: list[Withheld]
     curation: list[CurationStep]
     phases: list[PhaseOutcome]
     spends: list[AnySpend]

@@ -27,6 +27,10 @@ class RoundStreams:
         """What local training draws; it has the name of its phase in any case."""
         return self.streams.at(f"learner.{phase}", self.round)
 
+    def withholding(self, label: str) -> Rng:
+        """What a rule of withholding draws, of all rounds."""
+        return self.streams.at(f"withholding.{label}")
+
     def curation(self, label: str) -> Rng:
         """What a step of curation draws."""
         return self.at(f"curation.{label}")

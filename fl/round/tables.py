@@ -69,6 +69,15 @@ TABLES: dict[str, dict[str, Column]] = {
         "late": Column("updates that arrived after the deadline and are lost"),
         "latency_s": Column("latency from the server's request to the last bit of an update, max over updates", "s"),
     },
+    "withholding": {
+        "round": _ROUND,
+        "time_s": _REQUEST,
+        "rule": _text("name of the rule of withholding"),
+        "ue": Column("index of a UE that was asked and has accepted"),
+        "model": _MODEL,
+        "before": Column("samples that it would have learnt from"),
+        "after": Column("samples that the rule, by itself, lets it learn from; 0: it sends nothing for the model"),
+    },
     "curation": {
         "round": _ROUND,
         "time_s": _REQUEST,

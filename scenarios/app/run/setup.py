@@ -21,6 +21,7 @@ from fl.types import Antennas, DatasetStatistics, Public
 from netsim.build import build_world
 from netsim.errors import BadInput
 from netsim.observations import Observations
+from netsim.part import Part
 from netsim.plausible import check_near
 from netsim.record import Recorder
 from netsim.rng import Streams
@@ -82,6 +83,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
         sampled_m, len(world.cells), model_of_cell,
     )  # fmt: skip
+    for rule in learning.withholding:
+        rule.check(public)
     for attack in learning.attacks:
         attack.check(public)
     learning.threat.pseudonyms.check(public)
@@ -136,15 +139,18 @@ def _enough_ues(server: Server, n_ue: int) -> None:
 
 
 def _check_homes(study: Study, world: World) -> None:
-    """Refuse UEs that are available at home only, where none has one."""
-    availability = study.learned.availability
-    why = availability.needs.get(HOMES)
-    if why is not None and not np.isfinite(world.places.home_m).all(axis=1).any():
-        raise BadInput(
-            f"learning.availability: {availability.kind_name()} needs homes: {why}, and mobility "
-            f"{study.world.ues.mobility.kind_name()} gives none; take mobility resident or commuter, or another "
-            "availability"
-        )
+    """Refuse parts that ask where UEs live, where none has a home."""
+    learning = study.learned
+    if np.isfinite(world.places.home_m).all(axis=1).any():
+        return
+    parts: list[tuple[str, Part, str]] = [("availability", learning.availability, "another availability")]
+    parts += [(f"withholding[{i}]", rule, "leave it out") for i, rule in enumerate(learning.withholding)]
+    for place, part, remedy in parts:
+        if HOMES in part.needs:
+            raise BadInput(
+                f"learning.{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and mobility "
+                f"{study.world.ues.mobility.kind_name()} gives none; take mobility resident or commuter, or {remedy}"
+            )
 
 
 def _check_target(study: Study, world: World) -> None:

@@ -17,6 +17,7 @@ from fl.pseudonyms import PSEUDONYMS
 from fl.query import QUERIES
 from fl.server import SERVERS
 from fl.server_optimiser import SERVER_OPTIMISERS
+from fl.withholding import WITHHOLDINGS
 from netsim.base_stations import LAYOUTS
 from netsim.city import CITIES
 from netsim.compute_spread import COMPUTE_SPREADS
@@ -47,6 +48,7 @@ SLOTS: dict[str, OneOf] = {
         PARTITIONS,
         AVAILABILITIES,
         QUERIES,
+        WITHHOLDINGS,
         CURATIONS,
         LEARNERS,
         NETWORKS,

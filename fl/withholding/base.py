@@ -1,0 +1,75 @@
+"""The withholding slot: what a UE holds back that was asked and has accepted, decided on the device."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from fl.types import Facts, Local, Public, State
+from netsim.part import Named
+from netsim.rng import Rng
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, as devices see it.
+
+    local: the rows (n,) of the UEs that were asked, N samples that they would learn from, earlier ones that they hold
+    included; measured: all measurements of the round, held-out ones too, of whichever UE; home_m (n_ue, 2): NaN for a
+    UE without a home.
+    """
+
+    local: Local
+    measured: Local
+    facts: Facts
+    home_m: FloatArray
+
+
+class Withholding(Named):
+    """A rule by which devices hold samples or whole updates back.
+
+    Several rules stand beside each other: each of them decides from the request alone, what one of them holds back is
+    held back, and their order has no effect. A UE that sends nothing says so at once and gives no reason, as one whose
+    query policy refuses: nobody waits for it. The server sees who is silent.
+    """
+
+    kind: str
+    gives_away: ClassVar[str]
+    """what the silence itself tells whoever sees it, in words"""
+    by_place: ClassVar[bool] = False
+    """whether what is held back depends on positions of the UE"""
+    by_history: ClassVar[bool] = False
+    """whether who is silent depends on who has sent before: then a coin of the server amplifies no noise"""
+
+    @property
+    def records_alone(self) -> bool:
+        """Whether a sample is held back because of that sample alone, or of none at all."""
+        return True
+
+    def check(self, public: Public) -> None:
+        """BadInput where the public facts of a world lack what it needs."""
+        return None
+
+    def start(self, n_ue: int) -> State:
+        """The first state; None for a rule without memory."""
+        return None
+
+    @abstractmethod
+    def keep(self, asked: Asked, state: State, rng: Rng) -> BoolArray:
+        """Which samples (N,) of `asked.local` may be learnt from; a UE with none of them sends nothing.
+
+        rng : one stream for the whole run, the same at every call; what is drawn anew has the round as `item`.
+        """
+
+    def sent(self, ue: IntArray, facts: Facts, state: State, rng: Rng) -> State:
+        """The next state after these UEs (n,), each once, have learnt from something and send an update."""
+        return state
+
+
+def of_ues(speaks: BoolArray, local: Local) -> BoolArray:
+    """The samples (N,) of UEs that speak (n_ue,)."""
+    return np.asarray(np.repeat(speaks[local.ue], local.count))

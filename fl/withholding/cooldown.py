@@ -1,0 +1,74 @@
+"""A pause after every update."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fl.types import Facts
+from fl.withholding.base import Asked, Withholding, of_ues
+from netsim.rng import Rng
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_ROUNDING = 1e-12  # relative: a pause of whole rounds ends with one of them
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """until (n_ue,): the number of the round, or the time in s, from which each UE may send again."""
+
+    until: FloatArray
+
+
+class Cooldown(Withholding):
+    """A UE that has sent an update does not send another for so many `rounds`, or for `time_s`.
+
+    With jitter j each pause is longer by a share drawn anew, uniform between 0 and j; rounds are rounded to whole ones.
+    Without rounds of the server, windows of round_s count. An update counts when it is sent, also if it is lost.
+
+    What the silence gives away: that the UE sent not long ago, which whoever linked it then knows already; a fixed
+    pause also says when it will come back, and a UE that answers after exactly that time is likely the same one, also
+    under another pseudonym. Jitter blurs this. Places have no effect. What is measured during a pause is not lost where
+    devices keep records (data `memory`): it is learnt from after the pause.
+    """
+
+    kind: Literal["cooldown"] = "cooldown"
+    rounds: int | None = Field(default=None, ge=1, le=1_000_000)
+    """rounds after an update in which a UE does not send"""
+    time_s: float | None = Field(default=None, gt=0, le=1e9)
+    """time after an update for which a UE does not send, s, instead of rounds"""
+    jitter: float = Field(default=0.0, ge=0, le=100)
+    """largest share by which a pause is longer at random; 0: all pauses are alike"""
+
+    reference: ClassVar[str] = (
+        "Gruteser and Grunwald, Anonymous Usage of Location-Based Services Through Spatial and Temporal Cloaking, "
+        "MobiSys 2003: less often in time; the pause on the device is assumed"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "cooldown", "rounds": 2}
+    gives_away: ClassVar[str] = "a UE that is silent has sent not long ago, and a fixed pause says when it comes back"
+    by_history: ClassVar[bool] = True
+
+    @model_validator(mode="after")
+    def _one_measure(self) -> Self:
+        if (self.rounds is None) == (self.time_s is None):
+            raise ValueError("cooldown: give exactly one of rounds and time_s")
+        return self
+
+    def start(self, n_ue: int) -> Pauses:
+        return Pauses(np.zeros(n_ue))
+
+    def keep(self, asked: Asked, state: Pauses, rng: Rng) -> BoolArray:
+        now = asked.facts.time_s if self.rounds is None else float(asked.facts.round)
+        return of_ues(state.until * (1 - _ROUNDING) <= now, asked.local)
+
+    def sent(self, ue: IntArray, facts: Facts, state: Pauses, rng: Rng) -> Pauses:
+        longer = 1 + self.jitter * rng.uniform("pause", ue, item=facts.round)
+        until = state.until.copy()
+        if self.rounds is not None:
+            until[ue] = facts.round + 1 + np.rint(self.rounds * longer)
+        elif self.time_s is not None:
+            until[ue] = facts.time_s + self.time_s * longer
+        return Pauses(until)
