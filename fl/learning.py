@@ -170,6 +170,7 @@ class Learning(Part):
         _meets("server_optimiser", self.server_optimiser, offered)
         _meets("server", self.server, offered)
         self._fits_without_rounds()
+        self._fits_sums()
         if self.membership is not None:
             _unique("membership.attacks", self.membership.attacks)
             for i, inference in enumerate(self.membership.attacks):
@@ -195,6 +196,14 @@ class Learning(Part):
                 )
         lost = {UNTOUCHED} if any(rule.by_place for rule in self.withholding) else set()
         return offered - lost - (set() if all(rule.records_alone for rule in self.withholding) else {RECORDS_ALONE})
+
+    def _fits_sums(self) -> None:
+        """ValueError with the reason, where sums that are not opened break what noise at the server promises."""
+        if self.threat.sum_at_least is not None and self.hides_who_came:
+            raise ValueError(
+                "threat.sum_at_least: whether one UE comes may decide whether its whole group is merged, and noise at "
+                "the server hides one update only; leave sum_at_least out"
+            )
 
     def _fits_without_rounds(self) -> None:
         """ValueError with the reason, where a part counts on rounds and the server has none."""

@@ -30,8 +30,10 @@ class Threat(Part):
     """The view of an attacker.
 
     `rows`: every decoded update with its sender. `sum`: only the merged update of each model, as under secure
-    aggregation; with `sum_of` n, the sums of groups of n UEs, put together at random in every round (what is left over
-    goes into the last). `model`: only the published models before and after the round. An `analyst` reads published
+    aggregation; with `sum_of` n, the sums of groups of n UEs that send, before the uplink loses any (what is left over
+    goes into the last), put together at random in every round or once for all (`groups`). A sum is that of the updates
+    which were decoded; with `sum_at_least` t one of fewer than t UEs is not opened: nobody sees it and nothing of it is
+    merged. `model`: only the published models before and after the round. An `analyst` reads published
     models from outside; the `server` runs the training; an `eavesdropper` receives all uplinks with its own antenna at
     a given position, with links of its own: nearby UEs better than the base station, others worse.
 
@@ -47,8 +49,13 @@ class Threat(Part):
     sees: Literal["rows", "sum", "model"] = "rows"
     """observed updates: of each UE, their sum, or published models only"""
     sum_of: int | None = Field(default=None, ge=2, le=1_000_000)
-    """UEs of a group whose updates are summed, with `sees: sum`; fewer where fewer are heard; a UE without an update
-    of a model adds nothing to its sum. none: all UEs that were heard"""
+    """UEs of a group whose updates are summed, with `sees: sum`; fewer where the uplink loses some; a UE without an
+    update of a model adds nothing to its sum. none: all UEs"""
+    sum_at_least: int | None = Field(default=None, ge=2, le=1_000_000)
+    """UEs of a group whose updates must be decoded for its sum to be opened, with `sees: sum`; none: one will do"""
+    groups: Literal["random", "fixed"] = "random"
+    """company of a UE in sums: drawn anew in every round and phase, or once for the whole run (then of a group come
+    those that send)"""
     viewpoint: Literal["server", "analyst", "eavesdropper"] = "server"
     """position of the attacker in the system"""
     knows: tuple[Literal["weights", "training"], ...] = ("weights", "training")
@@ -115,6 +122,14 @@ class Threat(Part):
     def _sums_of_groups(self) -> Self:
         if self.sum_of is not None and self.sees != "sum":
             raise ValueError(f"sum_of: groups are summed with sees: sum only, got {self.sees!r}; leave it out")
+        if self.sum_at_least is not None and self.sees != "sum":
+            raise ValueError(f"sum_at_least: there are sums with sees: sum only, got {self.sees!r}; leave it out")
+        if self.sum_at_least is not None and self.sum_of is not None and self.sum_at_least > self.sum_of:
+            raise ValueError(
+                f"sum_at_least: {self.sum_at_least} of groups of {self.sum_of} never come; take {self.sum_of} or fewer"
+            )
+        if self.groups == "fixed" and self.sum_of is None:
+            raise ValueError("groups: fixed ones need a size; give sum_of, or leave it out")
         return self
 
     @model_validator(mode="after")
@@ -157,11 +172,13 @@ class Threat(Part):
         models: tuple[Model, Model],
         rng: Rng,
         timing: Timing | None = None,
+        group: IntArray | None = None,
     ) -> View:
         """The view of one phase, in which rows (n,) of `received` were merged with `weights` (n,).
 
         targeted (n,): of whom the attacker wants to know; a sum has also the others in it. models: those before and
-        after the phase; rng: draws who is summed with whom; timing: when rows (n,) came, None where nobody knows.
+        after the phase; timing: when rows (n,) came, None where nobody knows; group (n,): of each row; None: rng
+        draws it.
         """
         before, after = models
         updates = received.updates
@@ -175,7 +192,8 @@ class Threat(Part):
             source_model, source = np.unique(model, return_inverse=True)
             update = (after.parameters - before.parameters)[source_model]
         else:
-            of_row, of_sum, total = self._sums(received, weights, len(before.parameters), rng)
+            mine = self._groups(updates.ue, rng) if group is None else group
+            of_row, of_sum, total = self._sums(received, weights, len(before.parameters), mine)
             known, source = np.unique(of_row[wanted], return_inverse=True)
             update, source_model = total[known], of_sum[known]
         if "weights" not in self.knows:
@@ -184,13 +202,19 @@ class Threat(Part):
         heard = None if unheard or timing is None else timing.take(wanted)
         return View(self.sees, phase, update, source_model, ue, model, source, before, after, learner, count, heard)
 
+    def grouped(self, ue: IntArray, n_ue: int, in_round: Rng, of_run: Rng) -> IntArray:
+        """The group of each row (n,) of UEs that send, of n_ue in the world."""
+        if self.groups == "fixed":
+            return self._groups(np.arange(n_ue), of_run)[ue]
+        return self._groups(ue, in_round)
+
     def _sums(
-        self, received: Received, weights: FloatArray, n_model: int, rng: Rng
+        self, received: Received, weights: FloatArray, n_model: int, group: IntArray
     ) -> tuple[IntArray, IntArray, FloatArray]:
         """The sum that each row is in (n,), -1 where it was not decoded; model (k,) and values (k, d) of each sum."""
         updates, heard = received.updates, np.flatnonzero(received.decoded)
         sum_of_row = np.full(len(updates.ue), -1)
-        pairs = np.stack([self._groups(updates.ue[heard], rng), updates.model[heard]], axis=1)
+        pairs = np.stack([group[heard], updates.model[heard]], axis=1)
         pairs, of_row = np.unique(pairs, axis=0, return_inverse=True)
         sum_of_row[heard] = of_row.reshape(-1)
         if not len(pairs) or pairs[-1, 0] == 0:  # one group

@@ -22,6 +22,7 @@ from fl.round.round import Watcher
 from fl.round.setup import Setup
 from fl.round.state import PhaseOutcome, RoundOutcome, RoundState
 from fl.round.streams import RoundStreams
+from fl.round.sums import in_groups
 from fl.round.transmit import Request, Transmitter
 from fl.round.upload import PhaseStart, Upload, prepare
 from fl.server.asynchronous import Asynchronous
@@ -166,10 +167,13 @@ class AsynchronousServer:
             week_s=self.world.clock.week_s(now_s),
         )  # fmt: skip
         at = Merging(setup, facts, learning.learner.phases[0], state.model, len(self.world.ues), streams)
-        merged, parts = merge(at, got.batch, state.parts)
-        parts = observe(at, got.batch, merged.weights, parts)
-        attacks, parts = attack(at, got.batch, merged, parts)
-        phase = self._phase(at, got, merged, attacks)
+        batch, sums = in_groups(at, got.batch)
+        counts = np.isin(got.uploads.ue, batch.got.updates.ue[batch.got.decoded])
+        got = replace(got, uploads=replace(got.uploads, staleness=np.where(counts, got.uploads.staleness, -1)))
+        merged, parts = merge(at, batch, state.parts)
+        parts = observe(at, batch, merged.weights, parts)
+        attacks, parts = attack(at, batch, merged, parts)
+        phase = replace(self._phase(at, got, merged, attacks), sums=sums)
         taken = Taken(got.measured, got.local, HeldOut.none())
         collected = Collected(taken, got.local, 0, [], [], [])
         leaks = leaked(setup, self.world, state, number, collected, [phase])

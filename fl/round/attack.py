@@ -80,7 +80,9 @@ def _views(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> list
     draws, views = at.streams.at("threat"), list[View]()
     for base, mine in groups:
         models = (base, merged.model)
-        view = threat.view(learning.learner, at.phase, heard, merged.weights, mine, models, draws, batch.timing)
+        view = threat.view(
+            learning.learner, at.phase, heard, merged.weights, mine, models, draws, batch.timing, batch.group
+        )
         replica = PublicReplica(at, batch, base, states) if threat.can_train else None
         views.append(replace(view, replica=replica))
     return views

@@ -20,6 +20,7 @@ class Batch:
 
     got: as the server received them; heard: as the attacker did, the same where it is the server. bases: the models
     that updates began from; base (n,): which of them each row did, and how many versions ago, timing.staleness.
+    group (n,): whose updates are summed before anybody sees them, None where nothing is summed.
     """
 
     got: Received
@@ -27,6 +28,7 @@ class Batch:
     timing: Timing
     bases: tuple[Model, ...]
     base: IntArray
+    group: IntArray | None = None
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,14 @@ from fl.round.attack import attack
 from fl.round.merge import Batch, Merging, merge, observe
 from fl.round.overhear import overhear
 from fl.round.state import Eavesdropped, PartStates, PhaseOutcome
+from fl.round.sums import in_groups
 from fl.round.transmit import Request, Transmitter, Uploads, planned_within, received
 from fl.round.upload import PhaseStart, Upload, prepare
 from fl.server.synchronous import Synchronous
 from fl.types import Timing
 from netsim.radio.sent import Sent
 from netsim.radio.uplink import Channel
-from netsim.units import FloatArray
+from netsim.units import BoolArray, FloatArray
 
 
 def play_phase(
@@ -55,6 +56,8 @@ def _finish(
     timing = timing_of(upload, sent, np.full(n, phase.requested_s)).take(upload.of_row)
     batch = Batch(got, heard, timing, (phase.model,), np.zeros(len(upload.of_row), dtype=np.int64))
     at = Merging(phase.setup, facts, phase.name, phase.model, len(phase.world.ues), phase.streams)
+    # what secure aggregation leaves of them, where there is any
+    batch, sums = in_groups(at, batch)
     # i  merge, then the defenses' server half in reverse order
     merged, states = merge(at, batch, states)
     # j  observe what was published
@@ -69,13 +72,13 @@ def _finish(
     if isinstance(sent, Sent):
         arrived_s = np.where(channel.decoded, arrived_s, np.nan)
         merged_s, asked_s = float(phase.world.env.now), phase.requested_s  # the server waited for those lost as well
-        attacked_s, uploads = max(attacked_s, merged_s), _uploads(phase, upload, sent)
+        attacked_s, uploads = max(attacked_s, merged_s), _uploads(phase, upload, sent, batch.got.decoded)
     return PhaseOutcome(
         name=phase.name, requested_s=phase.requested_s, asked_s=np.full(n, asked_s),
         arrived_s=arrived_s, merged_s=merged_s, attacked_s=attacked_s, made=upload.made, received=got, channel=channel,
         spends=[*upload.spends, *merged.spends], weights=merged.weights, model=merged.model,
         estimates=attacks.estimates, beliefs=attacks.beliefs, self_tests=attacks.self_tests, eavesdropped=overheard,
-        non_finite=upload.non_finite, view=attacks.view, whence=upload.whence, uploads=uploads,
+        non_finite=upload.non_finite, view=attacks.view, whence=upload.whence, uploads=uploads, sums=sums,
     ), states  # fmt: skip
 
 
@@ -86,13 +89,14 @@ def timing_of(upload: Upload, sent: Channel, requested_s: FloatArray) -> Timing:
     return Timing(requested_s, requested_s + sent.delay_s, cohort.serving, bits, np.zeros(len(bits), dtype=np.int64))
 
 
-def _uploads(phase: PhaseStart, upload: Upload, sent: Sent) -> Uploads:
-    """The uploads of all UEs; those that were received were merged into the version they began from."""
+def _uploads(phase: PhaseStart, upload: Upload, sent: Sent, merged: BoolArray) -> Uploads:
+    """The uploads of all UEs; those whose rows (n,) were merged were so into the version they began from."""
     n = len(upload.cohort.ue)
+    counts = np.isin(np.arange(n), upload.of_row[merged])
     return Uploads(
         upload.cohort.ue, np.full(n, phase.requested_s),
         upload.payload.bits(upload.cohort.rows), sent,
-        np.full(n, phase.version), np.where(sent.decoded, 0, -1),
+        np.full(n, phase.version), np.where(counts, 0, -1),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.round.baselines import Final, final_references
 from fl.round.setup import Setup
-from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState, Withheld
+from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState, Sums, Withheld
 from fl.round.tables import TABLES
 from fl.round.transmit import Uploads
 from fl.types import LOCATION, AnySpend, Estimates, HeldOut, Local
@@ -54,6 +54,8 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
             recorder.write("eavesdropper", _eavesdropped(facts.round, phase, phase.eavesdropped))
         if phase.uploads is not None:
             recorder.write("transmissions", transmission_rows(facts.round, phase.uploads))
+        if phase.sums is not None:
+            recorder.write("sums", _sums(facts.round, phase, phase.sums))
     recorder.write("links", _links(facts.round, world, phases[-1]))
     recorder.write("leakage", _columns("leakage", _timed(attacked, phases[-1], outcome.leaks)))
     write_tracked(recorder, outcome.tracked, outcome.beliefs)
@@ -262,6 +264,20 @@ def _withheld(when: dict[str, Any], rule: Withheld) -> dict[str, Any]:
         "model": before.model,
         "before": before.count,
         "after": before.keep(rule.kept).count,
+    }
+
+
+def _sums(number: int, phase: PhaseOutcome, sums: Sums) -> dict[str, Any]:
+    """One row a group."""
+    n = len(sums.group)
+    return {
+        "round": [number] * n,
+        "time_s": [phase.merged_s] * n,
+        "phase": [phase.name] * n,
+        "group": sums.group,
+        "ues": sums.ues,
+        "decoded": sums.decoded,
+        "opened": sums.opened,
     }
 
 

@@ -125,6 +125,18 @@ class Eavesdropped:
 
 
 @dataclass(frozen=True)
+class Sums:
+    """Groups (k,) of a merge: number, how many UEs sent for each sum, how many of them were decoded, and whether the
+    server could open the sum.
+    """
+
+    group: IntArray
+    ues: IntArray
+    decoded: IntArray
+    opened: BoolArray
+
+
+@dataclass(frozen=True)
 class PhaseOutcome:
     """One phase of a round, as it came out.
 
@@ -132,7 +144,7 @@ class PhaseOutcome:
     each row's last bit came, NaN where it never does; merged_s: when the last row that counts had come, and the server
     merged, published, and (if it is the attacker) attacked; attacked_s: when the attack was made. whence: one entry a
     UE; uploads: None where transmissions are planned; at_arrival: whether a single update is attacked when it arrives;
-    view: None where nobody looked.
+    view: None where nobody looked; sums: None where nothing is summed.
     """
 
     name: str
@@ -156,6 +168,7 @@ class PhaseOutcome:
     whence: Whence
     uploads: Uploads | None
     at_arrival: bool = False
+    sums: Sums | None = None
 
     def known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
         """When the attacker knew what it says of rows (k,): at the attack, or when each update arrived."""

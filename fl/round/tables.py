@@ -113,6 +113,15 @@ TABLES: dict[str, dict[str, Column]] = {
         "decoded": _flag("whether the server decoded it in time"),
         "weight": Column("its weight in the merge"),
     },
+    "sums": {
+        "round": _ROUND,
+        "time_s": _MERGE,
+        "phase": _PHASE,
+        "group": Column("number of the group of UEs whose updates are summed (`threat: sees: sum`)"),
+        "ues": Column("UEs of the group that had an update to send"),
+        "decoded": Column("UEs of the group that the server decoded in time, whose updates are the sum"),
+        "opened": _flag("whether the server could open the sum; if not, nobody sees it and it is not merged"),
+    },
     "links": {
         "round": _ROUND,
         "time_s": _REQUEST,

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fl.availability.base import HOMES
+from fl.learning import Learning
 from fl.radio_map.grid import CELLS
 from fl.round.collect import first_sampled
 from fl.round.setup import Setup
@@ -115,6 +116,7 @@ def _check_world(study: Study, world: World) -> None:
         )
     _affordable(study, world)
     _enough_ues(learning.server, len(world.ues))
+    _enough_for_sums(learning, len(world.ues))
     _check_homes(study, world)
     try:
         study.power.check(len(world.ues))
@@ -135,6 +137,20 @@ def _enough_ues(server: Server, n_ue: int) -> None:
         raise BadInput(
             f"learning.server.first: {server.first:,} updates never come in a round, of {n_ue:,} UEs; take {n_ue:,} or "
             "fewer, or leave it out"
+        )
+
+
+def _enough_for_sums(learning: Learning, n_ue: int) -> None:
+    """Refuse sums that are never opened, because fewer UEs are merged at a time."""
+    least, server, most = learning.threat.sum_at_least, learning.server, n_ue
+    if isinstance(server, Asynchronous):
+        most = server.merged_at_once
+    elif isinstance(server, Synchronous) and server.first is not None:
+        most = min(most, server.first)
+    if least is not None and least > most:
+        raise BadInput(
+            f"learning.threat.sum_at_least: {least:,} updates are never summed, at most {most:,} are merged at a time; "
+            f"take {most:,} or fewer" + ("" if most > 1 else ", or another server")
         )
 
 
