@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -37,6 +38,7 @@ from fl.server_optimiser.base import LINEAR_STEP, ServerOptimiser
 from fl.server_optimiser.fedavg import FedAvg as FullStep
 from fl.withholding import WITHHOLDINGS
 from fl.withholding.base import Withholding
+from fl.withholding.daily_limit import DailyLimit
 from netsim.part import Named, Part
 
 
@@ -171,6 +173,7 @@ class Learning(Part):
         _meets("server", self.server, offered)
         self._fits_without_rounds()
         self._fits_sums()
+        self._fits_days()
         if self.membership is not None:
             _unique("membership.attacks", self.membership.attacks)
             for i, inference in enumerate(self.membership.attacks):
@@ -204,6 +207,18 @@ class Learning(Part):
                 "threat.sum_at_least: whether one UE comes may decide whether its whole group is merged, and noise at "
                 "the server hides one update only; leave sum_at_least out"
             )
+
+    def _fits_days(self) -> None:
+        """ValueError with the reason, where noise counts on fewer updates a day than UEs may send."""
+        limit = min((rule.updates for rule in self.withholding if isinstance(rule, DailyLimit)), default=inf)
+        for i, defense in enumerate(self.defenses):
+            most = defense.most_updates_a_day
+            if most is not None and limit > most:
+                raise ValueError(
+                    f"defenses[{i}]: {defense.kind_name()} counts on {most} updates of a UE a day, and "
+                    f"{'nothing holds more of them back' if limit == inf else f'up to {limit} may be sent'}; put "
+                    f"{{kind: daily-limit, updates: {most}}} into withholding"
+                )
 
     def _fits_without_rounds(self) -> None:
         """ValueError with the reason, where a part counts on rounds and the server has none."""

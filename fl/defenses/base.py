@@ -56,6 +56,11 @@ class Defense(Named):
         return "spend" in self.offers and "central noise" not in self.offers
 
     @property
+    def most_updates_a_day(self) -> int | None:
+        """Number of updates of a UE and a local day that its noise is set for; None: it counts no days."""
+        return None
+
+    @property
     def bounded_phase(self) -> str | None:
         """The one phase of the learner whose updates it bounds; None: it bounds none, or those of all phases."""
         return None

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fl.defenses.base import Defense
-from fl.privacy.gaussian import classic_multiplier_of, multiplier_of
+from fl.privacy.gaussian import classic_multiplier_of, epsilon_of, multiplier_of
 from fl.types import Bound, Facts, Local, Spend, State, Updates
 from netsim.rng import Rng
 from netsim.row_id import row_id
+from netsim.units import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Day:
+    """What a local day has cost so far: its number, and the sum of (sensitivity / std)^2 of each UE (n_ue,)."""
+
+    day: int
+    mu2: FloatArray
 
 
 class Gaussian(Defense):
@@ -29,6 +39,17 @@ class Gaussian(Defense):
     mu = sensitivity / std), so it states the true cost, also for `classic`, and in addition the cost if the noise of
     the radio channel counted. The guarantee is local: it holds against the server too.
 
+    With `updates_a_day` N, epsilon is a budget for each local day: for all that a UE sends of one day, in at most N
+    updates with a row for each of its R models. They are together one Gaussian release of the day's epsilon with::
+
+        std = sqrt(N R) m(epsilon, delta) * sensitivity
+
+    The withholding rule `daily-limit` sees to it that there are no more; it is required. Rows are public, so R is. The
+    unit is all data of a user that a day's updates were learnt from; where each update is learnt from data of one day
+    only (data `memory: round`, and windows that end at midnight), that is all data of a user's day. Days add up: the
+    ledger states what they cost together, which grows about as the square root of their number. The table `metrics` has
+    `epsilon_a_day`: what the costliest UE has spent of the day so far.
+
     The study of location leakage (Bakopoulou et al.) uses `classic` beyond 1 with the clip norm as sensitivity, that is
     `relation: add-remove` in `clip`. This guarantee concerns the presence of a user's whole update; replacing an update
     has twice the sensitivity, and there is no guarantee for a single record.
@@ -38,7 +59,9 @@ class Gaussian(Defense):
     noise_multiplier: float | None = Field(default=None, gt=0, le=1e9)
     """standard deviation of the noise in units of the sensitivity (z)"""
     epsilon: float | None = Field(default=None, gt=0, le=1e9)
-    """epsilon of one update at `delta`, instead of noise_multiplier"""
+    """epsilon of one update at `delta`, or with updates_a_day of one local day; instead of noise_multiplier"""
+    updates_a_day: int | None = Field(default=None, ge=1, le=1_000_000)
+    """largest number of updates of a UE and a local day, for which epsilon is the budget; none: one update"""
     calibration: Literal["analytic", "classic"] = "analytic"
     """calibration of the noise: exact (analytic), or the classic formula, which is proven for epsilon below 1"""
     classic_beyond_one: bool = False
@@ -52,14 +75,27 @@ class Gaussian(Defense):
     example: ClassVar[dict[str, Any]] = {"kind": "gaussian", "noise_multiplier": 1.0}
     contracts: ClassVar[bool] = True
     offers: ClassVar[frozenset[str]] = frozenset({"spend"})
-    needs: ClassVar[dict[str, str]] = {
-        "bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it"
-    }
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """A bound, and one upload a round where it counts them."""
+        single = "its epsilon is for so many updates a day, and this learner has several phases a round"
+        days = {} if self.updates_a_day is None else {"single upload a round": single}
+        return {
+            "bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it",
+            **days,
+        }
+
+    @property
+    def most_updates_a_day(self) -> int | None:
+        return self.updates_a_day
 
     @model_validator(mode="after")
     def _calibrated(self) -> Self:
         if (self.noise_multiplier is None) == (self.epsilon is None):
             raise ValueError("gaussian: give exactly one of noise_multiplier and epsilon")
+        if self.updates_a_day is not None and self.epsilon is None:
+            raise ValueError("gaussian: updates_a_day divides an epsilon; give epsilon in place of noise_multiplier")
         if self.calibration == "classic":
             if self.epsilon is None:
                 raise ValueError("gaussian: calibration: classic needs an epsilon, not a noise_multiplier")
@@ -87,18 +123,36 @@ class Gaussian(Defense):
         bound = updates.bound
         if bound is None:
             raise ValueError("gaussian: the update has no bound")
-        std = self.std(bound)
+        std = self.std(bound) * self._shares(updates.ue)
         noise = rng.normal("noise", row_id(updates.ue, updates.model), (updates.n_parameters,))
         n = len(updates.ue)
         spend = Spend(
             mechanism=self.label,
             ue=updates.ue,
             model=updates.model,
-            std=np.full(n, std),
+            std=std,
             sensitivity=np.full(n, bound.sensitivity),
             unit=bound.unit,
             relation=bound.relation,
             delta=self.delta,
             channel_std=None if facts.channel is None else facts.channel.thermal_std,
         )
-        return updates.plus(std * noise), state, [spend]
+        if isinstance(state, Day):
+            state = Day(facts.day, state.mu2 if facts.day == state.day else np.zeros_like(state.mu2))
+            state = Day(state.day, state.mu2 + np.bincount(updates.ue, spend.cost(False), len(state.mu2)))
+        return updates.plus(std[:, None] * noise), state, [spend]
+
+    def _shares(self, ue: IntArray) -> FloatArray:
+        """How many times the noise of a single release each row (n,) gets: its share of mu^2 is one over the square."""
+        if self.updates_a_day is None:
+            return np.ones(len(ue))
+        _, of_row, rows = np.unique(ue, return_inverse=True, return_counts=True)
+        return np.asarray(np.sqrt(self.updates_a_day * rows[of_row.reshape(-1)]))
+
+    def start(self, n_ue: int) -> Day | None:
+        return None if self.updates_a_day is None else Day(0, np.zeros(n_ue))
+
+    def figures(self, state: State) -> dict[str, float]:
+        if not isinstance(state, Day):
+            return {}
+        return {"epsilon_a_day": epsilon_of(self.delta, float(np.sqrt(state.mu2.max(initial=0.0))))}
