@@ -1,0 +1,67 @@
+"""Discs on a grid of places: how much probability lies within a distance of each place, and where that is most."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import ceil
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+from fl.tracking.place_grid import PlaceGrid
+from netsim.units import FloatArray
+
+_POINTS = 16  # a side, of a cell whose share inside a disc is counted
+
+
+def disc_masses(probability: npt.NDArray[np.float32], grid: PlaceGrid, radius_m: float) -> npt.NDArray[np.float32]:
+    """Probability (n, G) within radius_m of each place, of maps (n, G): cells count by the share of them inside."""
+    surface = probability.reshape(-1, grid.ny, grid.nx)
+    inside = np.zeros_like(surface)
+    for (row, column), share in _cells(grid, radius_m):
+        to, of = zip(_ends(row, grid.ny), _ends(column, grid.nx), strict=True)
+        inside[:, *to] += surface.dtype.type(share) * surface[:, *of]
+    return inside.reshape(probability.shape)
+
+
+def best_discs(probability: npt.NDArray[np.float32], grid: PlaceGrid, radius_m: float) -> tuple[FloatArray, FloatArray]:
+    """Centre (n, 2), a place of the grid, and probability (n,) of the disc that holds most of each map (n, G)."""
+    mass = disc_masses(probability, grid, radius_m)
+    best = mass.argmax(axis=1)
+    return grid.place_m[best], np.minimum(mass[np.arange(len(mass)), best].astype(np.float64), 1.0)
+
+
+def blurred(probability: npt.NDArray[np.float32], grid: PlaceGrid, sigma_m: float) -> npt.NDArray[np.float32]:
+    """Maps (n, G) of a place that was displaced by a Gaussian of sigma_m a axis, and is inside the area."""
+    if sigma_m <= 0:
+        return probability
+    surface = probability.reshape(-1, grid.ny, grid.nx)
+    across, along = (_spread(n, float(cell), sigma_m) for n, cell in zip((grid.nx, grid.ny), grid.cell_m, strict=True))
+    return np.asarray((along.T @ (surface @ across)).reshape(probability.shape))
+
+
+def _spread(cells: int, cell_m: float, sigma_m: float) -> npt.NDArray[np.float32]:
+    """Probability (cells, cells) to come from the middle of one cell into another, rows summing to 1."""
+    away = (np.arange(cells + 1) - 0.5 - np.arange(cells)[:, None]) * (cell_m / sigma_m)
+    mass = np.diff(ndtr(away), axis=1)
+    return np.asarray(mass / mass.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+def _cells(grid: PlaceGrid, radius_m: float) -> list[tuple[tuple[int, int], float]]:
+    """Offsets in rows and columns of the cells that a disc around the middle of a cell touches, with shares inside."""
+    width, height = (float(side) for side in grid.cell_m)
+    reach = [min(ceil(radius_m / side), n - 1) for side, n in ((height, grid.ny), (width, grid.nx))]
+    at = (np.arange(_POINTS) + 0.5) / _POINTS - 0.5
+    found = []
+    for row, column in product(*(range(-r, r + 1) for r in reach)):
+        x, y = (column + at) * width, (row + at) * height
+        share = float((np.hypot(x, y[:, None]) <= radius_m).mean())
+        if share > 0:
+            found.append(((row, column), share))
+    return found
+
+
+def _ends(step: int, n: int) -> tuple[slice, slice]:
+    """The cells of an axis that have one `step` further, and those."""
+    return slice(max(-step, 0), n - max(step, 0)), slice(max(step, 0), n - max(-step, 0))

@@ -1,0 +1,195 @@
+"""Homes and workplaces from estimates of many days: enumeration, and the probabilities that are stated."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fl.tracking.discs import best_discs, blurred, disc_masses
+from fl.tracking.dwelling import (
+    home_posterior,
+    log_away,
+    log_evidence,
+    log_mean,
+    log_mixed,
+    without_bias,
+    work_posterior,
+)
+from fl.tracking.error_model import ErrorModel
+from fl.tracking.place_grid import PlaceGrid
+from netsim.geometry import Area
+
+TOWN = Area(0.0, 0.0, 10_000.0, 10_000.0)
+
+
+def even(grid):
+    return np.full((1, len(grid)), 1 / len(grid), np.float32)
+
+
+class TestEnumeration:
+    """Against sums over every home and every other place of every night, on 3 x 3 places."""
+
+    GRID = PlaceGrid(Area(0.0, 0.0, 900.0, 900.0), 3, 3)
+    ERRORS = ErrorModel.plain(200.0, 0.2)
+    PRIOR = np.arange(1.0, 10.0) / 45
+    Z = np.random.default_rng(2).uniform(0, 900, (2, 3, 1, 2))  # 2 nights of 3 rounds
+    SHARE, STAY, EMPLOYED = 0.8, 0.6, 0.7
+
+    @property
+    def e(self):
+        """Products of the rounds of each night, by place (2, 9)."""
+        return np.stack([self.ERRORS.likelihood(z, self.GRID).astype(float).prod(axis=0) for z in self.Z])
+
+    @property
+    def log_e(self):
+        return [log_evidence(z, self.ERRORS, self.GRID).sum(axis=0, keepdims=True) for z in self.Z]
+
+    def home(self):
+        prior = self.PRIOR[None].astype(np.float32)
+        log_p = sum(log_mixed(self.SHARE, e, log_mean(e, prior)) for e in self.log_e)
+        return home_posterior(log_p, prior, self.GRID, 0.0)
+
+    def test_home(self):
+        joint = np.zeros(9)
+        for h, first, second in product(range(9), range(-1, 9), range(-1, 9)):  # -1: at home that night
+            p = self.PRIOR[h]
+            for night, at in enumerate((first, second)):
+                p *= self.SHARE * self.e[night, h] if at < 0 else (1 - self.SHARE) * self.PRIOR[at] * self.e[night, at]
+            joint[h] += p
+        seen, true = self.home()
+        assert_allclose(seen[0], joint / joint.sum(), rtol=1e-5)
+        assert_array_equal(seen, true)  # nothing is displaced
+
+    def test_work_or_none(self):
+        home, prior = self.home()[0], self.PRIOR[None].astype(np.float32)
+        away = [log_away(self.STAY, e, home, prior) for e in self.log_e]
+        log_p = sum(log_mixed(self.SHARE, e, a) for e, a in zip(self.log_e, away, strict=True))
+        found = work_posterior(log_p, sum(away), home, self.EMPLOYED, prior, self.GRID, self.ERRORS, 100.0)
+        kept = self.PRIOR * (1 - disc_masses(home, self.GRID, 100.0)[0].astype(float))
+        at = [*zip(range(9), self.EMPLOYED * kept, strict=True), (None, 1 - self.EMPLOYED)]
+        joint = np.zeros(10)
+        for i, (w, p) in enumerate(at):
+            for day in self.e:
+                elsewhere = self.STAY * home[0].astype(float) @ day + (1 - self.STAY) * self.PRIOR @ day
+                p *= elsewhere if w is None else self.SHARE * day[w] + (1 - self.SHARE) * elsewhere
+            joint[i] = p
+        assert_allclose(found[0], (joint / joint.sum())[:9], rtol=1e-4)
+
+
+class TestEvidence:
+    GRID = PlaceGrid.over(Area(0.0, 0.0, 3000.0, 2000.0), 50.0, 1, "tests")
+
+    def test_nothing_said_is_no_evidence(self):
+        assert_allclose(log_evidence(np.full((1, 2, 2), np.nan), ErrorModel.plain(80.0, 0.1), self.GRID), 0, atol=1e-6)
+        everywhere = home_posterior(np.zeros((1, len(self.GRID)), np.float32), even(self.GRID), self.GRID, 0.0)[0]
+        assert_allclose(everywhere, 1 / len(self.GRID), rtol=1e-5)
+
+    def test_variances_add_up(self):
+        errors = without_bias(ErrorModel.plain(130.0, 0.2, 50.0))
+        assert errors.sigma_m[0] ** 2 == pytest.approx(130.0**2 - 50.0**2) and errors.bias_m == 0
+        assert without_bias(ErrorModel.plain(130.0, 0.2, 130.0)).sigma_m[0] == pytest.approx(13.0)
+
+    def test_likelihoods_beyond_all_numbers(self):
+        """A thousand rounds of a night at one place, one a continent away: certain, but for nights away."""
+        near = log_evidence(np.full((1, 1, 2), 1025.0), ErrorModel.plain(1.0, 1e-4), self.GRID)
+        far = log_evidence(np.full((1, 1, 2), 1e9), ErrorModel.plain(1.0, 1e-4), self.GRID)
+        log_p = log_mixed(0.9, 1000 * near + far, log_mean(1000 * near + far, even(self.GRID)))
+        p = home_posterior(log_p, even(self.GRID), self.GRID, 0.0)[0]
+        assert p[0, self.GRID.nearest(np.array([[1025.0, 1025.0]]))[0]] == pytest.approx(0.9, abs=1e-4)
+
+    def test_one_ue_does_not_depend_on_others(self):
+        z = np.random.default_rng(0).uniform(0, 2000, (5, 1, 2))
+        order = np.array([3, 1, 4, 0, 2])
+
+        def posterior(z):
+            log_e = log_evidence(z, ErrorModel.plain(150.0, 0.2), self.GRID)
+            log_p = log_mixed(0.9, log_e, log_mean(log_e, even(self.GRID)))
+            home = home_posterior(log_p, even(self.GRID), self.GRID, 60.0)[1]
+            return home, *best_discs(home, self.GRID, 100.0)
+
+        for one, other in zip(posterior(z[order]), posterior(z), strict=True):
+            assert_array_equal(one, other[order])
+
+
+class TestDiscs:
+    GRID = PlaceGrid.over(Area(0.0, 0.0, 1000.0, 600.0), 40.0, 1, "tests")
+
+    def test_mass_against_areas(self):
+        """Of an even map: the area of the disc, also where the border cuts it in half."""
+        p = np.broadcast_to(even(self.GRID), (1, len(self.GRID)))
+        mass = disc_masses(p, self.GRID, 100.0)[0].reshape(self.GRID.ny, self.GRID.nx)
+        assert mass[7, 12] == pytest.approx(np.pi * 100**2 / 6e5, rel=5e-3)
+        assert mass[7, 0] == pytest.approx((np.pi * 1e4 / 2 + 2 * 100 * 20) / 6e5, rel=0.02)
+        assert disc_masses(p, self.GRID, 5000.0)[0] == pytest.approx(1.0, rel=1e-4)
+
+    def test_the_best_disc_is_the_largest_mass(self):
+        p = np.random.default_rng(4).dirichlet(np.full(len(self.GRID), 0.02), 3).astype(np.float32)
+        centre, mass = best_discs(p, self.GRID, 100.0)
+        for k in range(3):
+            away = np.linalg.norm(self.GRID.place_m - centre[k], axis=1)
+            assert p[k, away < 65].sum() <= mass[k] + 1e-6 <= p[k, away < 135].sum() + 2e-6
+            assert mass[k] >= p[k].max()
+
+    def test_blur_is_the_sum_of_two_displacements(self):
+        """Of 60 m and 80 m: 100 m, but for the width of a cell that each adds; nothing is lost at the border."""
+        grid = PlaceGrid.over(Area(0.0, 0.0, 2000.0, 1600.0), 40.0, 1, "tests")
+        p = np.zeros((1, len(grid)), np.float32)
+        p[0, grid.nearest(np.array([[1000.0, 800.0]]))[0]] = 1
+        once, twice = blurred(p, grid, 100.0), blurred(blurred(p, grid, 60.0), grid, np.sqrt(80.0**2 - 40.0**2 / 12))
+        assert_allclose(twice, once, atol=2e-3 * once.max())
+        assert_allclose(once[0] @ grid.place_m, grid.place_m[p[0].argmax()], atol=0.5)
+        corner = blurred(np.eye(1, len(grid), dtype=np.float32), grid, 100.0)
+        assert corner.sum() == pytest.approx(1, abs=1e-5)
+        assert blurred(p, grid, 0.0) is p
+
+
+def homes_named(bias_m, assumed_m, nights, count=120, seed=0):
+    """By number of nights: share right within 100 m, and the mean probability stated.
+
+    Eight rounds a night, 7 % of nights away, 300 m a axis, a fifth anywhere in 10 x 10 km, cells of 50 m.
+    """
+    grid, draw = PlaceGrid.over(TOWN, 50.0, 1, "tests"), np.random.default_rng(seed)
+    home = draw.uniform(500, 9500, (count, 2))
+    bias = bias_m * draw.normal(size=(count, 1, 2))
+    errors = ErrorModel.plain(float(np.hypot(300, assumed_m)), 0.2, assumed_m)
+    log_p, found = np.zeros((count, len(grid)), np.float32), {}
+    for night in range(1, max(nights) + 1):
+        at = np.where(draw.random((count, 1)) < 0.07, draw.uniform(0, 10_000, (count, 2)), home)
+        z = at[:, None] + bias + 300 * draw.normal(size=(count, 8, 2))
+        z = np.where(draw.random((count, 8, 1)) < 0.2, draw.uniform(0, 10_000, (count, 8, 2)), z)
+        for some in np.array_split(np.arange(count), count // 20):
+            log_e = sum(log_evidence(z[some, i : i + 1], errors, grid) for i in range(8))
+            log_p[some] += log_mixed(0.93, log_e, log_mean(log_e, even(grid)))
+        if night in nights:
+            centre, stated = best_discs(home_posterior(log_p, even(grid), grid, assumed_m)[1], grid, 100.0)
+            found[night] = float((np.linalg.norm(centre - home, axis=1) <= 100).mean()), float(stated.mean())
+    return found
+
+
+class TestStated:
+    """A probability that is stated is the share that is right: with 120 UEs a share is known to about 0.045."""
+
+    def test_without_a_bias(self):
+        for right, stated in homes_named(0.0, 0.0, (1, 3, 7)).values():
+            assert stated == pytest.approx(right, abs=0.1)
+
+    def test_a_bias_that_is_known_of(self):
+        found = homes_named(100.0, 100.0, (1, 3, 7))
+        for right, stated in found.values():
+            assert stated == pytest.approx(right, abs=0.08)
+        assert found[7][1] < 0.4  # averaging does not remove it
+
+    def test_a_bias_that_is_ignored_is_false_certainty(self):
+        right, stated = homes_named(100.0, 0.0, (7,))[7]
+        assert stated > 0.75 and right < 0.5
+
+    @pytest.mark.slow
+    def test_four_weeks(self):
+        """All of this again, with four times the nights."""
+        ((right, stated),) = homes_named(0.0, 0.0, (28,)).values()
+        assert right > 0.97 and stated > 0.97
+        ((right, stated),) = homes_named(100.0, 100.0, (28,)).values()
+        assert stated == pytest.approx(right, abs=0.08)
+        ((right, stated),) = homes_named(100.0, 0.0, (28,)).values()
+        assert stated > 0.97 and right < 0.5
