@@ -1,0 +1,117 @@
+"""Places visited again and again: how many, where, and how sure; home and work of whole days."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from fl.tracking.visited import Said, habits, home_and_work
+
+AREA_M2 = 1e8
+SHARE = np.array([[0.45, 0.40], [0.50, 0.05]])  # of home and work, on workdays and days off
+
+
+def person(seed, sigma_m=100.0, count=300, thirds=2):
+    """Estimates of somebody with home, work and further places, one in five anywhere; and these places."""
+    draw = np.random.default_rng(seed)
+    place = draw.uniform(500, 9500, (2 + thirds, 2))
+    of_class = draw.integers(0, 48, count)
+    night = np.isin(of_class % 24, [*range(8), *range(20, 24)])
+    share = np.where(night[:, None], [0.9, 0, *[0.03] * thirds], [0.2, 0.5, *[0.1] * thirds])
+    of = (share.cumsum(axis=1) < draw.random((count, 1))).sum(axis=1)
+    known = place[np.minimum(of, len(place) - 1)]
+    at = np.where((of < len(place))[:, None], known, draw.uniform(0, 1e4, (count, 2)))
+    z = at + sigma_m * draw.normal(size=at.shape)
+    z = np.where(draw.random((count, 1)) < 0.2, draw.uniform(0, 1e4, (count, 2)), z)
+    return Said(z, np.full(count, sigma_m), np.full(count, 0.8), of_class, np.arange(count) // 10), place
+
+
+def commuter(seed, days, sigma_m=60.0):
+    """Two places named a day, home and work or somewhere else; and home and work."""
+    draw = np.random.default_rng(seed)
+    home, work = draw.uniform(500, 9500, (2, 2))
+    z, off, day = [], [], []
+    for number in range(days):
+        works = number % 7 < 5 and draw.random() < 0.85
+        sleeps = draw.random() < 0.95
+        for place, there in ((home, sleeps), (work, works)):
+            right = there and draw.random() < 0.9
+            z.append(place + sigma_m * draw.normal(size=2) if right else draw.uniform(0, 1e4, 2))
+            off.append(int(number % 7 >= 5))
+            day.append(number)
+    return Said(np.array(z), np.full(len(z), sigma_m), np.full(len(z), 0.9), np.array(off), np.array(day)), home, work
+
+
+class TestHabits:
+    @pytest.mark.parametrize("sigma_m", [50.0, 300.0])
+    def test_stated_is_right(self, sigma_m):
+        """Of 30 people with two further places: about so many are found, as often right as stated."""
+        right, stated = [], []
+        for seed in range(30):
+            said, place = person(seed, sigma_m)
+            found = habits(said, place[:2], 48, AREA_M2, 0.0, 100.0, 5)
+            away = np.linalg.norm(found.place_m[:, None] - place[2:], axis=2)
+            right.extend(away.min(axis=1) <= 100)
+            stated.extend(found.probability)
+        assert 50 <= len(right) <= 70
+        assert np.mean(stated) == pytest.approx(np.mean(right), abs=0.08)
+
+    def test_nobody_stays_anywhere(self):
+        """Estimates that lie together by chance are hardly ever a place, though in 9 of 40 samples three lie in a disc."""
+        stated = []
+        for seed in range(40):
+            draw = np.random.default_rng(seed)
+            said = Said(
+                draw.uniform(0, 1e4, (200, 2)), np.full(200, 50.0), np.full(200, 0.8), draw.integers(0, 48, 200),
+                np.arange(200) // 8,
+            )  # fmt: skip
+            stated.extend(habits(said, np.zeros((0, 2)), 48, AREA_M2, 0.0, 100.0, 5).probability)
+        assert sum(p >= 0.5 for p in stated) <= 2
+
+    def test_one_day_is_no_habit(self):
+        said, place = person(1, 50.0, thirds=1)
+        again = habits(said, place[:2], 48, AREA_M2, 0.0, 100.0, 5)
+        once = Said(said.z_m, said.spread_m, said.right, said.of_class, np.zeros_like(said.day))
+        assert len(again.place_m) == 1
+        assert len(habits(once, place[:2], 48, AREA_M2, 0.0, 100.0, 5).place_m) == 0
+
+    def test_most_visited_first_and_no_more_than_asked_for(self):
+        said, place = person(3, 50.0, count=900, thirds=2)
+        third = np.flatnonzero(np.linalg.norm(said.z_m - place[3], axis=1) < 200)
+        rarer = np.setdiff1d(np.arange(900), third[::2])
+        said = Said(said.z_m[rarer], said.spread_m[rarer], said.right[rarer], said.of_class[rarer], said.day[rarer])
+        both = habits(said, place[:2], 48, AREA_M2, 0.0, 100.0, 5)
+        assert np.linalg.norm(both.place_m - place[2:], axis=1).max() < 30
+        first = habits(said, place[:2], 48, AREA_M2, 0.0, 100.0, 1)
+        assert np.linalg.norm(first.place_m - place[2], axis=1).max() < 30 and len(first.place_m) == 1
+
+    def test_a_bias_bounds_what_can_be_said(self):
+        """However many estimates: 1 - exp(-near^2 / 2 bias^2)."""
+        said, place = person(3, 50.0, count=900)
+        found = habits(said, place[:2], 48, AREA_M2, 100.0, 100.0, 5)
+        assert (found.probability < 1 - np.exp(-0.5)).all() and found.probability.max() > 0.38
+
+
+class TestWholeDays:
+    def right(self, days, count=100):
+        found, right = [], []
+        for seed in range(count):
+            said, *places = commuter(seed, days)
+            named = home_and_work(said, SHARE, AREA_M2, 0.0, 100.0)
+            right.append(np.linalg.norm(named.place_m - np.stack(places), axis=1) <= 100)
+            found.append(named.probability)
+        return np.mean(right, axis=0), np.mean(found, axis=0)
+
+    def test_five_workdays_do_not_tell_home_from_work(self):
+        right, stated = self.right(5)
+        assert (stated < 0.6).all() and (right < 0.75).all()
+
+    def test_a_weekend_does(self):
+        right, stated = self.right(7)
+        assert (right > 0.85).all()
+        assert stated == pytest.approx(right, abs=0.08)
+
+    def test_means_of_workdays_say_nothing(self):
+        """Shares of 0: a mean over home and work is at neither."""
+        said, *_ = commuter(1, 5)
+        named = home_and_work(said, np.array([[0.0, 0.0], [0.3, 0.0]]), AREA_M2, 0.0, 100.0)
+        assert_array_equal(named.probability < 0.01, True)
