@@ -4,6 +4,7 @@ from fl.attacks.arrival_times import ArrivalTimes
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
+from fl.attacks.dwell import Dwell
 from fl.attacks.likelihood import Likelihood
 from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.multi_query import MultiQuery
@@ -24,6 +25,7 @@ ATTACKS = OneOf(
     LinkRounds,
     UnitVotes,
     Span,
+    Dwell,
     WeightedCentroid,
     RampAware,
     Likelihood,

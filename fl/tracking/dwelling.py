@@ -40,8 +40,9 @@ Maps = npt.NDArray[np.float32]
 
 
 def without_bias(errors: ErrorModel) -> ErrorModel:
-    """What differs from round to round: sigma^2 - bias_m^2, at least a hundredth of sigma^2."""
-    own = np.sqrt(np.maximum(errors.sigma_m**2 - errors.bias_m**2, 0.01 * errors.sigma_m**2))
+    """What differs from round to round: sigma^2 - (gain bias_m)^2, at least a hundredth of sigma^2."""
+    square = errors.sigma_m**2
+    own = np.sqrt(np.maximum(square - (errors.gain * errors.bias_m) ** 2, 0.01 * square))
     return replace(errors, sigma_m=own, bias_m=0.0)
 
 

@@ -56,7 +56,7 @@ class TestHabits:
         assert np.mean(stated) == pytest.approx(np.mean(right), abs=0.08)
 
     def test_nobody_stays_anywhere(self):
-        """Estimates that lie together by chance are hardly ever a place, though in 9 of 40 samples three lie in a disc."""
+        """Estimates that lie together by chance hardly are; in 9 of 40 samples three lie in a disc."""
         stated = []
         for seed in range(40):
             draw = np.random.default_rng(seed)

@@ -1,0 +1,221 @@
+r"""Home, work and other places of a UE, with the probability that they are right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fl.attacks.base import Attack, View
+from fl.attacks.closed_form import ClosedForm
+from fl.attacks.density_peak import DensityPeak
+from fl.attacks.dlg import Dlg
+from fl.attacks.dwell_state import MOST_THIRDS, DwellState, Heard, Hours, Named
+from fl.attacks.learnt_errors import LearntErrors, named_places
+from fl.attacks.likelihood import Likelihood
+from fl.attacks.phase import Phase
+from fl.attacks.ramp_aware import RampAware
+from fl.attacks.simulated_inversion import SimulatedInversion
+from fl.attacks.simulated_ues import Population
+from fl.attacks.span import Span
+from fl.attacks.unit_votes import UnitVotes
+from fl.attacks.weighted_centroid import WeightedCentroid
+from fl.tracking.discs import best_discs
+from fl.tracking.error_model import ErrorModel
+from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.residence import Residences, Shares
+from fl.tracking.visited import habits, home_and_work
+from fl.types import Estimates, Facts
+from netsim.part import OneOf, Part
+from netsim.rng import Rng
+from netsim.units import BoolArray, FloatArray, IntArray
+
+OF_ROUNDS = OneOf(
+    "attack", ClosedForm, Dlg, SimulatedInversion, Span, UnitVotes, WeightedCentroid, RampAware, Likelihood,
+    DensityPeak, Phase,
+)  # fmt: skip
+"""Attacks that name places in every round"""
+_ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begin anew in every round
+_OUTLIER = 0.1
+_WHOLE_DAYS = np.array([[0.0, 0.0], [0.3, 0.0], [0.45, 0.40], [0.5, 0.05]])
+"""shares of home and work among what is named of a workday and of a day off: one place, or several"""
+
+
+class _Needs:
+    """What the wrapped attack needs, and to make up UEs; of the class itself: what its default does."""
+
+    def __get__(self, part: Dwell | None, owner: type[Part]) -> dict[str, str]:
+        why = "learns its errors on UEs that it makes up; add {} to threat.knows, or give sigma_m"
+        learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
+        if part is None:
+            return {**ClosedForm.needs, **learns}
+        return {**part.of.needs, **(learns if part.sigma_m is None else {})}
+
+
+class Dwell(Attack):
+    r"""Names home, work and other places of a UE once it is sure enough, from what another attack says in each round.
+
+    Rounds of at most 6 h have a time of day, that of their middle by the wall clock. Those between midnight and six
+    tell of home, those between ten and sixteen on weekdays of work: the posterior over a grid is that of
+    `fl.tracking.dwelling`, with an error that stays the same over rounds. All rounds tell of other places, by a mixture
+    with shares for each hour of workdays and of days off (`fl.tracking.visited`).
+
+    Longer rounds have no time of day. Where several places are named of a round, home and work are those two that
+    return: a share of 0.45 of what is named on workdays is home and 0.40 work, on days off 0.50 and 0.05. Workdays
+    alone hardly tell which is which, and the probability says so. Where one place is named, the mean of a day at home
+    and at work is neither: workdays tell nothing, and of days off 0.3 are at home. These shares are assumed.
+
+    The answer is the disc of radius `near_m` that holds most of the posterior, its probability the mass in it. An
+    answer below `least_probability` is not given (status `unsure`), and takes back an earlier one. Status: home, work,
+    third 1, third 2, ...; weight: the probability.
+
+    Errors are learnt on UEs that the attacker makes up, unless `sigma_m` is given. The rounds of a UE count together,
+    of all its models, also from sums that it is in. Departs from one truth: who works at night has home and work
+    exchanged.
+    """
+
+    kind: Literal["dwell"] = "dwell"
+    of: Annotated[Attack, OF_ROUNDS] = ClosedForm(cloud=False)
+    """the attack that names places in every round"""
+    least_probability: float = Field(default=0.5, ge=0, le=1)
+    """smallest probability with which a place is named"""
+    near_m: float = Field(default=100.0, gt=0, le=1e6)
+    """radius of the disc of which the probability is stated, m"""
+    cell_m: float = Field(default=50.0, ge=0.1, le=1e6)
+    """largest distance between the places of the grid, m; half of near_m or less"""
+    third_places: int = Field(default=3, ge=0, le=MOST_THIRDS)
+    """largest number of places besides home and work"""
+    home_share: float = Field(default=0.93, gt=0, lt=1)
+    """share of nights that people spend at home"""
+    work_share: float = Field(default=0.75, gt=0, lt=1)
+    """share of workdays on which those with a workplace are there"""
+    stay_share: float = Field(default=0.5, gt=0, lt=1)
+    """share of the other workdays that people spend at home"""
+    employed_share: float = Field(default=0.7, gt=0, lt=1)
+    """share of people with a workplace away from home"""
+    simulated_ues: int = Field(default=64, ge=1, le=10_000)
+    """number of UEs that the attacker makes up"""
+    sigma_m: float | None = Field(default=None, gt=0, le=1e6)
+    """error of an estimate, standard deviation a axis, m; none: learnt on UEs that the attacker makes up"""
+    outlier: float | None = Field(default=None, gt=0, lt=1)
+    """with sigma_m: probability that an estimate says nothing; none: 0.1"""
+    bias_m: float | None = Field(default=None, ge=0, le=1e6)
+    """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""
+
+    reference: ClassVar[str] = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
+    example: ClassVar[dict[str, Any]] = {"kind": "dwell", "simulated_ues": 8, "cell_m": 50.0}
+    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+
+    @model_validator(mode="after")
+    def _one_name(self) -> Self:
+        if self.of.name is not None:
+            raise ValueError(f"the wrapped attack is in no record: give the name {self.of.name!r} to dwell itself")
+        return self
+
+    @model_validator(mode="after")
+    def _fine_enough(self) -> Self:
+        if self.cell_m > self.near_m / 2:
+            raise ValueError(
+                f"cell_m {self.cell_m:g}: at most half of near_m {self.near_m:g}, so that a disc has cells"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _errors_are_given(self) -> Self:
+        for key in ("outlier", "bias_m"):
+            if self.sigma_m is None and getattr(self, key) is not None:
+                raise ValueError(f"{key}: errors are learnt without sigma_m; leave it out, or give sigma_m")
+        if self.sigma_m is not None and (self.bias_m or 0.0) > self.sigma_m:
+            raise ValueError(f"bias_m {self.bias_m:g}: a part of sigma_m {self.sigma_m:g}, so at most that")
+        return self
+
+    def start(self) -> DwellState:
+        return DwellState(self.of.start(), LearntErrors(), 0, Residences(), Heard(), Named.nobody())
+
+    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+        """That of the wrapped attack: one round is no night."""
+        return self.of.self_test(view, facts, rng)
+
+    def figures(self, state: DwellState) -> dict[str, float]:
+        errors = self._errors(state.errors)
+        if errors is None:
+            return {}
+        sigma_m = float(errors.share @ errors.sigma_m[: len(errors.share)])
+        return {"error_sigma_m": sigma_m, "error_bias_m": errors.bias_m, "error_outlier": errors.outlier}
+
+    def run(self, view: View, facts: Facts, state: DwellState, rng: Rng) -> tuple[Estimates, DwellState]:
+        grid = PlaceGrid.over(
+            facts.public.area, self.cell_m, 3 * len(np.union1d(view.ue, state.past.owner)), self.label
+        )
+        learnt, adds_up = state.errors, isinstance(self.of, _ADD_UP)
+        if self.sigma_m is None and learnt.due(state.runs + 1):
+            population = Population.uniform(grid)
+            learnt = learnt.plus(view, facts, self.of, population, self.simulated_ues, rng, adds_up)
+        said, inner = self.of.run(view, facts, self.of.start() if adds_up else state.of, rng)
+        names, z_m = named_places(said, facts.public.area)
+        some = np.isfinite(z_m[:, :, 0]).any(axis=1)
+        known = replace(state, of=inner, errors=learnt, runs=state.runs + 1)
+        errors, hours = self._errors(learnt), Hours.of(facts)
+        if errors is not None and hours is not None and some.any():
+            known = self._told(known, names[some], z_m[some], errors, hours, grid)
+        return self._answers(view, known.named), known
+
+    def _errors(self, learnt: LearntErrors) -> ErrorModel | None:
+        """Given, or learnt."""
+        if self.sigma_m is None:
+            return learnt.fitted
+        return ErrorModel.plain(self.sigma_m, _OUTLIER if self.outlier is None else self.outlier, self.bias_m or 0.0)
+
+    def _told(
+        self, state: DwellState, names: IntArray, z_m: FloatArray, errors: ErrorModel, hours: Hours, grid: PlaceGrid
+    ) -> DwellState:
+        """After the estimates (k, R, 2) of one round of UEs names (k,)."""
+        shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
+        heard, past, named = state.heard.plus(names, z_m, errors, hours), state.past, state.named.with_rows(names)
+        period = hours.period
+        if hours.whole_day:
+            named = named.home_and_work(names, *self._of_days(heard, names, errors, grid))
+        elif period is not None:
+            past = past.plus(names, z_m, errors, grid, period, shares)
+            maps = past.posteriors(names, shares, grid, errors, self.near_m)
+            discs = [best_discs(each, grid, self.near_m) for each in maps]
+            named = named.home_and_work(names, *(np.stack(of, axis=1) for of in zip(*discs, strict=True)))
+        if self.third_places and not hours.whole_day:
+            named = self._thirds(heard, named, names, errors, grid)
+        return replace(state, past=past, heard=heard, named=named)
+
+    def _of_days(
+        self, heard: Heard, names: IntArray, errors: ErrorModel, grid: PlaceGrid
+    ) -> tuple[FloatArray, FloatArray]:
+        """Home and work (k, 2, 2) with probabilities (k, 2), of rounds as long as days."""
+        area_m2 = float(np.prod(grid.area.side_m))
+        found = [home_and_work(heard.of(ue), _WHOLE_DAYS, area_m2, errors.bias_m, self.near_m) for ue in names.tolist()]
+        return np.stack([one.place_m for one in found]), np.stack([one.probability for one in found])
+
+    def _thirds(self, heard: Heard, named: Named, names: IntArray, errors: ErrorModel, grid: PlaceGrid) -> Named:
+        """Other places of those UEs of whom a tenth more has been heard since the last time."""
+        area_m2, count = float(np.prod(grid.area.side_m)), heard.count(names)
+        due = named.grown(names, count)
+        for ue, n in zip(names[due].tolist(), count[due].tolist(), strict=True):
+            known_m = named.sure(ue, self.least_probability)
+            found = habits(heard.of(ue), known_m, Heard.CLASSES, area_m2, errors.bias_m, self.near_m, self.third_places)
+            named = named.thirds(ue, found.place_m, found.probability, n)
+        return named
+
+    def _answers(self, view: View, named: Named) -> Estimates:
+        """What is named of each UE of the view, at the first of its models; one answer without a place for nothing."""
+        ues, first = np.unique(view.ue, return_index=True)
+        place_m, probability = named.recalled(ues)
+        spoken: BoolArray = (probability >= self.least_probability) & (probability > 0)
+        silent = np.asarray(~spoken.any(axis=1))
+        row, rank = np.nonzero(spoken | (silent[:, None] & (np.arange(spoken.shape[1]) == 0)))
+        where = np.where(spoken[row, rank, None], place_m[row, rank], np.nan)
+        none = np.zeros(len(row), dtype=np.int64)
+        return Estimates(
+            ue=ues[row], model=view.model[first[row]], what=["answer"] * len(row), position_m=where,
+            weight=np.where(spoken[row, rank], probability[row, rank], 0.0), loss=np.full(len(row), np.nan),
+            iterations=none, evaluations=none,
+            status=["unsure" if silent[i] else Named.PLACES[k] for i, k in zip(row, rank, strict=True)],
+        )  # fmt: skip

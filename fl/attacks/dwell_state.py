@@ -1,0 +1,181 @@
+"""What the attack `dwell` remembers: estimates with the time of day at which they were made, and what it would name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from fl.attacks.learnt_errors import LearntErrors
+from fl.tracking.dwelling import without_bias
+from fl.tracking.error_model import ErrorModel
+from fl.tracking.residence import Period, Residences
+from fl.tracking.visited import Said
+from fl.types import Facts, State
+from netsim.clock import DAY_S, WEEK_S
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_HOUR_S, _NIGHT_H, _OFFICE_H = 3600.0, 6.0, (10.0, 16.0)
+_LONGEST_S = 6 * _HOUR_S  # of a round that has a time of day
+_WORKDAYS = 5
+MOST_THIRDS = 8
+
+
+@dataclass(frozen=True)
+class Hours:
+    """The middle of a round's window by the wall clock: number of the day (multiples of 7 are Mondays), hour, and
+    whether the round is too long to have one.
+    """
+
+    day: int
+    hour: float
+    whole_day: bool
+
+    @classmethod
+    def of(cls, facts: Facts) -> Hours | None:
+        """None where nobody says what the wall clock shows."""
+        if not np.isfinite([facts.week_s, facts.round_s]).all():
+            return None
+        weeks = np.floor((facts.time_s - facts.week_s) / WEEK_S + 0.5)  # clock changes are far below half a week
+        day, rest_s = divmod(weeks * WEEK_S + facts.week_s - facts.round_s / 2, DAY_S)
+        return cls(int(day), rest_s / _HOUR_S, facts.round_s > _LONGEST_S)
+
+    @property
+    def off(self) -> bool:
+        """Whether the day is a Saturday or a Sunday."""
+        return self.day % 7 >= _WORKDAYS
+
+    @property
+    def period(self) -> Period | None:
+        """The night or the office hours that the round is in, if it is in any."""
+        if self.hour < _NIGHT_H:
+            return Period(self.day, True)
+        if _OFFICE_H[0] <= self.hour < _OFFICE_H[1] and not self.off:
+            return Period(self.day, False)
+        return None
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Places named so far (m,), each of a rank of an estimate: owner, z_m (m, 2), spread_m, right, of_class, day."""
+
+    CLASSES: ClassVar[int] = 48
+
+    owner: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    z_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    spread_m: FloatArray = field(default_factory=lambda: np.zeros(0))
+    right: FloatArray = field(default_factory=lambda: np.zeros(0))
+    of_class: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    day: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def plus(self, names: IntArray, z_m: FloatArray, errors: ErrorModel, hours: Hours) -> Heard:
+        """With estimates (k, R, 2) of UEs names (k,): class of time is the hour, of days off 24 more; of whole days,
+        whether it is off, and 2 more where several places were named.
+        """
+        own, ranks = without_bias(errors), z_m.shape[1]
+        gain, share, sigma = (np.broadcast_to(of, (ranks,)) for of in (own.gain, own.share, own.sigma_m))
+        there = np.isfinite(z_m).all(axis=2)
+        share = np.where(there, share, 0.0)
+        share = np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300))
+        of_class = np.full(there.shape, int(hours.hour) + 24 * hours.off)
+        if hours.whole_day:  # all of its places may be right
+            share = np.where(there, 1.0, 0.0)
+            of_class = np.broadcast_to(hours.off + 2 * (there.sum(axis=1) > 1)[:, None], there.shape)
+        row, rank = np.nonzero(there)
+        offset = np.broadcast_to(own.offset_m, (ranks, 2))
+        place_m = (z_m[row, rank] - offset[rank]) / gain[rank, None]
+        new = (
+            names[row], place_m, sigma[rank] / gain[rank], (1.0 - own.outlier) * share[row, rank], of_class[row, rank],
+            np.full(len(row), hours.day),
+        )  # fmt: skip
+        old = (self.owner, self.z_m, self.spread_m, self.right, self.of_class, self.day)
+        return Heard(*(np.concatenate(pair) for pair in zip(old, new, strict=True)))
+
+    def of(self, ue: int) -> Said:
+        """What was said of one UE."""
+        mine = self.owner == ue
+        return Said(self.z_m[mine], self.spread_m[mine], self.right[mine], self.of_class[mine], self.day[mine])
+
+    def count(self, names: IntArray) -> IntArray:
+        """How much of each UE (k,), names ascending."""
+        row = np.searchsorted(names, self.owner)
+        mine = row < len(names)
+        mine[mine] = names[row[mine]] == self.owner[mine]
+        return np.bincount(row[mine], minlength=len(names))
+
+
+@dataclass(frozen=True)
+class Named:
+    """What would be named: owner (k,) ascending, place_m (k, P, 2) and probability (k, P) of home, work and third
+    places; looked (k,) : how much had been heard when third places were looked for.
+    """
+
+    owner: IntArray
+    place_m: FloatArray
+    probability: FloatArray
+    looked: IntArray
+
+    PLACES: ClassVar[tuple[str, ...]] = ("home", "work", *(f"third {k + 1}" for k in range(MOST_THIRDS)))
+
+    @classmethod
+    def nobody(cls) -> Named:
+        """Before anything is heard."""
+        places = len(cls.PLACES)
+        none = np.zeros(0, dtype=np.int64)
+        return cls(none, np.zeros((0, places, 2)), np.zeros((0, places)), none)
+
+    def with_rows(self, names: IntArray) -> Named:
+        """A copy with rows for these UEs too."""
+        every = np.union1d(self.owner, names)
+        new = Named(
+            every, np.full((len(every), len(self.PLACES), 2), np.nan), np.zeros((len(every), len(self.PLACES))),
+            np.zeros(len(every), dtype=np.int64),
+        )  # fmt: skip
+        at = np.searchsorted(every, self.owner)
+        new.place_m[at], new.probability[at], new.looked[at] = self.place_m, self.probability, self.looked
+        return new
+
+    def home_and_work(self, names: IntArray, place_m: FloatArray, probability: FloatArray) -> Named:
+        """With home and work (k, 2, 2) of UEs that have rows."""
+        at = np.searchsorted(self.owner, names)
+        places, p = self.place_m.copy(), self.probability.copy()
+        places[at, :2], p[at, :2] = place_m, probability
+        return replace(self, place_m=places, probability=p)
+
+    def thirds(self, ue: int, place_m: FloatArray, probability: FloatArray, looked: int) -> Named:
+        """With the third places (j, 2) of one UE, and no others."""
+        at, until = int(np.searchsorted(self.owner, ue)), 2 + len(place_m)
+        places, p, seen = self.place_m.copy(), self.probability.copy(), self.looked.copy()
+        places[at, 2:], p[at, 2:], seen[at] = np.nan, 0.0, looked
+        places[at, 2:until], p[at, 2:until] = place_m, probability
+        return replace(self, place_m=places, probability=p, looked=seen)
+
+    def grown(self, names: IntArray, count: IntArray) -> BoolArray:
+        """Of whom (k,) a tenth more has been heard, count (k,), than when third places were looked for."""
+        return np.asarray(count >= np.maximum(1.1 * self.looked[np.searchsorted(self.owner, names)], 2.0))
+
+    def sure(self, ue: int, least: float) -> FloatArray:
+        """Home and work (<= 2, 2) of a UE, as far as they are named."""
+        at = int(np.searchsorted(self.owner, ue))
+        return self.place_m[at, :2][self.probability[at, :2] >= max(least, 1e-9)]
+
+    def recalled(self, ues: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Places (n, P, 2) and probabilities (n, P) of any UEs (n,), NaN and 0 where nothing is known."""
+        known = self.with_rows(ues)
+        at = np.searchsorted(known.owner, ues)
+        return known.place_m[at], known.probability[at]
+
+
+@dataclass(frozen=True)
+class DwellState:
+    """of : state of the wrapped attack; errors : learnt on UEs made up; runs : how often it has attacked; past : what
+    nights and workdays said; heard : all that was named; named : what of it would be answered.
+    """
+
+    of: State
+    errors: LearntErrors
+    runs: int
+    past: Residences
+    heard: Heard
+    named: Named
