@@ -505,6 +505,14 @@ class Timing:
         return type(self)(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
+def rank_of_place(status: str) -> int:
+    """1 for home, 2 for work, 2 + k for third k: what an answer is said to be by its status; 0 for any other word."""
+    word, _, number = status.partition(" ")
+    if word == "third" and number.isdecimal():
+        return 2 + int(number)
+    return {"home": 1, "work": 2}.get(status, 0)
+
+
 @dataclass(frozen=True)
 class Estimates:
     """What an attack says: one row an estimate.
@@ -515,7 +523,8 @@ class Estimates:
         device's last estimate, "near": the device is near this place, the more likely the larger the weight, or
         "moved": the device has moved since its last estimate, by about weight metres; position_m is NaN.
     position_m (k, 2) may be non-finite or outside the area: then the attack diverged. weight (k,) is the
-    attack's own confidence; loss (k,), iterations, evaluations (k,) its effort; status words per row.
+    attack's own confidence; loss (k,), iterations, evaluations (k,) its effort; status words per row. An answer whose
+    status names a kind of place (`rank_of_place`) has the probability that it is right as weight.
     """
 
     ue: IntArray

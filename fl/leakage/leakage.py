@@ -7,6 +7,7 @@ that UE, in all its models, and with the places that it names of that UE (`fl.le
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.leakage.distances import density_peaks, exact_w1, guesses_nearest_m, nearest_m, sliced_w1, sorted_projections
-from fl.leakage.named import MOST_NAMED, answers_of
+from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
 from fl.types import Estimates, Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
@@ -96,7 +97,7 @@ class Said:
     or not; named: these and other places; heard, diverged: rounds in which it named a centroid, and in which none lay
     inside; stood: rounds with an estimate standing; track_error_sum_m: errors of the standing estimates, summed;
     anchor_m (2, 2): true centroids at the first and the last answer of a walk; walk_m (2,): its steps, summed;
-    answers (<= 2, 2): the latest answers about the UE, best first; answered: their round, 0 before any.
+    answers : the latest ones about the UE; answered: their round, 0 before any.
     """
 
     centroids: FloatArray
@@ -111,7 +112,7 @@ class Said:
     heard: int = 0
     stood: int = 0
     track_error_sum_m: float = 0.0
-    answers: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    answers: NamedPlaces = field(default_factory=NamedPlaces)
     answered: int = 0
 
     @classmethod
@@ -319,10 +320,10 @@ def _places(how: Leakage, said: list[Said], now: Now, ue: int) -> dict[str, floa
     if not np.isfinite(np.concatenate([home, work])).any():  # there is nothing to be near to
         return dict.fromkeys(("home_m", "work_m", "home_named_m", "work_named_m", "guess_home_m", *_NAMED), NAN)
     points, _ = _estimates(said)
-    guesses = _guesses(how, said, now.area)
+    two = _guesses(how, said, now.area).best_two
+    guesses = two[np.isfinite(two).all(axis=1)]
     return {
-        **dict.fromkeys(_NAMED, NAN),
-        **dict(zip(_NAMED, guesses.ravel().tolist(), strict=False)),
+        **dict(zip(_NAMED, two.ravel().tolist(), strict=True)),
         "home_m": nearest_m(points, home),
         "work_m": nearest_m(points, work),
         "home_named_m": nearest_m(guesses, home),
@@ -337,12 +338,12 @@ def _estimates(said: list[Said]) -> tuple[FloatArray, FloatArray]:
     return points, np.concatenate([w for each in said for w in (np.ones(len(each.centroids)), each.weights)])
 
 
-def _guesses(how: Leakage, said: list[Said], area: Area) -> FloatArray:
-    """The places (<= 2, 2) that an attack names of a UE, best first: its latest answers, or else density peaks."""
+def _guesses(how: Leakage, said: list[Said], area: Area) -> NamedPlaces:
+    """The places that an attack names of a UE: its latest answers, or else density peaks."""
     latest = max(said, key=lambda each: each.answered)
     if latest.answered:
         return latest.answers
-    return density_peaks(*_estimates(said), area, how.peak_width_m, MOST_NAMED)
+    return NamedPlaces.ranked(density_peaks(*_estimates(said), area, how.peak_width_m, MOST_NAMED))
 
 
 def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> list[dict[str, Any]]:
@@ -357,10 +358,15 @@ def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> li
         for label, one in track.attacks.items():
             said.setdefault((ue, label), []).append(one)
     return [
-        {"attack": label, "ue": ue, "rank": rank, "x_m": float(x), "y_m": float(y)}
+        {"attack": label, "ue": ue, "rank": rank, "x_m": x, "y_m": y, "place": place, "probability": probability}
         for (ue, label), every in said.items()
-        for rank, (x, y) in enumerate(_guesses(how, every, area), start=1)
+        for (x, y), rank, place, probability in _rows(_guesses(how, every, area))
     ]
+
+
+def _rows(named: NamedPlaces) -> Iterator[tuple[list[float], int, str, float]]:
+    """Place, rank, what it is and probability of each."""
+    return zip(named.place_m.tolist(), named.rank.tolist(), named.place, named.probability.tolist(), strict=True)
 
 
 def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, track: Track) -> dict[str, Any]:

@@ -329,7 +329,10 @@ TABLES: dict[str, dict[str, Column]] = {
     "named": {
         "attack": _ATTACK,
         "ue": Column("index of an attacked UE; no row where no UE of the run has a home or a workplace"),
-        "rank": Column("1: what the attack names first, 2: what it names second"),
+        "rank": Column(
+            "1: what the attack names first, 2: what it names second; of an attack that says which place is which, "
+            "1: home, 2: work, 3 and more: third places"
+        ),
         "x_m": Column("place that the attack names of the UE at the end of the run (see leakage.csv), east", "m"),
         "y_m": Column("the same, north", "m"),
     },

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import product
-from math import ceil
-
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
+from fl.tracking.answers import disc_shares
 from fl.tracking.place_grid import PlaceGrid
 from netsim.units import FloatArray
-
-_POINTS = 16  # a side, of a cell whose share inside a disc is counted
 
 
 def disc_masses(probability: npt.NDArray[np.float32], grid: PlaceGrid, radius_m: float) -> npt.NDArray[np.float32]:
     """Probability (n, G) within radius_m of each place, of maps (n, G): cells count by the share of them inside."""
     surface = probability.reshape(-1, grid.ny, grid.nx)
     inside = np.zeros_like(surface)
-    for (row, column), share in _cells(grid, radius_m):
-        to, of = zip(_ends(row, grid.ny), _ends(column, grid.nx), strict=True)
-        inside[:, *to] += surface.dtype.type(share) * surface[:, *of]
+    shares = disc_shares(grid, radius_m)
+    rows, columns = (n // 2 for n in shares.shape)
+    for row, column in np.argwhere(shares > 0).tolist():
+        to, of = zip(_ends(row - rows, grid.ny), _ends(column - columns, grid.nx), strict=True)
+        inside[:, *to] += surface.dtype.type(shares[row, column]) * surface[:, *of]
     return inside.reshape(probability.shape)
 
 
@@ -46,20 +44,6 @@ def _spread(cells: int, cell_m: float, sigma_m: float) -> npt.NDArray[np.float32
     away = (np.arange(cells + 1) - 0.5 - np.arange(cells)[:, None]) * (cell_m / sigma_m)
     mass = np.diff(ndtr(away), axis=1)
     return np.asarray(mass / mass.sum(axis=1, keepdims=True), dtype=np.float32)
-
-
-def _cells(grid: PlaceGrid, radius_m: float) -> list[tuple[tuple[int, int], float]]:
-    """Offsets in rows and columns of the cells that a disc around the middle of a cell touches, with shares inside."""
-    width, height = (float(side) for side in grid.cell_m)
-    reach = [min(ceil(radius_m / side), n - 1) for side, n in ((height, grid.ny), (width, grid.nx))]
-    at = (np.arange(_POINTS) + 0.5) / _POINTS - 0.5
-    found = []
-    for row, column in product(*(range(-r, r + 1) for r in reach)):
-        x, y = (column + at) * width, (row + at) * height
-        share = float((np.hypot(x, y[:, None]) <= radius_m).mean())
-        if share > 0:
-            found.append(((row, column), share))
-    return found
 
 
 def _ends(step: int, n: int) -> tuple[slice, slice]:

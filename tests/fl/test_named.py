@@ -46,23 +46,23 @@ def named(row):
 class TestAnswers:
     def test_the_two_of_largest_weight_best_first(self):
         given = said(answer(1, 1, 0.2), answer(2, 2, 0.9), answer(3, 3, 0.5), (0, 0, "place", 9, 9, 5.0))
-        assert answers_of(given, AREA)[0].tolist() == [[2, 2], [3, 3]]
+        assert answers_of(given, AREA)[0].place_m.tolist() == [[2, 2], [3, 3]]
 
     def test_of_equal_weights_the_first(self):
-        assert answers_of(said(answer(7, 7), answer(3, 3), answer(5, 5)), AREA)[0].tolist() == [[7, 7], [3, 3]]
+        assert answers_of(said(answer(7, 7), answer(3, 3), answer(5, 5)), AREA)[0].place_m.tolist() == [[7, 7], [3, 3]]
 
     def test_one_place_at_every_model_counts_once(self):
         given = said(answer(1, 1, 0.9), answer(1, 1, 0.9, model=4), answer(8, 8, 0.1), answer(8, 8, 0.1, model=4))
-        assert answers_of(given, AREA)[0].tolist() == [[1, 1], [8, 8]]
+        assert answers_of(given, AREA)[0].place_m.tolist() == [[1, 1], [8, 8]]
 
     @pytest.mark.parametrize("x", [np.nan, np.inf, -1.0, 2001.0])
     def test_what_lies_outside_is_no_answer_but_was_given(self, x):
-        assert answers_of(said(answer(x, 5.0, 2.0), answer(6, 6)), AREA)[0].tolist() == [[6, 6]]
-        assert answers_of(said(answer(x, 5.0)), AREA)[0].shape == (0, 2)
+        assert answers_of(said(answer(x, 5.0, 2.0), answer(6, 6)), AREA)[0].place_m.tolist() == [[6, 6]]
+        assert answers_of(said(answer(x, 5.0)), AREA)[0].place_m.shape == (0, 2)
 
     def test_ues_do_not_mix(self):
         found = answers_of(said(answer(1, 1, ue=2), answer(4, 4, ue=0)), AREA)
-        assert {ue: at.tolist() for ue, at in found.items()} == {0: [[4, 4]], 2: [[1, 1]]}
+        assert {ue: at.place_m.tolist() for ue, at in found.items()} == {0: [[4, 4]], 2: [[1, 1]]}
 
 
 class TestLeakage:
