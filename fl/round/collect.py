@@ -67,9 +67,9 @@ def collect(
 ) -> tuple[Collected, PartStates]:
     """The data that UEs learn from, and what the parts remember that chose them; free: whom the server may ask."""
     # b  the server samples some of those that are there and have data, and every UE has its own policy
-    now, rule = conditions(world), learning.threat.pseudonyms
+    now, naming = conditions(world), learning.threat.pseudonyms
     there, availability = learning.availability.available(now, states.availability, streams.streams.at("availability"))
-    there = there & ~rule.silent(now.position_m, facts.public)
+    there = there & ~naming.silent(now.position_m, facts.public)
     states, ready = replace(states, availability=availability), taken.train.nonempty()
     there = there if free is None else there & free.ue
     sampled = sample_ues(ready.only(there[ready.ue]), learning, streams.at("participation"))
