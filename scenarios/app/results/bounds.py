@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from math import ceil
 from pathlib import Path
@@ -20,9 +21,23 @@ from scenarios.app.study.yaml_document import one_line
 _FARTHEST_M = 4.1e7  # a corner of an area: once around the Earth
 _LONGEST_S = 400 * 365.25 * DAY_S  # an interval
 _ROUNDING_S = 1e-6
-_OF_ONE = ("ues", "tracks", "handovers", "links", "transmissions")  # in other tables UE -1 stands for several
+_OF_ONE = ("ues", "tracks", "handovers", "links", "transmissions", "tracking", "beliefs")  # elsewhere -1: several UEs
 _UPLOAD = ("requested_s", "ready_s", "granted_s", "ended_s")  # times of a transmission, in order
 _TIMES = ("time_s", *_UPLOAD)
+_SHARES = {
+    "tracking": ("disc_probability", "near", "in50", "in90", "plain_near", "prior_near"),
+    "beliefs": ("probability",),
+    "linking": ("right_share", "chance_share"),
+}
+_LENGTHS = {
+    "tracking": (
+        "stated_error_m", "area50_m2", "area90_m2", "error_m", "expected_distance_m", "plain_error_m", "prior_error_m",
+        "prior_expected_distance_m",
+    ),
+    "linking": ("seen", "linked", "anonymity_set", "time_to_confusion_s", "chance_time_to_confusion_s"),
+}  # fmt: skip
+_SMALLEST_CELL_M = 1e-3
+_ONE = 1.0 + 1e-6  # probabilities in single precision may add up to a little more than 1
 
 
 def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
@@ -87,13 +102,18 @@ def check_rows(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, T
     uploads = tables.get("transmissions", {})
     rounds += len(uploads.get("ue", ()))  # a server may merge each update by itself
     for name, columns in tables.items():
-        for column in (c for c in _TIMES if c in columns):
-            _check(folder, name, column, columns[column], (0, last_s), "of the calendar", whole=False)
-        if "round" in columns:
-            _check(folder, name, "round", columns["round"], (0, rounds), "of the run", whole=True)
-        if "ue" in columns:
-            least = 0 if name in _OF_ONE else -1
-            _check(folder, name, "ue", columns["ue"], (least, n_ue - 1), "of ues.csv", whole=True)
+        least = 0 if name in _OF_ONE else -1
+        for column, limit in (
+            *((c, _Limit("time of the calendar", 0, last_s)) for c in _TIMES),
+            ("round", _Limit("whole number of the run", 0, rounds, whole=True)),
+            ("ue", _Limit("whole number of ues.csv", least, n_ue - 1, whole=True)),
+            ("hindsight", _Limit("flag", 0, 1, whole=True)),
+            *((c, _Limit("share", 0, _ONE)) for c in _SHARES.get(name, ())),
+            *((c, _Limit("size", 0, np.inf)) for c in _LENGTHS.get(name, ())),
+            ("cell_m", _Limit("side of a cell", _SMALLEST_CELL_M, _FARTHEST_M)),
+        ):
+            if column in columns:
+                _check(folder, name, column, columns[column], limit)
     if uploads:
         _check_order(folder / "transmissions.csv", uploads)
 
@@ -112,18 +132,24 @@ def _check_order(path: Path, uploads: Table) -> None:
         latest_s = np.fmax(latest_s, uploads[column])
 
 
-def _check(
-    folder: Path, table: str, column: str, values: FloatArray, bounds: tuple[float, float], of: str, *, whole: bool
-) -> None:
+@dataclass(frozen=True)
+class _Limit:
+    """What the numbers of a column are, from what to what, and whether they are whole."""
+
+    what: str
+    low: float
+    high: float
+    whole: bool = False
+
+
+def _check(folder: Path, table: str, column: str, values: FloatArray, limit: _Limit) -> None:
     """Refuse a column with a value outside of its bounds, or that is not whole; empty cells may be."""
-    low, high = bounds
-    wrong: BoolArray = ~np.isnan(values) & ~((values >= low) & (values <= high))
-    if whole:
+    wrong: BoolArray = ~np.isnan(values) & ~((values >= limit.low) & (values <= limit.high))
+    if limit.whole:
         wrong |= np.isfinite(values) & (values != np.round(values))
     if wrong.any():
         row = int(np.argmax(wrong))
-        kind = "whole number" if whole else "time"
         raise BadInput(
-            one_line(f"{folder / table}.csv: row {row + 1}: {column} {values[row]:g} is not a {kind} {of}, {low:g} to "
-                     f"{high:g}; run the study again")
+            one_line(f"{folder / table}.csv: row {row + 1}: {column} {values[row]:g} is not a {limit.what}, "
+                     f"{limit.low:g} to {limit.high:g}; run the study again")
         )  # fmt: skip

@@ -14,6 +14,7 @@ from scenarios.app.report.figures.named import named_panels
 from scenarios.app.report.figures.parts import part_metrics, weights
 from scenarios.app.report.figures.radio import radio, service
 from scenarios.app.report.figures.radio_map import run_panel
+from scenarios.app.report.figures.tracking import tracking_chapter
 from scenarios.app.report.figures.uplink import transmissions
 from scenarios.app.report.figures.uploads import uploads_chapter
 from scenarios.app.report.findings import leakage_findings, privacy_findings
@@ -53,6 +54,7 @@ def run_chapters(run: Run) -> list[Chapter]:
         method = [*run_panel(run.grid), *(density_panels(run.surfaces) if is_density(run.summary) else [])]
     return [
         Chapter("leakage", "Leakage", [paragraphs(leakage_findings(run), "says"), *leaks]),
+        tracking_chapter(run),
         Chapter("utility", "Model", model),
         Chapter("privacy", "Privacy spent", [paragraphs(privacy_findings(run), "says"), epsilon(run)]),
         Chapter("radio-figures", "Radio", [service(run), transmissions(run), radio(run)]),

@@ -1,0 +1,93 @@
+"""The table `tracking`: how well an attacker who remembers knows where UEs were, beside what it builds on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.units import BoolArray, FloatArray
+from scenarios.app.results.run import Run, Table
+
+FILTER, SMOOTHER, PLAIN, PRIOR = "filter", "smoother", "plain", "prior"
+KINDS = (PLAIN, FILTER, SMOOTHER, PRIOR)
+"""the wrapped attack alone; what the tracker knows in a round; what it knows of it at the end; the prior alone"""
+_BINS = 10
+
+
+def tracking_attacks(run: Run) -> list[str]:
+    """Attacks that track, in the order of the records."""
+    return list(dict.fromkeys(map(str, run.rows("tracking")["attack"])))
+
+
+def tracked(run: Run, attack: str) -> dict[str, Table]:
+    """Rows of the filter and of the smoother of an attack."""
+    rows = run.rows("tracking", "attack", attack)
+    return {
+        kind: {k: v[rows["hindsight"] == flag] for k, v in rows.items()} for flag, kind in enumerate((FILTER, SMOOTHER))
+    }
+
+
+def of_kind(rows: Mapping[str, Table], kind: str, column: str) -> tuple[Table, FloatArray]:
+    """Rows that know a quantity (`error_m`, `near`, `expected_distance_m`) of one of KINDS, and their values."""
+    if kind in rows:
+        return rows[kind], rows[kind][column]
+    return rows[FILTER], rows[FILTER][f"{kind}_{column}"]
+
+
+def known_hours(run: Run, rows: Mapping[str, Table], kind: str) -> tuple[FloatArray, FloatArray]:
+    """Numbers of rounds (n,), and the hours (n,) of a UE up to each in which it was known within leakage.near_m.
+
+    Mean over all UEs with a row; a row stands for the window of its round.
+    """
+    table, near = of_kind(rows, kind, "near")
+    return _summed_hours(run, rows, table, near == 1)
+
+
+def stated_hours(run: Run, rows: Mapping[str, Table], kind: str) -> tuple[FloatArray, FloatArray]:
+    """The same as the attack expects it: each window counts with the probability of its disc."""
+    return _summed_hours(run, rows, rows[kind], np.nan_to_num(rows[kind]["disc_probability"]))
+
+
+def hours_seen(run: Run, rows: Mapping[str, Table]) -> float:
+    """Hours of a UE, mean, for which there is a row."""
+    _, hours = _summed_hours(run, rows, rows[FILTER], np.ones(len(rows[FILTER]["ue"])))
+    return float(hours[-1]) if len(hours) else 0.0
+
+
+def _summed_hours(
+    run: Run, rows: Mapping[str, Table], table: Table, share: FloatArray | BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    number, at = np.unique(table["round"], return_inverse=True)
+    n_ue = len(np.unique(np.concatenate([of["ue"] for of in rows.values()])))
+    hours = np.bincount(at, share, minlength=len(number)) * float(run.manifest["round_s"]) / 3600.0
+    return number, np.cumsum(hours) / max(n_ue, 1)
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Stated probabilities in equal bins (n_bin,): their number, and the means of stated and hit, NaN of none."""
+
+    number: FloatArray
+    stated: FloatArray
+    hit: FloatArray
+
+    @classmethod
+    def of(cls, stated: FloatArray, hit: BoolArray) -> Reliability:
+        """Of probabilities (n,) and whether they held (n,); NaN is left out."""
+        known = np.isfinite(stated)
+        at = np.minimum((stated[known] * _BINS).astype(int), _BINS - 1)
+        number = np.bincount(at, minlength=_BINS).astype(float)
+        with np.errstate(invalid="ignore"):
+            return cls(
+                number,
+                np.bincount(at, stated[known], minlength=_BINS) / number,
+                np.bincount(at, hit[known], minlength=_BINS) / number,
+            )
+
+    @property
+    def error(self) -> float:
+        """Mean gap between stated and hit: sum n |stated - hit| / sum n; NaN of none."""
+        n = self.number.sum()
+        return float(np.nansum(self.number * np.abs(self.stated - self.hit)) / n) if n else float("nan")
