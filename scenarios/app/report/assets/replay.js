@@ -20,7 +20,7 @@
     const boxes = [...document.querySelectorAll("#replay [data-layer]")];
     const state = {
       time_s: meta.end_s, round: model.roundAt(meta.end_s), playing: false, speed: 1, ue: -1,
-      attack: model.bestAttack(), layers: {}, coverage: "",
+      attack: model.bestAttack(), layers: {}, coverage: "", hindsight: 0,
     };
     state.seen = (ue) => (state.ue < 0 || state.ue === ue ? 1 : FADED);
     for (const box of boxes) state.layers[box.dataset.layer] = box.checked;
@@ -172,6 +172,14 @@
       speak();
     }
 
+    /** What an attack believed then, or in hindsight; of one without beliefs, of the first that has some. */
+    function setHindsight(hindsight) {
+      state.hindsight = hindsight;
+      replayBelief.KINDS.forEach((name, k) => byId(name).setAttribute("aria-pressed", String(k === hindsight)));
+      const believes = meta.attacks.findIndex((a, k) => replayBelief.knows(model, k));
+      if (replayBelief.knows(model, state.attack)) { refresh("known"); speak(); } else setAttack(believes);
+    }
+
     function setCoverage(layer) {
       state.coverage = layer;
       replayKeys.coverage(model, layer);
@@ -189,6 +197,7 @@
       byId("ue").addEventListener("change", (e) => selectUe(Number(e.target.value)));
       byId("attack")?.append(...meta.attacks.map(({ name }, k) => text("option", name, { value: k })));
       byId("attack")?.addEventListener("change", (e) => setAttack(Number(e.target.value)));
+      replayBelief.KINDS.forEach((name, k) => byId(name)?.addEventListener("click", () => setHindsight(k)));
       byId("coverage")?.addEventListener("change", (e) => setCoverage(e.target.value));
       byId("curve").append(...[...kinds.values()].map(({ key, label, unit }) =>
         text("option", unit ? `${label}, ${unit}` : label, { value: key })));
@@ -225,7 +234,7 @@
       Home: () => seek(0), End: () => seek(meta.end_s), 0: () => view.fit(),
       "+": () => view.zoomBy(1.6), "=": () => view.zoomBy(1.6), "-": () => view.zoomBy(1 / 1.6),
       "[": () => setSpeed(byId("speed").selectedIndex - 1), "]": () => setSpeed(byId("speed").selectedIndex + 1),
-      Escape: () => selectUe(-1),
+      Escape: () => selectUe(-1), b: () => { if (model.has("belief_round")) setHindsight(1 - state.hindsight); },
     };
     const under = (px, py) => replayWords.under(model, state, view, ground.sites, px, py);
 

@@ -53,11 +53,11 @@ const replayData = (() => {
       }
     }
 
+    /** The place of a column and a row, or null. */
+    const spot = (column, row) => (column === NOWHERE ? null : { x: xOf(column), y: yOf(row) });
+
     /** Home or workplace of a UE, or null. */
-    function landmark(kind, ue) {
-      const x = arrays[`${kind}_x`]?.[ue] ?? NOWHERE;
-      return x === NOWHERE ? null : { x: xOf(x), y: yOf(arrays[`${kind}_y`][ue]) };
-    }
+    const landmark = (kind, ue) => spot(arrays[`${kind}_x`]?.[ue] ?? NOWHERE, arrays[`${kind}_y`]?.[ue]);
 
     /** What an attack names of a UE after a round: places, best first, and whether home and work are among them. */
     function named(attack, ue, round) {
@@ -155,20 +155,21 @@ const replayData = (() => {
       return k < 0 ? null : [meta.curves[k], curve(k)];
     }
 
-    /** The attack that names most homes, or workplaces, at the end; else the first; -1 for none. */
+    /** The attack that names most homes, or workplaces, at the end; else the first that believes; -1 for none. */
     function bestAttack() {
-      let best = meta.attacks.length ? 0 : -1, most = -1;
+      let best = meta.attacks.length ? Math.max(meta.attacks.findIndex((a, k) => meta.belief.rasters?.[k]), 0) : -1;
+      let most = 0;
       for (const place of ["home", "work"]) {
         meta.curves.forEach((c, k) => {
           const value = curve(k).at(-1);
           if (c.key === place && value > most) { best = c.attack; most = value; }
         });
-        if (most >= 0) break;
+        if (most > 0) break;
       }
       return best;
     }
     return {
-      meta, arrays, has, n, rounds, number: arrays.number, last, place, corners, landmark, named, estimates, links,
+      meta, arrays, has, n, rounds, number: arrays.number, last, place, corners, spot, landmark, named, estimates, links,
       roundAt, square, level, stamp, date, tick, curve, curveOf, bestAttack,
       handovers: arrays.handover_time ?? none,
     };

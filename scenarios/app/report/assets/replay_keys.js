@@ -46,6 +46,14 @@ const replayKeys = (() => {
       c.strokeStyle = theme.ue;
       c.stroke();
     },
+    belief(c, theme, colour) {
+      replayBelief.scale().colours.forEach((shade, k) => {
+        c.fillStyle = shade;
+        c.fillRect(1 + 4 * k, 4, 4, 11);
+      });
+      c.strokeStyle = colour;
+      stroke(c, [[1, 16], [21, 16]], 1.5, 1);
+    },
     stations(c, theme) {
       c.fillStyle = theme.station;
       c.globalAlpha = 0.35;
@@ -93,7 +101,7 @@ const replayKeys = (() => {
     }
   }
 
-  /** Samples beside all switches, and the scale of SINR. */
+  /** Samples beside all switches, and the scales of SINR and of beliefs. */
   function draw(model, state, theme, colour, moving = null) {
     const ratio = Math.min(devicePixelRatio || 1, 2);
     const stops = netsim.isDark() ? [0.35, 0.65] : [0, 0.85];
@@ -105,6 +113,7 @@ const replayKeys = (() => {
       SAMPLES[place.dataset.key](context, theme, colour, sinr);
       place.replaceChildren(canvas);
     }
+    cells(model, state.attack);
     const scale = document.getElementById("replay-sinr");
     scale.hidden = !moving?.range && scale.hidden;
     if (moving?.range) {
@@ -112,6 +121,16 @@ const replayKeys = (() => {
       const shades = [0, 0.25, 0.5, 0.75, 1].map(sinr);
       bar(scale, "SINR of updates being sent", shades, `\u2264 ${low} dB`, `\u2265 ${high} dB`);
     }
+  }
+
+  /** The scale of the cells of a belief. */
+  function cells(model, attack) {
+    const place = document.getElementById("replay-cells");
+    if (!place) return;
+    place.hidden = !replayBelief.knows(model, attack);
+    if (place.hidden) return;
+    const { colours, least } = replayBelief.scale(), side = model.meta.belief.rasters[attack].cell_m;
+    bar(place, `probability of a cell of ${Number(side.toPrecision(3))} m`, colours, least, "100 %");
   }
 
   function bar(place, title, colours, low, high) {

@@ -156,6 +156,7 @@ const replayKnown = (() => {
     function paint(context, view, theme, colour, now) {
       context.clearRect(0, 0, view.width, view.height);
       const r = sizeOf(n, view);
+      if (now.layers.belief) replayBelief.paint(model, context, view, theme, colour, now);
       if (now.round >= 0 && now.layers.estimates) estimates(context, view, now, colour, theme, r);
       if (now.round >= 0 && now.layers.named) lines(context, view, now, colour);
       landmarks(context, view, now, colour, theme, r);

@@ -16,7 +16,8 @@ const replayWords = (() => {
   }
 
   /** The date, then a part for each figure that is known. */
-  function now(model, { time_s, round, attack, ue }) {
+  function now(model, state) {
+    const { time_s, round, attack, ue } = state;
     const line = [model.date(time_s)], at = {};
     const value = (key) => {
       const found = round < 0 ? null : model.curveOf(key, attack);
@@ -47,6 +48,7 @@ const replayWords = (() => {
       const times = model.handovers, done = model.last(times, 0, times.length, time_s / model.meta.unit_s) + 1;
       line.push(`${whole(done)} handovers so far`);
     }
+    line.push(...replayBelief.words(model, state));
     if (ue >= 0) line.push(`singled out: ${model.meta.ues[ue]}`);
     return line;
   }

@@ -14,8 +14,9 @@ from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import counted, figure_text, span_text
 
 SCRIPTS = (
-    "replay_data.js", "replay_ground.js", "replay_known.js", "replay_moving.js", "replay_curve.js", "replay_view.js",
-    "replay_pointer.js", "replay_words.js", "replay_keys.js", "replay_svg.js", "replay_saved.js", "replay.js",
+    "replay_data.js", "replay_ground.js", "replay_belief.js", "replay_known.js", "replay_moving.js", "replay_curve.js",
+    "replay_view.js", "replay_pointer.js", "replay_words.js", "replay_keys.js", "replay_svg.js", "replay_saved.js",
+    "replay.js",
 )  # fmt: skip
 STYLES = ("replay.css",)
 DATA = "replay-data"
@@ -30,13 +31,14 @@ _LAYERS: tuple[tuple[str, str, str, bool | None], ...] = (
     ("work", "workplaces", "work_x", True),
     ("named", "named places", "named_round", True),
     ("estimates", "estimates, last rounds", "estimate_round", None),
+    ("belief", "belief", "belief_round", True),
     ("stations", "base stations", "", True),
     ("buildings", "buildings", "footprint_x", True),
     ("streets", "streets", "street_x", True),
     ("scenery", "green, water, rails", "scenery_x", True),
 )
 """key, label, an array that it needs, whether it is on at first; estimates are where no places are named"""
-_WORTH_A_MAP = {"ues", "stations", "buildings", "streets", "estimates", "homes"}
+_WORTH_A_MAP = {"ues", "stations", "buildings", "streets", "estimates", "homes", "belief"}
 
 _COVERAGE = (
     ("cell", "best server", ("coverage_cell",)),
@@ -62,7 +64,7 @@ def replay_chapter(run: Run) -> tuple[Chapter, dict[str, str]]:
     coverage = [(key, label) for key, label, needed in _COVERAGE if all(map(replay.has, needed))]
     parts = [
         _small(_reading(run, replay)),
-        controls(_ratio(replay), layers, coverage, bool(replay.meta["attacks"])),
+        controls(_ratio(replay), layers, coverage, bool(replay.meta["attacks"]), replay.has("belief_round")),
         _small(_left_out(run, replay)),
     ]
     return Chapter("map", "Map", parts), {DATA: packed(replay.meta, replay.arrays)}
@@ -80,6 +82,18 @@ def _small(sentences: list[str]) -> str:
 
 def _reading(run: Run, replay: Replay) -> list[str]:
     """How to read it."""
+    return [*_reading_known(run, replay), *(_reading_beliefs(run) if replay.has("belief_round") else [])]
+
+
+def _reading_beliefs(run: Run) -> list[str]:
+    return [
+        "Coloured cells are where the attack believes a UE was in the latest round, the likeliest ones up to 95 %; a "
+        f"dot is its answer, a dashed circle the {run.near_m:g} m around the likeliest place, a ring the truth, and a "
+        "square the estimate without memory. Choose a UE to see its belief alone."
+    ]
+
+
+def _reading_known(run: Run, replay: Replay) -> list[str]:
     if replay.has("named_round"):
         return [
             f"A home or workplace is filled, and joined by a thick line, when the attack names a place within "
@@ -116,6 +130,8 @@ def _left_out(run: Run, replay: Replay) -> list[str]:
         said.append(f"Updates and estimates are drawn of the first {counted(replay.drawn.detailed, 'UE')} only.")
     if replay.drawn.stride > 1:
         said.append(f"Named places are drawn as of every {replay.drawn.stride}th round, and of the last.")
+    if replay.belief_stride > 1:
+        said.append(f"Beliefs are drawn as of every {replay.belief_stride}th round.")
     if replay.drawn.beyond:
         said.append(f"Too far outside to be drawn: {counted(replay.drawn.beyond, 'estimate')}.")
     if replay.far:

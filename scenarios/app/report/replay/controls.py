@@ -9,18 +9,24 @@ _KEYS = (
     "shift by a hundredth of the run), Home and End to both ends, + and &minus; zoom, 0 shows the whole area, [ and ] "
     "change the speed, Escape shows all UEs again. Drag to move the map; click a UE to see it alone."
 )
+_BELIEF_KEY = " b changes between what the attack believes now (filter) and in hindsight (smoother)."
 BESIDE = 1.3  # width over height of a map up to which there is room for the curve beside it
 _BACK, _NEXT = "M4 4h3v16H4zM20 4v16L8 12z", "M17 4h3v16h-3zM4 4v16l12-8z"
 _PLAY, _PAUSE = "M6 3l15 9-15 9z", "M5 4h5v16H5zM14 4h5v16h-5z"
 
 
 def controls(
-    ratio: float, layers: Sequence[tuple[str, str, bool]], coverage: Sequence[tuple[str, str]], attacked: bool
+    ratio: float,
+    layers: Sequence[tuple[str, str, bool]],
+    coverage: Sequence[tuple[str, str]],
+    attacked: bool,
+    believes: bool,
 ) -> str:
     """Canvases and controls.
 
     ratio : width over height of the map. layers : key, label, whether it is on. coverage : key and label of what
-    the ground can be coloured by. attacked : whether there are attacks to choose from.
+    the ground can be coloured by. attacked : whether there are attacks to choose from. believes : whether beliefs are
+    drawn.
     """
     stage = (
         '<div class="stage" id="replay-stage" tabindex="0" role="application" aria-label="Map with replay" '
@@ -42,14 +48,16 @@ def controls(
         '<p id="replay-now" class="now" aria-live="polite"></p>'
         f'<div class="curve"><div class="toolbar">{_pick("curve", "curve")}</div>'
         '<svg id="replay-line" role="img" aria-label="curve over time"></svg></div>'
-        f'<p id="replay-keys" class="keys">{_KEYS}</p>'
+        f'<p id="replay-keys" class="keys">{_KEYS}{_BELIEF_KEY if believes else ""}</p>'
     )
     tall = " tall" if ratio < BESIDE else ""
-    side = _side(layers, coverage, attacked)
+    side = _side(layers, coverage, attacked, believes)
     return f'<div class="replay{tall}" id="replay" style="--ratio: {ratio:.4g}">{stage}{side}{transport}{below}</div>'
 
 
-def _side(layers: Sequence[tuple[str, str, bool]], coverage: Sequence[tuple[str, str]], attacked: bool) -> str:
+def _side(
+    layers: Sequence[tuple[str, str, bool]], coverage: Sequence[tuple[str, str]], attacked: bool, believes: bool
+) -> str:
     """What is shown, and of whom."""
     boxes = "".join(
         f'<label><input type="checkbox" data-layer="{key}"{" checked" if on else ""}>'
@@ -63,11 +71,22 @@ def _side(layers: Sequence[tuple[str, str, bool]], coverage: Sequence[tuple[str,
     )
     return (
         f'<div class="side toolbar">{_pick("attack", "attack") if attacked else ""}{_pick("ue", "UE")}'
-        f"{ground if coverage else ''}<fieldset><legend>on the map</legend>{boxes}</fieldset>"
+        f"{_belief() if believes else ''}{ground if coverage else ''}"
+        f"<fieldset><legend>on the map</legend>{boxes}</fieldset>"
         '<div id="replay-sinr" class="scale" hidden></div><div class="save">'
         f"{_button('svg', 'SVG: the map as it stands', 'SVG')}{_button('png', 'PNG: the map as it stands', 'PNG')}"
         f"{_button('csv', 'CSV: where everybody is now', 'CSV')}"
         "</div></div>"
+    )
+
+
+def _belief() -> str:
+    """Which belief is drawn, and the scale of its cells."""
+    return (
+        '<div class="pick" role="group" aria-label="belief">belief '
+        '<button type="button" id="replay-filter" aria-pressed="true">filter: known now</button>'
+        '<button type="button" id="replay-smoother" aria-pressed="false">smoother: in hindsight</button></div>'
+        '<div id="replay-cells" class="scale" hidden></div>'
     )
 
 

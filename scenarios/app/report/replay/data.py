@@ -10,6 +10,7 @@ import numpy as np
 
 from netsim.units import FloatArray
 from scenarios.app.report.plot import looks
+from scenarios.app.report.replay.beliefs import belief_arrays
 from scenarios.app.report.replay.coverage import coverage_arrays
 from scenarios.app.report.replay.curves import curves
 from scenarios.app.report.replay.grid import BEYOND_M, NOWHERE, Grid, Numbers, pointers, steps
@@ -32,7 +33,7 @@ COUNTED = ("_ptr", "_x", "_y", "_round", "_of", "_time", "_begin")
 class Replay:
     """The header and the arrays of a replay, and what was left out of it.
 
-    tracked : of how many of the first UEs the tracks are drawn.
+    tracked : of how many of the first UEs the tracks are drawn. belief_stride : of every how many-th round beliefs are.
     """
 
     meta: dict[str, Any]
@@ -42,6 +43,7 @@ class Replay:
     tracked: int
     drawn: Drawn
     far: int
+    belief_stride: int
 
     def has(self, name: str) -> bool:
         """Whether there is anything in an array."""
@@ -62,11 +64,13 @@ def replay_of(run: Run, names: Sequence[str]) -> Replay:
     coverage, squares = coverage_arrays(run, cells)
     by_round, scales, drawn = round_arrays(run, rounds, moving, n_ue, names, cells)
     found, values = curves(run, rounds, names)
+    beliefs, belief, belief_stride = belief_arrays(run, rounds, moving, names, n_ue)
     arrays: dict[str, Any] = {
         **ground_arrays(run, ground),
         **_track_arrays(tracks, n_ue, moving, unit_s),
         **coverage,
         **by_round,
+        **beliefs,
         **_places(run, n_ue, moving),
         **_handovers(run, n_ue, unit_s),
         "told_s": rounds.told_s,
@@ -80,10 +84,10 @@ def replay_of(run: Run, names: Sequence[str]) -> Replay:
         "first_day": str(clock.first_day), "clock_changes": [list(change) for change in clock.changes],
         "near_m": run.near_m, "ues": [str(name) for name in run.tables["ues"]["name"][:n_ue]],
         "attacks": [{"name": look.name, "color": look.color} for look in looks(names)],
-        "stations": drawn_stations, "coverage": squares, "curves": found,
+        "stations": drawn_stations, "coverage": squares, "curves": found, "belief": belief,
         "steps": sorted(name for name in arrays if name.endswith(COUNTED)),
     }  # fmt: skip
-    return Replay(meta, arrays, n_ue, tracks, tracked, drawn, far)
+    return Replay(meta, arrays, n_ue, tracks, tracked, drawn, far, belief_stride)
 
 
 def _single(values: FloatArray) -> Numbers:
