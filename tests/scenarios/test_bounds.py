@@ -63,6 +63,24 @@ def test_the_first_row_beyond_is_named(column, value):
         check_rows(FOLDER, MANIFEST, tables(**{column: [0.0, value, value]}))
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "value", "kind"),
+    [
+        ("tracking", "disc_probability", 1.01, "share"), ("tracking", "near", -1.0, "share"),
+        ("tracking", "hindsight", 0.5, "flag"), ("tracking", "error_m", -1.0, "size"),
+        ("tracking", "ue", -1.0, "whole"),
+        ("beliefs", "probability", 2.0, "share"), ("beliefs", "cell_m", 0.0, "side of a cell"),
+        ("beliefs", "cell_m", np.inf, "side of a cell"), ("linking", "right_share", 1.5, "share"),
+        ("linking", "time_to_confusion_s", -5.0, "size"),
+    ],
+)  # fmt: skip
+def test_probabilities_and_sizes_that_cannot_be_are_refused(table, column, value, kind):
+    rows = {"ues": {"ue": np.arange(3.0)}, table: {column: np.array([1.0, value])}}
+    with pytest.raises(BadInput, match=rf"{table}.csv: row 2: {column} .* is not a {kind}.*; run the study again"):
+        check_rows(FOLDER, MANIFEST, rows)
+    check_rows(FOLDER, MANIFEST, rows | {table: {column: np.array([1.0, np.nan])}})
+
+
 def test_minus_one_stands_for_several_ues_where_there_may_be_several():
     several = {"ues": {"ue": np.arange(3.0)}, "privacy": {"ue": np.array([-1.0])}}
     check_rows(FOLDER, MANIFEST, several)

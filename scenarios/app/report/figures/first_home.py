@@ -11,14 +11,16 @@ from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary import with_home
 from scenarios.app.results.survival import first_home, kaplan_meier
 
-_DAY_S = 86_400.0
 _UNIFORM = Look("chance: two random places", GREY, dash="dot")
 _OTHERS = Look("chance: others' density", DARK, dash="dash")
 
 
 def first_home_panel(run: Run) -> list[Panel]:
     """Share of UEs whose home has been named, over the time for which they were attacked; nothing without homes."""
-    homes, traces, longest = with_home(run.tables["ues"]), list[Figure](), 0.0
+    homes, traces = with_home(run.tables["ues"]), list[Figure]()
+    seen = run.rows("leakage")
+    span_s = float(np.ptp(seen["time_s"])) + run.manifest["round_s"] if len(seen["time_s"]) else 0.0
+    unit, second = ("days", 86_400.0) if span_s >= 3 * 86_400 else ("hours", 3600.0)
     n_ue = 0
     for look in looks(run.attacks):
         rows = run.rows("leakage", "attack", look.name)
@@ -26,20 +28,21 @@ def first_home_panel(run: Run) -> list[Panel]:
         if not len(time_s) or not np.isfinite(rows["home_named_m"]).any():
             continue
         at_s, share = kaplan_meier(time_s, happened)
-        end_s = float(time_s.max())
-        n_ue, longest = max(n_ue, len(time_s)), max(longest, end_s)
-        x = np.concatenate([[0.0], at_s, [end_s]]) / _DAY_S
+        n_ue = max(n_ue, len(time_s))
+        x = np.concatenate([[0.0], at_s, [span_s]]) / second
         y = 100.0 * np.concatenate([[0.0], share, share[-1:] if len(share) else [0.0]])
-        drawn = line(look, numbers(x), y, mode="lines", hovertemplate="%{y:.3~r} % by day %{x:.3~r}")
+        drawn = line(look, numbers(x), y, mode="lines", hovertemplate=f"%{{y:.3~r}} % after %{{x:.3~r}} {unit}")
         traces.append(drawn | {"line": drawn["line"] | {"shape": "hv"}})
     if not traces:
         return []
     for look, key in ((_UNIFORM, keys.UNIFORM[0]), (_OTHERS, keys.OTHERS[0])):
         value = run.summary.get(key.of())
         if value is not None:
-            ends = [0.0, longest / _DAY_S]
-            traces.append(line(look, ends, np.full(2, float(value)), mode="lines", hovertemplate="%{y:.3~r} %"))
-    figure = mosaic([Cell("UEs with a home (%)", traces, percent=True)], {"title": {"text": "days of attack"}}, 320)
+            ends = np.array([0.0, span_s]) / second
+            traces.append(
+                line(look, numbers(ends), np.full(2, float(value)), mode="lines", hovertemplate="%{y:.3~r} %")
+            )
+    figure = mosaic([Cell("UEs with a home (%)", traces, percent=True)], {"title": {"text": f"{unit} of attack"}}, 320)
     figure["layout"]["hovermode"] = "closest"
     caption = (
         f"The share of {counted(n_ue, 'UE')} with a home of which the attack has at least once named a place within "

@@ -30,6 +30,7 @@ from scenarios.app.results.tracking import (
 )
 
 MOST_POINTS = 400  # of a curve; of more rounds several make one
+_STATED = Look("as stated", DARK, dash="dash")
 
 
 def tracking_chapter(run: Run) -> Chapter:
@@ -140,26 +141,30 @@ def credible(run: Run, every: Mapping[str, Mapping[str, Table]]) -> Panel:
             together = _together(len(grid.time_s))
             x = run.dates(grid.time_s[::together])
             inside = grouped(grid.lay(rows[kind][f"in{percent}"]), together)
-            n = (~np.isnan(inside)).sum(axis=1)
-            share = np.divide(100.0 * np.nansum(inside, axis=1), n, out=np.full(len(n), np.nan), where=n > 0)
-            shares.append(line(mine, x, share, hovertemplate="%{y:.3~r} %", showlegend=not cells))
+            shares.append(line(mine, x, _so_far(inside), hovertemplate="%{y:.3~r} %", showlegend=not cells))
             area = np.maximum(grouped(grid.lay(rows[kind][f"area{percent}_m2"]), together), 1.0)
             areas += median_line(mine, x, area / 1e6, "km²", showlegend=False)[-1:]
-        ends = [x for t in shares for x in (t["x"][0], t["x"][-1])] if all(t["x"] for t in shares) else []
+        ends = sorted(x for t in shares for x in t["x"])
         for percent in (50, 90) if ends else ():
-            wanted = Look(f"as stated, {percent} %", DARK, dash="dash")
-            level = np.full(2, float(percent))
-            shares.append(line(wanted, [min(ends), max(ends)], level, mode="lines", showlegend=not cells))
+            level, first = np.full(2, float(percent)), percent == 50 and not cells
+            shares.append(line(_STATED, [ends[0], ends[-1]], level, mode="lines", showlegend=first))
         what = ("truth in the area", "size of the area")
-        cells.append(Cell("UEs (%)", shares, titled(every, name, what[0]), percent=True))
+        cells.append(Cell("so far (%)", shares, titled(every, name, what[0]), percent=True))
         if areas:
             cells.append(Cell("median (km²)", areas, titled(every, name, what[1]), log=True))
     caption = (
-        "Left the share of UEs whose true position lies in the smallest area that holds 50 % or 90 % of the belief: a "
-        "belief that can be trusted stays near the dashed lines; below them it is too sure. Right how large these "
-        "areas are, median over UEs."
+        "Left how often, so far, the truth was in the smallest area that holds 50 % or 90 % of the belief: a belief "
+        "that can be trusted comes near the dashed lines; below them it is too sure. Right how large these areas are, "
+        "median over UEs."
     )
     return _panel("tracking-credible", "Credible areas", caption, cells)
+
+
+def _so_far(inside: FloatArray) -> FloatArray:
+    """Percent of the flags (n_time, n_track) that hold, up to each time; NaN is left out."""
+    n = np.cumsum((~np.isnan(inside)).sum(axis=1))
+    held = np.cumsum(np.nansum(inside, axis=1))
+    return np.asarray(np.divide(100.0 * held, n, out=np.full(len(n), np.nan), where=n > 0))
 
 
 def _panel(key: str, title: str, caption: str, cells: list[Cell]) -> Panel:

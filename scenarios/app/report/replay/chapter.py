@@ -131,7 +131,7 @@ def _left_out(run: Run, replay: Replay) -> list[str]:
     if replay.drawn.stride > 1:
         said.append(f"Named places are drawn as of every {replay.drawn.stride}th round, and of the last.")
     if replay.belief_stride > 1:
-        said.append(f"Beliefs are drawn as of every {replay.belief_stride}th round.")
+        said.append(f"There are too many cells to draw all: beliefs are of one round in {replay.belief_stride}.")
     if replay.drawn.beyond:
         said.append(f"Too far outside to be drawn: {counted(replay.drawn.beyond, 'estimate')}.")
     if replay.far:

@@ -84,8 +84,8 @@ def _belief() -> str:
     """Which belief is drawn, and the scale of its cells."""
     return (
         '<div class="pick" role="group" aria-label="belief">belief '
-        '<button type="button" id="replay-filter" aria-pressed="true">filter: known now</button>'
-        '<button type="button" id="replay-smoother" aria-pressed="false">smoother: in hindsight</button></div>'
+        '<button type="button" id="replay-filter" aria-pressed="true" title="known now">filter</button>'
+        '<button type="button" id="replay-smoother" aria-pressed="false" title="in hindsight">smoother</button></div>'
         '<div id="replay-cells" class="scale" hidden></div>'
     )
 

@@ -1,0 +1,324 @@
+"""The chapter Tracking: what its figures and the frames of the map say, from rows made by hand."""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
+
+from netsim.errors import BadInput
+from scenarios.app.report.figures import tracking as figures
+from scenarios.app.report.figures.first_home import first_home_panel
+from scenarios.app.report.figures.linking import linking_panel
+from scenarios.app.report.figures.reliability import named_hits, reliability_panel
+from scenarios.app.report.figures.tracking import credible, errors, grouped, hours, sentence, tracking_chapter
+from scenarios.app.report.replay import beliefs
+from scenarios.app.report.replay.chapter import replay_chapter
+from scenarios.app.report.replay.data import MOVING_M, replay_of
+from scenarios.app.report.replay.grid import NOWHERE, Grid
+from scenarios.app.report.report import report
+from scenarios.app.results.read import load
+from scenarios.app.results.survival import first_home, kaplan_meier
+from scenarios.app.results.tracking import Reliability
+from scenarios.app.results.tracking import tracked as rows_of
+from scenarios.app.run.runner import run
+
+EVIL = "<img src=x onerror=alert(1)>"
+TRUTH_M = (200.0, 150.0)
+
+
+@pytest.fixture(scope="module")
+def one(tiny, tmp_path_factory):
+    """A finished run of two rounds in which nothing tracks."""
+    folder = tmp_path_factory.mktemp("tracking") / "run"
+    run(tiny(), folder)
+    return folder
+
+
+@pytest.fixture
+def folder(one, tmp_path):
+    """The same run with other rows: call it with those of `tracking`, `beliefs` and `linking`."""
+
+    def make(tracking=(), belief=(), linking=()):
+        copy = Path(shutil.copytree(one, tmp_path / "run", dirs_exist_ok=True))
+        for table, rows in (("tracking", tracking), ("beliefs", belief), ("linking", linking)):
+            write_rows(copy, table, rows)
+        return copy
+
+    return make
+
+
+def rows_of_two_rounds(**more):
+    """Four UEs: the filter is 200, 90, 60 and 30 m off, in the second round half as far; the smoother is right."""
+    rows = []
+    for number in (1, 2):
+        for ue, away_m in enumerate((200, 90, 60, 30)):
+            answer_m = (TRUTH_M[0] + away_m / number, TRUTH_M[1])
+            rows.append(tracked(number, ue, 0, 60.0 * number, TRUTH_M, answer_m, probability=0.25, **more))
+            rows.append(tracked(number, ue, 1, 60.0 * number, TRUTH_M, probability=0.95, **more))
+    return rows
+
+
+def drawn(panel, name, tail=""):
+    """The curve of a name on the axes that end so, without its band."""
+    (trace,) = [
+        t for t in panel.figure["data"] if t["name"] == name and t["yaxis"] == f"y{tail}" and t.get("fill") is None
+    ]
+    return trace
+
+
+# -- laws
+
+
+def test_kaplan_and_meier_by_hand():
+    """Of four, one has it at 1; one is lost at 2; of the two that are left, one has it at 3: 1 - 3/4 * 1/2."""
+    times, share = kaplan_meier(np.array([1.0, 2.0, 3.0, 4.0]), np.array([True, False, True, False]))
+    np.testing.assert_allclose(times, [1, 3])
+    np.testing.assert_allclose(share, [0.25, 0.625])
+    assert [len(v) for v in kaplan_meier(np.array([5.0]), np.array([False]))] == [0, 0]
+
+
+@given(arrays(float, st.integers(1, 30), elements=st.integers(1, 9).map(float)))
+def test_without_losses_it_is_the_share_so_far(time_s):
+    times, share = kaplan_meier(time_s, np.ones(len(time_s), dtype=bool))
+    np.testing.assert_allclose(share, [(time_s <= t).mean() for t in times], atol=1e-12)
+
+
+def test_the_first_time_counts_from_the_first_window():
+    rows = {
+        "ue": np.array([0, 0, 0, 1, 1, 2.0]), "time_s": np.array([60, 120, 180, 120, 180, 60.0]),
+        "home_named_m": np.array([500, 80, 900, 500, np.nan, 10.0]),
+    }  # fmt: skip
+    time_s, happened = first_home(rows, np.array([0.0, 1.0]), near_m=100.0, round_s=60.0)
+    np.testing.assert_allclose(time_s, [120, 120])  # named after the second of its windows; watched for two
+    assert happened.tolist() == [True, False]
+
+
+def test_bins_of_probabilities():
+    of = Reliability.of(np.array([0.05, 0.0, 0.31, 0.39, 1.0, np.nan]), np.array([0, 1, 1, 0, 1, 1], dtype=bool))
+    assert of.number.tolist() == [2, 0, 0, 2, 0, 0, 0, 0, 0, 1]
+    np.testing.assert_allclose([of.stated[0], of.stated[3], of.stated[9]], [0.025, 0.35, 1.0])
+    np.testing.assert_allclose([of.hit[0], of.hit[3], of.hit[9]], [0.5, 0.5, 1.0])
+    assert of.error == pytest.approx((2 * 0.475 + 2 * 0.15) / 5)
+    assert np.isnan(Reliability.of(np.zeros(0), np.zeros(0, dtype=bool)).error)
+
+
+@given(st.integers(1, 20), st.integers(1, 4), st.integers(1, 7))
+def test_rounds_that_make_one_point_keep_all_values(n, n_ue, together):
+    grid = np.arange(float(n * n_ue)).reshape(n, n_ue)
+    rows = grouped(grid, together)
+    assert rows.shape == (-(-n // together), together * n_ue)
+    np.testing.assert_array_equal(np.sort(rows[np.isfinite(rows)]), grid.ravel())
+    np.testing.assert_array_equal(np.sort(rows[0][np.isfinite(rows[0])]), grid[:together].ravel())
+
+
+# -- the chapter
+
+
+def test_a_run_that_tracks_nothing_has_no_such_chapter(one):
+    assert tracking_chapter(load(one)).parts == []
+    assert "Tracking" not in report(one).read_text().split("<script")[0]
+
+
+def test_medians_hours_and_areas_are_those_of_the_rows(folder):
+    loaded = load(folder(rows_of_two_rounds()))
+    every = {ATTACK: rows_of(loaded, ATTACK)}
+    panel = errors(loaded, every)
+    np.testing.assert_allclose(drawn(panel, "filter")["y"], [75, 37.5])  # of 200, 90, 60, 30, and half of them
+    np.testing.assert_allclose(drawn(panel, "wrapped attack alone")["y"], [300, 300])
+    np.testing.assert_allclose(drawn(panel, "smoother")["y"], [0.1, 0.1])  # a logarithm has no zero
+    np.testing.assert_allclose(drawn(panel, "prior only", "2")["y"], [180, 180])
+    known = hours(loaded, every)
+    a_round_h = 60 / 3600
+    np.testing.assert_allclose(drawn(known, "filter")["y"], [0.75 * a_round_h, 1.75 * a_round_h], rtol=1e-5)
+    np.testing.assert_allclose(drawn(known, "smoother")["y"], [a_round_h, 2 * a_round_h], rtol=1e-5)
+    np.testing.assert_allclose(drawn(known, "filter, as stated")["y"], [0.25 * a_round_h, 0.5 * a_round_h], rtol=1e-5)
+    assert drawn(known, "prior only")["y"] == [0, 0] and f"0.0333 h ({ATTACK})" in known.caption
+    areas = credible(loaded, every)
+    np.testing.assert_allclose(drawn(areas, "filter, 90 %", "2")["y"], [0.04, 0.04])
+    assert drawn(areas, "smoother, 50 %")["y"] == [100, 100]
+
+
+def test_the_sentence_says_what_the_rows_say(folder):
+    loaded = load(folder(rows_of_two_rounds()))
+    assert sentence(loaded, ATTACK, rows_of(loaded, ATTACK)) == (
+        f"{ATTACK}: median error 300 m (wrapped attack alone), 52.5 m (filter), 0 m (smoother), 150 m (prior only); "
+        "within 100 m in 0 %, 87.5 %, 100 %, 0 % of the rounds of UEs; the filter's stated probabilities are 62.5 "
+        "points off."
+    )
+
+
+def test_reliability_shows_stated_against_hit_with_numbers(folder):
+    loaded = load(folder(rows_of_two_rounds()))
+    panel = reliability_panel(loaded, {ATTACK: rows_of(loaded, ATTACK)})
+    own = drawn(panel, "filter")
+    assert (own["x"], own["y"], own["text"]) == ([25.0], [87.5], ["8 answers"])
+    bars = {t["name"]: t for t in panel.figure["data"] if t["type"] == "bar"}
+    assert bars["filter"]["y"] == [0, 0, 8, 0, 0, 0, 0, 0, 0, 0] and bars["smoother"]["y"][9] == 8
+
+
+def test_named_places_are_judged_by_their_kind(folder):
+    loaded = load(folder())
+    ues = loaded.tables["ues"] | {
+        f"{place}_{axis}_m": np.full(4, value) for place, value in (("home", 100.0), ("work", 300.0)) for axis in "xy"
+    }
+    named = {
+        "attack": np.array([ATTACK] * 4, dtype=object), "ue": np.array([0, 0, 1, 1.0]),
+        "x_m": np.array([110, 110, 300, 100.0]), "y_m": np.array([100, 100, 300, 100.0]),
+        "place": np.array(["home", "work", "work", "third 1"], dtype=object),
+        "probability": np.array([0.9, 0.6, 0.7, 0.8]),
+    }  # fmt: skip
+    stated, hit = named_hits(replace(loaded, tables=loaded.tables | {"ues": ues, "named": named}), ATTACK)
+    assert stated.tolist() == [0.9, 0.6, 0.7] and hit.tolist() == [True, False, True]
+
+
+def test_homes_are_first_named_where_the_rows_say(folder):
+    loaded = load(folder())
+    ues = loaded.tables["ues"] | {f"home_{axis}_m": np.full(4, 100.0) for axis in "xy"}
+    leakage = dict(loaded.tables["leakage"])
+    leakage["home_named_m"] = np.where((leakage["ue"] < 3) & (leakage["round"] > leakage["ue"]), 10.0, 900.0)
+    (panel,) = first_home_panel(replace(loaded, tables=loaded.tables | {"ues": ues, "leakage": leakage}))
+    own = drawn(panel, ATTACK)  # UE 0 in the first window of a minute, UE 1 in the second; 2 and 3 never
+    np.testing.assert_allclose(np.array(own["x"]) * 60, [0, 1, 2, 2], rtol=1e-4)
+    np.testing.assert_allclose(own["y"], [0, 25, 50, 50])
+    assert first_home_panel(loaded) == []
+
+
+def test_links_stand_beside_chance(folder):
+    row = {
+        "attack": ATTACK, "seen": 4, "linked": 4, "right_share": 0.75, "chance_share": 0.25, "anonymity_set": 2.5,
+        "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
+    }  # fmt: skip
+    loaded = load(folder(linking=[row | {"round": k, "time_s": 60 * k} for k in (1, 2)]))
+    (panel,) = linking_panel(loaded)
+    assert [drawn(panel, ATTACK, tail)["y"] for tail in ("", "2", "3")] == [[75, 75], [2.5, 2.5], [10, 10]]
+    assert [drawn(panel, f"{ATTACK}: by chance", tail)["y"] for tail in ("", "3")] == [[25, 25], [2, 2]]
+    assert [p.key for p in tracking_chapter(loaded).panels] == ["linking"]
+
+
+def test_names_are_text_and_the_page_is_the_same_twice(folder):
+    rows = [row | {"attack": EVIL} for row in rows_of_two_rounds()]
+    made = folder(rows, believed(rows[0], square(TRUTH_M, 3)))
+    text = report(made).read_text()
+    assert EVIL not in text and "&lt;img src=x" in text
+    assert report(made).read_text() == text
+    assert 'href="#tracking"' in text
+
+
+def test_many_rounds_are_few_points(folder, monkeypatch):
+    monkeypatch.setattr(figures, "MOST_POINTS", 1)
+    loaded = load(folder(rows_of_two_rounds()))
+    panel = errors(loaded, {ATTACK: rows_of(loaded, ATTACK)})
+    np.testing.assert_allclose(drawn(panel, "filter")["y"], [52.5])
+    assert "A point stands for 2 rounds." in panel.caption
+
+
+# -- frames of the map
+
+
+def summed(replay):
+    return {
+        name: np.cumsum(values, dtype=values.dtype) if name in replay.meta["steps"] else values
+        for name, values in replay.arrays.items()
+    }
+
+
+def test_frames_hold_the_cells_of_the_rows(folder):
+    rows = rows_of_two_rounds()
+    own = [row for row in rows if row["ue"] == 1]
+    made = folder(rows, [cell for k, row in enumerate(own) for cell in believed(row, square(TRUTH_M, 2 + k))])
+    loaded = load(made)
+    replay = replay_of(loaded, loaded.attacks)
+    of = summed(replay)
+    raster = replay.meta["belief"]["rasters"][0]
+    assert raster["cell_m"] == CELL_M and len(of["belief_round"]) == 4
+    grid = Grid.of((0.0, 0.0, 400.0, 300.0), MOVING_M)
+    for hindsight in (0, 1):
+        owner = 2 * 1 + hindsight
+        first, last = of["belief_ptr"][owner], of["belief_ptr"][owner + 1]
+        assert of["belief_round"][first:last].tolist() == [0, 1]
+        for i in range(first, last):
+            row = next(r for r in own if r["hindsight"] == hindsight and r["round"] == i - first + 1)
+            cells = slice(of["belief_cell_ptr"][i], of["belief_cell_ptr"][i + 1])
+            x, y = (raster[k] + CELL_M * of[f"belief_{a}"][cells] for k, a in (("west_m", "x"), ("south_m", "y")))
+            expected = square(TRUTH_M, 2 + own.index(row))
+            assert sorted(zip(x, y, strict=True)) == sorted((a, b) for a, b, _ in expected)
+            probability = (of["belief_level"][cells] / 255.0) ** 2
+            np.testing.assert_allclose(probability, expected[0][2], atol=2 / 255)
+            assert of["belief_disc_probability"][i] == np.float32(row["disc_probability"])
+            answer = [
+                grid.west_m + MOVING_M * of["belief_answer_x"][i],
+                grid.south_m + MOVING_M * of["belief_answer_y"][i],
+            ]
+            np.testing.assert_allclose(answer, [row["x_m"], row["y_m"]], atol=MOVING_M)
+            assert of["belief_plain_x"][i] == NOWHERE
+    assert replay_chapter(loaded)[0].parts[0].count("Coloured cells") == 1
+
+
+def test_the_estimate_without_memory_is_that_of_the_table(folder):
+    rows = rows_of_two_rounds()
+    made = folder(rows, believed(rows[0], square(TRUTH_M, 2)))
+    path = made / "estimates.csv"
+    head, first, *_ = path.read_text().splitlines()
+    line = dict(zip(head.split(","), first.split(","), strict=True)) | {
+        "round": "1", "ue": "0", "quantity": "plain", "x_m": "55", "y_m": "66"
+    }  # fmt: skip
+    path.write_text(path.read_text() + ",".join(line.values()) + "\n")
+    of = summed(replay_of(load(made), [ATTACK]))
+    grid = Grid.of((0.0, 0.0, 400.0, 300.0), MOVING_M)
+    at_m = grid.west_m + MOVING_M * of["belief_plain_x"][0], grid.south_m + MOVING_M * of["belief_plain_y"][0]
+    np.testing.assert_allclose(at_m, [55, 66], atol=MOVING_M)
+
+
+def test_too_many_cells_are_of_fewer_rounds_and_it_is_said(folder, monkeypatch):
+    rows = [row for row in rows_of_two_rounds() if row["ue"] == 0 and row["hindsight"] == 0]
+    loaded = load(folder(rows, [cell for row in rows for cell in believed(row, square(TRUTH_M, 2))]))
+    monkeypatch.setattr(beliefs, "MOST_CELLS", 7)
+    assert replay_of(loaded, [ATTACK]).belief_stride == 2
+    chapter, _ = replay_chapter(loaded)
+    assert "beliefs are of one round in 2." in chapter.parts[-1]
+    assert summed(replay_of(loaded, [ATTACK]))["belief_round"].tolist() == [0]
+    monkeypatch.setattr(beliefs, "MOST_CELLS", 8)
+    assert replay_of(loaded, [ATTACK]).belief_stride == 1
+
+
+def test_cells_of_nobody_nowhere_and_of_other_attacks_are_left_out(folder):
+    row = rows_of_two_rounds()[0]
+    cells = believed(row, [(50.0, 50.0, 0.5), (70.0, 50.0, 0.0), (1e300, 50.0, 0.1), ("", 50.0, 0.1)])
+    cells += believed(row | {"attack": "other"}, [(50.0, 50.0, 0.5)]) + believed(
+        row | {"hindsight": ""}, [(5.0, 5.0, 1)]
+    )
+    of = summed(replay_of(load(folder([row], cells)), [ATTACK]))
+    assert (len(of["belief_round"]), len(of["belief_x"])) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "said"),
+    [
+        ("tracking", {"disc_probability": 1.5}, "disc_probability 1.5 is not a share, 0 to 1"),
+        ("tracking", {"ue": 9}, "ue 9 is not a whole number of ues.csv"),
+        ("tracking", {"hindsight": 2}, "hindsight 2 is not a flag, 0 to 1"),
+        ("beliefs", {"cell_m": -3}, "cell_m -3 is not a side of a cell"),
+    ],
+)
+def test_a_folder_of_what_cannot_be_is_refused_in_one_line(folder, table, change, said):
+    rows = rows_of_two_rounds()[:1]
+    made = folder(rows, believed(rows[0], square(TRUTH_M, 1)))
+    write_rows(made, table, [(rows[0] if table == "tracking" else believed(rows[0], square(TRUTH_M, 1))[0]) | change])
+    with pytest.raises(BadInput, match=re.escape(said)) as refused:
+        report(made)
+    assert "\n" not in str(refused.value) and f"{table}.csv: row 1" in str(refused.value)
+
+
+def test_figures_have_no_number_that_json_does_not_know(folder):
+    rows = rows_of_two_rounds(plain_error_m="", plain_near="", prior_expected_distance_m="", area90_m2="")
+    text = report(folder(rows)).read_text()
+    found = json.loads(re.search(r'id="drawn">(.*?)</script>', text, flags=re.DOTALL)[1])
+    assert {"tracking-errors", "tracking-hours", "tracking-reliability", "tracking-credible"} <= set(found)
