@@ -1,0 +1,148 @@
+"""Beliefs on the map in a browser: what is shown is what the tables say, and every control does what it is called."""
+
+import numpy as np
+import pytest
+from test_replay_browser import ink, settled, state
+from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
+
+from scenarios.app.report.report import report
+from scenarios.app.results.read import load
+from scenarios.app.run.runner import run
+
+TRUTH_M = (200.0, 150.0)
+FRAME = "(ue) => { const s = replay.state(); return replayBelief.frame(replay.model, s, ue); }"
+
+
+@pytest.fixture(scope="module")
+def folder(tiny, tmp_path_factory):
+    """Two UEs over three rounds: the filter narrows from 5 x 5 to 3 x 3 cells to one, the smoother is one from the
+    first round on; of UE 0 also the estimates without memory, and nothing of UE 0 in the last round.
+    """
+    out = tmp_path_factory.mktemp("beliefs") / "run"
+    run(tiny({"world.duration_s": 180, "learning.attacks": [{"kind": "dlg", "starts": 1, "iterations": 2},
+                                                            {"kind": "closed-form"}]}), out)  # fmt: skip
+    rows, cells = [], []
+    for number, ue in ((1, 0), (1, 1), (2, 0), (2, 1), (3, 1)):
+        for hindsight, wide in ((0, 7 - 2 * number), (1, 1)):
+            answer_m = (TRUTH_M[0] + 40 * (3 - number) * (1 - hindsight), TRUTH_M[1] + 10 * ue)
+            row = tracked(number, ue, hindsight, 60.0 * number, TRUTH_M, answer_m, probability=0.3 + 0.1 * number)
+            rows.append(row)
+            cells += believed(row, square(answer_m, wide))
+    write_rows(out, "tracking", rows)
+    write_rows(out, "beliefs", cells)
+    return out
+
+
+@pytest.fixture
+def opened(show, folder):
+    page = show(report(folder))
+    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
+    return page
+
+
+def seek(page, number):
+    """To just after a round, and until it is painted and told."""
+    told_s = page.evaluate("n => replay.model.arrays.told_s[n - 1]", number)
+    page.evaluate("t => replay.seek(t)", told_s)
+    settled(page)
+
+
+def said(page, words):
+    """Wait until the words below the map say so."""
+    page.wait_for_function("w => document.getElementById('replay-now').textContent.includes(w)", arg=words)
+
+
+@pytest.mark.parametrize(("number", "wide"), [(1, 5), (2, 3)])
+def test_cells_are_those_of_the_table_and_the_words_agree(opened, number, wide):
+    opened.select_option("#replay-ue", "0")
+    seek(opened, number)
+    shown = opened.evaluate(FRAME, 0)
+    expected = square((TRUTH_M[0] + 40 * (3 - number), TRUTH_M[1]), wide)
+    at_m = sorted((round(c["x"], 6), round(c["y"], 6)) for c in shown["cells"])
+    np.testing.assert_allclose(at_m, sorted((x, y) for x, y, _ in expected))
+    assert shown["cell_m"] == CELL_M and shown["answer"]["x"] == pytest.approx(TRUTH_M[0] + 40 * (3 - number), abs=0.5)
+    np.testing.assert_allclose([c["probability"] for c in shown["cells"]], expected[0][2], atol=2 / 255)
+    words = f"belief (filter): {30 + 10 * number} % for 100 m, 90 % in 0.04 km², truth {40 * (3 - number)} m from"
+    said(opened, words)
+    assert words in opened.get_attribute("#replay-ground", "aria-label")
+
+
+def test_before_the_first_round_nothing_is_believed_and_an_old_belief_says_how_old(opened):
+    opened.select_option("#replay-ue", "0")
+    seek(opened, 3)
+    said(opened, "as of round 2")
+    opened.evaluate("replay.seek(0)")
+    opened.wait_for_function("!document.getElementById('replay-now').textContent.includes('belief')")
+    assert opened.evaluate(FRAME, 0) is None
+
+
+def test_the_attack_that_believes_is_shown_first(opened, folder):
+    names = load(folder).attacks
+    assert names[state(opened)["attack"]] == ATTACK and names[0] != ATTACK
+    other = str(1 - names.index(ATTACK))
+    with_cells = ink(opened, "known")
+    opened.select_option("#replay-attack", other)
+    assert ink(opened, "known") != with_cells and not opened.is_visible("#replay-cells")
+    opened.click("#replay-smoother")  # of the attack that has one
+    assert names[state(opened)["attack"]] == ATTACK and opened.is_visible("#replay-cells")
+
+
+def test_filter_and_smoother_by_button_and_by_key(opened):
+    opened.select_option("#replay-ue", "1")
+    seek(opened, 1)
+    filtered = ink(opened, "known")
+    opened.click("#replay-smoother")
+    assert state(opened)["hindsight"] == 1 and len(opened.evaluate(FRAME, 1)["cells"]) == 1
+    assert opened.get_attribute("#replay-smoother", "aria-pressed") == "true"
+    assert opened.get_attribute("#replay-filter", "aria-pressed") == "false"
+    said(opened, "belief (smoother)")
+    assert ink(opened, "known") != filtered
+    opened.focus("#replay-stage")
+    opened.keyboard.press("b")
+    assert state(opened)["hindsight"] == 0 and ink(opened, "known") == filtered
+
+
+def test_all_beliefs_or_one_and_the_layer(opened):
+    seek(opened, 1)
+    everyone = ink(opened, "known")
+    said(opened, "belief (filter): 2 of 2 UEs within 100 m of the likeliest place")
+    opened.select_option("#replay-ue", "1")
+    assert ink(opened, "known") != everyone
+    one = ink(opened, "known")
+    opened.select_option("#replay-ue", "2")
+    said(opened, "no belief recorded of")
+    opened.select_option("#replay-ue", "1")
+    opened.click("[data-layer=belief]")
+    assert ink(opened, "known") != one
+    opened.click("[data-layer=belief]")
+    assert ink(opened, "known") == one
+
+
+def test_it_moves_while_it_plays_and_is_part_of_the_picture(opened):
+    opened.select_option("#replay-ue", "1")
+    seen = []
+    for number in (1, 2, 3):
+        seek(opened, number)
+        seen.append((len(opened.evaluate(FRAME, 1)["cells"]), ink(opened, "known")))
+    assert [n for n, _ in seen] == [25, 9, 1] and len({picture for _, picture in seen}) == 3
+    seek(opened, 2)
+    with opened.expect_download() as got:
+        opened.click("#replay-svg")
+    vector = got.value.path().read_text()
+    opened.click("[data-layer=belief]")
+    with opened.expect_download() as got:
+        opened.click("#replay-svg")
+    assert vector.count("<rect") - got.value.path().read_text().count("<rect") == 9
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1280])
+def test_map_and_chapter_fit_and_can_be_read_by_everybody(show, folder, width, dark):
+    page = show(report(folder), width=width, dark=dark)
+    page.evaluate("netsim.replay.then(() => netsim.drawAll())")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.locator("#tracking .plot .main-svg").count() > 0 and page.is_visible("#replay-cells")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
+    for place in ("#map", "#tracking"):
+        found = axe.run(page, context=place, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response
+        assert [(f["id"], [n["html"] for n in f["nodes"]]) for f in found["violations"]] == []
