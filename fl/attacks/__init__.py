@@ -13,6 +13,7 @@ from fl.attacks.ramp_aware import RampAware
 from fl.attacks.re_identify import ReIdentify
 from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.span import Span
+from fl.attacks.tracker import Tracker
 from fl.attacks.unit_votes import UnitVotes
 from fl.attacks.weighted_centroid import WeightedCentroid
 from netsim.part import OneOf
@@ -23,6 +24,7 @@ ATTACKS = OneOf(
     Dlg,
     SimulatedInversion,
     LinkRounds,
+    Tracker,
     UnitVotes,
     Span,
     Dwell,

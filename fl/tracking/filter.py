@@ -17,7 +17,7 @@ import numpy as np
 
 from fl.tracking.emission import Emission, updated
 from fl.tracking.motion import Maps, Motion
-from netsim.units import BoolArray, FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 _NUMBERS = 16_000  # of a block of maps: temporary ones stay in the cache
 
@@ -29,7 +29,7 @@ class Leg:
     weight: FloatArray
     target: Maps
 
-    def take(self, rows: slice) -> Leg:
+    def take(self, rows: slice | IntArray) -> Leg:
         """Of some UEs."""
         return Leg(self.weight[rows], self.target if len(self.target) == 1 else self.target[rows])
 

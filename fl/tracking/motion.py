@@ -14,7 +14,7 @@ would hang on who stands beside whom.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -39,12 +39,13 @@ class Motion:
     grid: PlaceGrid
     sigma_m: FloatArray
 
-    @classmethod
-    def over(cls, grid: PlaceGrid, largest_speed_mps: float, round_s: float) -> Motion:
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def over(grid: PlaceGrid, largest_speed_mps: float, round_s: float) -> Motion:
         """Gaussians for rounds of round_s: none wider than half the way at the largest speed, none within a cell."""
         widest_m = largest_speed_mps * round_s / 2 if np.isfinite(round_s) else np.inf
         sigma_m = np.unique(np.minimum(SIGMA_M, widest_m))
-        return cls(grid, sigma_m[sigma_m >= _NARROW * grid.cell_m.max()])
+        return Motion(grid, sigma_m[sigma_m >= _NARROW * grid.cell_m.max()])
 
     def step(self, p: Maps, weight: FloatArray, target: Maps) -> Maps:
         """p K: where UEs with maps p are a round later; weight (n_ue, K + 2), target (n_ue or 1, ny, nx) of jumps."""
@@ -107,6 +108,15 @@ class _Axis:
 def totals(p: Maps) -> Maps:
     """Sums over all places (n_ue,)."""
     return np.asarray(p.reshape(len(p), -1).sum(axis=1))
+
+
+def displaced(p: npt.NDArray[np.float32], grid: PlaceGrid, sigma_m: float) -> npt.NDArray[np.float32]:
+    """Maps (n, G) of what is a Gaussian of sigma_m a axis away from where they say, inside the area."""
+    if sigma_m < _NARROW * float(grid.cell_m.min()):
+        return p
+    sides = zip((grid.ny, grid.nx), grid.cell_m[::-1].tolist(), strict=True)
+    y, x = (_moves(n, cell_m, sigma_m).astype(np.float32) for n, cell_m in sides)
+    return np.asarray(np.matmul(np.matmul(y.T, p.reshape(-1, grid.ny, grid.nx)), x).reshape(p.shape))
 
 
 def _moves(n: int, cell_m: float, sigma_m: float) -> FloatArray:

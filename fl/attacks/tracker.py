@@ -1,0 +1,288 @@
+r"""Tracking: where UEs are, from the estimates of all rounds together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
+
+from fl.attacks.base import Attack, View, recall
+from fl.attacks.closed_form import ClosedForm
+from fl.attacks.density_peak import DensityPeak
+from fl.attacks.dlg import Dlg
+from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, named_places
+from fl.attacks.likelihood import Likelihood
+from fl.attacks.link_rounds import LinkRounds
+from fl.attacks.multi_query import MultiQuery
+from fl.attacks.ramp_aware import RampAware
+from fl.attacks.simulated_inversion import SimulatedInversion
+from fl.attacks.simulated_ues import Population
+from fl.attacks.span import Span
+from fl.attacks.unit_votes import UnitVotes
+from fl.attacks.weighted_centroid import WeightedCentroid
+from fl.tracking.answers import answers, probability_within
+from fl.tracking.belief import Belief
+from fl.tracking.emission import Emission
+from fl.tracking.error_model import ErrorModel
+from fl.tracking.filter import Leg, step
+from fl.tracking.habits import Habits, hour_class, weights_of
+from fl.tracking.history import History
+from fl.tracking.motion import Maps, Motion, displaced
+from fl.tracking.own_places import OwnPlaces
+from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.smoother import Chain, smoothed
+from fl.types import Estimates, Facts, State
+from netsim.part import OneOf, Part
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+TRACKED = OneOf(
+    "attack", ClosedForm, Dlg, SimulatedInversion, Span, UnitVotes, WeightedCentroid, RampAware, Likelihood,
+    DensityPeak, LinkRounds, MultiQuery,
+)  # fmt: skip
+"""Attacks whose estimates of rounds can be tracked"""
+_ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begin anew in every round
+_OUTLIER = 0.1
+
+
+@dataclass(frozen=True)
+class TrackerState:
+    """of : the state of the tracked attack; errors : what it has learnt of its errors, in so many runs; history : its
+    estimates; ue (k,) ascending : who has been estimated; p (k, G) : what the filter believes of each; count
+    (k, C, K + 2) : expected uses of the components of motion; own : their places; log_likelihood (k,) : of the model,
+    against one in which estimates say nothing.
+    """
+
+    of: State
+    errors: LearntErrors = field(default_factory=LearntErrors)
+    runs: int = 0
+    history: History = field(default_factory=lambda: History.empty(MOST_RANKS))
+    ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    p: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
+    count: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
+    own: OwnPlaces = field(default_factory=lambda: OwnPlaces([]))
+    log_likelihood: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+
+class _Needs:
+    """What the tracked attack needs, and to make up UEs; of the class itself: what its default does."""
+
+    def __get__(self, part: Tracker | None, owner: type[Part]) -> dict[str, str]:
+        why = "learns the errors of estimates on UEs that it makes up; add {} to threat.knows, or give sigma_m"
+        learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
+        if part is None:
+            return {**ClosedForm.needs, **learns}
+        return {**part.of.needs, **(learns if part.sigma_m is None else {})}
+
+
+class Tracker(Attack):
+    r"""Follows UEs over a grid of places: a Bayesian filter, and a smoother once all rounds are known.
+
+    With e_t(j) how likely the estimates of round t are of a UE in cell j (`fl.tracking.error_model`), and K how UEs
+    move within a round (`fl.tracking.motion`: stay, Gaussians of 150 to 2500 m, jump),
+
+        a_t(j) ~ e_t(j) sum_i a_{t-1}(i) K(i, j)                          (filter: what is known now)
+        p_t(i) ~ a_t(i) sum_j K(i, j) e_{t+1}(j) b_{t+1}(j)               (smoother: what is known afterwards)
+
+    A round without an estimate of a UE moves it only. How wide estimates scatter is learnt on UEs that the attacker
+    makes up, unless `sigma_m` is given; how a UE moves begins as theirs, and is learnt from its own estimates (EM),
+    with `hours` for each hour of weekdays and weekends. With `own_places` a UE that jumps returns to where it was
+    believed to be at this time of day: in the filter in past rounds, in the smoother in all. A part of the error that
+    persists over rounds (`bias_m`) widens beliefs, and no number of rounds removes it.
+
+    Estimates: `centroid`, the place of least expected distance, with the probability within `near_m` as weight and the
+    status `ok`, `moved on` (no estimate in this round) or `unknown`; `plain`, what the tracked attack says itself.
+    Models of a UE count together. What is estimated of a sum, or of a published model, speaks of every UE in it.
+    """
+
+    kind: Literal["tracker"] = "tracker"
+    of: Annotated[Attack, TRACKED] = ClosedForm(cloud=False)
+    """the attack whose estimates are tracked"""
+    cell_m: float = Field(default=50.0, ge=0.1, le=1e6)
+    """largest side of a cell, m; half of near_m makes stated probabilities right, a larger one is faster"""
+    near_m: float = Field(default=100.0, gt=0, le=1e6)
+    """distance of which estimates state the probability, m"""
+    largest_speed_mps: float = Field(default=30.0, gt=0, le=1000)
+    """no Gaussian of motion is wider than half the way at this speed in a round, m/s"""
+    own_places: bool = False
+    """jump back to places of one's own"""
+    hours: bool = False
+    """learn motion for each hour of weekdays and of weekends"""
+    simulated_ues: int = Field(default=64, ge=1, le=10_000)
+    """number of UEs that the attacker makes up"""
+    sigma_m: float | None = Field(default=None, gt=0, le=1e6)
+    """error of an estimate, standard deviation a axis, m; none: learnt on UEs that the attacker makes up"""
+    outlier: float | None = Field(default=None, gt=0, lt=1)
+    """with sigma_m: probability that an estimate says nothing; none: 0.1"""
+    bias_m: float | None = Field(default=None, ge=0, le=1e6)
+    """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""
+
+    reference: ClassVar[str] = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
+    example: ClassVar[dict[str, Any]] = {"kind": "tracker", "simulated_ues": 8, "cell_m": 200.0}
+    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+
+    @model_validator(mode="after")
+    def _one_name(self) -> Self:
+        if self.of.name is not None:
+            raise ValueError(f"the tracked attack is in no record: give the name {self.of.name!r} to tracker itself")
+        return self
+
+    @model_validator(mode="after")
+    def _errors_are_given(self) -> Self:
+        for key in ("outlier", "bias_m"):
+            if self.sigma_m is None and getattr(self, key) is not None:
+                raise ValueError(f"{key}: errors are learnt without sigma_m; leave it out, or give sigma_m")
+        if self.sigma_m is not None and (self.bias_m or 0.0) > self.sigma_m:
+            raise ValueError(f"bias_m {self.bias_m:g}: a part of sigma_m {self.sigma_m:g}, so at most that")
+        return self
+
+    def start(self) -> TrackerState:
+        return TrackerState(self.of.start())
+
+    def run(self, view: View, facts: Facts, state: TrackerState, rng: Rng) -> tuple[Estimates, TrackerState]:
+        grid = self._grid(facts, len(np.union1d(view.ue, state.ue)))
+        learnt, adds_up = state.errors, isinstance(self.of, _ADD_UP)
+        if self.sigma_m is None and learnt.due(state.runs + 1):
+            population = Population.uniform(grid)
+            learnt = learnt.plus(view, facts, self.of, population, self.simulated_ues, rng, adds_up)
+        said, inner = self.of.run(view, facts, self.of.start() if adds_up else state.of, rng)
+        names, z_m = named_places(said, facts.public.area)
+        some = np.isfinite(z_m[:, :, 0]).any(axis=1)
+        history = state.history.plus(
+            facts.round, facts.time_s, facts.week_s, facts.round_s, names[some], z_m[some]
+        )  # fmt: skip
+        state = replace(state, of=inner, errors=learnt, runs=state.runs + 1, history=history)
+        state = self._filtered(state, facts, grid)
+        return self._estimates(view, said, names[some], state, grid), state
+
+    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+        """That of the tracked attack: one round is no track."""
+        return self.of.self_test(view, facts, rng)
+
+    def figures(self, state: TrackerState) -> dict[str, float]:
+        errors = self._errors(state.errors)
+        if errors is None:
+            return {}
+        sigma_m = float(errors.share @ errors.sigma_m[: len(errors.share)])
+        figures = {"error_sigma_m": sigma_m, "error_bias_m": errors.bias_m, "error_outlier": errors.outlier}
+        used = state.count.sum(axis=(0, 1))
+        if used.sum() > 0:
+            stay, jump = float(used[0] / used.sum()), float(used[-1] / used.sum())
+            figures |= {"stay_share": stay, "jump_share": jump}
+        return figures
+
+    def belief(self, state: TrackerState, facts: Facts) -> Belief | None:
+        if not len(state.ue):
+            return None
+        grid = self._grid(facts, len(state.ue))
+        p, prior = self._shown(state.p, self._errors(state.errors), grid), self._prior(grid)
+        return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1))
+
+    def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
+        errors, grid = self._errors(state.errors), self._grid(facts, len(state.ue))
+        if errors is None or not len(state.ue):
+            return
+        motion = Motion.over(grid, self.largest_speed_mps, facts.round_s)
+        chain = Chain(motion, self._prior(grid), errors.without_bias(), facts.round_s)
+        habits = Habits(state.count, self._borrowed(state.errors, motion))
+        for belief in smoothed(chain, state.history, state.ue, habits, state.own):
+            yield replace(belief, probability=self._shown(belief.probability, errors, grid))
+
+    def _grid(self, facts: Facts, n_ue: int) -> PlaceGrid:
+        """Of the area; a UE has maps of its own."""
+        return PlaceGrid.over(facts.public.area, self.cell_m, n_ue * (10 if self.own_places else 2), self.label)
+
+    def _prior(self, grid: PlaceGrid) -> Maps:
+        """Where jumps end, and UEs begin (1, ny, nx)."""
+        return np.full((1, grid.ny, grid.nx), 1.0 / len(grid), dtype=np.float32)
+
+    def _errors(self, learnt: LearntErrors) -> ErrorModel | None:
+        """Given, or learnt."""
+        if self.sigma_m is None:
+            return learnt.fitted
+        return ErrorModel.plain(self.sigma_m, _OUTLIER if self.outlier is None else self.outlier, self.bias_m or 0.0)
+
+    @staticmethod
+    def _borrowed(learnt: LearntErrors, motion: Motion) -> FloatArray:
+        """Weights (K + 2,) of motion of UEs that the attacker has made up, or of nobody."""
+        grid = motion.grid
+        return weights_of(learnt.displacements_m, motion.sigma_m, float(grid.cell_m.max()), grid.area.side_m)
+
+    def _filtered(self, state: TrackerState, facts: Facts, grid: PlaceGrid) -> TrackerState:
+        """After the last look of the history; who is new begins with the prior."""
+        motion, prior = Motion.over(grid, self.largest_speed_mps, facts.round_s), self._prior(grid)
+        look, errors = len(state.history) - 1, self._errors(state.errors)
+        mine = state.history.look == look
+        ue, z_m = state.history.ue[mine], state.history.z_m[mine]
+        every = np.union1d(state.ue, ue)
+        known = self._with_rows(state, every, motion, prior)
+        if errors is None:  # nothing can be made of estimates of which nothing is known
+            errors, z_m = ErrorModel.plain(1.0, _OUTLIER), np.full_like(z_m, np.nan)
+        emission = Emission.of(errors.without_bias(), recall(ue, z_m, every), grid)
+        habits = Habits(known.count, self._borrowed(state.errors, motion))
+        classes = state.history.classes(look, facts.round_s)
+        legs = [Leg(habits.weight(c), known.own.target(c, prior)) for c in classes]
+        old, p = np.isin(every, state.ue), known.p.reshape(-1, grid.ny, grid.nx)
+        share, log_ratio, new = np.zeros((len(every), len(motion.sigma_m) + 2)), np.zeros(len(every)), np.empty_like(p)
+        for some, way in ((old, legs), (~old, [])):
+            rows = np.flatnonzero(some)
+            done = step(motion, p[rows], [leg.take(rows) for leg in way], emission.take(rows))
+            new[rows], log_ratio[rows], share[rows] = done.p, done.log_ratio, done.share
+        own, at = known.own, int(hour_class(np.array([facts.week_s]), facts.round_s)[0])
+        if classes or look == 0:
+            own = own.plus(at, new)
+        return replace(
+            known,
+            p=new.reshape(len(every), -1),
+            count=habits.plus(classes[-1], share).count if len(classes) == 1 else known.count,
+            own=own,
+            log_likelihood=known.log_likelihood + log_ratio,
+        )
+
+    def _with_rows(self, state: TrackerState, every: IntArray, motion: Motion, prior: Maps) -> TrackerState:
+        """With a row for every UE (n,) ascending, of which it knows some."""
+        habits = Habits.none(len(every), self.hours, np.zeros(len(motion.sigma_m) + 2))
+        own = OwnPlaces.none(len(every), self.own_places, motion.grid.ny, motion.grid.nx)
+        p, total = np.repeat(prior.reshape(1, -1), len(every), axis=0), np.zeros(len(every))
+        at = np.searchsorted(every, state.ue)
+        if len(at):
+            p[at], total[at], habits.count[at] = state.p, state.log_likelihood, state.count
+            for new, known in zip(own.occupancy, state.own.occupancy, strict=True):
+                new[at] = known
+        return replace(state, ue=every, p=p, count=habits.count, own=own, log_likelihood=total)
+
+    def _shown(self, p: npt.NDArray[np.float32], errors: ErrorModel | None, grid: PlaceGrid) -> Maps:
+        """Beliefs (k, G) of where UEs are: of where estimates show them, moved by the error that persists."""
+        return p if errors is None else displaced(p, grid, errors.persistent_m)
+
+    def _estimates(
+        self, view: View, said: Estimates, named: IntArray, state: TrackerState, grid: PlaceGrid
+    ) -> Estimates:
+        """The place of least expected distance of every target, then what the tracked attack says itself."""
+        ues = np.intersect1d(view.ue, state.ue)
+        p = self._shown(state.p[np.searchsorted(state.ue, ues)], self._errors(state.errors), grid)
+        place_m = answers(p, grid, self.near_m).place_m
+        sure = probability_within(p, grid, place_m, self.near_m)
+        none = np.zeros(len(view.ue), dtype=np.int64)
+        known, new = np.isin(view.ue, ues), np.isin(view.ue, named)
+        own = Estimates(
+            ue=view.ue, model=view.model, what=["centroid"] * len(view.ue), position_m=recall(ues, place_m, view.ue),
+            weight=np.nan_to_num(recall(ues, sure, view.ue)), loss=np.full(len(view.ue), np.nan), iterations=none,
+            evaluations=none,
+            status=["ok" if n else "moved on" if k else "unknown" for n, k in zip(new, known, strict=True)],
+        )  # fmt: skip
+        return Estimates.join([own, _plain(said)])
+
+
+def _plain(said: Estimates) -> Estimates:
+    """Places that the tracked attack names, as estimates of kind `plain`."""
+    some = np.flatnonzero([what in ("centroid", "place", "answer") for what in said.what])
+    return Estimates(
+        ue=said.ue[some], model=said.model[some], what=["plain"] * len(some), position_m=said.position_m[some],
+        weight=said.weight[some], loss=said.loss[some], iterations=said.iterations[some],
+        evaluations=said.evaluations[some], status=[said.status[i] for i in some],
+    )  # fmt: skip
