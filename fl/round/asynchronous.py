@@ -176,10 +176,10 @@ class AsynchronousServer:
         phase = replace(self._phase(at, got, merged, attacks), sums=sums)
         taken = Taken(got.measured, got.local, HeldOut.none())
         collected = Collected(taken, got.local, 0, [], [], [])
-        leaks = leaked(setup, self.world, state, number, collected, [phase])
+        leaks = leaked(setup, self.world, state, parts, facts, collected, [phase])
         self.state = replace(
             state, played=number, model=merged.model, parts=parts, leakage=leaks.tracks, ended_s=now_s,
-            whereabouts=leaks.whereabouts,
+            whereabouts=leaks.whereabouts, linking=leaks.linking,
             ledger=state.ledger.add(merged.spends) if merged.spends else state.ledger,
         )  # fmt: skip
         outcome = self._outcome(facts, phase, got, leaks, state)
@@ -209,6 +209,7 @@ class AsynchronousServer:
             taken=Taken(got.measured, got.local, HeldOut.none()), local=got.local, refused=0, withheld=[],
             curation=[], phases=[phase], spends=[*phase.spends], leaks=leaks.rows if leaks else [], audits=[],
             tracked=leaks.tracked if leaks else {}, beliefs=leaks.beliefs if leaks else {},
+            linked=leaks.linked if leaks else {},
         )  # fmt: skip
 
     def _give_up_lost(self) -> None:

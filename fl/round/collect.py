@@ -107,7 +107,8 @@ def _withhold(
 
 def looked(world: World, setup: Setup, taken: Taken, states: PartStates) -> PartStates:
     """After pseudonyms have looked at where UEs were: at measurements since the last time, and where they are now."""
-    if not setup.learning.threat.pseudonyms.looks:
+    threat = setup.learning.threat
+    if not (threat.renames and threat.pseudonyms.looks):
         return states
     position_m, measured, now_s = np.asarray(world.position_m()), taken.measured, float(world.env.now)
     ue, place_m = np.arange(len(position_m)), position_m
@@ -116,7 +117,7 @@ def looked(world: World, setup: Setup, taken: Taken, states: PartStates) -> Part
         ue = np.concatenate([measured.ue[measured.row_of_sample], ue])
         place_m, time_s = np.concatenate([measured.x, place_m]), np.concatenate([measured.time_s, time_s])
     names = states.names
-    rule = setup.learning.threat.pseudonyms.looked(Seen(ue, place_m, time_s), setup.public, names.rule)
+    rule = threat.pseudonyms.looked(Seen(ue, place_m, time_s), setup.public, names.rule)
     return replace(states, names=replace(names, rule=rule))
 
 

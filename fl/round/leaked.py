@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from fl.leakage import leakage
+from fl.leakage.linking import Linking, observe
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
 from fl.round.collect import Collected
 from fl.round.setup import Setup
-from fl.round.state import PhaseOutcome, RoundState
-from fl.types import Estimates, Local
+from fl.round.state import PartStates, PhaseOutcome, RoundState
+from fl.types import Estimates, Facts, Local
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray
 from netsim.world import World
@@ -21,7 +22,8 @@ from netsim.world import World
 @dataclass(frozen=True)
 class Leaked:
     """Truth beside what attacks said. tracks, whereabouts : the state after the round; rows : of `leakage`, without
-    round and time; tracked, beliefs : columns of those tables, by attack.
+    round and time; tracked, beliefs : columns of those tables, by attack; linking, linked : the state, and columns of
+    the table `linking`.
     """
 
     tracks: leakage.Tracks
@@ -29,24 +31,38 @@ class Leaked:
     rows: list[dict[str, Any]]
     tracked: dict[str, dict[str, Any]]
     beliefs: dict[str, dict[str, Any]]
+    linking: Linking
+    linked: dict[str, Any]
 
 
 def leaked(
-    setup: Setup, world: World, before: RoundState, number: int, collected: Collected, phases: list[PhaseOutcome]
+    setup: Setup,
+    world: World,
+    before: RoundState,
+    states: PartStates,
+    facts: Facts,
+    collected: Collected,
+    phases: list[PhaseOutcome],
 ) -> Leaked:
-    """What the attacks of a round gave away; data without places leak none."""
+    """What the attacks of a round gave away, of which `states` are those after it; data without places leak none."""
+    number = facts.round
     learning, measured = setup.learning, _with_learners(collected.taken.measured, collected.local)
     if "positions" not in learning.data.offers:
-        return Leaked(before.leakage, before.whereabouts, [], {}, {})
+        return Leaked(before.leakage, before.whereabouts, [], {}, {}, before.linking, {})
     targeted = learning.threat.after(measured.ue, len(world.ues))
     learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
     watched = measured.only(targeted & (learnt | (measured.count > 0)))
     estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
     now = leakage.Now(number, watched, _selected(watched, collected.local), estimates, world.area, world.places)
     tracks, rows = leakage.observe(learning.leakage, before.leakage, now, setup.streams.at("leakage"))
+    linking, linked = before.linking, dict[str, Any]()
+    if learning.threat.renames:
+        said = {a.label: a.links(states.attacks[a.label]) for a in learning.attacks}
+        of_round = {label: links for label, links in said.items() if links is not None and links.round == number}
+        linking, linked = observe(linking, of_round, states.names, facts.time_s)
     held = phases[-1].beliefs
-    if not held:
-        return Leaked(tracks, before.whereabouts, rows, {}, {})
+    if not held and not learning.threat.renames:
+        return Leaked(tracks, before.whereabouts, rows, {}, {}, linking, linked)
     there, how = Whereabouts.of(number, measured.only(targeted)), learning.leakage
     return Leaked(
         tracks,
@@ -57,6 +73,8 @@ def leaked(
             for label, belief in held.items()
         },
         {label: belief_rows(belief, how.belief_ues, hindsight=False) for label, belief in held.items()},
+        linking,
+        linked,
     )
 
 

@@ -59,6 +59,8 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     recorder.write("links", _links(facts.round, world, phases[-1]))
     recorder.write("leakage", _columns("leakage", _timed(attacked, phases[-1], outcome.leaks)))
     write_tracked(recorder, outcome.tracked, outcome.beliefs)
+    if outcome.linked:
+        recorder.write("linking", outcome.linked | {"round": [facts.round] * len(outcome.linked["attack"])})
     recorder.write("membership", _columns("membership", [{**attacked, **row} for row in outcome.audits]))
     recorder.write("handovers", handover_rows(world))
     _keep_grid(recorder.folder, world, learning, outcome)

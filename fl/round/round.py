@@ -104,18 +104,18 @@ def play(
         return replace(before, round=number, stopped=True), {}
     # m  record: truth meets estimates only here
     held_out = taken.held_out if learning.data.scores_round_alone else before.held_out.plus(taken.held_out)
-    leaks = leaked(setup, world, before, number, collected, phases)
+    leaks = leaked(setup, world, before, states, facts, collected, phases)
     state = RoundState(
         round=number, played=before.played + 1, model=phases[-1].model, held_out=held_out,
         reference=_reference(learning, before, taken), parts=states, ledger=paid,
-        leakage=leaks.tracks, whereabouts=leaks.whereabouts,
+        leakage=leaks.tracks, whereabouts=leaks.whereabouts, linking=leaks.linking,
         ended_s=phases[-1].merged_s, air=transmitter.memory(),
     )  # fmt: skip
     outcome = RoundOutcome(
         facts=facts, before=before.model, state=state, taken=taken, local=collected.local, refused=collected.refused,
         withheld=collected.withheld, curation=collected.curation, phases=phases, spends=spends, leaks=leaks.rows,
         audits=_audits(learning, state, taken, collected.local, phases, streams), tracked=leaks.tracked,
-        beliefs=leaks.beliefs,
+        beliefs=leaks.beliefs, linked=leaks.linked,
     )  # fmt: skip
     return state, records.write(setup.recorder, world, learning, outcome)
 

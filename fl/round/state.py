@@ -12,6 +12,7 @@ from fl.attacks.base import View
 from fl.data.base import Taken
 from fl.defenses.base import Standing
 from fl.leakage import leakage
+from fl.leakage.linking import Linking
 from fl.leakage.tracking import Whereabouts
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
@@ -77,7 +78,7 @@ class PartStates:
             availability=learning.availability.start(n_ue),
             withholding={rule.label: rule.start(n_ue) for rule in learning.withholding},
             server_optimiser={phase: learning.server_optimiser.start() for phase in learning.learner.phases},
-            names=Names.start(learning.threat.pseudonyms, n_ue),
+            names=Names.start(learning.threat.pseudonyms if learning.threat.renames else Permanent(), n_ue),
         )
 
     def standings(self, learning: Learning) -> list[Standing]:
@@ -109,6 +110,7 @@ class RoundState:
     ledger: Ledger
     leakage: leakage.Tracks
     whereabouts: Whereabouts
+    linking: Linking
     stopped: bool = False
     ended_s: float = 0.0
     air: AirMemory | None = None
@@ -222,6 +224,7 @@ class RoundOutcome:
     audits: list[dict[str, object]]
     tracked: dict[str, dict[str, Any]]
     beliefs: dict[str, dict[str, Any]]
+    linked: dict[str, Any]
 
 
 def begin(setup: Setup, n_ue: int) -> RoundState:
@@ -236,6 +239,7 @@ def begin(setup: Setup, n_ue: int) -> RoundState:
         ledger=Ledger.empty(n_ue),
         leakage={},
         whereabouts=Whereabouts.nowhere(),
+        linking=Linking(),
         air=None if setup.air is None else AirMemory(Lives.none(), 0, inf, setup.air.scheduler.start(n_ue)),
         flight=None if setup.learning.server.in_rounds else Flight(),
     )

@@ -378,6 +378,37 @@ TABLES: dict[str, dict[str, Column]] = {
         "probability": Column("that the UE is in the cell"),
         "cell_m": Column("side of the cell", "m"),
     },
+    "linking": {
+        "round": _ROUND,
+        "time_s": _REQUEST,
+        "attack": _text("name of an attack that links names; rows only where names change (threat.pseudonyms)"),
+        "seen": Column("updates of the round whose UEs were seen before under another name"),
+        "linked": Column("how many of them the attack gave to a track that it had already"),
+        "right_share": Column("share of the updates seen that it gave to the track that last held their UE"),
+        "chance_share": Column(
+            "baseline: the same of a random assignment of the new names to the UEs that may have them"
+        ),
+        "anonymity_set": Column(
+            "2^H, mean over the updates linked; H: entropy in bits of the name under which the track goes on"
+        ),
+        "anonymity_set_median": Column("the same, median"),
+        "time_to_confusion_s": Column(
+            "time between successive updates of a UE, summed over UEs and rounds so far, divided by the number of "
+            "updates that were not linked right; empty while there is none",
+            "s",
+        ),
+        "entropy_time_to_confusion_s": Column(
+            "the same, divided by the number of updates whose track had an entropy above 0.4 bit, or none", "s"
+        ),
+        "chance_time_to_confusion_s": Column("baseline: the same for a random assignment", "s"),
+    },
+    "unicity": {
+        "resolution_m": Column("side of the squares in which places are known; a row only where names change", "m"),
+        "points": Column("number of points, each a round and a square, drawn at random of a UE's true mean places"),
+        "ues": Column("UEs with as many points, at most 500"),
+        "draws": Column("draws, 20 a UE"),
+        "unique_percent": Column("share of draws whose points no other UE has", "%"),
+    },
     "user_distances": {
         "ue": Column("index of a UE; of at most 30, those with the most measurements"),
         "other": Column("index of another UE"),

@@ -15,6 +15,7 @@ import simpy
 
 from fl.leakage import leakage
 from fl.leakage.tracking import belief_rows, compared
+from fl.leakage.unicity import unicity
 from fl.privacy.final import final_account
 from fl.round import records
 from fl.round.asynchronous import AsynchronousServer
@@ -259,6 +260,8 @@ def _whole_run(setup: Setup, state: RoundState, world: World, downlink: Downlink
         tracked = compared(belief, state.whereabouts.at(belief.round), None, how.near_m, hindsight=True)
         cells = belief_rows(belief, how.belief_ues, hindsight=True)
         records.write_tracked(setup.recorder, {label: tracked}, {label: cells})
+    for row in unicity(state.whereabouts, setup.streams.at("unicity")) if setup.learning.threat.renames else ():
+        setup.recorder.row("unicity", **row)
     for ue, other, sw1_m in leakage.pairs(state.leakage, how.directions):
         setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))
     place_m = coverage_grid(world)
@@ -273,4 +276,4 @@ def _in_hindsight(setup: Setup, state: RoundState, world: World) -> Iterator[tup
     )  # fmt: skip
     for attack in setup.learning.attacks:
         for belief in attack.hindsight(state.parts.attacks[attack.label], facts):
-            yield attack.label, belief
+            yield attack.label, state.parts.names.of_ues(belief)
