@@ -65,6 +65,7 @@ class Now:
 
     selected_mean_m (n, 2) is the mean of what each measured row really learnt from, NaN where nothing was sent. A row
     without samples learnt from earlier measurements only: their mean is its truth, and its points are known already.
+    named : what attacks without answers name of UEs, where that does not follow from all estimates about a UE.
     """
 
     round: int
@@ -73,6 +74,7 @@ class Now:
     estimates: dict[str, Estimates]
     area: Area
     places: Places
+    named: dict[str, dict[int, NamedPlaces]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,9 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
     if now.round != 1 and now.round % how.every_rounds:
         return tracks, rows
     tracks = dict(tracks)
-    answers = {label: answers_of(estimates, now.area) for label, estimates in now.estimates.items()}
+    answers = {
+        label: now.named.get(label, {}) | answers_of(estimates, now.area) for label, estimates in now.estimates.items()
+    }
     for i, (ue, model) in enumerate(zip(now.measured.ue.tolist(), now.measured.model.tolist(), strict=True)):
         points_m = now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]]
         known = tracks.get((ue, model), Track.empty())

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from fl.leakage.attributed import Owned
 from fl.pseudonyms.names import Names
 from fl.tracking.linking import Links
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -53,9 +54,10 @@ class Held:
 
 @dataclass(frozen=True)
 class Linking:
-    """By attack, and only of attacks that link."""
+    """By attack: held, of attacks that link; owned, of all, nothing where names do not change."""
 
     held: dict[str, Held] = field(default_factory=dict)
+    owned: dict[str, Owned] = field(default_factory=dict)
 
 
 def observe(before: Linking, links: dict[str, Links], names: Names, time_s: float) -> tuple[Linking, dict[str, Any]]:
@@ -65,7 +67,7 @@ def observe(before: Linking, links: dict[str, Links], names: Names, time_s: floa
         last = held.get(label) or Held.nothing(len(names.now))
         held[label], row = _after(last, mine, names, time_s)
         rows.append({"attack": label, "time_s": time_s, **row})
-    return Linking(held), {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
+    return replace(before, held=held), {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
 
 
 def _after(last: Held, links: Links, names: Names, time_s: float) -> tuple[Held, dict[str, Any]]:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from fl.leakage import leakage
+from fl.leakage.attributed import Owned, owners
 from fl.leakage.linking import Linking, observe
+from fl.leakage.named import NamedPlaces
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
 from fl.round.collect import Collected
 from fl.round.setup import Setup
@@ -53,13 +55,10 @@ def leaked(
     learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
     watched = measured.only(targeted & (learnt | (measured.count > 0)))
     estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
-    now = leakage.Now(number, watched, _selected(watched, collected.local), estimates, world.area, world.places)
+    linking, linked, named = _linked(setup, before.linking, states, estimates, facts) if learning.threat.renames else (
+        before.linking, {}, {})  # fmt: skip
+    now = leakage.Now(number, watched, _selected(watched, collected.local), estimates, world.area, world.places, named)
     tracks, rows = leakage.observe(learning.leakage, before.leakage, now, setup.streams.at("leakage"))
-    linking, linked = before.linking, dict[str, Any]()
-    if learning.threat.renames:
-        said = {a.label: a.links(states.attacks[a.label]) for a in learning.attacks}
-        of_round = {label: links for label, links in said.items() if links is not None and links.round == number}
-        linking, linked = observe(linking, of_round, states.names, facts.time_s)
     held = phases[-1].beliefs
     if not held and not learning.threat.renames:
         return Leaked(tracks, before.whereabouts, rows, {}, {}, linking, linked)
@@ -76,6 +75,23 @@ def leaked(
         linking,
         linked,
     )
+
+
+def _linked(
+    setup: Setup, before: Linking, states: PartStates, estimates: dict[str, Estimates], facts: Facts
+) -> tuple[Linking, dict[str, Any], dict[str, dict[int, NamedPlaces]]]:
+    """The state, columns of the table `linking`, and what each attack names of UEs by what it can tell to be of one."""
+    learning, names, area = setup.learning, states.names, facts.public.area
+    said = {a.label: a.links(states.attacks[a.label]) for a in learning.attacks}
+    links = {label: some for label, some in said.items() if some is not None and some.round == facts.round}
+    linking, linked = observe(before, links, names, facts.time_s)
+    owned, named = dict(linking.owned), dict[str, dict[int, NamedPlaces]]()
+    for label, some in estimates.items():
+        owned[label] = (owned.get(label) or Owned()).plus(owners(some.ue, names, links.get(label)), some, area)
+        ue = np.unique(some.ue)
+        of = zip(ue.tolist(), owners(ue, names, links.get(label)).tolist(), strict=True)
+        named[label] = {one: owned[label].named(owner, area, learning.leakage.peak_width_m) for one, owner in of}
+    return replace(linking, owned=owned), linked, named
 
 
 def _with_learners(measured: Local, local: Local) -> Local:

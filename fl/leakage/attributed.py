@@ -1,0 +1,58 @@
+"""Which estimates an attacker can tell to be of one UE, where names change.
+
+Measures of error compare every estimate with the truth, whoever is believed to have sent it. What an attack names of a
+UE must follow from what the attacker knows: estimates belong together if they were made under one name or, of an attack
+that links names, about one track, which may be that of several UEs. Home and work are looked for in the two highest
+density peaks of the estimates that belong to the present name or track of the UE.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fl.leakage.distances import density_peaks
+from fl.leakage.named import MOST_NAMED, NamedPlaces
+from fl.pseudonyms.names import Names
+from fl.tracking.linking import Links
+from fl.types import Estimates
+from netsim.geometry import Area
+from netsim.units import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Centroids and places inside the area of one attack so far: owner (n,), a name or a track; place_m (n, 2), weight
+    (n,), of centroids 1.
+    """
+
+    owner: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    place_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    weight: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> Owned:
+        """With estimates (k,) of a round, of owners (k,)."""
+        what = np.array(estimates.what, dtype=object)
+        use = np.flatnonzero(((what == "centroid") | (what == "place")) & area.contains(estimates.position_m))
+        weight = np.where(what[use] == "centroid", 1.0, estimates.weight[use])
+        return Owned(
+            np.concatenate([self.owner, owner[use]]),
+            np.concatenate([self.place_m, estimates.position_m[use]]),
+            np.concatenate([self.weight, weight]),
+        )
+
+    def named(self, owner: int, area: Area, width_m: float) -> NamedPlaces:
+        """The two highest density peaks of what belongs to an owner."""
+        mine = self.owner == owner
+        return NamedPlaces.ranked(density_peaks(self.place_m[mine], self.weight[mine], area, width_m, MOST_NAMED))
+
+
+def owners(ue: IntArray, names: Names, links: Links | None) -> IntArray:
+    """Whose estimates about UEs (k,) are, as the attacker sees it: the name of each UE now or, by links, its track."""
+    name = names.now[ue]
+    if links is None or not len(links.name):
+        return name
+    order = np.argsort(links.name)
+    at = np.minimum(np.searchsorted(links.name[order], name), len(order) - 1)
+    return np.asarray(links.track[order][at])
