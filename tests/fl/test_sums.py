@@ -1,0 +1,183 @@
+"""Secure aggregation in groups: who is summed with whom, what the uplink loses, and which sums are opened."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from fl.attacks.threat import Threat
+from fl.types import DenseUpdates, Model, Received
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from scenarios.app.run.runner import run
+from scenarios.app.run.setup import ready
+
+N = 11
+
+
+def view(threat, decoded, group=None, seed=0):
+    """Two rows each of N UEs, update of UE u and model m: 10 u + m, weight 1 / (1 + u)."""
+    ue, model = np.repeat(np.arange(N), 2), np.tile([0, 1], N)
+    updates = DenseUpdates(ue, model, np.ones(2 * N), (10.0 * ue + model)[:, None])
+    came = np.isin(ue, decoded)
+    models = Model(np.zeros((2, 1))), Model(np.zeros((2, 1)))
+    every, rng = np.ones(2 * N, dtype=bool), Streams(seed).at("threat", 1)
+    weights = np.where(came, 1.0 / (1 + ue), 0.0)
+    return threat.view(None, "all", Received(updates, came), weights, every, models, rng, None, group)
+
+
+def sums_of(seen):
+    """Members of each sum and its value, by model 0."""
+    return {
+        tuple(seen.ue[(seen.source == k)].tolist()): float(seen.update[k, 0])
+        for k in np.flatnonzero(seen.source_model == 0)
+    }
+
+
+def groups_of(threat, ue, n_ue=N, round_=1, seed=0):
+    streams = Streams(seed)
+    return threat.grouped(np.asarray(ue), n_ue, streams.at("threat", round_), streams.at("threat.company"))
+
+
+def test_groups_are_drawn_before_the_uplink_loses_updates():
+    """An update that is lost is missing in its own sum, and changes no other."""
+    threat = Threat(sees="sum", sum_of=3)
+    whole, rest = sums_of(view(threat, range(N))), sums_of(view(threat, [u for u in range(N) if u != 4]))
+    (mine,) = [members for members in whole if 4 in members]
+    left = tuple(u for u in mine if u != 4)
+    assert len(mine) in (3, 5) and rest.keys() == (whole.keys() - {mine}) | {left}
+    assert rest[left] == pytest.approx(whole[mine] - 40 / 5)
+    assert all(rest[members] == whole[members] for members in whole.keys() - {mine})
+
+
+def test_a_view_takes_the_groups_that_it_is_given():
+    group = np.repeat(np.arange(N) % 2, 2)
+    found = sums_of(view(Threat(sees="sum", sum_of=3), range(N), group))
+    assert set(found) == {tuple(range(0, N, 2)), tuple(range(1, N, 2))}
+
+
+@pytest.mark.parametrize("n", [1, 5, 6, 7, 11, 40])
+@pytest.mark.parametrize("groups", ["random", "fixed"])
+def test_groups_have_their_size_and_the_last_one_what_is_left(n, groups):
+    found = groups_of(Threat(sees="sum", sum_of=3, groups=groups), np.arange(n), n)
+    assert sorted(np.bincount(found)) == sorted([3] * (n // 3 - 1) + [3 + n % 3] if n >= 6 else [n])
+
+
+def test_fixed_company_is_the_same_whoever_comes_and_random_company_is_not():
+    fixed, random = (Threat(sees="sum", sum_of=4, groups=g) for g in ("fixed", "random"))
+    whole, some = groups_of(fixed, np.arange(40), 40), np.arange(0, 40, 3)
+    assert (groups_of(fixed, some, 40, round_=9) == whole[some]).all()
+    assert (groups_of(fixed, np.arange(40), 40, seed=1) != whole).any()
+    pairs = [
+        {frozenset(p) for g in range(10) for p in zip(*[iter(np.flatnonzero(found == g))] * 2, strict=False)}
+        for found in (groups_of(random, np.arange(40), 40, round_=t) for t in (1, 2))
+    ]
+    assert len(pairs[0] & pairs[1]) < len(pairs[0]) / 2
+
+
+# --- runs ---------------------------------------------------------------------------------------------------
+
+LOSSY = {
+    "world.radio.uplink": {"kind": "noma", "bandwidth_hz": 400, "decoding": "error-free", "sic_residual": 0.01},
+    "world.ues.compute_s_per_sample": 0.3, "world.ues.count": 9, "learning.round_s": 10,
+    "learning.data": {"kind": "measured", "cell": "all"},
+}  # fmt: skip
+SERVERS = {
+    "rounds": {"learning.server": {"kind": "synchronous", "deadline_s": 6}},
+    "over-selection": {"learning.server": {"kind": "synchronous", "first": 5, "deadline_s": 15}, "world.radio.air": {}},
+    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 4, "deadline_s": 8}, "world.radio.air": {}},
+}
+
+
+def summed(server, **threat):
+    return LOSSY | SERVERS[server] | {"learning.threat": {"sees": "sum", **threat}}
+
+
+def table(folder, name):
+    return pd.read_csv(Path(folder) / f"{name}.csv")
+
+
+@pytest.mark.parametrize("groups", ["random", "fixed"])
+@pytest.mark.parametrize("server", SERVERS)
+def test_of_a_sum_that_is_not_opened_nothing_is_seen_or_merged(tiny, tmp_path, server, groups):
+    least = 2 if server == "fedbuff" else 3
+    run(tiny(summed(server, sum_of=least, sum_at_least=least, groups=groups)), tmp_path)
+    sums, updates, estimates = (table(tmp_path, name) for name in ("sums", "updates", "estimates"))
+    assert (sums.opened == (sums.decoded >= least)).all() and (sums.decoded <= sums.ues).all()
+    assert sums.opened.any()
+    if (server, groups) != ("fedbuff", "random"):  # its buffers hold hardly any upload that was lost
+        assert (sums.decoded[sums.opened == 0] > 0).any()
+    came = updates[(updates.decoded == 1) & updates["round"].isin(sums["round"])]  # others waited in vain
+    per_round = came.groupby("round").ue.nunique()
+    assert (sums.groupby("round").decoded.sum().loc[per_round.index] == per_round).all()
+    merged = came[came.weight > 0]
+    opened = sums[sums.opened == 1].groupby("round").decoded.sum()
+    assert (merged.groupby("round").ue.nunique() == opened.loc[merged["round"].unique()]).all()
+    seen, in_merge = (set(zip(t["round"], t.ue, strict=True)) for t in (estimates, merged))
+    assert seen == in_merge
+    if server != "fedbuff":  # there weights fall with staleness
+        np.testing.assert_allclose(merged.groupby(["round", "model"]).weight.sum(), 1.0, rtol=1e-6)
+    if "world.radio.air" in SERVERS[server]:
+        sent = table(tmp_path, "transmissions")
+        assert set(zip(sent["round"], sent.ue, strict=True)) >= in_merge
+        kept = sent[sent.staleness.notna()]
+        assert set(zip(kept["round"], kept.ue, strict=True)) == in_merge
+
+
+def test_a_threshold_that_is_always_met_changes_nothing(tiny, tmp_path):
+    plain = LOSSY | {"world.radio.uplink": {"kind": "ideal"}, "learning.threat": {"sees": "sum", "sum_of": 3}}
+    run(tiny(plain), tmp_path / "plain")
+    run(tiny(plain | {"learning.threat.sum_at_least": 3}), tmp_path / "least")
+    for name in ("updates", "estimates", "leakage", "sums", "rounds"):
+        assert (tmp_path / "plain" / f"{name}.csv").read_bytes() == (tmp_path / "least" / f"{name}.csv").read_bytes()
+    assert table(tmp_path / "plain", "sums").opened.all()
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, server):
+    study, news = tiny(summed(server, sum_of=3, sum_at_least=2, groups="fixed")), []
+    run(study, tmp_path / "whole", lambda progress: news.append(progress.time_s))
+
+    def watch(progress):
+        if progress.time_s >= news[len(news) // 2]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut", watch)
+    run(study, tmp_path / "cut")
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+
+
+# --- bad input ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("threat", "says"), [
+    ({"sum_at_least": 3}, "sum_at_least: there are sums with sees: sum only"),
+    ({"sees": "sum", "sum_of": 3, "sum_at_least": 4}, "4 of groups of 3 never come; take 3 or fewer"),
+    ({"sees": "sum", "groups": "fixed"}, "groups: fixed ones need a size; give sum_of"),
+    ({"sees": "sum", "sum_at_least": 1}, "greater than or equal to 2"),
+])  # fmt: skip
+def test_a_threat_that_makes_no_sense_is_refused(threat, says):
+    with pytest.raises(ValidationError, match=says):
+        Threat(**threat)
+
+
+@pytest.mark.parametrize(("server", "least", "most"), [("rounds", 10, 9), ("over-selection", 6, 5), ("fedbuff", 5, 4)])
+def test_a_sum_that_is_never_opened_is_refused_before_anything_is_written(tiny, server, least, most):
+    study = tiny(summed(server, sum_at_least=least))
+    with pytest.raises(BadInput, match=rf"sum_at_least: {least} updates are never summed, at most {most} are merged"):
+        ready(study, Path())
+
+
+def test_noise_at_the_server_does_not_go_with_a_threshold(tiny):
+    """One UE more or less would take a whole group in or out of the sum."""
+    central = {
+        "learning.aggregation": {"kind": "uniform", "clients": 4},
+        "learning.defenses": [{"kind": "clip"}, {"kind": "central-gaussian", "noise_multiplier": 1.0}],
+        "learning.threat": {"sees": "sum", "sum_of": 2, "sum_at_least": 2},
+    }
+    with pytest.raises(BadInput, match="whether one UE comes may decide whether its whole group is merged"):
+        tiny(central)
+    tiny(central | {"learning.threat": {"sees": "sum", "sum_of": 2}})

@@ -1,0 +1,521 @@
+"""What devices hold back: pauses, limits by day, zones, coins; and runs in which they do."""
+
+import itertools
+import json
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fl.learners.rsrp_net import RsrpNet
+from fl.privacy.gaussian import epsilon_of, multiplier_of
+from fl.types import Antennas, Facts, Local, Public
+from fl.withholding import WITHHOLDINGS
+from fl.withholding.base import Asked
+from fl.withholding.cooldown import Cooldown
+from fl.withholding.daily_limit import DailyLimit
+from fl.withholding.home_zone import HomeZone
+from fl.withholding.quiet_zones import QuietZones
+from fl.withholding.random_silence import RandomSilence
+from netsim.clock import DAY_S, Clock
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Streams
+from netsim.traces.trace import first_midnight, wall_clock
+from scenarios.app.cli.commands import main
+from scenarios.app.run.runner import run
+from scenarios.app.run.setup import ready
+
+RNG = Streams(5).at("withholding.x")
+PUBLIC = Public(Area(0.0, 0.0, 1000.0, 1000.0), 1)
+KINDS = sorted(WITHHOLDINGS.parts)
+
+
+def built(kind):
+    part = WITHHOLDINGS.parts[kind]
+    return part.model_validate_json(json.dumps(part.example), strict=True)
+
+
+def facts(round_=1, time_s=0.0, day=0, public=PUBLIC):
+    return Facts(round_, time_s, public, day=day)
+
+
+def local_of(places, model=None):
+    """One row a UE (or more, where models say so), from lists of places."""
+    ue = np.arange(len(places)) if model is None else np.array([u for u, _ in model])
+    models = np.zeros(len(places), dtype=np.int64) if model is None else np.array([m for _, m in model])
+    ptr = np.cumsum([0, *map(len, places)])
+    x = np.array([p for some in places for p in some], dtype=float).reshape(-1, 2)
+    return Local(ue, models, ptr, x, np.zeros(len(x)), np.zeros(len(x)))
+
+
+def asked(n=4, now=None, local=None, measured=None, home_m=None):
+    """n UEs with one sample each at the origin, unless said otherwise."""
+    local = local_of([[(0, 0)]] * n) if local is None else local
+    home_m = np.full((n, 2), np.nan) if home_m is None else np.array(home_m, dtype=float)
+    return Asked(local, local if measured is None else measured, now or facts(), home_m)
+
+
+def played(rule, times, n=4, rng=RNG):
+    """Which UEs (rounds, n) speak when everybody is asked at each of these facts."""
+    state, spoke = rule.start(n), []
+    for now in times:
+        speaks = rule.keep(asked(n, now), state, rng)
+        state = rule.sent(np.flatnonzero(speaks), now, state, rng)
+        spoke.append(speaks)
+    return np.array(spoke)
+
+
+def every_round(n):
+    """The facts of rounds a minute apart."""
+    return [facts(t, 60.0 * t, int(np.ceil(60.0 * t / DAY_S)) - 1) for t in range(1, n + 1)]
+
+
+# --- every rule ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_adding_a_ue_changes_nothing_for_the_others(kind):
+    few, many = (played(built(kind), every_round(12), n) for n in (20, 41))
+    assert few.dtype == np.bool_ and few.tolist() == many[:, :20].tolist()
+
+
+@pytest.mark.parametrize(
+    "rule", [Cooldown(rounds=2, jitter=3.0), RandomSilence(probability=0.5)], ids=["pause", "coin"]
+)
+def test_draws_hang_on_the_seed_alone(rule):
+    first, again = (played(rule, every_round(30), 50) for _ in range(2))
+    other = played(rule, every_round(30), 50, Streams(6).at("withholding.x"))
+    assert (first == again).all() and (first != other).sum() > 100
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nobody_is_asked_and_nothing_is_kept(kind):
+    rule, nobody = built(kind), local_of([])
+    assert rule.keep(asked(3, local=nobody), rule.start(3), RNG).shape == (0,)
+
+
+# --- pauses -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_a_ue_speaks_in_every_round_after_k_of_silence(k):
+    spoke = played(Cooldown(rounds=k), every_round(24))
+    assert (np.flatnonzero(spoke[:, 0]) == np.arange(0, 24, k + 1)).all() and (spoke == spoke[:, :1]).all()
+
+
+def test_a_pause_in_seconds_ends_at_its_end():
+    times_s = [0.1, 60.0, 120.0, 179.9, 180.0, 239.9, 300.0]
+    spoke = played(Cooldown(time_s=120), [facts(i + 1, t) for i, t in enumerate(times_s)], 1)
+    assert [t for t, s in zip(times_s, spoke[:, 0], strict=True) if s] == [0.1, 179.9, 300.0]
+
+
+def test_only_who_has_sent_is_silent():
+    rule, now = Cooldown(rounds=1), facts(7)
+    state = rule.sent(np.array([1, 3]), now, rule.start(4), RNG)
+    assert rule.keep(asked(4, facts(8)), state, RNG).tolist() == [True, False, True, False]
+    assert rule.keep(asked(4, facts(9)), state, RNG).all()
+
+
+def test_jitter_makes_pauses_longer_by_a_uniform_share():
+    rule, n = Cooldown(time_s=100.0, jitter=0.5), 20_000
+    pause_s = rule.sent(np.arange(n), facts(3, 1000.0), rule.start(n), RNG).until - 1000.0
+    assert pause_s.min() >= 100 and pause_s.max() <= 150
+    assert pause_s.mean() == pytest.approx(125, abs=4.5 * 50 / np.sqrt(12 * n))
+    later_s = rule.sent(np.arange(n), facts(4, 1000.0), rule.start(n), RNG).until - 1000.0
+    assert abs(np.corrcoef(pause_s, later_s)[0, 1]) < 0.03
+
+
+# --- limits by day ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 3, 24])
+def test_the_first_updates_of_each_local_day_are_sent(n):
+    hours = [facts(h, 3600.0 * h, Clock(datetime(2026, 1, 5).date()).day_ended(3600.0 * h)) for h in range(1, 73)]
+    spoke = played(DailyLimit(updates=n), hours)[:, 0].reshape(3, 24)  # a window that ends at midnight closes the day
+    assert (spoke == (np.arange(24) < n)).all()
+
+
+def test_days_follow_the_wall_clock():
+    zone = ZoneInfo("Europe/Berlin")
+    first, midnight_s = first_midnight(datetime(2026, 10, 24, 12, tzinfo=zone).timestamp(), zone)
+    clock = wall_clock(first, midnight_s, zone, 4 * DAY_S)
+    assert [clock.day_ended(t * 3600.0) for t in (0, 24, 24.5, 48.5, 49, 49.5, 73)] == [0, 0, 1, 1, 1, 2, 2]
+
+
+# --- zones --------------------------------------------------------------------------------------------------
+
+
+def test_an_exact_zone_drops_what_was_measured_within_its_radius_of_the_own_home():
+    local = local_of([[(30, 40), (30.01, 40), (500, 0)], [(0, 0), (530, 0)], [(0, 0)]])
+    home_m = [(0, 0), (500, 0), (np.nan, np.nan)]
+    kept = HomeZone(radius_m=50, centre="exact").keep(asked(3, local=local, home_m=home_m), None, RNG)
+    assert kept.tolist() == [False, True, True, True, False, True]
+
+
+def test_a_shifted_zone_has_the_home_anywhere_within():
+    n, rule = 50_000, HomeZone(radius_m=100)
+    home_m = np.arange(2 * n).reshape(n, 2) * 1.0
+    centre_m = rule.centre_m(home_m, RNG)
+    away_m = centre_m - home_m
+    r_m, angle = np.hypot(*away_m.T), np.arctan2(*away_m.T)
+    assert r_m.max() <= 100
+    assert (r_m**2).mean() / 100**2 == pytest.approx(0.5, abs=4.5 / np.sqrt(12 * n))  # uniform on the circle
+    assert np.abs(np.exp(1j * angle).mean()) < 4.5 / np.sqrt(n)
+    assert (rule.centre_m(home_m[:10], RNG) == centre_m[:10]).all()  # the same whenever it is asked
+    at_home = local_of([[tuple(h)] for h in home_m[:500]])
+    assert not rule.keep(asked(500, local=at_home, home_m=home_m[:500]), None, RNG).any()
+
+
+@pytest.mark.parametrize("rule", [HomeZone(radius_m=10, centre="exact", drops="update"),
+                                  QuietZones(radius_m=10, centres_m=((0, 0),), drops="update")])  # fmt: skip
+def test_an_update_is_held_back_for_any_measurement_in_a_zone_also_a_held_out_one(rule):
+    local = local_of([[(50, 0)], [(50, 0)], [(60, 0)], [(0, 0), (70, 0)]], [(0, 0), (0, 1), (1, 0), (2, 0)])
+    measured = local_of([[(50, 0)], [(50, 0), (0, 5)], [(60, 0)], [(70, 0)]], [(0, 0), (0, 1), (1, 0), (2, 0)])
+    kept = rule.keep(asked(3, local=local, measured=measured, home_m=np.zeros((3, 2))), None, RNG)
+    # all models of UE 0 are silent; what UE 2 holds of an earlier round in its zone stays where it is
+    assert kept.tolist() == [False, False, True, False, True]
+
+
+def test_quiet_zones_are_circles_around_places_and_base_stations():
+    draw = np.random.default_rng(1)
+    x, centres_m, masts_m = draw.uniform(0, 1000, (3000, 2)), draw.uniform(0, 1000, (5, 2)), [[100, 200], [700, 800]]
+    antennas = Antennas(np.array([[*m, 25.0] for m in masts_m for _ in range(3)]), np.zeros(6))
+    public = replace(PUBLIC, antennas=antennas)
+    local = local_of([x])
+    for stations, every_m in ((False, centres_m), (True, np.concatenate([centres_m, masts_m]))):
+        rule = QuietZones(radius_m=90, centres_m=tuple(map(tuple, centres_m.tolist())), base_stations=stations)
+        near_m = np.hypot(*(x[:, None] - every_m).transpose(2, 0, 1)).min(axis=1)
+        assert rule.keep(asked(1, facts(public=public), local), None, RNG).tolist() == (near_m > 90).tolist()
+
+
+def test_a_million_samples_are_looked_at_at_once():
+    x = np.random.default_rng(1).uniform(0, 1000, (1_000_000, 2))
+    local = Local(np.zeros(1, int), np.zeros(1, int), np.array([0, len(x)]), x, None, np.zeros(len(x)))
+    kept = QuietZones(radius_m=100, centres_m=((500, 500),)).keep(asked(1, local=local), None, RNG)
+    assert kept.mean() == pytest.approx(1 - np.pi / 100, abs=0.001)
+
+
+# --- coins --------------------------------------------------------------------------------------------------
+
+
+def test_silence_by_a_coin_has_its_probability_and_rounds_are_independent():
+    spoke = played(RandomSilence(probability=0.3), every_round(50), 2000)
+    assert spoke.mean() == pytest.approx(0.7, abs=4.5 * np.sqrt(0.21 / spoke.size))
+    assert abs(np.corrcoef(spoke[:-1].ravel(), spoke[1:].ravel())[0, 1]) < 0.015
+
+
+# --- runs ---------------------------------------------------------------------------------------------------
+
+COMMUTERS = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
+MODELS = {"learning.data": {"kind": "measured", "cell": "all"}}
+SHORT = {"learning.round_s": 10}
+NOBODY_LOOKS = {"learning.attacks": []}  # attacks train as well
+
+
+def table(folder, name):
+    return pd.read_csv(Path(folder) / f"{name}.csv")
+
+
+def summary(folder):
+    return json.loads((Path(folder) / "summary.json").read_text())
+
+
+@pytest.fixture
+def learnt(monkeypatch):
+    """The data of all rounds that anything is learnt from, as they come to the learner."""
+    seen, local = [], RsrpNet.local
+
+    def spy(self, model, phase, data, rng):
+        seen.append(data)
+        return local(self, model, phase, data, rng)
+
+    monkeypatch.setattr(RsrpNet, "local", spy)
+    return seen
+
+
+def test_nothing_is_learnt_where_all_of_it_lies_in_a_zone(tiny, tmp_path):
+    """The whole area is quiet: nobody sends, and the model stays what it was."""
+    zone = [{"kind": "quiet-zones", "radius_m": 1e4, "centres_m": [[0, 0]]}]
+    run(tiny({"learning.withholding": zone}), tmp_path)
+    assert len(table(tmp_path, "updates")) == 0 and (table(tmp_path, "rounds").ues == 0).all()
+    rows = table(tmp_path, "withholding")
+    assert len(rows) and (rows.after == 0).all() and (rows.before > 0).all()
+    assert len(table(tmp_path, "estimates")) == 0
+
+
+@pytest.mark.parametrize("drops", ["samples", "update"])
+def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops):
+    """Signals that were measured in a zone may be anything: no update, and no model, is moved by them."""
+    from fl.data.measured import Measured
+
+    zone = {"kind": "quiet-zones", "radius_m": 90, "centres_m": [[200, 150]], "drops": drops}
+    study = tiny(SHORT | MODELS | {"learning.withholding": [zone], "learning.data.memory": "all"})
+    run(study, tmp_path / "plain")
+    take, moved = Measured.take, []
+
+    def changed(self, observed, model_of_cell, state, rng):
+        within = np.hypot(*(observed.position_m - [200, 150]).T) <= 90
+        moved.append(within.sum())
+        return take(self, replace(observed, rsrp_dbm=observed.rsrp_dbm + 30.0 * within), model_of_cell, state, rng)
+
+    monkeypatch.setattr(Measured, "take", changed)
+    run(study, tmp_path / "changed")
+    assert sum(moved) > 10 and len(table(tmp_path / "plain", "updates")) > 10
+    for name in ("updates", "estimates", "withholding"):
+        assert (tmp_path / "plain" / f"{name}.csv").read_bytes() == (tmp_path / "changed" / f"{name}.csv").read_bytes()
+
+
+@pytest.mark.parametrize("memory", ["round", "all", 5])
+@pytest.mark.parametrize("drops", ["samples", "update"])
+def test_samples_of_a_zone_never_come_back_from_memory(tiny, tmp_path, learnt, memory, drops):
+    zone = {"kind": "quiet-zones", "radius_m": 90, "centres_m": [[200, 150]], "drops": drops}
+    study = tiny(
+        SHORT | NOBODY_LOOKS | {"learning.data": {"kind": "measured", "memory": memory}, "learning.withholding": [zone]}
+    )
+    run(study, tmp_path)
+    x = np.concatenate([data.x for data in learnt])
+    assert len(x) > 20 and np.hypot(*(x - [200, 150]).T).min() > 90
+    rows = table(tmp_path, "withholding")
+    assert (rows.after < rows.before).any()
+
+
+def test_what_is_measured_during_a_pause_is_learnt_from_afterwards_where_devices_keep_it(tiny, tmp_path, learnt):
+    pause = [{"kind": "cooldown", "rounds": 3}]
+    for memory in ("round", "all"):
+        data = {"kind": "measured", "memory": memory, "hold_out": 0}
+        data |= {"participants": "holding"} if memory == "all" else {}
+        run(tiny(SHORT | {"learning.data": data, "learning.withholding": pause}), tmp_path / memory)
+    assert table(tmp_path / "round", "rounds").ues.tolist() == [4, 0, 0, 0] * 3
+    every = table(tmp_path / "all", "rounds")
+    assert every.ues.tolist() == [4, 0, 0, 0] * 3
+    assert every.selected.iloc[8] == every.samples.iloc[:9].sum()
+
+
+def test_the_order_of_rules_has_no_effect(tiny, tmp_path):
+    rules = [
+        {"kind": "cooldown", "rounds": 2, "jitter": 0.8},
+        {"kind": "random-silence", "probability": 0.3},
+        {"kind": "quiet-zones", "radius_m": 90, "centres_m": [[200, 150]]},
+        {"kind": "daily-limit", "updates": 3},
+    ]
+    run(tiny(SHORT | {"learning.withholding": rules}), tmp_path / "one")
+    run(tiny(SHORT | {"learning.withholding": rules[::-1]}), tmp_path / "other")
+    for name in ("rounds", "updates", "estimates", "leakage"):
+        assert (tmp_path / "one" / f"{name}.csv").read_bytes() == (tmp_path / "other" / f"{name}.csv").read_bytes()
+
+
+def test_nobody_home_is_learnt_from_and_the_home_zone_follows_the_world(tiny, tmp_path, learnt):
+    day = NOBODY_LOOKS | {"world.duration_s": 2 * DAY_S, "world.tick_s": 60, "learning.round_s": DAY_S / 4}
+    zone = {"kind": "home-zone", "radius_m": 60, "centre": "exact"}
+    run(tiny(COMMUTERS | day | {"learning.withholding": [zone]}), tmp_path)
+    ues = table(tmp_path, "ues")
+    home_m = ues[["home_x_m", "home_y_m"]].to_numpy()
+    away_m = [np.hypot(*(d.x - home_m[np.repeat(d.ue, d.count)]).T) for d in learnt if len(d.x)]
+    assert np.concatenate(away_m).min() > 60
+    rows = table(tmp_path, "withholding")
+    assert rows.before.sum() > rows.after.sum() > 0
+
+
+# --- crossings ----------------------------------------------------------------------------------------------
+
+RULES = {
+    "cooldown": {"kind": "cooldown", "rounds": 2, "jitter": 0.5},
+    "daily-limit": {"kind": "daily-limit", "updates": 2},
+    "home-zone": {"kind": "home-zone", "radius_m": 100, "drops": "update"},
+    "quiet-zones": {"kind": "quiet-zones", "radius_m": 60, "base_stations": True, "drops": "update"},
+    "random-silence": {"kind": "random-silence", "probability": 0.4},
+}
+NOMA = {"kind": "noma", "bandwidth_hz": 400, "decoding": "error-free", "sic_residual": 0.01}
+AIR = {"world.radio.air": {}, "world.radio.uplink": NOMA, "world.ues.compute_s_per_sample": 0.3}
+SERVERS = {
+    "rounds": {},
+    "over-selection": AIR | {"learning.server": {"kind": "synchronous", "first": 2, "deadline_s": 12}},
+    "fedbuff": AIR | {"learning.server": {"kind": "fedbuff", "buffer": 2, "longest_wait_s": 12}},
+    "fedasync": AIR | {"learning.server": {"kind": "fedasync"}},
+}
+SAMPLINGS = {"fixed": {}, "poisson": {"learning.sampling": "poisson", "learning.participation": 0.7}}
+RESIDENTS = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None, "world.duration_s": DAY_S,
+             "world.tick_s": 60, "learning.round_s": DAY_S / 12, "world.ues.count": 6}  # fmt: skip
+ALL_PAIRS = [(*rules, server) for rules in itertools.combinations(RULES, 2) for server in SERVERS]
+
+
+def crossed(tiny, rules, server, **more):
+    world = RESIDENTS if "home-zone" in rules else SHORT
+    parts = {"learning.withholding": [RULES[rule] for rule in rules]}
+    return tiny(world | MODELS | SERVERS[server] | parts | more)
+
+
+@pytest.mark.parametrize(("one", "two", "server"), ALL_PAIRS)
+def test_rules_cross_each_other_servers_and_samplings(tiny, tmp_path, one, two, server):
+    sampling = SAMPLINGS["poisson" if len(one + server) % 2 else "fixed"]
+    study = crossed(tiny, (one, two), server, **sampling)
+    run(study, tmp_path)
+    rows, updates = table(tmp_path, "withholding"), table(tmp_path, "updates")
+    assert set(rows.rule) == {one, two} and (rows.after <= rows.before).all()
+    if server in ("rounds", "over-selection"):  # then numbers of rounds are those of requests
+        sent = set(zip(updates["round"], updates.ue, updates.model, strict=True))
+        left = rows.pivot(index=["round", "ue", "model"], columns="rule", values="after").min(axis=1)
+        assert sent <= set(left.index[left > 0])
+        for kind in ("cooldown", "daily-limit"):
+            if kind in (one, two):
+                ues = updates.groupby("ue")["round"].unique()
+                if kind == "daily-limit":
+                    assert ues.map(len).max() <= 2
+                else:
+                    assert min(np.diff(np.sort(r)).min(initial=99) for r in ues) >= 3
+
+
+INTERRUPTED = [
+    (("cooldown", "quiet-zones"), "rounds"),
+    (("cooldown", "daily-limit"), "fedbuff"),
+    (("home-zone", "random-silence"), "rounds"),
+    (("daily-limit", "random-silence"), "fedasync"),
+    (("daily-limit", "home-zone"), "over-selection"),
+]
+
+
+@pytest.mark.parametrize(("rules", "server"), INTERRUPTED)
+def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, rules, server):
+    study, news = crossed(tiny, rules, server), []
+    run(study, tmp_path / "whole", lambda progress: news.append(progress.time_s))
+    stop_s = news[len(news) // 2]
+
+    def watch(progress):
+        if progress.time_s >= stop_s:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut", watch)
+    run(study, tmp_path / "cut")
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+
+
+# --- noise --------------------------------------------------------------------------------------------------
+
+CENTRAL = {
+    "learning.sampling": "poisson",
+    "learning.participation": 0.5,
+    "learning.aggregation": {"kind": "uniform", "clients": 4, "participation": 0.5},
+    "learning.defenses": [
+        {"kind": "clip", "norm": 1.0, "relation": "add-remove"},
+        {"kind": "central-gaussian", "noise_multiplier": 2.0},
+    ],
+}
+
+
+@pytest.mark.parametrize(("rule", "rate"), [("cooldown", 1.0), ("daily-limit", 1.0), ("random-silence", 0.5),
+                                            ("quiet-zones", 0.5)])  # fmt: skip
+def test_noise_at_the_server_counts_on_no_coin_that_hangs_on_who_has_sent(tiny, tmp_path, rule, rate):
+    run(tiny(SHORT | CENTRAL | {"learning.withholding": [RULES[rule]]}), tmp_path)
+    spends, manifest = table(tmp_path, "spends"), (tmp_path / "manifest.json").read_text()
+    assert (spends.sampling_rate == rate).all()
+    assert ("epsilon counts on no sampling" in manifest) == (rate == 1.0)
+    assert spends["round"].nunique() == 12  # rounds in which everybody is silent are played like any other
+    if rate == 1.0:
+        rounds, models = 12, spends.model.nunique()
+        assert spends.epsilon.max() == pytest.approx(epsilon_of(1e-7, np.sqrt(rounds * models) / 2.0), rel=1e-6)
+
+
+def by_day(n):
+    return {
+        "world.duration_s": 3 * DAY_S, "world.tick_s": 600, "world.ues.measure_every_s": 1800,
+        "learning.round_s": DAY_S / 6, "learning.data": {"kind": "measured", "cell": "all"},
+        "learning.withholding": [{"kind": "daily-limit", "updates": n}],
+        "learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "epsilon": 1.5, "updates_a_day": 4}],
+    }  # fmt: skip
+
+
+def test_the_updates_of_a_day_compose_to_its_epsilon_and_days_to_the_total(tiny, tmp_path):
+    run(tiny(by_day(4)), tmp_path)
+    spends, metrics = table(tmp_path, "spends"), table(tmp_path, "metrics")
+    rows = spends.groupby(["round", "ue"]).model.transform("count")
+    m = multiplier_of(1.5, 1e-5)
+    np.testing.assert_allclose(spends["noise_multiplier"], np.sqrt(4 * rows) * m, rtol=1e-8)
+    assert rows.max() == 2  # UEs that measured both cells
+    spends["day"] = (spends["round"] - 1) // 6
+    day = spends.groupby(["day", "ue"]).noise_multiplier.apply(lambda z: epsilon_of(1e-5, np.sqrt((1 / z**2).sum())))
+    np.testing.assert_allclose(day, 1.5, rtol=1e-6)
+    assert len(day) == 3 * 4
+    said = metrics[metrics.name == "epsilon_a_day"].value.to_numpy().reshape(3, 6)
+    shares = [epsilon_of(1e-5, np.sqrt(k / 4) / m) for k in (1, 2, 3, 4, 4, 4)]
+    np.testing.assert_allclose(said, np.tile(shares, (3, 1)), rtol=1e-6)
+    total = epsilon_of(1e-5, np.sqrt(3) / m)
+    np.testing.assert_allclose(table(tmp_path, "privacy").epsilon, total, rtol=1e-6)
+    assert total > 1.5
+
+
+def test_fewer_updates_than_noise_is_set_for_cost_less(tiny, tmp_path):
+    run(tiny(by_day(2)), tmp_path)
+    said = table(tmp_path, "metrics").query("name == 'epsilon_a_day'").value.max()
+    assert said == pytest.approx(epsilon_of(1e-5, np.sqrt(2 / 4) / multiplier_of(1.5, 1e-5)), rel=1e-6)
+
+
+@pytest.mark.parametrize("changes", [
+    {"learning.withholding": []},
+    {"learning.withholding": [{"kind": "daily-limit", "updates": 5}]},
+])  # fmt: skip
+def test_a_budget_for_a_day_without_its_limit_is_refused(tiny, changes):
+    with pytest.raises(
+        BadInput, match=r"gaussian counts on 4 updates of a UE a day.*\{kind: daily-limit, updates: 4\}"
+    ):
+        tiny(by_day(4) | changes)
+
+
+# --- bad input ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rule", "says"), [
+    ({"kind": "cooldown"}, "give exactly one of rounds and time_s"),
+    ({"kind": "cooldown", "rounds": 1, "time_s": 5}, "give exactly one of rounds and time_s"),
+    ({"kind": "cooldown", "rounds": 0}, "learning.withholding[0].rounds: must be >= 1"),
+    ({"kind": "cooldown", "rounds": 1, "jitter": -1}, "learning.withholding[0].jitter: must be >= 0 and <= 100"),
+    ({"kind": "daily-limit", "updates": 0}, "learning.withholding[0].updates: must be >= 1"),
+    ({"kind": "home-zone", "radius_m": 0}, "learning.withholding[0].radius_m: must be > 0"),
+    ({"kind": "home-zone", "radius_m": 5, "centre": "near"}, "learning.withholding[0].centre"),
+    ({"kind": "quiet-zones", "radius_m": 5}, "there is no zone; give centres_m, or base_stations: true"),
+    ({"kind": "quiet-zones", "radius_m": 5, "centres_m": [[1, 2, 3]]}, "learning.withholding[0].centres_m"),
+    ({"kind": "random-silence", "probability": 1.0}, "learning.withholding[0].probability: must be > 0 and < 1"),
+    ({"kind": "coldown", "rounds": 1}, "unknown kind 'coldown'; did you mean 'cooldown'?"),
+])  # fmt: skip
+def test_what_makes_no_sense_is_refused_in_one_line(tiny, rule, says):
+    with pytest.raises(BadInput) as caught:
+        tiny({"learning.withholding": [rule]})
+    (line,) = caught.value.lines
+    assert says in line
+
+
+@pytest.mark.parametrize(("changes", "says"), [
+    ({"learning.withholding": [RULES["cooldown"]] * 2}, "withholding: 'cooldown' stands 2 times; give each a name"),
+    ({"learning.withholding": [RULES["quiet-zones"]],
+      "learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}]},
+     "its epsilon does not cover that"),
+    ({"learning.data": {"kind": "images", "partition": {"kind": "dirichlet", "alpha": 1.0}},
+      "learning.learner": {"kind": "image-net"}, "learning.attacks": [],
+      "learning.withholding": [RULES["quiet-zones"]]}, "it holds back by place; these data have none"),
+])  # fmt: skip
+def test_rules_that_do_not_fit_are_refused(tiny, changes, says):
+    with pytest.raises(BadInput) as caught:
+        tiny(changes)
+    assert says in "\n".join(caught.value.lines)
+
+
+def test_a_home_zone_is_refused_where_nobody_has_a_home(tiny, tmp_path, capsys):
+    with pytest.raises(
+        BadInput, match=r"learning\.withholding\[1\]: home-zone needs homes: .* random-waypoint gives none"
+    ):
+        ready(tiny({"learning.withholding": [RULES["cooldown"], RULES["home-zone"]]}), Path())
+    scenario = tmp_path / "walkers.yaml"
+    scenario.write_text(
+        "title: Walkers\nworld:\n  duration_s: 60\n  city: {kind: open-field, width_m: 100, height_m: 100}\n"
+        "  base_stations: [{name: a, at_m: [1, 1]}]\n  ues: {mobility: {kind: random-waypoint}, measure_every_s: 9}\n"
+        "learning:\n  round_s: 60\n  learner: {kind: rsrp-net, hidden: [2]}\n"
+        "  withholding:\n    - {kind: home-zone, radius_m: 9}\n"
+    )
+    assert main(["validate", str(scenario)]) == 2
+    said = capsys.readouterr().err.strip()
+    assert "walkers.yaml:11: learning.withholding[0]: home-zone needs homes" in said and "\n" not in said
