@@ -257,7 +257,7 @@ class Tracker(Attack):
 
     def _shown(self, p: npt.NDArray[np.float32], errors: ErrorModel | None, grid: PlaceGrid) -> Maps:
         """Beliefs (k, G) of where UEs are: of where estimates show them, moved by the error that persists."""
-        return p if errors is None else displaced(p, grid, errors.persistent_m)
+        return p if errors is None else displaced(p, grid, errors.bias_m)
 
     def _estimates(
         self, view: View, said: Estimates, named: IntArray, state: TrackerState, grid: PlaceGrid

@@ -39,15 +39,10 @@ class ErrorModel:
         """Of an attack that names one place."""
         return cls(np.ones(1), np.array([sigma_m]), outlier, bias_m)
 
-    @property
-    def persistent_m(self) -> float:
-        """Standard deviation a axis of where estimates show a UE that stays, about where it is."""
-        return float(self.bias_m / self.gain[: len(self.share)].max())
-
     def without_bias(self) -> ErrorModel:
-        """What differs from round to round: sigma^2 - bias_m^2, at least a hundredth of sigma^2."""
-        own = np.sqrt(np.maximum(self.sigma_m**2 - self.bias_m**2, 0.01 * self.sigma_m**2))
-        return replace(self, sigma_m=own, bias_m=0.0)
+        """What differs from round to round: at least a hundredth of sigma^2 is left."""
+        own = self.sigma_m**2 - (self.gain * self.bias_m) ** 2
+        return replace(self, sigma_m=np.sqrt(np.maximum(own, 0.01 * self.sigma_m**2)), bias_m=0.0)
 
     def factors(
         self, z_m: FloatArray, grid: PlaceGrid
