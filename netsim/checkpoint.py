@@ -1,10 +1,15 @@
-"""Checkpoints: trees of dictionaries, lists, arrays and plain values as one .npz, never pickled, with their digest."""
+"""Checkpoints: trees of dictionaries, lists, arrays and plain values as one .npz, never pickled, with their digest.
+
+A run remembers many thousand small arrays, and a member of an .npz costs more than they hold: the small ones of a type
+are one member, one after another.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +19,22 @@ from numpy.typing import NDArray
 from netsim.safe import OURS_MOST_BYTES, opened, replacing, size_text
 
 _ARRAY = "__array__"
+_SMALL_BYTES = 65_536  # up to which an array shares a member with others of its type
 
 
 def save_tree(path: Path, tree: Any) -> None:
     """Write a tree whole or not at all. Leaves: arrays, numbers, text, booleans, None."""
     arrays: dict[str, NDArray[Any]] = {}
+    small: dict[str, list[NDArray[Any]]] = {}
+    filled: dict[str, int] = {}
 
     def strip(node: Any) -> Any:
         if isinstance(node, np.ndarray):
+            if node.nbytes <= _SMALL_BYTES and node.flags.c_contiguous:
+                kind, at = node.dtype.str, filled.get(node.dtype.str, 0)
+                small.setdefault(kind, []).append(node.reshape(-1))
+                filled[kind] = at + node.size
+                return {_ARRAY: [kind, at, *node.shape]}
             arrays[f"a{len(arrays)}"] = node
             return {_ARRAY: f"a{len(arrays) - 1}"}
         if isinstance(node, dict):
@@ -30,7 +43,9 @@ def save_tree(path: Path, tree: Any) -> None:
             return [strip(v) for v in node]
         return node.item() if isinstance(node, np.generic) else node
 
-    arrays["tree"] = np.frombuffer(json.dumps(strip(tree)).encode(), dtype=np.uint8)
+    stripped = json.dumps([strip(tree), list(small)])
+    arrays |= {f"s{i}": np.concatenate(pieces) for i, pieces in enumerate(small.values())}
+    arrays["tree"] = np.frombuffer(stripped.encode(), dtype=np.uint8)
     with replacing(path) as file:
         np.savez(file, digest=_digest(arrays), **arrays)  # type: ignore[arg-type]
 
@@ -49,12 +64,20 @@ def load_tree(path: Path) -> Any:
     def fill(node: Any) -> Any:
         if isinstance(node, dict):
             if set(node) == {_ARRAY}:
-                return arrays[node[_ARRAY]]
+                return array(node[_ARRAY])
             return {k: fill(v) for k, v in node.items()}
         return [fill(v) for v in node] if isinstance(node, list) else node
 
+    def array(of: Any) -> Any:
+        if isinstance(of, str):
+            return arrays[of]
+        kind, at, *shape = of
+        return small[kind][at : at + prod(shape)].reshape(shape)
+
     try:
-        return fill(json.loads(text.tobytes().decode()))
+        tree, kinds = json.loads(text.tobytes().decode())
+        small = {kind: arrays[f"s{i}"] for i, kind in enumerate(kinds)}
+        return fill(tree)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise damaged from None
 

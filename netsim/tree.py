@@ -7,6 +7,7 @@ dataclass, field by field, and refuses what does not fit. So nothing in a file d
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -23,8 +24,9 @@ def to_tree(value: Any) -> Any:
 
     A dictionary whose keys are no strings becomes a list of pairs [key, value].
     """
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_tree(getattr(value, f.name)) for f in fields(value) if not f.metadata.get("rebuilt")}
+    kind: Any = type(value)
+    if (names := _remembered(kind)) is not None:
+        return {name: to_tree(getattr(value, name)) for name in names}
     if isinstance(value, dict):
         if all(isinstance(key, str) for key in value):
             return {key: to_tree(each) for key, each in value.items()}
@@ -32,6 +34,12 @@ def to_tree(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [to_tree(each) for each in value]
     return value
+
+
+@cache
+def _remembered(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass that a tree has; None for any other type."""
+    return tuple(f.name for f in fields(kind) if not f.metadata.get("rebuilt")) if is_dataclass(kind) else None
 
 
 def from_tree(tree: Any, like: Value) -> Value:

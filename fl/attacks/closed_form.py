@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
+from fl.dbscan import dbscan
 from fl.learners.base import FirstLayerLearner
 from fl.types import Estimates, Facts, State
 from netsim.rng import Rng
@@ -104,14 +105,12 @@ class ClosedForm(Attack):
 
         Returns source (k,), position (k, 2) and share (k,) of the source's live units.
         """
-        from sklearn.cluster import DBSCAN
-
         source, position, share = [], [], []
         for i, points in enumerate(cloud):
             points = points[np.isfinite(points).all(axis=1)]
             if len(points) < self.cluster_units:
                 continue
-            label = DBSCAN(eps=self.cluster_m, min_samples=self.cluster_units).fit_predict(points)
+            label = dbscan(points, self.cluster_m, self.cluster_units)
             mass = np.bincount(label[label >= 0]) if (label >= 0).any() else np.zeros(0, int)
             for c in np.argsort(-mass, kind="stable")[: self.max_places]:
                 source.append(i)

@@ -187,7 +187,8 @@ class Threat(Part):
         count = None
         if self.sees == "rows":
             count = None if self.shuffle else updates.count[wanted]
-            update, source_model, source = updates.rows(wanted), model, np.arange(len(wanted))
+            rows = slice(None) if len(wanted) == len(updates.ue) else wanted  # all of a large round are not copied
+            update, source_model, source = updates.rows(rows), model, np.arange(len(wanted))
         elif self.sees == "model":
             source_model, source = np.unique(model, return_inverse=True)
             update = (after.parameters - before.parameters)[source_model]

@@ -11,19 +11,21 @@ gives SW1 = (2 / pi) d.  [Bonneel et al. 2015, "Sliced and Radon Wasserstein bar
 
 from __future__ import annotations
 
-from functools import reduce
-
 import numpy as np
 
 from netsim.geometry import Area
 from netsim.units import FloatArray
 
 
+def projections(points_m: FloatArray, directions: int) -> FloatArray:
+    """Projections of points (..., n, 2) on equally spaced directions: (..., n, directions)."""
+    angle = np.pi * (np.arange(directions) + 0.5) / directions
+    return np.asarray(points_m @ np.stack([np.cos(angle), np.sin(angle)]))
+
+
 def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
     """Projections of points (..., n, 2) on equally spaced directions, sorted: (..., directions, n)."""
-    angle = np.pi * (np.arange(directions) + 0.5) / directions
-    normal = np.stack([np.cos(angle), np.sin(angle)])  # (2, directions)
-    return np.sort(np.swapaxes(points_m @ normal, -1, -2), axis=-1)
+    return np.sort(np.swapaxes(projections(points_m, directions), -1, -2), axis=-1)
 
 
 def sliced_w1(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -32,8 +34,18 @@ def sliced_w1(a: FloatArray, b: FloatArray) -> FloatArray:
 
     if a.shape[-1] == 0 or b.shape[-1] == 0:
         return np.full(b.shape[:-2], np.nan)
-    sets = np.ascontiguousarray(b).reshape(-1, *b.shape[-2:])
-    return np.asarray(mean_gaps(np.ascontiguousarray(a), sets)).reshape(b.shape[:-2])
+    sets = np.swapaxes(b.reshape(-1, *b.shape[-2:]), 1, 2)
+    return mean_gaps(np.ascontiguousarray(a), np.ascontiguousarray(sets), in_order=True).reshape(b.shape[:-2])
+
+
+def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray) -> FloatArray:
+    """SW1 in metres of sorted projections a (directions, n) and sets of points (n_set, m, 2), n and m not 0: (n_set,).
+
+    As `sliced_w1` of their sorted projections, sooner: what is sorted is never stored.
+    """
+    from fl.leakage.sliced import mean_gaps
+
+    return mean_gaps(np.ascontiguousarray(a), projections(sets_m, len(a)), in_order=False)
 
 
 _MOST_STEPS = 100_000_000  # of the solver; a thousand points take fewer than a million
@@ -129,13 +141,8 @@ def gaussian_density(
 
 def highest_peaks(x: FloatArray, y: FloatArray, values: FloatArray, count: int, least: float = 0.0) -> FloatArray:
     """Places (<= count, 2) of the highest local maxima above `least` of values (p, q) on a grid, highest first."""
-    density = np.pad(values, 1, constant_values=-np.inf)
-    centre = density[1:-1, 1:-1]
-    shifts = [(dx, dy) for dx in (0, 1, 2) for dy in (0, 1, 2) if (dx, dy) != (1, 1)]
-    around = [density[dx : dx + centre.shape[0], dy : dy + centre.shape[1]] for dx, dy in shifts]
-    before, after = (reduce(np.maximum, some) for some in (around[:4], around[4:]))
-    # strictly above the neighbours that come first, so that equal neighbours make one peak
-    peak = (centre > before) & (centre >= after) & (centre > least)
-    i, j = np.nonzero(peak)
-    order = np.argsort(-centre[i, j], kind="stable")[:count]
+    from fl.leakage.peaks import local_maxima
+
+    i, j = np.nonzero(local_maxima(np.ascontiguousarray(values), least))
+    order = np.argsort(-values[i, j], kind="stable")[:count]
     return np.stack([x[i[order]], y[j[order]]], axis=1)

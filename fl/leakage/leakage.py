@@ -15,7 +15,15 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from fl.leakage.distances import density_peaks, exact_w1, guesses_nearest_m, nearest_m, sliced_w1, sorted_projections
+from fl.leakage.distances import (
+    density_peaks,
+    exact_w1,
+    guesses_nearest_m,
+    nearest_m,
+    sliced_w1,
+    sliced_w1_of_sets,
+    sorted_projections,
+)
 from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
 from fl.types import Estimates, Local
 from netsim.geometry import Area
@@ -26,6 +34,7 @@ from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 NAN = float("nan")
+_NOBODY = np.zeros(0, dtype=np.int64)
 _NAMED = ("named_x_m", "named_y_m", "second_x_m", "second_y_m")  # at most two places
 FEWEST_DRAWS = 20  # of the band of random guesses,
 GUESSES = 40  # whose draws fall beyond so many guesses: the more there are, the less draws differ
@@ -172,6 +181,7 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
     answers = {
         label: now.named.get(label, {}) | answers_of(estimates, now.area) for label, estimates in now.estimates.items()
     }
+    said_of = {label: _by_track(estimates) for label, estimates in now.estimates.items()}
     for i, (ue, model) in enumerate(zip(now.measured.ue.tolist(), now.measured.model.tolist(), strict=True)):
         points_m = now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]]
         known = tracks.get((ue, model), Track.empty())
@@ -179,9 +189,10 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
             continue
         track = known.plus(points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i])
         if now.estimates:  # where nobody attacks the truth is kept, and there is nothing to compare with it
-            common, attacks = _Common(how, track, row_id(ue, model), now.area, rng), dict(track.attacks)
+            owner = row_id(ue, model)
+            common, attacks = _Common(how, track, owner, now.area, rng), dict(track.attacks)
             for label, estimates in now.estimates.items():
-                mine = np.flatnonzero((estimates.ue == ue) & (estimates.model == model))
+                mine = said_of[label].get(owner, _NOBODY)
                 before = attacks.get(label) or Said.nothing()
                 if ue in answers[label]:
                     before = replace(before, answers=answers[label][ue], answered=now.round)
@@ -192,6 +203,14 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
     return tracks, _with_places(how, tracks, now, rows)
 
 
+def _by_track(estimates: Estimates) -> dict[int, IntArray]:
+    """The estimates of each (UE, model), by its number, in their order."""
+    of = row_id(estimates.ue, estimates.model)
+    order = np.argsort(of, kind="stable")
+    tracks, first = np.unique(of[order], return_index=True)
+    return dict(zip(tracks.tolist(), np.split(order, first[1:]), strict=False))  # a split of nobody's is empty
+
+
 class _Common:
     """What the attacks on one track are compared with: its points, the floor, and as many random guesses."""
 
@@ -199,7 +218,8 @@ class _Common:
         self.how, self.owner, self.area, self.rng = how, owner, area, rng
         self.rounds = len(track.centroids)
         self.points = sorted_projections(track.points, how.directions)
-        self.floor = float(sliced_w1(self.points, sorted_projections(track.centroids, how.directions)))
+        self.centroids = sorted_projections(track.centroids, how.directions)
+        self.floor = float(sliced_w1(self.points, self.centroids))
         self._drawn: dict[int, Band] = {}
 
     def band(self, last: Band, spoken: int) -> Band:
@@ -211,7 +231,7 @@ class _Common:
             return last
         if spoken not in self._drawn:
             w1 = self._guesses_w1(spoken)
-            low, high = (float(np.quantile(w1, q)) for q in (0.05, 0.95))
+            low, high = np.quantile(w1, (0.05, 0.95)).tolist()
             self._drawn[spoken] = Band(self.rounds, spoken, float(w1.mean()), low, high)
         return self._drawn[spoken]
 
@@ -223,7 +243,7 @@ class _Common:
         w1 = []
         for some in np.array_split(np.arange(draws), max(1, draws * count // 20_000)):
             unit = self.rng.uniform("guess", np.full(len(some), self.owner), (count, 2), item=some)
-            w1.append(sliced_w1(self.points, sorted_projections(self.area.sample(unit), self.how.directions)))
+            w1.append(sliced_w1_of_sets(self.points, self.area.sample(unit)))
         return np.concatenate(w1)
 
 
@@ -260,7 +280,7 @@ def _attack(
     said, steps = _steps(said, estimates.position_m[mine[is_step]], heard, track)
     return said, {
         **errors,
-        **_distribution(how, said, track, common),
+        **_distribution(how, said, common),
         **_place_errors(how, estimates.position_m[place], estimates.weight[place], track),
         **steps,
         "heard": heard,
@@ -285,13 +305,13 @@ def _round_errors(said: Said, named: FloatArray, track: Track, selected_m: Float
     }
 
 
-def _distribution(how: Leakage, said: Said, track: Track, common: _Common) -> dict[str, Any]:
+def _distribution(how: Leakage, said: Said, common: _Common) -> dict[str, Any]:
     """Sliced Wasserstein distances of everything reconstructed so far."""
     w1 = centre = NAN
     if len(said.centroids):
         named = sorted_projections(said.centroids, how.directions)
         w1 = float(sliced_w1(common.points, named))
-        centre = float(sliced_w1(sorted_projections(track.centroids, how.directions), named))
+        centre = float(sliced_w1(common.centroids, named))
     return {
         "sw1_m": w1,
         "sqrt_sw1": float(np.sqrt(w1)),

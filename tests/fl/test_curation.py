@@ -9,11 +9,11 @@ from scipy import stats
 from sklearn.cluster import DBSCAN
 
 from fl.curation import CURATIONS
-from fl.curation.clusters import dbscan
 from fl.curation.diverse import DiverseBatch
 from fl.curation.farthest import FarthestBatch
 from fl.curation.gan import Gan
 from fl.curation.geo_ind import GeoIndistinguishable, planar_laplace
+from fl.dbscan import dbscan
 from fl.privacy.ledger import Ledger
 from fl.types import Facts, Local, MetricSpend, Public
 from netsim.errors import BadInput
@@ -75,7 +75,10 @@ class TestDbscan:
     @pytest.mark.parametrize("min_samples", [1, 2, 5, 20])
     @pytest.mark.parametrize("eps_m", [0.1, 5.0, 20.0, 50.0, 400.0])
     @pytest.mark.parametrize("seed", [0, 1])
-    def test_labels_are_those_of_scikit_learn(self, eps_m, min_samples, seed):
+    @pytest.mark.parametrize("most_paired", [0, 1000])
+    def test_labels_are_those_of_scikit_learn(self, eps_m, min_samples, seed, most_paired, monkeypatch):
+        """By the distances of all pairs as by a tree."""
+        monkeypatch.setattr("fl.dbscan.MOST_PAIRED", most_paired)
         rng = np.random.default_rng(seed)
         for x in (
             commuter(900, seed),

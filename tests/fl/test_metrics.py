@@ -12,9 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl.leakage import leakage
-from fl.leakage.distances import density_peaks, guesses_nearest_m, nearest_m, sliced_w1, sorted_projections, within
+from fl.leakage.distances import (
+    density_peaks,
+    guesses_nearest_m,
+    highest_peaks,
+    nearest_m,
+    sliced_w1,
+    sliced_w1_of_sets,
+    sorted_projections,
+    within,
+)
 from fl.leakage.leakage import Band, Leakage, Now, Track
-from fl.leakage.sliced import _by_stretches, _point_by_point
+from fl.leakage.sliced import _by_stretches, _exchanges, _point_by_point
 from fl.types import Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
@@ -98,7 +107,33 @@ class TestSlicedWasserstein:
             u = (np.arange(n * m) + 0.5) / (n * m)
             naive = np.mean(np.abs(a[(u * n).astype(int)] - b[(u * m).astype(int)]))
             assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
-            assert _by_stretches(a[None], b[None, None]) == pytest.approx(_point_by_point(a[None], b[None, None]))
+            of_b, in_order = b[None, :, None], _exchanges(1)
+            assert _by_stretches(a[None], of_b, in_order) == pytest.approx(_point_by_point(a[None], of_b, in_order))
+
+    @pytest.mark.parametrize("n", [1, 5, 60, 700])
+    @pytest.mark.parametrize("m", [1, 2, 3, 8, 13, 31, 32, 33, 100])
+    def test_sets_of_points_as_they_come(self, n, m):
+        """To the bit as after sorting, by a network or not, with places that repeat."""
+        rng = np.random.default_rng(n * m)
+        a = sorted_projections(np.round(rng.normal(0, 300, (n, 2)), -2), 12)
+        sets = np.round(rng.normal(0, 300, (9, m, 2)), -2)
+        assert (sliced_w1_of_sets(a, sets) == sliced_w1(a, sorted_projections(sets, 12))).all()
+
+    @pytest.mark.parametrize("n", range(1, 33))
+    def test_exchanges_sort_every_sequence_of_two_values(self, n):
+        """Which proves that they sort any values: the 0-1 principle; beyond 2^10 sequences some of them."""
+        rng = np.random.default_rng(n)
+        every = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 if n <= 10 else rng.integers(0, 2, (1000, n))
+        for i, j in _exchanges(n):
+            every[:, i], every[:, j] = every[:, [i, j]].min(axis=1), every[:, [i, j]].max(axis=1)
+        assert (np.diff(every, axis=1) >= 0).all()
+
+    @pytest.mark.parametrize("a", [[3.0, 3.0, 3.0], [0.0, 1e-12, 2e-12], [-1e304, 0.0, 1e304], [0.0, 0.0, 1e6]])
+    def test_points_that_no_bins_tell_apart(self, a):
+        row = np.repeat(a, 8)[None]
+        for b in (a[0] - 1, a[1], a[2], 2e9):
+            naive = float(np.mean(np.abs(row / 2 - b / 2))) * 2
+            assert sliced_w1(row, np.array([[b]])) == pytest.approx(naive, rel=1e-9, abs=1e-9)
 
     @pytest.mark.parametrize("at", [0.1, 123.456, -777.7])
     def test_one_place_repeated_has_no_negative_distance(self, at):
@@ -160,6 +195,22 @@ class TestDensityPeaks:
     def test_no_points_no_peaks(self):
         assert density_peaks(np.zeros((0, 2)), np.zeros(0), AREA, 75.0, 2).shape == (0, 2)
         assert density_peaks(np.ones((1, 2)), np.zeros(1), AREA, 75.0, 2).shape == (0, 2)
+
+    @pytest.mark.parametrize("shape", [(1, 1), (1, 7), (7, 1), (2, 2), (40, 30)])
+    @pytest.mark.parametrize("least", [0.0, 2.0])
+    def test_peaks_are_above_all_eight_neighbours(self, shape, least):
+        """Of equal neighbours the last is the peak; cells beyond the edge count for none."""
+        values = np.random.default_rng(shape[0]).integers(0, 6, shape).astype(float)
+        cells = [(i, j) for i in range(shape[0]) for j in range(shape[1])]
+        near = {c: [o for o in cells if o != c and abs(o[0] - c[0]) < 2 and abs(o[1] - c[1]) < 2] for c in cells}
+        peak = [
+            c
+            for c in cells
+            if values[c] > least and all(values[c] > values[o] or (o > c and values[c] == values[o]) for o in near[c])
+        ]
+        found = highest_peaks(np.arange(shape[0]), np.arange(shape[1]), values, len(cells), least)
+        assert sorted(map(tuple, found.tolist())) == peak
+        assert (np.diff(values[tuple(found.astype(int).T)]) <= 0).all()
 
 
 # -- leakage over time ------------------------------------------------------------------------------------------

@@ -54,7 +54,8 @@ from scenarios.app.run.world_map import write_map
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 
-CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
+CHECKPOINT_EVERY_S = 10.0  # of wall time, or twenty times as long as the last one took to write
+CHECKPOINT_SHORT_S = CHECKPOINT_EVERY_S / 20  # when it is written changes no result
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class _Keeper:
         self.text = text
         self.state: RoundState | None = None
         self.tree: dict[str, Any] | None = None
-        self.saved = time.perf_counter()
+        self.saved, self.every_s = time.perf_counter(), CHECKPOINT_EVERY_S
         self.unseen = list[Progress]()
         self.rounds = world.clock.rounds(world.duration_s, setup.learning.round_s)
         self.most = setup.learning.rounds
@@ -189,7 +190,7 @@ class _Keeper:
         self.setup.recorder.write("handovers", records.handover_rows(self.world))  # of a round that left no rows
         self.tree = self._snapshot(state)
         self._show()
-        if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
+        if time.perf_counter() - self.saved >= self.every_s:
             self.save()
 
     def _tell(self, state: RoundState, rounds: int, figures: dict[str, Any], last: bool, now_s: float) -> None:
@@ -213,12 +214,14 @@ class _Keeper:
 
     def save(self) -> None:
         """Write the state after the last whole round, if there was one."""
+        began = time.perf_counter()
         if self.tree is not None:
             save_tree(self.folder / CHECKPOINT, self.tree)
         self.saved = time.perf_counter()
+        self.every_s = CHECKPOINT_EVERY_S * max(1.0, (self.saved - began) / CHECKPOINT_SHORT_S)
 
     def _snapshot(self, state: RoundState) -> dict[str, Any]:
-        """Everything a resumed run needs. Cheap: states are values, so this only points at them."""
+        """Everything a resumed run needs; states are values, so this only points at them."""
         return {
             "study": self.text,
             "program": __version__,
