@@ -335,6 +335,8 @@ TABLES: dict[str, dict[str, Column]] = {
         ),
         "x_m": Column("place that the attack names of the UE at the end of the run (see leakage.csv), east", "m"),
         "y_m": Column("the same, north", "m"),
+        "place": _text("which place the attack says it is: home, work, third 1, ...; empty where it does not say"),
+        "probability": Column("that it is within leakage.near_m, as the attack states it; empty where it does not"),
     },
     "tracking": {
         "round": _ROUND,
