@@ -150,7 +150,7 @@ class Dwell(Attack):
             facts.public.area, self.cell_m, 3 * len(np.union1d(view.ue, state.past.owner)), self.label
         )
         learnt, adds_up = state.errors, isinstance(self.of, _ADD_UP)
-        if self.sigma_m is None and learnt.due(state.runs + 1):
+        if self.sigma_m is None:
             population = Population.uniform(grid)
             learnt = learnt.plus(view, facts, self.of, population, self.simulated_ues, rng, adds_up)
         said, inner = self.of.run(view, facts, self.of.start() if adds_up else state.of, rng)

@@ -21,8 +21,7 @@ from netsim.units import FloatArray, IntArray
 
 MOST_RANKS = 4
 """places of a UE and round that count, by descending weight"""
-_MOST_KEPT = 2048  # residuals; older ones are forgotten
-_ALWAYS, _THEN_EVERY = 8, 8  # the first rounds, and one in so many later ones
+_MOST_KEPT = 512  # residuals; older ones are forgotten, since errors change as the model learns
 _STEPS = 60  # of EM
 _LEAST_M, _STILL_M, _LEAST_GAIN = 1.0, 50.0, 0.001
 _FEWEST = 10
@@ -73,10 +72,6 @@ class LearntErrors:
     displacements_m: FloatArray = field(default_factory=lambda: np.zeros(0))
     learnt: int = 0
     fitted: ErrorModel | None = None
-
-    def due(self, number: int) -> bool:
-        """Whether it should learn in the attack's so-many-th round (from 1)."""
-        return number <= _ALWAYS or number % _THEN_EVERY == 0
 
     def plus(
         self, view: View, facts: Facts, of: Attack, population: Population, n_ue: int, rng: Rng, fresh: bool

@@ -56,7 +56,6 @@ class Memory:
     rates: Rates
     errors: LearntErrors = field(default_factory=LearntErrors)
     links: Links = field(default_factory=Links.none)
-    runs: int = 0
 
 
 class _Needs:
@@ -137,7 +136,7 @@ class ReIdentify(Attack):
 
     def run(self, view: View, facts: Facts, state: Memory, rng: Rng) -> tuple[Estimates, Memory]:
         name, of_target = np.unique(view.ue, return_inverse=True)
-        state = self._learnt(view, facts, replace(state, runs=state.runs + 1), rng)
+        state = self._learnt(view, facts, state, rng)
         clues = clues_of(view, of_target, self._places(view, facts, name, rng), "fingerprint" in self.use, rng)
         linker = Linker(self._error(state, facts), facts, self.largest_speed_mps)
         book, rates, links = linker.linked(name, clues, state.book, state.rates)
@@ -165,7 +164,7 @@ class ReIdentify(Attack):
 
     def _learnt(self, view: View, facts: Facts, state: Memory, rng: Rng) -> Memory:
         """With what it has learnt in this round of errors of places."""
-        if "place" not in self.use or self.sigma_m is not None or not state.errors.due(state.runs):
+        if "place" not in self.use or self.sigma_m is not None:
             return state
         grid = PlaceGrid(facts.public.area, _CELLS, _CELLS)
         everywhere, n = Population.uniform(grid), self.made_up_ues

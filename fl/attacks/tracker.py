@@ -51,7 +51,7 @@ _OUTLIER = 0.1
 
 @dataclass(frozen=True)
 class TrackerState:
-    """of : the state of the tracked attack; errors : what it has learnt of its errors, in so many runs; history : its
+    """of : the state of the tracked attack; errors : what it has learnt of its errors; history : its
     estimates; ue (k,) ascending : who has been estimated; p (k, G) : what the filter believes of each; count
     (k, C, K + 2) : expected uses of the components of motion; own : their places; log_likelihood (k,) : of the model,
     against one in which estimates say nothing.
@@ -59,7 +59,6 @@ class TrackerState:
 
     of: State
     errors: LearntErrors = field(default_factory=LearntErrors)
-    runs: int = 0
     history: History = field(default_factory=lambda: History.empty(MOST_RANKS))
     ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     p: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
@@ -146,16 +145,19 @@ class Tracker(Attack):
     def run(self, view: View, facts: Facts, state: TrackerState, rng: Rng) -> tuple[Estimates, TrackerState]:
         grid = self._grid(facts, len(np.union1d(view.ue, state.ue)))
         learnt, adds_up = state.errors, isinstance(self.of, _ADD_UP)
-        if self.sigma_m is None and learnt.due(state.runs + 1):
+        if self.sigma_m is None:
             population = Population.uniform(grid)
             learnt = learnt.plus(view, facts, self.of, population, self.simulated_ues, rng, adds_up)
         said, inner = self.of.run(view, facts, self.of.start() if adds_up else state.of, rng)
         names, z_m = named_places(said, facts.public.area)
         some = np.isfinite(z_m[:, :, 0]).any(axis=1)
+        errors = self._errors(learnt)
+        if errors is None:  # nothing can be made of estimates of which nothing is known
+            errors, z_m = ErrorModel.plain(1.0, _OUTLIER), np.full_like(z_m, np.nan)
         history = state.history.plus(
-            facts.round, facts.time_s, facts.week_s, facts.round_s, names[some], z_m[some]
+            facts.round, facts.time_s, facts.week_s, facts.round_s, errors.without_bias(), names[some], z_m[some]
         )  # fmt: skip
-        state = replace(state, of=inner, errors=learnt, runs=state.runs + 1, history=history)
+        state = replace(state, of=inner, errors=learnt, history=history)
         state = self._filtered(state, facts, grid)
         return self._estimates(view, said, names[some], state, grid), state
 
@@ -187,7 +189,7 @@ class Tracker(Attack):
         if errors is None or not len(state.ue):
             return
         motion = Motion.over(grid, self.largest_speed_mps, facts.round_s)
-        chain = Chain(motion, self._prior(grid), errors.without_bias(), facts.round_s)
+        chain = Chain(motion, self._prior(grid), facts.round_s)
         habits = Habits(state.count, self._borrowed(state.errors, motion))
         for belief in smoothed(chain, state.history, state.ue, habits, state.own):
             yield replace(belief, probability=self._shown(belief.probability, errors, grid))
@@ -215,14 +217,12 @@ class Tracker(Attack):
     def _filtered(self, state: TrackerState, facts: Facts, grid: PlaceGrid) -> TrackerState:
         """After the last look of the history; who is new begins with the prior."""
         motion, prior = Motion.over(grid, self.largest_speed_mps, facts.round_s), self._prior(grid)
-        look, errors = len(state.history) - 1, self._errors(state.errors)
+        look = len(state.history) - 1
         mine = state.history.look == look
         ue, z_m = state.history.ue[mine], state.history.z_m[mine]
         every = np.union1d(state.ue, ue)
         known = self._with_rows(state, every, motion, prior)
-        if errors is None:  # nothing can be made of estimates of which nothing is known
-            errors, z_m = ErrorModel.plain(1.0, _OUTLIER), np.full_like(z_m, np.nan)
-        emission = Emission.of(errors.without_bias(), recall(ue, z_m, every), grid)
+        emission = Emission.of(state.history.errors[look], recall(ue, z_m, every), grid)
         habits = Habits(known.count, self._borrowed(state.errors, motion))
         classes = state.history.classes(look, facts.round_s)
         legs = [Leg(habits.weight(c), known.own.target(c, prior)) for c in classes]

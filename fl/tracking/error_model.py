@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from fl.tracking.place_grid import PlaceGrid
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -54,25 +54,7 @@ class ErrorModel:
         integrated exactly over the cell. NaN in z_m: not named; the shares of the others grow. Who is named nothing at
         all has e = 1 / A everywhere: no knowledge.
         """
-        there = np.asarray(np.isfinite(z_m).all(axis=2))
-        some = there.any(axis=1)
-        share = np.where(there, self.share[: z_m.shape[1]], 0.0)
-        total = share.sum(axis=1, keepdims=True)
-        share = np.divide(share, total, out=np.zeros_like(share), where=total > 0)
-        area = float(np.prod(grid.area.side_m))
-        weight = (1.0 - self.outlier) * share
-        ranks = z_m.shape[1]
-        gain, offset = (
-            np.broadcast_to(v, (ranks, *v.shape[1:])) if len(v) == 1 else v[:ranks] for v in (self.gain, self.offset_m)
-        )
-        at, sigma = (z_m - offset) / gain[:, None], self.sigma_m[:ranks] / gain
-        cell = grid.cell_m * gain[:, None]
-        x = _integrated(at[..., 0], sigma, grid.area.x_min_m, float(grid.cell_m[0]), grid.nx) / cell[:, :1]
-        y = _integrated(at[..., 1], sigma, grid.area.y_min_m, float(grid.cell_m[1]), grid.ny) / cell[:, 1:]
-        x = np.where(there[..., None], x, 0.0) * weight[..., None]
-        y = np.where(there[..., None], y, 0.0)
-        floor = np.where(some, self.outlier / area, 1.0 / area)
-        return x.astype(np.float32), y.astype(np.float32), floor.astype(np.float32)
+        return factors_of([self], np.zeros(len(z_m), dtype=np.int64), z_m, grid)
 
     def likelihood(self, z_m: FloatArray, grid: PlaceGrid) -> npt.NDArray[np.float32]:
         """e (n, G), by place of the grid."""
@@ -81,10 +63,41 @@ class ErrorModel:
         return np.asarray(e.reshape(len(z_m), -1))
 
 
+def factors_of(
+    models: list[ErrorModel], which: IntArray, z_m: FloatArray, grid: PlaceGrid
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """`ErrorModel.factors` of estimates (n, R, 2), each by one of several models: which (n,)."""
+    ranks = z_m.shape[1]
+    share, sigma, gain, offset = (
+        np.array([_to_ranks(getattr(model, name), ranks, fill) for model in models])[which]
+        for name, fill in (("share", 0.0), ("sigma_m", 1.0), ("gain", 1.0), ("offset_m", 0.0))
+    )
+    outlier = np.array([model.outlier for model in models])[which]
+    there = np.asarray(np.isfinite(z_m).all(axis=2))
+    some, area = there.any(axis=1), float(np.prod(grid.area.side_m))
+    share = np.where(there, share, 0.0)
+    total = share.sum(axis=1, keepdims=True)
+    weight = (1.0 - outlier[:, None]) * np.divide(share, total, out=np.zeros_like(share), where=total > 0)
+    at, sigma = (z_m - offset) / gain[..., None], sigma / gain
+    cell = grid.cell_m * gain[..., None]
+    x = _integrated(at[..., 0], sigma, grid.area.x_min_m, float(grid.cell_m[0]), grid.nx) / cell[..., :1]
+    y = _integrated(at[..., 1], sigma, grid.area.y_min_m, float(grid.cell_m[1]), grid.ny) / cell[..., 1:]
+    x = np.where(there[..., None], x, 0.0) * weight[..., None]
+    y = np.where(there[..., None], y, 0.0)
+    floor = np.where(some, outlier / area, 1.0 / area)
+    return x.astype(np.float32), y.astype(np.float32), floor.astype(np.float32)
+
+
+def _to_ranks(values: FloatArray, ranks: int, fill: float) -> FloatArray:
+    """The first ranks of values (R, ...); those that a model lacks get `fill`."""
+    more = np.full((max(ranks - len(values), 0), *values.shape[1:]), fill)
+    return np.concatenate([values[:ranks], more])
+
+
 def _integrated(z: FloatArray, sigma_m: FloatArray, low_m: float, cell_m: float, cells: int) -> FloatArray:
-    """Mass (n, R, cells) in each cell of Gaussians around z (n, R), of standard deviations sigma_m (R,)."""
+    """Mass (n, R, cells) in each cell of Gaussians around z (n, R), of standard deviations sigma_m (n, R)."""
     edge = low_m + cell_m * np.arange(cells + 1)
-    away = (edge - z[..., None]) / sigma_m[:, None]
+    away = (edge - z[..., None]) / sigma_m[..., None]
     # right of the mean by the upper tail, so that far cells keep their small differences
     upper = away[..., :-1] > 0
     low, high = away[..., :-1], away[..., 1:]

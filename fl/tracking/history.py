@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl.tracking.error_model import ErrorModel
 from fl.tracking.habits import hour_class
 from netsim.units import FloatArray, IntArray
 
@@ -17,13 +18,15 @@ MOST_STEPS = 500
 class History:
     """S looks at UEs, in order of time: round, time_s, week_s, steps (S,), the rounds that have passed since the last.
 
-    look, ue (n,) : at which look estimates z_m (n, R, 2) of which UE came, NaN where nothing was named.
+    errors (S,) : of estimates then, which change as the model learns; look, ue (n,) : at which look estimates
+    z_m (n, R, 2) of which UE came, NaN where nothing was named.
     """
 
     round: IntArray
     time_s: FloatArray
     week_s: FloatArray
     steps: IntArray
+    errors: list[ErrorModel]
     look: IntArray
     ue: IntArray
     z_m: FloatArray
@@ -32,18 +35,28 @@ class History:
     def empty(cls, ranks: int) -> History:
         """Before the first look."""
         whole, real = np.zeros(0, dtype=np.int64), np.zeros(0)
-        return cls(whole, real, real, whole, whole, whole, np.zeros((0, ranks, 2)))
+        return cls(whole, real, real, whole, [], whole, whole, np.zeros((0, ranks, 2)))
 
     def __len__(self) -> int:
         return len(self.round)
 
-    def plus(self, round_: int, time_s: float, week_s: float, round_s: float, ue: IntArray, z_m: FloatArray) -> History:
+    def plus(
+        self,
+        round_: int,
+        time_s: float,
+        week_s: float,
+        round_s: float,
+        errors: ErrorModel,
+        ue: IntArray,
+        z_m: FloatArray,
+    ) -> History:
         """With a look at UEs (k,) at a time that is not before the last."""
         return History(
             np.append(self.round, round_),
             np.append(self.time_s, time_s),
             np.append(self.week_s, week_s),
             np.append(self.steps, self._steps(time_s, round_s)),
+            [*self.errors, errors],
             np.concatenate([self.look, np.full(len(ue), len(self))]),
             np.concatenate([self.ue, ue]),
             np.concatenate([self.z_m, z_m]),

@@ -20,7 +20,6 @@ import numpy as np
 
 from fl.tracking.belief import Belief
 from fl.tracking.emission import Emission, updated
-from fl.tracking.error_model import ErrorModel
 from fl.tracking.filter import Leg, blocks
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
@@ -34,11 +33,10 @@ _PASSES = 2  # in which weights and places are learnt, before the last
 
 @dataclass(frozen=True)
 class Chain:
-    """What the smoother knows before it looks: motion, prior (1, ny, nx), errors, and the length of rounds."""
+    """What the smoother knows before it looks: motion, prior (1, ny, nx), and the length of rounds."""
 
     motion: Motion
     prior: Maps
-    errors: ErrorModel
     round_s: float
 
 
@@ -96,7 +94,8 @@ class _Looks:
     @classmethod
     def of(cls, chain: Chain, history: History, ue: IntArray) -> _Looks:
         z, first = history.of(ue)
-        emission = Emission.of(chain.errors, z.reshape(-1, *z.shape[2:]), chain.motion.grid)
+        which = np.repeat(np.arange(len(history)), len(ue))
+        emission = Emission.of_models(history.errors, which, z.reshape(-1, *z.shape[2:]), chain.motion.grid)
         return cls(emission, first, [history.classes(t, chain.round_s) for t in range(len(history))])
 
     def at(self, look: int) -> Emission:

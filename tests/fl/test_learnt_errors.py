@@ -174,7 +174,3 @@ def test_without_a_replica_nothing_is_learnt():
     known = LearntErrors()
     assert known.plus(VIEW, Facts(1, 0.0, PUBLIC), Mean(), Population.uniform(GRID), 8, RNG, fresh=True) is known
     assert known.fitted is None
-
-
-def test_it_learns_often_first_and_seldom_later():
-    assert [r for r in range(1, 41) if LearntErrors().due(r)] == [1, 2, 3, 4, 5, 6, 7, 8, 16, 24, 32, 40]

@@ -35,7 +35,7 @@ def history(z_m: np.ndarray, every_s: float = ROUND_S) -> History:
     past = History.empty(1)
     for t, z in enumerate(z_m):
         there = np.flatnonzero(np.isfinite(z).all(axis=1))
-        past = past.plus(t + 1, t * every_s, (t + 1) * every_s, ROUND_S, there, z[there][:, None])
+        past = past.plus(t + 1, t * every_s, (t + 1) * every_s, ROUND_S, ERRORS, there, z[there][:, None])
     return past
 
 
@@ -61,7 +61,7 @@ def chain_of(n_ue: int = 3, cells: PlaceGrid | None = None, seed: int = 0) -> tu
     prior = rng.dirichlet(np.ones(len(cells))).reshape(1, cells.ny, cells.nx).astype(np.float32)
     borrowed = rng.dirichlet(np.ones(len(motion.sigma_m) + 2))
     habits = Habits(rng.gamma(2.0, 5.0, (n_ue, 1, len(borrowed))), borrowed)
-    return Chain(motion, prior, ERRORS, ROUND_S), habits, OwnPlaces.none(n_ue, False, cells.ny, cells.nx)
+    return Chain(motion, prior, ROUND_S), habits, OwnPlaces.none(n_ue, False, cells.ny, cells.nx)
 
 
 def run(chain: Chain, habits: Habits, looks: History, n_ue: int) -> tuple[list[np.ndarray], np.ndarray]:
@@ -70,7 +70,7 @@ def run(chain: Chain, habits: Habits, looks: History, n_ue: int) -> tuple[list[n
     p, total, beliefs = np.repeat(chain.prior, n_ue, axis=0), np.zeros(n_ue), []
     for t in range(len(looks)):
         legs = [Leg(habits.weight(c), chain.prior) for c in looks.classes(t, chain.round_s)]
-        done = step(chain.motion, p, legs, Emission.of(chain.errors, z[t], chain.motion.grid))
+        done = step(chain.motion, p, legs, Emission.of(ERRORS, z[t], chain.motion.grid))
         assert (first == 0).all()
         p, total = done.p, total + done.log_ratio
         beliefs.append(p)
@@ -91,7 +91,7 @@ def test_filter_and_smoother_agree_with_the_enumeration_of_all_paths() -> None:
     for u in range(3):
         k, e = dense(chain.motion, habits.weight(0)[u], chain.prior), np.ones((4, 9))
         for t in range(4):
-            e[t] = chain.errors.likelihood(z[t, u][None, None], cells)[0] * area
+            e[t] = ERRORS.likelihood(z[t, u][None, None], cells)[0] * area
         moves = np.prod([k[paths[:, t - 1], paths[:, t]] for t in (1, 2, 3)], axis=0)
         joint = chain.prior.reshape(-1)[paths[:, 0]] * moves * np.prod([e[t, paths[:, t]] for t in range(4)], axis=0)
         for t in range(4):
@@ -107,7 +107,7 @@ def test_expected_uses_of_components_agree_with_the_enumeration() -> None:
     chain, habits, own = chain_of(1)
     rng = np.random.default_rng(2)
     z = rng.uniform(0, 3000, (3, 1, 2))
-    e = np.stack([chain.errors.likelihood(z[t][:, None], chain.motion.grid)[0] for t in range(3)])
+    e = np.stack([ERRORS.likelihood(z[t][:, None], chain.motion.grid)[0] for t in range(3)])
     weight = habits.weight(0)[0]
     each = [dense(chain.motion, w, chain.prior) for w in np.diag(weight)]
     a = chain.prior.reshape(-1) * e[0]
@@ -121,7 +121,7 @@ def test_expected_uses_of_components_agree_with_the_enumeration() -> None:
         chain.motion,
         chain.prior,
         [Leg(habits.weight(0), chain.prior)],
-        Emission.of(chain.errors, z[1][:, None], chain.motion.grid),
+        Emission.of(ERRORS, z[1][:, None], chain.motion.grid),
     )
     online = np.array([chain.prior.reshape(-1) @ k @ e[1] for k in each])
     assert done.share[0] == pytest.approx(online / online.sum(), abs=2e-6)
@@ -207,14 +207,14 @@ def test_gaps_equal_repeated_steps_and_one_instant_has_none() -> None:
     past = History.empty(1)
     nobody, nothing = np.zeros(0, dtype=np.int64), np.zeros((0, 1, 2))
     for time_s in (0.0, 1800.0, 1800.0, 9000.0, 9000.0 + 1e9):
-        past = past.plus(1, time_s, time_s, ROUND_S, nobody, nothing)
+        past = past.plus(1, time_s, time_s, ROUND_S, ERRORS, nobody, nothing)
     assert past.steps.tolist() == [0, 1, 0, 4, MOST_STEPS]
     chain, habits, own = chain_of(1)
     here, there = np.array([[[300.0, 400.0]]]), np.array([[[2500.0, 1700.0]]])
     gap = history(np.concatenate([here, np.full((3, 1, 2), np.nan), there]))
     skipped = History.empty(1)
     for t, z in ((0, here), (4, there)):
-        skipped = skipped.plus(t + 1, t * ROUND_S, (t + 1) * ROUND_S, ROUND_S, np.arange(1), z)
+        skipped = skipped.plus(t + 1, t * ROUND_S, (t + 1) * ROUND_S, ROUND_S, ERRORS, np.arange(1), z)
     whole, jumped = (learnt(chain, looks, np.arange(1), habits, own, 0) for looks in (gap, skipped))
     assert jumped.p == pytest.approx(whole.p[[0, 4]], abs=1e-6)
     assert jumped.log_likelihood == pytest.approx(whole.log_likelihood, abs=1e-5)
@@ -240,7 +240,7 @@ def test_who_comes_later_begins_with_the_prior() -> None:
     assert [b.round for b in both] == [1, 2, 3, 4, 5, 6]
     late = History.empty(1)
     for t in range(3, 6):
-        late = late.plus(t + 1, t * ROUND_S, (t + 1) * ROUND_S, ROUND_S, np.array([1]), z[t, 1][None, None])
+        late = late.plus(t + 1, t * ROUND_S, (t + 1) * ROUND_S, ROUND_S, ERRORS, np.array([1]), z[t, 1][None, None])
     alone = list(smoothed(chain, late, np.array([1]), habits.of(np.array([1])), own, 1))
     for one, other in zip(both[3:], alone, strict=True):
         assert one.probability[1] == pytest.approx(other.probability[0], abs=1e-6)
@@ -251,7 +251,9 @@ def test_looks_at_one_instant_are_one_round_of_belief() -> None:
     chain, habits, own = chain_of(1)
     looks = History.empty(1)
     for number, x in ((1, 500.0), (2, 1500.0), (2, 1700.0)):
-        looks = looks.plus(number, number * ROUND_S, number * ROUND_S, ROUND_S, np.arange(1), np.array([[[x, 900.0]]]))
+        looks = looks.plus(
+            number, number * ROUND_S, number * ROUND_S, ROUND_S, ERRORS, np.arange(1), np.array([[[x, 900.0]]])
+        )
     told = list(smoothed(chain, looks, np.arange(1), habits, own))
     assert [b.round for b in told] == [1, 2]
 
