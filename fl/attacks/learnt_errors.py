@@ -121,14 +121,23 @@ class LearntErrors:
         if not some.any():
             return self.fitted
         model = fitted(self.named_m[some], self.truth_m[some], float(np.prod(area.side_m)))
-        # what two rounds of a UE that has not moved have in common stays
-        residual = self.named_m[:, 0] - model.offset_m[0] - model.gain[0] * self.truth_m
+        return replace(model, bias_m=self._lasting_m(model, here, last))
+
+    def _lasting_m(self, model: ErrorModel, here: IntArray, last: IntArray) -> float:
+        """Standard deviation a axis of what estimates of a UE that has not moved have in common in two rounds.
+
+        Scales and ranks are one here: of several lines z = offset + gain truth, the mean one counts.
+        """
+        z = self.named_m[:, 0]
+        away = [z - model.offset_m[r] - model.gain[r] * self.truth_m for r in np.flatnonzero(model.share > 0)]
+        good = np.min([np.hypot(*r.T) for r in away], axis=0) < 4 * model.sigma_m.max()
+        gain, offset = _lines(good[:, None].astype(float), np.nan_to_num(z)[:, None], self.truth_m)
+        residual = (z - offset[0]) / gain[0] - self.truth_m
         still = np.hypot(*(self.truth_m[here] - self.truth_m[last]).T) < _STILL_M
-        product = (residual[here] * residual[last]).sum(axis=1) / 2
-        near = np.hypot(*residual.T) < 4 * model.sigma_m.max()
-        use = still & near[here] & near[last] & np.isfinite(product)
-        common = float(product[use].mean()) if use.sum() >= _FEWEST else 0.0
-        return replace(model, bias_m=float(np.sqrt(np.clip(common, 0.0, model.sigma_m[0] ** 2)) / model.gain[0]))
+        use = still & good[here] & good[last]
+        product = (residual[here[use]] * residual[last[use]]).sum(axis=1) / 2
+        common = float(product.mean()) if len(product) >= _FEWEST else 0.0
+        return float(np.sqrt(np.clip(common, 0.0, None)))
 
 
 def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorModel:

@@ -5,8 +5,9 @@ population that the attacker assumes. On a weekday it leaves home at 8 h and wor
 1.5 h), on two evenings of five it spends two hours at a third place; on a day without work it goes out with probability
 0.7. One UE in five roams instead: it drives between random places all the time. Travel is straight, at 8 m/s.
 
-RSRP follows the path loss of a macro cell, 128.1 + 37.6 log10(d / km) dB, with 8 dB of shadowing, scaled to the public
-mean and deviation where a learner has them.
+RSRP follows the path loss of a macro cell, 128.1 + 37.6 log10(d / km) dB, with 8 dB of shadowing in squares of 50 m,
+the same in all rounds, so that a UE at rest errs alike in each of them, and 2 dB of noise; scaled to the public mean
+and deviation where a learner has them.
 [3GPP TR 36.942, Section 4.5.2, for the path loss; the times are round figures of working days.]
 """
 
@@ -25,7 +26,7 @@ from netsim.units import FloatArray, IntArray
 
 _WORKERS, _ROAMERS, _EVENINGS, _OUTINGS = 0.7, 0.2, 0.4, 0.7
 _SPEED_MPS, _ROAM_S, _HOUR_S = 8.0, 900.0, 3600.0
-_SHADOWING_DB, _SAMPLES = 8.0, 64
+_SHADOWING_DB, _DECORRELATION_M, _NOISE_DB, _SAMPLES = 8.0, 50.0, 2.0, 64
 _MOST_SAMPLES = 256  # of a UE in a round: more do not change the mean that attacks find
 
 
@@ -135,8 +136,10 @@ def _cells(x: FloatArray, model: IntArray, facts: Facts) -> IntArray:
 def _rsrp_dbm(x: FloatArray, cell: IntArray, model: IntArray, view: View, facts: Facts, rng: Rng) -> FloatArray:
     """RSRP (N,) of the samples."""
     antennas, constants = facts.public.antennas, view.model_before.constants
-    unit = rng.normal("shadowing", np.arange(len(x)))
-    dbm = _SHADOWING_DB * unit
+    row, column = np.floor(x / _DECORRELATION_M).astype(np.int64).T
+    lasting = Rng(rng.seed, rng.purpose)  # the same in all rounds
+    dbm = _SHADOWING_DB * lasting.normal("shadowing", row * 2**20 + column, item=cell)
+    dbm = dbm + _NOISE_DB * rng.normal("noise", np.arange(len(x)))
     if antennas is not None:
         away_km = np.maximum(np.linalg.norm(x - antennas.at_m[cell, :2], axis=1), 10.0) / 1000.0
         dbm = dbm + antennas.power_dbm[cell] - 128.1 - 37.6 * np.log10(away_km)

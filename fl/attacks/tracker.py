@@ -155,7 +155,7 @@ class Tracker(Attack):
         if errors is None:  # nothing can be made of estimates of which nothing is known
             errors, z_m = ErrorModel.plain(1.0, _OUTLIER), np.full_like(z_m, np.nan)
         history = state.history.plus(
-            facts.round, facts.time_s, facts.week_s, facts.round_s, errors.without_bias(), names[some], z_m[some]
+            facts.round, facts.time_s, facts.week_s, facts.round_s, errors, names[some], z_m[some]
         )  # fmt: skip
         state = replace(state, of=inner, errors=learnt, history=history)
         state = self._filtered(state, facts, grid)
@@ -170,7 +170,13 @@ class Tracker(Attack):
         if errors is None:
             return {}
         sigma_m = float(errors.share @ errors.sigma_m[: len(errors.share)])
-        figures = {"error_sigma_m": sigma_m, "error_bias_m": errors.bias_m, "error_outlier": errors.outlier}
+        gain = float(errors.share @ errors.gain[: len(errors.share)]) if len(errors.gain) > 1 else float(errors.gain[0])
+        figures = {
+            "error_sigma_m": sigma_m,
+            "error_bias_m": errors.bias_m,
+            "error_outlier": errors.outlier,
+            "error_gain": gain,
+        }
         used = state.count.sum(axis=(0, 1))
         if used.sum() > 0:
             stay, jump = float(used[0] / used.sum()), float(used[-1] / used.sum())
@@ -185,14 +191,15 @@ class Tracker(Attack):
         return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1))
 
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
-        errors, grid = self._errors(state.errors), self._grid(facts, len(state.ue))
-        if errors is None or not len(state.ue):
+        if not len(state.ue):
             return
+        grid, history = self._grid(facts, len(state.ue)), state.history
         motion = Motion.over(grid, self.largest_speed_mps, facts.round_s)
         chain = Chain(motion, self._prior(grid), facts.round_s)
         habits = Habits(state.count, self._borrowed(state.errors, motion))
-        for belief in smoothed(chain, state.history, state.ue, habits, state.own):
-            yield replace(belief, probability=self._shown(belief.probability, errors, grid))
+        errors = {int(history.round[look]): history.errors[look] for look in history.last_looks()}
+        for belief in smoothed(chain, history, state.ue, habits, state.own):
+            yield replace(belief, probability=self._shown(belief.probability, errors[belief.round], grid))
 
     def _grid(self, facts: Facts, n_ue: int) -> PlaceGrid:
         """Of the area; a UE has maps of its own."""
@@ -222,7 +229,7 @@ class Tracker(Attack):
         ue, z_m = state.history.ue[mine], state.history.z_m[mine]
         every = np.union1d(state.ue, ue)
         known = self._with_rows(state, every, motion, prior)
-        emission = Emission.of(state.history.errors[look], recall(ue, z_m, every), grid)
+        emission = Emission.of(state.history.errors[look].without_bias(), recall(ue, z_m, every), grid)
         habits = Habits(known.count, self._borrowed(state.errors, motion))
         classes = state.history.classes(look, facts.round_s)
         legs = [Leg(habits.weight(c), known.own.target(c, prior)) for c in classes]

@@ -95,7 +95,8 @@ class _Looks:
     def of(cls, chain: Chain, history: History, ue: IntArray) -> _Looks:
         z, first = history.of(ue)
         which = np.repeat(np.arange(len(history)), len(ue))
-        emission = Emission.of_models(history.errors, which, z.reshape(-1, *z.shape[2:]), chain.motion.grid)
+        errors = [each.without_bias() for each in history.errors]
+        emission = Emission.of_models(errors, which, z.reshape(-1, *z.shape[2:]), chain.motion.grid)
         return cls(emission, first, [history.classes(t, chain.round_s) for t in range(len(history))])
 
     def at(self, look: int) -> Emission:

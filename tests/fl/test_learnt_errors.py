@@ -174,3 +174,15 @@ def test_without_a_replica_nothing_is_learnt():
     known = LearntErrors()
     assert known.plus(VIEW, Facts(1, 0.0, PUBLIC), Mean(), Population.uniform(GRID), 8, RNG, fresh=True) is known
     assert known.fitted is None
+
+
+def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
+    """Bias 80 m a UE and axis, noise 60 m, gain 0.5: in metres of truth."""
+    n, rounds = 300, 6
+    truth, bias = AREA.sample(DRAW.uniform(size=(n, 2))), 80 * DRAW.normal(size=(n, 2))
+    z = [300 + 0.5 * (truth + bias + 60 * DRAW.normal(size=(n, 2))) for _ in range(rounds)]
+    named = np.full((n * rounds, MOST_RANKS, 2), np.nan)
+    named[:, :2] = np.concatenate(z)[:, None]
+    known = LearntErrors(named_m=named, ue=np.tile(np.arange(n), rounds), round=np.repeat(np.arange(rounds), n),
+                         truth_m=np.tile(truth, (rounds, 1)))  # fmt: skip
+    assert known._fit(AREA, *known._successive()).bias_m == pytest.approx(80, rel=0.12)
