@@ -1,6 +1,6 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
-Subjects: world, town, uploads, attacks, span, density, radio-map, images, rl.
+Subjects: world, town, uploads, replay, attacks, span, density, radio-map, images, rl.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -27,7 +27,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks, density, images, radio_map, rl, span, town, uploads
+from benchmarks import attacks, density, images, radio_map, replay, rl, span, town, uploads
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -88,6 +88,9 @@ TOWNS = {"full": town.FULL, "small": town.SMALL}
 UPLOADS = {"full": uploads.FULL, "small": uploads.SMALL}
 
 
+REPLAYS = {"full": replay.FULL, "small": replay.SMALL}
+
+
 MAPS = {"full": radio_map.FULL, "small": radio_map.SMALL}
 
 
@@ -122,7 +125,7 @@ def one_core() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
-    subjects = ["world", "town", "uploads", "attacks", "span", "density", "radio-map", "images", "rl"]
+    subjects = ["world", "town", "uploads", "replay", "attacks", "span", "density", "radio-map", "images", "rl"]
     parser.add_argument("subject", choices=subjects)
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
@@ -137,6 +140,8 @@ def main(arguments: list[str] | None = None) -> None:
             lines = town.rows(TOWNS[chosen.sizes], chosen.seconds)
         elif chosen.subject == "uploads":
             lines = uploads.rows(UPLOADS[chosen.sizes], chosen.seconds)
+        elif chosen.subject == "replay":
+            lines = replay.rows(REPLAYS[chosen.sizes], chosen.seconds)
         elif chosen.subject == "span":
             lines = span.rows(SPANS[chosen.sizes], chosen.seconds)
         elif chosen.subject == "density":
