@@ -120,11 +120,8 @@ def _rows(
         with TemporaryDirectory() as folder:
             fixes = write(Path(folder) / "trace", users, bench)
             costs.append(played(Path(folder) / "trace", Path(folder) / "out", options))
-        pairs = zip(costs[0], costs[-1], strict=True)
         work, last = f"replay of {fixes:,} fixes of {users:,} {name}", users > n
-        cpu, memory = (
-            {"exponent": digits(log2(y / x))} if last else {} for x, y in zip(costs[0], costs[-1], strict=True)
-        )
+        cpu, memory = ({"exponent": digits(log2(of[-1] / of[0]))} if last else {} for of in zip(*costs, strict=True))
         rate = {"fixes_per_s": digits(fixes / costs[-1].cpu_s)}
         most_s, most_gb = bars if last else (None, None)
         own = {"subject": "replay"}
