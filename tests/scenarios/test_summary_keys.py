@@ -76,6 +76,10 @@ NOISE = {
     "learning.membership": {"attacks": [{"kind": "gradient-norm"}]},
 }  # fmt: skip
 LASTING = {"world.duration_s": 60, "world.ues.count": 4, "world.radio.air": {}, "vary": None}
+SUMMED = {
+    "learning.threat": {"sees": "sum", "sum_of": 2},
+    "learning.withholding": [{"kind": "random-silence", "probability": 0.5}],
+}
 RUNS = [
     ("campus", NOISE),
     ("cities/plaza", LASTING),
@@ -84,7 +88,7 @@ RUNS = [
     ("density/moving", {**MOVING, "learning.query": LIMITED}),
     ("lapa/aggregation", {"learning.rounds": 2, "learning.data.samples": 20, "world.radio.air": {}, "vary": None}),
     ("radio/coverage", {"world.duration_s": 60, "world.ues.count": 4, "vary": None}),
-    ("town", {"learning.rounds": 2, "learning.attacks": [{"kind": "arrival-times"}], "vary": None}),
+    ("town", {"learning.rounds": 2, "learning.attacks": [{"kind": "arrival-times"}], "vary": None, **SUMMED}),
     ("radio-maps/train", {"learning.rounds": 2, "learning.learner.cell_m": 30, "vary": None}),
 ]
 OF_PLANS = {one.pattern for one in KEYS if one.group == "" and one.pattern.startswith("plan.")}  # see test_plan

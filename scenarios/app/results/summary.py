@@ -30,6 +30,7 @@ from scenarios.app.results.summary_leakage import (
 from scenarios.app.results.summary_named import Truth, chance_values, named_values
 from scenarios.app.results.summary_tracking import tracking_values
 from scenarios.app.results.summary_uploads import reached_values, upload_values
+from scenarios.app.results.summary_withheld import accepted, sums_values, withheld_values
 from scenarios.app.study.study import Study
 
 USELESS_ABOVE_DB = 2.0  # a map this much worse than a constant says nothing about privacy either
@@ -63,7 +64,9 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
             **_eavesdropper(read_table(folder, "eavesdropper")),
         }
     )
-    values |= _refused(rounds, metrics) | _fallbacks(curation) | _planned(folder / PLAN)
+    withholding = read_table(folder, "withholding")
+    values |= withheld_values(withholding) | sums_values(read_table(folder, "sums"))
+    values |= _refused(rounds, accepted(rounds, withholding), metrics) | _fallbacks(curation) | _planned(folder / PLAN)
     values |= _utility(read_table(folder, "final"), rounds) | _metrics(metrics) | reached_values(uploads, metrics)
     values |= _leakage(folder, study, (ues, links), manifest["area_m"], values[keys.USEFUL.of()])
     values |= _membership(read_table(folder, "membership")) | _privacy(read_table(folder, "privacy"))
@@ -165,9 +168,9 @@ def _by_attack(table: Table, label: str) -> Table:
     return {k: v[table["attack"] == label] for k, v in table.items()}
 
 
-def _refused(rounds: Table, metrics: Table) -> dict[str, Any]:
-    """What the UEs' own policies refused, and for which reasons."""
-    refused, requested = rounds["refused"], rounds["refused"] + rounds["ues"]
+def _refused(rounds: Table, accepting: np.ndarray, metrics: Table) -> dict[str, Any]:
+    """What the UEs' own policies refused, and for which reasons; accepting (n,): UEs that did not, in each round."""
+    refused, requested = rounds["refused"], rounds["refused"] + accepting
     values = _plain(
         {
             keys.REFUSED_COUNT: int(refused.sum()),

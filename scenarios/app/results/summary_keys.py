@@ -43,6 +43,20 @@ REFUSED_BY_ALL = Key("refused.everybody_rounds", "", "rounds in which every requ
 REFUSED_MAX = Key("refused.max", "", "UEs that refused in one round, max over rounds")
 REFUSED_REASON = Key("refused.reason.NAME", "", "requests refused for this reason; one may have several reasons")
 
+WITHHELD_UPDATES = Key(
+    "withheld.NAME.updates.percent", "%", "share of the requests that UEs accepted in which this rule of withholding, "
+    "by itself, lets them send nothing"
+)  # fmt: skip
+WITHHELD_SAMPLES = Key(
+    "withheld.NAME.samples.percent", "%", "share of the samples that they would have learnt from which this rule, by "
+    "itself, holds back"
+)  # fmt: skip
+SUMS_UNOPENED = Key("sums.unopened.percent", "%", "share of the sums of groups that the server could not open")
+SUMS_LOST = Key(
+    "sums.lost.percent", "%", "share of the UEs whose update was decoded in time that were in a sum not opened; null "
+    "if none was decoded"
+)  # fmt: skip
+
 UPDATES_SENT = Key("updates.sent", "", "updates that UEs sent")
 UPDATES_DECODED = Key("updates.decoded.percent", "%", "share of updates that the server decoded in time")
 UPDATES_LATE = Key("updates.late.percent", "%", "share of updates that arrived after the deadline and are lost")

@@ -208,7 +208,8 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
 
     account : None where it is not known.
     """
-    lines = [_rounds(summary), f"model: {model_text(summary)}", *warnings(summary), *_refusals(summary)]
+    lines = [_rounds(summary), f"model: {model_text(summary)}", *warnings(summary)]
+    lines += [*_refusals(summary), *_withheld(summary)]
     sent = {"uplink": uplink_text(summary), "uploads": uploads_text(summary), "merges": merges_text(summary)}
     lines += [
         *(f"{what}: {text}" for what, text in sent.items() if text),
@@ -264,6 +265,21 @@ def _refusals(summary: Mapping[str, Any]) -> list[str]:
     share = _text(100.0 * summary[keys.REFUSED_COUNT.of()] / summary[keys.REFUSED_REQUESTED.of()])
     played = counted(summary[keys.ROUNDS_PLAYED.of()], "round")
     return [f"refused: {share} % of all requests, in {rounds} of {played}{_reasons(summary)}"]
+
+
+def _withheld(summary: Mapping[str, Any]) -> list[str]:
+    """What rules on the device held back, each by itself, and what is lost in sums that were not opened."""
+    samples = dict(_by_name(summary, keys.WITHHELD_SAMPLES))
+    lines = [
+        f"{name} {_text(value)} % of updates and {_text(samples[name])} % of samples"
+        for name, value in _by_name(summary, keys.WITHHELD_UPDATES)
+    ]
+    said = [f"withheld: {'; '.join(lines)}"] if lines else []
+    if _of(summary, keys.SUMS_UNOPENED):
+        lost = _of(summary, keys.SUMS_LOST)
+        also = "" if lost is None else f", and {_text(lost)} % of the UEs that were decoded are lost in them"
+        said.append(f"sums: {_text(_of(summary, keys.SUMS_UNOPENED))} % of groups not opened{also}")
+    return said
 
 
 def _reasons(summary: Mapping[str, Any]) -> str:
