@@ -157,6 +157,28 @@ def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(combination, tiny
     assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
 
 
+@pytest.mark.slow
+def test_every_two_parts_run_where_devices_hold_updates_back(combination, tiny, tmp_path, table_bytes):
+    """Rounds with few UEs and with none; interrupted, a run goes on to the same bytes."""
+    from scenarios.app.run.runner import run
+
+    rules = [{"kind": "cooldown", "rounds": 1, "jitter": 1.0}, {"kind": "random-silence", "probability": 0.4}]
+    study = study_of(combination, tiny, **{"learning.withholding": rules, "learning.round_s": 20})
+
+    def watch(now):
+        if now.round == 4:
+            raise KeyboardInterrupt
+
+    run(study, tmp_path / "whole")
+    with (tmp_path / "whole" / "rounds.csv").open() as f:
+        ues = [int(row["ues"]) for row in csv.DictReader(f)]
+    assert len(ues) == 6 and 0 < sum(ues) < 20 and min(ues) <= 1
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "halved", watch)
+    run(study, tmp_path / "halved")
+    assert table_bytes(tmp_path / "halved") == table_bytes(tmp_path / "whole")
+
+
 ON_THE_AIR = {
     "synchronous": {"kind": "synchronous", "first": 3, "deadline_s": 90},
     "fedbuff": {"kind": "fedbuff", "buffer": 2},

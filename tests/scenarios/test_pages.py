@@ -128,13 +128,14 @@ def test_the_list_has_the_titles_of_all_bundled_scenarios(capsys):
 @pytest.mark.parametrize("columns", [60, 80, 200])
 def test_the_matrix_fits_the_terminal(capsys, monkeypatch, columns):
     combination = {"learner": "rsrp-net", "defenses": "none", "attack": "closed-form", "threat": "server sees rows"}
+    combination["curation"] = "none"
     threats = [f"{who} sees {what}" for who in ("server", "analyst", "eavesdropper") for what in ("rows", "sum")]
     found = [(combination | {"threat": t, "defenses": f"a > {i}"}, "legal") for t in threats for i in range(30)]
     found += [(combination | {"defenses": "b"}, "a reason " * 40)]
     monkeypatch.setattr("scenarios.app.study.compatibility.combinations", lambda: iter(found))
     monkeypatch.setattr(
-        "scenarios.app.study.compatibility.served_by",  # whose parts are none of ours
-        lambda slot, verdicts: ((combination | {"server": "synchronous"}, why) for combination, why in verdicts),
+        "scenarios.app.study.compatibility.beside",  # whose parts are none of ours
+        lambda slot, other, verdicts: ((combination | {other: "synchronous"}, why) for combination, why in verdicts),
     )
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main(["list", "--matrix"]) == 0

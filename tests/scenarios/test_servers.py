@@ -8,7 +8,7 @@ from fl.server.fedasync import FedAsync
 from fl.server.fedbuff import FedBuff
 from netsim.errors import BadInput
 from scenarios.app.run.runner import run
-from scenarios.app.study.compatibility import LEGAL, served_by
+from scenarios.app.study.compatibility import LEGAL, beside
 
 AT_ONCE = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.air": {}}
 
@@ -84,11 +84,23 @@ def test_the_matrix_asks_every_server_of_every_learner_and_defense():
     ]
     verdicts = [(c, LEGAL) for c in legal] + [(legal[0] | {"learner": "density", "defenses": "arb"}, "no bound")]
     for slot, asynchronous in (("defenses", "clip > gaussian"), ("learner", "rsrp-net")):
-        served = {(c[slot], c["server"]): verdict for c, verdict in served_by(slot, verdicts)}
+        served = {(c[slot], c["server"]): verdict for c, verdict in beside(slot, "server", verdicts)}
         words = dict.fromkeys(c[slot] for c in legal)
         assert set(served) == {(word, server) for word in words for server in ("synchronous", "fedbuff", "fedasync")}
         for (word, server), verdict in served.items():
             assert (verdict == LEGAL) == (server == "synchronous" or word == asynchronous), (word, server, verdict)
+
+
+def test_the_matrix_asks_every_rule_of_withholding_of_every_learner_and_curation():
+    plain = {"data": "measured", "learner": "rsrp-net", "defenses": "none", "aggregation": "fedavg", "attack": "none"}
+    plain |= {"threat": "server sees rows"}
+    verdicts = [(plain | {"curation": kind}, LEGAL) for kind in ("none", "random", "geo-indistinguishable")]
+    verdicts.append((plain | {"learner": "image-net", "data": "images", "curation": "none"}, LEGAL))
+    for slot, refused in (("curation", "geo-indistinguishable"), ("learner", "image-net")):
+        found = {(c[slot], c["withholding"]): verdict for c, verdict in beside(slot, "withholding", verdicts)}
+        assert len(found) == len(dict.fromkeys(c[slot] for c, _ in verdicts)) * 5
+        for (word, rule), verdict in found.items():
+            assert (verdict == LEGAL) == (word != refused or rule not in ("home-zone", "quiet-zones")), (word, rule)
 
 
 def test_a_buffer_that_can_never_be_full_is_refused(tiny, tmp_path):

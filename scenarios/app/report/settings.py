@@ -37,6 +37,7 @@ def run_facts(run: Run) -> dict[str, str]:
         "power": _part_text(study.get("power")),
         **({} if part(manifest, "channel_card") else _radio_facts(run)),
         **_availability_facts(learning),
+        **({"withheld on devices": _part_text(learning["withholding"])} if learning.get("withholding") else {}),
         "data": _part_text(learning.get("data")),
         "learner": _part_text(learning.get("learner")),
         "curation": _part_text(learning.get("curation")),

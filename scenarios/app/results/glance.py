@@ -72,9 +72,8 @@ def attacker(study: Mapping[str, Any]) -> str:
 def protection_text(summary: Mapping[str, Any], account: Account, study: Mapping[str, Any], command: str) -> str:
     """What the study hides and how, what it spends, and the command that compares what its scenario suggests."""
     learning = part(study, "learning")
-    hidden = [
-        str(p.get("kind")) for k in ("curation", "defenses") for p in learning.get(k) or () if isinstance(p, dict)
-    ]
+    steps = [p for k in ("withholding", "curation", "defenses") for p in learning.get(k) or ()]
+    hidden = [str(p.get("kind")) for p in steps if isinstance(p, dict)]
     threat = part(learning, "threat")
     if threat.get("sees") == "sum":
         hidden.append(f"sums of {threat['sum_of']} updates" if threat.get("sum_of") else "one sum of all updates")

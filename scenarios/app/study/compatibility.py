@@ -123,7 +123,9 @@ def matrix_text(width: int = 110) -> str:
     lines += ["", *_crossing("attack", "threat", verdicts, width), ""]
     lines += [*_crossing("defenses", "learner", verdicts, width), ""]
     for slot in ("learner", "defenses"):
-        lines += [*_crossing(slot, "server", list(served_by(slot, verdicts)), width), ""]
+        lines += [*_crossing(slot, "server", list(beside(slot, "server", verdicts)), width), ""]
+    for slot in ("learner", "curation"):
+        lines += [*_crossing(slot, "withholding", list(beside(slot, "withholding", verdicts)), width), ""]
     lines += ["Refused, because:"]
     for reason, them in sorted(reasons.items(), key=lambda item: -len(item[1])):
         common = {k: v for k, v in them[0].items() if all(c[k] == v for c in them)}
@@ -147,16 +149,18 @@ def matrix_csv() -> str:
     return out.getvalue()
 
 
-def served_by(slot: str, verdicts: list[tuple[Combination, str]]) -> Iterator[tuple[Combination, str]]:
-    """For each word of a slot and each server, whether a combination that is legal in rounds is so with that server."""
+def beside(slot: str, other: str, verdicts: list[tuple[Combination, str]]) -> Iterator[tuple[Combination, str]]:
+    """For each word of a slot and each part of another, server or withholding, whether a combination that is legal
+    without that part is so with it.
+    """
     first: dict[str, Combination] = {}
     for combination, verdict in verdicts:
         if verdict == LEGAL:
             first.setdefault(combination[slot], combination)
     for word, combination in first.items():
         parts = _parts(combination)
-        for server, part in _examples("server").items():
-            yield {slot: word, "server": server}, _verdict(parts | {"server": part})
+        for kind, part in _examples(other).items():
+            yield {slot: word, other: kind}, _verdict(parts | {other: part if other == "server" else (part,)})
 
 
 def _parts(combination: Combination) -> dict[str, Any]:
