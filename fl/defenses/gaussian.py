@@ -18,10 +18,13 @@ from netsim.units import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Day:
-    """What a local day has cost so far: its number, and the sum of (sensitivity / std)^2 of each UE (n_ue,)."""
+    """What a local day has cost so far: its number, and the sum of (sensitivity / std)^2 of each UE (n_ue,); costliest:
+    the largest such sum of any UE and day.
+    """
 
     day: int
     mu2: FloatArray
+    costliest: float = 0.0
 
 
 class Gaussian(Defense):
@@ -48,7 +51,7 @@ class Gaussian(Defense):
     unit is all data of a user that a day's updates were learnt from; where each update is learnt from data of one day
     only (data `memory: round`, and windows that end at midnight), that is all data of a user's day. Days add up: the
     ledger states what they cost together, which grows about as the square root of their number. The table `metrics` has
-    `epsilon_a_day`: what the costliest UE has spent of the day so far.
+    `epsilon_a_day`: what the costliest day of any UE has cost so far.
 
     The study of location leakage (Bakopoulou et al.) uses `classic` beyond 1 with the clip norm as sensitivity, that is
     `relation: add-remove` in `clip`. This guarantee concerns the presence of a user's whole update; replacing an update
@@ -138,8 +141,9 @@ class Gaussian(Defense):
             channel_std=None if facts.channel is None else facts.channel.thermal_std,
         )
         if isinstance(state, Day):
-            state = Day(facts.day, state.mu2 if facts.day == state.day else np.zeros_like(state.mu2))
-            state = Day(state.day, state.mu2 + np.bincount(updates.ue, spend.cost(False), len(state.mu2)))
+            spent = state.mu2 if facts.day == state.day else np.zeros_like(state.mu2)
+            spent = spent + np.bincount(updates.ue, spend.cost(False), len(spent))
+            state = Day(facts.day, spent, max(state.costliest, float(spent.max(initial=0.0))))
         return updates.plus(std[:, None] * noise), state, [spend]
 
     def _shares(self, ue: IntArray) -> FloatArray:
@@ -155,4 +159,4 @@ class Gaussian(Defense):
     def figures(self, state: State) -> dict[str, float]:
         if not isinstance(state, Day):
             return {}
-        return {"epsilon_a_day": epsilon_of(self.delta, float(np.sqrt(state.mu2.max(initial=0.0))))}
+        return {"epsilon_a_day": epsilon_of(self.delta, float(np.sqrt(state.costliest)))}

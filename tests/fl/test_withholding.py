@@ -27,6 +27,7 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.traces.trace import first_midnight, wall_clock
 from scenarios.app.cli.commands import main
+from scenarios.app.results.summary_withheld import sums_values, withheld_values
 from scenarios.app.run.runner import run
 from scenarios.app.run.setup import ready
 
@@ -442,8 +443,8 @@ def test_the_updates_of_a_day_compose_to_its_epsilon_and_days_to_the_total(tiny,
     np.testing.assert_allclose(day, 1.5, rtol=1e-6)
     assert len(day) == 3 * 4
     said = metrics[metrics.name == "epsilon_a_day"].value.to_numpy().reshape(3, 6)
-    shares = [epsilon_of(1e-5, np.sqrt(k / 4) / m) for k in (1, 2, 3, 4, 4, 4)]
-    np.testing.assert_allclose(said, np.tile(shares, (3, 1)), rtol=1e-6)
+    first_day = [epsilon_of(1e-5, np.sqrt(k / 4) / m) for k in (1, 2, 3, 4, 4, 4)]
+    np.testing.assert_allclose(said, [first_day, [1.5] * 6, [1.5] * 6], rtol=1e-6)  # no day costs more
     total = epsilon_of(1e-5, np.sqrt(3) / m)
     np.testing.assert_allclose(table(tmp_path, "privacy").epsilon, total, rtol=1e-6)
     assert total > 1.5
@@ -464,6 +465,47 @@ def test_a_budget_for_a_day_without_its_limit_is_refused(tiny, changes):
         BadInput, match=r"gaussian counts on 4 updates of a UE a day.*\{kind: daily-limit, updates: 4\}"
     ):
         tiny(by_day(4) | changes)
+
+
+# --- what is told ---------------------------------------------------------------------------------------------
+
+
+def test_the_summary_counts_what_each_rule_holds_back_by_itself():
+    rows = {
+        "round": [1, 1, 1, 1, 1, 1, 1], "time_s": [10, 10, 10, 10, 20, 10, 20], "ue": [0, 0, 1, 2, 0, 0, 0],
+        "rule": ["zone"] * 5 + ["coin"] * 2, "before": [4, 2, 5, 6, 3, 4, 3], "after": [0, 1, 0, 6, 0, 4, 0],
+    }  # fmt: skip
+    found = withheld_values({name: np.array(values) for name, values in rows.items()})
+    assert found == {  # UE 0 sends for one of its models in the first request, and nothing in the second
+        "withheld.zone.updates.percent": 50.0, "withheld.zone.samples.percent": pytest.approx(100 * 13 / 20),
+        "withheld.coin.updates.percent": 50.0, "withheld.coin.samples.percent": pytest.approx(100 * 3 / 7),
+    }  # fmt: skip
+
+
+def test_the_summary_counts_sums_that_were_not_opened():
+    rows = {"group": [0, 1, 0, 1], "decoded": [3, 1, 0, 4], "opened": [1, 0, 0, 1]}
+    found = sums_values({name: np.array(values) for name, values in rows.items()})
+    assert found == {"sums.unopened.percent": 50.0, "sums.lost.percent": 12.5}
+    assert sums_values({name: np.zeros(0) for name in rows}) == {}
+    alone = sums_values({name: np.array(values[2:3]) for name, values in rows.items()})
+    assert alone == {"sums.unopened.percent": 100.0, "sums.lost.percent": None}
+
+
+def test_a_run_says_what_rules_hold_back_and_what_their_silence_gives_away(tiny, tmp_path, capsys):
+    rules = [{"kind": "daily-limit", "updates": 3}]
+    run(tiny(SHORT | {"learning.withholding": rules, "learning.data.hold_out": 0}), tmp_path / "run")
+    assert summary(tmp_path / "run")["withheld.daily-limit.updates.percent"] == 75.0
+    assert main(["show", str(tmp_path / "run"), "--verbose"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "withheld: daily-limit 75 % of updates and 75 % of samples" in said
+    assert "daily-limit: a UE that is silent has sent its updates of the day already" in said
+
+
+def test_membership_is_audited_of_those_who_speak(tiny, tmp_path):
+    study = {"learning.membership": {"attacks": [{"kind": "loss-threshold"}]}, "learning.attacks": []}
+    run(tiny(SHORT | study | {"learning.withholding": [{"kind": "cooldown", "rounds": 2}]}), tmp_path)
+    rows, rounds = table(tmp_path, "membership"), table(tmp_path, "rounds").set_index("round")
+    assert len(rows) and (rows.members <= rounds.selected.loc[rows["round"]].to_numpy()).all()
 
 
 # --- bad input ----------------------------------------------------------------------------------------------

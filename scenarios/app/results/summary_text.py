@@ -195,9 +195,20 @@ def privacy_text(summary: Mapping[str, Any], account: Account) -> str:
         [
             f"{account['mechanism'][i]} spent epsilon {_epsilon(float(epsilon[i]))} at delta {delta:g} (unit {unit}, "
             f"{relation})",
+            *_of_days(summary),
             *moved,
         ]
     )
+
+
+def _of_days(summary: Mapping[str, Any]) -> list[str]:
+    """What the costliest day of any UE has cost, for noise with a budget for each day."""
+    parts = [(name.rpartition("."), value) for name, value in _by_name(summary, keys.METRIC_LAST)]
+    return [
+        f"{part}: at most epsilon {_epsilon(value)} a local day"
+        for (part, _, name), value in parts
+        if name == "epsilon_a_day" and value is not None
+    ]
 
 
 # -- the full text
