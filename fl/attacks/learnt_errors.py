@@ -17,6 +17,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.types import Estimates, Facts, State
 from netsim.geometry import Area
 from netsim.rng import Rng
+from netsim.tree import from_tree, to_tree
 from netsim.units import FloatArray, IntArray
 
 MOST_RANKS = 4
@@ -58,13 +59,14 @@ def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray
 class LearntErrors:
     """What the attacker has seen of its own UEs.
 
-    of, replica : states of the attack, and of the parts, for them; named_m (m, R, 2) : estimates, NaN where nothing was
-    named; ue, round (m,) : whose, and when; truth_m (m, 2) : of them; displacements_m (n,) : how far they had
-    moved since the round before; learnt : rounds learnt from; fitted : the model, None before anything was named.
+    of, replica : states of the attack, and of the parts, for them, as trees (see `netsim.tree`), empty before the first
+    round; named_m (m, R, 2) : estimates, NaN where nothing was named; ue, round (m,) : whose, and when; truth_m (m, 2)
+    : of them; displacements_m (n,) : how far they had moved since the round before; learnt : rounds learnt from;
+    fitted : the model, None before anything was named.
     """
 
-    of: State = None
-    replica: State = None
+    of: State = field(default_factory=dict)
+    replica: State = field(default_factory=dict)
     named_m: FloatArray = field(default_factory=lambda: np.zeros((0, MOST_RANKS, 2)))
     ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     round: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
@@ -86,7 +88,7 @@ class LearntErrors:
         rng = replace(rng, purpose=f"{rng.purpose}.simulated")
         data = made_up(n_ue, view, facts, population, rng)
         seen, replica = view.replica.play(data, self.replica, rng)
-        before = of.start() if self.learnt == 0 or fresh else self.of
+        before = from_tree(self.of["attack"], of.start()) if self.of else of.start()
         estimates, inner = of.run(seen, facts, before, rng)
         names, z = named_places(estimates, facts.public.area)
         truth = _means(data.ue, data.count, data.mean_x(), n_ue)
@@ -94,7 +96,7 @@ class LearntErrors:
         named[names] = z
         known = replace(
             self,
-            of=inner,
+            of={} if fresh else {"attack": to_tree(inner)},
             replica=replica,
             named_m=np.concatenate([self.named_m, named])[-max(_MOST_KEPT, n_ue) :],
             ue=np.concatenate([self.ue, np.arange(n_ue)])[-max(_MOST_KEPT, n_ue) :],

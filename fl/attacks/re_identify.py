@@ -14,6 +14,7 @@ from fl.attacks.closed_form import ClosedForm
 from fl.attacks.clues import clues_of
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
+from fl.attacks.dwell import Dwell
 from fl.attacks.learnt_errors import LearntErrors, named_places
 from fl.attacks.likelihood import Likelihood
 from fl.attacks.link_rounds import LinkRounds
@@ -21,6 +22,7 @@ from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.simulated_ues import Population
 from fl.attacks.span import Span
 from fl.attacks.threat import SENDERS
+from fl.attacks.tracker import Tracker
 from fl.attacks.unit_votes import UnitVotes
 from fl.attacks.weighted_centroid import WeightedCentroid
 from fl.tracking.belief import Belief
@@ -40,7 +42,7 @@ _OUTLIER = 0.05
 _ROUGHLY = 0.1  # of the longer side of the area: error of an attack that nobody could try out
 RE_IDENTIFIED = OneOf(
     "attack", ClosedForm, Dlg, SimulatedInversion, LinkRounds, UnitVotes, Span, WeightedCentroid, Likelihood,
-    DensityPeak, ArrivalTimes,
+    DensityPeak, ArrivalTimes, Tracker, Dwell,
 )  # fmt: skip
 """Attacks whose senders can be tracks."""
 PLACES = OneOf("attack", ClosedForm, Dlg, SimulatedInversion, DensityPeak, Span, UnitVotes)

@@ -12,6 +12,7 @@ from fl.round.state import PartStates
 from fl.round.transmit import received
 from fl.types import Facts, Local, Model, Received, State, Timing
 from netsim.rng import Rng
+from netsim.tree import from_tree, to_tree
 from netsim.units import IntArray
 
 
@@ -40,7 +41,8 @@ class PublicReplica:
     def play(self, data: Local, state: State, rng: Rng) -> tuple[View, State]:
         """What the attacker would see of UEs with this data, numbered from 0, and what their parts remember."""
         learning, phase = self.at.setup.learning, self.at.phase
-        known = self._start(int(data.ue.max(initial=0)) + 1) if state is None else dict(state)
+        known = self._start(int(data.ue.max(initial=0)) + 1)
+        known |= {label: from_tree(tree, known[label]) for label, tree in (state or {}).items()}
         facts = replace(self.at.facts, channel=None)
         for step in learning.curation:
             label = f"curation.{step.label}"
@@ -57,7 +59,7 @@ class PublicReplica:
         got = Received(updates, np.ones(len(updates.ue), dtype=np.bool_))
         if facts.channel is not None:
             got = replace(received(updates, facts.channel, _own(rng, "uplink")), decoded=got.decoded)
-        return self._seen(got, data, facts, known, _own(rng, "threat")), known
+        return self._seen(got, data, facts, known, _own(rng, "threat")), to_tree(known)
 
     def _start(self, n_ue: int) -> dict[str, State]:
         """What curation and defenses begin with."""
