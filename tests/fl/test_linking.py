@@ -508,7 +508,13 @@ def test_still_ues_apart_are_followed_through_names_of_a_round(tiny, tmp_path):
     still = {"world.ues.mobility": {"kind": "static"}}
     attack = {"kind": "re-identify", "of": {"kind": "link-rounds"}, "sigma_m": 5}
     for name, threat in (("known", {}), ("new", {"pseudonyms": NEW})):
-        run(tiny(BUSY | still | {"learning.attacks": [attack], "learning.threat": threat}), tmp_path / name)
+        summary = run(tiny(BUSY | still | {"learning.attacks": [attack], "learning.threat": threat}), tmp_path / name)
+        assert ("linking.re-identify.right.percent" in summary) == (name == "new")
+    assert summary["linking.re-identify.right.percent"] == 100
+    assert summary["linking.re-identify.time_to_confusion_s"] is None
+    assert summary["linking.re-identify.chance_right.percent"] == pytest.approx(100 / 6)
+    assert summary["linking.re-identify.chance_time_to_confusion_s"] == pytest.approx(60 * 6 / 5)
+    assert summary["unicity.2-2500.unique.percent"] == 0 and summary["unicity.6-2500.unique.percent"] == 0
     known, new = (table(tmp_path / f, "estimates").sort_values(["round", "ue", "model"]) for f in ("known", "new"))
     assert table(tmp_path / "new", "linking").right_share.dropna().min() > 0.99
     np.testing.assert_allclose(new[["x_m", "y_m"]], known[["x_m", "y_m"]], equal_nan=True)

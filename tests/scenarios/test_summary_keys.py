@@ -89,6 +89,15 @@ RUNS = [
     ("lapa/aggregation", {"learning.rounds": 2, "learning.data.samples": 20, "world.radio.air": {}, "vary": None}),
     ("radio/coverage", {"world.duration_s": 60, "world.ues.count": 4, "vary": None}),
     ("town", {"learning.rounds": 2, "learning.attacks": [{"kind": "arrival-times"}], "vary": None, **SUMMED}),
+    (
+        "town",
+        {
+            "learning.rounds": 2,
+            "learning.threat.pseudonyms": {"kind": "per-round"},
+            "learning.attacks": [{"kind": "re-identify", "sigma_m": 100}, {"kind": "tracker", "sigma_m": 100}],
+            "vary": None,
+        },
+    ),
     ("radio-maps/train", {"learning.rounds": 2, "learning.learner.cell_m": 30, "vary": None}),
 ]
 OF_PLANS = {one.pattern for one in KEYS if one.group == "" and one.pattern.startswith("plan.")}  # see test_plan

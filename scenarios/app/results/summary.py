@@ -27,6 +27,7 @@ from scenarios.app.results.summary_leakage import (
     home_values,
     on_grid_m,
 )
+from scenarios.app.results.summary_linking import linking_values, unicity_values
 from scenarios.app.results.summary_named import Truth, chance_values, named_values
 from scenarios.app.results.summary_tracking import tracking_values
 from scenarios.app.results.summary_uploads import reached_values, upload_values
@@ -70,7 +71,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     values |= _utility(read_table(folder, "final"), rounds) | _metrics(metrics) | reached_values(uploads, metrics)
     values |= _leakage(folder, study, (ues, links), manifest["area_m"], values[keys.USEFUL.of()])
     values |= _membership(read_table(folder, "membership")) | _privacy(read_table(folder, "privacy"))
-    values |= _moved(read_table(folder, "spends"))
+    values |= _moved(read_table(folder, "spends")) | unicity_values(read_table(folder, "unicity"))
     check_declared(values)
     if "positions" in study.learned.data.offers:
         return values
@@ -113,7 +114,7 @@ def _leakage(
     homes, truth = with_home(ues), Truth.of(ues, np.unique(leakage["ue"]), settings.near_m)
     values |= _plain(_chance(folder, study, truth, Area(x0, y0, x1, y1)))
     named, requested_s = read_table(folder, "named"), _requested_s(folder)
-    tracking = _of(read_table(folder, "tracking"), targets)
+    tracking, linking = _of(read_table(folder, "tracking"), targets), read_table(folder, "linking")
     for attack in study.learned.attacks:
         mine, effort, exact = (_by_attack(table, attack.label) for table in (leakage, estimates, wasserstein))
         attacked, said = np.unique(_by_attack(every, attack.label)["ue"]), _by_attack(named, attack.label)
@@ -126,7 +127,8 @@ def _leakage(
         if isinstance(attack, ClosedForm):
             reached[keys.THEOREM_BOUND] = median_of(updates["bound_m"])
         tracked = tracking_values(_by_attack(tracking, attack.label), study.learned.round_s, useful)
-        values |= _named(attack.label, reached) | _named(attack.label, tracked)
+        followed = linking_values(_by_attack(linking, attack.label))
+        values |= _named(attack.label, reached) | _named(attack.label, tracked) | _named(attack.label, followed)
     return values
 
 

@@ -18,9 +18,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from scenarios.app.results.key import NAME, Key
+from scenarios.app.results.linking_keys import (
+    ANONYMITY_SET,
+    CONFUSION,
+    CONFUSION_BY_CHANCE,
+    CONFUSION_BY_ENTROPY,
+    LINKED_BY_CHANCE,
+    LINKED_RIGHT,
+    UNICITY,
+)
 from scenarios.app.results.tracking_keys import FILTER_LESS_PLAIN, SMOOTHER_LESS_PLAIN, TRACKING, TRACKING_GATED
 
-__all__ = ["FILTER_LESS_PLAIN", "NAME", "SMOOTHER_LESS_PLAIN", "TRACKING", "TRACKING_GATED", "Key"]
+__all__ = [
+    "ANONYMITY_SET",
+    "CONFUSION",
+    "CONFUSION_BY_CHANCE",
+    "CONFUSION_BY_ENTROPY",
+    "FILTER_LESS_PLAIN",
+    "LINKED_BY_CHANCE",
+    "LINKED_RIGHT",
+    "NAME",
+    "SMOOTHER_LESS_PLAIN",
+    "TRACKING",
+    "TRACKING_GATED",
+    "UNICITY",
+    "Key",
+]
 
 UES_COUNT = Key("ues.count", "", "UEs in the world")
 ROUNDS_PLAYED = Key(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from fl.leakage.reliability import reliability_error
 
+from fl.leakage.reliability import reliability_error
 from netsim.units import FloatArray
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.key import Key
