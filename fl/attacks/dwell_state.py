@@ -72,21 +72,24 @@ class Heard:
     def plus(self, names: IntArray, z_m: FloatArray, errors: ErrorModel, hours: Hours) -> Heard:
         """With estimates (k, R, 2) of UEs names (k,): class of time is the hour, of days off 24 more; of whole days,
         whether it is off, and 2 more where several places were named.
+
+        A place that stands at several ranks counts once, at that of the largest share.
         """
         own, ranks = without_bias(errors), z_m.shape[1]
         gain, share, sigma = (np.broadcast_to(of, (ranks,)) for of in (own.gain, own.share, own.sigma_m))
-        there = np.isfinite(z_m).all(axis=2)
-        share = np.where(there, share, 0.0)
-        share = np.asarray(share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300))
+        named = np.isfinite(z_m).all(axis=2)
+        part = np.where(named, share, 0.0)
+        part = np.asarray(part / np.maximum(part.sum(axis=1, keepdims=True), 1e-300))
+        there = named & ~_has_better(z_m, part)
         of_class = np.full(there.shape, int(hours.hour) + 24 * hours.off)
         if hours.whole_day:  # all of its places may be right
-            share = np.where(there, 1.0, 0.0)
+            part = np.ones(there.shape)
             of_class = np.broadcast_to(hours.off + 2 * (there.sum(axis=1) > 1)[:, None], there.shape)
         row, rank = np.nonzero(there)
         offset = np.broadcast_to(own.offset_m, (ranks, 2))
         place_m = (z_m[row, rank] - offset[rank]) / gain[rank, None]
         new = (
-            names[row], place_m, sigma[rank] / gain[rank], (1.0 - own.outlier) * share[row, rank], of_class[row, rank],
+            names[row], place_m, sigma[rank] / gain[rank], (1.0 - own.outlier) * part[row, rank], of_class[row, rank],
             np.full(len(row), hours.day),
         )  # fmt: skip
         old = (self.owner, self.z_m, self.spread_m, self.right, self.of_class, self.day)
@@ -103,6 +106,14 @@ class Heard:
         mine = row < len(names)
         mine[mine] = names[row[mine]] == self.owner[mine]
         return np.bincount(row[mine], minlength=len(names))
+
+
+def _has_better(z_m: FloatArray, share: FloatArray) -> BoolArray:
+    """Which ranks of estimates (k, R, 2) name a place that a rank of larger share (k, R) names, or an earlier one."""
+    equal = (z_m[:, :, None] == z_m[:, None]).all(axis=3)
+    ranks = np.arange(z_m.shape[1])
+    tie = (share[:, :, None] == share[:, None]) & (ranks[:, None] > ranks)
+    return np.asarray((equal & ((share[:, :, None] < share[:, None]) | tie)).any(axis=2))
 
 
 @dataclass(frozen=True)

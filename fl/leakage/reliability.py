@@ -1,19 +1,101 @@
-"""Whether stated probabilities come true as often as stated."""
+r"""Whether probabilities that an attack states can be believed.
+
+Of n statements with probability p_i, and hits y_i in {0, 1}, in bins b of equal width:
+
+    reliability error   sum_b n_b |mean p - mean y| / n      (0: stated is right, on average in each bin)
+    Brier score         sum_i (p_i - y_i)^2 / n              (0 at best; 0.25 for a coin that says one half)
+
+Statements about one UE are no independent draws: rounds at one home share one error. So intervals come from drawing
+UEs, with all their statements, again and again (bootstrap). Of few UEs the error is large by chance alone: compare with
+`by_chance_error`, its mean if hits were drawn with the stated probabilities, one draw a UE and bin.
+[Murphy, Winkler 1977, Reliability of subjective probability forecasts; Brier 1950]
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from netsim.units import BoolArray, FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 BINS = 10
+DRAWS = 400
+_QUANTILES = (0.025, 0.975)
 
 
 def reliability_error(stated: FloatArray, hit: BoolArray) -> float:
-    """sum_b n_b |mean stated - share of hits| / n over ten equal bins of stated probability (n,); NaN of none."""
+    """Error of statements (n,) that came true or not; NaN of none, and those that are NaN are left out."""
     known = np.isfinite(stated)
     if not known.any():
         return float("nan")
     p, came = stated[known], hit[known].astype(np.float64)
-    of = np.minimum((p * BINS).astype(np.int64), BINS - 1)
-    return float(np.abs(np.bincount(of, weights=p - came, minlength=BINS)).sum() / len(p))
+    return float(np.abs(np.bincount(_bins(p), weights=p - came, minlength=BINS)).sum() / len(p))
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Of n statements about some UEs. stated, hit, count (BINS,) : means by bin, NaN where it is empty; error, brier :
+    as above; error_low, error_high : its 95 % interval; by_chance_error : of an attack that is right about itself.
+    """
+
+    stated: FloatArray
+    hit: FloatArray
+    count: IntArray
+    error: float
+    error_low: float
+    error_high: float
+    by_chance_error: float
+    brier: float
+
+
+def reliability(ue: IntArray, probability: FloatArray, hit: BoolArray, draws: FloatArray) -> Reliability:
+    """Of statements (n,) about UEs ue (n,), and whether they came true; draws (d, k) : uniform numbers for k distinct UEs and d draws.
+
+    NaN where there is no statement.
+    """
+    known = np.isfinite(probability)
+    p, y = probability[known], hit[known].astype(np.float64)
+    ues, of_ue = np.unique(ue[known], return_inverse=True)
+    if not len(ues):
+        none, unknown = np.full(BINS, np.nan), float("nan")
+        return Reliability(none, none, np.zeros(BINS, dtype=np.int64), unknown, unknown, unknown, unknown, unknown)
+    cell = of_ue * BINS + _bins(p)
+
+    def by_ue(weight: FloatArray) -> FloatArray:
+        total = np.bincount(cell, weights=weight, minlength=len(ues) * BINS)
+        return np.asarray(total.reshape(len(ues), BINS), dtype=np.float64)
+
+    count, stated, hits, square = by_ue(np.ones(len(p))), by_ue(p), by_ue(y), by_ue((p - y) ** 2)
+    n = count.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        stated_mean, hit_mean = stated.sum(axis=0) / n, hits.sum(axis=0) / n
+    error = reliability_error(p, hit[known])
+    low, high = np.quantile(_errors(_resampled(len(ues), draws), count, stated - hits), _QUANTILES).tolist()
+    by_chance, brier = _by_chance(count, stated, draws), float(square.sum() / len(p))
+    return Reliability(stated_mean, hit_mean, n.astype(np.int64), error, low, high, by_chance, brier)
+
+
+def _bins(p: FloatArray) -> IntArray:
+    return np.minimum((p * BINS).astype(np.int64), BINS - 1)
+
+
+def _errors(times: FloatArray, count: FloatArray, away: FloatArray) -> FloatArray:
+    """Error (d,) of samples in which each UE counts so many times (d, k); count, away (k, BINS) : sums of a UE."""
+    return np.asarray(np.abs(times @ away).sum(axis=1) / (times @ count.sum(axis=1)))
+
+
+def _resampled(ues: int, draws: FloatArray) -> FloatArray:
+    """How often each UE is in each sample (d, k) of so many UEs, drawn with replacement."""
+    pick = np.minimum((draws[:, :ues] * ues).astype(np.int64), ues - 1)
+    return np.stack([np.bincount(one, minlength=ues) for one in pick]).astype(np.float64)
+
+
+def _by_chance(count: FloatArray, stated: FloatArray, draws: FloatArray) -> float:
+    """Mean error where all statements of a UE in a bin come true together, with their mean probability."""
+    with np.errstate(invalid="ignore"):
+        p = np.nan_to_num(stated / count)
+    # one uniform number a UE and bin: those of a draw, turned by a tenth a bin
+    unit = (draws[:, : len(count), None] + np.arange(BINS) / BINS) % 1.0
+    away = count * ((unit < p) - p)
+    return float(np.abs(away.sum(axis=1)).sum(axis=1).mean() / count.sum())

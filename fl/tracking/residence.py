@@ -78,7 +78,8 @@ class Residences:
     ) -> tuple[Maps, Maps]:
         """Probabilities (n, G) of the home and of the workplace of UEs owner (n,) that are known.
 
-        Those of a home sum to 1, or are 0 before the first night; so are those of a workplace before the first workday.
+        Those of a home sum to 1, or are 0 before the first night; so are those of a workplace before the first workday,
+        and before the first night: a place of the day alone may be the home of somebody who stays there.
         """
         prior, at = _even(len(grid)), np.searchsorted(self.owner, owner)
         homes, works = (np.zeros((len(owner), len(grid)), np.float32) for _ in range(2))
@@ -88,7 +89,7 @@ class Residences:
             apart_m = _APART * near_m
             work = work_posterior(rows.work, rows.none, seen, shares.employed, prior, grid, errors, apart_m)
             homes[some] = home * (rows.nights > 0)[:, None]
-            works[some] = work * (rows.days > 0)[:, None]
+            works[some] = work * ((rows.days > 0) & (rows.nights > 0))[:, None]
         return homes, works
 
     def _closed(self, shares: Shares) -> Residences:

@@ -29,6 +29,7 @@ from scenarios.app.results.summary_leakage import (
 )
 from scenarios.app.results.summary_linking import linking_values, unicity_values
 from scenarios.app.results.summary_named import Truth, chance_values, named_values
+from scenarios.app.results.summary_stated import stated_values
 from scenarios.app.results.summary_tracking import tracking_values
 from scenarios.app.results.summary_uploads import reached_values, upload_values
 from scenarios.app.results.summary_withheld import accepted, sums_values, withheld_values
@@ -121,6 +122,7 @@ def _leakage(
         reached = attack_values(mine) | home_values(mine, homes, settings.near_m) | effort_values(effort)
         reached |= claim_values(effort, links, settings.near_m)
         reached |= named_values(mine, said, truth, attacked, requested_s)
+        reached |= stated_values(said, truth, Area(x0, y0, x1, y1))
         reached |= {keys.W1: mean_of(exact["w1_m"]), keys.CENTROID_W1: mean_of(exact["centroid_w1_m"])}
         for key, gated in ((keys.ERROR_MEDIAN, keys.ERROR_GATED), (keys.SQRT_SW1, keys.SQRT_SW1_GATED)):
             reached[gated] = float("nan") if useful is False else reached[key]

@@ -385,6 +385,34 @@ FIRST_NAMED_PERCENT = _attack(
     "first_named_within_near.percent", "%", "share of UEs whose home or workplace lies within leakage.near_m of the "
     "place that the attack names first"
 )  # fmt: skip
+HOME_SPOKEN = _attack(
+    "home_spoken.percent", "%", "share of UEs with a home of whom the attack names a place at the end: as home, "
+    "where it says which place is which; the rest count as not named"
+)  # fmt: skip
+WORK_SPOKEN = _attack("work_spoken.percent", "%", "the same share, of workplaces")
+HOME_AS_OFTEN = _attack(
+    "home_named_within_near.as_often.percent", "%", "baseline: home_named_within_near.percent of as many uniformly "
+    "random places for each UE as the attack names of it, expected"
+)  # fmt: skip
+WORK_AS_OFTEN = _attack("work_named_within_near.as_often.percent", "%", "the same share, of workplaces")
+STATED_COUNT = _attack(
+    "stated.count", "", "places at the end that the attack says are home or work, with a probability; third places "
+    "have no truth to compare with"
+)  # fmt: skip
+STATED_MEAN = _attack("stated.percent.mean", "%", "that probability, mean")
+STATED_RIGHT = _attack(
+    "stated.right.percent", "%", "share of these places within leakage.near_m of the true home, or workplace"
+)
+RELIABILITY_ERROR = _attack(
+    "stated.error", "", "mean distance between stated probability and share right, in ten bins of probability, "
+    "weighted by their places; null where nothing is stated"
+)  # fmt: skip
+RELIABILITY_LOW = _attack("stated.error.low", "", "lower end of its 95 % interval (bootstrap over UEs)")
+RELIABILITY_HIGH = _attack("stated.error.high", "", "upper end of its 95 % interval")
+RELIABILITY_CHANCE = _attack(
+    "stated.error.by_chance", "", "baseline: its mean for an attack whose stated probabilities are right"
+)
+BRIER = _attack("stated.brier", "", "mean squared difference between stated probability and 1 (right) or 0 (wrong)")
 HOMES_COUNT = _attack("homes.count", "", "attacked UEs with a home: what shares of homes are over")
 WORKPLACES_COUNT = _attack("workplaces.count", "", "the same with a workplace")
 COMMUTERS_COUNT = _attack("commuters.count", "", "the same with both")

@@ -150,7 +150,16 @@ def named_text(summary: Mapping[str, Any], name: str) -> str:
         first = f"{place} of {k} of {counted(n, 'UE')} {near}"
         rest = [f"{what} of {j}" + (f" of {m}" if m != n else "") for what, j, m in found[1:]]
     since = _since(summary, name) if place == "home" else ""
-    return f"{', '.join([first + since, *rest])}{_chance(summary, name, 0 if place == 'home' else 1)}"
+    chance = _chance(summary, name, 0 if place == "home" else 1)
+    return f"{', '.join([first + since, *rest])}{_stated(summary, name)}{chance}"
+
+
+def _stated(summary: Mapping[str, Any], name: str) -> str:
+    """What an attack that states probabilities says of itself, and what is true of that; empty for any other."""
+    count, mean, right = (_of(summary, key, name) for key in (keys.STATED_COUNT, keys.STATED_MEAN, keys.STATED_RIGHT))
+    if not count or mean is None or right is None:
+        return ""
+    return f"; {counted(count, 'place')} stated with {mean:.0f} % on average, {right:.0f} % of them right"
 
 
 def _since(summary: Mapping[str, Any], name: str) -> str:
