@@ -39,6 +39,7 @@ OF_ROUNDS = OneOf(
 """Attacks that name places in every round"""
 _ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begin anew in every round
 _OUTLIER = 0.1
+HourOfDay = Annotated[float, Field(ge=0, le=24)]
 _WHOLE_DAYS = np.array([[0.0, 0.0], [0.3, 0.0], [0.45, 0.40], [0.5, 0.05]])
 """shares of home and work among what is named of a workday and of a day off: one place, or several"""
 
@@ -57,8 +58,8 @@ class _Needs:
 class Dwell(Attack):
     r"""Names home, work and other places of a UE once it is sure enough, from what another attack says in each round.
 
-    Rounds of at most 6 h have a time of day, that of their middle by the wall clock. Those between midnight and six
-    tell of home, those between ten and sixteen on weekdays of work: the posterior over a grid is that of
+    Rounds of at most 6 h have a time of day, that of their middle by the wall clock. Those of `home_hours` tell of
+    home, those of `work_hours` on Monday to Friday of work: the posterior over a grid is that of
     `fl.tracking.dwelling`, with an error that stays the same over rounds. All rounds tell of other places, by a mixture
     with shares for each hour of workdays and of days off (`fl.tracking.visited`).
 
@@ -87,6 +88,11 @@ class Dwell(Attack):
     """largest distance between the places of the grid, m; half of near_m or less"""
     third_places: int = Field(default=3, ge=0, le=MOST_THIRDS)
     """largest number of places besides home and work"""
+    home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (0.0, 6.0)
+    """hours between which a round tells of home, from and to; 20 to 8 goes over midnight. The rounds of one night count
+    together: who is not at home then is at one other place"""
+    work_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (10.0, 16.0)
+    """hours between which a round on Monday to Friday tells of work"""
     home_share: float = Field(default=0.93, gt=0, lt=1)
     """share of nights that people spend at home"""
     work_share: float = Field(default=0.75, gt=0, lt=1)
@@ -120,6 +126,14 @@ class Dwell(Attack):
             raise ValueError(
                 f"cell_m {self.cell_m:g}: at most half of near_m {self.near_m:g}, so that a disc has cells"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _hours(self) -> Self:
+        if self.home_hours[0] == self.home_hours[1]:
+            raise ValueError(f"home_hours: from {self.home_hours[0]:g} to {self.home_hours[1]:g} is no time at all")
+        if self.work_hours[0] >= self.work_hours[1]:
+            raise ValueError(f"work_hours: {self.work_hours[0]:g} to {self.work_hours[1]:g} must be hours of one day")
         return self
 
     @model_validator(mode="after")
@@ -174,7 +188,7 @@ class Dwell(Attack):
         """After the estimates (k, R, 2) of one round of UEs names (k,)."""
         shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
         heard, past, named = state.heard.plus(names, z_m, errors, hours), state.past, state.named.with_rows(names)
-        period = hours.period
+        period = hours.period(self.home_hours, self.work_hours)
         if hours.whole_day:
             named = named.home_and_work(names, *self._of_days(heard, names, errors, grid))
         elif period is not None:

@@ -16,7 +16,7 @@ from fl.types import Facts, State
 from netsim.clock import DAY_S, WEEK_S
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_HOUR_S, _NIGHT_H, _OFFICE_H = 3600.0, 6.0, (10.0, 16.0)
+_HOUR_S = 3600.0
 _LONGEST_S = 6 * _HOUR_S  # of a round that has a time of day
 _WORKDAYS = 5
 MOST_THIRDS = 8
@@ -39,21 +39,23 @@ class Hours:
             return None
         weeks = np.floor((facts.time_s - facts.week_s) / WEEK_S + 0.5)  # clock changes are far below half a week
         day, rest_s = divmod(weeks * WEEK_S + facts.week_s - facts.round_s / 2, DAY_S)
-        return cls(int(day), rest_s / _HOUR_S, facts.round_s > _LONGEST_S)
+        return cls(int(day), float(rest_s) / _HOUR_S, facts.round_s > _LONGEST_S)
 
     @property
     def off(self) -> bool:
         """Whether the day is a Saturday or a Sunday."""
         return self.day % 7 >= _WORKDAYS
 
-    @property
-    def period(self) -> Period | None:
-        """The night or the office hours that the round is in, if it is in any."""
-        if self.hour < _NIGHT_H:
-            return Period(self.day, True)
-        if _OFFICE_H[0] <= self.hour < _OFFICE_H[1] and not self.off:
-            return Period(self.day, False)
-        return None
+    def period(self, home: tuple[float, float], work: tuple[float, float]) -> Period | None:
+        """The night or workday that the round is in, if it is in any, by the hours at which people are there.
+
+        Hours that end before they begin go over midnight; the night is that of the day on which it began.
+        """
+        over_midnight, early = home[1] < home[0], self.hour < home[1]
+        late = self.hour >= home[0]
+        if (early or late) if over_midnight else (early and late):
+            return Period(self.day - (over_midnight and early), True)
+        return Period(self.day, False) if work[0] <= self.hour < work[1] and not self.off else None
 
 
 @dataclass(frozen=True)

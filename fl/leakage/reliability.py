@@ -50,7 +50,7 @@ class Reliability:
 
 
 def reliability(ue: IntArray, probability: FloatArray, hit: BoolArray, draws: FloatArray) -> Reliability:
-    """Of statements (n,) about UEs ue (n,), and whether they came true; draws (d, k) : uniform numbers for k distinct UEs and d draws.
+    """Of statements (n,) about UEs ue (n,), and whether they came true; draws (d, k) : uniform, for k distinct UEs.
 
     NaN where there is no statement.
     """

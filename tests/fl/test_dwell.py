@@ -209,11 +209,17 @@ class TestHours:
         clock = Clock(date(2026, 3, 28), ((26 * HOUR_S, HOUR_S),))
         seen = [Hours.of(facts_of(number, clock)) for number in (25, 27, 47, 48)]
         assert [(one.day % 7, one.hour) for one in seen] == [(6, 0.5), (6, 3.5), (6, 23.5), (0, 0.5)]
-        assert Hours.of(facts_of(26, clock)).period.night and [one.off for one in seen] == [True] * 3 + [False]
+        assert Hours.of(facts_of(26, clock)).hour < 6 and [one.off for one in seen] == [True] * 3 + [False]
 
     def test_periods(self):
-        kinds = [Hours(day, hour, False).period for day, hour in ((0, 5.9), (0, 6.0), (0, 10.0), (5, 12.0), (0, 16.0))]
-        assert [None if one is None else one.night for one in kinds] == [True, None, False, None, None]
+        def at(day, hour, home=(0.0, 6.0)):
+            found = Hours(day, hour, False).period(home, (10.0, 16.0))
+            return found and (found.day, found.night)
+
+        times = ((0, 5.9), (0, 6.0), (0, 10.0), (5, 12.0), (0, 16.0))
+        assert [at(*time) for time in times] == [(0, True), None, (0, False), None, None]
+        late = [at(day, hour, (20.0, 8.0)) for day, hour in ((0, 19.9), (0, 20.0), (1, 0.0), (1, 7.9), (1, 8.0))]
+        assert late == [None, (0, True), (0, True), (0, True), None]
 
     def test_nobody_says_what_the_clock_shows(self, heard):
         heard.update(weeks(PEOPLE, 3))
@@ -281,6 +287,9 @@ def test_a_learnt_gain_and_offset_are_undone():
         ({"outlier": 0.1}, "outlier: errors are learnt without sigma_m"),
         ({"bias_m": 5.0}, "bias_m: errors are learnt without sigma_m"),
         ({"sigma_m": 10.0, "bias_m": 11.0}, "bias_m 11: a part of sigma_m 10"),
+        ({"home_hours": [8, 8]}, "home_hours: from 8 to 8 is no time at all"),
+        ({"work_hours": [16, 10]}, "work_hours: 16 to 10 must be hours of one day"),
+        ({"home_hours": [8, 25]}, "less than or equal to 24"),
         ({"cell_m": 60.0}, "cell_m 60: at most half of near_m 100"),
         ({"of": {"kind": "closed-form", "name": "inner"}}, "give the name 'inner' to dwell itself"),
         ({"of": {"kind": "dwell"}}, "closed-form"),

@@ -1,0 +1,115 @@
+"""Places that are stated with a probability: in the summary, the tables and the terminal."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from fl.leakage.chance import uniform_shares
+from netsim.geometry import Area
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.summary_named import Truth, named_values
+from scenarios.app.results.summary_stated import stated_reliability, stated_values
+from scenarios.app.results.summary_text import named_text
+from scenarios.app.run.runner import run
+
+AREA = Area(0, 0, 3000, 2000)
+NONE = [np.nan, np.nan]
+TRUTH = Truth(
+    np.array([0.0, 1.0, 2.0, 5.0]),
+    np.array([[100.0, 100.0], [500.0, 500.0], [900.0, 300.0], [2000.0, 1500.0]]),
+    np.array([[1500.0, 900.0], NONE, [2500.0, 700.0], NONE]),
+    100.0,
+)
+
+
+def table(*rows):
+    ue, rank, x, y, place, probability = zip(*rows, strict=True)
+    numbers = {"ue": ue, "rank": rank, "x_m": x, "y_m": y, "probability": probability}
+    return {**{k: np.array(v, dtype=float) for k, v in numbers.items()}, "place": np.array(place, dtype=object)}
+
+
+STATED = table(
+    (0, 1, 120, 130, "home", 0.8), (0, 2, 1500, 950, "work", 0.6), (0, 3, 100, 100, "third 1", 0.99),
+    (1, 1, 900, 500, "home", 0.7), (1, 2, 510, 500, "work", 0.9),  # both wrong: somebody without a workplace
+    (2, 2, 2500, 700, "work", 0.55), (7, 1, 1, 1, "home", 1.0),  # of a UE without any place
+)  # fmt: skip
+
+
+def test_by_hand():
+    found = stated_values(STATED, TRUTH, AREA)
+    assert found[keys.HOME_SPOKEN] == 50 and found[keys.WORK_SPOKEN] == 100
+    assert found[keys.STATED_COUNT] == 5 and found[keys.STATED_RIGHT] == 60
+    assert found[keys.STATED_MEAN] == pytest.approx(100 * (0.8 + 0.6 + 0.7 + 0.9 + 0.55) / 5)
+    assert found[keys.BRIER] == pytest.approx((0.2**2 + 0.4**2 + 0.7**2 + 0.9**2 + 0.45**2) / 5)
+    bins = {5: 0.55 - 1, 6: 0.6 - 1, 7: 0.7, 8: 0.8 - 1, 9: 0.9}
+    assert found[keys.RELIABILITY_ERROR] == pytest.approx(sum(map(abs, bins.values())) / 5)
+    assert found[keys.RELIABILITY_LOW] <= found[keys.RELIABILITY_ERROR] <= found[keys.RELIABILITY_HIGH]
+    assert stated_reliability(STATED, TRUTH).count[[5, 6, 7, 8, 9]].tolist() == [1, 1, 1, 1, 1]
+
+
+def test_who_is_silent_is_not_named():
+    """UEs 2 and 5 have homes that nobody names; that of UE 1 is found by what is said to be work, as of any attack that
+    names two places. Third places name no home, also where they are near it.
+    """
+    third = table((2, 3, 900, 300, "third 1", 0.9))
+    rows = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([36.0, 400.0, np.nan])}
+    for named, share in ((STATED, 50.0), (third, 0.0)):
+        found = named_values(rows, named, TRUTH, TRUTH.ue, {1: 1.0})
+        assert found[keys.HOME_NAMED_PERCENT] == share
+    assert stated_values(third, TRUTH, AREA)[keys.HOME_SPOKEN] == 0
+
+
+def test_chance_guesses_as_often():
+    """Two places for UEs 0 and 1, one for 2, none for 5."""
+    two, one = (uniform_shares(TRUTH.home_m, TRUTH.work_m, 100.0, AREA, count) for count in (2, 1))
+    found = stated_values(STATED, TRUTH, AREA)
+    assert found[keys.HOME_AS_OFTEN] == pytest.approx(100 * (two[0, 0] + two[1, 0] + one[2, 0]) / 4)
+    assert found[keys.WORK_AS_OFTEN] == pytest.approx(100 * (two[0, 1] + one[2, 1]) / 2)
+
+
+def test_an_attack_that_states_nothing():
+    found = stated_values(table((0, 1, 120, 130, "", np.nan), (0, 2, 9, 9, "", np.nan)), TRUTH, AREA)
+    assert found[keys.HOME_SPOKEN] == 25 and found[keys.WORK_SPOKEN] == 50 and found[keys.STATED_COUNT] == 0
+    assert np.isnan([found[key] for key in (keys.RELIABILITY_ERROR, keys.BRIER, keys.STATED_RIGHT)]).all()
+
+
+def test_in_words():
+    said = {f"attack.dwell.{who}.count": 40 for who in ("homes", "workplaces", "commuters")} | {"leakage.near_m": 100}
+    said |= {f"attack.dwell.{what}_named_within_near.percent": 50 for what in ("home", "work", "both")}
+    said |= {"attack.dwell.stated.count": 31, "attack.dwell.stated.percent.mean": 83.4}
+    said |= {"attack.dwell.stated.right.percent": 80.6}
+    assert named_text(said, "dwell").endswith("; 31 places stated with 83 % on average, 81 % of them right")
+    assert "stated" not in named_text({**said, "attack.dwell.stated.count": 0}, "dwell")
+
+
+@pytest.fixture(scope="module")
+def folder(tiny, tmp_path_factory):
+    """Two commuters, four days of rounds of two hours, and errors that are learnt."""
+    out = tmp_path_factory.mktemp("stated") / "r"
+    changes = {
+        "world.duration_s": 4 * 86_400, "world.tick_s": 1200, "world.ues.measure_every_s": None, "world.ues.count": 2,
+        "world.ues.mobility": {"kind": "commuter", "home_m": [[100, 100], [1000, 700]],
+                               "work_m": [[900, 400], [150, 700]]},
+        "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 7200,
+        "learning.data": {"kind": "measured", "cell": "all"}, "learning.learner.activation": "relu",
+        "learning.attacks": [{"kind": "dwell", "simulated_ues": 24, "least_probability": 0.3, "third_places": 1,
+                              "home_hours": [17, 9]}],
+        "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
+    }  # fmt: skip
+    run(tiny(changes), out)
+    return out
+
+
+def test_a_run_names_homes_with_probabilities(folder):
+    with (folder / "named.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    homes = {r["ue"]: r for r in rows if r["place"] == "home"}
+    assert set(homes) == {"0", "1"}
+    for ue, (x, y) in {"0": (100, 100), "1": (1000, 700)}.items():
+        assert 0.3 <= float(homes[ue]["probability"]) <= 1 and homes[ue]["rank"] == "1"
+        assert np.hypot(float(homes[ue]["x_m"]) - x, float(homes[ue]["y_m"]) - y) <= 100
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["attack.dwell.home_named_within_near.percent"] == 100
+    assert summary["attack.dwell.home_spoken.percent"] == 100 and summary["attack.dwell.stated.count"] >= 2
