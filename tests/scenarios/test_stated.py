@@ -41,7 +41,7 @@ def test_by_hand():
     found = stated_values(STATED, TRUTH, AREA)
     assert found[keys.HOME_SPOKEN] == 50 and found[keys.WORK_SPOKEN] == 100
     assert found[keys.STATED_COUNT] == 5 and found[keys.STATED_RIGHT] == 60
-    assert found[keys.STATED_MEAN] == pytest.approx(100 * (0.8 + 0.6 + 0.7 + 0.9 + 0.55) / 5)
+    assert found[keys.STATED_MEAN] == pytest.approx((0.8 + 0.6 + 0.7 + 0.9 + 0.55) / 5)
     assert found[keys.BRIER] == pytest.approx((0.2**2 + 0.4**2 + 0.7**2 + 0.9**2 + 0.45**2) / 5)
     bins = {5: 0.55 - 1, 6: 0.6 - 1, 7: 0.7, 8: 0.8 - 1, 9: 0.9}
     assert found[keys.RELIABILITY_ERROR] == pytest.approx(sum(map(abs, bins.values())) / 5)
@@ -78,8 +78,8 @@ def test_an_attack_that_states_nothing():
 def test_in_words():
     said = {f"attack.dwell.{who}.count": 40 for who in ("homes", "workplaces", "commuters")} | {"leakage.near_m": 100}
     said |= {f"attack.dwell.{what}_named_within_near.percent": 50 for what in ("home", "work", "both")}
-    said |= {"attack.dwell.stated.count": 31, "attack.dwell.stated.percent.mean": 83.4}
-    said |= {"attack.dwell.stated.right.percent": 80.6}
+    said |= {"attack.dwell.stated.count": 31, "attack.dwell.stated_probability.mean": 0.834}
+    said |= {"attack.dwell.stated_right.percent": 80.6}
     assert named_text(said, "dwell").endswith("; 31 places stated with 83 % on average, 81 % of them right")
     assert "stated" not in named_text({**said, "attack.dwell.stated.count": 0}, "dwell")
 

@@ -399,9 +399,9 @@ STATED_COUNT = _attack(
     "stated.count", "", "places at the end that the attack says are home or work, with a probability; third places "
     "have no truth to compare with"
 )  # fmt: skip
-STATED_MEAN = _attack("stated.percent.mean", "%", "that probability, mean")
+STATED_MEAN = _attack("stated_probability.mean", "", "that probability, mean")
 STATED_RIGHT = _attack(
-    "stated.right.percent", "%", "share of these places within leakage.near_m of the true home, or workplace"
+    "stated_right.percent", "%", "share of these places within leakage.near_m of the true home, or workplace"
 )
 RELIABILITY_ERROR = _attack(
     "stated.error", "", "mean distance between stated probability and share right, in ten bins of probability, "

@@ -36,7 +36,7 @@ def stated_values(named: Table, truth: Truth, area: Area) -> dict[Key, Any]:
         keys.HOME_AS_OFTEN: mean_of(100.0 * as_often[known[:, 0], 0]),
         keys.WORK_AS_OFTEN: mean_of(100.0 * as_often[known[:, 1], 1]),
         keys.STATED_COUNT: int(found.count.sum()),
-        keys.STATED_MEAN: mean_of(100.0 * probability),
+        keys.STATED_MEAN: mean_of(probability),
         keys.STATED_RIGHT: mean_of(100.0 * right),
         keys.RELIABILITY_ERROR: found.error,
         keys.RELIABILITY_LOW: found.error_low,

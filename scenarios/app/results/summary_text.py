@@ -159,7 +159,7 @@ def _stated(summary: Mapping[str, Any], name: str) -> str:
     count, mean, right = (_of(summary, key, name) for key in (keys.STATED_COUNT, keys.STATED_MEAN, keys.STATED_RIGHT))
     if not count or mean is None or right is None:
         return ""
-    return f"; {counted(count, 'place')} stated with {mean:.0f} % on average, {right:.0f} % of them right"
+    return f"; {counted(count, 'place')} stated with {100 * mean:.0f} % on average, {right:.0f} % of them right"
 
 
 def _since(summary: Mapping[str, Any], name: str) -> str:
