@@ -73,8 +73,8 @@ class Dwell(Attack):
     third 1, third 2, ...; weight: the probability.
 
     Errors are learnt on UEs that the attacker makes up, unless `sigma_m` is given. The rounds of a UE count together,
-    of all its models, also from sums that it is in. Departs from one truth: who works at night has home and work
-    exchanged.
+    of all its models, also from sums that it is in. Limits: who works at night has home and work exchanged, and who
+    moves house has one home, or none.
     """
 
     kind: Literal["dwell"] = "dwell"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fl.leakage.reliability import reliability, reliability_error
 from fl.tracking.discs import best_discs, blurred, disc_masses
 from fl.tracking.dwelling import (
     home_posterior,
@@ -145,7 +146,13 @@ class TestDiscs:
 
 
 def homes_named(bias_m, assumed_m, nights, count=120, seed=0):
-    """By number of nights: share right within 100 m, and the mean probability stated.
+    """By number of nights: share right within 100 m, and the mean probability stated."""
+    found = homes_stated(bias_m, assumed_m, nights, count, seed)
+    return {night: (float(right.mean()), float(stated.mean())) for night, (right, stated) in found.items()}
+
+
+def homes_stated(bias_m, assumed_m, nights, count=120, seed=0):
+    """By number of nights: of each UE whether it is right within 100 m, and the probability stated.
 
     Eight rounds a night, 7 % of nights away, 300 m a axis, a fifth anywhere in 10 x 10 km, cells of 50 m.
     """
@@ -163,7 +170,7 @@ def homes_named(bias_m, assumed_m, nights, count=120, seed=0):
             log_p[some] += log_mixed(0.93, log_e, log_mean(log_e, even(grid)))
         if night in nights:
             centre, stated = best_discs(home_posterior(log_p, even(grid), grid, assumed_m)[1], grid, 100.0)
-            found[night] = float((np.linalg.norm(centre - home, axis=1) <= 100).mean()), float(stated.mean())
+            found[night] = np.linalg.norm(centre - home, axis=1) <= 100, stated
     return found
 
 
@@ -183,6 +190,17 @@ class TestStated:
     def test_a_bias_that_is_ignored_is_false_certainty(self):
         right, stated = homes_named(100.0, 0.0, (7,))[7]
         assert stated > 0.75 and right < 0.5
+
+    @pytest.mark.parametrize("bias_m", [0.0, 100.0])
+    def test_reliable(self, bias_m):
+        """240 UEs after 1, 2, 3, 5 and 7 nights, all together."""
+        found = homes_stated(bias_m, bias_m, (1, 2, 3, 5, 7), count=240, seed=2)
+        right, stated = (np.concatenate(each) for each in zip(*found.values(), strict=True))
+        draws = np.random.default_rng(0).uniform(size=(200, 240))
+        known = reliability(np.tile(np.arange(240), 5), stated, right, draws)
+        assert known.count.sum() == 1200 and known.error < 0.05
+        ignored = homes_stated(100.0, 0.0, (7,), count=120)[7]
+        assert reliability_error(ignored[1], ignored[0]) > 0.3
 
     @pytest.mark.slow
     def test_four_weeks(self):
