@@ -146,7 +146,7 @@ class Dwell(Attack):
         return self
 
     def start(self) -> DwellState:
-        return DwellState(self.of.start(), LearntErrors(), 0, Residences(), Heard(), Named.nobody())
+        return DwellState(self.of.start(), LearntErrors(), Residences(), Heard(), Named.nobody())
 
     def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
         """That of the wrapped attack: one round is no night."""
@@ -170,7 +170,7 @@ class Dwell(Attack):
         said, inner = self.of.run(view, facts, self.of.start() if adds_up else state.of, rng)
         names, z_m = named_places(said, facts.public.area)
         some = np.isfinite(z_m[:, :, 0]).any(axis=1)
-        known = replace(state, of=inner, errors=learnt, runs=state.runs + 1)
+        known = replace(state, of=inner, errors=learnt)
         errors, hours = self._errors(learnt), Hours.of(facts)
         if errors is not None and hours is not None and some.any():
             known = self._told(known, names[some], z_m[some], errors, hours, grid)

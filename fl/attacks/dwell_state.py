@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 
 from fl.attacks.learnt_errors import LearntErrors
-from fl.tracking.dwelling import without_bias
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.residence import Period, Residences
 from fl.tracking.visited import Said
@@ -77,7 +76,7 @@ class Heard:
 
         A place that stands at several ranks counts once, at that of the largest share.
         """
-        own, ranks = without_bias(errors), z_m.shape[1]
+        own, ranks = errors.without_bias(), z_m.shape[1]
         gain, share, sigma = (np.broadcast_to(of, (ranks,)) for of in (own.gain, own.share, own.sigma_m))
         named = np.isfinite(z_m).all(axis=2)
         part = np.where(named, share, 0.0)
@@ -182,13 +181,12 @@ class Named:
 
 @dataclass(frozen=True)
 class DwellState:
-    """of : state of the wrapped attack; errors : learnt on UEs made up; runs : how often it has attacked; past : what
-    nights and workdays said; heard : all that was named; named : what of it would be answered.
+    """of : state of the wrapped attack; errors : learnt on UEs made up; past : what nights and workdays said; heard : all
+    that was named; named : what of it would be answered.
     """
 
     of: State
     errors: LearntErrors
-    runs: int
     past: Residences
     heard: Heard
     named: Named

@@ -25,8 +25,6 @@ All likelihoods are relative to 1 / A, the density of an estimate that says noth
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import numpy.typing as npt
 
@@ -39,17 +37,10 @@ Maps = npt.NDArray[np.float32]
 """one number a place: (n, G)"""
 
 
-def without_bias(errors: ErrorModel) -> ErrorModel:
-    """What differs from round to round: sigma^2 - (gain bias_m)^2, at least a hundredth of sigma^2."""
-    square = errors.sigma_m**2
-    own = np.sqrt(np.maximum(square - (errors.gain * errors.bias_m) ** 2, 0.01 * square))
-    return replace(errors, sigma_m=own, bias_m=0.0)
-
-
 def log_evidence(z_m: FloatArray, errors: ErrorModel, grid: PlaceGrid) -> Maps:
     """log A e (n, G) of the estimates (n, R, 2) of one round; 0 of a UE of whom nothing is said."""
     area = np.float32(np.prod(grid.area.side_m))
-    e = without_bias(errors).likelihood(z_m, grid)
+    e = errors.without_bias().likelihood(z_m, grid)
     e *= area
     return np.asarray(np.log(e, out=e))
 

@@ -14,7 +14,6 @@ from fl.tracking.dwelling import (
     log_evidence,
     log_mean,
     log_mixed,
-    without_bias,
     work_posterior,
 )
 from fl.tracking.error_model import ErrorModel
@@ -85,11 +84,6 @@ class TestEvidence:
         assert_allclose(log_evidence(np.full((1, 2, 2), np.nan), ErrorModel.plain(80.0, 0.1), self.GRID), 0, atol=1e-6)
         everywhere = home_posterior(np.zeros((1, len(self.GRID)), np.float32), even(self.GRID), self.GRID, 0.0)[0]
         assert_allclose(everywhere, 1 / len(self.GRID), rtol=1e-5)
-
-    def test_variances_add_up(self):
-        errors = without_bias(ErrorModel.plain(130.0, 0.2, 50.0))
-        assert errors.sigma_m[0] ** 2 == pytest.approx(130.0**2 - 50.0**2) and errors.bias_m == 0
-        assert without_bias(ErrorModel.plain(130.0, 0.2, 130.0)).sigma_m[0] == pytest.approx(13.0)
 
     def test_likelihoods_beyond_all_numbers(self):
         """A thousand rounds of a night at one place, one a continent away: certain, but for nights away."""
