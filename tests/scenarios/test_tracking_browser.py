@@ -60,7 +60,9 @@ def test_cells_are_those_of_the_table_and_the_words_agree(opened, number, wide):
     expected = square((TRUTH_M[0] + 40 * (3 - number), TRUTH_M[1]), wide)
     at_m = sorted((round(c["x"], 6), round(c["y"], 6)) for c in shown["cells"])
     np.testing.assert_allclose(at_m, sorted((x, y) for x, y, _ in expected))
-    assert shown["cell_m"] == CELL_M and shown["answer"]["x"] == pytest.approx(TRUTH_M[0] + 40 * (3 - number), abs=0.5)
+    assert shown["wide_m"] == shown["high_m"] == CELL_M and shown["answer"]["x"] == pytest.approx(
+        TRUTH_M[0] + 40 * (3 - number), abs=0.5
+    )
     np.testing.assert_allclose([c["probability"] for c in shown["cells"]], expected[0][2], atol=2 / 255)
     words = f"belief (filter): {30 + 10 * number} % for 100 m, 90 % in 0.04 km², truth {40 * (3 - number)} m from"
     said(opened, words)

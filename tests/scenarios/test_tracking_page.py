@@ -14,21 +14,27 @@ from hypothesis.extra.numpy import arrays
 from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
 
 from netsim.errors import BadInput
+from netsim.record import write_json
 from scenarios.app.report.figures import tracking as figures
 from scenarios.app.report.figures.first_home import first_home_panel
 from scenarios.app.report.figures.linking import linking_panel
 from scenarios.app.report.figures.reliability import named_hits, reliability_panel
-from scenarios.app.report.figures.tracking import credible, errors, grouped, hours, sentence, tracking_chapter
+from scenarios.app.report.figures.tracking import credible, errors, grouped, hours, tracking_chapter
 from scenarios.app.report.replay import beliefs
 from scenarios.app.report.replay.chapter import replay_chapter
 from scenarios.app.report.replay.data import MOVING_M, replay_of
 from scenarios.app.report.replay.grid import NOWHERE, Grid
 from scenarios.app.report.report import report
+from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load
+from scenarios.app.results.summary import summarise
+from scenarios.app.results.summary_text import full_text, short_text
 from scenarios.app.results.survival import first_home, kaplan_meier
 from scenarios.app.results.tracking import Reliability
 from scenarios.app.results.tracking import tracked as rows_of
+from scenarios.app.results.tracking_text import best_tracking_text, trackers, tracking_text
 from scenarios.app.run.runner import run
+from scenarios.app.study.load import load as load_study
 
 EVIL = "<img src=x onerror=alert(1)>"
 TRUTH_M = (200.0, 150.0)
@@ -44,11 +50,11 @@ def one(tiny, tmp_path_factory):
 
 @pytest.fixture
 def folder(one, tmp_path):
-    """The same run with other rows: call it with those of `tracking` and `beliefs`."""
+    """The same run with other rows: call it with those of `tracking`, `beliefs` and `linking`."""
 
-    def make(tracking=(), belief=()):
+    def make(tracking=(), belief=(), linking=()):
         copy = Path(shutil.copytree(one, tmp_path / "run", dirs_exist_ok=True))
-        for table, rows in (("tracking", tracking), ("beliefs", belief)):
+        for table, rows in (("tracking", tracking), ("beliefs", belief), ("linking", linking)):
             write_rows(copy, table, rows)
         return copy
 
@@ -106,8 +112,7 @@ def test_bins_of_probabilities():
     assert of.number.tolist() == [2, 0, 0, 2, 0, 0, 0, 0, 0, 1]
     np.testing.assert_allclose([of.stated[0], of.stated[3], of.stated[9]], [0.025, 0.35, 1.0])
     np.testing.assert_allclose([of.hit[0], of.hit[3], of.hit[9]], [0.5, 0.5, 1.0])
-    assert of.error == pytest.approx((2 * 0.475 + 2 * 0.15) / 5)
-    assert np.isnan(Reliability.of(np.zeros(0), np.zeros(0, dtype=bool)).error)
+    assert not Reliability.of(np.zeros(0), np.zeros(0, dtype=bool)).number.any()
 
 
 @given(st.integers(1, 20), st.integers(1, 4), st.integers(1, 7))
@@ -132,7 +137,7 @@ def test_medians_hours_and_areas_are_those_of_the_rows(folder):
     every = {ATTACK: rows_of(loaded, ATTACK)}
     panel = errors(loaded, every)
     np.testing.assert_allclose(drawn(panel, "filter")["y"], [75, 37.5])  # of 200, 90, 60, 30, and half of them
-    np.testing.assert_allclose(drawn(panel, "wrapped attack alone")["y"], [300, 300])
+    np.testing.assert_allclose(drawn(panel, "tracked attack alone")["y"], [300, 300])
     np.testing.assert_allclose(drawn(panel, "smoother")["y"], [0.1, 0.1])  # a logarithm has no zero
     np.testing.assert_allclose(drawn(panel, "prior only", "2")["y"], [180, 180])
     known = hours(loaded, every)
@@ -147,12 +152,25 @@ def test_medians_hours_and_areas_are_those_of_the_rows(folder):
 
 
 def test_the_sentence_says_what_the_rows_say(folder):
-    loaded = load(folder(rows_of_two_rounds()))
-    assert sentence(loaded, ATTACK, rows_of(loaded, ATTACK)) == (
-        f"{ATTACK}: median error 300 m (wrapped attack alone), 52.5 m (filter), 0 m (smoother), 150 m (prior only); "
-        "within 100 m in 0 %, 87.5 %, 100 %, 0 % of the rounds of UEs; the filter's stated probabilities are 62.5 "
-        "points off."
+    """On the page, in the short and in the full text of the terminal."""
+    made = folder(rows_of_two_rounds())
+    summary = summarise(made, load_study(str(made / "study.yaml")))
+    write_json(made / "summary.json", summary)
+    text = (
+        f"{ATTACK}: median error 300 m (the tracked attack alone), 52.5 m (filter), 0 m (smoother), 150 m (prior "
+        "only); within 100 m in 0, 87.5, 100, 0 % of the rounds of UEs; the filter states 25 %, 62.5 points off"
     )
+    assert tracking_text(summary, ATTACK) == best_tracking_text(summary) == text
+    account = read_table(made, "privacy")
+    assert f"tracking {text}" in " ".join(" ".join(short_text(summary, account, "page")).split())
+    assert f"tracking: {text}" in full_text(summary, account)
+    assert f"<li>{text}.</li>" in report(made).read_text()
+
+
+def test_a_run_that_tracks_nothing_says_nothing_of_it(one):
+    summary = load(one).summary
+    assert trackers(summary) == [] and best_tracking_text(summary) == ""
+    assert "tracking" not in " ".join(short_text(summary, read_table(one, "privacy"), "page"))
 
 
 def test_reliability_shows_stated_against_hit_with_numbers(folder):
@@ -196,10 +214,7 @@ def test_links_stand_beside_chance(folder):
         "attack": ATTACK, "seen": 4, "linked": 4, "right_share": 0.75, "chance_share": 0.25, "anonymity_set": 2.5,
         "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
     }  # fmt: skip
-    rows = {k: np.array([v, v], dtype=object if k == "attack" else float) for k, v in row.items()}
-    loaded = load(folder())
-    times = {"round": np.array([1.0, 2.0]), "time_s": np.array([60.0, 120.0])}
-    loaded = replace(loaded, tables=loaded.tables | {"linking": rows | times})
+    loaded = load(folder(linking=[row | {"round": k, "time_s": 60 * k} for k in (1, 2)]))
     (panel,) = linking_panel(loaded)
     assert [drawn(panel, ATTACK, tail)["y"] for tail in ("", "2", "3")] == [[75, 75], [2.5, 2.5], [10, 10]]
     assert [drawn(panel, f"{ATTACK}: by chance", tail)["y"] for tail in ("", "3")] == [[25, 25], [2, 2]]
@@ -241,7 +256,7 @@ def test_frames_hold_the_cells_of_the_rows(folder):
     replay = replay_of(loaded, loaded.attacks)
     of = summed(replay)
     raster = replay.meta["belief"]["rasters"][0]
-    assert raster["cell_m"] == CELL_M and len(of["belief_round"]) == 4
+    assert raster["wide_m"] == raster["high_m"] == CELL_M and len(of["belief_round"]) == 4
     grid = Grid.of((0.0, 0.0, 400.0, 300.0), MOVING_M)
     for hindsight in (0, 1):
         owner = 2 * 1 + hindsight
@@ -290,6 +305,16 @@ def test_too_many_cells_are_of_fewer_rounds_and_it_is_said(folder, monkeypatch):
     assert summed(replay_of(loaded, [ATTACK]))["belief_round"].tolist() == [0]
     monkeypatch.setattr(beliefs, "MOST_CELLS", 8)
     assert replay_of(loaded, [ATTACK]).belief_stride == 1
+
+
+def test_cells_that_are_not_quite_square_keep_their_columns():
+    """A raster of 300 columns of 49.8 m and 200 rows of 50.2 m, of which some cells are recorded, to the centimetre."""
+    rng = np.random.default_rng(5)
+    column, row = rng.integers(0, 300, 4000), rng.integers(0, 200, 4000)
+    for at, step_m in ((column, 49.8), (row, 50.2)):
+        first_m, found_m, number = beliefs._numbered(np.round(100 + step_m * at, 2), 50.0)
+        assert found_m == pytest.approx(step_m, rel=1e-3)
+        assert (number == at - at.min()).all() and first_m == pytest.approx(100 + step_m * at.min(), abs=0.01)
 
 
 def test_cells_of_nobody_nowhere_and_of_other_attacks_are_left_out(folder):

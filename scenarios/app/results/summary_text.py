@@ -13,6 +13,7 @@ from fl.defenses.budgeted import PRINTED
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.statistics import MEANINGFUL, counted
 from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.tracking_text import best_tracking_text, trackers, tracking_text
 from scenarios.app.results.uploads_text import merges_text, uploads_text
 
 COLUMNS = 100  # of a terminal line
@@ -53,6 +54,7 @@ def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[
         ("location", location_text(summary)),
         ("positions", positions_text(summary)),
         ("named", best_named_text(summary)),
+        ("tracking", best_tracking_text(summary)),
         ("uplink", uplink_text(summary)),
         ("uploads", uploads_text(summary)),
         ("merges", merges_text(summary)),
@@ -234,6 +236,7 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
     lines += [
         *(f"{what}: {text}" for what, text in sent.items() if text),
         *(_attack(summary, name) for name in attacks(summary)),
+        *(f"tracking: {tracking_text(summary, name)}" for name in trackers(summary)),
         *_baselines(summary),
     ]
     lines += [*_user_distances(summary), *_eavesdropper(summary)]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fl.leakage.reliability import BINS
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results.run import Run, Table
 
 FILTER, SMOOTHER, PLAIN, PRIOR = "filter", "smoother", "plain", "prior"
 KINDS = (PLAIN, FILTER, SMOOTHER, PRIOR)
 """the wrapped attack alone; what the tracker knows in a round; what it knows of it at the end; the prior alone"""
-_BINS = 10
 
 
 def tracking_attacks(run: Run) -> list[str]:
@@ -77,17 +77,11 @@ class Reliability:
     def of(cls, stated: FloatArray, hit: BoolArray) -> Reliability:
         """Of probabilities (n,) and whether they held (n,); NaN is left out."""
         known = np.isfinite(stated)
-        at = np.minimum((stated[known] * _BINS).astype(int), _BINS - 1)
-        number = np.bincount(at, minlength=_BINS).astype(float)
+        at = np.minimum((stated[known] * BINS).astype(int), BINS - 1)
+        number = np.bincount(at, minlength=BINS).astype(float)
         with np.errstate(invalid="ignore"):
             return cls(
                 number,
-                np.bincount(at, stated[known], minlength=_BINS) / number,
-                np.bincount(at, hit[known], minlength=_BINS) / number,
+                np.bincount(at, stated[known], minlength=BINS) / number,
+                np.bincount(at, hit[known], minlength=BINS) / number,
             )
-
-    @property
-    def error(self) -> float:
-        """Mean gap between stated and hit: sum n |stated - hit| / sum n; NaN of none."""
-        n = self.number.sum()
-        return float(np.nansum(self.number * np.abs(self.stated - self.hit)) / n) if n else float("nan")

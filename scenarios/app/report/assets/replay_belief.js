@@ -20,16 +20,19 @@ const replayBelief = (() => {
     const owner = 2 * (attack * n + ue) + hindsight, from = arrays.belief_ptr[owner];
     const i = model.last(arrays.belief_round, from, arrays.belief_ptr[owner + 1], round);
     if (i < from) return null;
-    const { west_m: west, south_m: south, cell_m: cell } = meta.belief.rasters[attack];
+    const raster = meta.belief.rasters[attack];
     const cells = [];
     for (let k = arrays.belief_cell_ptr[i]; k < arrays.belief_cell_ptr[i + 1]; k += 1) {
       const probability = (arrays.belief_level[k] / 255) ** 2;
-      cells.push({ x: west + cell * arrays.belief_x[k], y: south + cell * arrays.belief_y[k], probability });
+      cells.push({
+        x: raster.west_m + raster.wide_m * arrays.belief_x[k], y: raster.south_m + raster.high_m * arrays.belief_y[k],
+        probability,
+      });
     }
     const places = {};
     for (const name of PLACES) places[name] = model.spot(arrays[`belief_${name}_x`][i], arrays[`belief_${name}_y`][i]);
     return {
-      cells, cell_m: cell, ...places, round: arrays.belief_round[i], probability: arrays.belief_disc_probability[i],
+      cells, wide_m: raster.wide_m, high_m: raster.high_m, ...places, round: arrays.belief_round[i], probability: arrays.belief_disc_probability[i],
       area90_m2: arrays.belief_area90_m2[i],
     };
   }
@@ -44,14 +47,14 @@ const replayBelief = (() => {
 
   const away = (a, b) => Math.hypot(a.x - b.x, a.y - b.y);
 
-  function heat(context, view, { cells, cell_m: side }, dark) {
+  function heat(context, view, { cells, wide_m: wide, high_m: high }, dark) {
     for (const { x, y, probability } of cells) {
       const [colour, share] = colourOf(probability, dark);
       context.globalAlpha = 0.35 + 0.5 * share;
       context.fillStyle = `rgb(${colour.join(" ")})`;
-      const west = Math.round(view.x(x - side / 2)), north = Math.round(view.y(y + side / 2));  // without seams
-      context.fillRect(west, north, Math.max(Math.round(view.x(x + side / 2)) - west, 1),
-        Math.max(Math.round(view.y(y - side / 2)) - north, 1));
+      const west = Math.round(view.x(x - wide / 2)), north = Math.round(view.y(y + high / 2));  // without seams
+      context.fillRect(west, north, Math.max(Math.round(view.x(x + wide / 2)) - west, 1),
+        Math.max(Math.round(view.y(y - high / 2)) - north, 1));
     }
   }
 

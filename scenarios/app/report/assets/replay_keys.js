@@ -129,7 +129,7 @@ const replayKeys = (() => {
     if (!place) return;
     place.hidden = !replayBelief.knows(model, attack);
     if (place.hidden) return;
-    const { colours, least } = replayBelief.scale(), side = model.meta.belief.rasters[attack].cell_m;
+    const { colours, least } = replayBelief.scale(), side = model.meta.belief.rasters[attack].wide_m;
     bar(place, `probability of a cell of ${Number(side.toPrecision(3))} m`, colours, least, "100 %");
   }
 

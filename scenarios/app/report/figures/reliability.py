@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fl.leakage.reliability import reliability_error
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.report.figures.tracking_looks import LOOKS, titled
 from scenarios.app.report.plot import DARK, PALETTE, Cell, Figure, Look, Panel, line, mosaic, numbers, plain
@@ -25,15 +26,17 @@ def reliability_panel(run: Run, every: Mapping[str, Mapping[str, Table]]) -> Pan
     cells, gaps = list[Cell](), list[str]()
     for name, rows in every.items():
         stated = [(LOOKS[k], rows[k]["disc_probability"], rows[k]["near"] == 1) for k in (FILTER, SMOOTHER)]
-        drawn = [(look, Reliability.of(p, hit)) for look, p, hit in [*stated, (_PLACES, *named_hits(run, name))]]
-        drawn = [(look, of) for look, of in drawn if of.number.any()]
-        if not drawn:
+        known = [one for one in [*stated, (_PLACES, *named_hits(run, name))] if np.isfinite(one[1]).any()]
+        if not known:
             continue
+        drawn = [(look, Reliability.of(p, hit)) for look, p, hit in known]
         hits = [line(_PERFECT, [0.0, 100.0], np.array([0.0, 100.0]), mode="lines", showlegend=not cells)]
         hits += [_hits(look, of, showlegend=not cells) for look, of in drawn]
         cells.append(Cell("hits (%)", hits, titled(every, name, "hits"), percent=True))
         cells.append(Cell("answers", [_counts(look, of) for look, of in drawn], titled(every, name, "number")))
-        gaps += [f"{name}, {look.name}: {figure_text(100 * of.error)} points" for look, of in drawn]
+        gaps += [
+            f"{name}, {look.name}: {figure_text(100 * reliability_error(p, hit))} points" for look, p, hit in known
+        ]
     if not cells:
         return Panel(key, title, "No attack states a probability.")
     caption = (
@@ -68,8 +71,6 @@ def _counts(look: Look, of: Reliability) -> Figure:
 def named_hits(run: Run, attack: str) -> tuple[FloatArray, BoolArray]:
     """Probabilities of homes and workplaces that an attack names at the end, and whether they are right."""
     named, ues = run.tables["named"], run.tables["ues"]
-    if "probability" not in named:
-        return np.zeros(0), np.zeros(0, dtype=bool)
     mine = (named["attack"] == attack) & np.isfinite(named["probability"]) & np.isfinite(named["ue"])
     mine &= np.isin(named["place"], ("home", "work"))
     row = {ue: i for i, ue in enumerate(ues["ue"].tolist())}

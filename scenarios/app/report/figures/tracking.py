@@ -15,12 +15,11 @@ from scenarios.app.report.html import Chapter, paragraphs
 from scenarios.app.report.plot import DARK, Cell, Figure, Look, Panel, line, mosaic
 from scenarios.app.report.series import DATES, TimeGrid, diagonal_m, drawable, median_line
 from scenarios.app.results.run import Run, Table
-from scenarios.app.results.statistics import counted, figure_text, median_of
+from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.tracking import (
     FILTER,
     KINDS,
     SMOOTHER,
-    Reliability,
     hours_seen,
     known_hours,
     of_kind,
@@ -28,6 +27,7 @@ from scenarios.app.results.tracking import (
     tracked,
     tracking_attacks,
 )
+from scenarios.app.results.tracking_text import trackers, tracking_text
 
 MOST_POINTS = 400  # of a curve; of more rounds several make one
 _STATED = Look("as stated", DARK, dash="dash")
@@ -38,7 +38,7 @@ def tracking_chapter(run: Run) -> Chapter:
     every = {name: tracked(run, name) for name in tracking_attacks(run)}
     parts: list[str | Panel] = []
     if every:
-        said = [sentence(run, name, rows) for name, rows in every.items()]
+        said = [f"{tracking_text(run.summary, name)}." for name in trackers(run.summary)]
         if len(run.tables["beliefs"]["ue"]):
             said.append("The map at the top shows what is believed, cell by cell: its layer belief.")
         parts = [
@@ -47,26 +47,6 @@ def tracking_chapter(run: Run) -> Chapter:
         ]  # fmt: skip
     parts += linking_panel(run)
     return Chapter("tracking", "Tracking", [*parts, *(first_home_panel(run) if parts else [])])
-
-
-def sentence(run: Run, name: str, rows: Mapping[str, Table]) -> str:
-    """What an attack knows, beside the wrapped attack and the prior."""
-    words = {kind: look.name for kind, look in LOOKS.items()}
-    errors_m = {kind: median_of(of_kind(rows, kind, "error_m")[1]) for kind in KINDS}
-    near = {kind: 100.0 * _share(of_kind(rows, kind, "near")[1]) for kind in KINDS}
-    gap = 100.0 * Reliability.of(rows[FILTER]["disc_probability"], rows[FILTER]["near"] == 1).error
-    known = [kind for kind in KINDS if np.isfinite(errors_m[kind])]
-    return (
-        f"{name}: median error "
-        + ", ".join(f"{figure_text(errors_m[kind])} m ({words[kind]})" for kind in known)
-        + f"; within {run.near_m:g} m in "
-        + ", ".join(f"{figure_text(near[kind])} %" for kind in known)
-        + f" of the rounds of UEs; the filter's stated probabilities are {figure_text(gap)} points off."
-    )
-
-
-def _share(near: FloatArray) -> float:
-    return float((near == 1).mean()) if len(near) else float("nan")
 
 
 def grouped(grid: FloatArray, together: int) -> FloatArray:

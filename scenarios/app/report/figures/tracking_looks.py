@@ -8,7 +8,7 @@ from scenarios.app.report.plot import GREY, PALETTE, Look
 from scenarios.app.results.tracking import FILTER, PLAIN, PRIOR, SMOOTHER
 
 LOOKS = {
-    PLAIN: Look("wrapped attack alone", PALETTE[1], "diamond", "longdash"),
+    PLAIN: Look("tracked attack alone", PALETTE[1], "diamond", "longdash"),
     FILTER: Look("filter", PALETTE[0]),
     SMOOTHER: Look("smoother", PALETTE[2], "square"),
     PRIOR: Look("prior only", GREY, "cross", "dash"),

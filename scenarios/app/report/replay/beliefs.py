@@ -77,12 +77,23 @@ def _on_rasters(cells: Table, attacks: Sequence[str], n_ue: int) -> tuple[dict[s
         if not len(mine):
             rasters.append(None)
             continue
-        cell_m = float(cells["cell_m"][mine].max())
-        west, south = (float(cells[c][mine].min()) for c in ("x_m", "y_m"))
-        x[mine] = np.round((cells["x_m"][mine] - west) / cell_m)
-        y[mine] = np.round((cells["y_m"][mine] - south) / cell_m)
-        rasters.append({"west_m": west, "south_m": south, "cell_m": cell_m})
+        side_m = float(cells["cell_m"][mine].max())
+        west, wide_m, x[mine] = _numbered(cells["x_m"][mine], side_m)
+        south, high_m, y[mine] = _numbered(cells["y_m"][mine], side_m)
+        rasters.append({"west_m": west, "south_m": south, "wide_m": wide_m, "high_m": high_m})
     return {"rasters": rasters}, x, y
+
+
+def _numbered(at_m: FloatArray, side_m: float) -> tuple[float, float, FloatArray]:
+    """The first of the middles of cells (n,), their distance along this axis, and the number (n,) of each.
+
+    side_m : about the distance; cells need not be square. It is the mean of all gaps that can only be of neighbours.
+    """
+    middles = np.unique(at_m)
+    gaps = np.diff(middles)
+    gaps = gaps[(gaps > side_m / 2) & (gaps < 1.5 * side_m)]
+    step_m = float(gaps.mean()) if len(gaps) else side_m
+    return float(middles[0]), step_m, np.round((at_m - middles[0]) / step_m)
 
 
 def _stride(at: IntArray) -> int:

@@ -1,0 +1,45 @@
+"""What trackers know of UEs, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.statistics import figure_text
+
+_WORDS = (
+    ("plain", "the tracked attack alone"),
+    ("filter", "filter"),
+    ("smoother", "smoother"),
+    ("prior", "prior only"),
+)
+
+
+def trackers(summary: Mapping[str, Any]) -> list[str]:
+    """Names of the attacks that track, in order."""
+    key = keys.TRACKING["filter", "error_median"]
+    return [name for one in summary if (name := key.name_in(one)) is not None]
+
+
+def best_tracking_text(summary: Mapping[str, Any]) -> str:
+    """The tracker that knows UEs within leakage.near_m most of the time; empty where none tracks."""
+    near = keys.TRACKING["filter", "near"]
+    name = max(trackers(summary), key=lambda one: summary.get(near.of(one)) or 0.0, default="")
+    return tracking_text(summary, name) if name else ""
+
+
+def tracking_text(summary: Mapping[str, Any], name: str) -> str:
+    """Errors, time within leakage.near_m, and whether its probabilities can be trusted, beside attack and prior."""
+
+    def of(who: str, what: str) -> Any:
+        return summary.get(keys.TRACKING[who, what].of(name))
+
+    known = [(who, words) for who, words in _WORDS if of(who, "error_median") is not None]
+    errors = ", ".join(f"{figure_text(of(who, 'error_median'))} m ({words})" for who, words in known)
+    near = ", ".join(figure_text(of(who, "near")) for who, _ in known)
+    text = f"{name}: median error {errors}; within {summary[keys.NEAR.of()]:g} m in {near} % of the rounds of UEs"
+    stated, gap = of("filter", "stated_near"), of("filter", "reliability")
+    if stated is None or gap is None:
+        return text
+    return f"{text}; the filter states {figure_text(stated)} %, {figure_text(100.0 * gap)} points off"
