@@ -64,7 +64,7 @@ def test_cells_are_those_of_the_table_and_the_words_agree(opened, number, wide):
         TRUTH_M[0] + 40 * (3 - number), abs=0.5
     )
     np.testing.assert_allclose([c["probability"] for c in shown["cells"]], expected[0][2], atol=2 / 255)
-    words = f"belief (filter): {30 + 10 * number} % for 100 m, 90 % in 0.04 km², truth {40 * (3 - number)} m from"
+    words = f"belief (filter): {30 + 10 * number} % within 100 m, 90 % in 0.04 km², truth {40 * (3 - number)} m from"
     said(opened, words)
     assert words in opened.get_attribute("#replay-ground", "aria-label")
 

@@ -9,7 +9,7 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.statistics import figure_text
 
 _WORDS = (
-    ("plain", "the tracked attack alone"),
+    ("plain", "the tracked attack alone, where it has an estimate"),
     ("filter", "filter"),
     ("smoother", "smoother"),
     ("prior", "prior only"),

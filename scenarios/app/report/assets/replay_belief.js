@@ -120,7 +120,7 @@ const replayBelief = (() => {
       return [`${name}: ${whole(right)} of ${whole(found.length)} UEs within ${near_m} m of the likeliest place`];
     }
     const [{ answer, truth, probability, area90_m2: area, round }] = found, parts = [];
-    if (Number.isFinite(probability)) parts.push(`${whole(100 * probability)} % for ${near_m} m`);
+    if (Number.isFinite(probability)) parts.push(`${whole(100 * probability)} % within ${near_m} m`);
     if (Number.isFinite(area)) parts.push(`90 % in ${Number((area / 1e6).toPrecision(2))} km\u00b2`);
     if (answer && truth) parts.push(`truth ${whole(away(answer, truth))} m from the answer`);
     if (round !== now.round) parts.push(`as of round ${whole(model.number[round])}`);
