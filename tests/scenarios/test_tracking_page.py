@@ -50,11 +50,11 @@ def one(tiny, tmp_path_factory):
 
 @pytest.fixture
 def folder(one, tmp_path):
-    """The same run with other rows: call it with those of `tracking`, `beliefs` and `linking`."""
+    """The same run with other rows: call it with those of `tracking` and `beliefs`."""
 
-    def make(tracking=(), belief=(), linking=()):
+    def make(tracking=(), belief=()):
         copy = Path(shutil.copytree(one, tmp_path / "run", dirs_exist_ok=True))
-        for table, rows in (("tracking", tracking), ("beliefs", belief), ("linking", linking)):
+        for table, rows in (("tracking", tracking), ("beliefs", belief)):
             write_rows(copy, table, rows)
         return copy
 
@@ -215,7 +215,10 @@ def test_links_stand_beside_chance(folder):
         "attack": ATTACK, "seen": 4, "linked": 4, "right_share": 0.75, "chance_share": 0.25, "anonymity_set": 2.5,
         "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
     }  # fmt: skip
-    loaded = load(folder(linking=[row | {"round": k, "time_s": 60 * k} for k in (1, 2)]))
+    rows = {k: np.array([v, v], dtype=object if k == "attack" else float) for k, v in row.items()}
+    loaded = load(folder())
+    times = {"round": np.array([1.0, 2.0]), "time_s": np.array([60.0, 120.0])}
+    loaded = replace(loaded, tables=loaded.tables | {"linking": rows | times})
     (panel,) = linking_panel(loaded)
     assert [drawn(panel, ATTACK, tail)["y"] for tail in ("", "2", "3")] == [[75, 75], [2.5, 2.5], [10, 10]]
     assert [drawn(panel, f"{ATTACK}: by chance", tail)["y"] for tail in ("", "3")] == [[25, 25], [2, 2]]

@@ -19,6 +19,8 @@ _CELLS = (
 
 def linking_panel(run: Run) -> list[Panel]:
     """Share of right links, anonymity set and time to confusion; nothing where no attack links."""
+    if "linking" not in run.tables:
+        return []
     rows = run.rows("linking")
     names = list(dict.fromkeys(map(str, rows["attack"])))
     cells = list[Cell]()
