@@ -112,8 +112,9 @@ def _beside(
     frame = {key: i for i, key in enumerate(zip(*(a.tolist() for a in frames), strict=True))}
 
     def put(rows: Table, owner: IntArray, names: Sequence[tuple[str, str, str]], more: Sequence[str] = ()) -> None:
-        for row, key in enumerate(zip(owner.tolist(), rounds.of_rows(rows).tolist(), strict=True)):
-            i = frame.get(key)
+        drawn, at = np.flatnonzero(np.isin(owner, frames[0])), rounds.of_rows(rows)
+        for row in drawn.tolist():
+            i = frame.get((int(owner[row]), int(at[row])))
             if i is not None:
                 for name, x, y in names:
                     at_m[name][i] = rows[x][row], rows[y][row]
