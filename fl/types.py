@@ -520,8 +520,9 @@ class Estimates:
     what : "centroid" (where the samples of the batch were on average), "place" (one place among several), "answer" (one
         of the places that the attack names of a UE after all rounds so far; they replace its earlier answers and have
         the attack's ranking as weights), "step": then position_m is no place but the displacement since the
-        device's last estimate, "near": the device is near this place, the more likely the larger the weight, or
-        "moved": the device has moved since its last estimate, by about weight metres; position_m is NaN.
+        device's last estimate, "near": the device is near this place, the more likely the larger the weight, "moved":
+        the device has moved since its last estimate, by about weight metres; position_m is NaN, or "plain": what a
+        tracker's own source says of a round, beside the tracker's centroid.
     position_m (k, 2) may be non-finite or outside the area: then the attack diverged. weight (k,) is the
     attack's own confidence; loss (k,), iterations, evaluations (k,) its effort; status words per row. An answer whose
     status names a kind of place (`rank_of_place`) has the probability that it is right as weight.

@@ -26,12 +26,13 @@ from fl.attacks.unit_votes import UnitVotes
 from fl.attacks.weighted_centroid import WeightedCentroid
 from fl.tracking.answers import answers, probability_within
 from fl.tracking.belief import Belief
+from fl.tracking.discs import blurred
 from fl.tracking.emission import Emission
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.filter import Leg, step
 from fl.tracking.habits import Habits, hour_class, weights_of
 from fl.tracking.history import History
-from fl.tracking.motion import Maps, Motion, displaced
+from fl.tracking.motion import Maps, Motion
 from fl.tracking.own_places import OwnPlaces
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.smoother import Chain, smoothed
@@ -264,7 +265,7 @@ class Tracker(Attack):
 
     def _shown(self, p: npt.NDArray[np.float32], errors: ErrorModel | None, grid: PlaceGrid) -> Maps:
         """Beliefs (k, G) of where UEs are: of where estimates show them, moved by the error that persists."""
-        return p if errors is None else displaced(p, grid, errors.bias_m)
+        return p if errors is None else blurred(p, grid, errors.bias_m)
 
     def _estimates(
         self, view: View, said: Estimates, named: IntArray, state: TrackerState, grid: PlaceGrid

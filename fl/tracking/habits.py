@@ -22,6 +22,7 @@ _BORROWED = 8.0  # m_0, rounds
 _POOLED = 20.0  # m, rounds
 _HOUR_S = 3600.0
 _STAY, _JUMP = 0.5, 0.1  # of a UE of which nobody knows anything; the Gaussians share the rest
+_UNSEEN = 0.1  # of the weights of UEs that the attacker has made up
 _STEPS = 60
 
 
@@ -81,7 +82,8 @@ def weights_without_knowledge(sigma_m: FloatArray) -> FloatArray:
 def weights_of(displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, side_m: FloatArray) -> FloatArray:
     """Weights (K + 2,) most likely for displacements (n,) between successive rounds, by EM.
 
-    A UE that stays moves within a cell; one that jumps ends anywhere in the area.
+    A UE that stays moves within a cell; one that jumps ends anywhere in the area. A tenth is left to what is assumed of
+    a UE of which nothing is known, since real UEs move otherwise.
     """
     start = weights_without_knowledge(sigma_m)
     if not len(displacement_m):
@@ -94,5 +96,5 @@ def weights_of(displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, s
     for _ in range(_STEPS):
         share = density * weight
         share /= share.sum(axis=1, keepdims=True)
-        weight = (share.sum(axis=0) + start) / (len(square) + 1)
-    return np.asarray(weight)
+        weight = share.mean(axis=0)
+    return np.asarray((1 - _UNSEEN) * weight + _UNSEEN * start)

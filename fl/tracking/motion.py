@@ -110,15 +110,6 @@ def totals(p: Maps) -> Maps:
     return np.asarray(p.reshape(len(p), -1).sum(axis=1))
 
 
-def displaced(p: npt.NDArray[np.float32], grid: PlaceGrid, sigma_m: float) -> npt.NDArray[np.float32]:
-    """Maps (n, G) of what is a Gaussian of sigma_m a axis away from where they say, inside the area."""
-    if sigma_m < _NARROW * float(grid.cell_m.min()):
-        return p
-    sides = zip((grid.ny, grid.nx), grid.cell_m[::-1].tolist(), strict=True)
-    y, x = (_moves(n, cell_m, sigma_m).astype(np.float32) for n, cell_m in sides)
-    return np.asarray(np.matmul(np.matmul(y.T, p.reshape(-1, grid.ny, grid.nx)), x).reshape(p.shape))
-
-
 def _moves(n: int, cell_m: float, sigma_m: float) -> FloatArray:
     """Probability (n, n) of coming from the middle of one cell of an axis into another."""
     away = (np.arange(n + 1) - 0.5 - np.arange(n)[:, None]) * (cell_m / sigma_m)

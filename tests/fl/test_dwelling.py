@@ -85,6 +85,11 @@ class TestEvidence:
         everywhere = home_posterior(np.zeros((1, len(self.GRID)), np.float32), even(self.GRID), self.GRID, 0.0)[0]
         assert_allclose(everywhere, 1 / len(self.GRID), rtol=1e-5)
 
+    def test_variances_add_up(self):
+        errors = ErrorModel.plain(130.0, 0.2, 50.0).without_bias()
+        assert errors.sigma_m[0] ** 2 == pytest.approx(130.0**2 - 50.0**2) and errors.bias_m == 0
+        assert ErrorModel.plain(130.0, 0.2, 130.0).without_bias().sigma_m[0] == pytest.approx(13.0)
+
     def test_likelihoods_beyond_all_numbers(self):
         """A thousand rounds of a night at one place, one a continent away: certain, but for nights away."""
         near = log_evidence(np.full((1, 1, 2), 1025.0), ErrorModel.plain(1.0, 1e-4), self.GRID)
