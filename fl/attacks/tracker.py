@@ -245,7 +245,7 @@ class Tracker(Attack):
             own = own.plus(at, new)
         return replace(
             known,
-            p=new.reshape(len(every), -1),
+            p=new.reshape(len(every), len(grid)),
             count=habits.plus(classes[-1], share).count if len(classes) == 1 else known.count,
             own=own,
             log_likelihood=known.log_likelihood + log_ratio,

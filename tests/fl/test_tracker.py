@@ -1,0 +1,184 @@
+"""The attack `tracker`: whom it follows, what it says, and what it remembers."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from fl.attacks import ATTACKS
+from fl.attacks.base import Attack, View
+from fl.attacks.span import Span
+from fl.attacks.tracker import Tracker, TrackerState
+from fl.tracking.belief import Belief
+from fl.types import Estimates, Facts, Public
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from netsim.rng import Rng, Streams
+from netsim.tree import from_tree, to_tree
+
+AREA = Area(0.0, 0.0, 4000.0, 3000.0)
+RNG = Streams(0).at("attack.test")
+HOME_M = np.array([[1030.0, 970.0], [3010.0, 2220.0], [620.0, 2540.0]])
+ROUND_S = 1800.0
+
+
+class Told(Attack):
+    """Says what it was told of each round: centroids (n, 2) of UEs 0 ... n - 1."""
+
+    kind: str = "told"
+    said: tuple[tuple[tuple[float, float], ...], ...] = ()
+
+    def run(self, view: View, facts: Facts, state: None, rng: Rng) -> tuple[Estimates, None]:
+        place = np.array(self.said[facts.round])[view.ue]
+        return view.spread("centroid", np.arange(len(view.ue)), place), None
+
+
+def view_of(ue: np.ndarray) -> View:
+    every = np.arange(len(ue))
+    return View("rows", "all", np.zeros((len(ue), 1)), every * 0, ue, every * 0, every, None, None, None)  # type: ignore[arg-type]
+
+
+def facts_of(number: int) -> Facts:
+    time_s = number * ROUND_S
+    return Facts(number, time_s, Public(AREA, 1), round_s=ROUND_S, week_s=time_s)
+
+
+def tracker(said: np.ndarray, **settings: object) -> Tracker:
+    told = Told(said=tuple(tuple(map(tuple, each)) for each in np.nan_to_num(said, nan=-1e9).tolist()))
+    given = {"sigma_m": 300.0, "outlier": 0.1, "cell_m": 100.0, **settings}
+    return Tracker.model_construct(**(Tracker(**given).__dict__ | {"of": told}))  # type: ignore[arg-type]
+
+
+def played(
+    attack: Tracker, said: np.ndarray, state: TrackerState | None = None, start: int = 0
+) -> Iterator[tuple[int, Estimates, TrackerState]]:
+    state = attack.start() if state is None else state
+    for t in range(start, len(said)):
+        there = np.flatnonzero(np.isfinite(said[t]).all(axis=1))
+        estimates, state = attack.run(view_of(there), facts_of(t), state, RNG)
+        yield t, estimates, state
+
+
+def noisy(rounds: int, seed: int = 0, sigma_m: float = 300.0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.clip(HOME_M + rng.normal(0, sigma_m, (rounds, 3, 2)), 1.0, [3999.0, 2999.0])
+
+
+def away_m(estimates: Estimates, what: str) -> np.ndarray:
+    mine = np.array([w == what for w in estimates.what])
+    return np.asarray(np.linalg.norm(estimates.position_m[mine] - HOME_M[estimates.ue[mine]], axis=1))
+
+
+def test_who_stays_is_found_far_better_than_by_single_rounds() -> None:
+    said = noisy(60)
+    *_, (_, estimates, state) = played(tracker(said), said)
+    assert estimates.what == ["centroid"] * 3 + ["plain"] * 3 and estimates.status[:3] == ["ok"] * 3
+    assert np.median(away_m(estimates, "centroid")) < 100
+    assert estimates.weight[:3].min() > 0.1  # of the prior: 0.003
+    assert state.log_likelihood.min() > 50
+    assert tracker(said).figures(state)["stay_share"] > 0.5
+
+
+def test_hindsight_knows_the_first_rounds_too() -> None:
+    said = noisy(50)
+    attack = tracker(said)
+    rounds = list(played(attack, said))
+    told = list(attack.hindsight(rounds[-1][2], facts_of(49)))
+    assert [b.round for b in told] == list(range(50)) and all(b.ue.tolist() == [0, 1, 2] for b in told)
+    first = np.linalg.norm(told[0].grid.place_m[told[0].probability.argmax(axis=1)] - HOME_M, axis=1)
+    assert np.median(first) < 150 < np.median(away_m(rounds[0][1], "plain"))
+    now = attack.belief(rounds[-1][2], facts_of(49))
+    assert isinstance(now, Belief) and now.probability.sum(axis=1) == pytest.approx(1.0, abs=1e-4)
+    assert now.prior.sum() == pytest.approx(1.0, abs=1e-4)
+    # after the last round both know the same; the smoother has learnt motion once more
+    assert np.abs(now.probability - told[-1].probability).sum(axis=1).max() < 0.6
+
+
+def test_a_ue_without_an_estimate_moves_on_and_an_unknown_one_is_unknown() -> None:
+    said = noisy(6)
+    said[3:, 1] = np.nan
+    attack = tracker(said)
+    states = [state for _, _, state in played(attack, said)]
+    spread = [np.sort(s.p[1])[::-1][:20].sum() for s in states]
+    assert spread[3] > spread[4] > spread[5]  # nothing is heard: belief goes to where motion goes
+    outside = np.full((1, 3, 2), -1e9)
+    estimates, state = tracker(outside).run(view_of(np.array([2])), facts_of(0), attack.start(), RNG)
+    assert estimates.status[0] == "unknown" and np.isnan(estimates.position_m[0]).all() and estimates.weight[0] == 0
+    assert len(state.ue) == 0 and tracker(outside).belief(state, facts_of(0)) is None
+
+
+def test_ues_are_followed_by_their_names_alone() -> None:
+    said, order = noisy(12), np.array([2, 0, 1])
+    one, other = tracker(said), tracker(said[:, order])
+    *_, (_, _, a) = played(one, said)
+    *_, (_, _, b) = played(other, said[:, order])
+    assert np.array_equal(a.p[order], b.p)
+    assert np.array_equal(a.log_likelihood[order], b.log_likelihood)
+    for x, y in zip(one.hindsight(a, facts_of(11)), other.hindsight(b, facts_of(11)), strict=True):
+        assert np.array_equal(x.probability[order], y.probability)
+
+
+@pytest.mark.parametrize("settings", [{}, {"own_places": True, "hours": True}])
+def test_a_resumed_tracker_goes_on_to_the_bit(settings: dict[str, object]) -> None:
+    said = noisy(16)
+    said[::3, 0] = np.nan
+    attack = tracker(said, **settings)
+    *_, (_, whole, last) = played(attack, said)
+    *_, (_, _, half) = played(attack, said[:9])
+    again = from_tree(to_tree(half), attack.start())
+    *_, (_, resumed, end) = played(attack, said, again, 9)
+    assert np.array_equal(last.p, end.p) and np.array_equal(last.count, end.count)
+    assert np.array_equal(whole.position_m, resumed.position_m, equal_nan=True)
+    for x, y in zip(attack.hindsight(last, facts_of(15)), attack.hindsight(end, facts_of(15)), strict=True):
+        assert np.array_equal(x.probability, y.probability)
+
+
+def test_an_error_that_persists_is_not_averaged_away() -> None:
+    said = noisy(150)
+    sure = {}
+    for bias_m in (0.0, 200.0):
+        *_, (_, estimates, _) = played(tracker(said, bias_m=bias_m), said)
+        sure[bias_m] = estimates.weight[:3]
+    assert (sure[200.0] < 0.25).all()  # 1 - exp(-100^2 / (2 * 200^2)) = 0.12 at most, but for the cells
+    assert (sure[0.0] > 2 * sure[200.0]).all()
+
+
+def test_two_views_of_one_instant_are_two_estimates_without_motion() -> None:
+    said = noisy(1)
+    attack = tracker(said)
+    _, once = attack.run(view_of(np.arange(3)), facts_of(0), attack.start(), RNG)
+    _, twice = attack.run(view_of(np.arange(3)), facts_of(0), once, RNG)
+    squared = once.p.astype(float) ** 2
+    assert twice.p == pytest.approx(squared / squared.sum(axis=1, keepdims=True), abs=1e-6)
+    assert len(list(attack.hindsight(twice, facts_of(0)))) == 1
+
+
+def test_attacks_that_add_up_rounds_begin_anew() -> None:
+    class Counted(Span):
+        def run(self, view: View, facts: Facts, state: object, rng: Rng) -> tuple[Estimates, object]:  # type: ignore[override]
+            assert len(state.owner) == 0  # type: ignore[attr-defined]
+            place = np.full((len(view.ue), 2), 500.0)
+            return view.spread("answer", np.arange(len(view.ue)), place), replace(state, owner=view.ue)  # type: ignore[type-var]
+
+    attack = Tracker.model_construct(**(Tracker(sigma_m=100.0, cell_m=200.0).__dict__ | {"of": Counted()}))
+    state = attack.start()
+    for t in range(3):
+        estimates, state = attack.run(view_of(np.arange(2)), facts_of(t), state, RNG)
+    assert estimates.position_m[:2] == pytest.approx(np.full((2, 2), 500.0), abs=100.0)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    assert ATTACKS.parts["tracker"] is Tracker
+    for bad, why in (
+        ({"outlier": 0.1}, "leave it out, or give sigma_m"),
+        ({"sigma_m": 10.0, "bias_m": 20.0}, "at most that"),
+        ({"of": {"kind": "closed-form", "name": "x"}}, "give the name 'x' to tracker itself"),
+        ({"of": {"kind": "tracker"}}, "tracker"),
+    ):
+        with pytest.raises(ValidationError, match=why):
+            Tracker.model_validate(bad)
+    with pytest.raises(BadInput, match="makes 300,000,000 places"):
+        tracker(noisy(1), cell_m=0.2).run(view_of(np.arange(3)), facts_of(0), tracker(noisy(1)).start(), RNG)
+    assert "starting weights" in Tracker.needs and "starting weights" not in Tracker(sigma_m=10.0).needs
