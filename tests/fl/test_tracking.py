@@ -312,17 +312,21 @@ def test_many_ues_and_hundreds_of_rounds() -> None:
 
 def test_an_impossible_estimate_is_left_out_in_hindsight_as_well() -> None:
     chain, habits, own = chain_of(1, grid(8, 8))
-    chain = replace(chain, errors=ErrorModel.plain(100.0, 0.0))
+    exact = ErrorModel.plain(100.0, 0.0)
     z = np.random.default_rng(10).uniform(500, 2500, (5, 1, 2))
     z[2] = [1500.0, -90_000.0]
-    wild = list(smoothed(chain, history(z), np.arange(1), habits, own))
+    wild = list(smoothed(chain, replace(history(z), errors=[exact] * 5), np.arange(1), habits, own))
     z[2] = np.nan
-    for one, other in zip(wild, smoothed(chain, history(z), np.arange(1), habits, own), strict=True):
+    for one, other in zip(
+        wild, smoothed(chain, replace(history(z), errors=[exact] * 5), np.arange(1), habits, own), strict=True
+    ):
         assert one.probability == pytest.approx(other.probability, abs=1e-6)
 
 
 def test_the_rounds_of_a_gap_have_their_own_hours() -> None:
     past = History.empty(1)
     for time_s in (0.0, 3 * 3600.0):
-        past = past.plus(1, time_s, 6 * 3600.0 + time_s, 3600.0, np.zeros(0, dtype=np.int64), np.zeros((0, 1, 2)))
+        past = past.plus(
+            1, time_s, 6 * 3600.0 + time_s, 3600.0, ERRORS, np.zeros(0, dtype=np.int64), np.zeros((0, 1, 2))
+        )
     assert past.classes(0, 3600.0) == [] and past.classes(1, 3600.0) == [6, 7, 8]
