@@ -1,6 +1,10 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
+<<<<<<< HEAD
 Subjects: world, town, uploads, replay, attacks, span, density, radio-map, images, rl.
+=======
+Subjects: world, town, uploads, attacks, span, tracking, density, radio-map, images, rl.
+>>>>>>> a31d0e8 (Benchmark of tracking)
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -27,7 +31,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks, density, images, radio_map, replay, rl, span, town, uploads
+from benchmarks import attacks, density, images, radio_map, replay, rl, span, town, tracking, uploads
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -82,6 +86,9 @@ AGENTS = {"full": rl.FULL, "small": rl.SMALL}
 SPANS = {"full": span.FULL, "small": span.SMALL}
 
 
+TRACKS = {"full": tracking.FULL, "small": tracking.SMALL}
+
+
 TOWNS = {"full": town.FULL, "small": town.SMALL}
 
 
@@ -125,7 +132,9 @@ def one_core() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
-    subjects = ["world", "town", "uploads", "replay", "attacks", "span", "density", "radio-map", "images", "rl"]
+    subjects = [
+        "world", "town", "uploads", "replay", "attacks", "span", "tracking", "density", "radio-map", "images", "rl",
+    ]  # fmt: skip
     parser.add_argument("subject", choices=subjects)
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
@@ -144,6 +153,8 @@ def main(arguments: list[str] | None = None) -> None:
             lines = replay.rows(REPLAYS[chosen.sizes], chosen.seconds)
         elif chosen.subject == "span":
             lines = span.rows(SPANS[chosen.sizes], chosen.seconds)
+        elif chosen.subject == "tracking":
+            lines = tracking.rows(TRACKS[chosen.sizes])
         elif chosen.subject == "density":
             lines = density.rows(PEOPLE[chosen.sizes], chosen.seconds)
         elif chosen.subject == "radio-map":

@@ -181,8 +181,8 @@ class Named:
 
 @dataclass(frozen=True)
 class DwellState:
-    """of : state of the wrapped attack; errors : learnt on UEs made up; past : what nights and workdays said; heard : all
-    that was named; named : what of it would be answered.
+    """of : state of the wrapped attack; errors : learnt on UEs made up; past : what nights and workdays said; heard :
+    all that was named; named : what of it would be answered.
     """
 
     of: State

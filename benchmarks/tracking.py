@@ -1,0 +1,104 @@
+"""What tracking costs: filter and smoother with their answers, and how that grows with UEs, rounds and cells."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import log
+from time import process_time
+
+import numpy as np
+
+from benchmarks.world import Row, row
+from fl.tracking.answers import answers
+from fl.tracking.emission import Emission
+from fl.tracking.error_model import ErrorModel
+from fl.tracking.filter import Leg, step
+from fl.tracking.habits import Habits, weights_without_knowledge
+from fl.tracking.history import History
+from fl.tracking.motion import Motion
+from fl.tracking.own_places import OwnPlaces
+from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.smoother import Chain, smoothed
+from netsim.geometry import Area
+
+_SIDE_M, _ROUND_S, _NEAR_M, _SPEED_MPS = 10_000.0, 1_800.0, 100.0, 30.0
+_ERRORS = ErrorModel.plain(300.0, 0.2)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """UEs, rounds and cells a side, and the most that both passes may take; a smaller size, for exponents."""
+
+    ues: int
+    rounds: int
+    cells: int
+    small: tuple[int, int, int]
+    all_s: float | None = None
+    memory_mb: float | None = None
+
+
+FULL = Bench(200, 500, 100, (20, 50, 50), all_s=30.0, memory_mb=500.0)
+SMALL = Bench(3, 6, 12, (2, 3, 6))
+
+
+@dataclass(frozen=True)
+class Times:
+    """CPU time in s: of the filter and of the smoother, both with their answers, and learning motion."""
+
+    filter_s: float
+    smoother_s: float
+
+
+def times(ues: int, rounds: int, cells: int) -> Times:
+    """UEs that stay, with estimates of sigma 300 m, a fifth of them anywhere, on a grid of cells x cells."""
+    grid = PlaceGrid(Area(0.0, 0.0, _SIDE_M, _SIDE_M), cells, cells)
+    motion, prior = Motion.over(grid, _SPEED_MPS, _ROUND_S), np.full((1, cells, cells), 1 / cells**2, np.float32)
+    habits = Habits.none(ues, False, weights_without_knowledge(motion.sigma_m))
+    own, every, draw = OwnPlaces.none(ues, False, cells, cells), np.arange(ues), np.random.default_rng(0)
+    home_m, history = draw.uniform(0, _SIDE_M, (ues, 2)), History.empty(1)
+    p = np.repeat(prior, ues, axis=0)
+    answers(p[:1].reshape(1, -1), grid, _NEAR_M)  # loads
+    started = process_time()
+    for t in range(rounds):
+        z = home_m + draw.normal(0, 300.0, (ues, 2))
+        z = np.where(draw.uniform(size=(ues, 1)) < 0.2, draw.uniform(0, _SIDE_M, (ues, 2)), z)[:, None]
+        history = history.plus(t + 1, t * _ROUND_S, t * _ROUND_S, _ROUND_S, _ERRORS, every, z)
+        classes = history.classes(t, _ROUND_S)
+        done = step(motion, p, [Leg(habits.weight(c), prior) for c in classes], Emission.of(_ERRORS, z, grid))
+        habits, p = habits.plus(0, done.share), done.p
+        answers(p.reshape(ues, -1), grid, _NEAR_M)
+    filtered = process_time()
+    for belief in smoothed(Chain(motion, prior, _ROUND_S), history, every, habits, own):
+        answers(belief.probability, grid, _NEAR_M)
+    return Times(filtered - started, process_time() - filtered)
+
+
+def rows(bench: Bench) -> Iterator[Row]:
+    """Each when it is measured."""
+    size = f"{bench.ues} UEs, {bench.rounds} rounds, {bench.cells**2} cells"
+    before_mb = _peak_mb()
+    took = times(bench.ues, bench.rounds, bench.cells)
+    grown_mb = _peak_mb() - before_mb
+    for what, value, unit, bar in (
+        ("filter with answers", took.filter_s, "s", None),
+        ("smoother with answers, learning motion", took.smoother_s, "s", None),
+        ("filter and smoother", took.filter_s + took.smoother_s, "s", bench.all_s),
+        ("growth of the peak memory", grown_mb, "MB", bench.memory_mb),
+    ):
+        yield {**row(f"{what}, {size}", value, unit, bar), "subject": "tracking"}
+    yield from _exponents(bench)
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _exponents(bench: Bench) -> Iterator[Row]:
+    """d log time / d log size, of the smoother, from a size and its double in one direction."""
+    n, t, g = bench.small
+    base = times(n, t, g).smoother_s
+    for what, bigger in (("UEs", (2 * n, t, g)), ("rounds", (n, 2 * t, g)), ("cells a side", (n, t, 2 * g))):
+        exponent = log(max(times(*bigger).smoother_s, 1e-6) / max(base, 1e-6)) / log(2)
+        yield {**row(f"smoother, exponent in {what}, from {n} x {t} x {g**2}", exponent, "1"), "subject": "tracking"}
