@@ -54,13 +54,9 @@ class Emission:
         e += self.floor[:, None, None]
         return np.asarray(e)
 
-    def inner(self, p: Maps) -> Maps:
-        """<p, e> (n,) of maps p (n or 1, ny, nx)."""
-        return self.inner_of_parts(p, self.fy, self.fx, totals(p))
-
-    def inner_of_parts(self, part: Maps, fy: Maps, fx: Maps, total: Maps) -> Maps:
-        """The same of what a Gaussian reads of p, and of fy and fx; total (n,) of p."""
-        return np.asarray(self.floor * total + (np.matmul(fy, part) * fx).sum(axis=(1, 2)))
+    def inner(self, p: Maps, fy: Maps, fx: Maps, total: Maps) -> Maps:
+        """<p, e> (n,) of maps p (n or 1, ny, nx) with sums total (n,), or of what a Gaussian reads of p, fy and fx."""
+        return np.asarray(self.floor * total + (np.matmul(fy, p) * fx).sum(axis=(1, 2)))
 
 
 def updated(p: Maps, emission: Emission) -> tuple[Maps, FloatArray, BoolArray]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.tracking.emission import Emission, updated
-from fl.tracking.motion import Maps, Motion
+from fl.tracking.motion import Maps, Motion, totals
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NUMBERS = 16_000  # of a block of maps: temporary ones stay in the cache
@@ -58,24 +58,22 @@ def step(motion: Motion, p: Maps, legs: list[Leg], emission: Emission) -> Step:
     bad, share = np.zeros(len(p), dtype=np.bool_), np.zeros((len(p), len(motion.sigma_m) + 2))
     for rows in blocks(len(p), len(motion.grid)):
         some, mine, own = p[rows], emission.take(rows), [leg.take(rows) for leg in legs]
-        if len(own) == 1:
-            share[rows] = _shares(motion, some, own[0], mine)
         for leg in own:
-            some = motion.step(some, leg.weight, leg.target)
+            parts = motion.parts(some)
+            if len(own) == 1:
+                share[rows] = _shares(motion, some, parts, leg, mine)
+            some = motion.step(some, parts, leg.weight, leg.target)
         new[rows], log_ratio[rows], bad[rows] = updated(some, mine)
     share[bad] = 0.0
     return Step(new, log_ratio, bad, share)
 
 
-def _shares(motion: Motion, p: Maps, leg: Leg, emission: Emission) -> FloatArray:
-    """r_k (n_ue, K + 2) of a step from p to where the estimates are."""
-    read = motion.read_product(emission.fy, emission.fx)
-    total = p.reshape(len(p), -1).sum(axis=1)
-    inner = [emission.inner(p)]
-    inner += [
-        emission.inner_of_parts(part, fy, fx, total) for part, (fy, fx) in zip(motion.parts(p), read, strict=True)
-    ]
-    inner.append(emission.inner(leg.target))
-    share = leg.weight * np.stack(np.broadcast_arrays(*inner), axis=1)
+def _shares(motion: Motion, p: Maps, parts: list[Maps], leg: Leg, emission: Emission) -> FloatArray:
+    """r_k (n_ue, K + 2) of a step from p, with `parts` of p, to where the estimates are."""
+    read, total = motion.read_product(emission.fy, emission.fx), totals(p)
+    inner = [emission.inner(p, emission.fy, emission.fx, total)]
+    inner += [emission.inner(part, fy, fx, total) for part, (fy, fx) in zip(parts, read, strict=True)]
+    inner.append(total * emission.inner(leg.target, emission.fy, emission.fx, totals(leg.target)))
+    share = leg.weight * np.stack(inner, axis=1)
     whole = share.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(share, whole, out=np.zeros_like(share), where=whole > 0))

@@ -47,20 +47,22 @@ class Motion:
         sigma_m = np.unique(np.minimum(SIGMA_M, widest_m))
         return Motion(grid, sigma_m[sigma_m >= _NARROW * grid.cell_m.max()])
 
-    def step(self, p: Maps, weight: FloatArray, target: Maps) -> Maps:
-        """p K: where UEs with maps p are a round later; weight (n_ue, K + 2), target (n_ue or 1, ny, nx) of jumps."""
+    def step(self, p: Maps, parts: list[Maps], weight: FloatArray, target: Maps) -> Maps:
+        """p K: where UEs with maps p, and `parts` of p, are a round later.
+
+        weight (n_ue, K + 2); target (n_ue or 1, ny, nx) : where jumps end.
+        """
         scale = weight.astype(np.float32)
-        moved = _spread(self._forward, p, self.parts(p), scale)
+        moved = _spread(self._forward, p, parts, scale)
         moved += (scale[:, -1] * totals(p))[:, None, None] * target
         return np.maximum(moved, 0.0, out=moved)
 
-    def back(self, v: Maps, weight: FloatArray, target: Maps) -> tuple[Maps, Maps]:
-        """K v, the adjoint of `step`, and what jumps see of v (n_ue,)."""
+    def back(self, v: Maps, parts: list[Maps], weight: FloatArray, target: Maps) -> Maps:
+        """K v, the adjoint of `step`; parts: `back_parts` of v."""
         scale = weight.astype(np.float32)
-        seen = totals(v * target)
-        moved = _spread(self._backward, v, self.back_parts(v), scale)
-        moved += (scale[:, -1] * seen)[:, None, None]
-        return np.maximum(moved, 0.0, out=moved), seen
+        moved = _spread(self._backward, v, parts, scale)
+        moved += (scale[:, -1] * inner(v, target))[:, None, None]
+        return np.maximum(moved, 0.0, out=moved)
 
     def parts(self, p: Maps) -> list[Maps]:
         """What each Gaussian reads of maps that move on: (n_ue, r_y, r_x)."""
@@ -70,12 +72,14 @@ class Motion:
         """What each Gaussian reads of maps v: with `parts` of p, sum(parts * back_parts) = <p, G_k v>."""
         return _parts(self._backward, v)
 
-    def shares(self, p: Maps, v: Maps, seen: Maps, weight: FloatArray) -> FloatArray:
-        """<p, w_k K_k v> (n_ue, K + 2): how much each component takes part in coming from p to v; seen: of `back`."""
-        inner = [totals(p * v)]
-        inner += [totals(a * b) for a, b in zip(self.parts(p), self.back_parts(v), strict=True)]
-        inner.append(totals(p) * seen)
-        return np.asarray(weight * np.stack(inner, axis=1))
+    def shares(self, p: Maps, v: Maps, parts: list[Maps], weight: FloatArray, target: Maps) -> FloatArray:
+        """<p, w_k K_k v> (n_ue, K + 2): how much each component takes part in coming from p to v.
+
+        parts: `back_parts` of v.
+        """
+        each = [inner(p, v), *(inner(a, b) for a, b in zip(self.parts(p), parts, strict=True))]
+        each.append(totals(p) * inner(v, target))
+        return np.asarray(weight * np.stack(each, axis=1))
 
     def read_product(self, fy: Maps, fx: Maps) -> list[tuple[Maps, Maps]]:
         """`back_parts` of maps fy fx, fy (n, R, ny), fx (n, R, nx), as the factors (n, R, r_y), (n, R, r_x) of each."""
@@ -108,6 +112,26 @@ class _Axis:
 def totals(p: Maps) -> Maps:
     """Sums over all places (n_ue,)."""
     return np.asarray(p.reshape(len(p), -1).sum(axis=1))
+
+
+def inner(p: Maps, q: Maps) -> Maps:
+    """<p, q> (n_ue,); one of q may serve all."""
+    return np.asarray(np.einsum("uyx,uyx->u", p, np.broadcast_to(q, p.shape)))
+
+
+def resampled(p: Maps, grid: PlaceGrid) -> Maps:
+    """Maps on another grid of the same area: the mass of a cell is spread evenly over it."""
+    ny, nx = p.shape[1:]
+    if (ny, nx) == (grid.ny, grid.nx):
+        return p
+    return np.asarray(np.matmul(np.matmul(_overlap(ny, grid.ny).T, p), _overlap(nx, grid.nx)))
+
+
+def _overlap(n: int, m: int) -> npt.NDArray[np.float32]:
+    """Share (n, m) of each of n equal cells of an axis that lies in each of m."""
+    low, start = np.arange(n)[:, None] / n, np.arange(m) / m
+    inside = np.minimum(low + 1 / n, start + 1 / m) - np.maximum(low, start)
+    return np.asarray(n * np.maximum(inside, 0.0), dtype=np.float32)
 
 
 def _moves(n: int, cell_m: float, sigma_m: float) -> FloatArray:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.tracking.habits import CLASSES
-from fl.tracking.motion import Maps, totals
+from fl.tracking.motion import Maps, resampled, totals
+from fl.tracking.place_grid import PlaceGrid
 from netsim.units import IntArray
 
 PARTS = 8
@@ -48,6 +49,10 @@ class OwnPlaces:
     def of(self, some: IntArray) -> OwnPlaces:
         """Of some UEs (k,)."""
         return OwnPlaces([o[some] for o in self.occupancy])
+
+    def resampled(self, grid: PlaceGrid) -> OwnPlaces:
+        """On another grid of the same area."""
+        return OwnPlaces([resampled(o, grid) for o in self.occupancy])
 
     def forgotten(self) -> OwnPlaces:
         """Of the same UEs, before anything is believed."""

@@ -14,7 +14,7 @@ at G places.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,12 +23,14 @@ from fl.tracking.emission import Emission, updated
 from fl.tracking.filter import Leg, blocks
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
-from fl.tracking.motion import Maps, Motion, totals
+from fl.tracking.motion import Maps, Motion, inner, resampled, totals
 from fl.tracking.own_places import OwnPlaces
+from fl.tracking.place_grid import PlaceGrid
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NUMBERS = 40_000_000  # of the maps of a group: 160 MB
 _PASSES = 2  # in which weights and places are learnt, before the last
+_LEARNT_ON = 50  # cells a side, at most
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,14 @@ class Chain:
     motion: Motion
     prior: Maps
     round_s: float
+
+    def coarser(self) -> Chain:
+        """On a grid of at most 50 cells a side, on which motion is learnt as well, in a fraction of the time."""
+        grid = self.motion.grid
+        if max(grid.nx, grid.ny) <= _LEARNT_ON:
+            return self
+        coarse = PlaceGrid(grid.area, min(grid.nx, _LEARNT_ON), min(grid.ny, _LEARNT_ON))
+        return replace(self, motion=Motion(coarse, self.motion.sigma_m), prior=resampled(self.prior, coarse))
 
 
 @dataclass(frozen=True)
@@ -75,12 +85,14 @@ def smoothed(
 
 
 def learnt(chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int) -> Passes:
-    """Forward and backward passes of a few UEs, each with what the pass before has learnt."""
-    looks = _Looks.of(chain, history, ue)
-    found = _pass(chain, looks, habits, own, learn=passes > 0)
-    for number in range(passes):
-        found = _pass(chain, looks, found.habits, found.own, learn=number + 1 < passes)
-    return found
+    """Forward and backward passes of a few UEs: some that learn, each from the one before, then the one that tells."""
+    if passes:
+        coarse = chain.coarser()
+        looks, own = _Looks.of(coarse, history, ue), own.resampled(coarse.motion.grid)
+        for _ in range(passes):
+            found = _pass(coarse, looks, habits, own, learn=True)
+            habits, own = found.habits, found.own
+    return _pass(chain, _Looks.of(chain, history, ue), habits, own.resampled(chain.motion.grid), learn=False)
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,7 @@ def _pass(chain: Chain, looks: _Looks, habits: Habits, own: OwnPlaces, learn: bo
     classes = sorted({c for some in looks.classes for c in some})
     legs = {c: Leg(habits.weight(c), own.target(c, chain.prior)) for c in classes}
     p, log_likelihood, bad = _forward(chain, looks, legs)
-    back = _backward(chain, looks, legs, p, bad)
+    back = _backward(chain, looks, legs, p, bad, learn)
     if not learn:
         for _ in back:
             pass
@@ -133,7 +145,7 @@ def _forward(chain: Chain, looks: _Looks, legs: dict[int, Leg]) -> tuple[Maps, F
     some = np.repeat(chain.prior, n_ue, axis=0)
     for t, classes in enumerate(looks.classes):
         for c in classes:
-            some = chain.motion.step(some, legs[c].weight, legs[c].target)
+            some = chain.motion.step(some, chain.motion.parts(some), legs[c].weight, legs[c].target)
         some[looks.first >= t] = chain.prior  # nobody is followed before the first look
         some, log_ratio, bad[t] = updated(some, looks.at(t))
         p[t] = some
@@ -142,11 +154,12 @@ def _forward(chain: Chain, looks: _Looks, legs: dict[int, Leg]) -> tuple[Maps, F
 
 
 def _backward(
-    chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps, bad: BoolArray
+    chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps, bad: BoolArray, learn: bool
 ) -> Iterator[tuple[int, FloatArray]]:
     """Makes a_t in p (S, n_ue, ny, nx) the smoother's belief, from the last look to the first.
 
-    Yields each look when its belief stands, with the uses (n_ue, K + 2) of the components on the way there.
+    Yields each look when its belief stands, with the uses (n_ue, K + 2) of the components on the way there:
+    0 where nobody learns, or where not exactly one round has passed.
     """
     motion, v = chain.motion, np.ones_like(p[0])
     for t in range(len(p) - 1, -1, -1):
@@ -158,11 +171,11 @@ def _backward(
             e /= e.reshape(len(e), -1).max(axis=1)[:, None, None]
             v = e * v
             for c in reversed(looks.classes[t]):
-                weight, target = legs[c].weight, legs[c].target
-                before, (v, seen) = v, motion.back(v, weight, target)
-                if len(looks.classes[t]) == 1:
-                    share = motion.shares(p[t - 1], before, seen, weight)
+                weight, target, parts = legs[c].weight, legs[c].target, motion.back_parts(v)
+                if learn and len(looks.classes[t]) == 1:
+                    share = motion.shares(p[t - 1], v, parts, weight, target)
                     share /= share.sum(axis=1, keepdims=True)
-            v /= totals(p[t - 1] * v)[:, None, None]  # so that <a, b> = 1
+                v = motion.back(v, parts, weight, target)
+            v /= inner(p[t - 1], v)[:, None, None]  # so that <a, b> = 1
         p[t] = here
         yield t, share

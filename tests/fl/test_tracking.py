@@ -147,11 +147,12 @@ def test_motion_is_stochastic_and_has_an_adjoint() -> None:
         target = rng.dirichlet(np.ones(len(cells)), 5).reshape(5, cells.ny, cells.nx).astype(np.float32)
         a, b = (rng.random((5, cells.ny, cells.nx), dtype=np.float32) for _ in "ab")
         ones = np.ones_like(a)
-        assert motion.back(ones, weight, target)[0] == pytest.approx(ones, abs=1e-5)
-        moved, (back, seen) = motion.step(a, weight, target), motion.back(b, weight, target)
+        assert motion.back(ones, motion.back_parts(ones), weight, target) == pytest.approx(ones, abs=1e-5)
+        parts = motion.back_parts(b)
+        moved, back = motion.step(a, motion.parts(a), weight, target), motion.back(b, parts, weight, target)
         assert totals(moved) == pytest.approx(totals(a), rel=1e-5)
         assert totals(moved * b) == pytest.approx(totals(a * back), rel=1e-5)
-        assert motion.shares(a, b, seen, weight).sum(axis=1) == pytest.approx(totals(a * back), rel=1e-5)
+        assert motion.shares(a, b, parts, weight, target).sum(axis=1) == pytest.approx(totals(a * back), rel=1e-5)
         k = dense(motion, weight[0], target[0])
         assert moved[0].reshape(-1) == pytest.approx(a[0].reshape(-1) @ k, rel=2e-4)
 
@@ -330,3 +331,20 @@ def test_the_rounds_of_a_gap_have_their_own_hours() -> None:
             1, time_s, 6 * 3600.0 + time_s, 3600.0, ERRORS, np.zeros(0, dtype=np.int64), np.zeros((0, 1, 2))
         )
     assert past.classes(0, 3600.0) == [] and past.classes(1, 3600.0) == [6, 7, 8]
+
+
+def test_learning_happens_on_a_coarser_grid_and_keeps_the_mass() -> None:
+    fine = PlaceGrid(Area(0.0, 0.0, 7200.0, 3100.0), 72, 31)
+    chain, habits, own = chain_of(1, fine)
+    coarse = chain.coarser()
+    assert (coarse.motion.grid.nx, coarse.motion.grid.ny) == (50, 31) and coarse.coarser() is coarse
+    assert coarse.motion.sigma_m is chain.motion.sigma_m
+    assert coarse.prior.sum() == pytest.approx(1.0, abs=1e-5)
+    east = (chain.prior * np.arange(72)).sum() / 72 - (coarse.prior * np.arange(50)).sum() / 50
+    assert east == pytest.approx(0.5 / 50 - 0.5 / 72, abs=2e-4)  # the same mean place
+    p = OwnPlaces.none(1, True, 31, 72).plus(0, chain.prior).resampled(coarse.motion.grid).resampled(fine)
+    assert totals(p.occupancy[0]) == pytest.approx(1.0, abs=1e-5)
+    z = np.repeat(np.array([[[2000.0, 900.0]]]), 30, axis=0) + np.random.default_rng(0).normal(0, 250, (30, 1, 2))
+    on = [learnt(one, history(z), np.arange(1), habits, own, 2).habits.weight(0) for one in (chain, coarse)]
+    assert on[0] == pytest.approx(on[1], abs=1e-6)
+    assert learnt(chain, history(z), np.arange(1), habits, own, 1).p.shape == (30, 1, 31, 72)
