@@ -284,6 +284,12 @@ def test_frames_hold_the_cells_of_the_rows(folder):
     assert replay_chapter(loaded)[0].parts[0].count("Coloured cells") == 1
 
 
+def test_the_curve_below_the_map_has_the_share_that_is_known(folder):
+    replay = replay_of(load(folder(rows_of_two_rounds())), [ATTACK])
+    values = dict(zip([c["key"] for c in replay.meta["curves"]], replay.arrays["curve"].reshape(-1, 2), strict=True))
+    assert values["filter"].tolist() == [75, 100] and values["smoother"].tolist() == [100, 100]
+
+
 def test_the_estimate_without_memory_is_that_of_the_table(folder):
     rows = rows_of_two_rounds()
     made = folder(rows, believed(rows[0], square(TRUTH_M, 2)))

@@ -12,7 +12,7 @@ from scenarios.app.report.replay.grid import NOWHERE, Grid, Numbers, pointers, s
 from scenarios.app.report.replay.rounds import Rounds
 from scenarios.app.results.run import Run, Table
 
-MOST_CELLS = 400_000
+MOST_CELLS = 800_000
 _PLACES = ("answer", "disc", "truth", "plain")
 _LEVELS = 255  # of the square root of a probability
 PLAIN = "plain"

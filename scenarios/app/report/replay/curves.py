@@ -15,6 +15,7 @@ from scenarios.app.report.series import TimeGrid
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import quantile
 from scenarios.app.results.summary_keys import ACCURACY
+from scenarios.app.results.tracking import FILTER, SMOOTHER, tracked
 
 MOST_BINS = 200  # of handovers over time
 
@@ -25,7 +26,8 @@ kind of place also its `place`"""
 
 def curves(run: Run, rounds: Rounds, attacks: Sequence[str]) -> tuple[list[Curve], FloatArray]:
     """Curves and their values after each round (n_curve, n_round), NaN where there is none; the most telling first."""
-    found = [*_named(run, rounds, attacks), *_errors(run, rounds, attacks), *_model(run, rounds), *_rest(run, rounds)]
+    of_attacks = [part for draw in (_named, _errors, _tracked) for part in draw(run, rounds, attacks)]
+    found = [*of_attacks, *_model(run, rounds), *_rest(run, rounds)]
     found = [(curve, values) for curve, values in found if np.isfinite(values).any()]
     return [curve for curve, _ in found], np.array([v for _, v in found]).reshape(len(found), len(rounds.number))
 
@@ -64,6 +66,20 @@ def _errors(run: Run, rounds: Rounds, attacks: Sequence[str]) -> list[tuple[Curv
             grid = TimeGrid.of(rows)
             values = _laid(rounds, grid.round, quantile(grid.error_m(), 0.5))
             found.append((_curve("error", "median centroid error", "m", attack=k), values))
+    return found
+
+
+def _tracked(run: Run, rounds: Rounds, attacks: Sequence[str]) -> list[tuple[Curve, FloatArray]]:
+    """Share of the UEs of a round that a tracker knows within leakage.near_m, then and in hindsight."""
+    found = []
+    for kind in (FILTER, SMOOTHER):
+        for k, name in enumerate(attacks):
+            rows = tracked(run, name)[kind]
+            if len(rows["ue"]):
+                number, at = np.unique(rows["round"], return_inverse=True)
+                share = 100.0 * np.bincount(at, rows["near"] == 1) / np.bincount(at)
+                label = f"UEs known within {run.near_m:g} m ({kind})"
+                found.append((_curve(kind, label, "%", attack=k), _laid(rounds, number, share)))
     return found
 
 
