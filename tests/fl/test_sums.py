@@ -90,9 +90,11 @@ SERVERS = {
     "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 4, "deadline_s": 8}, "world.radio.air": {}},
 }
 
+ONE_BY_ONE = {"learning.server": {"kind": "fedasync"}, "world.radio.air": {}}
+
 
 def summed(server, **threat):
-    return LOSSY | SERVERS[server] | {"learning.threat": {"sees": "sum", **threat}}
+    return LOSSY | (SERVERS | {"fedasync": ONE_BY_ONE})[server] | {"learning.threat": {"sees": "sum", **threat}}
 
 
 def table(folder, name):
@@ -164,11 +166,15 @@ def test_a_threat_that_makes_no_sense_is_refused(threat, says):
         Threat(**threat)
 
 
-@pytest.mark.parametrize(("server", "least", "most"), [("rounds", 10, 9), ("over-selection", 6, 5), ("fedbuff", 5, 4)])
-def test_a_sum_that_is_never_opened_is_refused_before_anything_is_written(tiny, server, least, most):
-    study = tiny(summed(server, sum_at_least=least))
-    with pytest.raises(BadInput, match=rf"sum_at_least: {least} updates are never summed, at most {most} are merged"):
-        ready(study, Path())
+@pytest.mark.parametrize(("server", "least", "remedy"), [
+    ("rounds", 10, "at most 9 .* take 9 or fewer"),
+    ("over-selection", 6, "at most 5 .* take 5 or fewer"),
+    ("fedbuff", 5, "at most 4 .* take 4 or fewer"),
+    ("fedasync", 2, "at most 1 .* leave it out, or take another server"),
+])  # fmt: skip
+def test_a_sum_that_is_never_opened_is_refused_before_anything_is_written(tiny, server, least, remedy):
+    with pytest.raises(BadInput, match=rf"sum_at_least: {least} updates are never summed, {remedy}"):
+        ready(tiny(summed(server, sum_at_least=least)), Path())
 
 
 def test_noise_at_the_server_does_not_go_with_a_threshold(tiny):

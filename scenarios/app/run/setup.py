@@ -150,7 +150,7 @@ def _enough_for_sums(learning: Learning, n_ue: int) -> None:
     if least is not None and least > most:
         raise BadInput(
             f"learning.threat.sum_at_least: {least:,} updates are never summed, at most {most:,} are merged at a time; "
-            f"take {most:,} or fewer" + ("" if most > 1 else ", or another server")
+            + (f"take {most:,} or fewer" if most > 1 else "leave it out, or take another server")
         )
 
 
