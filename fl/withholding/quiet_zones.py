@@ -51,6 +51,14 @@ class QuietZones(Zones):
                 "learning.withholding: quiet-zones around base stations need to know where these are, and a trace with "
                 "measurements of its own does not say it; give centres_m instead"
             )
+        area = public.area
+        for i, at_m in enumerate(self.centres_m):
+            if np.hypot(*(np.clip(at_m, area.low_m, area.high_m) - at_m)) > self.radius_m:
+                raise BadInput(
+                    f"learning.withholding: centres_m[{i}] of {self.label} is [{at_m[0]:g}, {at_m[1]:g}], and nothing "
+                    f"within {self.radius_m:g} m of it lies in the area, from [{area.x_min_m:g}, {area.y_min_m:g}] to "
+                    f"[{area.x_max_m:g}, {area.y_max_m:g}]; mend it, or leave it out"
+                )
 
     def inside(self, samples: Local, asked: Asked, rng: Rng) -> BoolArray:
         from scipy.spatial import cKDTree

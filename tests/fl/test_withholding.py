@@ -547,6 +547,16 @@ def test_rules_that_do_not_fit_are_refused(tiny, changes, says):
     assert says in "\n".join(caught.value.lines)
 
 
+def test_a_zone_that_protects_no_place_is_refused(tiny):
+    """The area is 400 m by 300 m: [430, 340] is 50 m from its corner."""
+    zone = {"kind": "quiet-zones", "centres_m": [[0, 0], [430, 340]], "radius_m": 50}
+    ready(tiny({"learning.withholding": [zone]}), Path())
+    with pytest.raises(
+        BadInput, match=r"centres_m\[1\] of quiet-zones is \[430, 340\], and nothing within 49\.9 m of it"
+    ):
+        ready(tiny({"learning.withholding": [zone | {"radius_m": 49.9}]}), Path())
+
+
 def test_a_home_zone_is_refused_where_nobody_has_a_home(tiny, tmp_path, capsys):
     with pytest.raises(
         BadInput, match=r"learning\.withholding\[1\]: home-zone needs homes: .* random-waypoint gives none"
