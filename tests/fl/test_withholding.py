@@ -557,6 +557,13 @@ def test_a_zone_that_protects_no_place_is_refused(tiny):
         ready(tiny({"learning.withholding": [zone | {"radius_m": 49.9}]}), Path())
 
 
+def test_zones_around_base_stations_are_refused_where_nobody_knows_these():
+    rule = QuietZones(radius_m=50, base_stations=True)
+    with pytest.raises(BadInput, match="need to know where these are"):
+        rule.check(PUBLIC)
+    rule.check(replace(PUBLIC, antennas=Antennas(np.zeros((1, 3)), np.zeros(1))))
+
+
 def test_a_home_zone_is_refused_where_nobody_has_a_home(tiny, tmp_path, capsys):
     with pytest.raises(
         BadInput, match=r"learning\.withholding\[1\]: home-zone needs homes: .* random-waypoint gives none"
