@@ -22,6 +22,8 @@ from scipy.optimize import linear_sum_assignment
 from fl.tracking.error_model import ErrorModel
 from netsim.units import BoolArray, FloatArray, IntArray
 
+_NUMBERS = 5_000_000  # of one block of densities
+
 
 @dataclass(frozen=True)
 class Links:
@@ -102,14 +104,19 @@ def densities(
 
     Relative to what a UE anywhere would be named, times 1 / A; so 1 / A where nothing was named.
     """
-    pair = Whereabouts(at.mean_m[:, None], at.var_m2[:, None])
-    *_, density = _components(pair, gap[:, None], z_m[None], error, motion)
+    size = max(1, _NUMBERS // max(z_m.shape[0] * z_m.shape[1] * len(motion.weight), 1))
+    summed = np.zeros((len(gap), len(z_m)))
+    for i in range(0, len(gap), size):
+        some = slice(i, i + size)
+        pair = Whereabouts(at.mean_m[some, None], at.var_m2[some, None])
+        *_, density = _components(pair, gap[some, None], z_m[None], error, motion)
+        summed[some] = density.sum(axis=(2, 3))
     ranks = min(z_m.shape[1], len(error.share))
     share = np.where(np.isfinite(z_m[:, :ranks, 0]), error.share[:ranks], 0.0)
     named = share.sum(axis=1)
     share = np.divide(share, named[:, None], out=np.zeros_like(share), where=named[:, None] > 0)
     anywhere = (1.0 - error.outlier) * (share / error.gain[:ranks] ** 2).sum(axis=1) + error.outlier
-    mixed = (1.0 - error.outlier) * density.sum(axis=(2, 3)) + error.outlier / area_m2
+    mixed = (1.0 - error.outlier) * summed + error.outlier / area_m2
     return np.asarray(np.where(named > 0, mixed / np.where(named > 0, anywhere, 1.0), 1.0 / area_m2))
 
 

@@ -238,6 +238,41 @@ def test_ues_in_a_mix_zone_are_silent_at_the_request(tiny, tmp_path):
     assert missing > 0 and len(tracks)
 
 
+def test_names_change_in_a_run_where_and_only_where_there_are_zones(tiny, tmp_path):
+    """Counted by what link-rounds remembers: an entry a name and model."""
+    from fl.attacks.closed_form import ClosedForm
+
+    run_, names = ClosedForm.run, {}
+    for place, centre_m in (("far", [1e5, 1e5]), ("near", [200, 150])):
+        heard = names.setdefault(place, [])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(ClosedForm, "run", lambda self, v, *rest, h=heard: (h.extend(v.ue), run_(self, v, *rest))[1])
+            zones = {"kind": "mix-zones", "radius_m": 80, "centres_m": [centre_m]}
+            patch.setattr(ClosedForm, "self_test", lambda self, view, facts, rng: None)
+            run(tiny(BUSY | {"learning.threat": {"pseudonyms": zones}}), tmp_path / place)
+    assert len(set(names["far"])) == 6 < len(set(names["near"]))
+
+
+@pytest.mark.parametrize("kind", ["permanent", "per-round"])
+def test_what_is_named_of_a_ue_follows_from_one_name(kind, tiny, tmp_path):
+    """Of an attack without answers, under names of a round: where the latest estimates are, and no others."""
+    living = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
+    times = {"world.duration_s": 3 * 86_400, "learning.round_s": 21_600}
+    run(tiny(BUSY | living | times | {"learning.threat": {"pseudonyms": {"kind": kind}}}), tmp_path)
+    said, named = table(tmp_path, "estimates"), table(tmp_path, "named")
+    said = said[said.quantity.isin(["centroid", "place"]) & said.x_m.between(0, 400) & said.y_m.between(0, 300)]
+    assert len(named)
+    alone = []
+    for ue, places in named.groupby("ue"):
+        mine = said[said.ue == ue]
+        last = mine[mine["round"] == mine["round"].max()]
+        away = np.hypot(
+            places.x_m.to_numpy()[:, None] - last.x_m.to_numpy(), places.y_m.to_numpy()[:, None] - last.y_m.to_numpy()
+        )
+        alone.append(bool((away.min(axis=1) < 60).all()))
+    assert all(alone) == (kind == "per-round")
+
+
 def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
     from fl.attacks.threat import ARRIVAL_TIMES, Threat
 
