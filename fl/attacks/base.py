@@ -50,7 +50,7 @@ class View:
     step between two published models (`model`). ue, model (n_target,) are the devices that took part, and
     source (n_target,) says which update row speaks of each. count (n_source,) is how many samples are behind each row
     (`rows` only), which servers weigh by. timing : when the updates of targets (n_target,) came, for whoever hears them
-    come; None for who sees published models only.
+    come; None for who sees published models only. renames : whether the names of devices may change.
     """
 
     vantage: Vantage
@@ -66,6 +66,7 @@ class View:
     count: FloatArray | None = None
     timing: Timing | None = None
     replica: Replica | None = None
+    renames: bool = False
 
     def renamed(self, ue: IntArray) -> View:
         """The same with other names of the targets (n_target,), by increasing (name, model), so that the order of the

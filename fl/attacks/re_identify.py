@@ -140,7 +140,7 @@ class ReIdentify(Attack):
         name, of_target = np.unique(view.ue, return_inverse=True)
         state = self._learnt(view, facts, state, rng)
         clues = clues_of(view, of_target, self._places(view, facts, name, rng), "fingerprint" in self.use, rng)
-        linker = Linker(self._error(state, facts), facts, self.largest_speed_mps)
+        linker = Linker(self._error(state, facts), facts, self.largest_speed_mps, view.renames)
         book, rates, links = linker.linked(name, clues, state.book, state.rates)
         track = book.track_of(name)
         said, inner = self.of.run(view.renamed(track[of_target]), facts, state.of, rng)

@@ -84,5 +84,5 @@ def _views(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> list
             learning.learner, at.phase, heard, merged.weights, mine, models, draws, batch.timing, batch.group
         )
         replica = PublicReplica(at, batch, base, states) if threat.can_train else None
-        views.append(replace(view, replica=replica))
+        views.append(replace(view, replica=replica, renames=threat.renames))
     return views

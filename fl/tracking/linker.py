@@ -39,10 +39,10 @@ class Rates:
 
 
 class Linker:
-    """Links the names of one round: error of places, facts, and the largest speed of UEs."""
+    """Links the names of one round: error of places, facts, the largest speed of UEs, and whether names ever change."""
 
-    def __init__(self, error: ErrorModel, facts: Facts, speed_mps: float) -> None:
-        self.error, self.facts = error, facts
+    def __init__(self, error: ErrorModel, facts: Facts, speed_mps: float, renames: bool = True) -> None:
+        self.error, self.facts, self.renames = error, facts, renames
         area = facts.public.area
         self.area_m2, self.centre_m = float(np.prod(area.side_m)), area.low_m + area.side_m / 2
         self.round_s = facts.round_s if np.isfinite(facts.round_s) else 0.0
@@ -90,7 +90,7 @@ class Linker:
     ) -> tuple[FloatArray, IntArray, float, float]:
         """C (m, k) of tracks that may go on as new names (k,), their rows (m,), and what a birth and a miss cost."""
         seen = float(np.clip(rates.seen / rates.tracks, _LEAST, _MOST))
-        rows = np.setdiff1d(np.flatnonzero(book.round != self.facts.round), taken)
+        rows = np.setdiff1d(np.flatnonzero((book.round != self.facts.round) & self.renames), taken)
         at = Whereabouts(book.at.mean_m[rows], book.at.var_m2[rows])
         density = linking.densities(
             at, self._gaps(book, rows), clues.z_m, self.error, self._motion(rates), self.area_m2

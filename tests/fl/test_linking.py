@@ -494,13 +494,21 @@ def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path
         assert (linked.linked <= linked.seen).all() and linked.right_share.dropna().between(0, 1).all()
 
 
-def test_under_permanent_names_it_is_the_attack_that_it_wraps(tiny, tmp_path):
+@pytest.mark.parametrize("server", SERVERS)
+def test_under_permanent_names_it_is_the_attack_that_it_wraps(server, tiny, tmp_path):
     attacks = [{"kind": "link-rounds"}, {"kind": "re-identify", "of": {"kind": "link-rounds"}, "sigma_m": 50}]
-    run(tiny(BUSY | {"learning.attacks": attacks}), tmp_path)
+    tracker = {"kind": "tracker", "sigma_m": 30, "cell_m": 40}
+    attacks += [tracker, {"kind": "re-identify", "name": "tracks", "of": tracker, "sigma_m": 50}]
+    run(tiny(BUSY | SERVERS[server] | {"learning.attacks": attacks}), tmp_path)
     every = table(tmp_path, "estimates").drop(columns="self_test_m")
-    plain, tracked = (every[every.attack == a].drop(columns="attack") for a in ("link-rounds", "re-identify"))
-    assert len(plain) > 20
-    pd.testing.assert_frame_equal(plain.reset_index(drop=True), tracked.reset_index(drop=True))
+    keys = ["round", "ue", "model", "quantity"]
+    for plain, wrapped in (("link-rounds", "re-identify"), ("tracker", "tracks")):
+        one, two = (every[every.attack == a].drop(columns="attack").sort_values(keys) for a in (plain, wrapped))
+        assert len(one) > 20
+        pd.testing.assert_frame_equal(one.reset_index(drop=True), two.reset_index(drop=True), rtol=1e-5)
+    tracking = table(tmp_path, "tracking").sort_values(["round", "ue", "hindsight"])
+    one, two = (tracking[tracking.attack == a].drop(columns="attack") for a in ("tracker", "tracks"))
+    pd.testing.assert_frame_equal(one.reset_index(drop=True), two.reset_index(drop=True), rtol=1e-3, atol=1e-3)
 
 
 def test_still_ues_apart_are_followed_through_names_of_a_round(tiny, tmp_path):
