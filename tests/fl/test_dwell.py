@@ -211,6 +211,13 @@ class TestHours:
         assert [(one.day % 7, one.hour) for one in seen] == [(6, 0.5), (6, 3.5), (6, 23.5), (0, 0.5)]
         assert Hours.of(facts_of(26, clock)).hour < 6 and [one.off for one in seen] == [True] * 3 + [False]
 
+    @pytest.mark.parametrize("weekday", range(7))
+    def test_days_go_on_where_clocks_change(self, weekday):
+        """A run that begins on a Monday too, whose weeks would else be counted one less after the change."""
+        clock = Clock(date(2026, 3, 23 + weekday), (((6 - weekday) * DAY_S + 2 * HOUR_S, HOUR_S),))
+        days = [Hours.of(facts_of(number, clock)).day for number in range(1, 24 * 12)]
+        assert set(np.diff(days)) == {0, 1} and days[0] % 7 == weekday
+
     def test_periods(self):
         def at(day, hour, home=(0.0, 6.0)):
             found = Hours(day, hour, False).period(home, (10.0, 16.0))

@@ -18,6 +18,7 @@ from fl.tracking.dwelling import (
 )
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.residence import Period, Residences, Shares
 from netsim.geometry import Area
 
 TOWN = Area(0.0, 0.0, 10_000.0, 10_000.0)
@@ -75,6 +76,38 @@ class TestEnumeration:
                 p *= elsewhere if w is None else self.SHARE * day[w] + (1 - self.SHARE) * elsewhere
             joint[i] = p
         assert_allclose(found[0], (joint / joint.sum())[:9], rtol=1e-4)
+
+
+class TestResidences:
+    """What is kept over days is the same as the laws of all days at once."""
+
+    GRID = PlaceGrid.over(Area(0.0, 0.0, 1500.0, 1000.0), 50.0, 1, "tests")
+    ERRORS = ErrorModel.plain(150.0, 0.2, 40.0)
+    SHARES = Shares(0.9, 0.7, 0.5, 0.6)
+
+    def test_nights_and_workdays(self):
+        """Three nights and two workdays of three rounds, the last one not over yet; UE 4 is heard in some of them."""
+        draw, prior = np.random.default_rng(5), even(self.GRID)
+        periods = [Period(0, True), Period(0, False), Period(1, True), Period(1, False), Period(2, True)]
+        known, home, work, none = Residences(), 0.0, 0.0, 0.0
+        for period in periods:
+            z = draw.uniform(0, 1000, (3, 2, 1, 2))
+            for number, one in enumerate(z):
+                both = [0, 1] if number != 1 else [0]
+                known = known.plus(np.array([2, 4])[both], one[both], self.ERRORS, self.GRID, period, self.SHARES)
+            log_e = sum(log_evidence(one[:1], self.ERRORS, self.GRID) for one in z)
+            if period.night:
+                home = home + log_mixed(0.9, log_e, log_mean(log_e, prior))
+            else:
+                away = log_away(0.5, log_e, home_posterior(home, prior, self.GRID, 40.0)[0], prior)
+                work, none = work + log_mixed(0.7, log_e, away), none + away
+        seen, true = home_posterior(home, prior, self.GRID, 40.0)
+        at_work = work_posterior(work, none, seen, 0.6, prior, self.GRID, self.ERRORS, 200.0)
+        found = known.posteriors(np.array([2, 4]), self.SHARES, self.GRID, self.ERRORS, 100.0)
+        assert_allclose(found[0][:1], true, rtol=2e-4, atol=1e-9)
+        assert_allclose(found[1][:1], at_work, rtol=2e-4, atol=1e-9)
+        assert found[0].sum(axis=1) == pytest.approx(1.0, abs=1e-5) and found[1].sum() < 2
+        assert known.nights.tolist() == [2, 2] and known.days.tolist() == [2, 2]  # the third night is not over
 
 
 class TestEvidence:
