@@ -508,7 +508,7 @@ class Timing:
 def rank_of_place(status: str) -> int:
     """1 for home, 2 for work, 2 + k for third k: what an answer is said to be by its status; 0 for any other word."""
     word, _, number = status.partition(" ")
-    if word == "third" and number.isdecimal():
+    if word == "third" and number.isdecimal() and len(number) < 10:
         return 2 + int(number)
     return {"home": 1, "work": 2}.get(status, 0)
 

@@ -17,8 +17,8 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.report.figures import tracking as figures
 from scenarios.app.report.figures.first_home import first_home_panel
-from scenarios.app.report.figures.linking import linking_panel
-from scenarios.app.report.figures.reliability import named_hits, reliability_panel
+from scenarios.app.report.figures.linking import linking_panels
+from scenarios.app.report.figures.reliability import reliability_panel, stating
 from scenarios.app.report.figures.tracking import credible, errors, grouped, hours, tracking_chapter
 from scenarios.app.report.replay import beliefs
 from scenarios.app.report.replay.chapter import replay_chapter
@@ -26,11 +26,11 @@ from scenarios.app.report.replay.data import MOVING_M, replay_of
 from scenarios.app.report.replay.grid import NOWHERE, Grid
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
+from scenarios.app.results.linking_text import best_linking_text, linking_text
 from scenarios.app.results.read import load
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.summary_text import full_text, short_text
 from scenarios.app.results.survival import first_home, kaplan_meier
-from scenarios.app.results.tracking import Reliability
 from scenarios.app.results.tracking import tracked as rows_of
 from scenarios.app.results.tracking_text import best_tracking_text, trackers, tracking_text
 from scenarios.app.run.runner import run
@@ -50,11 +50,11 @@ def one(tiny, tmp_path_factory):
 
 @pytest.fixture
 def folder(one, tmp_path):
-    """The same run with other rows: call it with those of `tracking` and `beliefs`."""
+    """The same run with other rows: call it with those of `tracking`, `beliefs` and `linking`."""
 
-    def make(tracking=(), belief=()):
+    def make(tracking=(), belief=(), linking=()):
         copy = Path(shutil.copytree(one, tmp_path / "run", dirs_exist_ok=True))
-        for table, rows in (("tracking", tracking), ("beliefs", belief)):
+        for table, rows in (("tracking", tracking), ("beliefs", belief), ("linking", linking)):
             write_rows(copy, table, rows)
         return copy
 
@@ -105,14 +105,6 @@ def test_the_first_time_counts_from_the_first_window():
     time_s, happened = first_home(rows, np.array([0.0, 1.0]), near_m=100.0, round_s=60.0)
     np.testing.assert_allclose(time_s, [120, 120])  # named after the second of its windows; watched for two
     assert happened.tolist() == [True, False]
-
-
-def test_bins_of_probabilities():
-    of = Reliability.of(np.array([0.05, 0.0, 0.31, 0.39, 1.0, np.nan]), np.array([0, 1, 1, 0, 1, 1], dtype=bool))
-    assert of.number.tolist() == [2, 0, 0, 2, 0, 0, 0, 0, 0, 1]
-    np.testing.assert_allclose([of.stated[0], of.stated[3], of.stated[9]], [0.025, 0.35, 1.0])
-    np.testing.assert_allclose([of.hit[0], of.hit[3], of.hit[9]], [0.5, 0.5, 1.0])
-    assert not Reliability.of(np.zeros(0), np.zeros(0, dtype=bool)).number.any()
 
 
 @given(st.integers(1, 20), st.integers(1, 4), st.integers(1, 7))
@@ -176,26 +168,31 @@ def test_a_run_that_tracks_nothing_says_nothing_of_it(one):
 
 def test_reliability_shows_stated_against_hit_with_numbers(folder):
     loaded = load(folder(rows_of_two_rounds()))
-    panel = reliability_panel(loaded, {ATTACK: rows_of(loaded, ATTACK)})
+    panel = reliability_panel(loaded, stating(loaded))
     own = drawn(panel, "filter")
     assert (own["x"], own["y"], own["text"]) == ([25.0], [87.5], ["8 answers"])
     bars = {t["name"]: t for t in panel.figure["data"] if t["type"] == "bar"}
     assert bars["filter"]["y"] == [0, 0, 8, 0, 0, 0, 0, 0, 0, 0] and bars["smoother"]["y"][9] == 8
 
 
-def test_named_places_are_judged_by_their_kind(folder):
-    loaded = load(folder())
-    ues = loaded.tables["ues"] | {
-        f"{place}_{axis}_m": np.full(4, value) for place, value in (("home", 100.0), ("work", 300.0)) for axis in "xy"
-    }
-    named = {
-        "attack": np.array([ATTACK] * 4, dtype=object), "ue": np.array([0, 0, 1, 1.0]),
-        "x_m": np.array([110, 110, 300, 100.0]), "y_m": np.array([100, 100, 300, 100.0]),
-        "place": np.array(["home", "work", "work", "third 1"], dtype=object),
-        "probability": np.array([0.9, 0.6, 0.7, 0.8]),
-    }  # fmt: skip
-    stated, hit = named_hits(replace(loaded, tables=loaded.tables | {"ues": ues, "named": named}), ATTACK)
-    assert stated.tolist() == [0.9, 0.6, 0.7] and hit.tolist() == [True, False, True]
+def test_an_attack_that_only_names_places_has_its_reliability(folder):
+    """Of two homes that are named with 0.9 one is right; the third place has no truth."""
+    made = folder()
+    ues = [{"ue": ue, "name": f"ue{ue}", "home_x_m": 100, "home_y_m": 100} for ue in range(4)]
+    named = {"attack": ATTACK, "x_m": 110, "y_m": 100, "probability": 0.9}
+    rows = [
+        named | {"ue": 0, "rank": 1, "place": "home"}, named | {"ue": 1, "rank": 1, "place": "home", "x_m": 390},
+        named | {"ue": 1, "rank": 3, "place": "third 1"},
+    ]  # fmt: skip
+    write_rows(made, "ues", ues)
+    write_rows(made, "named", rows)
+    loaded = load(made)
+    assert stating(loaded) == [ATTACK]
+    panel = reliability_panel(loaded, stating(loaded))
+    own = drawn(panel, "places named at the end")
+    assert (own["x"], own["y"], own["text"]) == ([90.0], [50.0], ["2 answers"])
+    assert f"{ATTACK}, places named at the end: 40 points [" in panel.caption
+    assert "tracking-reliability" in [p.key for p in tracking_chapter(loaded).panels]
 
 
 def test_homes_are_first_named_where_the_rows_say(folder):
@@ -215,14 +212,40 @@ def test_links_stand_beside_chance(folder):
         "attack": ATTACK, "seen": 4, "linked": 4, "right_share": 0.75, "chance_share": 0.25, "anonymity_set": 2.5,
         "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
     }  # fmt: skip
-    rows = {k: np.array([v, v], dtype=object if k == "attack" else float) for k, v in row.items()}
-    loaded = load(folder())
-    times = {"round": np.array([1.0, 2.0]), "time_s": np.array([60.0, 120.0])}
-    loaded = replace(loaded, tables=loaded.tables | {"linking": rows | times})
-    (panel,) = linking_panel(loaded)
+    loaded = load(folder(linking=[row | {"round": k, "time_s": 60 * k} for k in (1, 2)]))
+    (panel,) = linking_panels(loaded)
     assert [drawn(panel, ATTACK, tail)["y"] for tail in ("", "2", "3")] == [[75, 75], [2.5, 2.5], [10, 10]]
     assert [drawn(panel, f"{ATTACK}: by chance", tail)["y"] for tail in ("", "3")] == [[25, 25], [2, 2]]
     assert [p.key for p in tracking_chapter(loaded).panels] == ["linking"]
+
+
+def test_words_on_links_stand_beside_chance(folder):
+    row = {
+        "attack": ATTACK, "round": 1, "time_s": 60, "seen": 4, "linked": 4, "right_share": 0.75, "chance_share": 0.25,
+        "anonymity_set": 2.5, "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
+    }  # fmt: skip
+    made = folder(linking=[row])
+    summary = summarise(made, load_study(str(made / "study.yaml")))
+    text = (
+        f"{ATTACK}: 75 % of new names linked right (chance 25 %), anonymity set 2.5, time to confusion 10 min (chance 2 "
+        "min)"
+    )
+    assert linking_text(summary, ATTACK) == best_linking_text(summary) == text
+    account = read_table(made, "privacy")
+    assert f"linking {text}" in " ".join(" ".join(short_text(summary, account, "page")).split())
+    assert f"linking: {text}" in full_text(summary, account)
+
+
+def test_unicity_is_drawn_for_each_resolution(folder):
+    made = folder()
+    rows = [
+        {"resolution_m": side, "points": n, "ues": 4, "draws": 80, "unique_percent": percent}
+        for side, n, percent in ((500, 2, 90), (500, 1, 40), (2500, 1, 10))
+    ]
+    write_rows(made, "unicity", rows)
+    (panel,) = linking_panels(load(made))
+    own = drawn(panel, "squares of 500 m")
+    assert (own["x"], own["y"]) == ([1, 2], [40, 90]) and drawn(panel, "squares of 2500 m")["y"] == [10]
 
 
 def test_names_are_text_and_the_page_is_the_same_twice(folder):

@@ -27,6 +27,7 @@ _TIMES = ("time_s", *_UPLOAD)
 _SHARES = {
     "tracking": ("disc_probability", "near", "in50", "in90", "plain_near", "prior_near"),
     "beliefs": ("probability",),
+    "named": ("probability",),
     "linking": ("right_share", "chance_share"),
 }
 _LENGTHS = {

@@ -11,6 +11,7 @@ import numpy as np
 
 from fl.defenses.budgeted import PRINTED
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.linking_text import best_linking_text, linkers, linking_text
 from scenarios.app.results.statistics import MEANINGFUL, counted
 from scenarios.app.results.summary_keys import Key
 from scenarios.app.results.tracking_text import best_tracking_text, trackers, tracking_text
@@ -55,6 +56,7 @@ def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[
         ("positions", positions_text(summary)),
         ("named", best_named_text(summary)),
         ("tracking", best_tracking_text(summary)),
+        ("linking", best_linking_text(summary)),
         ("uplink", uplink_text(summary)),
         ("uploads", uploads_text(summary)),
         ("merges", merges_text(summary)),
@@ -237,6 +239,7 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
         *(f"{what}: {text}" for what, text in sent.items() if text),
         *(_attack(summary, name) for name in attacks(summary)),
         *(f"tracking: {tracking_text(summary, name)}" for name in trackers(summary)),
+        *(f"linking: {linking_text(summary, name)}" for name in linkers(summary)),
         *_baselines(summary),
     ]
     lines += [*_user_distances(summary), *_eavesdropper(summary)]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
-from fl.leakage.reliability import BINS
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results.run import Run, Table
 
@@ -63,25 +61,3 @@ def _summed_hours(
     n_ue = len(np.unique(np.concatenate([of["ue"] for of in rows.values()])))
     hours = np.bincount(at, share, minlength=len(number)) * float(run.manifest["round_s"]) / 3600.0
     return number, np.cumsum(hours) / max(n_ue, 1)
-
-
-@dataclass(frozen=True)
-class Reliability:
-    """Stated probabilities in equal bins (n_bin,): their number, and the means of stated and hit, NaN of none."""
-
-    number: FloatArray
-    stated: FloatArray
-    hit: FloatArray
-
-    @classmethod
-    def of(cls, stated: FloatArray, hit: BoolArray) -> Reliability:
-        """Of probabilities (n,) and whether they held (n,); NaN is left out."""
-        known = np.isfinite(stated)
-        at = np.minimum((stated[known] * BINS).astype(int), BINS - 1)
-        number = np.bincount(at, minlength=BINS).astype(float)
-        with np.errstate(invalid="ignore"):
-            return cls(
-                number,
-                np.bincount(at, stated[known], minlength=BINS) / number,
-                np.bincount(at, hit[known], minlength=BINS) / number,
-            )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from scenarios.app.report.plot import Cell, Figure, Look, Panel, line, looks, mosaic
+from scenarios.app.report.plot import Cell, Figure, Look, Panel, line, looks, mosaic, numbers
 from scenarios.app.report.series import DATES
 from scenarios.app.results.run import Run
+from scenarios.app.results.statistics import counted
 
 MOST_POINTS = 400  # of a curve
 _CELLS = (
@@ -17,10 +18,13 @@ _CELLS = (
 """column, its chance, axis, title, factor, unit"""
 
 
-def linking_panel(run: Run) -> list[Panel]:
-    """Share of right links, anonymity set and time to confusion; nothing where no attack links."""
-    if "linking" not in run.tables:
-        return []
+def linking_panels(run: Run) -> list[Panel]:
+    """Links over time, and unicity; nothing where no attack links."""
+    return [*_links(run), *_unicity(run)]
+
+
+def _links(run: Run) -> list[Panel]:
+    """Share of right links, anonymity set and time to confusion."""
     rows = run.rows("linking")
     names = list(dict.fromkeys(map(str, rows["attack"])))
     cells = list[Cell]()
@@ -46,3 +50,24 @@ def linking_panel(run: Run) -> list[Panel]:
         "which grows with the length of a round."
     )
     return [Panel("linking", "Pseudonyms that are linked again", caption, mosaic(cells, DATES, 280))]
+
+
+def _unicity(run: Run) -> list[Panel]:
+    """How few points of its track single a UE out, at several resolutions."""
+    rows = run.tables["unicity"]
+    sides_m = np.unique(rows["resolution_m"][np.isfinite(rows["resolution_m"])])
+    traces = list[Figure]()
+    for look, side_m in zip(looks(f"squares of {side_m:g} m" for side_m in sides_m), sides_m, strict=True):
+        mine = np.flatnonzero(rows["resolution_m"] == side_m)
+        mine = mine[np.argsort(rows["points"][mine], kind="stable")]
+        traces.append(line(look, numbers(rows["points"][mine]), rows["unique_percent"][mine], mode="lines+markers"))
+    if not traces:
+        return []
+    caption = (
+        "The share of draws of so many points (a round and a square each) of a true track that no other UE has (de "
+        f"Montjoye et al. 2013), over {counted(int(np.nanmax(rows['ues'])), 'UE')}: where it is high, new names hide "
+        "nobody of whom a few places are known. It grows as UEs get fewer."
+    )
+    x_axis: Figure = {"title": {"text": "known points"}, "dtick": 1}
+    figure = mosaic([Cell("unique (%)", traces, percent=True)], x_axis, 300)
+    return [Panel("unicity", "How few points single a UE out", caption, figure)]

@@ -8,8 +8,8 @@ import numpy as np
 
 from netsim.units import FloatArray
 from scenarios.app.report.figures.first_home import first_home_panel
-from scenarios.app.report.figures.linking import linking_panel
-from scenarios.app.report.figures.reliability import reliability_panel
+from scenarios.app.report.figures.linking import linking_panels
+from scenarios.app.report.figures.reliability import reliability_panel, stating
 from scenarios.app.report.figures.tracking_looks import LOOKS, STATED, titled
 from scenarios.app.report.html import Chapter, paragraphs
 from scenarios.app.report.plot import DARK, Cell, Figure, Look, Panel, line, mosaic
@@ -34,7 +34,7 @@ _STATED = Look("as stated", DARK, dash="dash")
 
 
 def tracking_chapter(run: Run) -> Chapter:
-    """The figures; empty where no attack tracks or links."""
+    """The figures; empty where no attack tracks, states probabilities or links."""
     every = {name: tracked(run, name) for name in tracking_attacks(run)}
     parts: list[str | Panel] = []
     if every:
@@ -42,10 +42,10 @@ def tracking_chapter(run: Run) -> Chapter:
         if len(run.tables["beliefs"]["ue"]):
             said.append("The map at the top shows what is believed, cell by cell: its layer belief.")
         parts = [
-            paragraphs(said, "says"), errors(run, every), hours(run, every), reliability_panel(run, every),
-            credible(run, every),
+            paragraphs(said, "says"), errors(run, every), hours(run, every), credible(run, every),
         ]  # fmt: skip
-    parts += linking_panel(run)
+    parts += [reliability_panel(run, names)] if (names := stating(run)) else []
+    parts += linking_panels(run)
     return Chapter("tracking", "Tracking", [*parts, *(first_home_panel(run) if parts else [])])
 
 
