@@ -182,7 +182,7 @@ def test_an_attack_that_only_names_places_has_its_reliability(folder):
     named = {"attack": ATTACK, "x_m": 110, "y_m": 100, "probability": 0.9}
     rows = [
         named | {"ue": 0, "rank": 1, "place": "home"}, named | {"ue": 1, "rank": 1, "place": "home", "x_m": 390},
-        named | {"ue": 1, "rank": 3, "place": "third 1"},
+        named | {"ue": 1, "rank": 3, "place": "third 1"}, named | {"ue": 2, "rank": 4, "place": "third " + "9" * 5000},
     ]  # fmt: skip
     write_rows(made, "ues", ues)
     write_rows(made, "named", rows)
@@ -227,8 +227,8 @@ def test_words_on_links_stand_beside_chance(folder):
     made = folder(linking=[row])
     summary = summarise(made, load_study(str(made / "study.yaml")))
     text = (
-        f"{ATTACK}: 75 % of new names linked right (chance 25 %), anonymity set 2.5, time to confusion 10 min (chance 2 "
-        "min)"
+        f"{ATTACK}: 75 % of new names linked right (chance 25 %), anonymity set 2.5, time to confusion 10 min (chance "
+        "2 min)"
     )
     assert linking_text(summary, ATTACK) == best_linking_text(summary) == text
     account = read_table(made, "privacy")
