@@ -8,6 +8,8 @@ from typing import Any
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.statistics import figure_text
 
+_LONG_S = 3 * 3600.0  # told in hours
+
 
 def linkers(summary: Mapping[str, Any]) -> list[str]:
     """Names of the attacks that link names, in order."""
@@ -34,8 +36,9 @@ def linking_text(summary: Mapping[str, Any], name: str) -> str:
     if anonymous is not None:
         parts.append(f"anonymity set {figure_text(anonymous)}")
     if confused_s is not None:
-        minutes = None if by_chance_s is None else by_chance_s / 60
-        parts.append(f"time to confusion {figure_text(confused_s / 60)} min{_chance(minutes, ' min')}")
+        unit, second = ("h", 3600.0) if confused_s >= _LONG_S else ("min", 60.0)
+        by_chance = None if by_chance_s is None else by_chance_s / second
+        parts.append(f"time to confusion {figure_text(confused_s / second)} {unit}{_chance(by_chance, f' {unit}')}")
     return ", ".join(parts)
 
 
