@@ -92,7 +92,10 @@ def learnt(chain: Chain, history: History, ue: IntArray, habits: Habits, own: Ow
         for _ in range(passes):
             found = _pass(coarse, looks, habits, own, learn=True)
             habits, own = found.habits, found.own
-    return _pass(chain, _Looks.of(chain, history, ue), habits, own.resampled(chain.motion.grid), learn=False)
+    looks, own = _Looks.of(chain, history, ue), own.resampled(chain.motion.grid)
+    if passes and own.occupancy:  # places need all cells
+        own = _pass(chain, looks, habits, own, learn=True).own
+    return _pass(chain, looks, habits, own, learn=False)
 
 
 @dataclass(frozen=True)
