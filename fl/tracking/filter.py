@@ -6,7 +6,7 @@ in float32, rescaled in every step. e is relative to an estimate that may lie an
 that of the model against one in which estimates say nothing. With r_k = w_k <a_{t-1}, K_k e_t> / s_t, the probability
 that component k brought the UE here, the weights of motion are learnt online.
 
-[Rabiner, A tutorial on hidden Markov models, Proc. IEEE 77(2), 1989, Eqs. 19-20 and 91-92, for the scaling]
+[Rabiner 1989, Eqs. 19-20 and 91-92, for the scaling]
 """
 
 from __future__ import annotations
