@@ -48,11 +48,16 @@ class Emission:
         fx[rows], floor[rows] = 0.0, 1.0
         return replace(self, fx=fx, floor=floor)
 
-    def maps(self) -> Maps:
-        """e (n, ny, nx)."""
-        e = np.matmul(self.fy.transpose(0, 2, 1), self.fx)
-        e += self.floor[:, None, None]
-        return np.asarray(e)
+    def peaked(self) -> tuple[Maps, Maps]:
+        """e / top (n, ny, nx) and top (n,), no less than the largest e, so that the smallest do not vanish."""
+        top = self.floor + (self.fy.max(axis=2) * self.fx.max(axis=2)).sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            fx, floor = self.fx / top[:, None, None], self.floor / top
+            e = self.fy[:, 0, :, None] * fx[:, 0, None, :]
+            for rank in range(1, fx.shape[1]):
+                e += self.fy[:, rank, :, None] * fx[:, rank, None, :]
+            e += floor[:, None, None]
+        return e, np.asarray(top)
 
     def inner(self, p: Maps, fy: Maps, fx: Maps, total: Maps) -> Maps:
         """<p, e> (n,) of maps p (n or 1, ny, nx) with sums total (n,), or of what a Gaussian reads of p, fy and fx."""
@@ -61,15 +66,13 @@ class Emission:
 
 def updated(p: Maps, emission: Emission) -> tuple[Maps, FloatArray, BoolArray]:
     """p e / sum(p e), the logarithm (n,) of that sum, and whose estimates (n,) are impossible and change nothing."""
-    e = emission.maps()
-    top = e.reshape(len(e), -1).max(axis=1)
+    e, top = emission.peaked()
     with np.errstate(divide="ignore", invalid="ignore"):
-        e /= top[:, None, None]  # so that the smallest likelihoods do not vanish
         e *= p
         total = totals(e)
-        bad = ~(total > 0) | ~np.isfinite(top)
-        e /= total[:, None, None]
+        e *= (1 / total)[:, None, None]
         log = np.log(total, dtype=np.float64) + np.log(top, dtype=np.float64)
+    bad = ~(total > 0) | ~np.isfinite(log)
     if bad.any():
         e[bad], log[bad] = p[bad], 0.0
     return e, log, bad

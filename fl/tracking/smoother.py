@@ -170,9 +170,8 @@ def _backward(
         here /= totals(here)[:, None, None]
         share = np.zeros((len(v), len(motion.sigma_m) + 2))
         if t > 0:
-            e = looks.at(t).ignored(bad[t]).maps()
-            e /= e.reshape(len(e), -1).max(axis=1)[:, None, None]
-            v = e * v
+            e, _ = looks.at(t).ignored(bad[t]).peaked()
+            v = np.multiply(e, v, out=e)
             for c in reversed(looks.classes[t]):
                 weight, target, parts = legs[c].weight, legs[c].target, motion.back_parts(v)
                 if learn and len(looks.classes[t]) == 1:
