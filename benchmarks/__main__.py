@@ -1,10 +1,6 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
-<<<<<<< HEAD
-Subjects: world, town, uploads, replay, attacks, span, density, radio-map, images, rl.
-=======
-Subjects: world, town, uploads, attacks, span, tracking, density, radio-map, images, rl.
->>>>>>> a31d0e8 (Benchmark of tracking)
+Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images, rl.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
