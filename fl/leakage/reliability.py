@@ -8,7 +8,7 @@ Of n statements with probability p_i, and hits y_i in {0, 1}, in bins b of equal
 Statements about one UE are no independent draws: rounds at one home share one error. So intervals come from drawing
 UEs, with all their statements, again and again (bootstrap). Of few UEs the error is large by chance alone: compare with
 `by_chance_error`, its mean if hits were drawn with the stated probabilities, one draw a UE and bin.
-[Murphy, Winkler 1977, Reliability of subjective probability forecasts; Brier 1950]
+[Murphy and Winkler 1977; Brier 1950]
 """
 
 from __future__ import annotations

@@ -113,3 +113,9 @@ def test_a_run_names_homes_with_probabilities(folder):
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["attack.dwell.home_named_within_near.percent"] == 100
     assert summary["attack.dwell.home_spoken.percent"] == 100 and summary["attack.dwell.stated.count"] >= 2
+
+
+def test_without_homes_nothing_is_judged(tiny, tmp_path):
+    found = run(tiny({"learning.attacks": [{"kind": "dwell", "sigma_m": 50.0}]}), tmp_path / "r")
+    assert not [key for key in found if "stated" in key or "spoken" in key or "as_often" in key]
+    assert (tmp_path / "r" / "named.csv").read_text().count("\n") == 1  # the header
