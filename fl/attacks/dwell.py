@@ -219,16 +219,15 @@ class Dwell(Attack):
         return named
 
     def _answers(self, view: View, named: Named) -> Estimates:
-        """What is named of each UE of the view, at the first of its models; one answer without a place for nothing."""
-        ues, first = np.unique(view.ue, return_index=True)
-        place_m, probability = named.recalled(ues)
+        """What is named of each UE of the view, at all of its models; one answer without a place for nothing."""
+        place_m, probability = named.recalled(view.ue)
         spoken: BoolArray = (probability >= self.least_probability) & (probability > 0)
         silent = np.asarray(~spoken.any(axis=1))
         row, rank = np.nonzero(spoken | (silent[:, None] & (np.arange(spoken.shape[1]) == 0)))
         where = np.where(spoken[row, rank, None], place_m[row, rank], np.nan)
         none = np.zeros(len(row), dtype=np.int64)
         return Estimates(
-            ue=ues[row], model=view.model[first[row]], what=["answer"] * len(row), position_m=where,
+            ue=view.ue[row], model=view.model[row], what=["answer"] * len(row), position_m=where,
             weight=np.where(spoken[row, rank], probability[row, rank], 0.0), loss=np.full(len(row), np.nan),
             iterations=none, evaluations=none,
             status=["unsure" if silent[i] else Named.PLACES[k] for i, k in zip(row, rank, strict=True)],

@@ -117,6 +117,16 @@ def test_two_weeks_tell_home_work_and_club(heard):
                 assert np.hypot(*(said[kind][0] - place)) <= 60 and 0.9 < said[kind][1] <= 1
 
 
+def test_answers_stand_at_every_model_of_a_ue(heard):
+    heard.update(weeks(PEOPLE, 30))
+    _, state = play(attack(third_places=0), range(1, 30))
+    two = replace(view_of([0, 0, 1]), model=np.array([0, 3, 3]))
+    found, _ = attack(third_places=0).run(two, facts_of(30), state, RNG)
+    said = list(zip(found.ue.tolist(), found.model.tolist(), found.status, strict=True))
+    assert [one for one in said if one[0] == 0 and one[2] == "home"] == [(0, 0, "home"), (0, 3, "home")]
+    assert {one[1] for one in said if one[0] == 1} == {3}
+
+
 def test_no_night_no_home_and_no_workday_no_work(heard):
     heard.update(weeks(PEOPLE, 96))
     night = [n for n in range(1, 96) if (n - 1) % 24 < 6]
