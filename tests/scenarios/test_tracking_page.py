@@ -219,6 +219,16 @@ def test_links_stand_beside_chance(folder):
     assert [p.key for p in tracking_chapter(loaded).panels] == ["linking"]
 
 
+def test_shares_of_links_are_so_far_and_by_updates(folder):
+    row = {"attack": ATTACK, "chance_share": 0.1, "linked": 1}
+    rows = [
+        row | {"round": 1, "time_s": 60, "seen": 0}, row | {"round": 1, "time_s": 60, "seen": 4, "right_share": 0.75},
+        row | {"round": 2, "time_s": 120, "seen": 12, "right_share": 0.25},
+    ]  # fmt: skip
+    (panel,) = linking_panels(load(folder(linking=rows)))
+    assert drawn(panel, ATTACK)["y"] == [None, 75, 37.5]
+
+
 def test_words_on_links_stand_beside_chance(folder):
     row = {
         "attack": ATTACK, "round": 1, "time_s": 60, "seen": 4, "linked": 4, "right_share": 0.75, "chance_share": 0.25,

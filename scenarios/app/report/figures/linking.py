@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from netsim.units import FloatArray
 from scenarios.app.report.plot import Cell, Figure, Look, Panel, line, looks, mosaic, numbers
 from scenarios.app.report.series import DATES
-from scenarios.app.results.run import Run
+from scenarios.app.results.run import Run, Table
 from scenarios.app.results.statistics import counted
 
 MOST_POINTS = 400  # of a curve
@@ -16,6 +17,7 @@ _CELLS = (
     ("time_to_confusion_s", "chance_time_to_confusion_s", "time (min)", "Time to confusion", 1.0 / 60.0, "min"),
 )
 """column, its chance, axis, title, factor, unit"""
+_WEIGHTS = {"right_share": "seen", "chance_share": "seen", "anonymity_set": "linked"}
 
 
 def linking_panels(run: Run) -> list[Panel]:
@@ -31,25 +33,35 @@ def _links(run: Run) -> list[Panel]:
     for column, chance, axis, title, factor, unit in _CELLS:
         traces: list[Figure] = []
         for look in looks(names):
-            mine = np.flatnonzero(rows["attack"] == look.name)
-            mine = mine[:: max(1, -(-len(mine) // MOST_POINTS))]
-            x = run.dates(rows["time_s"][mine])
+            own = {k: v[rows["attack"] == look.name] for k, v in rows.items()}
+            some = slice(None, None, max(1, -(-len(own["round"]) // MOST_POINTS)))
+            x = run.dates(own["time_s"][some])
             by_chance = Look(f"{look.name}: by chance", look.color, look.symbol, "dot")
             for of, one in ((column, look), (chance, by_chance)):
-                if of and np.isfinite(rows[of][mine]).any():
-                    how = f"%{{y:,.3~r}} {unit}"
-                    traces.append(line(one, x, factor * rows[of][mine], hovertemplate=how, showlegend=not cells))
+                if of and np.isfinite(own[of]).any():
+                    how, values = f"%{{y:,.3~r}} {unit}", factor * _so_far(own, of)[some]
+                    traces.append(line(one, x, values, hovertemplate=how, showlegend=not cells))
         if traces:
             cells.append(Cell(axis, traces, title, percent=factor == 100.0))
     if not cells:
         return []
     caption = (
-        "Left the share of updates under a new name that the attack gives to the track which last held their UE: the "
-        "higher, the less a change of names hides. Middle between how many UEs it wavers (2 to the power of the "
-        "entropy of its choice). Right how long a UE can be followed until it is mixed up. Dotted: the same by chance, "
+        "Left the share of updates under a new name, so far, that the attack gave to the track which last held their "
+        "UE: the higher, the less a change of names hides. Middle between how many UEs it wavers (2 to the power of "
+        "the entropy of its choice). Right how long a UE can be followed until it is mixed up. Dotted: the same by chance, "
         "which grows with the length of a round."
     )
     return [Panel("linking", "Pseudonyms that are linked again", caption, mosaic(cells, DATES, 280))]
+
+
+def _so_far(own: Table, column: str) -> FloatArray:
+    """Values (n,) of rounds in order, each the mean so far by numbers of updates; times to confusion are so already."""
+    if column not in _WEIGHTS:
+        return own[column]
+    weight = np.where(np.isfinite(own[column]), np.nan_to_num(own[_WEIGHTS[column]]), 0.0)
+    total = np.cumsum(weight)
+    summed = np.cumsum(weight * np.nan_to_num(own[column]))
+    return np.asarray(np.divide(summed, total, out=np.full(len(total), np.nan), where=total > 0))
 
 
 def _unicity(run: Run) -> list[Panel]:
