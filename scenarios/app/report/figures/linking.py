@@ -48,8 +48,8 @@ def _links(run: Run) -> list[Panel]:
     caption = (
         "Left the share of updates under a new name, so far, that the attack gave to the track which last held their "
         "UE: the higher, the less a change of names hides. Middle between how many UEs it wavers (2 to the power of "
-        "the entropy of its choice). Right how long a UE can be followed until it is mixed up. Dotted: the same by chance, "
-        "which grows with the length of a round."
+        "the entropy of its choice). Right how long a UE can be followed until it is mixed up. Dotted: the same by "
+        "chance, which grows with the length of a round."
     )
     return [Panel("linking", "Pseudonyms that are linked again", caption, mosaic(cells, DATES, 280))]
 
