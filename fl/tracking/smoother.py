@@ -52,7 +52,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Passes:
-    """p (S, n_ue, ny, nx) : after every look, what the smoother believes; log_likelihood (n_ue,) against estimates that
+    """p (S, n_ue, ny, nx) : after every look, what the smoother believes (none where it only learns); log_likelihood (n_ue,) against estimates that
     say nothing; habits, own : as learnt from all looks.
     """
 
@@ -73,9 +73,8 @@ def smoothed(
     size = max(_NUMBERS // max(len(history) * len(grid), 1), 1)
     for at in range(0, len(ue), size):
         some = np.arange(at, min(at + size, len(ue)))
-        known, maps = history.of(ue[some])[1], np.empty((len(history), len(some), grid.ny, grid.nx), dtype=np.float32)
-        for rows in blocks(len(some), len(grid)):
-            maps[:, rows] = learnt(chain, history, ue[some[rows]], habits.of(some[rows]), own.of(some[rows]), passes).p
+        known = history.of(ue[some])[1]
+        maps = learnt(chain, history, ue[some], habits.of(some), own.of(some), passes).p
         for look in last.tolist():
             there = known <= look
             yield Belief(
@@ -85,17 +84,34 @@ def smoothed(
 
 
 def learnt(chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int) -> Passes:
-    """Forward and backward passes of a few UEs: some that learn, each from the one before, then the one that tells."""
-    if passes:
-        coarse = chain.coarser()
-        looks, own = _Looks.of(coarse, history, ue), own.resampled(coarse.motion.grid)
-        for _ in range(passes):
-            found = _pass(coarse, looks, habits, own, learn=True)
-            habits, own = found.habits, found.own
-    looks, own = _Looks.of(chain, history, ue), own.resampled(chain.motion.grid)
+    """Forward and backward passes: some that learn, each from the one before, then the one that tells."""
+    coarse, grid = chain.coarser(), chain.motion.grid
+    for _ in range(passes):
+        found = _passed(coarse, history, ue, habits, own.resampled(coarse.motion.grid), learn=True)
+        habits, own = found.habits, found.own
+    own = own.resampled(grid)
     if passes and own.occupancy:  # places need all cells
-        own = _pass(chain, looks, habits, own, learn=True).own
-    return _pass(chain, looks, habits, own, learn=False)
+        own = _passed(chain, history, ue, habits, own, learn=True).own
+    return _passed(chain, history, ue, habits, own, learn=False)
+
+
+def _passed(chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, learn: bool) -> Passes:
+    """One pass of all UEs (n,), a few at a time; of one that learns, what it has learnt is kept, not its maps."""
+    grid, n = chain.motion.grid, len(ue)
+    p = np.empty((0 if learn else len(history), n, grid.ny, grid.nx), dtype=np.float32)
+    log_likelihood, every = np.zeros(n), np.arange(n)
+    new, places = habits.forgotten() if learn else habits, own.forgotten() if learn else own
+    for rows in blocks(n, len(grid)):
+        some = every[rows]
+        found = _pass(chain, _Looks.of(chain, history, ue[rows]), habits.of(some), own.of(some), learn)
+        log_likelihood[rows] = found.log_likelihood
+        if not learn:
+            p[:, rows] = found.p
+            continue
+        new.count[rows] = found.habits.count
+        for whole, part in zip(places.occupancy, found.own.occupancy, strict=True):
+            whole[rows] = part
+    return Passes(p, log_likelihood, new, places)
 
 
 @dataclass(frozen=True)
