@@ -52,8 +52,8 @@ class Chain:
 
 @dataclass(frozen=True)
 class Passes:
-    """p (S, n_ue, ny, nx) : after every look, what the smoother believes (none where it only learns); log_likelihood (n_ue,) against estimates that
-    say nothing; habits, own : as learnt from all looks.
+    """p (S, n_ue, ny, nx) : after every look, what the smoother believes, empty where it only learns; log_likelihood
+    (n_ue,) against estimates that say nothing; habits, own : as learnt from all looks.
     """
 
     p: Maps
