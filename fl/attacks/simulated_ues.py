@@ -24,23 +24,28 @@ from netsim.clock import DAY_S, WEEK_S
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_WORKERS, _ROAMERS, _EVENINGS, _OUTINGS = 0.7, 0.2, 0.4, 0.7
-_SPEED_MPS, _ROAM_S, _HOUR_S = 8.0, 900.0, 3600.0
+_WORKERS, _EVENINGS, _OUTINGS = 0.7, 0.4, 0.7
+ROAMING, SPEED_MPS, _HOUR_S = 0.2, 8.0, 3600.0
+_MEAN_WAY = 0.52  # between two random places of a square, of its side
 _SHADOWING_DB, _DECORRELATION_M, _NOISE_DB, _SAMPLES = 8.0, 50.0, 2.0, 64
 _MOST_SAMPLES = 256  # of a UE in a round: more do not change the mean that attacks find
 
 
 @dataclass(frozen=True)
 class Population:
-    """Where people are, as the attacker assumes it: probability (G,) of each place of the grid."""
+    """Where people are, as the attacker assumes it: probability (G,) of each place of the grid; which share of them
+    roams, and how fast they travel.
+    """
 
     grid: PlaceGrid
     probability: FloatArray
+    roaming: float = ROAMING
+    speed_mps: float = SPEED_MPS
 
     @classmethod
-    def uniform(cls, grid: PlaceGrid) -> Population:
+    def uniform(cls, grid: PlaceGrid, roaming: float = ROAMING, speed_mps: float = SPEED_MPS) -> Population:
         """Equally everywhere."""
-        return cls(grid, np.full(len(grid), 1.0 / len(grid)))
+        return cls(grid, np.full(len(grid), 1.0 / len(grid)), roaming, speed_mps)
 
     def sample(self, unit: FloatArray) -> FloatArray:
         """Places (n, 2) of uniform numbers (n, 3): a cell, and a point in it."""
@@ -70,9 +75,9 @@ def positions_m(ue: IntArray, time_s: FloatArray, population: Population, rng: R
     ]
     at, now_h = home.copy(), (time_s - day * DAY_S) / _HOUR_S
     for since_h, to in stops:
-        gone = np.clip((now_h - since_h) * _HOUR_S * _SPEED_MPS, 0.0, None)
+        gone = np.clip((now_h - since_h) * _HOUR_S * population.speed_mps, 0.0, None)
         at = _towards(at, to, np.where(np.isfinite(since_h), gone, 0.0))
-    return np.where((lot[:, 1] < _ROAMERS)[:, None], _roaming(ue, time_s, population, rng), at)
+    return np.where((lot[:, 1] < population.roaming)[:, None], _roaming(ue, time_s, population, rng), at)
 
 
 def _towards(at: FloatArray, to: FloatArray, way_m: FloatArray) -> FloatArray:
@@ -83,10 +88,11 @@ def _towards(at: FloatArray, to: FloatArray, way_m: FloatArray) -> FloatArray:
 
 
 def _roaming(ue: IntArray, time_s: FloatArray, population: Population, rng: Rng) -> FloatArray:
-    """Straight drives of a quarter of an hour, one after the other."""
-    leg = np.floor(time_s / _ROAM_S).astype(np.int64)
+    """Straight ways of equal time, one after the other."""
+    leg_s = _MEAN_WAY * float(np.sqrt(np.prod(population.grid.area.side_m))) / population.speed_mps
+    leg = np.floor(time_s / leg_s).astype(np.int64)
     a, b = (population.sample(rng.uniform("leg", ue, (3,), item=leg + k)) for k in (0, 1))
-    return np.asarray(a + (time_s / _ROAM_S - leg)[:, None] * (b - a))
+    return np.asarray(a + (time_s / leg_s - leg)[:, None] * (b - a))
 
 
 def made_up(n_ue: int, view: View, facts: Facts, population: Population, rng: Rng) -> Local:
@@ -109,7 +115,7 @@ def made_up(n_ue: int, view: View, facts: Facts, population: Population, rng: Rn
     of_sample = np.repeat(np.arange(len(ue)), count)
     number = np.arange(ptr[-1]) - ptr[of_sample]
     ends_s = facts.week_s if np.isfinite(facts.week_s) else facts.time_s % WEEK_S
-    window_s = facts.round_s if np.isfinite(facts.round_s) else _ROAM_S
+    window_s = facts.round_s if np.isfinite(facts.round_s) else _HOUR_S
     week_s = ends_s + WEEK_S * (1 + np.floor((facts.time_s + window_s) / WEEK_S)) - window_s
     when_s = week_s + window_s * (number + 0.5) / count[of_sample]
     habits = Rng(rng.seed, rng.purpose)  # the same in all rounds

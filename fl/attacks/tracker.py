@@ -20,7 +20,7 @@ from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.multi_query import MultiQuery
 from fl.attacks.ramp_aware import RampAware
 from fl.attacks.simulated_inversion import SimulatedInversion
-from fl.attacks.simulated_ues import Population
+from fl.attacks.simulated_ues import ROAMING, SPEED_MPS, Population
 from fl.attacks.span import Span
 from fl.attacks.unit_votes import UnitVotes
 from fl.attacks.weighted_centroid import WeightedCentroid
@@ -112,6 +112,10 @@ class Tracker(Attack):
     """jump back to places of one's own"""
     hours: bool = False
     """learn motion for each hour of weekdays and of weekends"""
+    roaming: float = Field(default=ROAMING, ge=0, le=1)
+    """share of the UEs that the attacker makes up which travel all the time; the others have homes and workplaces"""
+    speed_mps: float = Field(default=SPEED_MPS, gt=0, le=1000)
+    """how fast they travel, m/s"""
     simulated_ues: int = Field(default=64, ge=1, le=10_000)
     """number of UEs that the attacker makes up"""
     sigma_m: float | None = Field(default=None, gt=0, le=1e6)
@@ -147,7 +151,7 @@ class Tracker(Attack):
         grid = self._grid(facts, len(np.union1d(view.ue, state.ue)))
         learnt, adds_up = state.errors, isinstance(self.of, _ADD_UP)
         if self.sigma_m is None:
-            population = Population.uniform(grid)
+            population = Population.uniform(grid, self.roaming, self.speed_mps)
             learnt = learnt.plus(view, facts, self.of, population, self.simulated_ues, rng, adds_up)
         said, inner = self.of.run(view, facts, self.of.start() if adds_up else state.of, rng)
         names, z_m = named_places(said, facts.public.area)
