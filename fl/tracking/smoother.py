@@ -81,6 +81,7 @@ def smoothed(
                 int(history.round[look]), float(history.time_s[look]), ue[some][there], grid,
                 maps[look, there].reshape(-1, len(grid)), chain.prior.reshape(-1),
             )  # fmt: skip
+        del maps  # before those of the next group are made
 
 
 def learnt(chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int) -> Passes:
