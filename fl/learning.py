@@ -90,7 +90,7 @@ class Learning(Part):
     """when the server asks and merges: in rounds, or whenever updates have come"""
     server_optimiser: Annotated[ServerOptimiser, SERVER_OPTIMISERS] = FullStep()
     """how the global models move along what was merged"""
-    threat: Threat = Threat()
+    threat: Threat = Field(default_factory=Threat)
     """who attacks and what they see"""
     attacks: tuple[Annotated[Attack, ATTACKS], ...] = ()
     """what they try"""
