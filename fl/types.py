@@ -299,7 +299,8 @@ class Public:
     sampled_m (n, 2) are the places of the first round that asks anybody, where a learner has them published for it.
     antennas is None where a trace replaces the radio; ue_height_m is the height of every UE's antenna; images is what
     samples look like where they are images; n_cell is the number of cells and model_of_cell
-    (n_cell,) the model that learns each (-1: none).
+    (n_cell,) the model that learns each (-1: none). street_m (k, 2, 2), the ends of straight pieces of streets, and
+    floor_area (n, 3), the middle of each building and its floors' area in m2, are there where an attacker reads a map.
     """
 
     area: Area
@@ -311,6 +312,8 @@ class Public:
     sampled_m: FloatArray | None = None
     n_cell: int = 1
     model_of_cell: IntArray | None = None
+    street_m: FloatArray | None = None
+    floor_area: FloatArray | None = None
 
 
 @dataclass(frozen=True)

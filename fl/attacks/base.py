@@ -138,6 +138,11 @@ class Attack(Named):
 
     kind: str
 
+    @property
+    def reads_the_city(self) -> bool:
+        """Whether it needs streets and buildings among the public facts."""
+        return False
+
     def check(self, public: Public) -> None:
         """BadInput where the public facts of a world lack what it needs."""
         return None

@@ -129,6 +129,10 @@ class ReIdentify(Attack):
         one_round = (ClosedForm, Dlg, SimulatedInversion, DensityPeak)
         return self.of if isinstance(self.of, one_round) else ClosedForm(cloud=False)
 
+    @property
+    def reads_the_city(self) -> bool:
+        return self.of.reads_the_city
+
     def check(self, public: Public) -> None:
         self.of.check(public)
         self.places_by.check(public)

@@ -24,6 +24,9 @@ from fl.attacks.simulated_ues import ROAMING, SPEED_MPS, Population
 from fl.attacks.span import Span
 from fl.attacks.unit_votes import UnitVotes
 from fl.attacks.weighted_centroid import WeightedCentroid
+from fl.population import POPULATIONS
+from fl.population.base import PopulationPrior
+from fl.population.uniform import Everywhere
 from fl.tracking.answers import answers, probability_within
 from fl.tracking.belief import Belief
 from fl.tracking.discs import blurred
@@ -36,7 +39,7 @@ from fl.tracking.motion import Maps, Motion
 from fl.tracking.own_places import OwnPlaces
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.smoother import Chain, smoothed
-from fl.types import Estimates, Facts, State
+from fl.types import Estimates, Facts, Public, State
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -112,6 +115,8 @@ class Tracker(Attack):
     """jump back to places of one's own"""
     hours: bool = False
     """learn motion for each hour of weekdays and of weekends"""
+    population: Annotated[PopulationPrior, POPULATIONS] = Everywhere()
+    """where people are, as far as the attacker knows beforehand: where jumps end, and where UEs begin"""
     roaming: float = Field(default=ROAMING, ge=0, le=1)
     """share of the UEs that the attacker makes up which travel all the time; the others have homes and workplaces"""
     speed_mps: float = Field(default=SPEED_MPS, gt=0, le=1000)
@@ -144,6 +149,15 @@ class Tracker(Attack):
             raise ValueError(f"bias_m {self.bias_m:g}: a part of sigma_m {self.sigma_m:g}, so at most that")
         return self
 
+    @property
+    def reads_the_city(self) -> bool:
+        return self.population.of_the_city
+
+    def check(self, public: Public) -> None:
+        """BadInput where the grid is too fine, or nothing is known of the population."""
+        self.of.check(public)
+        self.population.probability(PlaceGrid.over(public.area, self.cell_m, 1, self.label), public)
+
     def start(self) -> TrackerState:
         return TrackerState(self.of.start())
 
@@ -151,7 +165,7 @@ class Tracker(Attack):
         grid = self._grid(facts, len(np.union1d(view.ue, state.ue)))
         learnt, adds_up = state.errors, isinstance(self.of, _ADD_UP)
         if self.sigma_m is None:
-            population = Population.uniform(grid, self.roaming, self.speed_mps)
+            population = Population(grid, self.population.probability(grid, facts.public), self.roaming, self.speed_mps)
             learnt = learnt.plus(view, facts, self.of, population, self.simulated_ues, rng, adds_up)
         said, inner = self.of.run(view, facts, self.of.start() if adds_up else state.of, rng)
         names, z_m = named_places(said, facts.public.area)
@@ -192,7 +206,7 @@ class Tracker(Attack):
         if not len(state.ue):
             return None
         grid = self._grid(facts, len(state.ue))
-        p, prior = self._shown(state.p, self._errors(state.errors), grid), self._prior(grid)
+        p, prior = self._shown(state.p, self._errors(state.errors), grid), self._prior(grid, facts)
         return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1))
 
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
@@ -200,7 +214,7 @@ class Tracker(Attack):
             return
         grid, history = self._grid(facts, len(state.ue)), state.history
         motion = Motion.over(grid, self.largest_speed_mps, facts.round_s)
-        chain = Chain(motion, self._prior(grid), facts.round_s)
+        chain = Chain(motion, self._prior(grid, facts), facts.round_s)
         habits = Habits(state.count, self._borrowed(state.errors, motion))
         errors = {int(history.round[look]): history.errors[look] for look in history.last_looks()}
         for belief in smoothed(chain, history, state.ue, habits, state.own):
@@ -210,9 +224,9 @@ class Tracker(Attack):
         """Of the area; a UE has maps of its own."""
         return PlaceGrid.over(facts.public.area, self.cell_m, n_ue * (10 if self.own_places else 2), self.label)
 
-    def _prior(self, grid: PlaceGrid) -> Maps:
+    def _prior(self, grid: PlaceGrid, facts: Facts) -> Maps:
         """Where jumps end, and UEs begin (1, ny, nx)."""
-        return np.full((1, grid.ny, grid.nx), 1.0 / len(grid), dtype=np.float32)
+        return self.population.probability(grid, facts.public).astype(np.float32).reshape(1, grid.ny, grid.nx)
 
     def _errors(self, learnt: LearntErrors) -> ErrorModel | None:
         """Given, or learnt."""
@@ -228,7 +242,7 @@ class Tracker(Attack):
 
     def _filtered(self, state: TrackerState, facts: Facts, grid: PlaceGrid) -> TrackerState:
         """After the last look of the history; who is new begins with the prior."""
-        motion, prior = Motion.over(grid, self.largest_speed_mps, facts.round_s), self._prior(grid)
+        motion, prior = Motion.over(grid, self.largest_speed_mps, facts.round_s), self._prior(grid, facts)
         look = len(state.history) - 1
         mine = state.history.look == look
         ue, z_m = state.history.ue[mine], state.history.z_m[mine]

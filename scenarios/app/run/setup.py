@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +29,7 @@ from netsim.rng import Streams
 from netsim.row_id import MAX_STATIONS
 from netsim.units import IntArray
 from netsim.world import World
+from scenarios.app.run.public_map import floor_area, streets
 from scenarios.app.study.study import Study
 
 MOST_ROUNDS = 1_000_000
@@ -84,6 +85,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
         sampled_m, len(world.cells), model_of_cell,
     )  # fmt: skip
+    if any(attack.reads_the_city for attack in learning.attacks):
+        public = replace(public, street_m=streets(study.world.city, world), floor_area=floor_area(world))
     for rule in learning.withholding:
         rule.check(public)
     for attack in learning.attacks:

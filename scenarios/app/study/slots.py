@@ -12,6 +12,7 @@ from fl.learners import LEARNERS
 from fl.membership import INFERENCES
 from fl.networks import NETWORKS
 from fl.optimisers import OPTIMISERS
+from fl.population import POPULATIONS
 from fl.priors import PRIORS
 from fl.pseudonyms import PSEUDONYMS
 from fl.query import QUERIES
@@ -60,6 +61,7 @@ SLOTS: dict[str, OneOf] = {
         SERVERS,
         SERVER_OPTIMISERS,
         PSEUDONYMS,
+        POPULATIONS,
         ATTACKS,
         INFERENCES,
         TASKS,

@@ -1,0 +1,66 @@
+"""People where others have been."""
+
+from __future__ import annotations
+
+import csv
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.population.base import PopulationPrior, spread
+from fl.tracking.place_grid import PlaceGrid
+from fl.types import Public
+from netsim.errors import BadInput
+from netsim.part import FILE_NAME
+from netsim.units import FloatArray
+
+_MOST_ROWS = 1_000_000
+
+
+class AtPlaces(PopulationPrior):
+    """Positions of other people, published as a CSV file with columns x_m and y_m (metres east and north of the world).
+
+    Every row counts alike; a tenth of the people are anywhere.
+    """
+
+    kind: Literal["places"] = "places"
+    file: Annotated[str, FILE_NAME] = Field(min_length=1)
+    """path of the CSV file"""
+
+    reference: ClassVar[str] = "Shokri et al., Quantifying Location Privacy, Section III (traces known beforehand)"
+    example: ClassVar[dict[str, Any]] = {"kind": "places", "file": "places.csv"}
+
+    def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
+        place_m = _places(self.file)
+        if not grid.area.contains(place_m).any():
+            raise BadInput(f"{self.file}: none of its {len(place_m):,} places lies in the area of the world")
+        return spread(grid, place_m, np.ones(len(place_m)))
+
+
+@lru_cache(maxsize=4)
+def _places(name: str) -> FloatArray:
+    """The places (n, 2) of a file."""
+    try:
+        with Path(name).open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            columns, rows = list(reader.fieldnames or []), list(islice(reader, _MOST_ROWS + 1))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise BadInput(f"{name}: cannot be read ({error})") from None
+    for column in ("x_m", "y_m"):
+        if column not in columns:
+            raise BadInput(f"{name}: no column {column}; a file of places has x_m and y_m")
+    if not 0 < len(rows) <= _MOST_ROWS:
+        raise BadInput(f"{name}: {len(rows):,} rows; take at least one and at most {_MOST_ROWS:,}")
+    places = np.empty((len(rows), 2))
+    for i, row in enumerate(rows):
+        try:
+            places[i] = float(row["x_m"]), float(row["y_m"])
+        except (TypeError, ValueError):
+            raise BadInput(f"{name}: row {i + 1}: x_m and y_m must be numbers") from None
+    if not np.isfinite(places).all():
+        raise BadInput(f"{name}: places must be finite numbers")
+    return places
