@@ -11,7 +11,7 @@ from netsim.geometry import Area
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.summary_named import Truth, named_values
 from scenarios.app.results.summary_stated import stated_reliability, stated_values
-from scenarios.app.results.summary_text import named_text
+from scenarios.app.results.summary_text import best_named_text, named_text
 from scenarios.app.run.runner import run
 
 AREA = Area(0, 0, 3000, 2000)
@@ -82,6 +82,22 @@ def test_in_words():
     said |= {"attack.dwell.stated_right.percent": 80.6}
     assert named_text(said, "dwell").endswith("; 31 places stated with 83 % on average, 81 % of them right")
     assert "stated" not in named_text({**said, "attack.dwell.stated.count": 0}, "dwell")
+
+
+def test_what_is_stated_stands_beside_a_stronger_attack():
+    said = {
+        f"attack.{name}.{who}.count": 40 for name in ("dwell", "span") for who in ("homes", "workplaces", "commuters")
+    }
+    said |= {"leakage.near_m": 100, "attack.span.home_named_within_near.percent": 90}
+    said |= {f"attack.{name}.centroid_error_m.median": 50 for name in ("dwell", "span")}
+    said |= {"attack.dwell.home_named_within_near.percent": 50, "attack.dwell.home_spoken.percent": 60}
+    said |= {"attack.dwell.stated.count": 31, "attack.dwell.stated_probability.mean": 0.834}
+    said |= {"attack.dwell.stated_right.percent": 80.6}
+    text = best_named_text(said)
+    assert text.startswith("span: home of 36 of 40 UEs")
+    assert text.endswith("; dwell: 31 places stated with 83 % on average, 81 % of them right")
+    silent = best_named_text({**said, "attack.dwell.stated.count": 0, "attack.dwell.home_spoken.percent": 0})
+    assert silent.endswith("; dwell: says nothing of any home at the end")
 
 
 @pytest.fixture(scope="module")

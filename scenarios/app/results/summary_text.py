@@ -120,9 +120,12 @@ def verdict(value: float, low: float, high: float) -> str:
 
 
 def best_named_text(summary: Mapping[str, Any]) -> str:
-    """The attack that names most homes, beside chance; of equal ones that which names most workplaces."""
+    """The attack that names most homes, beside chance; of equal ones that which names most workplaces. Then what others
+    state with a probability, since whether that comes true is asked of each of them.
+    """
     name = most_named(summary)
-    return f"{name}: {named_text(summary, name)}" if name else ""
+    others = [f"; {n}: {said}" for n in attacks(summary) if n != name and (said := _stated(summary, n))]
+    return f"{name}: {named_text(summary, name)}{''.join(others)}" if name else ""
 
 
 def most_named(summary: Mapping[str, Any]) -> str:
@@ -154,16 +157,18 @@ def named_text(summary: Mapping[str, Any], name: str) -> str:
         first = f"{place} of {k} of {counted(n, 'UE')} {near}"
         rest = [f"{what} of {j}" + (f" of {m}" if m != n else "") for what, j, m in found[1:]]
     since = _since(summary, name) if place == "home" else ""
-    chance = _chance(summary, name, 0 if place == "home" else 1)
-    return f"{', '.join([first + since, *rest])}{_stated(summary, name)}{chance}"
+    chance, stated = _chance(summary, name, 0 if place == "home" else 1), _stated(summary, name)
+    return f"{', '.join([first + since, *rest])}{f'; {stated}' if stated else ''}{chance}"
 
 
 def _stated(summary: Mapping[str, Any], name: str) -> str:
     """What an attack that states probabilities says of itself, and what is true of that; empty for any other."""
     count, mean, right = (_of(summary, key, name) for key in (keys.STATED_COUNT, keys.STATED_MEAN, keys.STATED_RIGHT))
+    if _of(summary, keys.HOME_SPOKEN, name) == 0 and not count:
+        return "says nothing of any home at the end"
     if not count or mean is None or right is None:
         return ""
-    return f"; {counted(count, 'place')} stated with {100 * mean:.0f} % on average, {right:.0f} % of them right"
+    return f"{counted(count, 'place')} stated with {100 * mean:.0f} % on average, {right:.0f} % of them right"
 
 
 def _since(summary: Mapping[str, Any], name: str) -> str:
@@ -270,7 +275,8 @@ def warnings(summary: Mapping[str, Any]) -> list[str]:
     if _of(summary, keys.UPDATES_NON_FINITE):
         lines.append(
             f"WARNING: {_of(summary, keys.UPDATES_NON_FINITE)} of {counted(_of(summary, keys.UPDATES_SENT), 'update')} "
-            "overflowed on the UE and were replaced by zero; take a smaller learning_rate, or less noise"
+            "overflowed on the UE and were replaced by zero; take a smaller learning_rate, also of server_optimiser, "
+            "the defense clip, or less noise"
         )
     if _of(summary, keys.REFUSED_BY_ALL):
         most, played = _of(summary, keys.REFUSED_MAX), _of(summary, keys.ROUNDS_PLAYED)

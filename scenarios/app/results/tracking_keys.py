@@ -7,7 +7,7 @@ from scenarios.app.results.key import NAME, Key
 WHO = {
     "filter": "what the attack believes after each round",
     "smoother": "what it believes of each round after the last one",
-    "plain": "the estimates of the tracked attack alone, over rounds that have one",
+    "plain": "the estimates of the tracked attack alone",
     "prior": "baseline: the best answer without any estimate",
 }
 
@@ -19,10 +19,13 @@ def _key(rest: str, unit: str, meaning: str) -> Key:
 def _of(who: str) -> dict[tuple[str, str], Key]:
     """Keys of one of WHO, by quantity."""
     of = f"{WHO[who]}; over UEs and rounds in which they measured"
+    some, none = (" and that have an estimate", "; a round without one is none of them") if who == "plain" else ("", "")
     keys = {
-        "error_median": _key(f"{who}_error_m.median", "m", f"distance of the answer from the truth, median; {of}"),
-        "error_mean": _key(f"{who}_error_m.mean", "m", f"the same, mean; {of}"),
-        "near": _key(f"{who}_near.percent", "%", f"share of answers within leakage.near_m of the truth; {of}"),
+        "error_median": _key(
+            f"{who}_error_m.median", "m", f"distance of the answer from the truth, median; {of}{some}"
+        ),
+        "error_mean": _key(f"{who}_error_m.mean", "m", f"the same, mean; {of}{some}"),
+        "near": _key(f"{who}_near.percent", "%", f"share of answers within leakage.near_m of the truth; {of}{none}"),
         "known_h": _key(f"{who}_known_h.mean", "h", f"time during which that holds, mean over UEs; {of}"),
     }
     if who != "plain":

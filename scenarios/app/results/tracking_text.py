@@ -38,8 +38,20 @@ def tracking_text(summary: Mapping[str, Any], name: str) -> str:
     known = [(who, words) for who, words in _WORDS if of(who, "error_median") is not None]
     errors = ", ".join(f"{figure_text(round(of(who, 'error_median'), 3))} m ({words})" for who, words in known)
     near = ", ".join(figure_text(of(who, "near")) for who, _ in known)
-    text = f"{name}: median error {errors}; within {summary[keys.NEAR.of()]:g} m in {near} % of the rounds of UEs"
+    text = (
+        f"{name}: median error {errors}{_paired(summary, name)}; within {summary[keys.NEAR.of()]:g} m in {near} % of "
+        "all rounds of UEs"
+    )
     stated, gap = of("filter", "stated_near"), of("filter", "reliability")
     if stated is None or gap is None:
         return text
-    return f"{text}; the filter states {figure_text(stated)} %, {figure_text(100.0 * gap)} points off"
+    return f"{text}; the filter states {figure_text(stated)} %, {figure_text(100.0 * gap)} points off, mean over bins"
+
+
+def _paired(summary: Mapping[str, Any], name: str) -> str:
+    """The filter beside the tracked attack in the same rounds; empty where they have none in common."""
+    mean, low, high = (summary.get(key.of(name)) for key in keys.FILTER_LESS_PLAIN)
+    if mean is None:
+        return ""
+    span = "" if low is None or high is None else f" ({low:+.0f} to {high:+.0f})"
+    return f"; filter less attack alone, in the same rounds, {mean:+.0f} m{span} on average"
