@@ -111,7 +111,7 @@ class _Axis:
 
 def totals(p: Maps) -> Maps:
     """Sums over all places (n_ue,)."""
-    return np.asarray(p.reshape(len(p), -1).sum(axis=1))
+    return np.asarray(p.reshape(len(p), p.shape[1] * p.shape[2]).sum(axis=1))
 
 
 def inner(p: Maps, q: Maps) -> Maps:

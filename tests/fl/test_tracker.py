@@ -109,6 +109,18 @@ def test_a_ue_without_an_estimate_moves_on_and_an_unknown_one_is_unknown() -> No
     assert len(state.ue) == 0 and tracker(outside).belief(state, facts_of(0)) is None
 
 
+@pytest.mark.parametrize("own_places", [False, True])
+def test_rounds_in_which_nobody_has_sent_yet(own_places: bool) -> None:
+    """Where all are silent at first, the belief begins with the first estimate."""
+    said = noisy(4)
+    said[:2] = np.nan
+    attack = tracker(said, own_places=own_places)
+    *_, (_, estimates, state) = played(attack, said)
+    assert estimates.status[:3] == ["ok"] * 3 and state.ue.tolist() == [0, 1, 2]
+    told = {belief.round: belief for belief in attack.hindsight(state, facts_of(3))}
+    assert {2, 3} <= set(told) and told[3].probability.sum(axis=1) == pytest.approx(1.0, abs=1e-4)
+
+
 def test_ues_are_followed_by_their_names_alone() -> None:
     said, order = noisy(12), np.array([2, 0, 1])
     one, other = tracker(said), tracker(said[:, order])
