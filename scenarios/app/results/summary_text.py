@@ -57,6 +57,7 @@ def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[
         ("named", best_named_text(summary)),
         ("tracking", best_tracking_text(summary)),
         ("linking", best_linking_text(summary)),
+        ("withheld", _withheld_by(summary)),
         ("uplink", uplink_text(summary)),
         ("uploads", uploads_text(summary)),
         ("merges", merges_text(summary)),
@@ -301,17 +302,21 @@ def _refusals(summary: Mapping[str, Any]) -> list[str]:
 
 def _withheld(summary: Mapping[str, Any]) -> list[str]:
     """What rules on the device held back, each by itself, and what is lost in sums that were not opened."""
-    samples = dict(_by_name(summary, keys.WITHHELD_SAMPLES))
-    lines = [
-        f"{name} {_text(value)} % of updates and {_text(samples[name])} % of samples"
-        for name, value in _by_name(summary, keys.WITHHELD_UPDATES)
-    ]
-    said = [f"withheld: {'; '.join(lines)}"] if lines else []
+    said = [f"withheld: {text}"] if (text := _withheld_by(summary)) else []
     if _of(summary, keys.SUMS_UNOPENED):
         lost = _of(summary, keys.SUMS_LOST)
         also = "" if lost is None else f", and {_text(lost)} % of the UEs that were decoded are lost in them"
         said.append(f"sums: {_text(_of(summary, keys.SUMS_UNOPENED))} % of groups not opened{also}")
     return said
+
+
+def _withheld_by(summary: Mapping[str, Any]) -> str:
+    """Shares that each rule on the device held back; empty without rules."""
+    samples = dict(_by_name(summary, keys.WITHHELD_SAMPLES))
+    return "; ".join(
+        f"{name} {_text(value)} % of updates and {_text(samples[name])} % of samples"
+        for name, value in _by_name(summary, keys.WITHHELD_UPDATES)
+    )
 
 
 def _reasons(summary: Mapping[str, Any]) -> str:
