@@ -144,7 +144,7 @@ def _median(
 def _best_disc(p: Maps, share: FloatArray, best: float) -> tuple[float, int, int]:
     """Mass and middle of the best disc.
 
-    One without a cell of more than best / (its cells) holds less than the disc around the mode.
+    One whose cells all have less than best / (its cells) holds less than the disc around the mode.
     """
     ny, nx = p.shape
     ry, rx = share.shape[0] // 2, share.shape[1] // 2
@@ -152,7 +152,7 @@ def _best_disc(p: Maps, share: FloatArray, best: float) -> tuple[float, int, int
     y0, y1, x0, x1 = ny, -1, nx, -1
     for r in range(ny):
         for c in range(nx):
-            if p[r, c] > least:
+            if p[r, c] >= least:
                 y0, y1, x0, x1 = min(y0, r), max(y1, r), min(x0, c), max(x1, c)
     held, at_y, at_x = np.float32(-1.0), 0, 0
     total = np.empty(nx, np.float32)

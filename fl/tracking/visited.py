@@ -169,7 +169,7 @@ def _fitted(said: Said, place_m: FloatArray, known: int, classes: int, area_m2: 
     of_class[said.of_class, np.arange(len(said.z_m))] = 1.0
     for _ in range(_STEPS):
         visits, counted = of_class @ found.mine, of_class @ said.right
-        overall = (visits.sum(axis=0) + 0.5) / (counted.sum() + 0.5 * (k + 1))
+        overall = (visits.sum(axis=0) + 0.5) / (max(counted.sum(), visits.sum()) + 0.5 * (k + 1))
         share = (visits + _PRIOR * overall) / (np.maximum(counted, visits.sum(axis=1)) + _PRIOR)[:, None]
         found = _expected(said, _moved(said, found, known), share, area_m2)
     return found

@@ -51,6 +51,18 @@ def test_no_disc_holds_more():
     assert GRID.nearest(SAID.disc_m).tolist() == slow.argmax(axis=1).tolist()
 
 
+@pytest.mark.parametrize("cell_m", [250.0, 900.0, 9000.0])
+def test_a_disc_within_one_cell_holds_its_share_of_the_likeliest(cell_m):
+    grid = PlaceGrid.over(AREA, cell_m, 1, "test")
+    p = np.arange(1, len(grid) + 1, dtype=np.float32)
+    p /= p.sum()
+    said = answers(np.stack([p, np.full_like(p, 1 / len(grid))]), grid, 100.0)
+    share = disc_shares(grid, 100.0).max()
+    assert share == pytest.approx(np.pi * 100**2 / grid.cell_m.prod(), abs=0.01)
+    assert said.disc_probability == pytest.approx([share * p.max(), share / len(grid)])
+    assert said.disc_m[0] == pytest.approx(grid.place_m[-1])
+
+
 def test_shares_of_cells_are_those_of_a_disc():
     assert disc_shares(GRID, 100.0).sum() * GRID.cell_m.prod() == pytest.approx(np.pi * 100**2, rel=0.01)
     assert disc_shares(GRID, 10.0).shape == (1, 1)

@@ -74,6 +74,16 @@ class TestHabits:
         assert len(again.place_m) == 1
         assert len(habits(once, place[:2], 48, AREA_M2, 0.0, 100.0, 5).place_m) == 0
 
+    def test_estimates_that_are_seldom_right_may_all_be_of_one_place(self):
+        """More estimates lie at a place than are right by their errors: shares stay shares."""
+        draw = np.random.default_rng(0)
+        z = draw.normal(0, 50.0, (60, 2)) + 5000.0
+        z[::12] += 3000.0
+        said = Said(z, np.full(60, 50.0), np.where(np.arange(60) % 4, 0.1, 0.95), np.zeros(60, int), np.arange(60))
+        found = habits(said, np.zeros((0, 2)), 1, AREA_M2, 0.0, 100.0, 3)
+        assert found.place_m[0] == pytest.approx([5000.0, 5000.0], abs=30)
+        assert np.isfinite(found.probability).all() and found.probability[0] > 0.9
+
     def test_most_visited_first_and_no_more_than_asked_for(self):
         said, place = person(3, 50.0, count=900, thirds=2)
         third = np.flatnonzero(np.linalg.norm(said.z_m - place[3], axis=1) < 200)
