@@ -70,7 +70,7 @@ class ArrivalTimes(Attack):
         "positions": "says where UEs are, and these data have no places to compare that with",
     }
 
-    def check(self, public: Public) -> None:
+    def check(self, public: Public, n_ue: int) -> None:
         if public.antennas is None:
             raise BadInput(
                 f"learning.attacks: {self.label} needs the places of base stations, which are not known here (a trace "

@@ -143,8 +143,8 @@ class Attack(Named):
         """Whether it needs streets and buildings among the public facts."""
         return False
 
-    def check(self, public: Public) -> None:
-        """BadInput where the public facts of a world lack what it needs."""
+    def check(self, public: Public, n_ue: int) -> None:
+        """BadInput where the public facts of a world lack what it needs, or so many UEs are too many to attack."""
         return None
 
     def start(self) -> State:

@@ -27,7 +27,8 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.residence import Residences, Shares
 from fl.tracking.visited import habits, home_and_work
-from fl.types import Estimates, Facts
+from fl.types import Estimates, Facts, Public
+from netsim.geometry import Area
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -145,6 +146,10 @@ class Dwell(Attack):
             raise ValueError(f"bias_m {self.bias_m:g}: a part of sigma_m {self.sigma_m:g}, so at most that")
         return self
 
+    def check(self, public: Public, n_ue: int) -> None:
+        self.of.check(public, n_ue)
+        self._grid(public.area, n_ue)
+
     def start(self) -> DwellState:
         return DwellState(self.of.start(), LearntErrors(), Residences(), Heard(), Named.nobody())
 
@@ -160,9 +165,7 @@ class Dwell(Attack):
         return {"error_sigma_m": sigma_m, "error_bias_m": errors.bias_m, "error_outlier": errors.outlier}
 
     def run(self, view: View, facts: Facts, state: DwellState, rng: Rng) -> tuple[Estimates, DwellState]:
-        grid = PlaceGrid.over(
-            facts.public.area, self.cell_m, 3 * len(np.union1d(view.ue, state.past.owner)), self.label
-        )
+        grid = self._grid(facts.public.area, len(np.union1d(view.ue, state.past.owner)))
         learnt, adds_up = state.errors, isinstance(self.of, _ADD_UP)
         if self.sigma_m is None:
             population = Population.uniform(grid)
@@ -175,6 +178,10 @@ class Dwell(Attack):
         if errors is not None and hours is not None and some.any():
             known = self._told(known, names[some], z_m[some], errors, hours, grid)
         return self._answers(view, known.named), known
+
+    def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
+        """Of the area; a UE has three maps."""
+        return PlaceGrid.over(area, self.cell_m, 3 * n_ue, self.label)
 
     def _errors(self, learnt: LearntErrors) -> ErrorModel | None:
         """Given, or learnt."""

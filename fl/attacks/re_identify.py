@@ -133,9 +133,9 @@ class ReIdentify(Attack):
     def reads_the_city(self) -> bool:
         return self.of.reads_the_city
 
-    def check(self, public: Public) -> None:
-        self.of.check(public)
-        self.places_by.check(public)
+    def check(self, public: Public, n_ue: int) -> None:
+        self.of.check(public, n_ue)
+        self.places_by.check(public, n_ue)
 
     def start(self) -> Memory:
         return Memory(self.of.start(), Book.empty(_NUMBERS), Rates.start())

@@ -40,6 +40,7 @@ from fl.tracking.own_places import OwnPlaces
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.smoother import Chain, smoothed
 from fl.types import Estimates, Facts, Public, State
+from netsim.geometry import Area
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -153,16 +154,16 @@ class Tracker(Attack):
     def reads_the_city(self) -> bool:
         return self.population.of_the_city
 
-    def check(self, public: Public) -> None:
-        """BadInput where the grid is too fine, or nothing is known of the population."""
-        self.of.check(public)
-        self.population.probability(PlaceGrid.over(public.area, self.cell_m, 1, self.label), public)
+    def check(self, public: Public, n_ue: int) -> None:
+        """BadInput where so many maps are too many, or nothing is known of the population."""
+        self.of.check(public, n_ue)
+        self.population.probability(self._grid(public.area, n_ue), public)
 
     def start(self) -> TrackerState:
         return TrackerState(self.of.start())
 
     def run(self, view: View, facts: Facts, state: TrackerState, rng: Rng) -> tuple[Estimates, TrackerState]:
-        grid = self._grid(facts, len(np.union1d(view.ue, state.ue)))
+        grid = self._grid(facts.public.area, len(np.union1d(view.ue, state.ue)))
         learnt, adds_up = state.errors, isinstance(self.of, _ADD_UP)
         if self.sigma_m is None:
             population = Population(grid, self.population.probability(grid, facts.public), self.roaming, self.speed_mps)
@@ -205,14 +206,14 @@ class Tracker(Attack):
     def belief(self, state: TrackerState, facts: Facts) -> Belief | None:
         if not len(state.ue):
             return None
-        grid = self._grid(facts, len(state.ue))
+        grid = self._grid(facts.public.area, len(state.ue))
         p, prior = self._shown(state.p, self._errors(state.errors), grid), self._prior(grid, facts)
         return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1))
 
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
         if not len(state.ue):
             return
-        grid, history = self._grid(facts, len(state.ue)), state.history
+        grid, history = self._grid(facts.public.area, len(state.ue)), state.history
         motion = Motion.over(grid, self.largest_speed_mps, facts.round_s)
         chain = Chain(motion, self._prior(grid, facts), facts.round_s)
         habits = Habits(state.count, self._borrowed(state.errors, motion))
@@ -220,9 +221,9 @@ class Tracker(Attack):
         for belief in smoothed(chain, history, state.ue, habits, state.own):
             yield replace(belief, probability=self._shown(belief.probability, errors[belief.round], grid))
 
-    def _grid(self, facts: Facts, n_ue: int) -> PlaceGrid:
+    def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
         """Of the area; a UE has maps of its own."""
-        return PlaceGrid.over(facts.public.area, self.cell_m, n_ue * (10 if self.own_places else 2), self.label)
+        return PlaceGrid.over(area, self.cell_m, n_ue * (10 if self.own_places else 2), self.label)
 
     def _prior(self, grid: PlaceGrid, facts: Facts) -> Maps:
         """Where jumps end, and UEs begin (1, ny, nx)."""

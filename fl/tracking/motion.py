@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -111,7 +112,7 @@ class _Axis:
 
 def totals(p: Maps) -> Maps:
     """Sums over all places (n_ue,)."""
-    return np.asarray(p.reshape(len(p), p.shape[1] * p.shape[2]).sum(axis=1))
+    return np.asarray(p.reshape(len(p), prod(p.shape[1:])).sum(axis=1))
 
 
 def inner(p: Maps, q: Maps) -> Maps:

@@ -27,6 +27,7 @@ import numpy as np
 from netsim.units import FloatArray, IntArray
 
 _PRIOR, _STEPS = 20.0, 40
+_SUREST = 0.999  # probability that an estimate is of one of the places, at most
 _LEAST_DAYS = 2  # of which a place that is visited again has estimates
 _MOST_SEEDS = 400  # estimates at which a new place is looked for
 
@@ -147,6 +148,7 @@ def _densest(said: Said, found: Mixture, right: FloatArray) -> int:
 def _expected(said: Said, place_m: FloatArray, share: FloatArray, area_m2: float) -> Mixture:
     """Responsibilities and log-likelihood of places and shares (C, k)."""
     prior = said.right[:, None] * share[said.of_class]
+    prior *= _SUREST / np.maximum(prior.sum(axis=1, keepdims=True), _SUREST)  # where more lie there than errors say
     each = prior * said.density(place_m)
     whole = each.sum(axis=1) + (1.0 - prior.sum(axis=1)) / area_m2
     return Mixture(place_m, share, each / whole[:, None], float(np.log(whole).sum()))
@@ -169,7 +171,7 @@ def _fitted(said: Said, place_m: FloatArray, known: int, classes: int, area_m2: 
     of_class[said.of_class, np.arange(len(said.z_m))] = 1.0
     for _ in range(_STEPS):
         visits, counted = of_class @ found.mine, of_class @ said.right
-        overall = (visits.sum(axis=0) + 0.5) / (max(counted.sum(), visits.sum()) + 0.5 * (k + 1))
+        overall = (visits.sum(axis=0) + 0.5) / (counted.sum() + 0.5 * (k + 1))
         share = (visits + _PRIOR * overall) / (np.maximum(counted, visits.sum(axis=1)) + _PRIOR)[:, None]
         found = _expected(said, _moved(said, found, known), share, area_m2)
     return found

@@ -278,9 +278,9 @@ class TestViews:
         assert build(threat=Threat(sees="sum"))
         with pytest.raises(ValueError, match="arrival-times needs arrival times"):
             build(threat=Threat(sees="model"))
-        ArrivalTimes().check(public_of())
+        ArrivalTimes().check(public_of(), 1)
         with pytest.raises(BadInput, match=r"^learning\.attacks: late needs the places of base stations") as refused:
-            ArrivalTimes(name="late").check(Public(AREA, 1))
+            ArrivalTimes(name="late").check(Public(AREA, 1), 1)
         assert "\n" not in str(refused.value)
 
 

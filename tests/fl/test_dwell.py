@@ -16,6 +16,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.types import Estimates, Facts, Model, Public
 from netsim.checkpoint import load_tree, save_tree
 from netsim.clock import DAY_S, Clock
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
@@ -315,6 +316,12 @@ def test_a_learnt_gain_and_offset_are_undone():
 def test_refused(given, message):
     with pytest.raises(ValueError, match=message):
         Dwell.model_validate_json(json.dumps({"kind": "dwell", **given}), strict=True)
+
+
+def test_too_many_places_are_refused_before_a_run():
+    Dwell(cell_m=10.0).check(Public(AREA, 1), 1000)  # 120,000 places
+    with pytest.raises(BadInput, match=r"cell_m 10 makes 120,000 places, at most 83,333 .* take a larger cell_m"):
+        Dwell(cell_m=10.0).check(Public(AREA, 1), 2000)
 
 
 def test_what_it_needs_is_what_it_wraps():

@@ -109,16 +109,14 @@ def test_a_ue_without_an_estimate_moves_on_and_an_unknown_one_is_unknown() -> No
     assert len(state.ue) == 0 and tracker(outside).belief(state, facts_of(0)) is None
 
 
-@pytest.mark.parametrize("own_places", [False, True])
-def test_rounds_in_which_nobody_has_sent_yet(own_places: bool) -> None:
-    """Where all are silent at first, the belief begins with the first estimate."""
-    said = noisy(4)
-    said[:2] = np.nan
-    attack = tracker(said, own_places=own_places)
-    *_, (_, estimates, state) = played(attack, said)
-    assert estimates.status[:3] == ["ok"] * 3 and state.ue.tolist() == [0, 1, 2]
-    told = {belief.round: belief for belief in attack.hindsight(state, facts_of(3))}
-    assert {2, 3} <= set(told) and told[3].probability.sum(axis=1) == pytest.approx(1.0, abs=1e-4)
+@pytest.mark.parametrize("settings", [{}, {"own_places": True, "hours": True}])
+def test_rounds_in_which_nobody_is_known_yet(settings: dict[str, object]) -> None:
+    said = noisy(6)
+    said[:3] = np.nan
+    attack = tracker(said, **settings)
+    rounds = list(played(attack, said))
+    assert [len(state.ue) for _, _, state in rounds] == [0, 0, 0, 3, 3, 3]
+    assert [len(b.ue) for b in attack.hindsight(rounds[-1][2], facts_of(5))][-3:] == [3, 3, 3]
 
 
 def test_ues_are_followed_by_their_names_alone() -> None:
@@ -193,4 +191,8 @@ def test_what_cannot_be_is_refused() -> None:
             Tracker.model_validate(bad)
     with pytest.raises(BadInput, match="makes 300,000,000 places"):
         tracker(noisy(1), cell_m=0.2).run(view_of(np.arange(3)), facts_of(0), tracker(noisy(1)).start(), RNG)
+    public = Public(AREA, 1)
+    tracker(noisy(1), cell_m=10.0).check(public, 2000)  # 120,000 places
+    with pytest.raises(BadInput, match=r"cell_m 10 makes 120,000 places, at most 50,000 .* take a larger cell_m"):
+        tracker(noisy(1), cell_m=10.0).check(public, 5000)
     assert "starting weights" in Tracker.needs and "starting weights" not in Tracker(sigma_m=10.0).needs

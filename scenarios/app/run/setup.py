@@ -90,7 +90,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     for rule in learning.withholding:
         rule.check(public)
     for attack in learning.attacks:
-        attack.check(public)
+        attack.check(public, min(learning.threat.targets or len(world.ues), len(world.ues)))
     learning.threat.pseudonyms.check(public)
     if rehearsed or not (wanted or learning.learner.wants_sampled_places):
         _readable(study, public, streams, len(world.ues))
