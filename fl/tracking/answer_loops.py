@@ -5,17 +5,15 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from fl.tracking.distance_loops import Maps, block_side, expected_distance, gather, median
 from netsim.compiled import compiled
 from netsim.units import FloatArray
 
-Maps = npt.NDArray[np.float32]
-
-_OWN = 0.3826  # mean distance from the middle of a unit square
-_BLOCKS = 25  # a side, into which cells are gathered for the first steps
-_FIRST, _LATER = 25, 12  # steps of the median, at most
 _SURE = 0.05
+_LARGE = 0.9  # the probability of the larger credible area
 _LEAST_BITS, _SHIFT = 0x2B800000, 16  # of a float of 2^-40; 128 steps an octave
 _BUCKETS = (0x3F800000 - 0x2B800000 >> 16) + 2
+_ONE_BITS, _MANTISSA = 0x3F800000, 0x007FFFFF
 
 
 @compiled
@@ -23,125 +21,48 @@ def answered(maps: Maps, cx: float, cy: float, share: FloatArray) -> FloatArray:
     """Columns as `fl.tracking.answers.answers` reads them, metres from the south-western corner: (k, 13)."""
     k, ny, nx = maps.shape
     out = np.empty((k, 13))
-    side = max((max(nx, ny) + _BLOCKS - 1) // _BLOCKS, 1)
+    side = block_side(ny, nx)
     by, bx = (ny + side - 1) // side, (nx + side - 1) // side
-    mass, at_x, at_y = np.empty((by, bx)), np.empty((by, bx)), np.empty((by, bx))
+    mass, at_x, at_y, top = np.empty((by, bx)), np.empty((by, bx)), np.empty((by, bx)), np.empty((by, bx), np.float32)
     count, weight = np.empty(_BUCKETS, np.int64), np.empty(_BUCKETS)
     for i in range(k):
         p = maps[i]
-        _gather(p, side, mass, at_x, at_y)
-        x, y = _median(p, side, mass, at_x, at_y, cx, cy)
-        best, mode_y, mode_x = p[0, 0], 0, 0
-        for r in range(ny):
-            for c in range(nx):
-                value = p[r, c]
-                if value > best:
-                    best, mode_y, mode_x = value, r, c
-        error = _expected(p, cx, cy, x, y)
+        gather(p, side, mass, at_x, at_y, top)
+        x, y = median(p, side, mass, at_x, at_y, cx, cy)
+        best = top.max()
+        mode_y, mode_x = _first(p, side, top, best)
+        error = expected_distance(p, cx, cy, x, y)
         if best > _SURE:  # the iteration reaches a point of much mass only in the limit
-            at_mode = _expected(p, cx, cy, (mode_x + 0.5) * cx, (mode_y + 0.5) * cy)
+            at_mode = expected_distance(p, cx, cy, (mode_x + 0.5) * cx, (mode_y + 0.5) * cy)
             if at_mode < error:
                 error, x, y = at_mode, (mode_x + 0.5) * cx, (mode_y + 0.5) * cy
         out[i, 0], out[i, 1], out[i, 2] = x, y, error
-        held, disc_y, disc_x = _best_disc(p, share, best)
+        held, disc_y, disc_x = _best_disc(p, share, side, top, best)
         out[i, 3], out[i, 4], out[i, 5] = (disc_x + 0.5) * cx, (disc_y + 0.5) * cy, held
-        _buckets(p, count, weight)
-        out[i, 6], out[i, 7], out[i, 8] = (mode_x + 0.5) * cx, (mode_y + 0.5) * cy, _entropy(count, weight)
-        for j, wanted in enumerate((0.5, 0.9)):
-            cells, least = _credible(count, weight, wanted)
+        out[i, 6], out[i, 7], out[i, 8] = (mode_x + 0.5) * cx, (mode_y + 0.5) * cy, _entropy(p)
+        whole = mass.sum()
+        low, high = _buckets(p, side, top, whole, best, count, weight)
+        for j, wanted in enumerate((0.5, _LARGE)):
+            cells, least = _credible(count, weight, low, high, wanted * whole)
             out[i, 9 + j], out[i, 11 + j] = cells * cx * cy, least
     return out
 
 
 @compiled
-def distances_to(maps: Maps, cx: float, cy: float, at: FloatArray) -> FloatArray:
-    """Expected distance (k,) of each map to its place (k, 2)."""
-    out = np.empty(len(maps))
-    for i in range(len(maps)):
-        out[i] = _expected(maps[i], cx, cy, at[i, 0], at[i, 1])
-    return out
+def _first(p: Maps, side: int, top: Maps, best: float) -> tuple[int, int]:
+    """Row and column of the first cell with the largest probability."""
+    for b in range(top.shape[0]):
+        if top[b].max() < best:
+            continue
+        for r in range(b * side, min((b + 1) * side, p.shape[0])):
+            for c in range(p.shape[1]):
+                if p[r, c] >= best:
+                    return r, c
+    return 0, 0
 
 
 @compiled
-def _expected(p: Maps, cx: float, cy: float, x: float, y: float) -> float:
-    own = _OWN**2 * cx * cy
-    total = 0.0
-    for r in range(p.shape[0]):
-        dy = (r + 0.5) * cy - y
-        part = 0.0
-        for c in range(p.shape[1]):
-            dx = (c + 0.5) * cx - x
-            square = dx * dx + dy * dy
-            # within the own cell the distance is that to a square, beyond it that to the middle
-            part += p[r, c] * np.sqrt(square if square > own else own)
-        total += part
-    return total
-
-
-@compiled
-def _gather(p: Maps, side: int, mass: FloatArray, at_x: FloatArray, at_y: FloatArray) -> None:
-    """Mass and centre of mass, in cells, of blocks of side x side cells."""
-    mass[:], at_x[:], at_y[:] = 0.0, 0.0, 0.0
-    for r in range(p.shape[0]):
-        for c in range(p.shape[1]):
-            b, d = r // side, c // side
-            mass[b, d] += p[r, c]
-            at_x[b, d] += p[r, c] * (c + 0.5)
-            at_y[b, d] += p[r, c] * (r + 0.5)
-    for b in range(mass.shape[0]):
-        for d in range(mass.shape[1]):
-            if mass[b, d] > 0:
-                at_x[b, d] /= mass[b, d]
-                at_y[b, d] /= mass[b, d]
-
-
-@compiled
-def _median(
-    p: Maps, side: int, mass: FloatArray, at_x: FloatArray, at_y: FloatArray, cx: float, cy: float
-) -> tuple[float, float]:
-    """Weiszfeld's iteration: on blocks, then with single cells in the blocks around the point."""
-    own = _OWN**2 * cx * cy
-    x, y, whole = 0.0, 0.0, 0.0
-    for b in range(mass.shape[0]):
-        for d in range(mass.shape[1]):
-            x += mass[b, d] * at_x[b, d] * cx
-            y += mass[b, d] * at_y[b, d] * cy
-            whole += mass[b, d]
-    x, y = x / whole, y / whole
-    fine = False
-    for step in range(_FIRST + _LATER):
-        to_x, to_y, total = 0.0, 0.0, 0.0
-        row, column = int(y / cy) // side, int(x / cx) // side
-        for b in range(mass.shape[0]):
-            for d in range(mass.shape[1]):
-                if mass[b, d] <= 0:
-                    continue
-                if fine and abs(b - row) <= 1 and abs(d - column) <= 1:
-                    for r in range(b * side, min((b + 1) * side, p.shape[0])):
-                        for c in range(d * side, min((d + 1) * side, p.shape[1])):
-                            dx, dy = (c + 0.5) * cx - x, (r + 0.5) * cy - y
-                            square = dx * dx + dy * dy
-                            w = p[r, c] / np.sqrt(square if square > own else own)
-                            to_x += w * (c + 0.5) * cx
-                            to_y += w * (r + 0.5) * cy
-                            total += w
-                else:
-                    dx, dy = at_x[b, d] * cx - x, at_y[b, d] * cy - y
-                    square = dx * dx + dy * dy
-                    w = mass[b, d] / np.sqrt(square if square > own else own)
-                    to_x += w * at_x[b, d] * cx
-                    to_y += w * at_y[b, d] * cy
-                    total += w
-        moved = abs(to_x / total - x) + abs(to_y / total - y)
-        x, y = to_x / total, to_y / total
-        if fine and moved < 0.01 * (cx + cy):
-            break
-        fine = fine or step >= _FIRST or moved < 0.1 * (cx + cy)
-    return x, y
-
-
-@compiled
-def _best_disc(p: Maps, share: FloatArray, best: float) -> tuple[float, int, int]:
+def _best_disc(p: Maps, share: FloatArray, side: int, top: Maps, best: float) -> tuple[float, int, int]:
     """Mass and middle of the best disc.
 
     One whose cells all have less than best / (its cells) holds less than the disc around the mode.
@@ -150,10 +71,11 @@ def _best_disc(p: Maps, share: FloatArray, best: float) -> tuple[float, int, int
     ry, rx = share.shape[0] // 2, share.shape[1] // 2
     least = best / share.size
     y0, y1, x0, x1 = ny, -1, nx, -1
-    for r in range(ny):
-        for c in range(nx):
-            if p[r, c] >= least:
-                y0, y1, x0, x1 = min(y0, r), max(y1, r), min(x0, c), max(x1, c)
+    for b in range(top.shape[0]):
+        for d in range(top.shape[1]):
+            if top[b, d] >= least:
+                y0, y1 = min(y0, b * side), max(y1, (b + 1) * side - 1)
+                x0, x1 = min(x0, d * side), max(x1, (d + 1) * side - 1)
     held, at_y, at_x = np.float32(-1.0), 0, 0
     total = np.empty(nx, np.float32)
     low, high = max(x0 - rx, 0), min(x1 + rx, nx - 1) + 1
@@ -171,34 +93,69 @@ def _best_disc(p: Maps, share: FloatArray, best: float) -> tuple[float, int, int
 
 
 @compiled
-def _buckets(p: Maps, count: npt.NDArray[np.int64], weight: FloatArray) -> None:
-    """How many cells have a probability in each bucket of floats, and how much they have together."""
-    count[:], weight[:] = 0, 0.0
-    bits = p.view(np.int32)
-    for r in range(p.shape[0]):
-        for c in range(p.shape[1]):
-            at = ((bits[r, c] - _LEAST_BITS) >> _SHIFT) + 1
-            at = max(at, 0)
-            count[at] += 1
-            weight[at] += p[r, c]
-
-
-@compiled
-def _entropy(count: npt.NDArray[np.int64], weight: FloatArray) -> float:
-    """Entropy in bits; the cells of a bucket, equal to a hundredth, are taken as equal."""
+def _entropy(p: Maps) -> float:
+    """- sum_c p_c log2 p_c, with log2 of the mantissa m as (m - 1) times a polynomial: right to 1.4e-6 bits."""
+    ny, nx = p.shape
+    bits, power, mantissa = p.view(np.int32), np.empty(nx, np.int32), np.empty(nx, np.int32)
+    m, part = mantissa.view(np.float32), np.zeros(nx, np.float32)
+    for r in range(ny):
+        row, code = p[r], bits[r]
+        for c in range(nx):
+            power[c] = (code[c] >> 23) - 127
+            mantissa[c] = code[c] & _MANTISSA | _ONE_BITS
+        for c in range(nx):
+            t = m[c] - np.float32(1.0)
+            high = np.float32(0.21558853) + t * (np.float32(-0.09606625) + t * np.float32(0.02049035))
+            low = np.float32(0.47770593) + t * (np.float32(-0.33924777) + t * high)
+            log2 = np.float32(power[c]) + t * (np.float32(1.44269326) + t * (np.float32(-0.72116273) + t * low))
+            part[c] -= row[c] * log2
     total = 0.0
-    for at in range(len(count)):
-        if weight[at] > 0:
-            total -= weight[at] * np.log2(weight[at] / count[at])
+    for c in range(nx):
+        total += part[c]
     return total
 
 
 @compiled
-def _credible(count: npt.NDArray[np.int64], weight: FloatArray, wanted: float) -> tuple[float, float]:
-    """Number of cells of the smallest set with a probability, and the least probability of a cell in it."""
+def _bucket(bits: int) -> int:
+    """That of a float with these bits."""
+    return max(((bits - _LEAST_BITS) >> _SHIFT) + 1, 0)
+
+
+@compiled
+def _buckets(
+    p: Maps, side: int, top: Maps, whole: float, best: float, count: npt.NDArray[np.int64], weight: FloatArray
+) -> tuple[int, int]:
+    """How many cells have a probability in each bucket of floats, and how much they have together; the least bucket
+    and the one after the largest. Cells in no credible area are left out: all of them hold less than 0.05.
+    """
+    ends = np.array([0.5 * (1.0 - _LARGE) * whole / p.size, best], np.float32)
+    at = ends.view(np.int32)
+    least, low, high = ends[0], _bucket(at[0]), _bucket(at[1]) + 1
+    count[low:high], weight[low:high] = 0, 0.0
+    bits = p.view(np.int32)
+    for b in range(top.shape[0]):
+        for d in range(top.shape[1]):
+            if top[b, d] < least:
+                continue
+            for r in range(b * side, min((b + 1) * side, p.shape[0])):
+                for c in range(d * side, min((d + 1) * side, p.shape[1])):
+                    if p[r, c] >= least:
+                        i = _bucket(bits[r, c])
+                        count[i] += 1
+                        weight[i] += p[r, c]
+    return low, high
+
+
+@compiled
+def _credible(
+    count: npt.NDArray[np.int64], weight: FloatArray, low: int, high: int, wanted: float
+) -> tuple[float, float]:
+    """Number of cells of the smallest set with a probability, and the least probability of a cell in it.
+
+    The cells of a bucket, equal to a hundredth, are taken as equal.
+    """
     held, cells = 0.0, 0.0
-    wanted *= weight.sum()
-    for at in range(len(count) - 1, -1, -1):
+    for at in range(high - 1, low - 1, -1):
         if held + weight[at] >= wanted and count[at] > 0:
             each = weight[at] / count[at]
             more = np.ceil((wanted - held) / each) if each > 0 else 0.0

@@ -75,7 +75,7 @@ def expected_distance_m(probability: npt.NDArray[np.float32], grid: PlaceGrid, p
     """sum_c p_c d(place, c) (k,) of beliefs (k, G) to places (k, 2): the correctness of an attacker who answers with
     its whole belief.
     """
-    from fl.tracking.answer_loops import distances_to
+    from fl.tracking.distance_loops import distances_to
 
     maps = np.ascontiguousarray(probability, dtype=np.float32).reshape(-1, grid.ny, grid.nx)
     at = np.ascontiguousarray(place_m - grid.area.low_m)
