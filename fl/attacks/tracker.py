@@ -35,10 +35,11 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.filter import Leg, step
 from fl.tracking.habits import Habits, hour_class, weights_of
 from fl.tracking.history import History
-from fl.tracking.motion import Maps, Motion
+from fl.tracking.motion import Motion
 from fl.tracking.own_places import OwnPlaces
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.smoother import Chain, smoothed
+from fl.tracking.wide import Maps
 from fl.types import Estimates, Facts, Public, State
 from netsim.geometry import Area
 from netsim.part import OneOf, Part

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fl.tracking.error_model import ErrorModel, factors_of
-from fl.tracking.motion import Maps, totals
 from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.wide import Maps
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -50,26 +50,29 @@ class Emission:
 
     def peaked(self) -> tuple[Maps, Maps]:
         """e / top (n, ny, nx) and top (n,), no less than the largest e, so that the smallest do not vanish."""
+        from fl.tracking.map_loops import add_products
+
         top = self.floor + (self.fy.max(axis=2) * self.fx.max(axis=2)).sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             fx, floor = self.fx / top[:, None, None], self.floor / top
-            e = self.fy[:, 0, :, None] * fx[:, 0, None, :]
-            for rank in range(1, fx.shape[1]):
-                e += self.fy[:, rank, :, None] * fx[:, rank, None, :]
-            e += floor[:, None, None]
+        e = np.empty((len(fx), self.fy.shape[2], fx.shape[2]), dtype=np.float32)
+        add_products(e, self.fy, fx, floor)
         return e, np.asarray(top)
 
     def inner(self, p: Maps, fy: Maps, fx: Maps, total: Maps) -> Maps:
         """<p, e> (n,) of maps p (n or 1, ny, nx) with sums total (n,), or of what a Gaussian reads of p, fy and fx."""
-        return np.asarray(self.floor * total + (np.matmul(fy, p) * fx).sum(axis=(1, 2)))
+        from fl.tracking.map_loops import bilinear
+
+        return np.asarray(self.floor * total + bilinear(p, fy, fx))
 
 
 def updated(p: Maps, emission: Emission) -> tuple[Maps, FloatArray, BoolArray]:
     """p e / sum(p e), the logarithm (n,) of that sum, and whose estimates (n,) are impossible and change nothing."""
+    from fl.tracking.map_loops import multiply
+
     e, top = emission.peaked()
+    total = multiply(e, p)
     with np.errstate(divide="ignore", invalid="ignore"):
-        e *= p
-        total = totals(e)
         e *= (1 / total)[:, None, None]
         log = np.log(total, dtype=np.float64) + np.log(top, dtype=np.float64)
     bad = ~(total > 0) | ~np.isfinite(log)

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.tracking.emission import Emission, updated
-from fl.tracking.motion import Maps, Motion, totals
+from fl.tracking.motion import Motion, totals
+from fl.tracking.wide import Maps
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NUMBERS = 16_000  # of a block of maps: temporary ones stay in the cache
@@ -56,21 +57,22 @@ def step(motion: Motion, p: Maps, legs: list[Leg], emission: Emission) -> Step:
     """Rounds of motion, then estimates, for all UEs; one without estimates moves only."""
     new, log_ratio = np.empty_like(p), np.zeros(len(p))
     bad, share = np.zeros(len(p), dtype=np.bool_), np.zeros((len(p), len(motion.sigma_m) + 2))
+    read = motion.read_product(emission.fy, emission.fx) if len(legs) == 1 else []
     for rows in blocks(len(p), len(motion.grid)):
         some, mine, own = p[rows], emission.take(rows), [leg.take(rows) for leg in legs]
         for leg in own:
             parts = motion.parts(some)
             if len(own) == 1:
-                share[rows] = _shares(motion, some, parts, leg, mine)
+                share[rows] = _shares(some, parts, leg, mine, [(fy[rows], fx[rows]) for fy, fx in read])
             some = motion.step(some, parts, leg.weight, leg.target)
         new[rows], log_ratio[rows], bad[rows] = updated(some, mine)
     share[bad] = 0.0
     return Step(new, log_ratio, bad, share)
 
 
-def _shares(motion: Motion, p: Maps, parts: list[Maps], leg: Leg, emission: Emission) -> FloatArray:
-    """r_k (n_ue, K + 2) of a step from p, with `parts` of p, to where the estimates are."""
-    read, total = motion.read_product(emission.fy, emission.fx), totals(p)
+def _shares(p: Maps, parts: list[Maps], leg: Leg, emission: Emission, read: list[tuple[Maps, Maps]]) -> FloatArray:
+    """r_k (n_ue, K + 2) of a step from p, with `parts` of p, to estimates, of which Gaussians read `read`."""
+    total = totals(p)
     inner = [emission.inner(p, emission.fy, emission.fx, total)]
     inner += [emission.inner(part, fy, fx, total) for part, (fy, fx) in zip(parts, read, strict=True)]
     inner.append(total * emission.inner(leg.target, emission.fy, emission.fx, totals(leg.target)))

@@ -5,7 +5,7 @@ r"""How UEs move from round to round: stay, move by a Gaussian, or turn up somew
 with weights w of each UE, which sum to 1. G_k(i, j) is the integral over cell j of a Gaussian of sigma_k a axis around
 the middle of cell i, with rows that sum to 1 also at the border: what would leave the area ends inside. pi is where
 jumps end. G_k is a product of a matrix along x and one along y; that of a wide Gaussian has a small rank r (singular
-values down to 3e-7 of the largest), so that a step is a few small products of matrices.
+values down to 3e-7 of the largest), so that a step is a few small products of matrices. A narrow one reaches few cells.
 
 Maps are (n_ue, ny, nx), float32. Each UE has products of its own: one product for all UEs is no faster, and its sums
 would hang on who stands beside whom.
@@ -21,16 +21,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
+from fl.tracking.narrow import Narrow, NarrowAxis
 from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.wide import Axis, Maps, Wide
 from netsim.units import FloatArray
 
 SIGMA_M = (150.0, 400.0, 1000.0, 2500.0)
+_WORTH = 0.6  # of the cells: with a larger rank, sums over neighbours are faster
 _NARROW = 1.0 / 3.0  # of a cell: nothing that a cell tells from staying
-_RANK = 3e-7  # of the largest singular value
-_WORTH = 0.6  # of the cells: a larger rank is no faster than the matrix itself
-
-Maps = npt.NDArray[np.float32]
-"""one number a UE and place: (n_ue, ny, nx)"""
 
 
 @dataclass(frozen=True)
@@ -53,25 +51,33 @@ class Motion:
 
         weight (n_ue, K + 2); target (n_ue or 1, ny, nx) : where jumps end.
         """
-        scale = weight.astype(np.float32)
-        moved = _spread(self._forward, p, parts, scale)
-        moved += (scale[:, -1] * totals(p))[:, None, None] * target
-        return np.maximum(moved, 0.0, out=moved)
+        from fl.tracking.map_loops import add_rest
+
+        scale, many = weight.astype(np.float32), len(self._narrow)
+        moved = _spread_out(self._forward, p, parts[many:], scale[:, many + 1 : -1])
+        for k, kernel in enumerate(self._narrow):
+            kernel.add(moved, p, scale[:, k + 1])
+        add_rest(moved, p, scale[:, 0], scale[:, -1] * totals(p), target)
+        return moved
 
     def back(self, v: Maps, parts: list[Maps], weight: FloatArray, target: Maps) -> Maps:
         """K v, the adjoint of `step`; parts: `back_parts` of v."""
-        scale = weight.astype(np.float32)
-        moved = _spread(self._backward, v, parts, scale)
-        moved += (scale[:, -1] * inner(v, target))[:, None, None]
-        return np.maximum(moved, 0.0, out=moved)
+        from fl.tracking.map_loops import add_rest
+
+        scale, many = weight.astype(np.float32), len(self._narrow)
+        moved = _spread_out(self._backward, v, parts[many:], scale[:, many + 1 : -1])
+        for k, part in enumerate(parts[:many]):
+            moved += scale[:, k + 1, None, None] * part
+        add_rest(moved, v, scale[:, 0], scale[:, -1] * inner(v, target), np.ones((1, *v.shape[1:]), dtype=np.float32))
+        return moved
 
     def parts(self, p: Maps) -> list[Maps]:
         """What each Gaussian reads of maps that move on: (n_ue, r_y, r_x)."""
-        return _parts(self._forward, p)
+        return [p] * len(self._narrow) + self._forward.parts(p)
 
     def back_parts(self, v: Maps) -> list[Maps]:
         """What each Gaussian reads of maps v: with `parts` of p, sum(parts * back_parts) = <p, G_k v>."""
-        return _parts(self._backward, v)
+        return [kernel.back(v) for kernel in self._narrow] + self._backward.parts(v)
 
     def shares(self, p: Maps, v: Maps, parts: list[Maps], weight: FloatArray, target: Maps) -> FloatArray:
         """<p, w_k K_k v> (n_ue, K + 2): how much each component takes part in coming from p to v.
@@ -84,30 +90,38 @@ class Motion:
 
     def read_product(self, fy: Maps, fx: Maps) -> list[tuple[Maps, Maps]]:
         """`back_parts` of maps fy fx, fy (n, R, ny), fx (n, R, nx), as the factors (n, R, r_y), (n, R, r_x) of each."""
-        return [(_read(fy, y), _read(fx, x)) for y, x in self._backward]
-
-    @cached_property
-    def _forward(self) -> list[tuple[_Axis, _Axis]]:
-        sides = zip((self.grid.ny, self.grid.nx), self.grid.cell_m[::-1].tolist(), strict=True)
-        y, x = ([_axis(_moves(n, cell_m, s)) for s in self.sigma_m.tolist()] for n, cell_m in sides)
-        return list(zip(y, x, strict=True))
-
-    @cached_property
-    def _backward(self) -> list[tuple[_Axis, _Axis]]:
-        return [(y.transposed, x.transposed) for y, x in self._forward]
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """A matrix (n, n) along one axis, into @ out, with into (n, r) and out (r, n); None: the identity."""
-
-    into: npt.NDArray[np.float32] | None
-    out: npt.NDArray[np.float32] | None
+        narrow = [(fy @ kernel.y.matrix, fx @ kernel.x.matrix) for kernel in self._narrow]
+        return narrow + self._backward.read_product(fy, fx)
 
     @property
-    def transposed(self) -> _Axis:
-        into, out = (None if m is None else np.ascontiguousarray(m.T) for m in (self.out, self.into))
-        return _Axis(into, out)
+    def _narrow(self) -> list[Narrow]:
+        return self._kernels[0]
+
+    @property
+    def _forward(self) -> Wide:
+        return self._kernels[1]
+
+    @property
+    def _backward(self) -> Wide:
+        return self._kernels[2]
+
+    @cached_property
+    def _kernels(self) -> tuple[list[Narrow], Wide, Wide]:
+        """The Gaussians in order of their width: narrow ones, then wide ones, and these transposed."""
+        (ny, y_m), (nx, x_m) = zip((self.grid.ny, self.grid.nx), self.grid.cell_m[::-1].tolist(), strict=True)
+        narrow, wide = list[Narrow](), list[tuple[Axis, Axis]]()
+        for sigma_m in self.sigma_m.tolist():  # ascending
+            y, x = Axis.of(_moves(ny, y_m, sigma_m)), Axis.of(_moves(nx, x_m, sigma_m))
+            if not wide and (y if ny > nx else x).rank > _WORTH * max(ny, nx):
+                narrow.append(Narrow(NarrowAxis.of(ny, y_m, sigma_m), NarrowAxis.of(nx, x_m, sigma_m)))
+            else:
+                wide.append((y, x))
+        return narrow, Wide.of(wide, ny), Wide.of([(y.transposed, x.transposed) for y, x in wide], ny)
+
+
+def _spread_out(wide: Wide, p: Maps, parts: list[Maps], weight: Maps) -> Maps:
+    """Parts of wide Gaussians by their weights; 0 where there are none."""
+    return wide.spread_out(parts, weight) if parts else np.zeros_like(p)
 
 
 def totals(p: Maps) -> Maps:
@@ -140,48 +154,3 @@ def _moves(n: int, cell_m: float, sigma_m: float) -> FloatArray:
     away = (np.arange(n + 1) - 0.5 - np.arange(n)[:, None]) * (cell_m / sigma_m)
     mass = np.diff(ndtr(-np.abs(away)) * -np.sign(away) + (away > 0), axis=1)
     return np.asarray(mass / mass.sum(axis=1, keepdims=True))
-
-
-def _axis(matrix: FloatArray) -> _Axis:
-    """The matrix, by its singular vectors where they are few."""
-    u, s, v = np.linalg.svd(matrix)
-    rank = int((s > _RANK * s[0]).sum())
-    if rank > _WORTH * len(s):
-        return _Axis(None, matrix.astype(np.float32))
-    return _Axis((u[:, :rank] * s[:rank]).astype(np.float32), v[:rank].astype(np.float32))
-
-
-def _parts(kernels: list[tuple[_Axis, _Axis]], p: Maps) -> list[Maps]:
-    """Each kernel's map (n_ue, r_y, r_x) before it is spread out again."""
-    rows = [y.into.T for y, _ in kernels if y.into is not None]
-    read = np.matmul(np.concatenate(rows), p) if rows else p
-    parts, at = list[Maps](), 0
-    for y, x in kernels:
-        mine = p
-        if y.into is not None:
-            mine = read[:, at : at + y.into.shape[1]]
-            at += y.into.shape[1]
-        parts.append(mine if x.into is None else np.asarray(np.matmul(mine, x.into)))
-    return parts
-
-
-def _spread(kernels: list[tuple[_Axis, _Axis]], p: Maps, parts: list[Maps], weight: Maps) -> Maps:
-    """w_0 p and the parts of all kernels by their weights, spread over the grid."""
-    out = weight[:, :1, None] * p
-    rows, spread = list[npt.NDArray[np.float32]](), list[Maps]()
-    for k, ((y, x), part) in enumerate(zip(kernels, parts, strict=True)):
-        mine = np.asarray(weight[:, k + 1, None, None] * part)
-        mine = mine if x.out is None else np.matmul(mine, x.out)
-        if y.out is None:
-            out += mine
-        else:
-            rows.append(y.out)
-            spread.append(mine)
-    if rows:
-        out += np.matmul(np.concatenate(rows).T, np.concatenate(spread, axis=1))
-    return np.asarray(out)
-
-
-def _read(f: Maps, axis: _Axis) -> Maps:
-    """f (n, R, cells) as an axis reads it."""
-    return f if axis.into is None else np.asarray(f @ axis.into)

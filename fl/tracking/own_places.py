@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.tracking.habits import CLASSES
-from fl.tracking.motion import Maps, resampled, totals
+from fl.tracking.motion import resampled, totals
 from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.wide import Maps
 from netsim.units import IntArray
 
 PARTS = 8

@@ -23,9 +23,10 @@ from fl.tracking.emission import Emission, updated
 from fl.tracking.filter import Leg, blocks
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
-from fl.tracking.motion import Maps, Motion, inner, resampled, totals
+from fl.tracking.motion import Motion, inner, resampled
 from fl.tracking.own_places import OwnPlaces
 from fl.tracking.place_grid import PlaceGrid
+from fl.tracking.wide import Maps
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NUMBERS = 40_000_000  # of the maps of a group: 160 MB
@@ -104,10 +105,11 @@ def _passed(chain: Chain, history: History, ue: IntArray, habits: Habits, own: O
     new, places = habits.forgotten() if learn else habits, own.forgotten() if learn else own
     for rows in blocks(n, len(grid)):
         some = every[rows]
-        found = _pass(chain, _Looks.of(chain, history, ue[rows]), habits.of(some), own.of(some), learn)
+        looks = _Looks.of(chain, history, ue[rows])
+        maps = np.empty((len(history), len(some), grid.ny, grid.nx), dtype=np.float32) if learn else p[:, rows]
+        found = _pass(chain, looks, habits.of(some), own.of(some), maps, learn)
         log_likelihood[rows] = found.log_likelihood
         if not learn:
-            p[:, rows] = found.p
             continue
         new.count[rows] = found.habits.count
         for whole, part in zip(places.occupancy, found.own.occupancy, strict=True):
@@ -136,12 +138,13 @@ class _Looks:
         return self.emission.take(slice(look * len(self.first), (look + 1) * len(self.first)))
 
 
-def _pass(chain: Chain, looks: _Looks, habits: Habits, own: OwnPlaces, learn: bool) -> Passes:
-    """One forward and backward pass."""
+def _pass(chain: Chain, looks: _Looks, habits: Habits, own: OwnPlaces, p: Maps, learn: bool) -> Passes:
+    """One forward and backward pass, which leaves beliefs in p (S, n_ue, ny, nx), unless it learns motion alone."""
     classes = sorted({c for some in looks.classes for c in some})
     legs = {c: Leg(habits.weight(c), own.target(c, chain.prior)) for c in classes}
-    p, log_likelihood, bad = _forward(chain, looks, legs)
-    back = _backward(chain, looks, legs, p, bad, learn)
+    log_likelihood, bad = _forward(chain, looks, legs, p)
+    told = not learn or bool(own.occupancy)
+    back = _backward(chain, looks, legs, p, bad, learn, told)
     if not learn:
         for _ in back:
             pass
@@ -151,16 +154,16 @@ def _pass(chain: Chain, looks: _Looks, habits: Habits, own: OwnPlaces, learn: bo
         if not looks.classes[t]:
             continue
         c, seen = looks.classes[t][-1], looks.first <= t
-        places = places.plus(c, np.where(seen[:, None, None], p[t], np.float32(0.0)))
+        if told:
+            places = places.plus(c, np.where(seen[:, None, None], p[t], np.float32(0.0)))
         if len(looks.classes[t]) == 1:
             new = new.plus(c, np.where((looks.first < t)[:, None], share, 0.0))
     return Passes(p, log_likelihood, new, places)
 
 
-def _forward(chain: Chain, looks: _Looks, legs: dict[int, Leg]) -> tuple[Maps, FloatArray, BoolArray]:
-    """a_t (S, n_ue, ny, nx), the log-likelihood (n_ue,), and which estimates (S, n_ue) are impossible."""
-    grid, n_ue = chain.motion.grid, len(looks.first)
-    p = np.empty((len(looks.classes), n_ue, grid.ny, grid.nx), dtype=np.float32)
+def _forward(chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps) -> tuple[FloatArray, BoolArray]:
+    """Writes a_t to p (S, n_ue, ny, nx); the log-likelihood (n_ue,), and which estimates (S, n_ue) are impossible."""
+    n_ue = len(looks.first)
     bad, log_likelihood = np.zeros((len(p), n_ue), dtype=np.bool_), np.zeros(n_ue)
     some = np.repeat(chain.prior, n_ue, axis=0)
     for t, classes in enumerate(looks.classes):
@@ -170,21 +173,23 @@ def _forward(chain: Chain, looks: _Looks, legs: dict[int, Leg]) -> tuple[Maps, F
         some, log_ratio, bad[t] = updated(some, looks.at(t))
         p[t] = some
         log_likelihood += log_ratio
-    return p, log_likelihood, bad
+    return log_likelihood, bad
 
 
 def _backward(
-    chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps, bad: BoolArray, learn: bool
+    chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps, bad: BoolArray, learn: bool, told: bool
 ) -> Iterator[tuple[int, FloatArray]]:
-    """Makes a_t in p (S, n_ue, ny, nx) the smoother's belief, from the last look to the first.
+    """Makes a_t in p (S, n_ue, ny, nx) the smoother's belief, where it is told, from the last look to the first.
 
     Yields each look when its belief stands, with the uses (n_ue, K + 2) of the components on the way there:
     0 where nobody learns, or where not exactly one round has passed.
     """
+    from fl.tracking.map_loops import multiply
+
     motion, v = chain.motion, np.ones_like(p[0])
     for t in range(len(p) - 1, -1, -1):
-        here = p[t] * v
-        here /= totals(here)[:, None, None]
+        if told:
+            p[t] *= (1 / multiply(p[t], v))[:, None, None]
         share = np.zeros((len(v), len(motion.sigma_m) + 2))
         if t > 0:
             e, _ = looks.at(t).ignored(bad[t]).peaked()
@@ -196,5 +201,4 @@ def _backward(
                     share /= share.sum(axis=1, keepdims=True)
                 v = motion.back(v, parts, weight, target)
             v /= inner(p[t - 1], v)[:, None, None]  # so that <a, b> = 1
-        p[t] = here
         yield t, share

@@ -1,0 +1,61 @@
+r"""Narrow Gaussians of motion: sums over the cells around each cell.
+
+A Gaussian G = D^-1 T on an axis: T is symmetric with the masses t_|i - j| in a cell at a distance, D its row sums, so
+that what would leave the area ends inside. Distances end where both tails hold less than 3e-7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from fl.tracking.wide import Maps
+
+_TAILS = 3e-7
+
+
+@dataclass(frozen=True)
+class NarrowAxis:
+    """tap (h + 1,) : t, h even; norm (n,) : 1 / D; matrix (n, n) : G transposed."""
+
+    tap: npt.NDArray[np.float32]
+    norm: npt.NDArray[np.float32]
+    matrix: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, n: int, cell_m: float, sigma_m: float) -> NarrowAxis:
+        """Of n cells."""
+        reach = min(int(np.ceil(-ndtri(_TAILS / 2) * sigma_m / cell_m)), n - 1)
+        edge = (np.arange(reach + 2) - 0.5) * (cell_m / sigma_m)
+        tap = np.append(ndtr(-edge[:-1]) - ndtr(-edge[1:]), [0.0] * (reach % 2))
+        away = np.abs(np.arange(n)[:, None] - np.arange(n))
+        mass = np.where(away < len(tap), tap[np.minimum(away, len(tap) - 1)], 0.0)
+        norm = 1.0 / mass.sum(axis=1)
+        return cls(tap.astype(np.float32), norm.astype(np.float32), np.asarray(mass * norm, dtype=np.float32))
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """A Gaussian along both axes."""
+
+    y: NarrowAxis
+    x: NarrowAxis
+
+    def add(self, out: Maps, p: Maps, weight: Maps) -> None:
+        """out += w p G for maps (n_ue, ny, nx), weight (n_ue,)."""
+        from fl.tracking.narrow_loops import add_spread
+
+        one_y, one_x = np.ones_like(self.y.norm), np.ones_like(self.x.norm)
+        add_spread(out, p, weight, self.y.tap, self.x.tap, self.y.norm, self.x.norm, one_y, one_x)
+
+    def back(self, v: Maps) -> Maps:
+        """G v."""
+        from fl.tracking.narrow_loops import add_spread
+
+        out, weight = np.zeros_like(v), np.ones(len(v), dtype=np.float32)
+        one_y, one_x = np.ones_like(self.y.norm), np.ones_like(self.x.norm)
+        add_spread(out, v, weight, self.y.tap, self.x.tap, one_y, one_x, self.y.norm, self.x.norm)
+        return out
