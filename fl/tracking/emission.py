@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fl.tracking.error_model import ErrorModel, factors_of
+from fl.tracking.error_model import ErrorModel, ErrorModels
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.wide import Maps
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -26,13 +26,13 @@ class Emission:
     @classmethod
     def of(cls, errors: ErrorModel, z_m: FloatArray, grid: PlaceGrid) -> Emission:
         """Of estimates z_m (n, R, 2), NaN where nothing was named."""
-        return cls.of_models([errors], np.zeros(len(z_m), dtype=np.int64), z_m, grid)
+        return cls.of_models(ErrorModels.of([errors], z_m.shape[1]), np.zeros(len(z_m), dtype=np.int64), z_m, grid)
 
     @classmethod
-    def of_models(cls, models: list[ErrorModel], which: IntArray, z_m: FloatArray, grid: PlaceGrid) -> Emission:
+    def of_models(cls, models: ErrorModels, which: IntArray, z_m: FloatArray, grid: PlaceGrid) -> Emission:
         """The same, with one of several models for each estimate: which (n,)."""
         ranks = max(int(np.isfinite(z_m).all(axis=2).any(axis=0).sum()), 1)
-        fx, fy, floor = factors_of(models, which, z_m[:, :ranks], grid)
+        fx, fy, floor = models.factors(which, z_m[:, :ranks], grid)
         area = np.float32(np.prod(grid.area.side_m))
         return cls(fy, fx * area, np.asarray(floor * area))
 

@@ -54,7 +54,7 @@ class ErrorModel:
         integrated exactly over the cell. NaN in z_m: not named; the shares of the others grow. Who is named nothing at
         all has e = 1 / A everywhere: no knowledge.
         """
-        return factors_of([self], np.zeros(len(z_m), dtype=np.int64), z_m, grid)
+        return ErrorModels.of([self], z_m.shape[1]).factors(np.zeros(len(z_m), dtype=np.int64), z_m, grid)
 
     def likelihood(self, z_m: FloatArray, grid: PlaceGrid) -> npt.NDArray[np.float32]:
         """e (n, G), by place of the grid."""
@@ -63,29 +63,49 @@ class ErrorModel:
         return np.asarray(e.reshape(len(z_m), -1))
 
 
-def factors_of(
-    models: list[ErrorModel], which: IntArray, z_m: FloatArray, grid: PlaceGrid
-) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-    """`ErrorModel.factors` of estimates (n, R, 2), each by one of several models: which (n,)."""
-    ranks = z_m.shape[1]
-    share, sigma, gain, offset = (
-        np.array([_to_ranks(getattr(model, name), ranks, fill) for model in models])[which]
-        for name, fill in (("share", 0.0), ("sigma_m", 1.0), ("gain", 1.0), ("offset_m", 0.0))
-    )
-    outlier = np.array([model.outlier for model in models])[which]
-    there = np.asarray(np.isfinite(z_m).all(axis=2))
-    some, area = there.any(axis=1), float(np.prod(grid.area.side_m))
-    share = np.where(there, share, 0.0)
-    total = share.sum(axis=1, keepdims=True)
-    weight = (1.0 - outlier[:, None]) * np.divide(share, total, out=np.zeros_like(share), where=total > 0)
-    at, sigma = (z_m - offset) / gain[..., None], sigma / gain
-    cell = grid.cell_m * gain[..., None]
-    x = _integrated(at[..., 0], sigma, grid.area.x_min_m, float(grid.cell_m[0]), grid.nx) / cell[..., :1]
-    y = _integrated(at[..., 1], sigma, grid.area.y_min_m, float(grid.cell_m[1]), grid.ny) / cell[..., 1:]
-    x = np.where(there[..., None], x, 0.0) * weight[..., None]
-    y = np.where(there[..., None], y, 0.0)
-    floor = np.where(some, outlier / area, 1.0 / area)
-    return x.astype(np.float32), y.astype(np.float32), floor.astype(np.float32)
+@dataclass(frozen=True)
+class ErrorModels:
+    """Several models, side by side: share, sigma_m, gain (M, R), offset_m (M, R, 2), outlier (M,)."""
+
+    share: FloatArray
+    sigma_m: FloatArray
+    gain: FloatArray
+    offset_m: FloatArray
+    outlier: FloatArray
+
+    @classmethod
+    def of(cls, models: list[ErrorModel], ranks: int) -> ErrorModels:
+        """Of estimates that name so many places; a rank that a model lacks has no share."""
+        return cls(
+            np.array([_to_ranks(model.share, ranks, 0.0) for model in models]),
+            np.array([_to_ranks(model.sigma_m, ranks, 1.0) for model in models]),
+            np.array([_to_ranks(model.gain, ranks, 1.0) for model in models]),
+            np.array([_to_ranks(model.offset_m, ranks, 0.0) for model in models]),
+            np.array([model.outlier for model in models]),
+        )
+
+    def factors(
+        self, which: IntArray, z_m: FloatArray, grid: PlaceGrid
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """`ErrorModel.factors` of estimates (n, R', 2) with R' <= R, each by one of the models: which (n,)."""
+        ranks = z_m.shape[1]
+        share, sigma, gain, offset = (
+            of_rank[which, :ranks] for of_rank in (self.share, self.sigma_m, self.gain, self.offset_m)
+        )
+        outlier = self.outlier[which]
+        there = np.asarray(np.isfinite(z_m).all(axis=2))
+        some, area = there.any(axis=1), float(np.prod(grid.area.side_m))
+        share = np.where(there, share, 0.0)
+        total = share.sum(axis=1, keepdims=True)
+        weight = (1.0 - outlier[:, None]) * np.divide(share, total, out=np.zeros_like(share), where=total > 0)
+        at, sigma = (z_m - offset) / gain[..., None], sigma / gain
+        cell = grid.cell_m * gain[..., None]
+        x = _integrated(at[..., 0], sigma, grid.area.x_min_m, float(grid.cell_m[0]), grid.nx) / cell[..., :1]
+        y = _integrated(at[..., 1], sigma, grid.area.y_min_m, float(grid.cell_m[1]), grid.ny) / cell[..., 1:]
+        x = np.where(there[..., None], x, 0.0) * weight[..., None]
+        y = np.where(there[..., None], y, 0.0)
+        floor = np.where(some, outlier / area, 1.0 / area)
+        return x.astype(np.float32), y.astype(np.float32), floor.astype(np.float32)
 
 
 def _to_ranks(values: FloatArray, ranks: int, fill: float) -> FloatArray:

@@ -20,6 +20,7 @@ import numpy as np
 
 from fl.tracking.belief import Belief
 from fl.tracking.emission import Emission, updated
+from fl.tracking.error_model import ErrorModels
 from fl.tracking.filter import Leg, blocks
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
@@ -71,42 +72,59 @@ def smoothed(
     habits, own : where learning begins, and which places UEs have; passes : in which both are learnt anew.
     """
     grid, last = chain.motion.grid, history.last_looks()
-    size = max(_NUMBERS // max(len(history) * len(grid), 1), 1)
+    size = max(min(_NUMBERS // max(len(history) * len(grid), 1), len(ue)), 1)
+    room = np.empty(len(history) * size * len(grid), dtype=np.float32)  # of all groups: fresh memory is slow
     for at in range(0, len(ue), size):
         some = np.arange(at, min(at + size, len(ue)))
         known = history.of(ue[some])[1]
-        maps = learnt(chain, history, ue[some], habits.of(some), own.of(some), passes).p
+        maps = learnt(chain, history, ue[some], habits.of(some), own.of(some), passes, room).p
         for look in last.tolist():
             there = known <= look
             yield Belief(
                 int(history.round[look]), float(history.time_s[look]), ue[some][there], grid,
                 maps[look, there].reshape(-1, len(grid)), chain.prior.reshape(-1),
             )  # fmt: skip
-        del maps  # before those of the next group are made
 
 
-def learnt(chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int) -> Passes:
-    """Forward and backward passes: some that learn, each from the one before, then the one that tells."""
+def learnt(
+    chain: Chain,
+    history: History,
+    ue: IntArray,
+    habits: Habits,
+    own: OwnPlaces,
+    passes: int,
+    room: Maps | None = None,
+) -> Passes:
+    """Forward and backward passes: some that learn, each from the one before, then the one that tells.
+
+    room : for the maps of all looks at these UEs, which are left there.
+    """
     coarse, grid = chain.coarser(), chain.motion.grid
+    if room is None:
+        room = np.empty(len(history) * len(ue) * len(grid), dtype=np.float32)
     for _ in range(passes):
-        found = _passed(coarse, history, ue, habits, own.resampled(coarse.motion.grid), learn=True)
+        found = _passed(coarse, history, ue, habits, own.resampled(coarse.motion.grid), room, learn=True)
         habits, own = found.habits, found.own
     own = own.resampled(grid)
     if passes and own.occupancy:  # places need all cells
-        own = _passed(chain, history, ue, habits, own, learn=True).own
-    return _passed(chain, history, ue, habits, own, learn=False)
+        own = _passed(chain, history, ue, habits, own, room, learn=True).own
+    return _passed(chain, history, ue, habits, own, room, learn=False)
 
 
-def _passed(chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, learn: bool) -> Passes:
+def _passed(
+    chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, room: Maps, learn: bool
+) -> Passes:
     """One pass of all UEs (n,), a few at a time; of one that learns, what it has learnt is kept, not its maps."""
     grid, n = chain.motion.grid, len(ue)
-    p = np.empty((0 if learn else len(history), n, grid.ny, grid.nx), dtype=np.float32)
+    p = _maps(room, 0 if learn else len(history), n, grid)
     log_likelihood, every = np.zeros(n), np.arange(n)
     new, places = habits.forgotten() if learn else habits, own.forgotten() if learn else own
+    classes = [history.classes(t, chain.round_s) for t in range(len(history))]
+    errors = ErrorModels.of([each.without_bias() for each in history.errors], history.z_m.shape[1])
     for rows in blocks(n, len(grid)):
         some = every[rows]
-        looks = _Looks.of(chain, history, ue[rows])
-        maps = np.empty((len(history), len(some), grid.ny, grid.nx), dtype=np.float32) if learn else p[:, rows]
+        looks = _Looks.of(errors, classes, grid, *history.of(ue[rows]))
+        maps = _maps(room, len(history), len(some), grid) if learn else p[:, rows]
         found = _pass(chain, looks, habits.of(some), own.of(some), maps, learn)
         log_likelihood[rows] = found.log_likelihood
         if not learn:
@@ -115,6 +133,11 @@ def _passed(chain: Chain, history: History, ue: IntArray, habits: Habits, own: O
         for whole, part in zip(places.occupancy, found.own.occupancy, strict=True):
             whole[rows] = part
     return Passes(p, log_likelihood, new, places)
+
+
+def _maps(room: Maps, looks: int, n: int, grid: PlaceGrid) -> Maps:
+    """Maps (looks, n, ny, nx) in the first numbers of a room."""
+    return room[: looks * n * len(grid)].reshape(looks, n, grid.ny, grid.nx)
 
 
 @dataclass(frozen=True)
@@ -126,12 +149,12 @@ class _Looks:
     classes: list[list[int]]
 
     @classmethod
-    def of(cls, chain: Chain, history: History, ue: IntArray) -> _Looks:
-        z, first = history.of(ue)
-        which = np.repeat(np.arange(len(history)), len(ue))
-        errors = [each.without_bias() for each in history.errors]
-        emission = Emission.of_models(errors, which, z.reshape(-1, *z.shape[2:]), chain.motion.grid)
-        return cls(emission, first, [history.classes(t, chain.round_s) for t in range(len(history))])
+    def of(
+        cls, errors: ErrorModels, classes: list[list[int]], grid: PlaceGrid, z_m: FloatArray, first: IntArray
+    ) -> _Looks:
+        """Of estimates (S, n_ue, R, 2), those of each look by an error model of its own."""
+        which = np.repeat(np.arange(len(z_m)), z_m.shape[1])
+        return cls(Emission.of_models(errors, which, z_m.reshape(-1, *z_m.shape[2:]), grid), first, classes)
 
     def at(self, look: int) -> Emission:
         """Of one look."""
