@@ -38,10 +38,15 @@ from fl.tracking.history import History
 from fl.tracking.motion import Motion
 from fl.tracking.own_places import OwnPlaces
 from fl.tracking.place_grid import PlaceGrid
+<<<<<<< HEAD
 from fl.tracking.smoother import Chain, smoothed
 from fl.tracking.wide import Maps
 from fl.types import Estimates, Facts, Public, State
 from netsim.geometry import Area
+=======
+from fl.tracking.smoother import Chain, learnt_habits, smoothed
+from fl.types import Estimates, Facts, State
+>>>>>>> d92b148 (Tracker: motion is learnt anew from the whole past as it doubles)
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -53,6 +58,7 @@ TRACKED = OneOf(
 """Attacks whose estimates of rounds can be tracked"""
 _ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begin anew in every round
 _OUTLIER = 0.1
+_RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt anew from the whole past
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,8 @@ class Tracker(Attack):
         )  # fmt: skip
         state = replace(state, of=inner, errors=learnt, history=history)
         state = self._filtered(state, facts, grid)
+        if len(history) in _RELEARNT and len(state.ue):
+            state = replace(state, count=self._relearnt(state, facts, grid).count)
         return self._estimates(view, said, names[some], state, grid), state
 
     def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
@@ -214,10 +222,15 @@ class Tracker(Attack):
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
         if not len(state.ue):
             return
+<<<<<<< HEAD
         grid, history = self._grid(facts.public.area, len(state.ue)), state.history
         motion = Motion.over(grid, self.largest_speed_mps, facts.round_s)
         chain = Chain(motion, self._prior(grid, facts), facts.round_s)
         habits = Habits(state.count, self._borrowed(state.errors, motion))
+=======
+        grid, history = self._grid(facts, len(state.ue)), state.history
+        chain, habits = self._chain(facts, grid), self._habits(state, facts, grid)
+>>>>>>> d92b148 (Tracker: motion is learnt anew from the whole past as it doubles)
         errors = {int(history.round[look]): history.errors[look] for look in history.last_looks()}
         for belief in smoothed(chain, history, state.ue, habits, state.own):
             yield replace(belief, probability=self._shown(belief.probability, errors[belief.round], grid))
@@ -241,6 +254,20 @@ class Tracker(Attack):
         """Weights (K + 2,) of motion of UEs that the attacker has made up, or of nobody."""
         grid = motion.grid
         return weights_of(learnt.displacements_m, motion.sigma_m, float(grid.cell_m.max()), grid.area.side_m)
+
+    def _chain(self, facts: Facts, grid: PlaceGrid) -> Chain:
+        return Chain(Motion.over(grid, self.largest_speed_mps, facts.round_s), self._prior(grid), facts.round_s)
+
+    def _habits(self, state: TrackerState, facts: Facts, grid: PlaceGrid) -> Habits:
+        """As learnt until now."""
+        return Habits(state.count, self._borrowed(state.errors, self._chain(facts, grid).motion))
+
+    def _relearnt(self, state: TrackerState, facts: Facts, grid: PlaceGrid) -> Habits:
+        """From all rounds until now, by what each tells of the others: one step alone hardly tells staying from a
+        short way.
+        """
+        habits = self._habits(state, facts, grid)
+        return learnt_habits(self._chain(facts, grid), state.history, state.ue, habits, state.own)[0]
 
     def _filtered(self, state: TrackerState, facts: Facts, grid: PlaceGrid) -> TrackerState:
         """After the last look of the history; who is new begins with the prior."""

@@ -86,6 +86,7 @@ def smoothed(
             )  # fmt: skip
 
 
+<<<<<<< HEAD
 def learnt(
     chain: Chain,
     history: History,
@@ -102,9 +103,25 @@ def learnt(
     coarse, grid = chain.coarser(), chain.motion.grid
     if room is None:
         room = np.empty(len(history) * len(ue) * len(grid), dtype=np.float32)
+=======
+def learnt_habits(
+    chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int = _PASSES
+) -> tuple[Habits, OwnPlaces]:
+    """Motion, and places on a coarser grid, as all looks of the history tell them (EM): the filter, too, may know
+    them, from its past.
+    """
+    coarse = chain.coarser()
+>>>>>>> d92b148 (Tracker: motion is learnt anew from the whole past as it doubles)
     for _ in range(passes):
         found = _passed(coarse, history, ue, habits, own.resampled(coarse.motion.grid), room, learn=True)
         habits, own = found.habits, found.own
+    return habits, own
+
+
+def learnt(chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int) -> Passes:
+    """Forward and backward passes: some that learn, each from the one before, then the one that tells."""
+    grid = chain.motion.grid
+    habits, own = learnt_habits(chain, history, ue, habits, own, passes)
     own = own.resampled(grid)
     if passes and own.occupancy:  # places need all cells
         own = _passed(chain, history, ue, habits, own, room, learn=True).own
