@@ -38,15 +38,10 @@ from fl.tracking.history import History
 from fl.tracking.motion import Motion
 from fl.tracking.own_places import OwnPlaces
 from fl.tracking.place_grid import PlaceGrid
-<<<<<<< HEAD
-from fl.tracking.smoother import Chain, smoothed
+from fl.tracking.smoother import Chain, learnt_habits, smoothed
 from fl.tracking.wide import Maps
 from fl.types import Estimates, Facts, Public, State
 from netsim.geometry import Area
-=======
-from fl.tracking.smoother import Chain, learnt_habits, smoothed
-from fl.types import Estimates, Facts, State
->>>>>>> d92b148 (Tracker: motion is learnt anew from the whole past as it doubles)
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -222,15 +217,8 @@ class Tracker(Attack):
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
         if not len(state.ue):
             return
-<<<<<<< HEAD
         grid, history = self._grid(facts.public.area, len(state.ue)), state.history
-        motion = Motion.over(grid, self.largest_speed_mps, facts.round_s)
-        chain = Chain(motion, self._prior(grid, facts), facts.round_s)
-        habits = Habits(state.count, self._borrowed(state.errors, motion))
-=======
-        grid, history = self._grid(facts, len(state.ue)), state.history
         chain, habits = self._chain(facts, grid), self._habits(state, facts, grid)
->>>>>>> d92b148 (Tracker: motion is learnt anew from the whole past as it doubles)
         errors = {int(history.round[look]): history.errors[look] for look in history.last_looks()}
         for belief in smoothed(chain, history, state.ue, habits, state.own):
             yield replace(belief, probability=self._shown(belief.probability, errors[belief.round], grid))
@@ -256,7 +244,7 @@ class Tracker(Attack):
         return weights_of(learnt.displacements_m, motion.sigma_m, float(grid.cell_m.max()), grid.area.side_m)
 
     def _chain(self, facts: Facts, grid: PlaceGrid) -> Chain:
-        return Chain(Motion.over(grid, self.largest_speed_mps, facts.round_s), self._prior(grid), facts.round_s)
+        return Chain(Motion.over(grid, self.largest_speed_mps, facts.round_s), self._prior(grid, facts), facts.round_s)
 
     def _habits(self, state: TrackerState, facts: Facts, grid: PlaceGrid) -> Habits:
         """As learnt until now."""

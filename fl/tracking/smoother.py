@@ -86,7 +86,6 @@ def smoothed(
             )  # fmt: skip
 
 
-<<<<<<< HEAD
 def learnt(
     chain: Chain,
     history: History,
@@ -100,32 +99,36 @@ def learnt(
 
     room : for the maps of all looks at these UEs, which are left there.
     """
-    coarse, grid = chain.coarser(), chain.motion.grid
     if room is None:
-        room = np.empty(len(history) * len(ue) * len(grid), dtype=np.float32)
-=======
+        room = np.empty(len(history) * len(ue) * len(chain.motion.grid), dtype=np.float32)
+    habits, own = learnt_habits(chain, history, ue, habits, own, passes, room)
+    own = own.resampled(chain.motion.grid)
+    if passes and own.occupancy:  # places need all cells
+        own = _passed(chain, history, ue, habits, own, room, learn=True).own
+    return _passed(chain, history, ue, habits, own, room, learn=False)
+
+
 def learnt_habits(
-    chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int = _PASSES
+    chain: Chain,
+    history: History,
+    ue: IntArray,
+    habits: Habits,
+    own: OwnPlaces,
+    passes: int = _PASSES,
+    room: Maps | None = None,
 ) -> tuple[Habits, OwnPlaces]:
     """Motion, and places on a coarser grid, as all looks of the history tell them (EM): the filter, too, may know
     them, from its past.
     """
     coarse = chain.coarser()
->>>>>>> d92b148 (Tracker: motion is learnt anew from the whole past as it doubles)
+    cells = len(coarse.motion.grid)
+    if room is None:
+        most = max((len(range(len(ue))[rows]) for rows in blocks(len(ue), cells)), default=0)
+        room = np.empty(len(history) * most * cells, dtype=np.float32)
     for _ in range(passes):
         found = _passed(coarse, history, ue, habits, own.resampled(coarse.motion.grid), room, learn=True)
         habits, own = found.habits, found.own
     return habits, own
-
-
-def learnt(chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int) -> Passes:
-    """Forward and backward passes: some that learn, each from the one before, then the one that tells."""
-    grid = chain.motion.grid
-    habits, own = learnt_habits(chain, history, ue, habits, own, passes)
-    own = own.resampled(grid)
-    if passes and own.occupancy:  # places need all cells
-        own = _passed(chain, history, ue, habits, own, room, learn=True).own
-    return _passed(chain, history, ue, habits, own, room, learn=False)
 
 
 def _passed(
