@@ -91,10 +91,10 @@ class ReIdentify(Attack):
     """the attack that names places from one round; none: `of`, if that is one, else closed-form"""
     use: tuple[Literal["place", "fingerprint"], ...] = Field(default=("place", "fingerprint"), min_length=1)
     """what names are linked by"""
-    sigma_m: float | None = Field(default=None, gt=0, le=1e6)
+    sigma_m: float | None = Field(default=None, ge=0.1, le=1e6)
     """standard deviation of the error of a place, a axis, m; none: learnt on UEs that it makes up, or a tenth of the
     longer side of the area where it cannot"""
-    outlier: float | None = Field(default=None, gt=0, lt=1)
+    outlier: float | None = Field(default=None, ge=1e-6, lt=1)
     """share of places that say nothing; none: learnt likewise, or 0.05"""
     largest_speed_mps: float = Field(default=30.0, gt=0, le=1000)
     """largest speed of UEs, m/s: in one round they move by less than twice the widest Gaussian"""

@@ -126,9 +126,9 @@ class Tracker(Attack):
     """how fast they travel, m/s"""
     simulated_ues: int = Field(default=64, ge=1, le=10_000)
     """number of UEs that the attacker makes up"""
-    sigma_m: float | None = Field(default=None, gt=0, le=1e6)
+    sigma_m: float | None = Field(default=None, ge=0.1, le=1e6)
     """error of an estimate, standard deviation a axis, m; none: learnt on UEs that the attacker makes up"""
-    outlier: float | None = Field(default=None, gt=0, lt=1)
+    outlier: float | None = Field(default=None, ge=1e-6, lt=1)
     """with sigma_m: probability that an estimate says nothing; none: 0.1"""
     bias_m: float | None = Field(default=None, ge=0, le=1e6)
     """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""

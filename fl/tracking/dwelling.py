@@ -78,15 +78,18 @@ def work_posterior(
 ) -> Maps:  # fmt: skip
     """p(w) (n, G) of the true workplace; what is left to 1 is the probability that there is none away from home.
 
-    log_p (n, G), log_none (n,) : sums over days of the logarithms of both parts; home (n, G) : as estimates show it.
+    Nobody works away from home where no place is further from it than apart_m. log_p (n, G), log_none (n,) : sums over
+    days of the logarithms of both parts; home (n, G) : as estimates show it.
     """
     apart = prior * np.maximum(1.0 - disc_masses(home, grid, apart_m), 0.0)
     with np.errstate(divide="ignore"):
         each = log_p + np.log(apart)
+    far = np.asarray(apart.any(axis=1))  # of whom some place is apart from home: not in an area as small as a disc
+    each = np.where(far[:, None], each, np.float32(0.0))
     top = each.max(axis=1, keepdims=True)
     some = np.log(np.exp(each - top).sum(axis=1, dtype=np.float64)) + top[:, 0]
     odds = np.log(employed) + some - np.log1p(-employed) - log_none
-    there = np.exp(-np.logaddexp(0.0, -odds))
+    there = np.where(far, np.exp(-np.logaddexp(0.0, -odds)), 0.0)
     shown = blurred(_normalised(each), grid, errors.bias_m)
     return np.asarray(_scaled(shown) * there[:, None].astype(np.float32))
 

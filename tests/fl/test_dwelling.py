@@ -77,6 +77,12 @@ class TestEnumeration:
             joint[i] = p
         assert_allclose(found[0], (joint / joint.sum())[:9], rtol=1e-4)
 
+    def test_nobody_works_away_from_home_within_one_disc(self):
+        home, prior = self.home()[0], self.PRIOR[None].astype(np.float32)
+        log_p, none = sum(self.log_e), np.zeros(1)
+        found = work_posterior(log_p, none, home, self.EMPLOYED, prior, self.GRID, self.ERRORS, 1e5)
+        assert_array_equal(found, np.zeros((1, 9)))
+
 
 class TestResidences:
     """What is kept over days is the same as the laws of all days at once."""

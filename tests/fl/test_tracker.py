@@ -182,6 +182,8 @@ def test_attacks_that_add_up_rounds_begin_anew() -> None:
 def test_what_cannot_be_is_refused() -> None:
     assert ATTACKS.parts["tracker"] is Tracker
     for bad, why in (
+        ({"sigma_m": 0.01}, "greater than or equal to 0.1"),  # squares of what it divides would be no numbers
+        ({"sigma_m": 10.0, "outlier": 1e-9}, "greater than or equal to"),
         ({"outlier": 0.1}, "leave it out, or give sigma_m"),
         ({"sigma_m": 10.0, "bias_m": 20.0}, "at most that"),
         ({"of": {"kind": "closed-form", "name": "x"}}, "give the name 'x' to tracker itself"),
