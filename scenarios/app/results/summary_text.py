@@ -92,7 +92,10 @@ def location_text(summary: Mapping[str, Any]) -> str:
         if named or not attacks(summary):
             return ""
         if any(_of(summary, keys.FAILED, n) not in (None, 100.0) for n in attacks(summary)):
-            return "places are named, but no UE has a home or workplace to compare them with"
+            return (
+                "estimates are compared with nothing: no UE has a home or workplace, or none measured in the rounds of "
+                "learning.leakage.every_rounds"
+            )
         return "no attack made an estimate"
     name, centre = min(errors_m, key=lambda n: errors_m[n]), _of(summary, keys.AREA_CENTRE_ERROR)
     several = sum(estimates_centroids(summary, n) for n in attacks(summary))
