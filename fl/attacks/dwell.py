@@ -195,16 +195,18 @@ class Dwell(Attack):
         """After the estimates (k, R, 2) of one round of UEs names (k,)."""
         shares = Shares(self.home_share, self.work_share, self.stay_share, self.employed_share)
         heard, past, named = state.heard.plus(names, z_m, errors, hours), state.past, state.named.with_rows(names)
+        state = state.with_errors(errors)
+        whole = replace(errors, bias_m=state.lasting_m)
         period = hours.period(self.home_hours, self.work_hours)
         if hours.whole_day:
-            named = named.home_and_work(names, *self._of_days(heard, names, errors, grid))
+            named = named.home_and_work(names, *self._of_days(heard, names, whole, grid))
         elif period is not None:
             past = past.plus(names, z_m, errors, grid, period, shares)
-            maps = past.posteriors(names, shares, grid, errors, self.near_m)
+            maps = past.posteriors(names, shares, grid, whole, self.near_m)
             discs = [best_discs(each, grid, self.near_m) for each in maps]
             named = named.home_and_work(names, *(np.stack(of, axis=1) for of in zip(*discs, strict=True)))
         if self.third_places and not hours.whole_day:
-            named = self._thirds(heard, named, names, errors, grid)
+            named = self._thirds(heard, named, names, whole, grid)
         return replace(state, past=past, heard=heard, named=named)
 
     def _of_days(

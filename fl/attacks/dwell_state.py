@@ -182,7 +182,8 @@ class Named:
 @dataclass(frozen=True)
 class DwellState:
     """of : state of the wrapped attack; errors : learnt on UEs made up; past : what nights and workdays said; heard :
-    all that was named; named : what of it would be answered.
+    all that was named; named : what of it would be answered; precision, bias : sums over rounds of what estimates tell,
+    and of bias_m^2 weighted by it.
     """
 
     of: State
@@ -190,3 +191,15 @@ class DwellState:
     past: Residences
     heard: Heard
     named: Named
+    precision: float = 0.0
+    bias: float = 0.0
+
+    def with_errors(self, errors: ErrorModel) -> DwellState:
+        """After one more round of estimates with these errors."""
+        more = errors.precision
+        return replace(self, precision=self.precision + more, bias=self.bias + more * errors.bias_m**2)
+
+    @property
+    def lasting_m(self) -> float:
+        """The part of errors that persists, in what all rounds tell together: those count most that tell most."""
+        return float(np.sqrt(self.bias / self.precision)) if self.precision > 0 else 0.0

@@ -39,6 +39,12 @@ class ErrorModel:
         """Of an attack that names one place."""
         return cls(np.ones(1), np.array([sigma_m]), outlier, bias_m)
 
+    @property
+    def precision(self) -> float:
+        """What an estimate tells of the truth, an axis: the mean of gain^2 / sigma^2 over ranks, 1 / m^2."""
+        gain = np.broadcast_to(self.gain, self.sigma_m.shape) if len(self.gain) == 1 else self.gain
+        return float((1.0 - self.outlier) * (self.share * (gain / self.sigma_m) ** 2).sum())
+
     def without_bias(self) -> ErrorModel:
         """What differs from round to round: at least a hundredth of sigma^2 is left."""
         own = self.sigma_m**2 - (self.gain * self.bias_m) ** 2

@@ -11,8 +11,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dwell import Dwell
-from fl.attacks.dwell_state import DwellState, Heard, Hours
+from fl.attacks.dwell_state import DwellState, Heard, Hours, Named
+from fl.attacks.learnt_errors import LearntErrors
 from fl.tracking.error_model import ErrorModel
+from fl.tracking.residence import Residences
 from fl.types import Estimates, Facts, Model, Public
 from netsim.checkpoint import load_tree, save_tree
 from netsim.clock import DAY_S, Clock
@@ -328,3 +330,16 @@ def test_what_it_needs_is_what_it_wraps():
     assert {"starting weights", "training details"} <= set(Dwell.needs)
     assert not {"starting weights", "training details"} & set(attack().needs)
     assert attack(of={"kind": "span"}).needs["layers"]
+
+
+def test_rounds_that_tell_little_do_not_widen_what_others_told():
+    """Nights with small errors, then one of which nearly nothing is known: the bias stays near that of the good."""
+    good = ErrorModel.plain(50.0, 0.1, 20.0)
+    poor = ErrorModel(np.ones(1), np.array([70.0]), 0.1, 400.0, np.array([0.02]))
+    state = DwellState(None, LearntErrors(), Residences(), Heard(), Named.nobody())
+    for _ in range(5):
+        state = state.with_errors(good)
+    assert state.lasting_m == pytest.approx(20)
+    assert state.with_errors(poor).lasting_m == pytest.approx(20, rel=0.05)
+    share = poor.precision / (5 * good.precision + poor.precision)
+    assert state.with_errors(poor).lasting_m ** 2 == pytest.approx((1 - share) * 400 + share * 160_000)

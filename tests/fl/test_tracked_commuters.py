@@ -44,7 +44,9 @@ def test_estimates_have_the_stated_error() -> None:
 def test_motion_learnt_from_the_whole_past_makes_the_filter_better(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(laws, "_RELEARNT", ())
     once = follow(*people(), hindsight=False)
-    assert np.array_equal(once.filter.error_m[once.filter.round < 16], found().filter.error_m[found().filter.round < 16])
+    assert np.array_equal(
+        once.filter.error_m[once.filter.round < 16], found().filter.error_m[found().filter.round < 16]
+    )
     late = once.filter.round > 40
     assert np.median(found().filter.error_m[late]) < 0.97 * np.median(once.filter.error_m[late])
     assert found().filter.stated[late].mean() > once.filter.stated[late].mean()
