@@ -68,7 +68,7 @@ class Motion:
         moved = _spread_out(self._backward, v, parts[many:], scale[:, many + 1 : -1])
         for k, part in enumerate(parts[:many]):
             moved += scale[:, k + 1, None, None] * part
-        add_rest(moved, v, scale[:, 0], scale[:, -1] * inner(v, target), np.ones((1, *v.shape[1:]), dtype=np.float32))
+        add_rest(moved, v, scale[:, 0], scale[:, -1] * inner(v, target), self._everywhere)
         return moved
 
     def parts(self, p: Maps) -> list[Maps]:
@@ -92,6 +92,10 @@ class Motion:
         """`back_parts` of maps fy fx, fy (n, R, ny), fx (n, R, nx), as the factors (n, R, r_y), (n, R, r_x) of each."""
         narrow = [(fy @ kernel.y.matrix, fx @ kernel.x.matrix) for kernel in self._narrow]
         return narrow + self._backward.read_product(fy, fx)
+
+    @cached_property
+    def _everywhere(self) -> Maps:
+        return np.ones((1, self.grid.ny, self.grid.nx), dtype=np.float32)
 
     @property
     def _narrow(self) -> list[Narrow]:
@@ -131,7 +135,7 @@ def totals(p: Maps) -> Maps:
 
 def inner(p: Maps, q: Maps) -> Maps:
     """<p, q> (n_ue,); one of q may serve all."""
-    return np.asarray(np.einsum("uyx,uyx->u", p, np.broadcast_to(q, p.shape)))
+    return np.asarray(np.einsum("uyx,uyx->u", p, q if len(q) == len(p) else np.broadcast_to(q, p.shape)))
 
 
 def resampled(p: Maps, grid: PlaceGrid) -> Maps:

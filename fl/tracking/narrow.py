@@ -19,10 +19,11 @@ _TAILS = 3e-7
 
 @dataclass(frozen=True)
 class NarrowAxis:
-    """tap (h + 1,) : t, h even; norm (n,) : 1 / D; matrix (n, n) : G transposed."""
+    """tap (h + 1,) : t, h even; norm (n,) : 1 / D; one (n,) : 1; matrix (n, n) : G transposed."""
 
     tap: npt.NDArray[np.float32]
     norm: npt.NDArray[np.float32]
+    one: npt.NDArray[np.float32]
     matrix: npt.NDArray[np.float32]
 
     @classmethod
@@ -33,8 +34,8 @@ class NarrowAxis:
         tap = np.append(ndtr(-edge[:-1]) - ndtr(-edge[1:]), [0.0] * (reach % 2))
         away = np.abs(np.arange(n)[:, None] - np.arange(n))
         mass = np.where(away < len(tap), tap[np.minimum(away, len(tap) - 1)], 0.0)
-        norm = 1.0 / mass.sum(axis=1)
-        return cls(tap.astype(np.float32), norm.astype(np.float32), np.asarray(mass * norm, dtype=np.float32))
+        norm, one = 1.0 / mass.sum(axis=1), np.ones(n, dtype=np.float32)
+        return cls(tap.astype(np.float32), norm.astype(np.float32), one, np.asarray(mass * norm, dtype=np.float32))
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,12 @@ class Narrow:
         """out += w p G for maps (n_ue, ny, nx), weight (n_ue,)."""
         from fl.tracking.narrow_loops import add_spread
 
-        one_y, one_x = np.ones_like(self.y.norm), np.ones_like(self.x.norm)
-        add_spread(out, p, weight, self.y.tap, self.x.tap, self.y.norm, self.x.norm, one_y, one_x)
+        add_spread(out, p, weight, self.y.tap, self.x.tap, self.y.norm, self.x.norm, self.y.one, self.x.one)
 
     def back(self, v: Maps) -> Maps:
         """G v."""
         from fl.tracking.narrow_loops import add_spread
 
         out, weight = np.zeros_like(v), np.ones(len(v), dtype=np.float32)
-        one_y, one_x = np.ones_like(self.y.norm), np.ones_like(self.x.norm)
-        add_spread(out, v, weight, self.y.tap, self.x.tap, one_y, one_x, self.y.norm, self.x.norm)
+        add_spread(out, v, weight, self.y.tap, self.x.tap, self.y.one, self.x.one, self.y.norm, self.x.norm)
         return out
