@@ -26,14 +26,10 @@ Vantage = Literal["rows", "sum", "model"]
 
 
 class Replica(Protocol):
-    """The training of UEs that the attacker makes up: it plays through all that is public of the real one.
+    """The training of UEs that the attacker makes up: it plays through all that is public of the real one."""
 
-    fewest : number of UEs whose updates the attacker sees as one, 1 where it sees single ones; of fewer it could not
-    make up what it sees.
-    """
-
-    @property
-    def fewest(self) -> int: ...
+    def made_up(self, wanted: int) -> int:
+        """How many UEs to make up where so many are wanted: as many as make up what it sees of real ones."""
 
     def play(self, data: Local, state: State, rng: Rng) -> tuple[View, State]:
         """What it would see of UEs with this data, numbered from 0; curation and defenses work on it as on any other.

@@ -84,7 +84,7 @@ class LearntErrors:
         """
         if view.replica is None or not len(view.ue):
             return self
-        n_ue = -(-max(n_ue, view.replica.fewest) // view.replica.fewest) * view.replica.fewest
+        n_ue = view.replica.made_up(n_ue)
         rng = replace(rng, purpose=f"{rng.purpose}.simulated")
         data = made_up(n_ue, view, facts, population, rng)
         seen, replica = view.replica.play(data, self.replica, rng)

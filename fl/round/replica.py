@@ -30,13 +30,13 @@ class PublicReplica:
     base: Model
     states: PartStates
 
-    @property
-    def fewest(self) -> int:
-        """Number of UEs whose updates the attacker sees as one."""
+    def made_up(self, wanted: int) -> int:
+        """Of single updates as many as wanted, of sums of groups whole groups, of one sum as many as are in it."""
         threat, heard = self.at.setup.learning.threat, self.batch.heard
         if threat.sees == "rows":
-            return 1
-        return threat.sum_of or max(len(np.unique(heard.updates.ue[heard.decoded])), 1)
+            return wanted
+        together, group = max(len(np.unique(heard.updates.ue[heard.decoded])), 1), threat.sum_of
+        return together if group is None or together < 2 * group else -(-wanted // group) * group
 
     def play(self, data: Local, state: State, rng: Rng) -> tuple[View, State]:
         """What the attacker would see of UEs with this data, numbered from 0, and what their parts remember."""

@@ -1,6 +1,7 @@
 """What an attacker learns of its own errors, on UEs that it makes up."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, fitted, named_places
 from fl.attacks.simulated_ues import Population, made_up, positions_m
+from fl.round.replica import PublicReplica
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Antennas, Estimates, Facts, Model, Public
@@ -131,7 +133,8 @@ VIEW = View(
 class Copies:
     """A replica whose updates are the mean places of the rows."""
 
-    fewest = 1
+    def made_up(self, wanted):
+        return wanted
 
     def play(self, data, state, rng):
         zero = np.zeros(len(data.ue), dtype=np.int64)
@@ -186,3 +189,17 @@ def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
     known = LearntErrors(named_m=named, ue=np.tile(np.arange(n), rounds), round=np.repeat(np.arange(rounds), n),
                          truth_m=np.tile(truth, (rounds, 1)))  # fmt: skip
     assert known._fit(AREA, *known._successive()).bias_m == pytest.approx(80, rel=0.12)
+
+
+@pytest.mark.parametrize(
+    ("sees", "sum_of", "heard", "ues"),
+    [("rows", None, 9, 64), ("sum", None, 9, 9), ("model", None, 200, 200), ("sum", 5, 40, 65), ("sum", 5, 9, 9)],
+)
+def test_as_many_ues_are_made_up_as_stand_together(sees, sum_of, heard, ues):
+    """Of 64 wanted: one sum has all who were heard in it, and groups are whole; nine are fewer than two groups of 5."""
+    threat = SimpleNamespace(sees=sees, sum_of=sum_of)
+    both = np.repeat(np.arange(heard + 3), 2)  # two models each
+    rows = SimpleNamespace(updates=SimpleNamespace(ue=both), decoded=np.ones(len(both), dtype=bool))
+    rows.decoded[-6:] = False
+    at = SimpleNamespace(setup=SimpleNamespace(learning=SimpleNamespace(threat=threat)))
+    assert PublicReplica(at, SimpleNamespace(heard=rows), None, None).made_up(64) == ues

@@ -13,7 +13,8 @@ from scenarios.app.results.key import Key
 from scenarios.app.results.run import Table
 from scenarios.app.results.statistics import half_width, mean_of, median_of
 
-_HOUR_S = 3600.0
+_HOUR_S, _DAY_S = 3600.0, 86_400.0
+_FEW_UES = 5
 
 
 def tracking_values(rows: Table, round_s: float, useful: bool | None) -> dict[Key, Any]:
@@ -68,7 +69,10 @@ def _stated(who: str, rows: Table) -> dict[Key, Any]:
 
 
 def _less_plain(rows: Table, now: Table) -> FloatArray:
-    """Mean over UEs of error less plain error, and its 95 % interval (3,), over rounds that have both."""
+    """Mean over UEs of error less plain error, and its 95 % interval (3,), over rounds that have both.
+
+    Pairs are UEs; with fewer than five of them, days of UEs.
+    """
     visit = now["ue"].astype(np.int64) * 2**31 + now["round"].astype(np.int64)
     order = np.argsort(visit)
     mine = rows["ue"].astype(np.int64) * 2**31 + rows["round"].astype(np.int64)
@@ -78,7 +82,10 @@ def _less_plain(rows: Table, now: Table) -> FloatArray:
     both = np.isfinite(less)
     if not both.any():
         return np.full(3, np.nan)
-    _, of = np.unique(rows["ue"][both], return_inverse=True)
+    unit = rows["ue"][both].astype(np.int64)
+    if len(np.unique(unit)) < _FEW_UES:
+        unit = unit * 2**31 + (rows["time_s"][both] // _DAY_S).astype(np.int64)
+    _, of = np.unique(unit, return_inverse=True)
     each = np.bincount(of, weights=less[both]) / np.bincount(of)
     half = half_width(each)
     return np.array([each.mean(), each.mean() - half, each.mean() + half])

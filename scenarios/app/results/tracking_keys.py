@@ -63,7 +63,11 @@ def _less(who: str) -> tuple[Key, Key, Key]:
     meaning = f"mean error of the {who} less that of the plain attack, over the same rounds, mean over UEs"
     return (
         _key(f"{who}_less_plain_m.mean", "m", meaning),
-        _key(f"{who}_less_plain_m.low", "m", "lower end of its 95 % interval (Student, UEs as pairs)"),
+        _key(
+            f"{who}_less_plain_m.low",
+            "m",
+            "lower end of its 95 % interval (Student; pairs are UEs, or days of UEs where there are fewer than five)",
+        ),
         _key(f"{who}_less_plain_m.high", "m", "upper end of its 95 % interval"),
     )
 
