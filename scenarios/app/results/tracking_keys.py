@@ -66,7 +66,7 @@ def _less(who: str) -> tuple[Key, Key, Key]:
         _key(
             f"{who}_less_plain_m.low",
             "m",
-            "lower end of its 95 % interval (Student; pairs are UEs, or days of UEs where there are fewer than five)",
+            "lower end of its 95 % interval (Student; of UEs, or of their days if UEs are fewer than five)",
         ),
         _key(f"{who}_less_plain_m.high", "m", "upper end of its 95 % interval"),
     )
