@@ -27,8 +27,10 @@ from fl.attacks.weighted_centroid import WeightedCentroid
 from fl.population import POPULATIONS
 from fl.population.base import PopulationPrior
 from fl.population.uniform import Everywhere
+from fl.tracking import scattered, trajectories
 from fl.tracking.answers import answers, probability_within
 from fl.tracking.belief import Belief
+from fl.tracking.cloud import Cloud, Sight
 from fl.tracking.discs import blurred
 from fl.tracking.emission import Emission
 from fl.tracking.error_model import ErrorModel
@@ -37,14 +39,16 @@ from fl.tracking.habits import Habits, hour_class, weights_of
 from fl.tracking.history import History
 from fl.tracking.motion import Motion
 from fl.tracking.own_places import OwnPlaces
+from fl.tracking.particles import Kernel, followed
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.smoother import Chain, learnt_habits, smoothed
 from fl.tracking.wide import Maps
 from fl.types import Estimates, Facts, Public, State
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import OneOf, Part
-from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.rng import Rng, Streams
+from netsim.units import BoolArray, FloatArray, IntArray
 
 TRACKED = OneOf(
     "attack", ClosedForm, Dlg, SimulatedInversion, Span, UnitVotes, WeightedCentroid, RampAware, Likelihood,
@@ -54,14 +58,15 @@ TRACKED = OneOf(
 _ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begin anew in every round
 _OUTLIER = 0.1
 _RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt anew from the whole past
+_MOST_PARTICLES = 10_000_000  # of all UEs: 240 MB
 
 
 @dataclass(frozen=True)
 class TrackerState:
     """of : the state of the tracked attack; errors : what it has learnt of its errors; history : its
     estimates; ue (k,) ascending : who has been estimated; p (k, G) : what the filter believes of each; count
-    (k, C, K + 2) : expected uses of the components of motion; own : their places; log_likelihood (k,) : of the model,
-    against one in which estimates say nothing.
+    (k, C, K + 2) : expected uses of the components of motion; own : their places; cloud, seed : instead of p, particles
+    and what they are drawn from; log_likelihood (k,) : of the model, against one in which estimates say nothing.
     """
 
     of: State
@@ -71,6 +76,8 @@ class TrackerState:
     p: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     count: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
     own: OwnPlaces = field(default_factory=lambda: OwnPlaces([]))
+    cloud: Cloud = field(default_factory=lambda: Cloud.none(0, 0))
+    seed: int = 0
     log_likelihood: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
@@ -110,6 +117,8 @@ class Tracker(Attack):
     """the attack whose estimates are tracked"""
     cell_m: float = Field(default=50.0, ge=0.1, le=1e6)
     """largest side of a cell, m; half of near_m makes stated probabilities right, a larger one is faster"""
+    particles: int | None = Field(default=None, ge=100, le=100_000)
+    """so many weighted points a UE carry the belief instead of cells; none: cells"""
     near_m: float = Field(default=100.0, gt=0, le=1e6)
     """distance of which estimates state the probability, m"""
     largest_speed_mps: float = Field(default=30.0, gt=0, le=1000)
@@ -141,6 +150,14 @@ class Tracker(Attack):
     def _one_name(self) -> Self:
         if self.of.name is not None:
             raise ValueError(f"the tracked attack is in no record: give the name {self.of.name!r} to tracker itself")
+        return self
+
+    @model_validator(mode="after")
+    def _places_are_cells(self) -> Self:
+        if self.particles is not None and self.own_places:
+            raise ValueError(
+                f"particles {self.particles} with own_places: these places are maps of cells; leave one out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -179,6 +196,8 @@ class Tracker(Attack):
         history = state.history.plus(
             facts.round, facts.time_s, facts.week_s, facts.round_s, errors, names[some], z_m[some]
         )  # fmt: skip
+        if not len(state.history):  # what particles are drawn from, in hindsight as well
+            state = replace(state, seed=int(replace(rng, round=0).uniform("particles", 0)[0] * 2**53))
         state = replace(state, of=inner, errors=learnt, history=history)
         state = self._filtered(state, facts, grid)
         if len(history) in _RELEARNT and len(state.ue):
@@ -211,7 +230,7 @@ class Tracker(Attack):
         if not len(state.ue):
             return None
         grid = self._grid(facts.public.area, len(state.ue))
-        p, prior = self._shown(state.p, self._errors(state.errors), grid), self._prior(grid, facts)
+        p, prior = self._shown(self._counted(state, grid), self._errors(state.errors), grid), self._prior(grid, facts)
         return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1))
 
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
@@ -220,11 +239,21 @@ class Tracker(Attack):
         grid, history = self._grid(facts.public.area, len(state.ue)), state.history
         chain, habits = self._chain(facts, grid), self._habits(state, facts, grid)
         errors = {int(history.round[look]): history.errors[look] for look in history.last_looks()}
-        for belief in smoothed(chain, history, state.ue, habits, state.own):
+        if self.particles is None:
+            told = smoothed(chain, history, state.ue, habits, state.own)
+        else:
+            kernel = Kernel.of(chain.motion, chain.prior)
+            told = trajectories.smoothed(kernel, facts.round_s, history, state.ue, habits, self.particles, state.seed)
+        for belief in told:
             yield replace(belief, probability=self._shown(belief.probability, errors[belief.round], grid))
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
-        """Of the area; a UE has maps of its own."""
+        """Of the area; a UE has maps, or particles, of its own."""
+        if n_ue * (self.particles or 0) > _MOST_PARTICLES:
+            raise BadInput(
+                f"learning.attacks: {self.label}: particles {self.particles:,} of {n_ue:,} UEs, at most "
+                f"{_MOST_PARTICLES:,} together; take fewer, or attack fewer UEs with threat.targets"
+            )
         return PlaceGrid.over(area, self.cell_m, n_ue * (10 if self.own_places else 2), self.label)
 
     def _prior(self, grid: PlaceGrid, facts: Facts) -> Maps:
@@ -265,9 +294,13 @@ class Tracker(Attack):
         ue, z_m = state.history.ue[mine], state.history.z_m[mine]
         every = np.union1d(state.ue, ue)
         known = self._with_rows(state, every, motion, prior)
-        emission = Emission.of(state.history.errors[look].without_bias(), recall(ue, z_m, every), grid)
+        now = state.history.errors[look].without_bias()
         habits = Habits(known.count, self._borrowed(state.errors, motion))
         classes = state.history.classes(look, facts.round_s)
+        if self.particles is not None:
+            kernel, sight = Kernel.of(motion, prior), Sight.of(now, recall(ue, z_m, every), grid)
+            return self._scattered(known, kernel, sight, habits, classes, ~np.isin(every, state.ue))
+        emission = Emission.of(now, recall(ue, z_m, every), grid)
         legs = [Leg(habits.weight(c), known.own.target(c, prior)) for c in classes]
         old, p = np.isin(every, state.ue), known.p.reshape(-1, grid.ny, grid.nx)
         share, log_ratio, new = np.zeros((len(every), len(motion.sigma_m) + 2)), np.zeros(len(every)), np.empty_like(p)
@@ -286,30 +319,61 @@ class Tracker(Attack):
             log_likelihood=known.log_likelihood + log_ratio,
         )
 
+    def _scattered(
+        self, known: TrackerState, kernel: Kernel, sight: Sight, habits: Habits, classes: list[int], new: BoolArray
+    ) -> TrackerState:
+        """`_filtered`, with particles; new (n,) : who begins with the prior."""
+        rng, weights = (
+            Streams(known.seed).at(trajectories.PURPOSE, len(known.history) - 1),
+            [habits.weight(c) for c in classes],
+        )
+        *_, last = followed(kernel, known.cloud, new, weights, sight, rng, known.ue)
+        if len(classes) == 1:
+            habits = habits.plus(classes[0], np.where(new[:, None], 0.0, last.share))
+        total = known.log_likelihood + last.log_ratio
+        return replace(known, cloud=last.cloud, count=habits.count, log_likelihood=total)
+
+    def _counted(self, state: TrackerState, grid: PlaceGrid) -> Maps:
+        """What the filter believes (k, G)."""
+        return state.p if self.particles is None else scattered.counted(state.cloud, grid)
+
     def _with_rows(self, state: TrackerState, every: IntArray, motion: Motion, prior: Maps) -> TrackerState:
         """With a row for every UE (n,) ascending, of which it knows some."""
         habits = Habits.none(len(every), self.hours, np.zeros(len(motion.sigma_m) + 2))
         own = OwnPlaces.none(len(every), self.own_places, motion.grid.ny, motion.grid.nx)
         p, total = np.repeat(prior.reshape(1, -1), len(every), axis=0), np.zeros(len(every))
-        at = np.searchsorted(every, state.ue)
+        at, cloud = np.searchsorted(every, state.ue), state.cloud
+        if self.particles is not None:
+            p, cloud = state.p, cloud.with_rows(at, len(every), self.particles)
+        elif len(at):
+            p[at] = state.p
         if len(at):
-            p[at], total[at], habits.count[at] = state.p, state.log_likelihood, state.count
+            total[at], habits.count[at] = state.log_likelihood, state.count
             for new, known in zip(own.occupancy, state.own.occupancy, strict=True):
                 new[at] = known
-        return replace(state, ue=every, p=p, count=habits.count, own=own, log_likelihood=total)
+        return replace(state, ue=every, p=p, count=habits.count, own=own, cloud=cloud, log_likelihood=total)
 
     def _shown(self, p: npt.NDArray[np.float32], errors: ErrorModel | None, grid: PlaceGrid) -> Maps:
         """Beliefs (k, G) of where UEs are: of where estimates show them, moved by the error that persists."""
         return p if errors is None else blurred(p, grid, errors.bias_m)
+
+    def _answers(self, state: TrackerState, rows: IntArray, grid: PlaceGrid) -> tuple[FloatArray, FloatArray]:
+        """Places (k, 2) of least expected distance, and the probabilities (k,) within near_m of them."""
+        errors = self._errors(state.errors)
+        if self.particles is not None:
+            cloud, bias_m = state.cloud.of(rows), 0.0 if errors is None else errors.bias_m
+            place_m = scattered.middle_m(cloud)
+            return place_m, scattered.probability_within(cloud, place_m, self.near_m, bias_m)
+        p = self._shown(state.p[rows], errors, grid)
+        place_m = answers(p, grid, self.near_m).place_m
+        return place_m, probability_within(p, grid, place_m, self.near_m)
 
     def _estimates(
         self, view: View, said: Estimates, named: IntArray, state: TrackerState, grid: PlaceGrid
     ) -> Estimates:
         """The place of least expected distance of every target, then what the tracked attack says itself."""
         ues = np.intersect1d(view.ue, state.ue)
-        p = self._shown(state.p[np.searchsorted(state.ue, ues)], self._errors(state.errors), grid)
-        place_m = answers(p, grid, self.near_m).place_m
-        sure = probability_within(p, grid, place_m, self.near_m)
+        place_m, sure = self._answers(state, np.searchsorted(state.ue, ues), grid)
         none = np.zeros(len(view.ue), dtype=np.int64)
         known, new = np.isin(view.ue, ues), np.isin(view.ue, named)
         own = Estimates(
