@@ -39,7 +39,7 @@ class Bench:
     memory_mb: float | None = None
 
 
-FULL = Bench(200, 500, 100, (20, 50, 50), all_s=80.0, memory_mb=500.0)
+FULL = Bench(200, 500, 100, (20, 50, 50), all_s=30.0, memory_mb=500.0)
 SMALL = Bench(3, 6, 12, (2, 3, 6))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
 
 from fl.tracking.answers import disc_shares
 from fl.tracking.place_grid import PlaceGrid
+from netsim.normal import ndtr
 from netsim.units import FloatArray
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
 
 from fl.tracking.place_grid import PlaceGrid
+from netsim.normal import ndtr
 from netsim.units import BoolArray, FloatArray, IntArray
 
 

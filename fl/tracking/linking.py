@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from fl.tracking.error_model import ErrorModel
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -156,6 +155,8 @@ def assigned(cost: FloatArray, birth: float, miss: float) -> IntArray:
     """The track (k,) of each name in the assignment of least cost, -1 for a new one; cost (m, k)."""
     gain = np.minimum(cost - birth - miss, 0.0)  # against leaving both alone
     track = np.full(cost.shape[1], -1)
+    from scipy.optimize import linear_sum_assignment
+
     row, column = linear_sum_assignment(gain)
     linked = gain[row, column] < 0
     track[column[linked]] = row[linked]

@@ -19,11 +19,11 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
 
 from fl.tracking.narrow import Narrow, NarrowAxis
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.wide import Axis, Maps, Wide
+from netsim.normal import ndtr
 from netsim.units import FloatArray
 
 SIGMA_M = (150.0, 400.0, 1000.0, 2500.0)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
 
 from fl.tracking.wide import Maps
+from netsim.normal import ndtr, ndtri
 
 _TAILS = 3e-7
 

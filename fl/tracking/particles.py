@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from fl.tracking.cloud import Cloud, Sight
 from fl.tracking.filter import blocks
@@ -219,6 +218,8 @@ def _weighed(cloud: Cloud, e: FloatArray) -> Move:
     """Weights times e (n, P); who has none left keeps its own."""
     with np.errstate(divide="ignore"):
         log_weight = cloud.log_weight + np.log(e)
+    from scipy.special import logsumexp
+
     log_ratio = logsumexp(log_weight, axis=1)
     bad = ~np.isfinite(log_ratio)
     log_ratio[bad] = 0.0

@@ -10,12 +10,11 @@ them are not left empty.
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import cKDTree
-from scipy.special import chndtr, ndtr
 
 from fl.tracking.cloud import Cloud
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.wide import Maps
+from netsim.normal import ndtr
 from netsim.units import FloatArray
 
 _STEPS, _NEAREST_M = 60, 0.1  # of the median
@@ -51,12 +50,16 @@ def probability_within(cloud: Cloud, place_m: FloatArray, near_m: float, bias_m:
     inside = (away <= near_m).astype(np.float64)
     if bias_m > 0:  # a distance from a displaced place has a Rice distribution
         close = away < near_m + 8 * bias_m
+        from scipy.special import chndtr
+
         inside = np.where(close, chndtr((near_m / bias_m) ** 2, 2.0, (np.where(close, away, 0.0) / bias_m) ** 2), 0.0)
     return np.asarray((np.exp(cloud.log_weight) * inside).sum(axis=1))
 
 
 def _neighbour_m(place_m: FloatArray) -> FloatArray:
     """Distance (P,) of particles (P, 2) of one UE to a near one."""
+    from scipy.spatial import cKDTree
+
     found = cKDTree(place_m).query(place_m, k=[int(len(place_m) ** 0.5) + 1])[0]
     return np.asarray(found[:, 0])
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
+from netsim.normal import ndtr, ndtri
 from netsim.units import FloatArray
 
 _WHOLE = 7.0  # standard deviations: what lies beyond is less than 2e-12
