@@ -367,7 +367,7 @@ def on_terminal(words, columns, environment, until=None):
     return seen.decode().replace("\r\n", "\n"), process.wait(30)
 
 
-@pytest.mark.parametrize("columns", [20, 100])
+@pytest.mark.parametrize("columns", [pytest.param(20, marks=pytest.mark.slow), 100])
 def test_a_run_on_a_terminal(tmp_path, columns):
     words = ["run", "campus", "--out", str(tmp_path / "r"), *SHORT]
     text, code = on_terminal(words, columns, {"TERM": "xterm", "NO_COLOR": "1"})
