@@ -206,10 +206,11 @@ def test_a_ue_is_singled_out_by_list_and_by_click(opened):
     opened.focus("#replay-stage")
     opened.keyboard.press("Escape")
     assert state(opened)["ue"] == -1 and ink(opened, "known") != one
-    box, view = opened.locator("#replay-stage").bounding_box(), state(opened)["view"]
-    at = [box["x"] + box["width"] / 2 + (HOMES[2][0] - view["cx"]) * view["scale"],
-          box["y"] + box["height"] / 2 - (HOMES[2][1] - view["cy"]) * view["scale"]]  # fmt: skip
-    opened.mouse.click(*at)
+    stage = opened.locator("#replay-stage")
+    box, view = stage.bounding_box(), state(opened)["view"]
+    at = {"x": box["width"] / 2 + (HOMES[2][0] - view["cx"]) * view["scale"],
+          "y": box["height"] / 2 - (HOMES[2][1] - view["cy"]) * view["scale"]}  # fmt: skip
+    stage.click(position=at)  # waits until figures above have their places
     assert state(opened)["ue"] == 2
     assert "ue2" in opened.text_content("#replay-tip") and "RSRP -" in opened.text_content("#replay-tip")
 
