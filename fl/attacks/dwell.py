@@ -3,7 +3,7 @@ r"""Home, work and other places of a UE, with the probability that they are righ
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -13,8 +13,9 @@ from fl.attacks.closed_form import ClosedForm
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell_state import MOST_THIRDS, DwellState, Heard, Hours, Named
-from fl.attacks.learnt_errors import LearntErrors, named_places
+from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.likelihood import Likelihood
+from fl.attacks.over_rounds import OverRounds
 from fl.attacks.phase import Phase
 from fl.attacks.ramp_aware import RampAware
 from fl.attacks.simulated_inversion import SimulatedInversion
@@ -29,7 +30,7 @@ from fl.tracking.residence import Residences, Shares
 from fl.tracking.visited import habits, home_and_work
 from fl.types import Estimates, Facts, Public
 from netsim.geometry import Area
-from netsim.part import OneOf, Part
+from netsim.part import OneOf
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -38,25 +39,12 @@ OF_ROUNDS = OneOf(
     DensityPeak, Phase,
 )  # fmt: skip
 """Attacks that name places in every round"""
-_ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begin anew in every round
-_OUTLIER = 0.1
 HourOfDay = Annotated[float, Field(ge=0, le=24)]
 _WHOLE_DAYS = np.array([[0.0, 0.0], [0.3, 0.0], [0.45, 0.40], [0.5, 0.05]])
 """shares of home and work among what is named of a workday and of a day off: one place, or several"""
 
 
-class _Needs:
-    """What the wrapped attack needs, and to make up UEs; of the class itself: what its default does."""
-
-    def __get__(self, part: Dwell | None, owner: type[Part]) -> dict[str, str]:
-        why = "learns its errors on UEs that it makes up; add {} to threat.knows, or give sigma_m"
-        learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
-        if part is None:
-            return {**ClosedForm.needs, **learns}
-        return {**part.of.needs, **(learns if part.sigma_m is None else {})}
-
-
-class Dwell(Attack):
+class Dwell(OverRounds):
     r"""Names home, work and other places of a UE once it is sure enough, from what another attack says in each round.
 
     Rounds of at most 6 h have a time of day, that of their middle by the wall clock. Those of `home_hours` tell of
@@ -102,24 +90,8 @@ class Dwell(Attack):
     """share of the other workdays that people spend at home"""
     employed_share: float = Field(default=0.7, gt=0, lt=1)
     """share of people with a workplace away from home"""
-    simulated_ues: int = Field(default=64, ge=1, le=10_000)
-    """number of UEs that the attacker makes up"""
-    sigma_m: float | None = Field(default=None, ge=0.1, le=1e6)
-    """error of an estimate, standard deviation a axis, m; none: learnt on UEs that the attacker makes up"""
-    outlier: float | None = Field(default=None, ge=1e-6, lt=1)
-    """with sigma_m: probability that an estimate says nothing; none: 0.1"""
-    bias_m: float | None = Field(default=None, ge=0, le=1e6)
-    """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""
-
     reference: ClassVar[str] = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
     example: ClassVar[dict[str, Any]] = {"kind": "dwell", "simulated_ues": 8, "cell_m": 50.0}
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
-
-    @model_validator(mode="after")
-    def _one_name(self) -> Self:
-        if self.of.name is not None:
-            raise ValueError(f"the wrapped attack is in no record: give the name {self.of.name!r} to dwell itself")
-        return self
 
     @model_validator(mode="after")
     def _fine_enough(self) -> Self:
@@ -137,15 +109,6 @@ class Dwell(Attack):
             raise ValueError(f"work_hours: {self.work_hours[0]:g} to {self.work_hours[1]:g} must be hours of one day")
         return self
 
-    @model_validator(mode="after")
-    def _errors_are_given(self) -> Self:
-        for key in ("outlier", "bias_m"):
-            if self.sigma_m is None and getattr(self, key) is not None:
-                raise ValueError(f"{key}: errors are learnt without sigma_m; leave it out, or give sigma_m")
-        if self.sigma_m is not None and (self.bias_m or 0.0) > self.sigma_m:
-            raise ValueError(f"bias_m {self.bias_m:g}: a part of sigma_m {self.sigma_m:g}, so at most that")
-        return self
-
     def check(self, public: Public, n_ue: int) -> None:
         self.of.check(public, n_ue)
         self._grid(public.area, n_ue)
@@ -153,41 +116,21 @@ class Dwell(Attack):
     def start(self) -> DwellState:
         return DwellState(self.of.start(), LearntErrors(), Residences(), Heard(), Named.nobody())
 
-    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
-        """That of the wrapped attack: one round is no night."""
-        return self.of.self_test(view, facts, rng)
-
     def figures(self, state: DwellState) -> dict[str, float]:
-        errors = self._errors(state.errors)
-        if errors is None:
-            return {}
-        sigma_m = float(errors.share @ errors.sigma_m[: len(errors.share)])
-        return {"error_sigma_m": sigma_m, "error_bias_m": errors.bias_m, "error_outlier": errors.outlier}
+        return self.error_figures(state.errors)
 
     def run(self, view: View, facts: Facts, state: DwellState, rng: Rng) -> tuple[Estimates, DwellState]:
         grid = self._grid(facts.public.area, len(np.union1d(view.ue, state.past.owner)))
-        learnt, adds_up = state.errors, isinstance(self.of, _ADD_UP)
-        if self.sigma_m is None:
-            population = Population.uniform(grid)
-            learnt = learnt.plus(view, facts, self.of, population, self.simulated_ues, rng, adds_up)
-        said, inner = self.of.run(view, facts, self.of.start() if adds_up else state.of, rng)
-        names, z_m = named_places(said, facts.public.area)
-        some = np.isfinite(z_m[:, :, 0]).any(axis=1)
-        known = replace(state, of=inner, errors=learnt)
-        errors, hours = self._errors(learnt), Hours.of(facts)
-        if errors is not None and hours is not None and some.any():
-            known = self._told(known, names[some], z_m[some], errors, hours, grid)
+        look = self.looked(view, facts, state.of, state.errors, Population.uniform(grid), rng)
+        known = replace(state, of=look.of, errors=look.errors)
+        errors, hours = self.errors_now(look.errors), Hours.of(facts)
+        if errors is not None and hours is not None and len(look.names):
+            known = self._told(known, look.names, look.z_m, errors, hours, grid)
         return self._answers(view, known.named), known
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
         """Of the area; a UE has three maps."""
         return PlaceGrid.over(area, self.cell_m, 3 * n_ue, self.label)
-
-    def _errors(self, learnt: LearntErrors) -> ErrorModel | None:
-        """Given, or learnt."""
-        if self.sigma_m is None:
-            return learnt.fitted
-        return ErrorModel.plain(self.sigma_m, _OUTLIER if self.outlier is None else self.outlier, self.bias_m or 0.0)
 
     def _told(
         self, state: DwellState, names: IntArray, z_m: FloatArray, errors: ErrorModel, hours: Hours, grid: PlaceGrid

@@ -39,6 +39,7 @@ from netsim.units import FloatArray, IntArray
 _NUMBERS = 2  # of a fingerprint: amount of data, time per bit
 _CELLS = 50  # of the grid that made-up UEs are spread over, a side
 _OUTLIER = 0.05
+_SIMULATED_UES = 32
 _ROUGHLY = 0.1  # of the longer side of the area: error of an attack that nobody could try out
 RE_IDENTIFIED = OneOf(
     "attack", ClosedForm, Dlg, SimulatedInversion, LinkRounds, UnitVotes, Span, WeightedCentroid, Likelihood,
@@ -98,8 +99,8 @@ class ReIdentify(Attack):
     """share of places that say nothing; none: learnt likewise, or 0.05"""
     largest_speed_mps: float = Field(default=30.0, gt=0, le=1000)
     """largest speed of UEs, m/s: in one round they move by less than twice the widest Gaussian"""
-    made_up_ues: int = Field(default=32, ge=1, le=1000)
-    """number of UEs that it makes up, if the error is learnt"""
+    simulated_ues: int | None = Field(default=None, ge=1, le=10_000)
+    """number of UEs that the attacker makes up, if the error is learnt; none: 32"""
 
     reference: ClassVar[str] = (
         "Hoh and Gruteser, Protecting Location Privacy Through Path Confusion, 2005: tracking of anonymous samples; "
@@ -115,8 +116,16 @@ class ReIdentify(Attack):
                 raise ValueError(f"{part.name!r} is in no record: give that name to re-identify itself")
         if len(set(self.use)) < len(self.use):
             raise ValueError(f"use: {self.use[0]!r} stands twice; name it once")
-        if "place" not in self.use and (self.by, self.sigma_m, self.outlier) != (None, None, None):
-            raise ValueError("by, sigma_m and outlier speak of places, and use has none; leave them out, or use place")
+        of_places = {
+            "by": self.by,
+            "sigma_m": self.sigma_m,
+            "outlier": self.outlier,
+            "simulated_ues": self.simulated_ues,
+        }
+        if "place" not in self.use and (given := [key for key, value in of_places.items() if value is not None]):
+            raise ValueError(f"{given[0]}: it speaks of places, and use has none; leave it out, or use place")
+        if self.sigma_m is not None and self.simulated_ues is not None:
+            raise ValueError("simulated_ues: with sigma_m no UEs are made up; leave one of them out")
         if self.outlier is not None and self.sigma_m is None:
             raise ValueError("outlier: it is learnt with sigma_m; give both, or none")
         return self
@@ -173,7 +182,7 @@ class ReIdentify(Attack):
         if "place" not in self.use or self.sigma_m is not None:
             return state
         grid = PlaceGrid(facts.public.area, _CELLS, _CELLS)
-        everywhere, n = Population.uniform(grid), self.made_up_ues
+        everywhere, n = Population.uniform(grid), self.simulated_ues or _SIMULATED_UES
         return replace(
             state, errors=state.errors.plus(view, facts, self.places_by, everywhere, n, _own(rng), fresh=True)
         )

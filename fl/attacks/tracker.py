@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,11 @@ from fl.attacks.base import Attack, View, recall
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
-from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, named_places
+from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors
 from fl.attacks.likelihood import Likelihood
 from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.multi_query import MultiQuery
+from fl.attacks.over_rounds import OUTLIER, OverRounds
 from fl.attacks.ramp_aware import RampAware
 from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.simulated_ues import ROAMING, SPEED_MPS, Population
@@ -46,7 +47,7 @@ from fl.tracking.wide import Maps
 from fl.types import Estimates, Facts, Public, State
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.part import OneOf, Part
+from netsim.part import OneOf
 from netsim.rng import Rng, Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -55,8 +56,6 @@ TRACKED = OneOf(
     DensityPeak, LinkRounds, MultiQuery,
 )  # fmt: skip
 """Attacks whose estimates of rounds can be tracked"""
-_ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begin anew in every round
-_OUTLIER = 0.1
 _RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt anew from the whole past
 _MOST_PARTICLES = 10_000_000  # of all UEs: 240 MB
 
@@ -81,18 +80,7 @@ class TrackerState:
     log_likelihood: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
-class _Needs:
-    """What the tracked attack needs, and to make up UEs; of the class itself: what its default does."""
-
-    def __get__(self, part: Tracker | None, owner: type[Part]) -> dict[str, str]:
-        why = "learns the errors of estimates on UEs that it makes up; add {} to threat.knows, or give sigma_m"
-        learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
-        if part is None:
-            return {**ClosedForm.needs, **learns}
-        return {**part.of.needs, **(learns if part.sigma_m is None else {})}
-
-
-class Tracker(Attack):
+class Tracker(OverRounds):
     r"""Follows UEs over a grid of places: a Bayesian filter, and a smoother once all rounds are known.
 
     With e_t(j) how likely the estimates of round t are of a UE in cell j (`fl.tracking.error_model`), and K how UEs
@@ -129,28 +117,13 @@ class Tracker(Attack):
     """learn motion for each hour of weekdays and of weekends"""
     population: Annotated[PopulationPrior, POPULATIONS] = Everywhere()
     """where people are, as far as the attacker knows beforehand: where jumps end, and where UEs begin"""
-    roaming: float = Field(default=ROAMING, ge=0, le=1)
-    """share of the UEs that the attacker makes up which travel all the time; the others have homes and workplaces"""
-    speed_mps: float = Field(default=SPEED_MPS, gt=0, le=1000)
-    """how fast they travel, m/s"""
-    simulated_ues: int = Field(default=64, ge=1, le=10_000)
-    """number of UEs that the attacker makes up"""
-    sigma_m: float | None = Field(default=None, ge=0.1, le=1e6)
-    """error of an estimate, standard deviation a axis, m; none: learnt on UEs that the attacker makes up"""
-    outlier: float | None = Field(default=None, ge=1e-6, lt=1)
-    """with sigma_m: probability that an estimate says nothing; none: 0.1"""
-    bias_m: float | None = Field(default=None, ge=0, le=1e6)
-    """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""
-
+    roaming: float | None = Field(default=None, ge=0, le=1)
+    """share of the UEs made up that travel all the time; the others have homes and workplaces; none: 0.2"""
+    speed_mps: float | None = Field(default=None, gt=0, le=1000)
+    """how fast they travel, m/s; none: 8"""
     reference: ClassVar[str] = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
     example: ClassVar[dict[str, Any]] = {"kind": "tracker", "simulated_ues": 8, "cell_m": 200.0}
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
-
-    @model_validator(mode="after")
-    def _one_name(self) -> Self:
-        if self.of.name is not None:
-            raise ValueError(f"the tracked attack is in no record: give the name {self.of.name!r} to tracker itself")
-        return self
+    made_up_by: ClassVar[tuple[str, ...]] = ("simulated_ues", "roaming", "speed_mps")
 
     @model_validator(mode="after")
     def _places_are_cells(self) -> Self:
@@ -158,15 +131,6 @@ class Tracker(Attack):
             raise ValueError(
                 f"particles {self.particles} with own_places: these places are maps of cells; leave one out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _errors_are_given(self) -> Self:
-        for key in ("outlier", "bias_m"):
-            if self.sigma_m is None and getattr(self, key) is not None:
-                raise ValueError(f"{key}: errors are learnt without sigma_m; leave it out, or give sigma_m")
-        if self.sigma_m is not None and (self.bias_m or 0.0) > self.sigma_m:
-            raise ValueError(f"bias_m {self.bias_m:g}: a part of sigma_m {self.sigma_m:g}, so at most that")
         return self
 
     @property
@@ -183,43 +147,23 @@ class Tracker(Attack):
 
     def run(self, view: View, facts: Facts, state: TrackerState, rng: Rng) -> tuple[Estimates, TrackerState]:
         grid = self._grid(facts.public.area, len(np.union1d(view.ue, state.ue)))
-        learnt, adds_up = state.errors, isinstance(self.of, _ADD_UP)
-        if self.sigma_m is None:
-            population = Population(grid, self.population.probability(grid, facts.public), self.roaming, self.speed_mps)
-            learnt = learnt.plus(view, facts, self.of, population, self.simulated_ues, rng, adds_up)
-        said, inner = self.of.run(view, facts, self.of.start() if adds_up else state.of, rng)
-        names, z_m = named_places(said, facts.public.area)
-        some = np.isfinite(z_m[:, :, 0]).any(axis=1)
-        errors = self._errors(learnt)
+        look = self.looked(view, facts, state.of, state.errors, self._made_up(grid, facts), rng)
+        errors, z_m = self.errors_now(look.errors), look.z_m
         if errors is None:  # nothing can be made of estimates of which nothing is known
-            errors, z_m = ErrorModel.plain(1.0, _OUTLIER), np.full_like(z_m, np.nan)
+            errors, z_m = ErrorModel.plain(1.0, OUTLIER), np.full_like(z_m, np.nan)
         history = state.history.plus(
-            facts.round, facts.time_s, facts.week_s, facts.round_s, errors, names[some], z_m[some]
+            facts.round, facts.time_s, facts.week_s, facts.round_s, errors, look.names, z_m
         )  # fmt: skip
         if not len(state.history):  # what particles are drawn from, in hindsight as well
             state = replace(state, seed=int(replace(rng, round=0).uniform("particles", 0)[0] * 2**53))
-        state = replace(state, of=inner, errors=learnt, history=history)
+        state = replace(state, of=look.of, errors=look.errors, history=history)
         state = self._filtered(state, facts, grid)
         if len(history) in _RELEARNT and len(state.ue):
             state = replace(state, count=self._relearnt(state, facts, grid).count)
-        return self._estimates(view, said, names[some], state, grid), state
-
-    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
-        """That of the tracked attack: one round is no track."""
-        return self.of.self_test(view, facts, rng)
+        return self._estimates(view, look.said, look.names, state, grid), state
 
     def figures(self, state: TrackerState) -> dict[str, float]:
-        errors = self._errors(state.errors)
-        if errors is None:
-            return {}
-        sigma_m = float(errors.share @ errors.sigma_m[: len(errors.share)])
-        gain = float(errors.share @ errors.gain[: len(errors.share)]) if len(errors.gain) > 1 else float(errors.gain[0])
-        figures = {
-            "error_sigma_m": sigma_m,
-            "error_bias_m": errors.bias_m,
-            "error_outlier": errors.outlier,
-            "error_gain": gain,
-        }
+        figures = self.error_figures(state.errors)
         used = state.count.sum(axis=(0, 1))
         if used.sum() > 0:
             stay, jump = float(used[0] / used.sum()), float(used[-1] / used.sum())
@@ -230,7 +174,10 @@ class Tracker(Attack):
         if not len(state.ue):
             return None
         grid = self._grid(facts.public.area, len(state.ue))
-        p, prior = self._shown(self._counted(state, grid), self._errors(state.errors), grid), self._prior(grid, facts)
+        p, prior = (
+            self._shown(self._counted(state, grid), self.errors_now(state.errors), grid),
+            self._prior(grid, facts),
+        )
         return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1))
 
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
@@ -256,15 +203,19 @@ class Tracker(Attack):
             )
         return PlaceGrid.over(area, self.cell_m, n_ue * (10 if self.own_places else 2), self.label)
 
+    def _made_up(self, grid: PlaceGrid, facts: Facts) -> Population:
+        """Of the UEs that the attacker makes up."""
+        roaming, speed_mps = self.roaming, self.speed_mps
+        return Population(
+            grid,
+            self.population.probability(grid, facts.public),
+            ROAMING if roaming is None else roaming,
+            SPEED_MPS if speed_mps is None else speed_mps,
+        )
+
     def _prior(self, grid: PlaceGrid, facts: Facts) -> Maps:
         """Where jumps end, and UEs begin (1, ny, nx)."""
         return self.population.probability(grid, facts.public).astype(np.float32).reshape(1, grid.ny, grid.nx)
-
-    def _errors(self, learnt: LearntErrors) -> ErrorModel | None:
-        """Given, or learnt."""
-        if self.sigma_m is None:
-            return learnt.fitted
-        return ErrorModel.plain(self.sigma_m, _OUTLIER if self.outlier is None else self.outlier, self.bias_m or 0.0)
 
     @staticmethod
     def _borrowed(learnt: LearntErrors, motion: Motion) -> FloatArray:
@@ -359,7 +310,7 @@ class Tracker(Attack):
 
     def _answers(self, state: TrackerState, rows: IntArray, grid: PlaceGrid) -> tuple[FloatArray, FloatArray]:
         """Places (k, 2) of least expected distance, and the probabilities (k,) within near_m of them."""
-        errors = self._errors(state.errors)
+        errors = self.errors_now(state.errors)
         if self.particles is not None:
             cloud, bias_m = state.cloud.of(rows), 0.0 if errors is None else errors.bias_m
             place_m = scattered.middle_m(cloud)

@@ -470,7 +470,7 @@ CASES = [each if i % 9 == 0 else pytest.param(*each, marks=pytest.mark.slow) for
 @pytest.mark.parametrize(("server", "rule", "threat"), CASES)
 def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path, table_bytes):
     attacks = [
-        {"kind": "re-identify", "made_up_ues": 4},
+        {"kind": "re-identify", "simulated_ues": 4},
         {"kind": "re-identify", "name": "by-print", "use": ["fingerprint"]},
     ]
     attacks.append({"kind": "re-identify", "name": "rings", "of": {"kind": "link-rounds"}, "sigma_m": 50})

@@ -1,0 +1,125 @@
+"""Attacks on what another attack says of each round, with errors that are learnt on UEs made up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self, cast
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fl.attacks.base import Attack, View
+from fl.attacks.closed_form import ClosedForm
+from fl.attacks.learnt_errors import LearntErrors, named_places
+from fl.attacks.simulated_ues import Population
+from fl.attacks.span import Span
+from fl.attacks.unit_votes import UnitVotes
+from fl.tracking.error_model import ErrorModel
+from fl.types import Estimates, Facts, State
+from netsim.part import Part
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+OUTLIER = 0.1
+"""share of estimates that say nothing, where nobody says"""
+_SIMULATED_UES = 64
+_ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begin anew in every round
+
+
+class _Needs:
+    """What the wrapped attack needs, and to make up UEs; of the class itself: what its default does."""
+
+    def __get__(self, part: OverRounds | None, owner: type[Part]) -> dict[str, str]:
+        why = "learns the errors of estimates on UEs that it makes up; add {} to threat.knows, or give sigma_m"
+        learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
+        if part is None:
+            return {**ClosedForm.needs, **learns}
+        return {**part.of.needs, **(learns if part.sigma_m is None else {})}
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the wrapped attack said in a round.
+
+    said : all of it; of : its state; errors : what has been learnt of its errors; names (k,) ascending, z_m (k, R, 2) :
+    of whom it named places, and which.
+    """
+
+    said: Estimates
+    of: State
+    errors: LearntErrors
+    names: IntArray
+    z_m: FloatArray
+
+
+class OverRounds(Attack):
+    """Makes something of the estimates of all rounds, by the law of their errors: given, or learnt on UEs made up."""
+
+    of: Attack
+    simulated_ues: int | None = Field(default=None, ge=1, le=10_000)
+    """number of UEs that the attacker makes up; none: 64"""
+    sigma_m: float | None = Field(default=None, ge=0.1, le=1e6)
+    """error of an estimate, standard deviation a axis, m; none: learnt on UEs that the attacker makes up"""
+    outlier: float | None = Field(default=None, ge=1e-6, lt=1)
+    """with sigma_m: probability that an estimate says nothing; none: 0.1"""
+    bias_m: float | None = Field(default=None, ge=0, le=1e6)
+    """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""
+
+    made_up_by: ClassVar[tuple[str, ...]] = ("simulated_ues",)
+    """keys that say how UEs are made up, which nobody does where sigma_m is given"""
+    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+
+    @model_validator(mode="after")
+    def _one_name(self) -> Self:
+        if self.of.name is not None:
+            kind = self.kind_name()
+            raise ValueError(f"the wrapped attack is in no record: give the name {self.of.name!r} to {kind} itself")
+        return self
+
+    @model_validator(mode="after")
+    def _given_or_learnt(self) -> Self:
+        for key in ("outlier", "bias_m"):
+            if self.sigma_m is None and getattr(self, key) is not None:
+                raise ValueError(f"{key}: errors are learnt without sigma_m; leave it out, or give sigma_m")
+        for key in self.made_up_by:
+            if self.sigma_m is not None and getattr(self, key) is not None:
+                raise ValueError(f"{key}: with sigma_m no UEs are made up; leave one of them out")
+        if self.sigma_m is not None and (self.bias_m or 0.0) > self.sigma_m:
+            raise ValueError(f"bias_m {self.bias_m:g}: a part of sigma_m {self.sigma_m:g}, so at most that")
+        return self
+
+    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+        """That of the wrapped attack on one round."""
+        return self.of.self_test(view, facts, rng)
+
+    def looked(
+        self, view: View, facts: Facts, of: State, errors: LearntErrors, population: Population, rng: Rng
+    ) -> Look:
+        """What the wrapped attack, in its state `of`, says of this round; its errors are learnt before."""
+        fresh = isinstance(self.of, _ADD_UP)
+        if self.sigma_m is None:
+            n_ue = self.simulated_ues or _SIMULATED_UES
+            errors = errors.plus(view, facts, self.of, population, n_ue, rng, fresh)
+        said, inner = self.of.run(view, facts, self.of.start() if fresh else of, rng)
+        names, z_m = named_places(said, facts.public.area)
+        some = np.isfinite(z_m[:, :, 0]).any(axis=1)
+        return Look(said, inner, errors, names[some], z_m[some])
+
+    def errors_now(self, learnt: LearntErrors) -> ErrorModel | None:
+        """Given, or learnt; None before anything was learnt."""
+        if self.sigma_m is None:
+            return learnt.fitted
+        return ErrorModel.plain(self.sigma_m, OUTLIER if self.outlier is None else self.outlier, self.bias_m or 0.0)
+
+    def error_figures(self, learnt: LearntErrors) -> dict[str, float]:
+        """The errors as figures: means over ranks."""
+        errors = self.errors_now(learnt)
+        if errors is None:
+            return {}
+        gain = np.broadcast_to(errors.gain, errors.share.shape)
+        return {
+            "error_sigma_m": float(errors.share @ errors.sigma_m),
+            "error_bias_m": errors.bias_m,
+            "error_outlier": errors.outlier,
+            "error_gain": float(errors.share @ gain),
+        }
