@@ -31,8 +31,8 @@ _FEWEST = 10
 def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray]:
     """What was estimated of each UE: names (k,) ascending, places (k, R, 2), NaN where fewer were named.
 
-    Centroids count where there are any, averaged over the models of the UE; they stand at two ranks, so that their
-    errors may have two scales. Else places or answers count, by weight. What lies outside the area was not named.
+    Centroids count where there are any, averaged over the models of the UE; they stand at all ranks, so that their
+    errors may have several scales. Else places or answers count, by weight. What lies outside the area was not named.
     """
     names = np.unique(estimates.ue)
     found = np.full((len(names), MOST_RANKS, 2), np.nan)
@@ -45,7 +45,7 @@ def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray
     for axis in (0, 1):
         total = np.bincount(row[centroid], weights=estimates.position_m[centroid, axis], minlength=len(names))
         mean = np.divide(total, count, out=np.full(len(names), np.nan), where=count > 0)
-        found[:, :2, axis] = mean[:, None]
+        found[:, :, axis] = mean[:, None]
     some = np.flatnonzero(others & (count[row] == 0))
     some = some[np.lexsort((-estimates.weight[some], row[some]))]
     start = np.searchsorted(row[some], row[some], "left")
@@ -133,7 +133,7 @@ class LearntErrors:
         z = self.named_m[:, 0]
         away = [z - model.offset_m[r] - model.gain[r] * self.truth_m for r in np.flatnonzero(model.share > 0)]
         good = np.min([np.hypot(*r.T) for r in away], axis=0) < 4 * model.sigma_m.max()
-        gain, offset = _lines(good[:, None].astype(float), np.nan_to_num(z)[:, None], self.truth_m)
+        gain, offset = _lines(good[:, None].astype(float), np.nan_to_num(z)[:, None], self.truth_m, model.sigma_m.max()[None])
         residual = (z - offset[0]) / gain[0] - self.truth_m
         still = np.hypot(*(self.truth_m[here] - self.truth_m[last]).T) < _STILL_M
         use = still & good[here] & good[last]
@@ -152,7 +152,7 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
     gain, offset = np.ones(len(ranks)), np.zeros((len(ranks), 2))
     share, outlier = ranks / ranks.sum(), 0.1
     square = ((z - truth_m[:, None]) ** 2).sum(axis=2)
-    start = np.quantile(square[there], np.linspace(0.5, 0.95, len(ranks)))
+    start = np.quantile(square[there], np.linspace(0.1, 0.95, len(ranks)))
     sigma = np.maximum(np.sqrt(start / 2), _LEAST_M)  # different ones, so that equal places part
     for _ in range(_STEPS):
         square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
@@ -161,7 +161,7 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
         density = of_row * np.exp(-square / (2 * sigma**2)) / (2 * np.pi * sigma**2)
         whole = (1 - outlier) * density.sum(axis=1) + outlier / area_m2
         mine = (1 - outlier) * density / whole[:, None]
-        gain, offset = _lines(mine, z, truth_m)
+        gain, offset = _lines(mine, z, truth_m, sigma)
         square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
         weight, asked = mine.sum(axis=0), there.sum(axis=0)
         sigma = np.sqrt((mine * square).sum(axis=0) / np.maximum(2 * weight, 1e-9))
@@ -172,18 +172,18 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
     return ErrorModel(share, sigma, outlier, 0.0, gain, offset)
 
 
-def _lines(weight: FloatArray, z: FloatArray, truth_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """gain (R,) and offset (R, 2) of the least squares z = offset + gain truth with weights (m, R).
-
-    Ten observations of gain 1, as spread out as the truths are, are added.
+def _lines(
+    weight: FloatArray, z: FloatArray, truth_m: FloatArray, sigma_m: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """gain (R,) and offset (R, 2) of the most probable z = offset + gain truth with weights (m, R) and errors sigma_m
+    (R,), where a gain is beforehand 1 with a standard deviation of 1: it is seen, unless hardly anything was.
     """
     total = np.maximum(weight.sum(axis=0), 1e-9)[:, None]
     mean_z, mean_x = (weight[..., None] * z).sum(axis=0) / total, weight.T @ truth_m / total
     dz, dx = z - mean_z, truth_m[:, None] - mean_x
-    prior = _FEWEST * float(truth_m.var(axis=0).sum())
-    over = (weight[..., None] * dz * dx).sum(axis=(0, 2)) + prior
-    under = (weight[..., None] * dx**2).sum(axis=(0, 2)) + prior
-    gain = np.clip(np.divide(over, under, out=np.ones_like(over), where=under > 0), _LEAST_GAIN, 1.0 / _LEAST_GAIN)
+    over = (weight[..., None] * dz * dx).sum(axis=(0, 2)) + sigma_m**2
+    under = (weight[..., None] * dx**2).sum(axis=(0, 2)) + sigma_m**2
+    gain = np.clip(over / under, _LEAST_GAIN, 1.0 / _LEAST_GAIN)
     return gain, mean_z - gain[:, None] * mean_x
 
 
