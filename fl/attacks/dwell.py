@@ -122,7 +122,8 @@ class Dwell(OverRounds):
     def run(self, view: View, facts: Facts, state: DwellState, rng: Rng) -> tuple[Estimates, DwellState]:
         grid = self._grid(facts.public.area, len(np.union1d(view.ue, state.past.owner)))
         look = self.looked(view, facts, state.of, state.errors, Population.uniform(grid), rng)
-        known = replace(state, of=look.of, errors=look.errors)
+        lifetimes = state.lifetimes.after(look.names, facts.round, facts.time_s, facts.round_s, view.renames)
+        known = replace(state.followed(lifetimes), of=look.of, errors=look.errors)
         errors, hours = self.errors_now(look.errors), Hours.of(facts)
         if errors is not None and hours is not None and len(look.names):
             known = self._told(known, look.names, look.z_m, errors, hours, grid)

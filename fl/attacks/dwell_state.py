@@ -9,6 +9,7 @@ import numpy as np
 
 from fl.attacks.learnt_errors import LearntErrors
 from fl.tracking.error_model import ErrorModel
+from fl.tracking.lifetimes import Lifetimes
 from fl.tracking.residence import Period, Residences
 from fl.tracking.visited import Said
 from fl.types import Facts, State
@@ -101,6 +102,12 @@ class Heard:
         mine = self.owner == ue
         return Said(self.z_m[mine], self.spread_m[mine], self.right[mine], self.of_class[mine], self.day[mine])
 
+    def only(self, some: BoolArray) -> Heard:
+        """Some (m,) of them."""
+        return Heard(
+            self.owner[some], self.z_m[some], self.spread_m[some], self.right[some], self.of_class[some], self.day[some]
+        )
+
     def count(self, names: IntArray) -> IntArray:
         """How much of each UE (k,), names ascending."""
         row = np.searchsorted(names, self.owner)
@@ -148,6 +155,10 @@ class Named:
         new.place_m[at], new.probability[at], new.looked[at] = self.place_m, self.probability, self.looked
         return new
 
+    def only(self, some: BoolArray) -> Named:
+        """Of some of the UEs (k,)."""
+        return Named(self.owner[some], self.place_m[some], self.probability[some], self.looked[some])
+
     def home_and_work(self, names: IntArray, place_m: FloatArray, probability: FloatArray) -> Named:
         """With home and work (k, 2, 2) of UEs that have rows."""
         at = np.searchsorted(self.owner, names)
@@ -182,8 +193,8 @@ class Named:
 @dataclass(frozen=True)
 class DwellState:
     """of : state of the wrapped attack; errors : learnt on UEs made up; past : what nights and workdays said; heard :
-    all that was named; named : what of it would be answered; precision, bias : sums over rounds of what estimates tell,
-    and of bias_m^2 weighted by it.
+    all that was named; named : what of it would be answered, all three of the names that are followed now; lifetimes :
+    of all names; precision, bias : sums over rounds of what estimates tell, and of bias_m^2 weighted by it.
     """
 
     of: State
@@ -193,6 +204,17 @@ class DwellState:
     named: Named
     precision: float = 0.0
     bias: float = 0.0
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
+
+    def followed(self, lifetimes: Lifetimes) -> DwellState:
+        """Without the names that are given up."""
+        follows, past = lifetimes.follows, self.past
+        if follows(self.named.owner).all():
+            return replace(self, lifetimes=lifetimes)
+        return replace(
+            self, lifetimes=lifetimes, past=past.rows(np.flatnonzero(follows(past.owner))),
+            heard=self.heard.only(follows(self.heard.owner)), named=self.named.only(follows(self.named.owner)),
+        )  # fmt: skip
 
     def with_errors(self, errors: ErrorModel) -> DwellState:
         """After one more round of estimates with these errors."""

@@ -3,7 +3,7 @@ r"""Tracking: where UEs are, from the estimates of all rounds together."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -14,7 +14,7 @@ from fl.attacks.base import Attack, View, recall
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
-from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors
+from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.likelihood import Likelihood
 from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.multi_query import MultiQuery
@@ -23,6 +23,7 @@ from fl.attacks.ramp_aware import RampAware
 from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.simulated_ues import ROAMING, SPEED_MPS, Population
 from fl.attacks.span import Span
+from fl.attacks.tracker_state import TrackerState
 from fl.attacks.unit_votes import UnitVotes
 from fl.attacks.weighted_centroid import WeightedCentroid
 from fl.population import POPULATIONS
@@ -31,7 +32,7 @@ from fl.population.uniform import Everywhere
 from fl.tracking import scattered, trajectories
 from fl.tracking.answers import answers, probability_within
 from fl.tracking.belief import Belief
-from fl.tracking.cloud import Cloud, Sight
+from fl.tracking.cloud import Sight
 from fl.tracking.discs import blurred
 from fl.tracking.emission import Emission
 from fl.tracking.error_model import ErrorModel
@@ -39,12 +40,11 @@ from fl.tracking.filter import Leg, step
 from fl.tracking.habits import Habits, hour_class, weights_of
 from fl.tracking.history import History
 from fl.tracking.motion import Motion
-from fl.tracking.own_places import OwnPlaces
 from fl.tracking.particles import Kernel, followed
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.smoother import Chain, learnt_habits, smoothed
 from fl.tracking.wide import Maps
-from fl.types import Estimates, Facts, Public, State
+from fl.types import Estimates, Facts, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import OneOf
@@ -58,26 +58,6 @@ TRACKED = OneOf(
 """Attacks whose estimates of rounds can be tracked"""
 _RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt anew from the whole past
 _MOST_PARTICLES = 10_000_000  # of all UEs: 240 MB
-
-
-@dataclass(frozen=True)
-class TrackerState:
-    """of : the state of the tracked attack; errors : what it has learnt of its errors; history : its
-    estimates; ue (k,) ascending : who has been estimated; p (k, G) : what the filter believes of each; count
-    (k, C, K + 2) : expected uses of the components of motion; own : their places; cloud, seed : instead of p, particles
-    and what they are drawn from; log_likelihood (k,) : of the model, against one in which estimates say nothing.
-    """
-
-    of: State
-    errors: LearntErrors = field(default_factory=LearntErrors)
-    history: History = field(default_factory=lambda: History.empty(MOST_RANKS))
-    ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    p: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
-    count: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
-    own: OwnPlaces = field(default_factory=lambda: OwnPlaces([]))
-    cloud: Cloud = field(default_factory=lambda: Cloud.none(0, 0))
-    seed: int = 0
-    log_likelihood: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 class Tracker(OverRounds):
@@ -157,6 +137,8 @@ class Tracker(OverRounds):
         if not len(state.history):  # what particles are drawn from, in hindsight as well
             state = replace(state, seed=int(replace(rng, round=0).uniform("particles", 0)[0] * 2**53))
         state = replace(state, of=look.of, errors=look.errors, history=history)
+        lifetimes = state.lifetimes.after(look.names, facts.round, facts.time_s, facts.round_s, view.renames)
+        state = replace(state, lifetimes=lifetimes)
         state = self._filtered(state, facts, grid)
         if len(history) in _RELEARNT and len(state.ue):
             state = replace(state, count=self._relearnt(state, facts, grid).count)
@@ -181,18 +163,32 @@ class Tracker(OverRounds):
         return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1))
 
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
-        if not len(state.ue):
-            return
-        grid, history = self._grid(facts.public.area, len(state.ue)), state.history
-        chain, habits = self._chain(facts, grid), self._habits(state, facts, grid)
+        """Of names that were given up as long as they were followed: their motion is learnt from the beginning."""
+        grid, history, lives = self._grid(facts.public.area, len(state.ue)), state.history, state.lifetimes
         errors = {int(history.round[look]): history.errors[look] for look in history.last_looks()}
+        for group in lives.together():
+            ue, gone = lives.name[group], lives.gone[group]
+            now = state.only(np.isin(state.ue, ue[lives.alive[group]]))
+            for belief in self._smoothed(now, ue, lives.past(history, group), facts, grid):
+                told = belief.only(belief.round < gone[np.searchsorted(ue, belief.ue)])
+                if len(told.ue):
+                    yield replace(told, probability=self._shown(told.probability, errors[told.round], grid))
+
+    def _smoothed(
+        self, state: TrackerState, ue: IntArray, history: History, facts: Facts, grid: PlaceGrid
+    ) -> Iterator[Belief]:
+        """Of UEs (n,) ascending, some of which the filter knows."""
+        chain = self._chain(facts, grid)
+        state = self._with_rows(state, ue, chain.motion, chain.prior)
+        habits = self._habits(state, facts, grid)
         if self.particles is None:
-            told = smoothed(chain, history, state.ue, habits, state.own)
-        else:
-            kernel = Kernel.of(chain.motion, chain.prior)
-            told = trajectories.smoothed(kernel, facts.round_s, history, state.ue, habits, self.particles, state.seed)
-        for belief in told:
-            yield replace(belief, probability=self._shown(belief.probability, errors[belief.round], grid))
+            return smoothed(chain, history, ue, habits, state.own)
+        kernel = Kernel.of(chain.motion, chain.prior)
+        return trajectories.smoothed(kernel, facts.round_s, history, ue, habits, self.particles, state.seed)
+
+    def _with_rows(self, state: TrackerState, every: IntArray, motion: Motion, prior: Maps) -> TrackerState:
+        """With a row for every UE (n,) ascending."""
+        return state.with_rows(every, prior, len(motion.sigma_m) + 2, self.hours, self.own_places, self.particles)
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
         """Of the area; a UE has maps, or particles, of its own."""
@@ -234,8 +230,9 @@ class Tracker(OverRounds):
         """From all rounds until now, by what each tells of the others: one step alone hardly tells staying from a
         short way.
         """
-        habits = self._habits(state, facts, grid)
-        return learnt_habits(self._chain(facts, grid), state.history, state.ue, habits, state.own)[0]
+        habits, lives = self._habits(state, facts, grid), state.lifetimes
+        past = lives.past(state.history, np.flatnonzero(lives.alive))
+        return learnt_habits(self._chain(facts, grid), past, state.ue, habits, state.own)[0]
 
     def _filtered(self, state: TrackerState, facts: Facts, grid: PlaceGrid) -> TrackerState:
         """After the last look of the history; who is new begins with the prior."""
@@ -243,6 +240,7 @@ class Tracker(OverRounds):
         look = len(state.history) - 1
         mine = state.history.look == look
         ue, z_m = state.history.ue[mine], state.history.z_m[mine]
+        state = state.only(state.lifetimes.follows(state.ue))
         every = np.union1d(state.ue, ue)
         known = self._with_rows(state, every, motion, prior)
         now = state.history.errors[look].without_bias()
@@ -287,22 +285,6 @@ class Tracker(OverRounds):
     def _counted(self, state: TrackerState, grid: PlaceGrid) -> Maps:
         """What the filter believes (k, G)."""
         return state.p if self.particles is None else scattered.counted(state.cloud, grid)
-
-    def _with_rows(self, state: TrackerState, every: IntArray, motion: Motion, prior: Maps) -> TrackerState:
-        """With a row for every UE (n,) ascending, of which it knows some."""
-        habits = Habits.none(len(every), self.hours, np.zeros(len(motion.sigma_m) + 2))
-        own = OwnPlaces.none(len(every), self.own_places, motion.grid.ny, motion.grid.nx)
-        p, total = np.repeat(prior.reshape(1, -1), len(every), axis=0), np.zeros(len(every))
-        at, cloud = np.searchsorted(every, state.ue), state.cloud
-        if self.particles is not None:
-            p, cloud = state.p, cloud.with_rows(at, len(every), self.particles)
-        elif len(at):
-            p[at] = state.p
-        if len(at):
-            total[at], habits.count[at] = state.log_likelihood, state.count
-            for new, known in zip(own.occupancy, state.own.occupancy, strict=True):
-                new[at] = known
-        return replace(state, ue=every, p=p, count=habits.count, own=own, cloud=cloud, log_likelihood=total)
 
     def _shown(self, p: npt.NDArray[np.float32], errors: ErrorModel | None, grid: PlaceGrid) -> Maps:
         """Beliefs (k, G) of where UEs are: of where estimates show them, moved by the error that persists."""

@@ -51,11 +51,10 @@ class Names:
 
     def of_ues(self, belief: Belief) -> Belief:
         """A belief about names as one about UEs, ascending: each by the name that it had last by that round."""
-        order = np.lexsort([np.arange(len(self.of)), self.of])
-        until = np.full(len(self.of), np.iinfo(np.int64).max)  # the round in which the next name of the UE begins
-        same = self.of[order][1:] == self.of[order][:-1]
-        until[order[:-1][same]] = self.since[order[1:][same]]
-        then = belief.only(np.asarray((self.since[belief.ue] <= belief.round) & (belief.round < until[belief.ue])))
+        known = np.flatnonzero(self.since <= belief.round)
+        last = np.full(len(self.now), -1)
+        np.maximum.at(last, self.of[known], known)  # names are numbered in the order in which they were given
+        then = belief.only(np.asarray(last[self.of[belief.ue]] == belief.ue))
         by_ue = np.argsort(self.of[then.ue], kind="stable")
         return replace(then, ue=self.of[then.ue][by_ue], probability=then.probability[by_ue])
 

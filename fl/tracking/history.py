@@ -8,7 +8,7 @@ import numpy as np
 
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.habits import hour_class
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 MOST_STEPS = 500
 """rounds after which motion has reached what it tends to: a longer silence is not told from it"""
@@ -80,6 +80,14 @@ class History:
     def last_looks(self) -> IntArray:
         """The last look of each round, in order."""
         return np.flatnonzero(np.append(self.round[1:] != self.round[:-1], True)) if len(self) else self.round
+
+    def part(self, some: BoolArray, low: int, high: int) -> History:
+        """The looks low ... high - 1, with some (n,) of the estimates, all of which came then."""
+        looks = slice(low, high)
+        return History(
+            self.round[looks], self.time_s[looks], self.week_s[looks], self.steps[looks], self.errors[looks],
+            self.look[some] - low, self.ue[some], self.z_m[some],
+        )  # fmt: skip
 
     def of(self, ue: IntArray) -> tuple[FloatArray, IntArray]:
         """Estimates (S, k, R, 2) of UEs (k,) ascending, NaN where there are none, and the first look at each (k,)."""

@@ -84,7 +84,7 @@ class Residences:
         prior, at = _even(len(grid)), np.searchsorted(self.owner, owner)
         homes, works = (np.zeros((len(owner), len(grid)), np.float32) for _ in range(2))
         for some in _blocks(np.arange(len(owner))):
-            rows = self._rows(at[some])._closed(shares)
+            rows = self.rows(at[some])._closed(shares)
             seen, home = home_posterior(rows.home, prior, grid, errors.bias_m)
             apart_m = _APART * near_m
             work = work_posterior(rows.work, rows.none, seen, shares.employed, prior, grid, errors, apart_m)
@@ -125,8 +125,8 @@ class Residences:
                 new[name][old] = value
         return replace(self, owner=every, **new)
 
-    def _rows(self, at: IntArray) -> Residences:
-        """Some rows (k,)."""
+    def rows(self, at: IntArray) -> Residences:
+        """Of some UEs, by index (k,)."""
         some: dict[str, Any] = {name: getattr(self, name)[at] for name in _ROWS}
         return replace(self, owner=self.owner[at], **some)
 
