@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fl.attacks.base import Attack, View
-from fl.attacks.simulated_ues import Population, made_up
+from fl.attacks.pace import Pace
+from fl.attacks.simulated_ues import STILL_M, Population, made_up
 from fl.tracking.error_model import ErrorModel
 from fl.types import Estimates, Facts, State
 from netsim.geometry import Area
@@ -24,8 +25,9 @@ MOST_RANKS = 4
 """places of a UE and round that count, by descending weight"""
 _MOST_KEPT = 512  # residuals; older ones are forgotten, since errors change as the model learns
 _STEPS = 60  # of EM
-_LEAST_M, _STILL_M, _LEAST_GAIN = 1.0, 50.0, 0.001
+_LEAST_M, _LEAST_GAIN = 1.0, 0.001
 _FEWEST = 10
+_MATCHED = tuple(2**k for k in range(2, 13))  # rounds after which the motion of made-up UEs is matched anew
 
 
 def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray]:
@@ -62,7 +64,7 @@ class LearntErrors:
     of, replica : states of the attack, and of the parts, for them, as trees (see `netsim.tree`), empty before the first
     round; named_m (m, R, 2) : estimates, NaN where nothing was named; ue, round (m,) : whose, and when; truth_m (m, 2)
     : of them; displacements_m (n,) : how far they had moved since the round before; learnt : rounds learnt from;
-    fitted : the model, None before anything was named.
+    fitted : the model, None before anything was named; pace : how they move.
     """
 
     of: State = field(default_factory=dict)
@@ -74,6 +76,7 @@ class LearntErrors:
     displacements_m: FloatArray = field(default_factory=lambda: np.zeros(0))
     learnt: int = 0
     fitted: ErrorModel | None = None
+    pace: Pace = field(default_factory=Pace)
 
     def plus(
         self, view: View, facts: Facts, of: Attack, population: Population, n_ue: int, rng: Rng, fresh: bool
@@ -84,7 +87,11 @@ class LearntErrors:
         """
         if view.replica is None or not len(view.ue):
             return self
-        n_ue = view.replica.made_up(n_ue)
+        if self.learnt in _MATCHED:
+            known = self._matched(population)
+            if known.pace is not self.pace:
+                return replace(known, learnt=self.learnt + 1).plus(view, facts, of, population, n_ue, rng, fresh)
+        n_ue, population = view.replica.made_up(n_ue), self.pace.of(population)
         rng = replace(rng, purpose=f"{rng.purpose}.simulated")
         data = made_up(n_ue, view, facts, population, rng)
         seen, replica = view.replica.play(data, self.replica, rng)
@@ -107,6 +114,18 @@ class LearntErrors:
         here, last = known._successive()
         moved = np.hypot(*(known.truth_m[here] - known.truth_m[last]).T)
         return replace(known, displacements_m=moved, fitted=known._fit(facts.public.area, here, last))
+
+    def _matched(self, population: Population) -> LearntErrors:
+        """With UEs that move as real ones seem to; what was seen of others is forgotten, if they are others."""
+        here, last = self._successive()
+        step_m = np.hypot(*(self.named_m[here, 0] - self.named_m[last, 0]).T)
+        pace = self.pace.matched(self.pace.of(population), step_m[np.isfinite(step_m)])
+        if pace is self.pace:
+            return self
+        new = LearntErrors()
+        return replace(
+            self, pace=pace, of={}, named_m=new.named_m, ue=new.ue, round=new.round, truth_m=new.truth_m
+        )  # fmt: skip
 
     def _successive(self) -> tuple[IntArray, IntArray]:
         """Entries (n,) that have one of the same UE in the round before, and those (n,)."""
@@ -133,9 +152,11 @@ class LearntErrors:
         z = self.named_m[:, 0]
         away = [z - model.offset_m[r] - model.gain[r] * self.truth_m for r in np.flatnonzero(model.share > 0)]
         good = np.min([np.hypot(*r.T) for r in away], axis=0) < 4 * model.sigma_m.max()
-        gain, offset = _lines(good[:, None].astype(float), np.nan_to_num(z)[:, None], self.truth_m, model.sigma_m.max()[None])
+        gain, offset = _lines(
+            good[:, None].astype(float), np.nan_to_num(z)[:, None], self.truth_m, model.sigma_m.max()[None]
+        )
         residual = (z - offset[0]) / gain[0] - self.truth_m
-        still = np.hypot(*(self.truth_m[here] - self.truth_m[last]).T) < _STILL_M
+        still = np.hypot(*(self.truth_m[here] - self.truth_m[last]).T) < STILL_M
         use = still & good[here] & good[last]
         product = (residual[here[use]] * residual[last[use]]).sum(axis=1) / 2
         common = float(product.mean()) if len(product) >= _FEWEST else 0.0
@@ -152,8 +173,8 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
     gain, offset = np.ones(len(ranks)), np.zeros((len(ranks), 2))
     share, outlier = ranks / ranks.sum(), 0.1
     square = ((z - truth_m[:, None]) ** 2).sum(axis=2)
-    start = np.quantile(square[there], np.linspace(0.1, 0.95, len(ranks)))
-    sigma = np.maximum(np.sqrt(start / 2), _LEAST_M)  # different ones, so that equal places part
+    low, high = np.maximum(np.sqrt(np.quantile(square[there], [0.1, 0.95]) / 2), _LEAST_M)
+    sigma = np.geomspace(low, high, len(ranks))  # different ones, so that equal places part
     for _ in range(_STEPS):
         square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
         of_row = np.where(there, share, 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self, cast
 
 import numpy as np
@@ -103,7 +103,10 @@ class OverRounds(Attack):
         said, inner = self.of.run(view, facts, self.of.start() if fresh else of, rng)
         names, z_m = named_places(said, facts.public.area)
         some = np.isfinite(z_m[:, :, 0]).any(axis=1)
-        return Look(said, inner, errors, names[some], z_m[some])
+        names, z_m = names[some], z_m[some]
+        if self.sigma_m is None:
+            errors = replace(errors, pace=errors.pace.seen(facts.round, names, z_m[:, 0]))
+        return Look(said, inner, errors, names, z_m)
 
     def errors_now(self, learnt: LearntErrors) -> ErrorModel | None:
         """Given, or learnt; None before anything was learnt."""

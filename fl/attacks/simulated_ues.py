@@ -26,6 +26,9 @@ from netsim.units import FloatArray, IntArray
 
 _WORKERS, _EVENINGS, _OUTINGS = 0.7, 0.4, 0.7
 ROAMING, SPEED_MPS, _HOUR_S = 0.2, 8.0, 3600.0
+STILL_M = 50.0
+"""a UE that has moved less between two rounds, m, is at rest"""
+_WALK_MPS = 1.4  # at least, from home to work
 _MEAN_WAY = 0.52  # between two random places of a square, of its side
 _SHADOWING_DB, _DECORRELATION_M, _NOISE_DB, _SAMPLES = 8.0, 50.0, 2.0, 64
 _MOST_SAMPLES = 256  # of a UE in a round: more do not change the mean that attacks find
@@ -34,13 +37,15 @@ _MOST_SAMPLES = 256  # of a UE in a round: more do not change the mean that atta
 @dataclass(frozen=True)
 class Population:
     """Where people are, as the attacker assumes it: probability (G,) of each place of the grid; which share of them
-    roams, and how fast they travel.
+    roams, and how fast they travel; match_roaming, match_speed : whether that is only where learning begins.
     """
 
     grid: PlaceGrid
     probability: FloatArray
     roaming: float = ROAMING
     speed_mps: float = SPEED_MPS
+    match_roaming: bool = True
+    match_speed: bool = True
 
     @classmethod
     def uniform(cls, grid: PlaceGrid, roaming: float = ROAMING, speed_mps: float = SPEED_MPS) -> Population:
@@ -75,7 +80,7 @@ def positions_m(ue: IntArray, time_s: FloatArray, population: Population, rng: R
     ]
     at, now_h = home.copy(), (time_s - day * DAY_S) / _HOUR_S
     for since_h, to in stops:
-        gone = np.clip((now_h - since_h) * _HOUR_S * population.speed_mps, 0.0, None)
+        gone = np.clip((now_h - since_h) * _HOUR_S * max(population.speed_mps, _WALK_MPS), 0.0, None)
         at = _towards(at, to, np.where(np.isfinite(since_h), gone, 0.0))
     return np.where((lot[:, 1] < population.roaming)[:, None], _roaming(ue, time_s, population, rng), at)
 

@@ -98,9 +98,10 @@ class Tracker(OverRounds):
     population: Annotated[PopulationPrior, POPULATIONS] = Everywhere()
     """where people are, as far as the attacker knows beforehand: where jumps end, and where UEs begin"""
     roaming: float | None = Field(default=None, ge=0, le=1)
-    """share of the UEs made up that travel all the time; the others have homes and workplaces; none: 0.2"""
+    """share of the UEs made up that travel all the time; the others have homes and workplaces; none: 0.2, then as
+    estimates of real UEs have it"""
     speed_mps: float | None = Field(default=None, gt=0, le=1000)
-    """how fast they travel, m/s; none: 8"""
+    """how fast they travel, m/s; none: 8, then as estimates of real UEs have it"""
     reference: ClassVar[str] = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
     example: ClassVar[dict[str, Any]] = {"kind": "tracker", "simulated_ues": 8, "cell_m": 200.0}
     made_up_by: ClassVar[tuple[str, ...]] = ("simulated_ues", "roaming", "speed_mps")
@@ -160,7 +161,8 @@ class Tracker(OverRounds):
             self._shown(self._counted(state, grid), self.errors_now(state.errors), grid),
             self._prior(grid, facts),
         )
-        return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1))
+        points_m = state.history.points_m(facts.round, state.ue)
+        return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1), points_m)
 
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
         """Of names that were given up as long as they were followed: their motion is learnt from the beginning."""
@@ -172,7 +174,8 @@ class Tracker(OverRounds):
             for belief in self._smoothed(now, ue, lives.past(history, group), facts, grid):
                 told = belief.only(belief.round < gone[np.searchsorted(ue, belief.ue)])
                 if len(told.ue):
-                    yield replace(told, probability=self._shown(told.probability, errors[told.round], grid))
+                    p = self._shown(told.probability, errors[told.round], grid)
+                    yield replace(told, probability=p, point_m=history.points_m(told.round, told.ue))
 
     def _smoothed(
         self, state: TrackerState, ue: IntArray, history: History, facts: Facts, grid: PlaceGrid
@@ -207,6 +210,8 @@ class Tracker(OverRounds):
             self.population.probability(grid, facts.public),
             ROAMING if roaming is None else roaming,
             SPEED_MPS if speed_mps is None else speed_mps,
+            match_roaming=roaming is None,
+            match_speed=speed_mps is None,
         )
 
     def _prior(self, grid: PlaceGrid, facts: Facts) -> Maps:
@@ -298,7 +303,8 @@ class Tracker(OverRounds):
             place_m = scattered.middle_m(cloud)
             return place_m, scattered.probability_within(cloud, place_m, self.near_m, bias_m)
         p = self._shown(state.p[rows], errors, grid)
-        place_m = answers(p, grid, self.near_m).place_m
+        points_m = state.history.points_m(int(state.history.round[-1]), state.ue[rows])
+        place_m = answers(p, grid, self.near_m, points_m).place_m
         return place_m, probability_within(p, grid, place_m, self.near_m)
 
     def _estimates(

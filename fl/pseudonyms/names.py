@@ -55,8 +55,8 @@ class Names:
         last = np.full(len(self.now), -1)
         np.maximum.at(last, self.of[known], known)  # names are numbered in the order in which they were given
         then = belief.only(np.asarray(last[self.of[belief.ue]] == belief.ue))
-        by_ue = np.argsort(self.of[then.ue], kind="stable")
-        return replace(then, ue=self.of[then.ue][by_ue], probability=then.probability[by_ue])
+        then = then.only(np.argsort(self.of[then.ue], kind="stable"))
+        return replace(then, ue=self.of[then.ue])
 
     def translated(self, estimates: Estimates) -> Estimates:
         """Estimates about names as estimates about UEs; what is said of names that are given up is left out."""

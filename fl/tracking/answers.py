@@ -8,7 +8,9 @@ times its side, the mean over a square):
     credible area             the smallest set of cells that holds a probability
     entropy                   - sum_c p_c log2 p_c
 
-The posterior mean is no answer: between two humps it lies where nobody is.
+The posterior mean is no answer: between two humps it lies where nobody is. An answer in the cell to which an estimate
+of the round points is that point, which is finer than the cell; and of discs that hold nearly as much as the best one,
+that around the answer is taken.
 [Shokri et al. 2011, Quantifying Location Privacy, Section III, for distance and success of the best answer]
 """
 
@@ -23,6 +25,7 @@ import numpy.typing as npt
 from fl.tracking.place_grid import PlaceGrid
 from netsim.units import BoolArray, FloatArray
 
+_AS_GOOD = 0.98  # of the best disc's mass
 _FINE = 32  # points a side and cell, by which shares of cells in a disc are counted
 
 
@@ -45,8 +48,11 @@ class Answers:
     least90: FloatArray
 
 
-def answers(probability: npt.NDArray[np.float32], grid: PlaceGrid, near_m: float) -> Answers:
-    """What beliefs (k, G) name; near_m : radius of the disc. Rows of probability must sum to 1.
+def answers(
+    probability: npt.NDArray[np.float32], grid: PlaceGrid, near_m: float, point_m: FloatArray | None = None
+) -> Answers:
+    """What beliefs (k, G) name; near_m : radius of the disc; point_m (k, R, 2) : where estimates of the round point.
+    Rows of probability must sum to 1.
 
     Credible areas are exact to a hundredth of the least probability in them.
     """
@@ -57,11 +63,14 @@ def answers(probability: npt.NDArray[np.float32], grid: PlaceGrid, near_m: float
     maps = np.ascontiguousarray(probability, dtype=np.float32).reshape(k, grid.ny, grid.nx)
     found = answered(maps, float(grid.cell_m[0]), float(grid.cell_m[1]), share)
     low = grid.area.low_m
+    place_m = sharpened(low + found[:, 0:2], grid, point_m)
+    within = probability_within(probability, grid, place_m, near_m)
+    same = within >= _AS_GOOD * found[:, 5]
     return Answers(
-        place_m=low + found[:, 0:2],
+        place_m=place_m,
         stated_error_m=found[:, 2],
-        disc_m=low + found[:, 3:5],
-        disc_probability=found[:, 5],
+        disc_m=np.where(same[:, None], place_m, low + found[:, 3:5]),
+        disc_probability=np.where(same, within, found[:, 5]),
         mode_m=low + found[:, 6:8],
         entropy_bits=found[:, 8],
         area50_m2=found[:, 9],
@@ -69,6 +78,17 @@ def answers(probability: npt.NDArray[np.float32], grid: PlaceGrid, near_m: float
         least50=found[:, 11],
         least90=found[:, 12],
     )
+
+
+def sharpened(place_m: FloatArray, grid: PlaceGrid, point_m: FloatArray | None) -> FloatArray:
+    """Places (k, 2), or the first of the points (k, R, 2) in their cells."""
+    if point_m is None or not point_m.size:
+        return place_m
+    there = grid.area.contains(point_m.reshape(-1, 2)).reshape(point_m.shape[:2])
+    cell = grid.nearest(np.where(there[..., None], point_m, grid.area.low_m).reshape(-1, 2)).reshape(there.shape)
+    same = there & (cell == grid.nearest(place_m)[:, None])
+    first = point_m[np.arange(len(place_m)), same.argmax(axis=1)]
+    return np.where(same.any(axis=1)[:, None], first, place_m)
 
 
 def expected_distance_m(probability: npt.NDArray[np.float32], grid: PlaceGrid, place_m: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl.tracking.place_grid import PlaceGrid
-from netsim.units import BoolArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Belief:
 
     round, time_s : of the round that it speaks of; ue (k,) : of whom, by the names that the attacker knows, ascending;
     grid : the G places; probability (k, G) : each row sums to 1; prior (G,) : where anybody is, before any estimate.
+    point_m (k, R, 2) : where the estimates of this round put them, finer than cells, NaN where there are none.
     """
 
     round: int
@@ -25,7 +26,9 @@ class Belief:
     grid: PlaceGrid
     probability: npt.NDArray[np.float32]
     prior: npt.NDArray[np.float32]
+    point_m: FloatArray | None = None
 
-    def only(self, some: BoolArray) -> Belief:
-        """Of some UEs (k,)."""
-        return replace(self, ue=self.ue[some], probability=self.probability[some])
+    def only(self, some: BoolArray | IntArray) -> Belief:
+        """Of some UEs (k,), or of rows (k,) in that order."""
+        point_m = None if self.point_m is None else self.point_m[some]
+        return replace(self, ue=self.ue[some], probability=self.probability[some], point_m=point_m)

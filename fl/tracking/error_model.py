@@ -50,6 +50,17 @@ class ErrorModel:
         own = self.sigma_m**2 - (self.gain * self.bias_m) ** 2
         return replace(self, sigma_m=np.sqrt(np.maximum(own, 0.01 * self.sigma_m**2)), bias_m=0.0)
 
+    def points_m(self, z_m: FloatArray) -> FloatArray:
+        """The truths (n, R, 2) to which estimates z_m (n, R, 2) point, the most exact ranks first; NaN for ranks of no
+        share.
+        """
+        ranks = min(z_m.shape[1], len(self.share))
+        gain = np.broadcast_to(self.gain, self.share.shape)[:ranks]
+        order = np.argsort(self.sigma_m[:ranks] / gain, kind="stable")
+        order = order[self.share[order] > 0]
+        offset_m = np.broadcast_to(self.offset_m, (len(self.share), 2))[order]
+        return np.asarray((z_m[:, order] - offset_m) / gain[order, None])
+
     def factors(
         self, z_m: FloatArray, grid: PlaceGrid
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:

@@ -47,8 +47,25 @@ def test_between_two_humps_it_is_one_of_them():
 
 def test_no_disc_holds_more():
     slow = np.stack([probability_within(P, GRID, np.tile(at, (len(P), 1)), 100.0) for at in GRID.place_m], axis=1)
-    assert SAID.disc_probability == pytest.approx(slow.max(axis=1), rel=1e-5)
-    assert GRID.nearest(SAID.disc_m).tolist() == slow.argmax(axis=1).tolist()
+    assert (SAID.disc_probability >= 0.98 * slow.max(axis=1)).all()
+    assert (SAID.disc_probability <= slow.max(axis=1) * (1 + 1e-5)).all()
+    around = np.take_along_axis(slow, GRID.nearest(SAID.place_m)[:, None], axis=1)[:, 0]
+    best = np.where(around >= 0.98 * slow.max(axis=1), GRID.nearest(SAID.place_m), slow.argmax(axis=1))
+    assert GRID.nearest(SAID.disc_m).tolist() == best.tolist()
+    assert len(set(GRID.nearest(SAID.disc_m)) - set(GRID.nearest(SAID.place_m))) > 1  # some discs lie elsewhere
+
+
+def test_an_answer_in_the_cell_of_an_estimate_is_that_estimate():
+    exact = GRID.place_m[GRID.nearest(SAID.place_m)] + np.array([7.0, -9.0])
+    points = np.stack([np.full_like(exact, np.nan), exact, exact + 3.0], axis=1)
+    points[0] = np.nan  # nothing was estimated
+    points[1] += 500.0  # elsewhere
+    points[2, 1] = -1e6  # outside of the area: the next one counts
+    said = answers(P, GRID, 100.0, points)
+    assert said.place_m[:2].tolist() == SAID.place_m[:2].tolist()
+    assert said.place_m[2].tolist() == points[2, 2].tolist()
+    assert said.place_m[3:].tolist() == exact[3:].tolist()
+    assert said.stated_error_m.tolist() == SAID.stated_error_m.tolist()
 
 
 @pytest.mark.parametrize("cell_m", [250.0, 900.0, 9000.0])
