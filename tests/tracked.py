@@ -1,6 +1,7 @@
 """The attack `tracker` on made-up estimates of known truth: 300 m a axis, one in five anywhere in the area."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from fl.types import Estimates, Facts, Public
 from netsim.clock import DAY_S, WEEK_S
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
+from netsim.traces.read import read_trace
 from netsim.traces.trace import Trace
 
 SIGMA_M, OUTLIER, NEAR_M = 300.0, 0.2, 100.0
@@ -147,10 +149,27 @@ def of_trace(trace: Trace, round_s: float, each_from_zero: bool = False, fewest_
     return Source(trace.area, round_s, truth[:, often], trace.first_day.weekday() * DAY_S)
 
 
-def commuters(n: int, days: float, round_s: float, side_m: float = 10_000.0, seed: int = 0) -> Source:
-    """People with a home, and most of them a workplace, who travel between them."""
+def box(lat: float, lon: float) -> tuple[float, float, float, float]:
+    """10 km x 10 km around a point."""
+    north = 5.0 / 111.32
+    east = north / float(np.cos(np.radians(lat)))
+    return lat - north, lon - east, lat + north, lon + east
+
+
+def taxis(data: Path, round_s: float, until: str) -> Source:
+    trace = read_trace(
+        data / "mobility_cabspotting_sf.csv.gz", area_deg=box(37.779, -122.413), timezone="America/Los_Angeles",
+        since="2008-05-19", until=until,
+    )  # fmt: skip
+    return of_trace(trace, round_s)
+
+
+def commuters(
+    n: int, days: float, round_s: float, side_m: float = 10_000.0, seed: int = 0, roaming: float = 0.0
+) -> Source:
+    """People with a home, and most of them a workplace, who travel between them; a share of them roams."""
     area = Area(0.0, 0.0, side_m, side_m)
-    population = Population.uniform(PlaceGrid(area, 200, 200), roaming=0.0)
+    population = Population.uniform(PlaceGrid(area, 200, 200), roaming=roaming)
     rounds, looks = int(days * DAY_S / round_s), (np.arange(6) + 0.5) / 6
     time_s = ((np.arange(rounds)[:, None, None] + looks) * round_s + np.zeros((1, n, 1))).reshape(-1)
     ue = np.broadcast_to(np.arange(n)[:, None], (rounds, n, len(looks))).reshape(-1)

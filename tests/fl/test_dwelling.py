@@ -239,13 +239,3 @@ class TestStated:
         assert known.count.sum() == 1200 and known.error < 0.05
         ignored = homes_stated(100.0, 0.0, (7,), count=120)[7]
         assert reliability_error(ignored[1], ignored[0]) > 0.3
-
-    @pytest.mark.slow
-    def test_four_weeks(self):
-        """All of this again, with four times the nights."""
-        ((right, stated),) = homes_named(0.0, 0.0, (28,)).values()
-        assert right > 0.97 and stated > 0.97
-        ((right, stated),) = homes_named(100.0, 100.0, (28,)).values()
-        assert stated == pytest.approx(right, abs=0.08)
-        ((right, stated),) = homes_named(100.0, 0.0, (28,)).values()
-        assert stated > 0.97 and right < 0.5

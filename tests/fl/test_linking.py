@@ -7,6 +7,7 @@ from math import log, log2
 import numpy as np
 import pandas as pd
 import pytest
+from linked import AREA, RNG, play
 
 from fl.attacks.re_identify import ReIdentify
 from fl.leakage.attributed import Owned, owners
@@ -24,13 +25,9 @@ from fl.tracking.linker import Linker, Rates
 from fl.tracking.linking import Links, Motion, Whereabouts
 from fl.types import Estimates, Facts, Public
 from netsim.errors import BadInput
-from netsim.geometry import Area
-from netsim.rng import Streams
 from scenarios.app.run.runner import run
 
-AREA = Area(0, 0, 10_000, 10_000)
 A = 1e8
-RNG = Streams(3).at("names")
 STILL = Motion(np.ones(1), np.zeros(1))
 MOVING = Motion(np.array([0.6, 0.3, 0.1]), np.array([0.0, 300.0, 2000.0]) ** 2)
 
@@ -217,57 +214,31 @@ class TestFingerprint:
         assert (ratio.argmax(axis=0) == np.arange(8)).all() and (np.diag(ratio) > 2).all()
 
 
-def play(x, sigma_m, seen=1.0, seed=0, fingerprint=None, round_s=300.0):
-    """Share linked right, and the last row, of UEs at x (T, n, 2), new names in each round; fingerprint: means, sd."""
-    rng, n = np.random.default_rng(seed), x.shape[1]
-    book, rates, state, names = Book.empty(2), Rates.start(), Linking(), Names.start(PerRound(), n)
-    right = count = 0.0
-    for t, here in enumerate(x, start=1):
-        ue = np.flatnonzero(rng.random(n) < seen)
-        names = asked(names, PerRound(), ue, np.full(len(ue), t * round_s), t, RNG)
-        name = names.now[ue]
-        order = np.argsort(name)
-        name, ue = name[order], ue[order]
-        z = (here[ue] + sigma_m * rng.standard_normal((len(ue), 2)))[:, None]
-        numbers = np.full((len(ue), 2), np.nan)
-        if fingerprint is not None:
-            z[:] = np.nan
-            numbers = fingerprint[0][ue] + fingerprint[1] * rng.standard_normal((len(ue), 2))
-        clues = Clues(z, numbers, np.full(len(ue), -1), np.full((len(ue), NUMBERS), np.nan))
-        facts = Facts(t, t * round_s, Public(AREA, 1), round_s=round_s)
-        book, rates, links = Linker(ErrorModel.plain(sigma_m, 1e-3), facts, 40.0).linked(name, clues, book, rates)
-        state, rows = observe(state, {"a": links}, names, facts.time_s)
-        row = {key: values[0] for key, values in rows.items()}
-        if row["seen"]:
-            right, count = right + row["right_share"] * row["seen"], count + row["seen"]
-    return right / count, row
-
-
 class TestLinker:
     def test_two_ues_far_apart_are_always_linked_right(self):
         x = np.tile([[1000.0, 1000.0], [9000.0, 9000.0]], (40, 1, 1))
-        share, row = play(x, 100.0, seen=0.7)
-        assert share == 1.0
-        assert row["time_to_confusion_s"] == row["entropy_time_to_confusion_s"] == np.inf
-        assert row["anonymity_set"] == pytest.approx(1.0, abs=1e-3)
+        found = play(x, 100.0, seen=0.7)
+        assert found.right == 1.0
+        assert found.row["time_to_confusion_s"] == found.row["entropy_time_to_confusion_s"] == np.inf
+        assert found.row["anonymity_set"] == pytest.approx(1.0, abs=1e-3)
 
     def test_ues_at_one_place_are_linked_at_chance(self):
-        share, row = play(np.full((400, 10, 2), 5000.0), 100.0)
-        assert share == pytest.approx(0.1, abs=4 * np.sqrt(0.1 * 0.9 / 4000))
-        assert row["time_to_confusion_s"] == pytest.approx(row["chance_time_to_confusion_s"], rel=0.05)
-        assert row["chance_time_to_confusion_s"] == pytest.approx(300.0 / 0.9)
-        assert 5 < row["anonymity_set"] < 10  # places differ by their errors, and the attacker cannot know that
+        found = play(np.full((400, 10, 2), 5000.0), 100.0)
+        assert found.right == pytest.approx(0.1, abs=4 * np.sqrt(0.1 * 0.9 / 4000))
+        assert found.row["time_to_confusion_s"] == pytest.approx(found.row["chance_time_to_confusion_s"], rel=0.05)
+        assert found.row["chance_time_to_confusion_s"] == pytest.approx(300.0 / 0.9)
+        assert 5 < found.row["anonymity_set"] < 10  # places differ by their errors, and the attacker cannot know that
 
     def test_who_stays_is_told_from_others_as_well_as_places_are_apart(self):
         x = np.tile(np.random.default_rng(6).uniform(0, 1e4, (40, 2)), (40, 1, 1))
-        near, far = play(x, 50.0, 0.7)[0], play(x, 1000.0, 0.7)[0]
+        near, far = play(x, 50.0, 0.7).right, play(x, 1000.0, 0.7).right
         assert near > 0.93 and far < near - 0.3
 
     def test_fingerprints_alone_link(self):
         """The better, the less the numbers of a UE vary; never below chance (1 in 50)."""
         means = np.random.default_rng(7).standard_normal((50, 2))
         x = np.full((120, 50, 2), 5000.0)
-        shares = [play(x, 100.0, 0.7, fingerprint=(means, sd))[0] for sd in (1.0, 0.5, 0.2)]
+        shares = [play(x, 100.0, 0.7, fingerprint=(means, sd)).right for sd in (1.0, 0.5, 0.2)]
         assert 0.03 < shares[0] < shares[1] < shares[2] and shares[2] > 0.3
 
     def test_motion_is_learnt(self):

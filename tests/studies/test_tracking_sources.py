@@ -10,26 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import t as student
-from tracked import Followed, Scores, Source, commuters, estimates, follow, of_trace
+from tracked import Followed, Scores, Source, box, commuters, estimates, follow, of_trace, taxis
 
 from netsim.traces.read import read_trace
 
 pytestmark = pytest.mark.slow
-
-
-def box(lat: float, lon: float) -> tuple[float, float, float, float]:
-    """10 km x 10 km around a point."""
-    north = 5.0 / 111.32
-    east = north / float(np.cos(np.radians(lat)))
-    return lat - north, lon - east, lat + north, lon + east
-
-
-def taxis(data: Path, round_s: float, until: str) -> Source:
-    trace = read_trace(
-        data / "mobility_cabspotting_sf.csv.gz", area_deg=box(37.779, -122.413), timezone="America/Los_Angeles",
-        since="2008-05-19", until=until,
-    )  # fmt: skip
-    return of_trace(trace, round_s)
 
 
 def person(data: Path, round_s: float) -> Source:
