@@ -10,7 +10,7 @@ from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.simulated_ues import Population, positions_m
 from fl.attacks.tracker import Tracker
 from fl.leakage.reliability import reliability_error
-from fl.tracking.answers import answers, in_area
+from fl.tracking.answers import answers, expected_distance_m, in_area
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts, Public
@@ -51,7 +51,8 @@ class Source:
 @dataclass(frozen=True)
 class Scores:
     """Answers against truth, one a UE and round that has an estimate: ue, round; distances error_m; in90: truth in the
-    area of 90 %; stated, hit: probability of the best disc of 100 m, and whether the truth was in it.
+    area of 90 %; stated, hit: probability of the best disc of 100 m, and whether the truth was in it; of the whole
+    belief expected_m: distance from the truth, and entropy_bits.
     """
 
     ue: np.ndarray
@@ -60,6 +61,8 @@ class Scores:
     in90: np.ndarray
     stated: np.ndarray
     hit: np.ndarray
+    expected_m: np.ndarray
+    entropy_bits: np.ndarray
 
     @property
     def reliability(self) -> float:
@@ -188,7 +191,7 @@ def _scores(belief: Belief, source: Source, ue: np.ndarray) -> Scores:
     return Scores(
         ue, np.full(len(ue), belief.round), np.hypot(*(said.place_m - truth).T),
         in_area(p, belief.grid, truth, said.least90), said.disc_probability,
-        np.hypot(*(said.disc_m - truth).T) <= NEAR_M,
+        np.hypot(*(said.disc_m - truth).T) <= NEAR_M, expected_distance_m(p, belief.grid, truth), said.entropy_bits,
     )  # fmt: skip
 
 

@@ -390,26 +390,6 @@ class TestUnicity:
         table = pd.DataFrame(rows).pivot(index="points", columns="resolution_m", values="unique_percent")
         assert (table.diff().dropna() >= -2).all().all() and (table[2500.0] <= table[500.0]).all()
 
-    @pytest.mark.slow
-    def test_few_hourly_points_of_taxi_days_are_unique(self, data_folder):
-        """Of 67 taxi-days, hourly, 57, 99, 100 and 100 % were found for 1 to 4 points in squares of 500 m; in those of
-        2.5 km 6, 42, 81 and 97 %, which depends on where the squares lie.
-        """
-        d = pd.read_csv(data_folder / "mobility_cabspotting_sf.csv.gz")
-        x = (d.lon - d.lon.median()) * 111_320 * np.cos(np.radians(d.lat.median()))
-        y = (d.lat - d.lat.median()) * 110_540
-        local_s = d.time_s - 7 * 3600
-        day, hour = local_s // 86_400, local_s % 86_400 // 3600
-        rows = pd.DataFrame({"u": d.user + day.astype(str), "r": hour, "x": x, "y": y})[hour.between(8, 19)]
-        hourly = rows.groupby(["u", "r"]).mean().reset_index()
-        hourly = hourly[hourly.groupby("u").r.transform("count") >= 10].sort_values(["r", "u"])
-        ue = hourly.u.astype("category").cat.codes.to_numpy().astype(np.int64)
-        found = pd.DataFrame(unicity(Truth(hourly.r.to_numpy(), ue, hourly[["x", "y"]].to_numpy()), RNG))
-        table = found.pivot(index="points", columns="resolution_m", values="unique_percent")
-        assert len(np.unique(ue)) == 68
-        np.testing.assert_allclose(table[500.0][:4], [57, 99, 100, 100], atol=6)
-        np.testing.assert_allclose(table[2500.0][:4], [6, 42, 81, 97], atol=16)
-
 
 # -- the attack in runs
 
