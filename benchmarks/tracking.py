@@ -10,6 +10,7 @@ from time import process_time
 
 import numpy as np
 
+from benchmarks import renamed
 from benchmarks.world import Row, row
 from fl.tracking.answers import answers
 from fl.tracking.emission import Emission
@@ -29,18 +30,21 @@ _ERRORS = ErrorModel.plain(300.0, 0.2)
 
 @dataclass(frozen=True)
 class Bench:
-    """UEs, rounds and cells a side, and the most that both passes may take; a smaller size, for exponents."""
+    """UEs, rounds and cells a side, and the most that both passes may take; a smaller size, for exponents, and one for
+    names of one round.
+    """
 
     ues: int
     rounds: int
     cells: int
     small: tuple[int, int, int]
+    renamed: tuple[int, int, int]
     all_s: float | None = None
     memory_mb: float | None = None
 
 
-FULL = Bench(200, 500, 100, (20, 50, 50), all_s=30.0, memory_mb=500.0)
-SMALL = Bench(3, 6, 12, (2, 3, 6))
+FULL = Bench(200, 500, 100, (20, 50, 50), (40, 500, 100), all_s=30.0, memory_mb=500.0)
+SMALL = Bench(3, 6, 12, (2, 3, 6), (2, 20, 6))
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ def rows(bench: Bench) -> Iterator[Row]:
     ):
         yield {**row(f"{what}, {size}", value, unit, bar), "subject": "tracking"}
     yield from _exponents(bench)
+    yield from renamed.rows(*bench.renamed)
 
 
 def _peak_mb() -> float:

@@ -1,0 +1,199 @@
+"""For how long names are followed that change: the law, and the attacks that keep to it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fl.attacks.base import Attack, View
+from fl.attacks.dwell import Dwell
+from fl.attacks.tracker import Tracker
+from fl.tracking.lifetimes import LEAST_ROUNDS, NEVER, Lifetimes
+from fl.types import Estimates, Facts, Public
+from netsim.geometry import Area
+from netsim.rng import Rng, Streams
+from netsim.tree import from_tree, to_tree
+
+AREA = Area(0.0, 0.0, 3000.0, 2000.0)
+ROUND_S = 1800.0
+RNG = Streams(0).at("attack.test")
+WAITED = int(LEAST_ROUNDS)
+
+
+def heard(rounds, lives=None, renames=True):
+    """After rounds in which these names were heard, {number: names}; in rounds left out nobody was."""
+    lives = Lifetimes() if lives is None else lives
+    for number, names in rounds.items():
+        lives = lives.after(np.array(names, dtype=np.int64), number, number * ROUND_S, ROUND_S, renames)
+    return lives
+
+
+def followed(lives):
+    return sorted(lives.name[lives.alive].tolist())
+
+
+class TestLifetimes:
+    def test_end_after_six_rounds_of_silence(self):
+        lives = heard({0: [7, 3], **{t: [3] for t in range(1, WAITED + 1)}})
+        assert followed(lives) == [3, 7]
+        lives = heard({WAITED + 1: [3]}, lives)
+        assert followed(lives) == [3] and lives.follows(np.array([3, 7, 9])).tolist() == [True, False, False]
+        assert lives.gone[lives.name == 7].tolist() == [WAITED + 1]
+
+    def test_never_end_where_names_do_not_change(self):
+        lives = heard({0: [1], **{t: [2] for t in range(1, 100)}}, renames=False)
+        assert followed(lives) == [1, 2] and (lives.gone == NEVER).all()
+
+    def test_names_of_a_round_are_followed_for_six_more(self):
+        lives = heard({t: [2 * t, 2 * t + 1] for t in range(200)})
+        assert followed(lives) == list(range(2 * (199 - WAITED), 400)) and len(lives) == 400
+
+    def test_a_name_that_comes_back_late_teaches_to_wait_longer_and_is_another_one(self):
+        lives = heard({0: [1, 2], **{t: [2] for t in range(1, 20)}, 20: [1, 2]})
+        assert len(lives) == 3 and followed(lives) == [1, 2] and lives.longest_s == 20 * ROUND_S
+        later = heard({t: [2] for t in range(21, 41)}, lives)
+        assert followed(later) == [1, 2] and followed(heard({41: [2]}, later)) == [2]
+
+    def test_a_pause_of_everybody_ends_no_name_that_comes_back(self):
+        lives = heard({0: [1, 2], 30: [1]})
+        assert len(lives) == 2 and followed(lives) == [1, 2]  # what 1 did, 2 may do
+
+    def test_without_lengths_of_rounds_a_name_is_waited_for_an_hour(self):
+        for silent_s, left in ((3600.0, [1, 2]), (3601.0, [2])):
+            first = Lifetimes().after(np.array([1]), 0, 0.0, np.nan, True)
+            assert followed(first.after(np.array([2]), 1, silent_s, np.nan, True)) == left
+
+    def test_groups_hold_each_lifetime_once_and_no_name_twice(self):
+        draw, lives = np.random.default_rng(3), Lifetimes()
+        for t in range(150):
+            lives = heard({t: np.unique(draw.integers(0, 12 + t, 3))}, replace(lives, longest_s=0.0))
+        groups = lives.together()
+        assert sorted(np.concatenate(groups).tolist()) == list(range(len(lives)))
+        assert len(set(lives.name.tolist())) < len(lives)  # some came back too late
+        for group in groups:
+            assert (np.diff(lives.name[group]) > 0).all()
+            assert lives.first[group].max() < lives.gone[group[np.argmin(lives.first[group])]]
+
+    def test_go_on_from_a_tree(self):
+        lives = heard({0: [4], 1: [5], 9: [5, 6]})
+        again = from_tree(to_tree(lives), Lifetimes())
+        assert to_tree(heard({10: [4]}, again)).keys() == to_tree(lives).keys()
+        np.testing.assert_array_equal(heard({10: [4]}, again).gone, heard({10: [4]}, lives).gone)
+
+
+class Told(Attack):
+    """Says of each round where its senders are: places (n, 2) in the order of names."""
+
+    kind: str = "told"
+    said: object = None
+
+    def run(self, view: View, facts: Facts, state: None, rng: Rng) -> tuple[Estimates, None]:
+        return view.spread("centroid", np.arange(len(view.ue)), self.said[facts.round]), None  # type: ignore[index]
+
+
+def part(kind, said, **more):
+    cells = {"cell_m": 100.0} if kind is Tracker else {"cell_m": 50.0, "third_places": 0}
+    given = kind(sigma_m=200.0, outlier=0.1, **cells, **more)
+    return kind.model_construct(**(given.__dict__ | {"of": Told(said=said)}))
+
+
+def played(attack, names, renames, state=None, start=0):
+    """Estimates and state after each round; names [(k,), ...] of those heard."""
+    state = attack.start() if state is None else state
+    for t, now in enumerate(names[start:], start):
+        every = np.arange(len(now))
+        view = View("rows", "all", np.zeros((len(now), 1)), every * 0, np.asarray(now), every * 0, every, None, None,
+                    None, renames=renames)  # fmt: skip
+        facts = Facts(t, t * ROUND_S, Public(AREA, 1), round_s=ROUND_S, week_s=t * ROUND_S)
+        found, state = attack.run(view, facts, state, RNG)
+        yield found, state, facts
+
+
+def world(rounds, lasting, ues=3, seed=0):
+    """Names that last so many rounds, of UEs that are silent now and then, and what is said of each round."""
+    draw = np.random.default_rng(seed)
+    home_m = AREA.sample(draw.uniform(size=(ues, 2)))
+    names, said = [], []
+    for t in range(rounds):
+        there = np.flatnonzero(draw.uniform(size=ues) < 0.8)
+        names.append(t // lasting * ues + there)
+        said.append(np.clip(home_m[there] + draw.normal(0, 200, (len(there), 2)), 1.0, [2999.0, 1999.0]))
+    return names, said
+
+
+@pytest.mark.parametrize("more", [{}, {"own_places": True, "hours": True}, {"particles": 100}])
+def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more):
+    names, said = world(40, lasting=4)
+    bounded, whole = (list(played(part(Tracker, said, **more), names, r)) for r in (True, False))
+    most = max(len(state.ue) for _, state, _ in bounded)
+    assert most <= 3 * (2 + WAITED // 4) < 25 < len(whole[-1][1].ue)  # of three UEs: names that last four rounds
+    for (a, state, _), (b, every, _) in zip(bounded, whole, strict=True):
+        np.testing.assert_array_equal(a.position_m, b.position_m)
+        np.testing.assert_array_equal(a.weight, b.weight)
+        assert a.status == b.status
+        maps = state.cloud.log_weight if "particles" in more else state.p
+        assert len(maps) == len(state.count) == len(state.ue) and set(state.ue) <= set(every.ue)
+        assert all(len(maps) == len(state.ue) for maps in state.own.occupancy)
+
+
+def test_dwell_holds_maps_of_names_that_can_be_alive_and_says_the_same():
+    names, said = world(80, lasting=4)
+    bounded, whole = (list(played(part(Dwell, said), names, r)) for r in (True, False))
+    assert max(len(s.past.owner) for _, s, _ in bounded) <= 9 < 15 < len(whole[-1][1].past.owner)
+    assert len(np.unique(bounded[-1][1].heard.owner)) <= 9 < len(np.unique(whole[-1][1].heard.owner))
+    for (a, _, _), (b, _, _) in zip(bounded, whole, strict=True):
+        np.testing.assert_array_equal(a.position_m, b.position_m)
+        assert a.status == b.status
+    assert any("home" in a.status for a, _, _ in bounded)
+
+
+def test_hindsight_tells_of_each_name_as_long_as_it_was_followed():
+    names, said = world(40, lasting=4)
+    attack = part(Tracker, said)
+    *_, (_, state, facts) = played(attack, names, True)
+    *_, (_, endless, _) = played(attack, names, False)
+
+    def by_round_and_name(state):
+        beliefs = [(b.round, zip(b.ue.tolist(), b.probability, strict=True)) for b in attack.hindsight(state, facts)]
+        return [((number, ue), p) for number, some in beliefs for ue, p in some]
+
+    every, told = dict(by_round_and_name(endless)), by_round_and_name(state)
+    lives = state.lifetimes
+    spans = {n: (a, b) for n, a, b in zip(lives.name.tolist(), lives.first.tolist(), lives.gone.tolist(), strict=True)}
+    assert len(spans) == len(lives) == len(endless.ue)
+    expected = {(t, n) for n, (first, gone) in spans.items() for t in range(first, min(gone, 40))}
+    assert len(told) == len(expected) and {at for at, _ in told} == expected
+    # motion is learnt from fewer rounds without estimates, so that both differ, but little
+    apart = [np.abs(p - every[at]).sum() for at, p in told]
+    assert np.median(apart) < 0.05 and max(apart) < 0.6
+
+
+def test_a_name_that_comes_back_too_late_is_told_of_twice():
+    names = [[0, 1], *[[1]] * 12, [0, 1], *[[1]] * 3]
+    rng = np.random.default_rng(1)
+    said = [rng.uniform(500, 1500, (len(n), 2)) for n in names]
+    attack = part(Tracker, said)
+    *_, (_, state, facts) = played(attack, names, True)
+    told = sorted((b.round, ue) for b in attack.hindsight(state, facts) for ue in b.ue.tolist())
+    assert told == sorted([(t, 1) for t in range(17)] + [(t, 0) for t in [*range(WAITED + 1), *range(13, 17)]])
+
+
+def test_motion_is_learnt_anew_of_names_that_are_followed():
+    """At sixteen looks, from the looks since they were heard first."""
+    names, said = world(16, lasting=4)
+    a, b = ([*played(part(Tracker, said), names, r)][-1][1] for r in (True, False))
+    assert len(a.history) == 16 and len(a.ue) < len(b.ue)
+    some = np.isin(b.ue, a.ue)
+    np.testing.assert_allclose(a.count, b.count[some], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("more", [{}, {"own_places": True}, {"particles": 100}])
+def test_goes_on_to_the_bit_where_names_change(more):
+    names, said = world(18, lasting=2)
+    attack = part(Tracker, said, **more)
+    states = [state for _, state, _ in played(attack, names, True)]
+    half = from_tree(to_tree(states[8]), attack.start())
+    *_, (_, resumed, facts) = played(attack, names, True, half, 9)
+    for x, y in zip(attack.hindsight(states[-1], facts), attack.hindsight(resumed, facts), strict=True):
+        np.testing.assert_array_equal(x.ue, y.ue)
+        np.testing.assert_array_equal(x.probability, y.probability)
