@@ -16,6 +16,17 @@ QUIET = (
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 
+_INK = """name => {
+    const canvas = document.getElementById(`replay-${name}`);
+    const copy = Object.assign(document.createElement("canvas"), {width: canvas.width, height: canvas.height});
+    const own = copy.getContext("2d", {willReadFrequently: true});
+    own.drawImage(canvas, 0, 0);
+    const {data} = own.getImageData(0, 0, canvas.width, canvas.height);
+    let sum = 0;
+    for (let i = 0; i < data.length; i += 1) sum = (sum * 31 + data[i]) % 2147483647;
+    return sum;
+}"""
+
 
 @contextmanager
 def started() -> Iterator[Any]:
@@ -60,3 +71,25 @@ class Pages:
         for context in self.contexts:
             context.close()
         assert self.complaints == []
+
+
+def with_replay(page: Any) -> Any:
+    """A page once its replay stands, which `replay` then is in the page."""
+    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
+    return page
+
+
+def state(page: Any) -> Any:
+    """What the replay shows."""
+    return page.evaluate("replay.state()")
+
+
+def settled(page: Any) -> None:
+    """Wait until everything that was asked for has been painted."""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+def ink(page: Any, name: str) -> Any:
+    """A number that tells pictures of a layer of the map apart."""
+    settled(page)
+    return page.evaluate(_INK, name)

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from browser import ink, state, with_replay
 from uploads import upload, write_uploads
 
 from scenarios.app.report.replay import data
@@ -25,17 +26,6 @@ COMMUTERS = {
     "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
 }  # fmt: skip
 EVIL = "<img src=x onerror=alert(1)>"
-INK = """name => {
-    const canvas = document.getElementById(`replay-${name}`);
-    const copy = Object.assign(document.createElement("canvas"), {width: canvas.width, height: canvas.height});
-    const own = copy.getContext("2d", {willReadFrequently: true});
-    own.drawImage(canvas, 0, 0);
-    const {data} = own.getImageData(0, 0, canvas.width, canvas.height);
-    let sum = 0;
-    for (let i = 0; i < data.length; i += 1) sum = (sum * 31 + data[i]) % 2147483647;
-    return sum;
-}"""
-
 COMPOSED = """() => {
     const parts = ["ground", "known", "moving"].map((name) => document.getElementById(`replay-${name}`));
     const {width, height} = parts[0];
@@ -65,23 +55,7 @@ def folder(tiny, tmp_path_factory):
 @pytest.fixture
 def opened(show, folder):
     """The page with a replay, and its state on demand."""
-    page = show(report(folder))
-    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
-    return page
-
-
-def state(page):
-    return page.evaluate("replay.state()")
-
-
-def settled(page):
-    """After everything that was asked for has been painted."""
-    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-
-
-def ink(page, name):
-    settled(page)
-    return page.evaluate(INK, name)
+    return with_replay(show(report(folder)))
 
 
 def true_places(folder, time_s):
@@ -326,8 +300,7 @@ def test_the_map_as_a_vector_picture_looks_like_the_map(opened, show, tmp_path):
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [400, 900, 1280])
 def test_it_fits_and_can_be_read_by_everybody(show, folder, width, dark):
-    page = show(report(folder), width=width, dark=dark)
-    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
+    page = with_replay(show(report(folder), width=width, dark=dark))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     box = page.locator("#replay-stage").bounding_box()
     assert 250 <= box["height"] <= 740 and box["width"] <= width
@@ -362,8 +335,7 @@ def test_an_update_that_takes_its_time_is_drawn_until_it_ends(show, folder, tmp_
         upload(3, 0, (129_600, 129_700, 130_000, 132_000)),
     ]
     write_uploads(out, rows)
-    page = show(report(out))
-    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
+    page = with_replay(show(report(out)))
 
     def on_the_way(time_s, playing=False):
         return page.evaluate(ON_THE_WAY, [time_s, playing])
@@ -436,7 +408,7 @@ def test_a_radio_study(show, tiny, tmp_path):
     study = tiny(changes)
     run(study.model_copy(update={"learning": None}), tmp_path / "r")
     page = show(report(tmp_path / "r"))
-    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; replay.seek(301); })")
+    with_replay(page).evaluate("replay.seek(301)")
     shown, number = state(page), len(load(tmp_path / "r").rows("handovers")["ue"])
     page.evaluate("replay.seek(600)")
     assert number > 0
@@ -460,8 +432,7 @@ def test_ues_of_a_trace_are_hidden_while_they_are_absent(show, tiny, tmp_path):
     replayed = {"mobility": {"kind": "replay", "trace": str(tmp_path / "trace.csv")}}
     changes = {"world.ues": replayed, "world.tick_s": 60, "world.duration_s": 1200, "learning.round_s": 600}
     run(tiny(changes), tmp_path / "r")
-    page = show(report(tmp_path / "r"))
-    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
+    page = with_replay(show(report(tmp_path / "r")))
     there = {}
     for time_s in (150, 700, 1100):
         page.evaluate("t => replay.seek(t)", time_s)
@@ -493,7 +464,6 @@ def test_a_copy_of_an_older_run_without_places_has_no_such_layer(show, folder, t
     shutil.copytree(folder, tmp_path / "r")
     path = tmp_path / "r" / "tracks.csv"
     path.write_text(path.read_text().splitlines()[0] + "\n")
-    page = show(report(tmp_path / "r"))
-    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
+    page = with_replay(show(report(tmp_path / "r")))
     assert page.locator("[data-layer=ues]").count() == 0 and page.locator("[data-layer=homes]").count() == 1
     assert state(page)["positions"] == [None] * 3

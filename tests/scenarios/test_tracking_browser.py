@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_replay_browser import ink, settled, state
+from browser import ink, settled, state, with_replay
 from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
 
 from scenarios.app.report.report import report
@@ -35,9 +35,7 @@ def folder(tiny, tmp_path_factory):
 
 @pytest.fixture
 def opened(show, folder):
-    page = show(report(folder))
-    page.evaluate("netsim.replay.then((replay) => { window.replay = replay; })")
-    return page
+    return with_replay(show(report(folder)))
 
 
 def seek(page, number):
