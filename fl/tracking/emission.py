@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,14 +14,17 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class Emission:
-    """e = floor + sum_r fy_r fx_r of UEs, relative to an estimate that lies anywhere: fx (n, R, nx), fy (n, R, ny).
+    """e = exp(log_top) (floor + sum_r fy_r fx_r) of UEs, relative to an estimate that lies anywhere: fx (n, R, nx),
+    fy (n, R, ny).
 
-    floor (n,); e = 1 everywhere where nothing is estimated.
+    floor, log_top (n,) : of which the largest e is at most exp(log_top), so that the smallest do not vanish; e = 1
+    everywhere where nothing is estimated.
     """
 
     fy: Maps
     fx: Maps
-    floor: FloatArray
+    floor: Maps
+    log_top: FloatArray
 
     @classmethod
     def of(cls, errors: ErrorModel, z_m: FloatArray, grid: PlaceGrid) -> Emission:
@@ -34,48 +37,48 @@ class Emission:
         ranks = max(int(np.isfinite(z_m).all(axis=2).any(axis=0).sum()), 1)
         fx, fy, floor = models.factors(which, z_m[:, :ranks], grid)
         area = np.float32(np.prod(grid.area.side_m))
-        return cls(fy, fx * area, np.asarray(floor * area))
+        fx, floor = fx * area, floor * area
+        top = floor + (fy.max(axis=2) * fx.max(axis=2)).sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return cls(fy, fx / top[:, None, None], floor / top, np.log(top, dtype=np.float64))
 
     def take(self, rows: IntArray | BoolArray | slice) -> Emission:
         """Of some UEs (k,)."""
-        return Emission(self.fy[rows], self.fx[rows], self.floor[rows])
+        return Emission(self.fy[rows], self.fx[rows], self.floor[rows], self.log_top[rows])
 
     def ignored(self, rows: BoolArray) -> Emission:
         """Without the estimates of some UEs (n,)."""
         if not rows.any():
             return self
-        fx, floor = self.fx.copy(), self.floor.copy()
-        fx[rows], floor[rows] = 0.0, 1.0
-        return replace(self, fx=fx, floor=floor)
+        fx, floor, log_top = self.fx.copy(), self.floor.copy(), self.log_top.copy()
+        fx[rows], floor[rows], log_top[rows] = 0.0, 1.0, 0.0
+        return Emission(self.fy, fx, floor, log_top)
 
-    def peaked(self) -> tuple[Maps, Maps]:
-        """e / top (n, ny, nx) and top (n,), no less than the largest e, so that the smallest do not vanish."""
+    def peaked(self) -> Maps:
+        """e / exp(log_top) (n, ny, nx)."""
         from fl.tracking.map_loops import add_products
 
-        top = self.floor + (self.fy.max(axis=2) * self.fx.max(axis=2)).sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            fx, floor = self.fx / top[:, None, None], self.floor / top
-        e = np.empty((len(fx), self.fy.shape[2], fx.shape[2]), dtype=np.float32)
-        add_products(e, self.fy, fx, floor)
-        return e, np.asarray(top)
+        e = np.empty((len(self.fx), self.fy.shape[2], self.fx.shape[2]), dtype=np.float32)
+        add_products(e, self.fy, self.fx, self.floor)
+        return e
 
-    def inner(self, p: Maps, fy: Maps, fx: Maps, total: Maps) -> Maps:
-        """<p, e> (n,) of maps p (n or 1, ny, nx) with sums total (n,), or of what a Gaussian reads of p, fy and fx."""
+    def inner(self, p: Maps, total: Maps) -> Maps:
+        """<p, e> / exp(log_top) (n,) of maps p (n or 1, ny, nx), with sums total (n or 1,)."""
         from fl.tracking.map_loops import bilinear
 
-        return np.asarray(self.floor * total + bilinear(p, fy, fx))
+        return np.asarray(self.floor * total + bilinear(p, self.fy, self.fx))
 
 
-def updated(p: Maps, emission: Emission) -> tuple[Maps, FloatArray, BoolArray]:
-    """p e / sum(p e), the logarithm (n,) of that sum, and whose estimates (n,) are impossible and change nothing."""
-    from fl.tracking.map_loops import multiply
+def updated(p: Maps, emission: Emission, out: Maps) -> tuple[FloatArray, BoolArray]:
+    """Writes p e / sum(p e) to out; the logarithm (n,) of that sum, and whose estimates (n,) are impossible and change
+    nothing.
+    """
+    from fl.tracking.map_loops import weighed
 
-    e, top = emission.peaked()
-    total = multiply(e, p)
+    total = weighed(out, p, emission.fy, emission.fx, emission.floor)
     with np.errstate(divide="ignore", invalid="ignore"):
-        e *= (1 / total)[:, None, None]
-        log = np.log(total, dtype=np.float64) + np.log(top, dtype=np.float64)
-    bad = ~(total > 0) | ~np.isfinite(log)
+        log = np.log(total, dtype=np.float64) + emission.log_top
+    bad = ~np.isfinite(log)
     if bad.any():
-        e[bad], log[bad] = p[bad], 0.0
-    return e, log, bad
+        out[bad], log[bad] = p[bad], 0.0
+    return log, bad

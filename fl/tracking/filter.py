@@ -20,7 +20,7 @@ from fl.tracking.motion import Motion, totals
 from fl.tracking.wide import Maps
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_NUMBERS = 16_000  # of a block of maps: temporary ones stay in the cache
+_NUMBERS = 40_000  # of a block of maps: temporary ones stay in the cache
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Step:
     share: FloatArray
 
 
-def blocks(n: int, places: int) -> list[slice]:
-    """All of n UEs, so few at a time that their maps stay in the cache."""
-    size = max(_NUMBERS // places, 1)
+def blocks(n: int, places: int, numbers: int = 16_000) -> list[slice]:
+    """All of n UEs, so few at a time that their maps stay in the cache: so many numbers, or one UE."""
+    size = max(numbers // places, 1)
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
@@ -58,24 +58,26 @@ def step(motion: Motion, p: Maps, legs: list[Leg], emission: Emission) -> Step:
     new, log_ratio = np.empty_like(p), np.zeros(len(p))
     bad, share = np.zeros(len(p), dtype=np.bool_), np.zeros((len(p), len(motion.sigma_m) + 2))
     read = motion.read_product(emission.fy, emission.fx) if len(legs) == 1 else []
-    for rows in blocks(len(p), len(motion.grid)):
+    for rows in blocks(len(p), len(motion.grid), _NUMBERS):
         some, mine, own = p[rows], emission.take(rows), [leg.take(rows) for leg in legs]
         for leg in own:
             parts = motion.parts(some)
             if len(own) == 1:
-                share[rows] = _shares(some, parts, leg, mine, [(fy[rows], fx[rows]) for fy, fx in read])
+                mine_read = [(fy[rows], fx[rows]) for fy, fx in read]
+                share[rows] = _shares(motion, some, parts, leg, mine, mine_read)
             some = motion.step(some, parts, leg.weight, leg.target)
-        new[rows], log_ratio[rows], bad[rows] = updated(some, mine)
+        log_ratio[rows], bad[rows] = updated(some, mine, new[rows])
     share[bad] = 0.0
     return Step(new, log_ratio, bad, share)
 
 
-def _shares(p: Maps, parts: list[Maps], leg: Leg, emission: Emission, read: list[tuple[Maps, Maps]]) -> FloatArray:
+def _shares(
+    motion: Motion, p: Maps, parts: list[Maps], leg: Leg, emission: Emission, read: list[tuple[Maps, Maps]]
+) -> FloatArray:
     """r_k (n_ue, K + 2) of a step from p, with `parts` of p, to estimates, of which Gaussians read `read`."""
     total = totals(p)
-    inner = [emission.inner(p, emission.fy, emission.fx, total)]
-    inner += [emission.inner(part, fy, fx, total) for part, (fy, fx) in zip(parts, read, strict=True)]
-    inner.append(total * emission.inner(leg.target, emission.fy, emission.fx, totals(leg.target)))
-    share = leg.weight * np.stack(inner, axis=1)
+    each = [emission.inner(p, total), *(emission.floor * total + one for one in motion.product_uses(p, parts, read))]
+    each.append(total * emission.inner(leg.target, totals(leg.target)))
+    share = leg.weight * np.stack(each, axis=1)
     whole = share.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(share, whole, out=np.zeros_like(share), where=whole > 0))

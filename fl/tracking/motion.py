@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from fl.tracking.narrow import Narrow, NarrowAxis
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.wide import Axis, Maps, Wide
+from fl.tracking.wide import Axis, Halves, Maps, Wide
 from netsim.normal import ndtr
 from netsim.units import FloatArray
 
@@ -47,51 +47,55 @@ class Motion:
         return Motion(grid, sigma_m[sigma_m >= _NARROW * grid.cell_m.max()])
 
     def step(self, p: Maps, parts: list[Maps], weight: FloatArray, target: Maps) -> Maps:
-        """p K: where UEs with maps p, and `parts` of p, are a round later.
+        """p K: where UEs with maps p, of which Gaussians read `parts`, are a round later.
 
         weight (n_ue, K + 2); target (n_ue or 1, ny, nx) : where jumps end.
         """
-        from fl.tracking.map_loops import add_rest
-
-        scale, many = weight.astype(np.float32), len(self._narrow)
-        moved = _spread_out(self._forward, p, parts[many:], scale[:, many + 1 : -1])
+        scale = weight.astype(np.float32)
+        moved = self._spread_out(self._forward, p, parts, scale, totals(p), target)
         for k, kernel in enumerate(self._narrow):
             kernel.add(moved, p, scale[:, k + 1])
-        add_rest(moved, p, scale[:, 0], scale[:, -1] * totals(p), target)
         return moved
 
-    def back(self, v: Maps, parts: list[Maps], weight: FloatArray, target: Maps) -> Maps:
-        """K v, the adjoint of `step`; parts: `back_parts` of v."""
-        from fl.tracking.map_loops import add_rest
+    def back(self, v: Maps, weight: FloatArray, target: Maps, p: Maps) -> tuple[Maps, FloatArray]:
+        """K v, the adjoint of `step`; and <p, w_k K_k v> (n_ue, K + 2): how much each component takes part in coming
+        from p to v, or none (0, K + 2) of no maps p.
+        """
+        from fl.tracking.map_loops import inner
 
-        scale, many = weight.astype(np.float32), len(self._narrow)
-        moved = _spread_out(self._backward, v, parts[many:], scale[:, many + 1 : -1])
-        for k, part in enumerate(parts[:many]):
-            moved += scale[:, k + 1, None, None] * part
-        add_rest(moved, v, scale[:, 0], scale[:, -1] * inner(v, target), self._everywhere)
-        return moved
+        scale, parts, ends = weight.astype(np.float32), self._backward.parts(v), inner(v, target)
+        moved = self._spread_out(self._backward, v, parts, scale, ends, self._everywhere)
+        narrow = [kernel.add_back(moved, v, scale[:, k + 1], p) for k, kernel in enumerate(self._narrow)]
+        if not len(p):
+            return moved, np.zeros((0, weight.shape[1]))
+        wide = [inner(a, b) for a, b in zip(self._forward.parts(p), parts, strict=True)]
+        return moved, np.asarray(weight * np.stack([inner(p, v), *narrow, *wide, totals(p) * ends], axis=1))
 
     def parts(self, p: Maps) -> list[Maps]:
-        """What each Gaussian reads of maps that move on: (n_ue, r_y, r_x)."""
-        return [p] * len(self._narrow) + self._forward.parts(p)
+        """What each wide Gaussian reads of maps that move on."""
+        return self._forward.parts(p)
 
-    def back_parts(self, v: Maps) -> list[Maps]:
-        """What each Gaussian reads of maps v: with `parts` of p, sum(parts * back_parts) = <p, G_k v>."""
-        return [kernel.back(v) for kernel in self._narrow] + self._backward.parts(v)
+    def product_uses(self, p: Maps, parts: list[Maps], read: list[tuple[Maps, Maps]]) -> list[Maps]:
+        """<p, G_k v> (n_ue,) of each Gaussian: maps p with `parts`, products v of which `read_product` reads."""
+        from fl.tracking.map_loops import bilinear
 
-    def shares(self, p: Maps, v: Maps, parts: list[Maps], weight: FloatArray, target: Maps) -> FloatArray:
-        """<p, w_k K_k v> (n_ue, K + 2): how much each component takes part in coming from p to v.
-
-        parts: `back_parts` of v.
-        """
-        each = [inner(p, v), *(inner(a, b) for a, b in zip(self.parts(p), parts, strict=True))]
-        each.append(totals(p) * inner(v, target))
-        return np.asarray(weight * np.stack(each, axis=1))
+        maps = [p] * len(self._narrow) + parts
+        return [bilinear(one, fy, fx) for one, (fy, fx) in zip(maps, read, strict=True)]
 
     def read_product(self, fy: Maps, fx: Maps) -> list[tuple[Maps, Maps]]:
-        """`back_parts` of maps fy fx, fy (n, R, ny), fx (n, R, nx), as the factors (n, R, r_y), (n, R, r_x) of each."""
+        """What each Gaussian reads of maps fy fx, fy (n, R, ny), fx (n, R, nx): narrow ones G_k v as factors, wide ones
+        factors of their parts.
+        """
         narrow = [(fy @ kernel.y.matrix, fx @ kernel.x.matrix) for kernel in self._narrow]
         return narrow + self._backward.read_product(fy, fx)
+
+    @staticmethod
+    def _spread_out(wide: Wide, p: Maps, parts: list[Maps], scale: Maps, total: Maps, target: Maps) -> Maps:
+        """Of a step: who stays, wide Gaussians and jumps, by their weights (n_ue, K + 2)."""
+        from fl.tracking.fold_loops import unfolded
+
+        q = wide.spread_out(parts, scale[:, scale.shape[1] - 1 - len(parts) : -1], p.shape[2])
+        return np.asarray(unfolded(q, p, scale[:, 0], scale[:, -1] * total, target))
 
     @cached_property
     def _everywhere(self) -> Maps:
@@ -113,29 +117,21 @@ class Motion:
     def _kernels(self) -> tuple[list[Narrow], Wide, Wide]:
         """The Gaussians in order of their width: narrow ones, then wide ones, and these transposed."""
         (ny, y_m), (nx, x_m) = zip((self.grid.ny, self.grid.nx), self.grid.cell_m[::-1].tolist(), strict=True)
-        narrow, wide = list[Narrow](), list[tuple[Axis, Axis]]()
+        narrow, wide = list[Narrow](), list[tuple[Halves, Axis]]()
         for sigma_m in self.sigma_m.tolist():  # ascending
-            y, x = Axis.of(_moves(ny, y_m, sigma_m)), Axis.of(_moves(nx, x_m, sigma_m))
-            if not wide and (y if ny > nx else x).rank > _WORTH * max(ny, nx):
+            y, x = Halves.of(_moves(ny, y_m, sigma_m)), Axis.of(_moves(nx, x_m, sigma_m))
+            rank = 2 * y.out.shape[1] if ny > nx else len(x.out)
+            if not wide and rank > _WORTH * max(ny, nx):
                 narrow.append(Narrow(NarrowAxis.of(ny, y_m, sigma_m), NarrowAxis.of(nx, x_m, sigma_m)))
             else:
                 wide.append((y, x))
-        return narrow, Wide.of(wide, ny), Wide.of([(y.transposed, x.transposed) for y, x in wide], ny)
-
-
-def _spread_out(wide: Wide, p: Maps, parts: list[Maps], weight: Maps) -> Maps:
-    """Parts of wide Gaussians by their weights; 0 where there are none."""
-    return wide.spread_out(parts, weight) if parts else np.zeros_like(p)
+        across = [(y.transposed, x.transposed) for y, x in wide]
+        return narrow, Wide.of(wide, ny), Wide.of(across, ny)
 
 
 def totals(p: Maps) -> Maps:
     """Sums over all places (n_ue,)."""
     return np.asarray(p.reshape(len(p), prod(p.shape[1:])).sum(axis=1))
-
-
-def inner(p: Maps, q: Maps) -> Maps:
-    """<p, q> (n_ue,); one of q may serve all."""
-    return np.asarray(np.einsum("uyx,uyx->u", p, q if len(q) == len(p) else np.broadcast_to(q, p.shape)))
 
 
 def resampled(p: Maps, grid: PlaceGrid) -> Maps:

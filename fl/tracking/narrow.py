@@ -49,12 +49,12 @@ class Narrow:
         """out += w p G for maps (n_ue, ny, nx), weight (n_ue,)."""
         from fl.tracking.narrow_loops import add_spread
 
-        add_spread(out, p, weight, self.y.tap, self.x.tap, self.y.norm, self.x.norm, self.y.one, self.x.one)
+        y, x = self.y, self.x
+        add_spread(out, p, weight, y.tap, x.tap, y.norm, x.norm, y.one, x.one, p[:0])
 
-    def back(self, v: Maps) -> Maps:
-        """G v."""
+    def add_back(self, out: Maps, v: Maps, weight: Maps, p: Maps) -> Maps:
+        """out += w G v; <p, G v> (n_ue,), or none (0,) of no maps p."""
         from fl.tracking.narrow_loops import add_spread
 
-        out, weight = np.zeros_like(v), np.ones(len(v), dtype=np.float32)
-        add_spread(out, v, weight, self.y.tap, self.x.tap, self.y.one, self.x.one, self.y.norm, self.x.norm)
-        return out
+        y, x = self.y, self.x
+        return np.asarray(add_spread(out, v, weight, y.tap, x.tap, y.one, x.one, y.norm, x.norm, p))

@@ -23,8 +23,10 @@ def add_spread(
     before_x: Numbers,
     after_y: Numbers,
     after_x: Numbers,
-) -> None:
-    """out_u += weight_u after (T_y (before p_u) T_x) for maps (n, ny, nx).
+    other: Numbers,
+) -> Numbers:
+    """out_u += weight_u S_u, S_u = after (T_y (before p_u) T_x), for maps (n, ny, nx); <other_u, S_u> (n,), or none
+    (0,) of no others.
 
     T are symmetric, with taps (h + 1,) at distances 0 ... h, h even; before and after scale rows and columns.
     """
@@ -34,19 +36,30 @@ def add_spread(
     low, high = hy * wide + hx, (hy + ny) * wide + hx
     padded = np.zeros((3, high + hy * wide), np.float32)
     a, b, c = padded[0], padded[1], padded[2]
+    inner, column = np.zeros(len(other), np.float32), np.empty(nx, np.float32)
     for u in range(n):
         for r in range(ny):
-            row, scale = p[u, r], before_y[r] * weight[u]
+            row, scale = p[u, r], before_y[r]
             into = a[low + r * wide : low + r * wide + nx]
             for k in range(nx):
                 into[k] = row[k] * scale * before_x[k]
         _add_neighbours(b, a, low, high - hx, 1, tap_x)
         _add_neighbours(c, b, low, high - hx, wide, tap_y)
+        column[:] = 0.0
         for r in range(ny):
             to, scale = out[u, r], after_y[r]
             done = c[low + r * wide : low + r * wide + nx]
             for k in range(nx):
-                to[k] += done[k] * scale * after_x[k]
+                done[k] *= scale * after_x[k]
+                to[k] += weight[u] * done[k]
+            if len(other):
+                read = other[u, r]
+                for k in range(nx):
+                    column[k] += read[k] * done[k]
+        if len(other):
+            for k in range(nx):
+                inner[u] += column[k]
+    return inner
 
 
 @compiled

@@ -173,7 +173,7 @@ def _parts(kernel: Kernel, cloud: Cloud, weight: FloatArray, sight: Sight) -> Fl
     floor = np.broadcast_to(at.floor[:, None, None, None], (*meets.shape[:3], 1))
     gaussians = weight[:, None, :-1, None] * np.concatenate([meets, floor], axis=3)  # (n, P, K + 1, R + 1)
     total = kernel.prior.reshape(1, -1).sum(axis=1)
-    jump = weight[:, -1] * sight.cells.inner(kernel.prior, sight.cells.fy, sight.cells.fx, total)
+    jump = weight[:, -1] * np.exp(sight.cells.log_top) * sight.cells.inner(kernel.prior, total)
     n, particles = cloud.log_weight.shape
     jump = np.broadcast_to(jump[:, None, None], (n, particles, 1))
     return np.concatenate([gaussians.reshape(n, particles, -1), jump], axis=2)
@@ -198,8 +198,7 @@ def _placed(kernel: Kernel, from_m: FloatArray, part: IntArray, sight: Sight, u:
 def _landed(kernel: Kernel, sight: Sight, u: FloatArray) -> FloatArray:
     """Ends (k, 2) of jumps of one UE, drawn from pi e; u (k, 3)."""
     grid, at = kernel.grid, sight.at
-    e, _ = sight.cells.peaked()
-    mass = np.cumsum((e * kernel.prior).ravel(), dtype=np.float64)
+    mass = np.cumsum((sight.cells.peaked() * kernel.prior).ravel(), dtype=np.float64)
     aim = u[:, 2] * mass[-1]
     cell = np.minimum(np.searchsorted(mass, aim), len(mass) - 1)
     own = mass[cell] - np.where(cell > 0, mass[cell - 1], 0.0)

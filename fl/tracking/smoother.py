@@ -24,7 +24,7 @@ from fl.tracking.error_model import ErrorModels
 from fl.tracking.filter import Leg, blocks
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
-from fl.tracking.motion import Motion, inner, resampled
+from fl.tracking.motion import Motion, resampled
 from fl.tracking.own_places import OwnPlaces
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.wide import Maps
@@ -123,7 +123,7 @@ def learnt_habits(
     coarse = chain.coarser()
     cells = len(coarse.motion.grid)
     if room is None:
-        most = max((len(range(len(ue))[rows]) for rows in blocks(len(ue), cells)), default=0)
+        most = max((len(range(len(ue))[rows]) for rows in blocks(len(ue), cells, 32_000)), default=0)
         room = np.empty(len(history) * most * cells, dtype=np.float32)
     for _ in range(passes):
         found = _passed(coarse, history, ue, habits, own.resampled(coarse.motion.grid), room, learn=True)
@@ -141,7 +141,7 @@ def _passed(
     new, places = habits.forgotten() if learn else habits, own.forgotten() if learn else own
     classes = [history.classes(t, chain.round_s) for t in range(len(history))]
     errors = ErrorModels.of([each.without_bias() for each in history.errors], history.z_m.shape[1])
-    for rows in blocks(n, len(grid)):
+    for rows in blocks(n, len(grid), 32_000):
         some = every[rows]
         looks = _Looks.of(errors, classes, grid, *history.of(ue[rows]))
         maps = _maps(room, len(history), len(some), grid) if learn else p[:, rows]
@@ -212,9 +212,10 @@ def _forward(chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps) -> tupl
     for t, classes in enumerate(looks.classes):
         for c in classes:
             some = chain.motion.step(some, chain.motion.parts(some), legs[c].weight, legs[c].target)
-        some[looks.first >= t] = chain.prior  # nobody is followed before the first look
-        some, log_ratio, bad[t] = updated(some, looks.at(t))
-        p[t] = some
+        if t <= looks.first.max():
+            some[looks.first >= t] = chain.prior  # nobody is followed before the first look
+        log_ratio, bad[t] = updated(some, looks.at(t), p[t])
+        some = p[t]
         log_likelihood += log_ratio
     return log_likelihood, bad
 
@@ -227,21 +228,23 @@ def _backward(
     Yields each look when its belief stands, with the uses (n_ue, K + 2) of the components on the way there:
     0 where nobody learns, or where not exactly one round has passed.
     """
-    from fl.tracking.map_loops import multiply
+    from fl.tracking.map_loops import multiply, scale_to
 
     motion, v = chain.motion, np.ones_like(p[0])
+    seen = np.empty_like(v)
     for t in range(len(p) - 1, -1, -1):
         if told:
-            p[t] *= (1 / multiply(p[t], v))[:, None, None]
+            multiply(p[t], v)
         share = np.zeros((len(v), len(motion.sigma_m) + 2))
         if t > 0:
-            e, _ = looks.at(t).ignored(bad[t]).peaked()
-            v = np.multiply(e, v, out=e)
+            updated(v, looks.at(t).ignored(bad[t]), seen)
+            v = seen
             for c in reversed(looks.classes[t]):
-                weight, target, parts = legs[c].weight, legs[c].target, motion.back_parts(v)
-                if learn and len(looks.classes[t]) == 1:
-                    share = motion.shares(p[t - 1], v, parts, weight, target)
-                    share /= share.sum(axis=1, keepdims=True)
-                v = motion.back(v, parts, weight, target)
-            v /= inner(p[t - 1], v)[:, None, None]  # so that <a, b> = 1
+                uses = learn and len(looks.classes[t]) == 1
+                v, each = motion.back(v, legs[c].weight, legs[c].target, p[t - 1] if uses else v[:0])
+                if uses:
+                    share = each / each.sum(axis=1, keepdims=True)
+            if v is seen:  # no round has passed
+                v = seen.copy()
+            scale_to(v, p[t - 1])  # so that <a, b> = 1
         yield t, share

@@ -5,9 +5,10 @@ import pytest
 from scipy.special import ndtr
 
 from fl.tracking.distance_loops import block_side, distances_to, gather, median
-from fl.tracking.map_loops import add_products, add_rest, bilinear, multiply
+from fl.tracking.fold_loops import folded, unfolded
+from fl.tracking.map_loops import add_products, bilinear, inner, multiply, scale_to, weighed
 from fl.tracking.narrow import Narrow, NarrowAxis
-from fl.tracking.wide import Axis, Wide
+from fl.tracking.wide import Axis, Halves, Wide
 
 
 def gaussian(n, cell_m, sigma_m):
@@ -31,39 +32,65 @@ def test_a_narrow_gaussian_is_its_matrices_and_has_an_adjoint(shape, sigma_m):
     out = before.copy()
     kernel.add(out, p, weight)
     assert out - before == pytest.approx(weight[:, None, None] * (y.T @ p @ x), abs=3e-6)
-    back = kernel.back(v)
-    assert back == pytest.approx(y @ v @ x.T, abs=3e-6)
-    assert kernel.back(np.ones_like(v)) == pytest.approx(1.0, abs=1e-6)
+    back, one, ones = before.copy(), np.ones(3, dtype=np.float32), np.ones_like(v)
+    within = kernel.add_back(back, v, weight, p)
+    assert back - before == pytest.approx(weight[:, None, None] * (y @ v @ x.T), abs=3e-6)
+    assert within == pytest.approx(np.einsum("nyx,nyx->n", p, y @ v @ x.T), rel=1e-5)
+    assert len(kernel.add_back(ones, np.ones_like(v), -one, p[:0])) == 0
+    assert ones == pytest.approx(0.0, abs=1e-6)
     assert len(kernel.x.tap) % 2 == 1 and kernel.x.matrix == pytest.approx(x.T, abs=1e-6)
 
 
-def test_wide_gaussians_are_their_matrices():
-    ys, xs = ([gaussian(n, 100.0, s) for s in (500.0, 900.0)] for n in (30, 44))
-    wide = Wide.of([(Axis.of(y), Axis.of(x)) for y, x in zip(ys, xs, strict=True)], 30)
-    p, weight = maps(2, 30, 44), np.array([[0.5, 0.1], [0.0, 1.0]], dtype=np.float32)
-    assert len(wide.into_y) < 44  # of 60 rows
-    spread = wide.spread_out(wide.parts(p), weight)
+@pytest.mark.parametrize("shape", [(30, 44), (31, 45), (1, 9)])
+def test_wide_gaussians_are_their_matrices(shape):
+    ny, nx = shape
+    ys, xs = ([gaussian(n, 100.0, s) for s in (500.0, 900.0)] for n in shape)
+    wide = Wide.of([(Halves.of(y), Axis.of(x)) for y, x in zip(ys, xs, strict=True)], ny)
+    p, weight = maps(2, ny, nx), np.array([[0.5, 0.1], [0.0, 1.0]], dtype=np.float32)
+    assert wide.into_y.shape[1] <= max(ny * 0.8, 2)
+    q, none = wide.spread_out(wide.parts(p), weight, nx), np.zeros(2, dtype=np.float32)
     expected = sum(weight[:, k, None, None] * (ys[k].T @ p @ xs[k]) for k in (0, 1))
-    assert spread == pytest.approx(expected, abs=2e-6)
-    fy, fx = maps(2, 3, 30, seed=1), maps(2, 3, 44, seed=2)
+    assert unfolded(q, p, none, none, p[:1]) == pytest.approx(expected, abs=2e-6)
+    fy, fx = maps(2, 3, ny, seed=1), maps(2, 3, nx, seed=2)
     for part, (y, x) in zip(wide.parts(np.einsum("nry,nrx->nyx", fy, fx)), wide.read_product(fy, fx), strict=True):
         assert part == pytest.approx(np.einsum("nry,nrx->nyx", y, x), rel=1e-4, abs=1e-4)
 
 
-def test_passes_over_maps_are_their_formulas():
-    p, target, moved = maps(3, 5, 21), maps(1, 5, 21, seed=1), maps(3, 5, 21, seed=2) - np.float32(0.5)
-    stay, jump = np.array([0.2, 0.0, 1.0], dtype=np.float32), np.array([0.1, 0.0, 0.5], dtype=np.float32)
-    expected = np.maximum(moved + stay[:, None, None] * p + jump[:, None, None] * target, 0)
+@pytest.mark.parametrize("ny", [1, 5, 6])
+def test_even_and_odd_parts_are_those_of_maps(ny):
+    p, target = maps(3, ny, 21), maps(1, ny, 21, seed=1)
+    q = folded(p)
+    assert q[:, 0, : ny // 2] == pytest.approx((p + p[:, ::-1])[:, : ny // 2], abs=1e-7)
+    assert q[:, 1, : ny // 2] == pytest.approx((p - p[:, ::-1])[:, : ny // 2], abs=1e-7)
+    if ny % 2:
+        assert np.array_equal(q[:, 0, -1], p[:, ny // 2]) and not q[:, 1, -1].any()
+    stay, jump = np.array([0.2, 0.0, 1.0], dtype=np.float32), np.array([0.1, 0.0, -2.0], dtype=np.float32)
+    q[:, :, : ny // 2] /= 2
+    expected = np.maximum(p + stay[:, None, None] * p + jump[:, None, None] * target, 0)
     assert (expected == 0).any()
-    add_rest(moved, p, stay, jump, target)
-    assert moved == pytest.approx(expected, abs=1e-6)
-    fy, fx, floor, e = maps(3, 2, 5), maps(3, 2, 21, seed=3), stay, np.full_like(p, np.nan)
+    assert unfolded(q, p, stay, jump, target) == pytest.approx(expected, abs=1e-6)
+
+
+def test_passes_over_maps_are_their_formulas():
+    p, target = maps(3, 5, 21), maps(1, 5, 21, seed=1)
+    fy, fx, floor = maps(3, 2, 5), maps(3, 2, 21, seed=3), np.array([0.2, 0.0, 1.0], dtype=np.float32)
+    fy[1], e, out = 0.0, np.full_like(p, np.nan), np.full_like(p, np.nan)
     add_products(e, fy, fx, floor)
     assert e == pytest.approx(floor[:, None, None] + np.einsum("nry,nrx->nyx", fy, fx), rel=1e-6)
+    total = weighed(out, p, fy, fx, floor)
+    assert total == pytest.approx((e * p).sum(axis=(1, 2)), rel=1e-5) and total[1] == 0
+    assert out[[0, 2]] == pytest.approx((e * p / total[:, None, None].clip(1e-9))[[0, 2]], rel=1e-5)
+    assert np.array_equal(out[1], p[1])  # an estimate that is impossible says nothing
     assert bilinear(p, fy, fx) == pytest.approx(np.einsum("nyx,nry,nrx->n", p, fy, fx), rel=1e-5)
     assert bilinear(target, fy, fx) == pytest.approx(np.einsum("yx,nry,nrx->n", target[0], fy, fx), rel=1e-5)
-    product = e * p
-    assert multiply(e, p) == pytest.approx(product.sum(axis=(1, 2)), rel=1e-6) and np.array_equal(e, product)
+    each = np.einsum("nyx,nyx->n", p, out)
+    assert inner(p, out) == pytest.approx(each, rel=1e-5)
+    assert inner(p, target) == pytest.approx(np.einsum("nyx,yx->n", p, target[0]), rel=1e-5)
+    v, both = out.copy(), p.copy()
+    scale_to(v, p)
+    assert v == pytest.approx(out / each[:, None, None], rel=1e-5)
+    multiply(both, out)
+    assert both == pytest.approx(p * v, rel=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(7, 130), (60, 80), (25, 25)])

@@ -147,12 +147,11 @@ def test_motion_is_stochastic_and_has_an_adjoint() -> None:
         target = rng.dirichlet(np.ones(len(cells)), 5).reshape(5, cells.ny, cells.nx).astype(np.float32)
         a, b = (rng.random((5, cells.ny, cells.nx), dtype=np.float32) for _ in "ab")
         ones = np.ones_like(a)
-        assert motion.back(ones, motion.back_parts(ones), weight, target) == pytest.approx(ones, abs=1e-5)
-        parts = motion.back_parts(b)
-        moved, back = motion.step(a, motion.parts(a), weight, target), motion.back(b, parts, weight, target)
+        assert motion.back(ones, weight, target, ones[:0])[0] == pytest.approx(ones, abs=1e-5)
+        moved, (back, uses) = motion.step(a, motion.parts(a), weight, target), motion.back(b, weight, target, a)
         assert totals(moved) == pytest.approx(totals(a), rel=1e-5)
         assert totals(moved * b) == pytest.approx(totals(a * back), rel=1e-5)
-        assert motion.shares(a, b, parts, weight, target).sum(axis=1) == pytest.approx(totals(a * back), rel=1e-5)
+        assert uses.sum(axis=1) == pytest.approx(totals(a * back), rel=1e-5)
         k = dense(motion, weight[0], target[0])
         assert moved[0].reshape(-1) == pytest.approx(a[0].reshape(-1) @ k, rel=2e-4)
 
@@ -182,7 +181,8 @@ def test_an_exact_estimate_finds_its_cell() -> None:
     z = np.array([[[1010.0, 530.0]]])
     for offset_m in (0.0, 45.0, 85.0):  # well inside of a cell, also near its border
         at = z + np.array([offset_m, 0.0])
-        p, _, _ = updated(uniform(cells), Emission.of(ErrorModel.plain(1.0, 1e-6), at, cells))
+        p = np.empty_like(uniform(cells))
+        updated(uniform(cells), Emission.of(ErrorModel.plain(1.0, 1e-6), at, cells), p)
         assert p.reshape(-1)[cells.nearest(at[0])[0]] > 0.9999
 
 
@@ -224,10 +224,11 @@ def test_gaps_equal_repeated_steps_and_one_instant_has_none() -> None:
 def test_impossible_and_tiny_likelihoods_break_nothing() -> None:
     cells = grid(30, 30, 30_000.0)
     exact = ErrorModel.plain(100.0, 0.0)
-    p, log, bad = updated(uniform(cells), Emission.of(exact, np.array([[[15_000.0, -1100.0]]]), cells))
+    p = np.empty_like(uniform(cells))
+    log, bad = updated(uniform(cells), Emission.of(exact, np.array([[[15_000.0, -1100.0]]]), cells), p)
     assert not bad.any() and np.isfinite(p).all() and log[0] < -50  # 11 sigma beyond the border: exp(-60)
     assert totals(p) == pytest.approx(1.0, abs=1e-5)
-    p, log, bad = updated(uniform(cells), Emission.of(exact, np.array([[[15_000.0, -90_000.0]]]), cells))
+    log, bad = updated(uniform(cells), Emission.of(exact, np.array([[[15_000.0, -90_000.0]]]), cells), p)
     assert bad.all() and np.array_equal(p, uniform(cells)) and log[0] == 0
 
 
