@@ -21,10 +21,12 @@ def folded(p: Numbers) -> Numbers:
             one, other, even, odd = p[u, r], p[u, ny - 1 - r], out[u, 0, r], out[u, 1, r]
             for c in range(nx):
                 even[c] = one[c] + other[c]
-            for c in range(nx):
                 odd[c] = one[c] - other[c]
         if ny % 2:
-            out[u, 0, h - 1], out[u, 1, h - 1] = p[u, h - 1], np.float32(0.0)
+            middle, even, odd = p[u, h - 1], out[u, 0, h - 1], out[u, 1, h - 1]
+            for c in range(nx):
+                even[c] = middle[c]
+                odd[c] = 0.0
     return out
 
 

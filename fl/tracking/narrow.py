@@ -15,11 +15,12 @@ from fl.tracking.wide import Maps
 from netsim.normal import ndtr, ndtri
 
 _TAILS = 3e-7
+_AT_ONCE = 4  # neighbours a side that the compiled loop adds at once
 
 
 @dataclass(frozen=True)
 class NarrowAxis:
-    """tap (h + 1,) : t, h even; norm (n,) : 1 / D; one (n,) : 1; matrix (n, n) : G transposed."""
+    """tap (h + 1,) : t, h a multiple of 4; norm (n,) : 1 / D; one (n,) : 1; matrix (n, n) : G transposed."""
 
     tap: npt.NDArray[np.float32]
     norm: npt.NDArray[np.float32]
@@ -31,7 +32,7 @@ class NarrowAxis:
         """Of n cells."""
         reach = min(int(np.ceil(-ndtri(_TAILS / 2) * sigma_m / cell_m)), n - 1)
         edge = (np.arange(reach + 2) - 0.5) * (cell_m / sigma_m)
-        tap = np.append(ndtr(-edge[:-1]) - ndtr(-edge[1:]), [0.0] * (reach % 2))
+        tap = np.append(ndtr(-edge[:-1]) - ndtr(-edge[1:]), [0.0] * (-reach % _AT_ONCE))
         away = np.abs(np.arange(n)[:, None] - np.arange(n))
         mass = np.where(away < len(tap), tap[np.minimum(away, len(tap) - 1)], 0.0)
         norm, one = 1.0 / mass.sum(axis=1), np.ones(n, dtype=np.float32)
