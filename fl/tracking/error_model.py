@@ -167,7 +167,8 @@ def _integrated(z: FloatArray, sigma_m: FloatArray, low_m: float, cell_m: float,
     """Mass (n, R, cells) in each cell of Gaussians around z (n, R), of standard deviations sigma_m (n, R)."""
     edge = low_m + cell_m * np.arange(cells + 1)
     away = (edge - z[..., None]) / sigma_m[..., None]
-    # right of the mean by the upper tail, so that far cells keep their small differences
-    upper = away[..., :-1] > 0
-    low, high = away[..., :-1], away[..., 1:]
-    return np.asarray(ndtr(np.where(upper, -low, high)) - ndtr(np.where(upper, -high, low)))
+    tail = ndtr(-np.abs(away))  # beyond each edge, seen from the mean, so that far cells keep their small differences
+    around = (away[..., :-1] <= 0) & (away[..., 1:] > 0)
+    mass = np.abs(np.diff(tail))
+    mass[around] = 1.0 - tail[..., :-1][around] - tail[..., 1:][around]
+    return np.asarray(mass)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from fl.tracking.error_model import ErrorModel
+from fl.tracking.error_model import ErrorModel, ErrorModels
 from fl.tracking.habits import hour_class
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -76,6 +77,18 @@ class History:
         before = np.arange(int(self.steps[look]))[::-1]
         length_s = round_s if np.isfinite(round_s) else 0.0
         return [int(c) for c in hour_class(self.week_s[look] - before * length_s, round_s)]
+
+    def all_classes(self, round_s: float) -> list[list[int]]:
+        """`classes` of every look."""
+        length_s, ends = round_s if np.isfinite(round_s) else 0.0, np.cumsum(self.steps)
+        before = np.repeat(ends, self.steps) - np.arange(int(self.steps.sum())) - 1
+        every = hour_class(np.repeat(self.week_s, self.steps) - before * length_s, round_s).tolist()
+        return [every[end - n : end] for end, n in zip(ends.tolist(), self.steps.tolist(), strict=True)]
+
+    @cached_property
+    def models(self) -> ErrorModels:
+        """Of every look, without what persists over rounds."""
+        return ErrorModels.of([each.without_bias() for each in self.errors], self.z_m.shape[1])
 
     def last_looks(self) -> IntArray:
         """The last look of each round, in order."""

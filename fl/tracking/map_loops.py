@@ -83,6 +83,20 @@ def scale_to(v: Numbers, p: Numbers) -> None:
 
 
 @compiled
+def sums(p: Numbers) -> Numbers:
+    """Of maps (n, ny, nx): (n,)."""
+    out, column = np.empty(len(p), np.float32), np.empty(p.shape[2], np.float32)
+    for u in range(len(p)):
+        column[:] = 0.0
+        for r in range(p.shape[1]):
+            row = p[u, r]
+            for c in range(len(column)):
+                column[c] += row[c]
+        out[u] = _sum(column)
+    return out
+
+
+@compiled
 def inner(p: Numbers, q: Numbers) -> Numbers:
     """<p_u, q_u> (n,) of maps (n, ny, nx); one q may serve all."""
     out, column = np.empty(len(p), np.float32), np.empty(p.shape[2], np.float32)

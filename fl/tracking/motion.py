@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -131,7 +130,9 @@ class Motion:
 
 def totals(p: Maps) -> Maps:
     """Sums over all places (n_ue,)."""
-    return np.asarray(p.reshape(len(p), prod(p.shape[1:])).sum(axis=1))
+    from fl.tracking.map_loops import sums
+
+    return np.asarray(sums(p))
 
 
 def resampled(p: Maps, grid: PlaceGrid) -> Maps:

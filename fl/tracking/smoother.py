@@ -139,11 +139,10 @@ def _passed(
     p = _maps(room, 0 if learn else len(history), n, grid)
     log_likelihood, every = np.zeros(n), np.arange(n)
     new, places = habits.forgotten() if learn else habits, own.forgotten() if learn else own
-    classes = [history.classes(t, chain.round_s) for t in range(len(history))]
-    errors = ErrorModels.of([each.without_bias() for each in history.errors], history.z_m.shape[1])
+    classes = history.all_classes(chain.round_s)
     for rows in blocks(n, len(grid), 32_000):
         some = every[rows]
-        looks = _Looks.of(errors, classes, grid, *history.of(ue[rows]))
+        looks = _Looks.of(history.models, classes, grid, *history.of(ue[rows]))
         maps = _maps(room, len(history), len(some), grid) if learn else p[:, rows]
         found = _pass(chain, looks, habits.of(some), own.of(some), maps, learn)
         log_likelihood[rows] = found.log_likelihood

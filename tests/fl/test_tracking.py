@@ -332,6 +332,7 @@ def test_the_rounds_of_a_gap_have_their_own_hours() -> None:
             1, time_s, 6 * 3600.0 + time_s, 3600.0, ERRORS, np.zeros(0, dtype=np.int64), np.zeros((0, 1, 2))
         )
     assert past.classes(0, 3600.0) == [] and past.classes(1, 3600.0) == [6, 7, 8]
+    assert past.all_classes(3600.0) == [[], [6, 7, 8]]
 
 
 def test_learning_happens_on_a_coarser_grid_and_keeps_the_mass() -> None:
