@@ -166,9 +166,11 @@ class LearntErrors:
 def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorModel:
     """Maximum likelihood of `ErrorModel` by EM for estimates (m, R, 2), NaN where fewer were named, of truth (m, 2).
 
-    One false estimate is added to those seen, so that no outcome is ruled out by a small sample.
+    One false estimate is added to those seen, so that no outcome is ruled out by a small sample. Ranks that are the
+    same place have one gain and offset.
     """
     there = np.isfinite(named_m).all(axis=2)
+    one = np.array_equal(named_m, np.broadcast_to(named_m[:, :1], named_m.shape), equal_nan=True)
     z, ranks = np.nan_to_num(named_m), np.asarray(there.any(axis=0))
     gain, offset = np.ones(len(ranks)), np.zeros((len(ranks), 2))
     share, outlier = ranks / ranks.sum(), 0.1
@@ -182,7 +184,11 @@ def fitted(named_m: FloatArray, truth_m: FloatArray, area_m2: float) -> ErrorMod
         density = of_row * np.exp(-square / (2 * sigma**2)) / (2 * np.pi * sigma**2)
         whole = (1 - outlier) * density.sum(axis=1) + outlier / area_m2
         mine = (1 - outlier) * density / whole[:, None]
-        gain, offset = _lines(mine, z, truth_m, sigma)
+        if one:
+            gain, offset = _lines((mine / sigma**2).sum(axis=1)[:, None], z[:, :1], truth_m, np.ones(1))
+            gain, offset = np.repeat(gain, len(ranks)), np.repeat(offset, len(ranks), axis=0)
+        else:
+            gain, offset = _lines(mine, z, truth_m, sigma)
         square = ((z - offset - gain[:, None] * truth_m[:, None]) ** 2).sum(axis=2)
         weight, asked = mine.sum(axis=0), there.sum(axis=0)
         sigma = np.sqrt((mine * square).sum(axis=0) / np.maximum(2 * weight, 1e-9))

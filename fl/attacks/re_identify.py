@@ -218,4 +218,4 @@ def _by_names(belief: Belief, book: Book) -> Belief:
     some = belief.only(there)
     names = name[np.searchsorted(track, some.ue)]
     order = np.argsort(names)
-    return replace(some, ue=names[order], probability=some.probability[order])
+    return replace(some.only(order), ue=names[order])

@@ -7,7 +7,9 @@ population that the attacker assumes. On a weekday it leaves home at 8 h and wor
 
 RSRP follows the path loss of a macro cell, 128.1 + 37.6 log10(d / km) dB, with 8 dB of shadowing in squares of 50 m,
 the same in all rounds, so that a UE at rest errs alike in each of them, and 2 dB of noise; scaled to the public mean
-and deviation where a learner has them.
+and deviation where a learner has them. The published model has learnt the real map and not this one, so that it would
+err far more about made-up UEs, and their updates would stand out of any noise. Therefore RSRP is drawn towards what the
+model says, until it errs by half of the public deviation: a good map errs by half as much as a constant.
 [3GPP TR 36.942, Section 4.5.2, for the path loss; the times are round figures of working days.]
 """
 
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.attacks.base import View
+from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Facts, Local
 from netsim.clock import DAY_S, WEEK_S
@@ -31,6 +34,7 @@ STILL_M = 50.0
 _WALK_MPS = 1.4  # at least, from home to work
 _MEAN_WAY = 0.52  # between two random places of a square, of its side
 _SHADOWING_DB, _DECORRELATION_M, _NOISE_DB, _SAMPLES = 8.0, 50.0, 2.0, 64
+_UNLEARNT = 0.5  # of the public deviation is what a good map errs by
 _MOST_SAMPLES = 256  # of a UE in a round: more do not change the mean that attacks find
 
 
@@ -156,5 +160,12 @@ def _rsrp_dbm(x: FloatArray, cell: IntArray, model: IntArray, view: View, facts:
         dbm = dbm + antennas.power_dbm[cell] - 128.1 - 37.6 * np.log10(away_km)
     if not {"rsrp_mean_dbm", "rsrp_std_db"} <= set(constants):
         return np.asarray(dbm)
-    spread = float(dbm.std()) or 1.0
-    return np.asarray(constants["rsrp_mean_dbm"][model] + constants["rsrp_std_db"][model] * (dbm - dbm.mean()) / spread)
+    spread, std_db = float(dbm.std()) or 1.0, constants["rsrp_std_db"][model]
+    dbm = constants["rsrp_mean_dbm"][model] + std_db * (dbm - dbm.mean()) / spread
+    if not isinstance(view.learner, RsrpNet):
+        return np.asarray(dbm)
+    expected = view.learner.predict_dbm(view.model_before, model, x, cell)
+    with np.errstate(all="ignore"):  # a model that has diverged
+        off = float(np.sqrt((((dbm - expected) / std_db) ** 2).mean()))
+        nearer = expected + min(_UNLEARNT / off, 1.0) * (dbm - expected)
+    return np.asarray(np.where(np.isfinite(nearer), nearer, dbm))

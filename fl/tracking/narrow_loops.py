@@ -30,7 +30,8 @@ def add_spread(
     """out_u += weight_u S_u, S_u = after (T_y (before p_u) T_x), for maps (n, ny, nx); <other_u, S_u> (n,), or none
     (0,) of no others.
 
-    T are symmetric, with taps (h + 1,) at distances 0 ... h, h a multiple of 4; before and after scale rows and columns.
+    T are symmetric, with taps (h + 1,) at distances 0 ... h, h a multiple of 4; before and after scale rows and
+    columns.
     """
     n, ny, nx = p.shape
     hy, hx = len(tap_y) - 1, len(tap_x) - 1
@@ -99,4 +100,5 @@ def _add_neighbours(out: Numbers, a: Numbers, low: int, high: int, apart: int, t
 
 @compiled
 def _four(t: Numbers, one: float, two: float, three: float, four: float) -> float:
-    return (t[0] * one + t[1] * two) + (t[2] * three + t[3] * four)
+    total: float = (t[0] * one + t[1] * two) + (t[2] * three + t[3] * four)
+    return total
