@@ -97,16 +97,18 @@ class Dwell(OverRounds):
     def _fine_enough(self) -> Self:
         if self.cell_m > self.near_m / 2:
             raise ValueError(
-                f"cell_m {self.cell_m:g}: at most half of near_m {self.near_m:g}, so that a disc has cells"
+                f"cell_m: at most half of near_m {self.near_m:g}, so that a disc has cells, got {self.cell_m:g}; "
+                f"take {self.near_m / 2:g} or less"
             )
         return self
 
     @model_validator(mode="after")
     def _hours(self) -> Self:
-        if self.home_hours[0] == self.home_hours[1]:
-            raise ValueError(f"home_hours: from {self.home_hours[0]:g} to {self.home_hours[1]:g} is no time at all")
-        if self.work_hours[0] >= self.work_hours[1]:
-            raise ValueError(f"work_hours: {self.work_hours[0]:g} to {self.work_hours[1]:g} must be hours of one day")
+        (home, until), (work, end) = self.home_hours, self.work_hours
+        if home == until:
+            raise ValueError(f"home_hours: from {home:g} to {until:g} is no time at all; take two different hours")
+        if work >= end:
+            raise ValueError(f"work_hours: {work:g} to {end:g} must be hours of one day; take the earlier one first")
         return self
 
     def check(self, public: Public, n_ue: int) -> None:

@@ -85,7 +85,9 @@ class OverRounds(Attack):
             if self.sigma_m is not None and getattr(self, key) is not None:
                 raise ValueError(f"{key}: with sigma_m no UEs are made up; leave one of them out")
         if self.sigma_m is not None and (self.bias_m or 0.0) > self.sigma_m:
-            raise ValueError(f"bias_m {self.bias_m:g}: a part of sigma_m {self.sigma_m:g}, so at most that")
+            raise ValueError(
+                f"bias_m: a part of sigma_m {self.sigma_m:g}, so at most that, got {self.bias_m:g}; take a smaller one"
+            )
         return self
 
     def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:

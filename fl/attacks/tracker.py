@@ -110,7 +110,7 @@ class Tracker(OverRounds):
     def _places_are_cells(self) -> Self:
         if self.particles is not None and self.own_places:
             raise ValueError(
-                f"particles {self.particles} with own_places: these places are maps of cells; leave one out"
+                f"particles: {self.particles} with own_places, which are maps of cells; leave one of them out"
             )
         return self
 

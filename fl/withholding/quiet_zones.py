@@ -43,6 +43,8 @@ class QuietZones(Zones):
     def _some_zone(self) -> Self:
         if not self.centres_m and not self.base_stations:
             raise ValueError("quiet-zones: there is no zone; give centres_m, or base_stations: true")
+        if len(set(self.centres_m)) < len(self.centres_m):
+            raise ValueError("centres_m: a centre stands twice; name each once")
         return self
 
     def check(self, public: Public) -> None:

@@ -264,7 +264,7 @@ def test_answers_are_finer_than_cells(particles: int | None) -> None:
 
 def test_what_cannot_be_is_refused() -> None:
     for bad, why in (
-        ({"particles": 500, "own_places": True}, "particles 500 with own_places: these places are maps"),
+        ({"particles": 500, "own_places": True}, "particles: 500 with own_places, which are maps"),
         ({"particles": 99}, "greater than or equal to 100"),
         ({"particles": 100_001}, "less than or equal to 100000"),
     ):

@@ -1,0 +1,174 @@
+"""Scenarios of tracking, linking and holding back that cannot be: one line, exit code 2, and nothing is written."""
+
+import copy
+import json
+
+import pytest
+from conftest import TINY
+
+from scenarios.app.cli.commands import main
+
+PER_ROUND = {"kind": "per-round"}
+DAY = {"epsilon": 8, "delta": 1e-5}
+LIMIT = {"kind": "daily-limit", "updates": 2}
+
+
+def attack(kind, **more):
+    return {"attacks": [{"kind": kind, **more}]}
+
+
+def tracker(**more):
+    return attack("tracker", **more)
+
+
+def dwell(**more):
+    return attack("dwell", **more)
+
+
+def linked(**more):
+    return attack("re-identify", **more) | {"threat": {"pseudonyms": PER_ROUND}}
+
+
+def rule(kind, **more):
+    return {"withholding": [{"kind": kind, **more}]}
+
+
+def named(**more):
+    return {"threat": {"pseudonyms": more}}
+
+
+def summed(**more):
+    return {"threat": {"sees": "sum", **more}}
+
+
+def noisy(*rules, **more):
+    return {"defenses": [{"kind": "clip", "norm": 1}, {"kind": "gaussian", **more}], "withholding": list(rules)}
+
+
+WRONG_TYPE = [
+    (tracker(cell_m="wide"), "attacks[0].cell_m: expected a number >= 0.1"),
+    (tracker(cell_m=True), "attacks[0].cell_m: expected a number"),
+    (tracker(particles=1.5), "attacks[0].particles: expected a whole number"),
+    (tracker(own_places="yes"), "attacks[0].own_places: expected true or false, got the word 'yes'; write true"),
+    (tracker(hours=3), "attacks[0].hours: expected true or false"),
+    (tracker(of="closed-form"), "got the word 'closed-form'; write {kind: closed-form}"),
+    (tracker(of=None), "attacks[0].of: expected a mapping with kind"),
+    (tracker(population="streets"), "attacks[0].population: expected a mapping with kind uniform, streets"),
+    (dwell(least_probability="sure"), "attacks[0].least_probability: expected a number >= 0 and <= 1"),
+    (dwell(home_hours=8), "attacks[0].home_hours: expected a list of 2 numbers >= 0 and <= 24"),
+    (dwell(home_hours=[8]), "attacks[0].home_hours: expected a list of 2 numbers"),
+    (dwell(work_hours=["ten", 16]), "attacks[0].work_hours[0]: expected a number"),
+    (linked(use="place"), "attacks[0].use: expected a list of entries, each 'place' or 'fingerprint'"),
+    (linked(by="closed-form"), "attacks[0].by: expected a mapping with kind"),
+    (rule("cooldown", rounds=1.5), "withholding[0].rounds: expected a whole number"),
+    (rule("daily-limit", updates="6"), "withholding[0].updates: expected a whole number"),
+    (rule("quiet-zones", radius_m=20, centres_m=[[1]]), "withholding[0].centres_m[0]: expected a list of 2 numbers"),
+    (rule("quiet-zones", radius_m=20, base_stations="both"), "withholding[0].base_stations: expected true or false"),
+    (rule("random-silence", probability="half"), "withholding[0].probability: expected a number"),
+    ({"withholding": ["cooldown"]}, "withholding[0]: expected a mapping with kind cooldown"),
+    ({"withholding": LIMIT}, "write [{kind: daily-limit, updates: 2}]"),
+    ({"threat": {"pseudonyms": "per-round"}}, "threat.pseudonyms: expected a mapping with kind permanent"),
+    (named(), "threat.pseudonyms: needs a 'kind'"),
+    (named(kind="every", period_s=60, stagger="no"), "threat.pseudonyms.stagger: expected true or false"),
+    ({"threat": {"shuffle": 1}}, "threat.shuffle: expected true or false"),
+    (summed(sum_at_least="two"), "threat.sum_at_least: expected a whole number >= 2"),
+    (summed(sum_of=2.5), "threat.sum_of: expected a whole number"),
+    (noisy(LIMIT, **DAY, updates_a_day="4"), "defenses[1].updates_a_day: expected a whole number"),
+    ({"leakage": {"belief_ues": "all"}}, "leakage.belief_ues: expected a whole number >= 0 and <= 1000"),
+]
+UNKNOWN = [
+    (tracker(cel_m=5), "attacks[0].cel_m: unknown key 'cel_m'; did you mean 'cell_m'?"),
+    (tracker(of={"kind": "tracker"}), "attacks[0].of.kind: unknown kind 'tracker'; kinds here: closed-form"),
+    (tracker(population={"kind": "place"}), "attacks[0].population.kind: unknown kind 'place'; did you mean 'places'?"),
+    (tracker(population={"kind": "places"}), "attacks[0].population: missing key 'file'"),
+    (tracker(population={"kind": "places", "file": "nowhere.csv"}), "nowhere.csv: cannot be read"),
+    (dwell(roaming=0.3), "attacks[0].roaming: unknown key 'roaming'"),
+    (dwell(of={"kind": "tracker"}), "attacks[0].of.kind: unknown kind 'tracker'"),
+    (linked(use=["smell"]), "attacks[0].use[0]: expected 'place' or 'fingerprint', got the word 'smell'"),
+    (linked(by={"kind": "tracker"}), "attacks[0].by.kind: unknown kind 'tracker'"),
+    (linked(of={"kind": "re-identify"}), "attacks[0].of.kind: unknown kind 're-identify'"),
+    (rule("cool-down"), "withholding[0].kind: unknown kind 'cool-down'; did you mean 'cooldown'?"),
+    (rule("daily-limit"), "withholding[0]: missing key 'updates'"),
+    (rule("home-zone", radius_m=20, drops="all"), "withholding[0].drops: expected 'samples' or 'update'"),
+    (named(kind="per-rond"), "threat.pseudonyms.kind: unknown kind 'per-rond'; did you mean 'per-round'?"),
+    (named(kind="every"), "threat.pseudonyms: missing key 'period_s'"),
+    (named(kind="mix-zones"), "threat.pseudonyms: missing key 'radius_m'"),
+    (named(**PER_ROUND, period_s=3), "threat.pseudonyms.period_s: unknown key 'period_s'"),
+    (summed(sum_of=2, groups="free"), "threat.groups: expected 'random' or 'fixed', got the word 'free'"),
+    (noisy(LIMIT, **DAY, update_a_day=2), "defenses[1].update_a_day: unknown key 'update_a_day'; did you mean"),
+    ({"leakage": {"belief_us": 1}}, "leakage.belief_us: unknown key 'belief_us'; did you mean 'belief_ues'?"),
+]
+OUT_OF_BOUNDS = [
+    (tracker(cell_m=0), "attacks[0].cell_m: must be >= 0.1 and <= 1e+06 metres, got the number 0"),
+    (tracker(cell_m=0.1), "cell_m 0.1 makes 12,000,000 places, at most 1,000,000 are possible"),
+    (tracker(particles=10), "attacks[0].particles: must be >= 100"),
+    (tracker(roaming=1.5), "attacks[0].roaming: must be >= 0 and <= 1"),
+    (tracker(sigma_m=0), "attacks[0].sigma_m: must be >= 0.1"),
+    (tracker(sigma_m=30, outlier=1), "attacks[0].outlier: must be >= 1e-06 and < 1"),
+    (tracker(largest_speed_mps=-3), "attacks[0].largest_speed_mps: must be > 0"),
+    (dwell(third_places=9), "attacks[0].third_places: must be >= 0 and <= 8"),
+    (dwell(home_hours=[8, 25]), "attacks[0].home_hours[1]: must be >= 0 and <= 24"),
+    (dwell(home_share=1), "attacks[0].home_share: must be > 0 and < 1"),
+    (linked(use=[]), "attacks[0].use: must have >= 1 entries"),
+    (linked(sigma_m=0), "attacks[0].sigma_m: must be >= 0.1"),
+    (rule("cooldown", rounds=0), "withholding[0].rounds: must be >= 1"),
+    (rule("cooldown", rounds=2, jitter=-1), "withholding[0].jitter: must be >= 0"),
+    (rule("home-zone", radius_m=0), "withholding[0].radius_m: must be > 0 and <= 1e+06 metres"),
+    (rule("random-silence", probability=1), "withholding[0].probability: must be > 0 and < 1"),
+    (rule("quiet-zones", radius_m=20, centres_m=[[1e5, 1e5]]), "nothing within 20 m of it lies in the area"),
+    (named(kind="every", period_s=0), "threat.pseudonyms.period_s: must be > 0"),
+    (named(kind="mix-zones", radius_m=-5), "threat.pseudonyms.radius_m: must be > 0"),
+    (summed(sum_at_least=1), "threat.sum_at_least: must be >= 2"),
+    (noisy(LIMIT, **DAY, updates_a_day=0), "defenses[1].updates_a_day: must be >= 1"),
+    ({"leakage": {"belief_ues": 1001}}, "leakage.belief_ues: must be >= 0 and <= 1000, got the number 1001"),
+]
+CONTRADICTORY = [
+    *(
+        (attack(kind, sigma_m=30, simulated_ues=5), "attacks[0].simulated_ues: with sigma_m no UEs are made up; leave")
+        for kind in ("tracker", "dwell", "re-identify")
+    ),
+    (tracker(sigma_m=30, roaming=0.2), "attacks[0].roaming: with sigma_m no UEs are made up; leave one of them out"),
+    (tracker(sigma_m=30, speed_mps=3), "attacks[0].speed_mps: with sigma_m no UEs are made up; leave one of them out"),
+    (tracker(outlier=0.1), "attacks[0].outlier: errors are learnt without sigma_m; leave it out, or give sigma_m"),
+    (tracker(sigma_m=3, bias_m=5), "attacks[0].bias_m: a part of sigma_m 3, so at most that, got 5; take a smaller"),
+    (tracker(particles=200, own_places=True), "attacks[0].particles: 200 with own_places, which are maps of cells"),
+    (tracker(of={"kind": "closed-form", "name": "x"}), "give the name 'x' to tracker itself"),
+    (tracker(population={"kind": "buildings"}), "the city has no buildings; take a town"),
+    (tracker() | {"threat": {"knows": ["weights"]}}, "add training to threat.knows, or give sigma_m"),
+    (dwell(cell_m=60), "attacks[0].cell_m: at most half of near_m 100, so that a disc has cells, got 60; take 50 or"),
+    (dwell(home_hours=[8, 8]), "attacks[0].home_hours: from 8 to 8 is no time at all; take two different hours"),
+    (dwell(work_hours=[16, 10]), "attacks[0].work_hours: 16 to 10 must be hours of one day; take the earlier one"),
+    (linked(use=["place", "place"]), "attacks[0].use: 'place' stands twice; name it once"),
+    (linked(use=["fingerprint"], sigma_m=30), "attacks[0].sigma_m: it speaks of places, and use has none"),
+    (linked(outlier=0.1), "attacks[0].outlier: it is learnt with sigma_m; give both, or none"),
+    (attack("re-identify") | {"threat": {"sees": "model"}}, "let the threat see rows or sum"),
+    (rule("cooldown"), "withholding[0]: cooldown: give exactly one of rounds and time_s"),
+    (rule("cooldown", rounds=2, time_s=60), "withholding[0]: cooldown: give exactly one of rounds and time_s"),
+    (rule("quiet-zones", radius_m=20), "give centres_m, or base_stations: true"),
+    (rule("quiet-zones", radius_m=20, centres_m=[[1, 1], [1, 1]]), "withholding[0].centres_m: a centre stands twice"),
+    (rule("home-zone", radius_m=20), "home-zone needs homes"),
+    ({"withholding": [LIMIT, LIMIT]}, "withholding: 'daily-limit' stands 2 times; give each a name of its own"),
+    ({"threat": {"shuffle": True}}, "threat.shuffle: names of pseudonyms permanent tell who sent what; take"),
+    (summed(shuffle=True, pseudonyms=PER_ROUND), "threat.shuffle: single updates are shuffled with sees: rows"),
+    ({"threat": {"sum_at_least": 2}}, "threat.sum_at_least: there are sums with sees: sum only, got 'rows'"),
+    (summed(sum_of=3, sum_at_least=4), "threat.sum_at_least: 4 of groups of 3 never come; take 3 or fewer"),
+    (summed(sum_at_least=5), "threat.sum_at_least: 5 updates are never summed, at most 4 are merged at a time"),
+    (summed(groups="fixed"), "threat.groups: fixed ones need a size; give sum_of, or leave it out"),
+    (noisy(LIMIT, noise_multiplier=1, updates_a_day=2), "give epsilon in place of noise_multiplier"),
+    (noisy(**DAY, updates_a_day=2), "put {kind: daily-limit, updates: 2} into withholding"),
+    (noisy(LIMIT, **DAY, updates_a_day=1), "put {kind: daily-limit, updates: 1} into withholding"),
+]
+
+
+@pytest.mark.parametrize(("learning", "said"), [*WRONG_TYPE, *UNKNOWN, *OUT_OF_BOUNDS, *CONTRADICTORY])
+def test_what_cannot_be_is_refused_in_one_line(learning, said, tmp_path, capsys):
+    study = copy.deepcopy(TINY)
+    study["learning"].update(learning)
+    path = tmp_path / "study.yaml"
+    path.write_text(json.dumps(study, indent=1))
+    assert main(["validate", str(path)]) == 2
+    out, lines = capsys.readouterr()
+    assert out == "" and len(lines.splitlines()) == 1 and said in lines
+    assert lines.startswith((f"netsim: {path}:", f"netsim: {tmp_path / 'nowhere.csv'}:")) and "Traceback" not in lines
+    assert main(["run", str(path), "--out", str(tmp_path / "out")]) == 2
+    assert capsys.readouterr().err == lines and list(tmp_path.iterdir()) == [path]
