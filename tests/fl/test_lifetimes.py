@@ -13,6 +13,7 @@ from fl.types import Estimates, Facts, Public
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
 from netsim.tree import from_tree, to_tree
+from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 3000.0, 2000.0)
 ROUND_S = 1800.0
@@ -197,3 +198,24 @@ def test_goes_on_to_the_bit_where_names_change(more):
     for x, y in zip(attack.hindsight(states[-1], facts), attack.hindsight(resumed, facts), strict=True):
         np.testing.assert_array_equal(x.ue, y.ue)
         np.testing.assert_array_equal(x.probability, y.probability)
+
+
+@pytest.mark.parametrize("rule", [{"kind": "per-round"}, {"kind": "every", "period_s": 150, "stagger": True}])
+def test_runs_go_on_to_the_same_bytes_after_names_were_given_up(rule, tiny, tmp_path, table_bytes):
+    def stopped(progress):
+        if progress.round == 10:
+            raise KeyboardInterrupt
+
+    learnt = {"sigma_m": 50.0, "cell_m": 40.0, "near_m": 80.0}
+    attacks = [
+        {"kind": "tracker", **learnt, "own_places": True}, {"kind": "dwell", **learnt},
+        {"kind": "re-identify", "sigma_m": 50.0, "of": {"kind": "tracker", **learnt}},
+    ]  # fmt: skip
+    study = tiny({"world.duration_s": 13 * 60, "learning.attacks": attacks, "learning.threat": {"pseudonyms": rule}})
+    run(study, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut", stopped)
+    run(study, tmp_path / "cut")
+    tables = table_bytes(tmp_path / "whole")
+    assert table_bytes(tmp_path / "cut") == tables
+    assert b"tracker" in tables["tracking.csv"] and b"re-identify" in tables["tracking.csv"]
