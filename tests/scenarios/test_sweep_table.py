@@ -51,6 +51,26 @@ def cells(line):
     return line.replace(" (", "(").replace(" to ", "-").split()
 
 
+def tracked(attack, near, **figures):
+    """Keys of a tracker."""
+    return {f"tracking.{attack}.filter_near.percent": near} | {
+        f"tracking.{attack}.{who}_{what}": value + k
+        for who, value in figures.items()
+        for k, what in enumerate(("error_m.median", "known_h.mean"))
+    }
+
+
+def test_trackers_stand_beside_the_estimates_of_single_rounds():
+    best = tracked("good", 40.0, plain=300.0, filter=200.0, smoother=100.0)
+    other = tracked("bad", 30.0, plain=1.0, filter=2.0, smoother=3.0)
+    lines = sweep_lines([("a", run(**other, **best))])
+    assert [cells(lines[0])[-6:], cells(lines[2])[-6:]] == [
+        ["one", "round", "filter", "filter", "smoother", "smoother"], ["300", "301", "200", "201", "100", "101"]
+    ]  # fmt: skip
+    assert "hours in which a UE is known within 100 m" in " ".join(lines)
+    assert not any("smoother" in line for line in sweep_lines([("a", run())]))
+
+
 def test_a_row_is_the_mean_over_seeds_with_its_range():
     lines = sweep_lines(
         [("a", run(rmse, **named("span", share, 90.0, 80.0))) for rmse, share in ((4, 90), (5, 96), (6, 99))]

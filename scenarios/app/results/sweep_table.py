@@ -17,6 +17,7 @@ from scenarios.app.results.standing import FAR_DB, largest_epsilon, strongest
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary_keys import Key
 from scenarios.app.results.summary_text import COLUMNS, attacks
+from scenarios.app.results.tracking_text import best_tracker
 
 MOST_ROWS = 40  # of a table; of more labels the page of the sweep tells
 _LABEL = 32  # columns of a label
@@ -47,6 +48,11 @@ def _attacked(key: Key) -> Callable[[Summary, str], float | None]:
     return lambda run, attack: run.get(key.of(attack)) if attack else None
 
 
+def _tracked(who: str, what: str) -> Callable[[Summary, str], float | None]:
+    """Of the tracker that knows most."""
+    return lambda run, _: run.get(keys.TRACKING[who, what].of(name)) if (name := best_tracker(run)) else None
+
+
 def _below(baseline: str) -> Callable[[Summary, str], float | None]:
     """By how many percent the RMSE lies below another figure of the model."""
 
@@ -71,6 +77,12 @@ _COLUMNS = (
     Column(("home", "named, %"), _attacked(keys.HOME_NAMED_PERCENT), 0),
     Column(("work", "named, %"), _attacked(keys.WORK_NAMED_PERCENT), 1),
     Column(("both", "named, %"), _attacked(keys.BOTH_NAMED_PERCENT), 2),
+    Column(("one round", "error, m"), _tracked("plain", "error_median")),
+    Column(("one round", "known, h"), _tracked("plain", "known_h")),
+    Column(("filter", "error, m"), _tracked("filter", "error_median")),
+    Column(("filter", "known, h"), _tracked("filter", "known_h")),
+    Column(("smoother", "error, m"), _tracked("smoother", "error_median")),
+    Column(("smoother", "known, h"), _tracked("smoother", "known_h")),
     _EPSILON,
     Column(("upload", "time, s"), _plain(keys.UPLOADS_TIME["whole"][0])),
     Column(("median", "SINR, dB"), lambda run, _: run.get("radio.sinr_db.median")),
@@ -204,5 +216,11 @@ def _note(
     notes = [f"{text} a variant" + ("; mean and range over seeds" if seeds[-1] > 1 else "")]
     near = {run.get(keys.NEAR.of()) for _, run in runs}
     if any(c.chance is not None for c in columns) and len(near) == 1:
-        notes.append(f"named: one of the two places that the attack names at the end lies within {near.pop():g} m")
+        notes.append(
+            f"named: one of the two places that the attack names at the end lies within {next(iter(near)):g} m"
+        )
+    if any(c.head[0] == "filter" for c in columns) and len(near) == 1:
+        notes.append(
+            f"tracking: median error of rounds, and hours in which a UE is known within {next(iter(near)):g} m"
+        )
     return f"({'; '.join(notes)})"

@@ -23,10 +23,15 @@ def trackers(summary: Mapping[str, Any]) -> list[str]:
 
 
 def best_tracking_text(summary: Mapping[str, Any]) -> str:
+    """What the best tracker knows; empty where none tracks."""
+    name = best_tracker(summary)
+    return tracking_text(summary, name) if name else ""
+
+
+def best_tracker(summary: Mapping[str, Any]) -> str:
     """The tracker that knows UEs within leakage.near_m most of the time; empty where none tracks."""
     near = keys.TRACKING["filter", "near"]
-    name = max(trackers(summary), key=lambda one: summary.get(near.of(one)) or 0.0, default="")
-    return tracking_text(summary, name) if name else ""
+    return max(trackers(summary), key=lambda one: summary.get(near.of(one)) or 0.0, default="")
 
 
 def tracking_text(summary: Mapping[str, Any], name: str) -> str:
