@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from linked import days_as_ues
 from tracked import Followed, Source, commuters, estimates, follow, of_trace
 
 from fl.attacks import tracker as laws
@@ -69,3 +70,15 @@ def test_rounds_of_a_trace_are_mean_places(tmp_path) -> None:  # type: ignore[no
     step = source.truth_m[2, 0] - source.truth_m[0, 0]
     assert step == pytest.approx([45.0, 40.0]) and np.isfinite(source.truth_m[0, 1]).all()
     assert np.isnan(source.truth_m[1]).all()
+
+
+def test_days_of_ues_become_ues_on_one_clock() -> None:
+    """Two UEs, two days of six rounds: from 8 to 20 h are the third to fifth; a day without places is none."""
+    truth = np.arange(12 * 2 * 2, dtype=float).reshape(12, 2, 2)
+    source = Source(people()[0].area, 4 * 3600.0, truth)
+    truth[8:11, 1] = np.nan
+    x = days_as_ues(source, (8.0, 20.0), 0.5)
+    assert x.shape == (3, 3, 2)
+    np.testing.assert_array_equal(x[:, 0], truth[2:5, 0])
+    np.testing.assert_array_equal(x[:, 1], truth[2:5, 1])
+    np.testing.assert_array_equal(x[:, 2], truth[8:11, 0])

@@ -30,7 +30,7 @@ def of_taxis(data: Path, round_s: float, sigma_m: float, ues: int = UES) -> list
     return [play(x[:, each], sigma_m, 1.0, seed, None, round_s, source.area) for seed, each in enumerate(some)]
 
 
-def of_commuters(data: Path, round_s: float, sigma_m: float) -> list[Linked]:
+def of_commuters(round_s: float, sigma_m: float) -> list[Linked]:
     people = [commuters(UES, 3, round_s, seed=seed, roaming=0.2) for seed in range(DRAWS)]
     return [play(each.truth_m, sigma_m, 1.0, seed, None, round_s, each.area) for seed, each in enumerate(people)]
 
@@ -59,8 +59,8 @@ def test_a_taxi_is_lost_within_minutes(minutes: int, data_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("minutes", [5, 30, 60])
-def test_who_stays_somewhere_is_linked_again(minutes: int, data_folder: Path) -> None:
-    rows = told(f"commuters, {minutes} min", [of_commuters(data_folder, 60.0 * minutes, s) for s in SIGMAS_M])
+def test_who_stays_somewhere_is_linked_again(minutes: int) -> None:
+    rows = told(f"commuters, {minutes} min", [of_commuters(60.0 * minutes, s) for s in SIGMAS_M])
     rights = [right for right, _, _ in rows]
     assert rights[0] > rights[1] > rights[2] > 0.2
     assert rows[0][1] > 2.5 * rows[0][2]
