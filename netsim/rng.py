@@ -6,7 +6,7 @@ A draw is a pure function of (seed, purpose, what, owner, round, index)::
 
 Adding a UE, a defense or an attack shifts no other stream; nothing has to be saved to resume; drawing for a
 million UEs is one call. Few owners with many draws go through numpy's own Philox; many owners with few draws
-through a vectorised evaluation of the same function, so the way taken never changes a value.
+through a compiled evaluation of the same function, so the way taken never changes a value.
 
 References: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11 (Philox).
 """
@@ -26,12 +26,9 @@ _U64 = np.uint64
 _M0, _M1 = 0xD2E7470EE14C6C93, 0xCA5A826395121157  # [Salmon 2011, Table 2] Philox4x64 multipliers
 _W0, _W1 = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # Weyl constants of the key schedule
 _MASK64 = (1 << 64) - 1
-_LOW32 = _U64(0xFFFFFFFF)
-_32 = _U64(32)
 _BELOW_ONE = 1.0 - 2.0**-53  # the largest word plus one half rounds to 1
-_LONG_ROW = 64  # words per owner from which one numpy generator per owner is faster than the vectorised form
+_LONG_ROW = 1024  # words per owner from which one numpy generator per owner is faster than the compiled form
 _FEW = 32  # Philox blocks up to which Python's whole numbers are faster than arrays
-_BLOCK = 65_536  # owners evaluated at once, so that a million UEs stay within the cache
 
 
 @dataclass(frozen=True)
@@ -112,20 +109,17 @@ class Rng:
         blocks = -(-count // 4)
         if owners.size * blocks <= _FEW:
             return self._few_words(what, owners.tolist(), items.tolist(), count, blocks)
-        # numpy steps the counter before its first block, so the first block has index 1
-        index = np.arange(1, blocks + 1, dtype=_U64)
-        key = _key(self.seed, self.purpose, what)
+        from netsim.philox_loops import philox  # here, so that checking a scenario does not pay for it
+
         out = np.empty((owners.size, blocks, 4), dtype=_U64)
-        for at in range(0, owners.size, _BLOCK):
-            rows_ = slice(at, at + _BLOCK)
-            c1, c3 = items[rows_, None].astype(_U64), owners[rows_, None].astype(_U64)
-            out[rows_] = _philox(index[None, :], c1, _U64(self.round), c3, key)
+        key = _key(self.seed, self.purpose, what)
+        philox(out, items.astype(_U64), _U64(self.round), owners.astype(_U64), _U64(key[0]), _U64(key[1]))
         return out.reshape(owners.size, 4 * blocks)[:, :count]
 
     def _few_words(
         self, what: str, owners: list[int], items: list[int], count: int, blocks: int
     ) -> npt.NDArray[np.uint64]:
-        """`_words` for a handful: whole numbers of Python are faster than the many calls of the vectorised form."""
+        """`_words` for a handful: whole numbers of Python are faster than arrays, and need no compiled code."""
         key = _key(self.seed, self.purpose, what)
         words = [
             _philox_block(index, item & _MASK64, self.round, owner & _MASK64, key)
@@ -136,7 +130,7 @@ class Rng:
 
 
 def _philox_block(c0: int, c1: int, c2: int, c3: int, key: tuple[int, int]) -> tuple[int, int, int, int]:
-    """`_philox` of one counter."""
+    """Philox4x64-10 of one counter."""
     k0, k1 = key
     for _ in range(10):
         a, b = _M0 * c0, _M1 * c2
@@ -148,34 +142,3 @@ def _philox_block(c0: int, c1: int, c2: int, c3: int, key: tuple[int, int]) -> t
 def _key(seed: int, purpose: str, what: str) -> tuple[int, int]:
     digest = hashlib.blake2b(f"{seed}\0{purpose}\0{what}".encode(), digest_size=16).digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
-
-
-def _mulhilo(multiplier: int, x: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], ...]:
-    """High and low words of a 64 x 64 -> 128 bit product."""
-    low_m, high_m = _U64(multiplier & 0xFFFFFFFF), _U64(multiplier >> 32)
-    low_x, high_x = x & _LOW32, x >> _32
-    low = low_x * low_m
-    cross = high_x * low_m + (low >> _32)
-    middle = low_x * high_m + (cross & _LOW32)
-    high = high_x * high_m + (cross >> _32) + (middle >> _32)
-    return high, x * _U64(multiplier)
-
-
-def _philox(
-    index: npt.NDArray[np.uint64],
-    item: npt.NDArray[np.uint64],
-    round_: np.uint64,
-    owner: npt.NDArray[np.uint64],
-    key: tuple[int, int],
-) -> npt.NDArray[np.uint64]:
-    """Philox4x64-10 of the counters (index, item, round, owner); shape broadcast(index, owner) + (4,)."""
-    shape = np.broadcast_shapes(index.shape, owner.shape)
-    c0, c1 = np.broadcast_to(index, shape), np.broadcast_to(item, shape)
-    c2, c3 = np.full(shape, round_, dtype=_U64), np.broadcast_to(owner, shape)
-    k0, k1 = key
-    for _ in range(10):
-        high0, low0 = _mulhilo(_M0, c0)
-        high1, low1 = _mulhilo(_M1, c2)
-        c0, c1, c2, c3 = high1 ^ c1 ^ _U64(k0), low1, high0 ^ c3 ^ _U64(k1), low0
-        k0, k1 = (k0 + _W0) & _MASK64, (k1 + _W1) & _MASK64
-    return np.stack([c0, c1, c2, c3], axis=-1)

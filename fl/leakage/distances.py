@@ -34,18 +34,18 @@ def sliced_w1(a: FloatArray, b: FloatArray) -> FloatArray:
 
     if a.shape[-1] == 0 or b.shape[-1] == 0:
         return np.full(b.shape[:-2], np.nan)
-    sets = np.swapaxes(b.reshape(-1, *b.shape[-2:]), 1, 2)
-    return mean_gaps(np.ascontiguousarray(a), np.ascontiguousarray(sets), in_order=True).reshape(b.shape[:-2])
+    sets = np.swapaxes(b.reshape(-1, *b.shape[-2:]), 0, 1)
+    return mean_gaps(np.ascontiguousarray(a), np.ascontiguousarray(sets)).reshape(b.shape[:-2])
 
 
 def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray) -> FloatArray:
     """SW1 in metres of sorted projections a (directions, n) and sets of points (n_set, m, 2), n and m not 0: (n_set,).
 
-    As `sliced_w1` of their sorted projections, sooner: what is sorted is never stored.
+    As `sliced_w1` of their sorted projections, which are sorted sooner here.
     """
-    from fl.leakage.sliced import mean_gaps
+    from fl.leakage.sliced import mean_gaps, ordered
 
-    return mean_gaps(np.ascontiguousarray(a), projections(sets_m, len(a)), in_order=False)
+    return mean_gaps(np.ascontiguousarray(a), ordered(projections(sets_m, len(a))))
 
 
 _MOST_STEPS = 100_000_000  # of the solver; a thousand points take fewer than a million

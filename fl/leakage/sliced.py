@@ -10,21 +10,26 @@ from netsim.compiled import compiled
 from netsim.units import FloatArray, IntArray
 
 FEW = 8  # sets so many times smaller than the other side are summed by stretches
-SHORT = 32  # points of a set up to which a network of exchanges sorts them
+SHORT = 128  # points of a set up to which a network of exchanges sorts them
 _BINS = 4  # of a point of the other side, among which its neighbours are looked up
 
 
-def mean_gaps(a: FloatArray, sets: FloatArray, in_order: bool) -> FloatArray:
+def mean_gaps(a: FloatArray, sets: FloatArray) -> FloatArray:
     """Mean over directions of int_0^1 |Q_a(u) - Q_b(u)| du for every set b: (n_set,).
 
-    a (directions, n) is sorted; sets (n_set, m, directions), sorted along m if `in_order`. Small sets take O(m), others
-    O(n + m), after the O(n) and the sorting that every direction takes once.
+    a (directions, n) and sets (directions, n_set, m) are sorted. Small sets take O(m), others O(n + m), after the O(n)
+    that every direction takes once.
     """
-    m, few = sets.shape[1], sets.shape[1] * FEW <= a.shape[1]
-    if not in_order and m > SHORT:
-        sets, in_order = np.sort(sets, axis=1), True
-    exchanges = _exchanges(1 if in_order else m)
-    return np.asarray(_by_stretches(a, sets, exchanges) if few else _point_by_point(a, sets, exchanges))
+    few = sets.shape[2] * FEW <= a.shape[1]
+    return np.asarray(_by_stretches(a, sets) if few else _point_by_point(a, sets))
+
+
+def ordered(sets: FloatArray) -> FloatArray:
+    """Shadows of sets (n_set, m, directions), sorted along m: (directions, n_set, m)."""
+    m = sets.shape[1]
+    if m > SHORT:
+        return np.ascontiguousarray(np.sort(sets, axis=1).transpose(2, 0, 1))
+    return np.asarray(_in_order(sets, _exchanges(m)))
 
 
 @cache
@@ -42,25 +47,33 @@ def _exchanges(n: int) -> IntArray:
 
 
 @compiled
-def _take(sets: FloatArray, s: int, d: int, exchanges: IntArray, out: FloatArray) -> None:
-    """The sorted shadow of set s in direction d."""
-    for j in range(len(out)):
-        out[j] = sets[s, j, d]
-    for p in range(len(exchanges)):
-        i, j = exchanges[p, 0], exchanges[p, 1]
-        one, other = out[i], out[j]
-        out[i], out[j] = min(one, other), max(one, other)
+def _in_order(sets: FloatArray, exchanges: IntArray) -> FloatArray:
+    """`ordered`, by exchanges of points in all directions at once."""
+    n_set, m, directions = sets.shape
+    out, points = np.empty((directions, n_set, m)), np.empty((m, directions))
+    for s in range(n_set):
+        points[:] = sets[s]
+        for p in range(len(exchanges)):
+            one, other = points[exchanges[p, 0]], points[exchanges[p, 1]]
+            for d in range(directions):
+                low, high = one[d], other[d]
+                one[d] = low if low < high else high
+                other[d] = high if low < high else low
+        for d in range(directions):
+            for j in range(m):
+                out[d, s, j] = points[j, d]
+    return out
 
 
 @compiled
-def _point_by_point(a: FloatArray, sets: FloatArray, exchanges: IntArray) -> FloatArray:
+def _point_by_point(a: FloatArray, sets: FloatArray) -> FloatArray:
     """u runs through the breakpoints of both quantile functions, in units of 1 / (n m): they are whole numbers."""
     directions, n = a.shape
-    n_set, m = sets.shape[:2]
-    total, b = np.zeros(n_set), np.empty(m)
+    n_set, m = sets.shape[1:]
+    total = np.zeros(n_set)
     for d in range(directions):  # not set by set: one row of a stays in the cache
         for s in range(n_set):
-            _take(sets, s, d, exchanges, b)
+            b = sets[d, s]
             i, j, u, gaps = 0, 0, 0, total[s]
             while i < n and j < m:
                 of_a, of_b = (i + 1) * m, (j + 1) * n
@@ -75,36 +88,35 @@ def _point_by_point(a: FloatArray, sets: FloatArray, exchanges: IntArray) -> Flo
 
 
 @compiled
-def _by_stretches(a: FloatArray, sets: FloatArray, exchanges: IntArray) -> FloatArray:
+def _by_stretches(a: FloatArray, sets: FloatArray) -> FloatArray:
     """One stretch of u for each point of b, over which Q_b is constant and Q_a crosses it at most once.
 
     With G(u) = int_0^u Q_a, known from the sums of a so far, a stretch from u_0 to u_1 that is crossed at u_c gives
     b (u_c - u_0) - (G(u_c) - G(u_0)) + (G(u_1) - G(u_c)) - b (u_1 - u_c).
     """
     directions, n = a.shape
-    n_set, m = sets.shape[:2]
+    n_set, m = sets.shape[1:]
     row, so_far = np.zeros(n + 1), np.zeros(n + 1)  # the last point of a is followed by nothing
     below = np.zeros(_BINS * n + 1, dtype=np.int32)
     first = np.arange(m + 1) * n  # the stretches, in units of 1 / (n m)
     start, stop = first // m, -(-first // m)  # the points of a that hold their ends
-    total, values = np.zeros(n_set), np.empty(m)
+    total, ends = np.zeros(n_set), np.zeros(m + 1)  # ends: G(u_0) of each stretch, and the last G(u_1)
     for d in range(directions):  # not set by set: one row of a stays in the cache
         for i in range(n):
             row[i] = a[d, i]
             so_far[i + 1] = so_far[i] + row[i]
+        for j in range(1, m + 1):
+            ends[j] = so_far[start[j]] * m + (first[j] - start[j] * m) * row[start[j]]
         scale = _binned(row[:n], below)
         for s in range(n_set):
-            _take(sets, s, d, exchanges, values)
-            before, gaps = 0.0, total[s]  # before: G(u_0)
+            values, gaps = sets[d, s], total[s]
             for j in range(m):
-                b, end = values[j], start[j + 1]
+                b = values[j]
                 at = min(max(_not_above(row, below, scale, b), start[j]), stop[j + 1])
                 crossed = min(max(at * m, first[j]), first[j + 1])
-                at = min(at, end)
+                at = min(at, start[j + 1])
                 there = so_far[at] * m + (crossed - at * m) * row[at]
-                after = so_far[end] * m + (first[j + 1] - end * m) * row[end]
-                gaps += b * (2 * crossed - first[j] - first[j + 1]) - 2 * there + before + after
-                before = after
+                gaps += b * (2 * crossed - first[j] - first[j + 1]) - 2 * there + ends[j] + ends[j + 1]
             total[s] = gaps
     mean: FloatArray = np.maximum(total, 0.0) / (n * m) / directions  # sums that cancel may round to less
     return mean
@@ -131,6 +143,8 @@ def _not_above(row: FloatArray, below: IntArray, scale: float, b: float) -> int:
     """How many values of a sorted row do not exceed b: those in the bins before its own, and found by halves there."""
     k = int(min(max((b - row[0]) * scale, 0.0), len(below) - 2.0))
     low, high = below[k], below[k + 1]
+    if high - low <= 1:  # most of them, without a jump
+        return int(low + ((low < high) & (row[low] <= b)))
     while low < high:
         middle = (low + high) // 2
         if row[middle] <= b:

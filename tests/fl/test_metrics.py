@@ -107,11 +107,10 @@ class TestSlicedWasserstein:
             u = (np.arange(n * m) + 0.5) / (n * m)
             naive = np.mean(np.abs(a[(u * n).astype(int)] - b[(u * m).astype(int)]))
             assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
-            of_b, in_order = b[None, :, None], _exchanges(1)
-            assert _by_stretches(a[None], of_b, in_order) == pytest.approx(_point_by_point(a[None], of_b, in_order))
+            assert _by_stretches(a[None], b[None, None]) == pytest.approx(_point_by_point(a[None], b[None, None]))
 
     @pytest.mark.parametrize("n", [1, 5, 60, 700])
-    @pytest.mark.parametrize("m", [1, 2, 3, 8, 13, 31, 32, 33, 100])
+    @pytest.mark.parametrize("m", [1, 2, 3, 8, 13, 31, 100, 127, 128, 129])
     def test_sets_of_points_as_they_come(self, n, m):
         """To the bit as after sorting, by a network or not, with places that repeat."""
         rng = np.random.default_rng(n * m)
@@ -119,7 +118,7 @@ class TestSlicedWasserstein:
         sets = np.round(rng.normal(0, 300, (9, m, 2)), -2)
         assert (sliced_w1_of_sets(a, sets) == sliced_w1(a, sorted_projections(sets, 12))).all()
 
-    @pytest.mark.parametrize("n", range(1, 33))
+    @pytest.mark.parametrize("n", [*range(1, 33), 64, 100, 128])
     def test_exchanges_sort_every_sequence_of_two_values(self, n):
         """Which proves that they sort any values: the 0-1 principle; beyond 2^10 sequences some of them."""
         rng = np.random.default_rng(n)

@@ -47,12 +47,6 @@ class TestWords:
         raw = RNG.generator("g", owner=9, item=4).bit_generator.random_raw(10)
         np.testing.assert_array_equal(RNG._words("g", [9], 10, 4)[0], raw)
 
-    def test_blocks_of_owners_change_nothing(self, monkeypatch):
-        owner = np.arange(1000)
-        whole = RNG.uniform("b", owner, (3,), item=owner % 7)
-        monkeypatch.setattr("netsim.rng._BLOCK", 64)
-        np.testing.assert_array_equal(RNG.uniform("b", owner, (3,), item=owner % 7), whole)
-
 
 class TestIndependenceOfOthers:
     @pytest.mark.parametrize("draw", DRAWS)
