@@ -20,7 +20,7 @@ from fl.tracking.motion import Motion, totals
 from fl.tracking.wide import Maps
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_NUMBERS = 40_000  # of a block of maps: temporary ones stay in the cache
+_NUMBERS = 80_000  # of a block of maps: temporary ones stay in the cache
 
 
 @dataclass(frozen=True)

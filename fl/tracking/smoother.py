@@ -31,6 +31,7 @@ from fl.tracking.wide import Maps
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NUMBERS = 40_000_000  # of the maps of a group: 160 MB
+_LEARNS, _TELLS = 20_000, 80_000  # of a block of maps, in passes that learn and in the one that tells
 _PASSES = 2  # in which weights and places are learnt, before the last
 _LEARNT_ON = 50  # cells a side, at most
 
@@ -123,7 +124,7 @@ def learnt_habits(
     coarse = chain.coarser()
     cells = len(coarse.motion.grid)
     if room is None:
-        most = max((len(range(len(ue))[rows]) for rows in blocks(len(ue), cells, 32_000)), default=0)
+        most = max((len(range(len(ue))[rows]) for rows in blocks(len(ue), cells, _LEARNS)), default=0)
         room = np.empty(len(history) * most * cells, dtype=np.float32)
     for _ in range(passes):
         found = _passed(coarse, history, ue, habits, own.resampled(coarse.motion.grid), room, learn=True)
@@ -140,7 +141,7 @@ def _passed(
     log_likelihood, every = np.zeros(n), np.arange(n)
     new, places = habits.forgotten() if learn else habits, own.forgotten() if learn else own
     classes = history.all_classes(chain.round_s)
-    for rows in blocks(n, len(grid), 32_000):
+    for rows in blocks(n, len(grid), _LEARNS if learn else _TELLS):
         some = every[rows]
         looks = _Looks.of(history.models, classes, grid, *history.of(ue[rows]))
         maps = _maps(room, len(history), len(some), grid) if learn else p[:, rows]
