@@ -30,7 +30,7 @@ from fl.population import POPULATIONS
 from fl.population.base import PopulationPrior
 from fl.population.uniform import Everywhere
 from fl.tracking import scattered, trajectories
-from fl.tracking.answers import answers, probability_within
+from fl.tracking.answers import places_of_least_distance_m, probability_within
 from fl.tracking.belief import Belief
 from fl.tracking.cloud import Sight
 from fl.tracking.discs import blurred
@@ -304,7 +304,7 @@ class Tracker(OverRounds):
             return place_m, scattered.probability_within(cloud, place_m, self.near_m, bias_m)
         p = self._shown(state.p[rows], errors, grid)
         points_m = state.history.points_m(int(state.history.round[-1]), state.ue[rows])
-        place_m = answers(p, grid, self.near_m, points_m).place_m
+        place_m = places_of_least_distance_m(p, grid, points_m)
         return place_m, probability_within(p, grid, place_m, self.near_m)
 
     def _estimates(

@@ -28,15 +28,9 @@ def answered(maps: Maps, cx: float, cy: float, share: FloatArray) -> FloatArray:
     for i in range(k):
         p = maps[i]
         gather(p, side, mass, at_x, at_y, top)
-        x, y = median(p, side, mass, at_x, at_y, cx, cy)
         best = top.max()
         mode_y, mode_x = _first(p, side, top, best)
-        error = expected_distance(p, cx, cy, x, y)
-        if best > _SURE:  # the iteration reaches a point of much mass only in the limit
-            at_mode = expected_distance(p, cx, cy, (mode_x + 0.5) * cx, (mode_y + 0.5) * cy)
-            if at_mode < error:
-                error, x, y = at_mode, (mode_x + 0.5) * cx, (mode_y + 0.5) * cy
-        out[i, 0], out[i, 1], out[i, 2] = x, y, error
+        out[i, 0], out[i, 1], out[i, 2] = _middle(p, side, mass, at_x, at_y, best, mode_y, mode_x, cx, cy)
         held, disc_y, disc_x = _best_disc(p, share, side, top, best)
         out[i, 3], out[i, 4], out[i, 5] = (disc_x + 0.5) * cx, (disc_y + 0.5) * cy, held
         out[i, 6], out[i, 7], out[i, 8] = (mode_x + 0.5) * cx, (mode_y + 0.5) * cy, _entropy(p)
@@ -46,6 +40,44 @@ def answered(maps: Maps, cx: float, cy: float, share: FloatArray) -> FloatArray:
             cells, least = _credible(count, weight, low, high, wanted * whole)
             out[i, 9 + j], out[i, 11 + j] = cells * cx * cy, least
     return out
+
+
+@compiled
+def middles(maps: Maps, cx: float, cy: float) -> FloatArray:
+    """The first two columns of `answered`: (k, 2)."""
+    k, ny, nx = maps.shape
+    out, side = np.empty((k, 2)), block_side(ny, nx)
+    by, bx = (ny + side - 1) // side, (nx + side - 1) // side
+    mass, at_x, at_y, top = np.empty((by, bx)), np.empty((by, bx)), np.empty((by, bx)), np.empty((by, bx), np.float32)
+    for i in range(k):
+        gather(maps[i], side, mass, at_x, at_y, top)
+        best = top.max()
+        mode_y, mode_x = _first(maps[i], side, top, best)
+        out[i, 0], out[i, 1], _ = _middle(maps[i], side, mass, at_x, at_y, best, mode_y, mode_x, cx, cy)
+    return out
+
+
+@compiled
+def _middle(
+    p: Maps,
+    side: int,
+    mass: FloatArray,
+    at_x: FloatArray,
+    at_y: FloatArray,
+    best: float,
+    mode_y: int,
+    mode_x: int,
+    cx: float,
+    cy: float,
+) -> tuple[float, float, float]:
+    """The point of least expected distance, and that distance."""
+    x, y = median(p, side, mass, at_x, at_y, cx, cy)
+    error = expected_distance(p, cx, cy, x, y)
+    if best > _SURE:  # the iteration reaches a point of much mass only in the limit
+        at_mode = expected_distance(p, cx, cy, (mode_x + 0.5) * cx, (mode_y + 0.5) * cy)
+        if at_mode < error:
+            return (mode_x + 0.5) * cx, (mode_y + 0.5) * cy, at_mode
+    return x, y, error
 
 
 @compiled

@@ -91,6 +91,17 @@ def sharpened(place_m: FloatArray, grid: PlaceGrid, point_m: FloatArray | None) 
     return np.where(same.any(axis=1)[:, None], first, place_m)
 
 
+def places_of_least_distance_m(
+    probability: npt.NDArray[np.float32], grid: PlaceGrid, point_m: FloatArray | None = None
+) -> FloatArray:
+    """`place_m` (k, 2) of `answers` of beliefs (k, G) alone, in half of the time."""
+    from fl.tracking.answer_loops import middles
+
+    maps = np.ascontiguousarray(probability, dtype=np.float32).reshape(-1, grid.ny, grid.nx)
+    place_m = np.asarray(grid.area.low_m + middles(maps, float(grid.cell_m[0]), float(grid.cell_m[1])))
+    return sharpened(place_m, grid, point_m)
+
+
 def expected_distance_m(probability: npt.NDArray[np.float32], grid: PlaceGrid, place_m: FloatArray) -> FloatArray:
     """sum_c p_c d(place, c) (k,) of beliefs (k, G) to places (k, 2): the correctness of an attacker who answers with
     its whole belief.

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from fl.tracking.answers import answers, disc_shares, expected_distance_m, in_area, probability_within
+from fl.tracking.answers import (
+    answers,
+    disc_shares,
+    expected_distance_m,
+    in_area,
+    places_of_least_distance_m,
+    probability_within,
+)
 from fl.tracking.place_grid import PlaceGrid
 from netsim.geometry import Area
 
@@ -36,6 +43,10 @@ def test_no_cell_has_a_smaller_expected_distance():
     assert (slow.min(axis=1) >= SAID.stated_error_m - 1e-3).all()
     of_answer = (P * distance(SAID.place_m, GRID.place_m)).sum(axis=1)
     assert SAID.stated_error_m == pytest.approx(of_answer, rel=1e-5)
+
+
+def test_places_alone_are_those_among_all_answers():
+    assert np.array_equal(places_of_least_distance_m(P, GRID), SAID.place_m)
 
 
 def test_between_two_humps_it_is_one_of_them():
