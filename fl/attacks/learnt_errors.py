@@ -27,6 +27,7 @@ _MOST_KEPT = 512  # residuals; older ones are forgotten, since errors change as 
 _STEPS = 60  # of EM
 _LEAST_M, _LEAST_GAIN = 1.0, 0.001
 _FEWEST = 10
+_MEDIAN = float(np.log(2.0))  # of |b|^2 / 2 for b of two standard normal numbers
 _MATCHED = tuple(2**k for k in range(2, 13))  # rounds after which the motion of made-up UEs is matched anew
 
 
@@ -145,7 +146,8 @@ class LearntErrors:
         return replace(model, bias_m=self._lasting_m(model, here, last))
 
     def _lasting_m(self, model: ErrorModel, here: IntArray, last: IntArray) -> float:
-        """Standard deviation a axis of what estimates of a UE that has not moved have in common in two rounds.
+        """Standard deviation a axis of what estimates of a UE that has not moved have in common in two rounds, from the
+        median product of the two: a few UEs whose updates are lost in noise in all rounds err alike by far more.
 
         Scales and ranks are one here: of several lines z = offset + gain truth, the mean one counts.
         """
@@ -159,7 +161,7 @@ class LearntErrors:
         still = np.hypot(*(self.truth_m[here] - self.truth_m[last]).T) < STILL_M
         use = still & good[here] & good[last]
         product = (residual[here[use]] * residual[last[use]]).sum(axis=1) / 2
-        common = float(product.mean()) if len(product) >= _FEWEST else 0.0
+        common = float(np.median(product)) / _MEDIAN if len(product) >= _FEWEST else 0.0
         return float(np.sqrt(np.clip(common, 0.0, None)))
 
 
