@@ -143,7 +143,18 @@ class Tracker(OverRounds):
         state = self._filtered(state, facts, grid)
         if len(history) in _RELEARNT and len(state.ue):
             state = replace(state, count=self._relearnt(state, facts, grid).count)
-        return self._estimates(view, look.said, look.names, state, grid), state
+        ues = np.intersect1d(view.ue, state.ue)
+        rows = np.searchsorted(state.ue, ues)
+        alone_m = history.points_m(facts.round, ues, alone=True)[:, 0]
+        if not errors.names_places:
+            alone_m = np.full_like(alone_m, np.nan)
+        p = None if self.particles is not None else self._shown(state.p[rows], self.errors_now(state.errors), grid)
+        place_m = self._answers(state, rows, grid, p)
+        state = replace(state, memory=state.memory.plus(facts.round, ues, place_m, alone_m))
+        if state.memory.misleads:
+            place_m = np.where(np.isfinite(alone_m), alone_m, place_m)
+        sure = self._sure(state, rows, grid, p, place_m)
+        return self._estimates(view, look.said, look.names, ues, place_m, sure), state
 
     def figures(self, state: TrackerState) -> dict[str, float]:
         figures = self.error_figures(state.errors)
@@ -161,8 +172,9 @@ class Tracker(OverRounds):
             self._shown(self._counted(state, grid), self.errors_now(state.errors), grid),
             self._prior(grid, facts),
         )
-        points_m = state.history.points_m(facts.round, state.ue)
-        return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1), points_m)
+        alone = state.memory.misleads
+        points_m = state.history.points_m(facts.round, state.ue, alone)
+        return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1), points_m, alone)
 
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
         """Of names that were given up as long as they were followed: their motion is learnt from the beginning."""
@@ -175,7 +187,8 @@ class Tracker(OverRounds):
                 told = belief.only(belief.round < gone[np.searchsorted(ue, belief.ue)])
                 if len(told.ue):
                     p = self._shown(told.probability, errors[told.round], grid)
-                    yield replace(told, probability=p, point_m=history.points_m(told.round, told.ue))
+                    points_m = history.points_m(told.round, told.ue, state.memory.misleads)
+                    yield replace(told, probability=p, point_m=points_m, alone=state.memory.misleads)
 
     def _smoothed(
         self, state: TrackerState, ue: IntArray, history: History, facts: Facts, grid: PlaceGrid
@@ -295,24 +308,27 @@ class Tracker(OverRounds):
         """Beliefs (k, G) of where UEs are: of where estimates show them, moved by the error that persists."""
         return p if errors is None else blurred(p, grid, errors.bias_m)
 
-    def _answers(self, state: TrackerState, rows: IntArray, grid: PlaceGrid) -> tuple[FloatArray, FloatArray]:
-        """Places (k, 2) of least expected distance, and the probabilities (k,) within near_m of them."""
-        errors = self.errors_now(state.errors)
-        if self.particles is not None:
-            cloud, bias_m = state.cloud.of(rows), 0.0 if errors is None else errors.bias_m
-            place_m = scattered.middle_m(cloud)
-            return place_m, scattered.probability_within(cloud, place_m, self.near_m, bias_m)
-        p = self._shown(state.p[rows], errors, grid)
+    def _answers(self, state: TrackerState, rows: IntArray, grid: PlaceGrid, p: Maps | None) -> FloatArray:
+        """Places (k, 2) of least expected distance of UEs (k,) with beliefs p (k, G), or particles."""
+        if p is None:
+            return scattered.middle_m(state.cloud.of(rows))
         points_m = state.history.points_m(int(state.history.round[-1]), state.ue[rows])
-        place_m = places_of_least_distance_m(p, grid, points_m)
-        return place_m, probability_within(p, grid, place_m, self.near_m)
+        return places_of_least_distance_m(p, grid, points_m)
+
+    def _sure(
+        self, state: TrackerState, rows: IntArray, grid: PlaceGrid, p: Maps | None, place_m: FloatArray
+    ) -> FloatArray:
+        """Probabilities (k,) within near_m of places (k, 2)."""
+        if p is None:
+            errors = self.errors_now(state.errors)
+            bias_m = 0.0 if errors is None else errors.bias_m
+            return scattered.probability_within(state.cloud.of(rows), place_m, self.near_m, bias_m)
+        return probability_within(p, grid, place_m, self.near_m)
 
     def _estimates(
-        self, view: View, said: Estimates, named: IntArray, state: TrackerState, grid: PlaceGrid
+        self, view: View, said: Estimates, named: IntArray, ues: IntArray, place_m: FloatArray, sure: FloatArray
     ) -> Estimates:
-        """The place of least expected distance of every target, then what the tracked attack says itself."""
-        ues = np.intersect1d(view.ue, state.ue)
-        place_m, sure = self._answers(state, np.searchsorted(state.ue, ues), grid)
+        """The answers (k, 2) about UEs (k,) ascending, for every target, then what the tracked attack says itself."""
         none = np.zeros(len(view.ue), dtype=np.int64)
         known, new = np.isin(view.ue, ues), np.isin(view.ue, named)
         own = Estimates(

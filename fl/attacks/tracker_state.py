@@ -12,6 +12,7 @@ from fl.tracking.cloud import Cloud
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
 from fl.tracking.lifetimes import Lifetimes
+from fl.tracking.memory import Memory
 from fl.tracking.own_places import OwnPlaces
 from fl.tracking.wide import Maps
 from fl.types import State
@@ -24,7 +25,7 @@ class TrackerState:
     estimates; lifetimes : of all names in it; ue (k,) ascending : who is followed now; p (k, G) : what the filter
     believes of each; count (k, C, K + 2) : expected uses of the components of motion; own : their places; cloud, seed :
     instead of p, particles and what they are drawn from; log_likelihood (k,) : of the model, against one in which
-    estimates say nothing.
+    estimates say nothing; memory : whether it helps.
     """
 
     of: State
@@ -38,6 +39,7 @@ class TrackerState:
     cloud: Cloud = field(default_factory=lambda: Cloud.none(0, 0))
     seed: int = 0
     log_likelihood: FloatArray = field(default_factory=lambda: np.zeros(0))
+    memory: Memory = field(default_factory=Memory)
 
     def only(self, some: BoolArray) -> TrackerState:
         """Of some of those (k,) that it follows."""

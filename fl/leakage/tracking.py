@@ -71,7 +71,8 @@ def compared(
     """
     ue, mine, theirs = np.intersect1d(belief.ue, there.ue, assume_unique=True, return_indices=True)
     p, x, grid = belief.probability[mine], there.place_m[theirs], belief.grid
-    said = answers(p, grid, near_m, None if belief.point_m is None else belief.point_m[mine])
+    point_m = None if belief.point_m is None else belief.point_m[mine]
+    said = answers(p, grid, near_m, point_m, belief.alone)
     prior, every = answers(belief.prior[None], grid, near_m), np.zeros(len(ue), dtype=np.int64)
     priors = np.broadcast_to(belief.prior, p.shape)
     plain_m = _plain(plain, ue)

@@ -49,10 +49,14 @@ class Answers:
 
 
 def answers(
-    probability: npt.NDArray[np.float32], grid: PlaceGrid, near_m: float, point_m: FloatArray | None = None
+    probability: npt.NDArray[np.float32],
+    grid: PlaceGrid,
+    near_m: float,
+    point_m: FloatArray | None = None,
+    alone: bool = False,
 ) -> Answers:
-    """What beliefs (k, G) name; near_m : radius of the disc; point_m (k, R, 2) : where estimates of the round point.
-    Rows of probability must sum to 1.
+    """What beliefs (k, G) name; near_m : radius of the disc; point_m (k, R, 2) : where estimates of the round point;
+    alone : points are the answers wherever they lie. Rows of probability must sum to 1.
 
     Credible areas are exact to a hundredth of the least probability in them.
     """
@@ -63,9 +67,10 @@ def answers(
     maps = np.ascontiguousarray(probability, dtype=np.float32).reshape(k, grid.ny, grid.nx)
     found = answered(maps, float(grid.cell_m[0]), float(grid.cell_m[1]), share)
     low = grid.area.low_m
-    place_m = sharpened(low + found[:, 0:2], grid, point_m)
+    middle_m = low + found[:, 0:2]
+    place_m = sharpened(middle_m, grid, point_m, alone)
     within = probability_within(probability, grid, place_m, near_m)
-    same = within >= _AS_GOOD * found[:, 5]
+    same = (within >= _AS_GOOD * found[:, 5]) | (alone & (place_m != middle_m).any(axis=1))
     return Answers(
         place_m=place_m,
         stated_error_m=found[:, 2],
@@ -80,13 +85,13 @@ def answers(
     )
 
 
-def sharpened(place_m: FloatArray, grid: PlaceGrid, point_m: FloatArray | None) -> FloatArray:
-    """Places (k, 2), or the first of the points (k, R, 2) in their cells."""
+def sharpened(place_m: FloatArray, grid: PlaceGrid, point_m: FloatArray | None, alone: bool = False) -> FloatArray:
+    """Places (k, 2), or the first of the points (k, R, 2) in their cells; alone : in any cell."""
     if point_m is None or not point_m.size:
         return place_m
     there = grid.area.contains(point_m.reshape(-1, 2)).reshape(point_m.shape[:2])
     cell = grid.nearest(np.where(there[..., None], point_m, grid.area.low_m).reshape(-1, 2)).reshape(there.shape)
-    same = there & (cell == grid.nearest(place_m)[:, None])
+    same = there & ((cell == grid.nearest(place_m)[:, None]) | alone)
     first = point_m[np.arange(len(place_m)), same.argmax(axis=1)]
     return np.where(same.any(axis=1)[:, None], first, place_m)
 

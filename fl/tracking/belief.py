@@ -17,7 +17,8 @@ class Belief:
 
     round, time_s : of the round that it speaks of; ue (k,) : of whom, by the names that the attacker knows, ascending;
     grid : the G places; probability (k, G) : each row sums to 1; prior (G,) : where anybody is, before any estimate.
-    point_m (k, R, 2) : where the estimates of this round put them, finer than cells, NaN where there are none.
+    point_m (k, R, 2) : where the estimates of this round put them, finer than cells, NaN where there are none; alone :
+    whether these are better answers than the belief (see `fl.tracking.memory`).
     """
 
     round: int
@@ -27,6 +28,7 @@ class Belief:
     probability: npt.NDArray[np.float32]
     prior: npt.NDArray[np.float32]
     point_m: FloatArray | None = None
+    alone: bool = False
 
     def only(self, some: BoolArray | IntArray) -> Belief:
         """Of some UEs (k,), or of rows (k,) in that order."""

@@ -20,6 +20,8 @@ from fl.tracking.place_grid import PlaceGrid
 from netsim.normal import ndtr
 from netsim.units import BoolArray, FloatArray, IntArray
 
+_SAME_GAIN = 0.2
+
 
 @dataclass(frozen=True)
 class ErrorModel:
@@ -44,6 +46,11 @@ class ErrorModel:
         """What an estimate tells of the truth, an axis: the mean of gain^2 / sigma^2 over ranks, 1 / m^2."""
         gain = np.broadcast_to(self.gain, self.sigma_m.shape) if len(self.gain) == 1 else self.gain
         return float((1.0 - self.outlier) * (self.share * (gain / self.sigma_m) ** 2).sum())
+
+    @property
+    def names_places(self) -> bool:
+        """Whether estimates are places as they stand: they move by about a metre a metre."""
+        return abs(float(self.share @ np.broadcast_to(self.gain, self.share.shape)) - 1.0) < _SAME_GAIN
 
     def without_bias(self) -> ErrorModel:
         """What differs from round to round: at least a hundredth of sigma^2 is left."""

@@ -198,3 +198,16 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(BadInput, match=r"cell_m 10 makes 120,000 places, at most 50,000 .* take a larger cell_m"):
         tracker(noisy(1), cell_m=10.0).check(public, 5000)
     assert "starting weights" in Tracker.needs and "starting weights" not in Tracker(sigma_m=10.0).needs
+
+
+def test_exact_estimates_of_ues_that_move_are_not_drawn_back() -> None:
+    """Errors are said to be far larger than they are: memory misleads, and the next estimates show it."""
+    way_m = HOME_M + np.arange(14)[:, None, None] * np.array([70.0, -50.0])
+    way_m = np.clip(way_m, 1.0, [3999.0, 2999.0])[:14]
+    states = list(played(tracker(way_m, sigma_m=400.0, cell_m=50.0), way_m))
+    (_, early, _), (_, late, state) = states[5], states[-1]
+    assert state.memory.misleads
+    of = {what: np.array([w == what for w in late.what]) for what in ("centroid", "plain")}
+    assert late.position_m[of["centroid"]].tolist() == late.position_m[of["plain"]].tolist()
+    first = {what: early.position_m[np.array([w == what for w in early.what])] for what in of}
+    assert np.abs(first["centroid"] - first["plain"]).max() > 25  # nothing is known of it yet
