@@ -75,10 +75,12 @@ def updated(p: Maps, emission: Emission, out: Maps) -> tuple[FloatArray, BoolArr
     """
     from fl.tracking.map_loops import weighed
 
-    total = weighed(out, p, emission.fy, emission.fx, emission.floor)
+    return log_ratio(weighed(out, p, emission.fy, emission.fx, emission.floor), emission.log_top)
+
+
+def log_ratio(total: Maps, log_top: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """The logarithm of exp(log_top) total, and where it is none: 0 there."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        log = np.log(total, dtype=np.float64) + emission.log_top
+        log = np.log(total, dtype=np.float64) + log_top
     bad = ~np.isfinite(log)
-    if bad.any():
-        out[bad], log[bad] = p[bad], 0.0
-    return log, bad
+    return np.where(bad, 0.0, log), bad

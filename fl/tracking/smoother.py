@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fl.tracking.belief import Belief
-from fl.tracking.emission import Emission, updated
+from fl.tracking.emission import Emission, log_ratio
 from fl.tracking.error_model import ErrorModels
 from fl.tracking.filter import Leg, blocks
 from fl.tracking.habits import Habits
@@ -168,6 +168,10 @@ class _Looks:
     first: IntArray
     classes: list[list[int]]
 
+    def ignored(self, bad: BoolArray) -> _Looks:
+        """Without some of the estimates (S, n_ue)."""
+        return replace(self, emission=self.emission.ignored(bad.reshape(-1)))
+
     @classmethod
     def of(
         cls, errors: ErrorModels, classes: list[list[int]], grid: PlaceGrid, z_m: FloatArray, first: IntArray
@@ -176,9 +180,13 @@ class _Looks:
         which = np.repeat(np.arange(len(z_m)), z_m.shape[1])
         return cls(Emission.of_models(errors, which, z_m.reshape(-1, *z_m.shape[2:]), grid), first, classes)
 
-    def at(self, look: int) -> Emission:
-        """Of one look."""
-        return self.emission.take(slice(look * len(self.first), (look + 1) * len(self.first)))
+    def weigh(self, look: int, p: Maps, out: Maps) -> Maps:
+        """Writes p e / sum(p e) of a look to out; that sum (n_ue,)."""
+        from fl.tracking.map_loops import weighed
+
+        rows = slice(look * len(self.first), (look + 1) * len(self.first))
+        e = self.emission
+        return np.asarray(weighed(out, p, e.fy[rows], e.fx[rows], e.floor[rows]))
 
 
 def _pass(chain: Chain, looks: _Looks, habits: Habits, own: OwnPlaces, p: Maps, learn: bool) -> Passes:
@@ -187,7 +195,7 @@ def _pass(chain: Chain, looks: _Looks, habits: Habits, own: OwnPlaces, p: Maps, 
     legs = {c: Leg(habits.weight(c), own.target(c, chain.prior)) for c in classes}
     log_likelihood, bad = _forward(chain, looks, legs, p)
     told = not learn or bool(own.occupancy)
-    back = _backward(chain, looks, legs, p, bad, learn, told)
+    back = _backward(chain, looks.ignored(bad), legs, p, learn, told)
     if not learn:
         for _ in back:
             pass
@@ -207,21 +215,23 @@ def _pass(chain: Chain, looks: _Looks, habits: Habits, own: OwnPlaces, p: Maps, 
 def _forward(chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps) -> tuple[FloatArray, BoolArray]:
     """Writes a_t to p (S, n_ue, ny, nx); the log-likelihood (n_ue,), and which estimates (S, n_ue) are impossible."""
     n_ue = len(looks.first)
-    bad, log_likelihood = np.zeros((len(p), n_ue), dtype=np.bool_), np.zeros(n_ue)
+    total, log_likelihood = np.empty((len(p), n_ue), dtype=np.float32), np.zeros(n_ue)
     some = np.repeat(chain.prior, n_ue, axis=0)
     for t, classes in enumerate(looks.classes):
         for c in classes:
             some = chain.motion.step(some, chain.motion.parts(some), legs[c].weight, legs[c].target)
         if t <= looks.first.max():
             some[looks.first >= t] = chain.prior  # nobody is followed before the first look
-        log_ratio, bad[t] = updated(some, looks.at(t), p[t])
+        total[t] = looks.weigh(t, some, p[t])
         some = p[t]
-        log_likelihood += log_ratio
+    each, bad = log_ratio(total, looks.emission.log_top.reshape(total.shape))
+    for log in each:
+        log_likelihood += log
     return log_likelihood, bad
 
 
 def _backward(
-    chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps, bad: BoolArray, learn: bool, told: bool
+    chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps, learn: bool, told: bool
 ) -> Iterator[tuple[int, FloatArray]]:
     """Makes a_t in p (S, n_ue, ny, nx) the smoother's belief, where it is told, from the last look to the first.
 
@@ -237,7 +247,7 @@ def _backward(
             multiply(p[t], v)
         share = np.zeros((len(v), len(motion.sigma_m) + 2))
         if t > 0:
-            updated(v, looks.at(t).ignored(bad[t]), seen)
+            looks.weigh(t, v, seen)
             v = seen
             for c in reversed(looks.classes[t]):
                 uses = learn and len(looks.classes[t]) == 1
