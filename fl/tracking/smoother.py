@@ -31,7 +31,7 @@ from fl.tracking.wide import Maps
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NUMBERS = 40_000_000  # of the maps of a group: 160 MB
-_LEARNS, _TELLS = 20_000, 80_000  # of a block of maps, in passes that learn and in the one that tells
+_LEARNS, _TELLS = 40_000, 80_000  # of a block of maps, in passes that learn and in the one that tells
 _PASSES = 2  # in which weights and places are learnt, before the last
 _LEARNT_ON = 50  # cells a side, at most
 
@@ -73,12 +73,13 @@ def smoothed(
     habits, own : where learning begins, and which places UEs have; passes : in which both are learnt anew.
     """
     grid, last = chain.motion.grid, history.last_looks()
+    habits, own = learnt_habits(chain, history, ue, habits, own, passes)
     size = max(min(_NUMBERS // max(len(history) * len(grid), 1), len(ue)), 1)
     room = np.empty(len(history) * size * len(grid), dtype=np.float32)  # of all groups: fresh memory is slow
     for at in range(0, len(ue), size):
         some = np.arange(at, min(at + size, len(ue)))
         known = history.of(ue[some])[1]
-        maps = learnt(chain, history, ue[some], habits.of(some), own.of(some), passes, room).p
+        maps = _told(chain, history, ue[some], habits.of(some), own.of(some), room, places=passes > 0).p
         for look in last.tolist():
             there = known <= look
             yield Belief(
@@ -87,24 +88,19 @@ def smoothed(
             )  # fmt: skip
 
 
-def learnt(
-    chain: Chain,
-    history: History,
-    ue: IntArray,
-    habits: Habits,
-    own: OwnPlaces,
-    passes: int,
-    room: Maps | None = None,
-) -> Passes:
-    """Forward and backward passes: some that learn, each from the one before, then the one that tells.
+def learnt(chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int) -> Passes:
+    """Forward and backward passes: some that learn, each from the one before, then the one that tells."""
+    room = np.empty(len(history) * len(ue) * len(chain.motion.grid), dtype=np.float32)
+    habits, own = learnt_habits(chain, history, ue, habits, own, passes)
+    return _told(chain, history, ue, habits, own, room, places=passes > 0)
 
-    room : for the maps of all looks at these UEs, which are left there.
-    """
-    if room is None:
-        room = np.empty(len(history) * len(ue) * len(chain.motion.grid), dtype=np.float32)
-    habits, own = learnt_habits(chain, history, ue, habits, own, passes, room)
+
+def _told(
+    chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, room: Maps, *, places: bool
+) -> Passes:
+    """The pass that tells, after one that learns places, which need all cells; room : for the maps, left there."""
     own = own.resampled(chain.motion.grid)
-    if passes and own.occupancy:  # places need all cells
+    if places and own.occupancy:
         own = _passed(chain, history, ue, habits, own, room, learn=True).own
     return _passed(chain, history, ue, habits, own, room, learn=False)
 
@@ -116,16 +112,14 @@ def learnt_habits(
     habits: Habits,
     own: OwnPlaces,
     passes: int = _PASSES,
-    room: Maps | None = None,
 ) -> tuple[Habits, OwnPlaces]:
     """Motion, and places on a coarser grid, as all looks of the history tell them (EM): the filter, too, may know
     them, from its past.
     """
     coarse = chain.coarser()
     cells = len(coarse.motion.grid)
-    if room is None:
-        most = max((len(range(len(ue))[rows]) for rows in blocks(len(ue), cells, _LEARNS)), default=0)
-        room = np.empty(len(history) * most * cells, dtype=np.float32)
+    most = max((len(range(len(ue))[rows]) for rows in _learners(history, len(ue), cells)), default=0)
+    room = np.empty(len(history) * most * cells, dtype=np.float32)
     for _ in range(passes):
         found = _passed(coarse, history, ue, habits, own.resampled(coarse.motion.grid), room, learn=True)
         habits, own = found.habits, found.own
@@ -141,7 +135,7 @@ def _passed(
     log_likelihood, every = np.zeros(n), np.arange(n)
     new, places = habits.forgotten() if learn else habits, own.forgotten() if learn else own
     classes = history.all_classes(chain.round_s)
-    for rows in blocks(n, len(grid), _LEARNS if learn else _TELLS):
+    for rows in _learners(history, n, len(grid)) if learn else blocks(n, len(grid), _TELLS):
         some = every[rows]
         looks = _Looks.of(history.models, classes, grid, *history.of(ue[rows]))
         maps = _maps(room, len(history), len(some), grid) if learn else p[:, rows]
@@ -153,6 +147,11 @@ def _passed(
         for whole, part in zip(places.occupancy, found.own.occupancy, strict=True):
             whole[rows] = part
     return Passes(p, log_likelihood, new, places)
+
+
+def _learners(history: History, n: int, cells: int) -> list[slice]:
+    """Blocks of n UEs whose maps of all looks fit into memory."""
+    return blocks(n, cells, min(_LEARNS, _NUMBERS // max(len(history), 1)))
 
 
 def _maps(room: Maps, looks: int, n: int, grid: PlaceGrid) -> Maps:
