@@ -293,6 +293,14 @@ class ImageFormat:
 
 
 @dataclass(frozen=True)
+class Directory:
+    """Where people live: user (n,), by the names of ues.csv, each once, and home_m (n, 2)."""
+
+    user: tuple[str, ...]
+    home_m: FloatArray
+
+
+@dataclass(frozen=True)
 class Public:
     """What everybody knows: the area, how many models, the data's statistics where they are published, and antennas.
 
@@ -301,6 +309,8 @@ class Public:
     samples look like where they are images; n_cell is the number of cells and model_of_cell
     (n_cell,) the model that learns each (-1: none). street_m (k, 2, 2), the ends of straight pieces of streets, and
     floor_area (n, 3), the middle of each building and its floors' area in m2, are there where an attacker reads a map.
+    origin_deg is latitude and longitude of (0, 0), where the plane is on the globe. residents are the UEs with their
+    homes, only where the threat grants them.
     """
 
     area: Area
@@ -314,6 +324,8 @@ class Public:
     model_of_cell: IntArray | None = None
     street_m: FloatArray | None = None
     floor_area: FloatArray | None = None
+    origin_deg: tuple[float, float] | None = None
+    residents: Directory | None = None
 
 
 @dataclass(frozen=True)

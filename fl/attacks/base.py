@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from fl.learners.base import Learner
-from fl.types import Estimates, Facts, Local, Model, Public, State, Timing
+from fl.types import Directory, Estimates, Facts, Local, Model, Public, State, Timing
 from netsim.part import Named
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fl.tracking.belief import Belief
+    from fl.tracking.identity import Identities
     from fl.tracking.linking import Links
 
 Vantage = Literal["rows", "sum", "model"]
@@ -139,6 +140,11 @@ class Attack(Named):
         """Whether it needs streets and buildings among the public facts."""
         return False
 
+    @property
+    def granted(self) -> str:
+        """What it is given to know beyond the view and public facts; empty for nothing."""
+        return ""
+
     def check(self, public: Public, n_ue: int) -> None:
         """BadInput where the public facts of a world lack what it needs, or so many UEs are too many to attack."""
         return None
@@ -165,6 +171,14 @@ class Attack(Named):
 
     def links(self, state: State) -> Links | None:
         """Which track it gives each name of the last round to; None: it links no names."""
+        return None
+
+    def identities(self, state: State) -> Identities | None:
+        """Which person of its directory it gives each name of the last round to; None: it has no directory."""
+        return None
+
+    def directory(self, public: Public) -> Directory | None:
+        """The people whose homes it knows; None: it knows of nobody."""
         return None
 
     def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:

@@ -14,25 +14,29 @@ from fl.attacks.closed_form import ClosedForm
 from fl.attacks.clues import clues_of
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
-from fl.attacks.dwell import Dwell
+from fl.attacks.dwell import Dwell, HourOfDay
+from fl.attacks.home_directory import read_directory
+from fl.attacks.home_links import Heard, HomeLinker, Residents, check
 from fl.attacks.learnt_errors import LearntErrors, named_places
 from fl.attacks.likelihood import Likelihood
 from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.simulated_ues import Population
 from fl.attacks.span import Span
-from fl.attacks.threat import SENDERS
+from fl.attacks.threat import KNOWN_HOMES, SENDERS
 from fl.attacks.tracker import Tracker
 from fl.attacks.unit_votes import UnitVotes
 from fl.attacks.weighted_centroid import WeightedCentroid
 from fl.tracking.belief import Belief
 from fl.tracking.book import Book
 from fl.tracking.error_model import ErrorModel
+from fl.tracking.identity import Identities
 from fl.tracking.linker import Linker, Rates
 from fl.tracking.linking import Links
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts, Public, State
-from netsim.part import OneOf, Part
+from fl.types import Directory, Estimates, Facts, Public, State
+from netsim.errors import BadInput
+from netsim.part import FILE_NAME, OneOf, Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -40,6 +44,8 @@ _NUMBERS = 2  # of a fingerprint: amount of data, time per bit
 _CELLS = 50  # of the grid that made-up UEs are spread over, a side
 _OUTLIER = 0.05
 _SIMULATED_UES = 32
+_OUTSIDE = 0.1  # share of senders of whom a file of homes says nothing
+_HOME_HOURS = (0.0, 6.0)
 _ROUGHLY = 0.1  # of the longer side of the area: error of an attack that nobody could try out
 RE_IDENTIFIED = OneOf(
     "attack", ClosedForm, Dlg, SimulatedInversion, LinkRounds, UnitVotes, Span, WeightedCentroid, Likelihood,
@@ -52,13 +58,16 @@ PLACES = OneOf("attack", ClosedForm, Dlg, SimulatedInversion, DensityPeak, Span,
 
 @dataclass(frozen=True)
 class Memory:
-    """of : state of the attack on tracks; errors : of the one that names places; links : of the last round."""
+    """of : state of the attack on tracks; errors : of the one that names places; links : of the last round; residents :
+    what is known of homes.
+    """
 
     of: State
     book: Book
     rates: Rates
     errors: LearntErrors = field(default_factory=LearntErrors)
     links: Links = field(default_factory=Links.none)
+    residents: Residents = field(default_factory=Residents)
 
 
 class _Needs:
@@ -68,7 +77,9 @@ class _Needs:
         own = {SENDERS: "links the names under which updates are sent; let the threat see rows or sum"}
         if part is None:
             return {**own, **ClosedForm.needs}
-        return {**own, **(part.places_by.needs if "place" in part.use else {}), **part.of.needs}
+        if part.homes == "known":
+            own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knows, or give a file"
+        return {**own, **(part.places_by.needs if part.reads_places else {}), **part.of.needs}
 
 
 class ReIdentify(Attack):
@@ -83,6 +94,10 @@ class ReIdentify(Attack):
     The error of `by` is learnt on UEs that the attacker makes up, if it knows the training and sigma_m is not given;
     how UEs move, how often they send, and how alike updates of one UE are, is learnt from what was linked, weighted by
     how probable each link was. A track that nothing belonged to for an hour, and for six rounds, is given up.
+
+    With `homes` it also links names to people of whom it knows where they live: what the places of a track's nights say
+    of its home is the posterior of `dwell`, and each person of the directory is given to one sender of a round at most
+    (see `fl.tracking.identity`). Rounds of more than 6 h count as a whole, with 0.45 of them at home.
     """
 
     kind: Literal["re-identify"] = "re-identify"
@@ -101,6 +116,14 @@ class ReIdentify(Attack):
     """largest speed of UEs, m/s: in one round they move by less than twice the widest Gaussian"""
     simulated_ues: int | None = Field(default=None, ge=1, le=10_000)
     """number of UEs that the attacker makes up, if the error is learnt; none: 32"""
+
+    homes: Literal["known"] | Annotated[str, FILE_NAME] | None = None
+    """whose homes it knows, to link names to people: known (those of all UEs, which threat.knows must grant), or the
+    path of a CSV file with columns user and x_m, y_m or lat, lon; none: nobody's"""
+    home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] | None = None
+    """with homes: hours between which a round tells of home, from and to; 20 to 8 goes over midnight. none: 0 to 6"""
+    outside: float | None = Field(default=None, ge=0, lt=1)
+    """with homes: share of senders who are not in the directory; none: 0.1 of a file, 0 of those known"""
 
     reference: ClassVar[str] = (
         "Hoh and Gruteser, Protecting Location Privacy Through Path Confusion, 2005: tracking of anonymous samples; "
@@ -122,7 +145,14 @@ class ReIdentify(Attack):
             "outlier": self.outlier,
             "simulated_ues": self.simulated_ues,
         }
-        if "place" not in self.use and (given := [key for key, value in of_places.items() if value is not None]):
+        for key in ("home_hours", "outside"):
+            if self.homes is None and getattr(self, key) is not None:
+                raise ValueError(f"{key}: it speaks of homes, and none are known; leave it out, or give homes")
+        if self.home_hours is not None and self.home_hours[0] == self.home_hours[1]:
+            raise ValueError(f"home_hours: from and to {self.home_hours[0]:g} is no time at all; take different hours")
+        if self.homes == "":
+            raise ValueError("homes: '' is no file; say known, or give the path of one")
+        if not self.reads_places and (given := [key for key, value in of_places.items() if value is not None]):
             raise ValueError(f"{given[0]}: it speaks of places, and use has none; leave it out, or use place")
         if self.sigma_m is not None and self.simulated_ues is not None:
             raise ValueError("simulated_ues: with sigma_m no UEs are made up; leave one of them out")
@@ -139,12 +169,35 @@ class ReIdentify(Attack):
         return self.of if isinstance(self.of, one_round) else ClosedForm(cloud=False)
 
     @property
+    def reads_places(self) -> bool:
+        """Whether it asks where senders are in a round."""
+        return "place" in self.use or self.homes is not None
+
+    @property
     def reads_the_city(self) -> bool:
         return self.of.reads_the_city
+
+    @property
+    def granted(self) -> str:
+        if self.homes is None:
+            return ""
+        return "where every UE's owner lives" if self.homes == "known" else f"the homes of the people in {self.homes}"
 
     def check(self, public: Public, n_ue: int) -> None:
         self.of.check(public, n_ue)
         self.places_by.check(public, n_ue)
+        directory = self.directory(public)
+        if directory is not None:
+            check(directory, public.area, n_ue, self.label)
+
+    def directory(self, public: Public) -> Directory | None:
+        if self.homes is None:
+            return None
+        if self.homes != "known":
+            return read_directory(self.homes, public.origin_deg)
+        if public.residents is None:
+            raise BadInput(f"learning.attacks: {self.label}: homes: known needs UEs that live somewhere; give a file")
+        return public.residents
 
     def start(self) -> Memory:
         return Memory(self.of.start(), Book.empty(_NUMBERS), Rates.start())
@@ -152,21 +205,29 @@ class ReIdentify(Attack):
     def run(self, view: View, facts: Facts, state: Memory, rng: Rng) -> tuple[Estimates, Memory]:
         name, of_target = np.unique(view.ue, return_inverse=True)
         state = self._learnt(view, facts, state, rng)
-        clues = clues_of(view, of_target, self._places(view, facts, name, rng), "fingerprint" in self.use, rng)
-        linker = Linker(self._error(state, facts), facts, self.largest_speed_mps, view.renames)
+        places_m, errors = self._places(view, facts, name, rng), self._error(state, facts)
+        told_m = places_m if "place" in self.use else np.full_like(places_m, np.nan)
+        clues = clues_of(view, of_target, told_m, "fingerprint" in self.use, rng)
+        linker = Linker(errors, facts, self.largest_speed_mps, view.renames)
         book, rates, links = linker.linked(name, clues, state.book, state.rates)
         track = book.track_of(name)
         said, inner = self.of.run(view.renamed(track[of_target]), facts, state.of, rng)
         order = np.argsort(track)
         names = name[order][np.searchsorted(track[order], said.ue)]
-        links = state.links.plus(links)
-        return replace(said, ue=names), replace(state, of=inner, book=book, rates=rates, links=links)
+        links, heard = state.links.plus(links), Heard(name, track, places_m)
+        residents = self._residents(state.residents, heard, book.track if view.renames else None, errors, facts, rng)
+        return replace(said, ue=names), replace(
+            state, of=inner, book=book, rates=rates, links=links, residents=residents
+        )
 
     def figures(self, state: Memory) -> dict[str, float]:
         return self.of.figures(state.of)
 
     def links(self, state: Memory) -> Links:
         return state.links
+
+    def identities(self, state: Memory) -> Identities | None:
+        return None if self.homes is None else state.residents.identities
 
     def belief(self, state: Memory, facts: Facts) -> Belief | None:
         """That of the attack on tracks, each by its last name."""
@@ -179,13 +240,24 @@ class ReIdentify(Attack):
 
     def _learnt(self, view: View, facts: Facts, state: Memory, rng: Rng) -> Memory:
         """With what it has learnt in this round of errors of places."""
-        if "place" not in self.use or self.sigma_m is not None:
+        if not self.reads_places or self.sigma_m is not None:
             return state
         grid = PlaceGrid(facts.public.area, _CELLS, _CELLS)
         everywhere, n = Population.uniform(grid), self.simulated_ues or _SIMULATED_UES
         return replace(
             state, errors=state.errors.plus(view, facts, self.places_by, everywhere, n, _own(rng), fresh=True)
         )
+
+    def _residents(
+        self, known: Residents, heard: Heard, alive: IntArray | None, errors: ErrorModel, facts: Facts, rng: Rng
+    ) -> Residents:
+        """With what a part of a round says of homes."""
+        directory = self.directory(facts.public)
+        if directory is None:
+            return known
+        outside = self.outside if self.outside is not None else 0.0 if self.homes == "known" else _OUTSIDE
+        linker = HomeLinker(directory, self.home_hours or _HOME_HOURS, outside)
+        return linker.linked(known, heard, alive, errors, facts, rng)
 
     def _error(self, state: Memory, facts: Facts) -> ErrorModel:
         """How far from the truth places are."""
@@ -197,7 +269,7 @@ class ReIdentify(Attack):
 
     def _places(self, view: View, facts: Facts, name: IntArray, rng: Rng) -> FloatArray:
         """What the round alone says of where the senders (k,) are: (k, R, 2)."""
-        if "place" not in self.use:
+        if not self.reads_places:
             return np.full((len(name), 1, 2), np.nan)
         said, _ = self.places_by.run(view, facts, self.places_by.start(), _own(rng))
         known, z_m = named_places(said, facts.public.area)

@@ -24,6 +24,8 @@ ARRIVAL_TIMES = "arrival times"
 """offered where the attacker hears updates come, also where it sees only their sum"""
 SENDERS = "names of senders"
 """offered where the attacker hears who sends, by whatever name"""
+KNOWN_HOMES = "homes of residents"
+"""offered where the attacker knows who lives where"""
 
 
 class Threat(Part):
@@ -43,7 +45,8 @@ class Threat(Part):
     UE stay together.
 
     `knows` is further knowledge of the attacker: `weights` (the initial model of the round, which is broadcast to all
-    participants) and `training` (learning rate, epochs and batch size of the learner).
+    participants), `training` (learning rate, epochs and batch size of the learner) and `homes` (who lives where: the
+    name and the true home of every UE that has one, but not which sender it is).
     """
 
     sees: Literal["rows", "sum", "model"] = "rows"
@@ -58,8 +61,8 @@ class Threat(Part):
     those that send)"""
     viewpoint: Literal["server", "analyst", "eavesdropper"] = "server"
     """position of the attacker in the system"""
-    knows: tuple[Literal["weights", "training"], ...] = ("weights", "training")
-    """knowledge of the training; an attack that needs more is refused"""
+    knows: tuple[Literal["weights", "training", "homes"], ...] = ("weights", "training")
+    """knowledge of the training, and of who lives where; an attack that needs more is refused"""
     targets: int | None = Field(default=None, ge=1, le=1_000_000)
     """number of targeted UEs, taken evenly from all; only these are attacked, and leakage is measured for these only;
     none: all UEs"""
@@ -77,7 +80,7 @@ class Threat(Part):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """What attacks may count on."""
-        words = {"weights": "starting weights", "training": "training details"}
+        words = {"weights": "starting weights", "training": "training details", "homes": KNOWN_HOMES}
         heard = set() if self.sees == "model" else {SENDERS} if self.shuffle else {SENDERS, ARRIVAL_TIMES}
         return frozenset({self.sees, *(words[k] for k in self.knows), *heard})
 
@@ -97,9 +100,14 @@ class Threat(Part):
         return "weights" in self.knows
 
     @property
+    def knows_homes(self) -> bool:
+        """Whether it knows who lives where."""
+        return "homes" in self.knows
+
+    @property
     def can_train(self) -> bool:
         """Whether it knows enough to make an update of its own."""
-        return set(self.knows) == {"weights", "training"}
+        return {"weights", "training"} <= set(self.knows)
 
     @model_validator(mode="after")
     def _eavesdropper(self) -> Self:

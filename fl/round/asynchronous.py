@@ -209,7 +209,7 @@ class AsynchronousServer:
             taken=Taken(got.measured, got.local, HeldOut.none()), local=got.local, refused=0, withheld=[],
             curation=[], phases=[phase], spends=[*phase.spends], leaks=leaks.rows if leaks else [], audits=[],
             tracked=leaks.tracked if leaks else {}, beliefs=leaks.beliefs if leaks else {},
-            linked=leaks.linked if leaks else {},
+            linked=leaks.linked if leaks else {}, identified=leaks.identified if leaks else {},
         )  # fmt: skip
 
     def _give_up_lost(self) -> None:

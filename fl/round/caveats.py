@@ -13,6 +13,7 @@ def caveats(learning: Learning, shared_band: bool) -> list[str]:
     shared_band: whether UEs share a radio in which one that sends can make the updates of others late, lost or noisier.
     """
     parts = [f"{d.label}: {d.caveat}" for d in learning.defenses if d.caveat]
+    parts += [f"{a.label}: the attacker is granted {a.granted}" for a in learning.attacks if a.granted]
     parts += _silence(learning)
     return [*parts, *_told_in_clear(learning), *_who_sends(learning), *_losses(learning, shared_band)]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from fl.leakage import leakage
+from fl.leakage import identities, leakage
 from fl.leakage.attributed import Owned, owners
 from fl.leakage.linking import Linking, observe
 from fl.leakage.named import NamedPlaces
@@ -25,7 +25,7 @@ from netsim.world import World
 class Leaked:
     """Truth beside what attacks said. tracks, whereabouts : the state after the round; rows : of `leakage`, without
     round and time; tracked, beliefs : columns of those tables, by attack; linking, linked : the state, and columns of
-    the table `linking`.
+    the table `linking`; identified : columns of the table `identities`.
     """
 
     tracks: leakage.Tracks
@@ -35,6 +35,7 @@ class Leaked:
     beliefs: dict[str, dict[str, Any]]
     linking: Linking
     linked: dict[str, Any]
+    identified: dict[str, Any] = field(default_factory=dict)
 
 
 def leaked(
@@ -59,9 +60,10 @@ def leaked(
         before.linking, {}, {})  # fmt: skip
     now = leakage.Now(number, watched, _selected(watched, collected.local), estimates, world.area, world.places, named)
     tracks, rows = leakage.observe(learning.leakage, before.leakage, now, setup.streams.at("leakage"))
+    identified = _identified(setup, world, states, facts)
     held = phases[-1].beliefs
     if not held and not learning.threat.renames:
-        return Leaked(tracks, before.whereabouts, rows, {}, {}, linking, linked)
+        return Leaked(tracks, before.whereabouts, rows, {}, {}, linking, linked, identified)
     there, how = Whereabouts.of(number, measured.only(targeted)), learning.leakage
     return Leaked(
         tracks,
@@ -74,7 +76,19 @@ def leaked(
         {label: belief_rows(belief, how.belief_ues, hindsight=False) for label, belief in held.items()},
         linking,
         linked,
+        identified,
     )
+
+
+def _identified(setup: Setup, world: World, states: PartStates, facts: Facts) -> dict[str, Any]:
+    """Columns of the table `identities`: what attacks that know homes say of who sent, beside who did."""
+    rows = list[dict[str, Any]]()
+    for attack in setup.learning.attacks:
+        said, directory = attack.identities(states.attacks[attack.label]), attack.directory(facts.public)
+        if said is not None and directory is not None and said.round == facts.round:
+            row = identities.compared(said, directory, world.ues, states.names)
+            rows.append({"round": facts.round, "time_s": facts.time_s, "attack": attack.label, **row})
+    return {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
 
 
 def _linked(

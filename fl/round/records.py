@@ -61,6 +61,8 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     write_tracked(recorder, outcome.tracked, outcome.beliefs)
     if outcome.linked:
         recorder.write("linking", outcome.linked | {"round": [facts.round] * len(outcome.linked["attack"])})
+    if outcome.identified:
+        recorder.write("identities", outcome.identified)
     recorder.write("membership", _columns("membership", [{**attacked, **row} for row in outcome.audits]))
     recorder.write("handovers", handover_rows(world))
     _keep_grid(recorder.folder, world, learning, outcome)

@@ -115,7 +115,7 @@ def play(
         facts=facts, before=before.model, state=state, taken=taken, local=collected.local, refused=collected.refused,
         withheld=collected.withheld, curation=collected.curation, phases=phases, spends=spends, leaks=leaks.rows,
         audits=_audits(learning, state, taken, collected.local, phases, streams), tracked=leaks.tracked,
-        beliefs=leaks.beliefs, linked=leaks.linked,
+        beliefs=leaks.beliefs, linked=leaks.linked, identified=leaks.identified,
     )  # fmt: skip
     return state, records.write(setup.recorder, world, learning, outcome)
 

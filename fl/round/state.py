@@ -225,6 +225,7 @@ class RoundOutcome:
     tracked: dict[str, dict[str, Any]]
     beliefs: dict[str, dict[str, Any]]
     linked: dict[str, Any]
+    identified: dict[str, Any]
 
 
 def begin(setup: Setup, n_ue: int) -> RoundState:

@@ -404,6 +404,24 @@ TABLES: dict[str, dict[str, Column]] = {
         ),
         "chance_time_to_confusion_s": Column("baseline: the same for a random assignment", "s"),
     },
+    "identities": {
+        "round": _ROUND,
+        "time_s": _REQUEST,
+        "attack": _text("name of an attack that knows where people live (re-identify with homes)"),
+        "people": Column("people in its directory"),
+        "names": Column("names of the round whose UEs are in the directory, by the user in ues.csv"),
+        "others": Column("names of the round whose UEs are not"),
+        "told": Column("names, of both, of which the attack says anything: some night of theirs was seen"),
+        "given": Column("how many of these it gave to a person; the others to nobody"),
+        "right_share": Column("share of `names` that it gave to the right person"),
+        "chance_share": Column("baseline: the same of people given at random, 1 / people"),
+        "probability": Column("probability of the person, as the attack states it, mean over names given to one"),
+        "given_right_share": Column("share of the names given to a person for which that was the right one"),
+        "anonymity_set": Column(
+            "2^H, mean over the names told; H: entropy in bits over the people, and nobody of them"
+        ),
+        "others_given_share": Column("share of `others` that it gave to a person, all of them falsely"),
+    },
     "unicity": {
         "resolution_m": Column("side of the squares in which places are known; a row only where names change", "m"),
         "points": Column("number of points, each a round and a square, drawn at random of a UE's true mean places"),

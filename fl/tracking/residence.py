@@ -85,12 +85,23 @@ class Residences:
         homes, works = (np.zeros((len(owner), len(grid)), np.float32) for _ in range(2))
         for some in _blocks(np.arange(len(owner))):
             rows = self.rows(at[some])._closed(shares)
-            seen, home = home_posterior(rows.home, prior, grid, errors.bias_m)
+            seen, homes[some] = rows._home(grid, errors.bias_m)
             apart_m = _APART * near_m
             work = work_posterior(rows.work, rows.none, seen, shares.employed, prior, grid, errors, apart_m)
-            homes[some] = home * (rows.nights > 0)[:, None]
             works[some] = work * ((rows.days > 0) & (rows.nights > 0))[:, None]
         return homes, works
+
+    def homes(self, owner: IntArray, shares: Shares, grid: PlaceGrid, bias_m: float) -> Maps:
+        """The probabilities (n, G) of the home alone, of UEs owner (n,) that are known."""
+        at, homes = np.searchsorted(self.owner, owner), np.zeros((len(owner), len(grid)), np.float32)
+        for some in _blocks(np.arange(len(owner))):
+            homes[some] = self.rows(at[some])._closed(shares)._home(grid, bias_m)[1]
+        return homes
+
+    def _home(self, grid: PlaceGrid, bias_m: float) -> tuple[Maps, Maps]:
+        """Of the home (n, G), as estimates show it, and the true one, which is 0 before the first night."""
+        seen, home = home_posterior(self.home, _even(len(grid)), grid, bias_m)
+        return seen, home * (self.nights > 0)[:, None]
 
     def _closed(self, shares: Shares) -> Residences:
         """With the open period counted as it stands."""

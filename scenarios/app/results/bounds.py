@@ -29,6 +29,7 @@ _SHARES = {
     "beliefs": ("probability",),
     "named": ("probability",),
     "linking": ("right_share", "chance_share"),
+    "identities": ("right_share", "chance_share", "probability", "given_right_share", "others_given_share"),
 }
 _LENGTHS = {
     "tracking": (
@@ -36,6 +37,7 @@ _LENGTHS = {
         "prior_expected_distance_m",
     ),
     "linking": ("seen", "linked", "anonymity_set", "time_to_confusion_s", "chance_time_to_confusion_s"),
+    "identities": ("people", "names", "others", "told", "given", "anonymity_set"),
 }  # fmt: skip
 _SMALLEST_CELL_M = 1e-3
 _ONE = 1.0 + 1e-6  # probabilities in single precision may add up to a little more than 1

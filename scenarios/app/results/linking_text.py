@@ -17,9 +17,39 @@ def linkers(summary: Mapping[str, Any]) -> list[str]:
 
 
 def best_linking_text(summary: Mapping[str, Any]) -> str:
-    """The attack that links most names right; empty where none links."""
-    name = max(linkers(summary), key=lambda one: summary.get(keys.LINKED_RIGHT.of(one)) or 0.0, default="")
-    return linking_text(summary, name) if name else ""
+    """The attack that links most names right, and the one that names most people; empty where none links."""
+    named = (
+        max(some, key=lambda one: summary.get(key.of(one)) or 0.0, default="")
+        for some, key in ((linkers(summary), keys.LINKED_RIGHT), (identifiers(summary), keys.IDENTIFIED))
+    )
+    texts = (text(summary, name) for text, name in zip((linking_text, identity_text), named, strict=True) if name)
+    return "; ".join(texts)
+
+
+def identifiers(summary: Mapping[str, Any]) -> list[str]:
+    """Names of the attacks that know where people live, in order."""
+    return [name for one in summary if (name := keys.IDENTIFIED.name_in(one)) is not None]
+
+
+def identity_text(summary: Mapping[str, Any], name: str) -> str:
+    """Share of names given to the right person, what the attack states, and the anonymity set, beside chance."""
+    right, at_end, chance, stated, said_right, anonymous = (
+        summary.get(key.of(name))
+        for key in (
+            keys.IDENTIFIED, keys.IDENTIFIED_AT_END, keys.IDENTIFIED_BY_CHANCE, keys.IDENTITY_STATED,
+            keys.IDENTITY_STATED_RIGHT, keys.IDENTITY_SET,
+        )
+    )  # fmt: skip
+    if right is None:
+        return f"{name}: no name of anybody whose home is known"
+    parts = [f"{name}: {figure_text(right)} % of names given to the right person{_chance(chance, ' %')}"]
+    if at_end is not None:
+        parts.append(f"{figure_text(at_end)} % in the last round")
+    if stated is not None and said_right is not None:
+        parts.append(f"persons stated with {figure_text(stated)} % and right in {figure_text(said_right)} %")
+    if anonymous is not None:
+        parts.append(f"anonymity set {figure_text(anonymous)}")
+    return ", ".join(parts)
 
 
 def linking_text(summary: Mapping[str, Any], name: str) -> str:

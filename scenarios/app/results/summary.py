@@ -27,7 +27,7 @@ from scenarios.app.results.summary_leakage import (
     home_values,
     on_grid_m,
 )
-from scenarios.app.results.summary_linking import linking_values, unicity_values
+from scenarios.app.results.summary_linking import identity_values, linking_values, unicity_values
 from scenarios.app.results.summary_named import Truth, chance_values, named_values
 from scenarios.app.results.summary_stated import stated_values
 from scenarios.app.results.summary_tracking import tracking_values
@@ -116,6 +116,7 @@ def _leakage(
     values |= _plain(_chance(folder, study, truth, Area(x0, y0, x1, y1)))
     named, requested_s = read_table(folder, "named"), _requested_s(folder)
     tracking, linking = _of(read_table(folder, "tracking"), targets), read_table(folder, "linking")
+    people = read_table(folder, "identities")
     for attack in study.learned.attacks:
         mine, effort, exact = (_by_attack(table, attack.label) for table in (leakage, estimates, wasserstein))
         attacked, said = np.unique(_by_attack(every, attack.label)["ue"]), _by_attack(named, attack.label)
@@ -130,6 +131,7 @@ def _leakage(
             reached[keys.THEOREM_BOUND] = median_of(updates["bound_m"])
         tracked = tracking_values(_by_attack(tracking, attack.label), study.learned.round_s, useful)
         followed = linking_values(_by_attack(linking, attack.label))
+        followed |= identity_values(_by_attack(people, attack.label))
         values |= _named(attack.label, reached) | _named(attack.label, tracked) | _named(attack.label, followed)
     return values
 

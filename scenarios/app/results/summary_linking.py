@@ -27,6 +27,22 @@ def linking_values(rows: Table) -> dict[Key, Any]:
     }
 
 
+def identity_values(rows: Table) -> dict[Key, Any]:
+    """Values of one attack from its rows of the table `identities`; nothing where it has none."""
+    if not len(rows["round"]):
+        return {}
+    names, last = rows["names"], np.flatnonzero(rows["names"] > 0)[-1:]
+    return {
+        keys.IDENTIFIED: 100.0 * _weighted(rows["right_share"], names),
+        keys.IDENTIFIED_AT_END: 100.0 * _weighted(rows["right_share"][last], names[last]),
+        keys.IDENTIFIED_BY_CHANCE: 100.0 * _weighted(rows["chance_share"], names),
+        keys.IDENTITY_STATED: 100.0 * _weighted(rows["probability"], rows["given"]),
+        keys.IDENTITY_STATED_RIGHT: 100.0 * _weighted(rows["given_right_share"], rows["given"]),
+        keys.IDENTITY_SET: _weighted(rows["anonymity_set"], rows["told"]),
+        keys.OTHERS_IDENTIFIED: 100.0 * _weighted(rows["others_given_share"], rows["others"]),
+    }
+
+
 def unicity_values(rows: Table) -> dict[str, Any]:
     """Values of the table `unicity`, by key."""
     each = zip(rows["points"].tolist(), rows["resolution_m"].tolist(), rows["unique_percent"].tolist(), strict=True)

@@ -11,7 +11,13 @@ import numpy as np
 
 from fl.defenses.budgeted import PRINTED
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.linking_text import best_linking_text, linkers, linking_text
+from scenarios.app.results.linking_text import (
+    best_linking_text,
+    identifiers,
+    identity_text,
+    linkers,
+    linking_text,
+)
 from scenarios.app.results.statistics import MEANINGFUL, counted
 from scenarios.app.results.summary_keys import Key
 from scenarios.app.results.tracking_text import best_tracking_text, trackers, tracking_text
@@ -249,6 +255,7 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
         *(_attack(summary, name) for name in attacks(summary)),
         *(f"tracking: {tracking_text(summary, name)}" for name in trackers(summary)),
         *(f"linking: {linking_text(summary, name)}" for name in linkers(summary)),
+        *(f"linking: {identity_text(summary, name)}" for name in identifiers(summary)),
         *_baselines(summary),
     ]
     lines += [*_user_distances(summary), *_eavesdropper(summary)]

@@ -12,6 +12,7 @@ from netsim import __version__
 from netsim.channel_card import channel_card, downlink_card
 from netsim.world import World
 from scenarios.app.results.notes import hold_out_notes
+from scenarios.app.run.setup import origin_deg
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.study import Study
 
@@ -19,7 +20,7 @@ from scenarios.app.study.study import Study
 def manifest_of(study: Study, world: World, models: Sequence[str], command: str) -> dict[str, Any]:
     """The manifest of a run, but for what only its end knows."""
     trace = world.trace
-    area = world.area
+    area, at_deg = world.area, origin_deg(study, world)
     return {
         "title": study.title,
         "schema": SCHEMA_VERSION,
@@ -33,7 +34,7 @@ def manifest_of(study: Study, world: World, models: Sequence[str], command: str)
         "round_s": study.round_s,
         "duration_s": world.duration_s,
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
-        "origin_deg": _origin_deg(study, world),
+        "origin_deg": None if at_deg is None else list(at_deg),
         "start_unix_s": None if trace is None else trace.midnight_s,
         "trace": None
         if trace is None
@@ -47,13 +48,6 @@ def manifest_of(study: Study, world: World, models: Sequence[str], command: str)
         "warnings": [*world.warnings, *_disclosed(study)],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }
-
-
-def _origin_deg(study: Study, world: World) -> list[float] | None:
-    """Latitude and longitude of (0, 0); None for a plane that is nowhere on the globe."""
-    of_trace = None if world.trace is None else world.trace.origin_deg
-    origin = of_trace or study.world.city.origin()
-    return None if origin is None else list(origin)
 
 
 def _card(study: Study, world: World) -> dict[str, str]:

@@ -18,7 +18,7 @@ from fl.round.tables import TABLES
 from fl.server.asynchronous import Asynchronous
 from fl.server.base import Server
 from fl.server.synchronous import Synchronous
-from fl.types import Antennas, DatasetStatistics, Public
+from fl.types import Antennas, DatasetStatistics, Directory, Public
 from netsim.build import build_world
 from netsim.errors import BadInput
 from netsim.observations import Observations
@@ -83,7 +83,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         sampled_m = first_sampled(again, learning, model_of_cell, streams)
     public = Public(
         world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
-        sampled_m, len(world.cells), model_of_cell,
+        sampled_m, len(world.cells), model_of_cell, origin_deg=origin_deg(study, world),
+        residents=_residents(world) if learning.threat.knows_homes else None,
     )  # fmt: skip
     if any(attack.reads_the_city for attack in learning.attacks):
         public = replace(public, street_m=streets(study.world.city, world), floor_area=floor_area(world))
@@ -164,12 +165,29 @@ def _check_homes(study: Study, world: World) -> None:
         return
     parts: list[tuple[str, Part, str]] = [("availability", learning.availability, "another availability")]
     parts += [(f"withholding[{i}]", rule, "leave it out") for i, rule in enumerate(learning.withholding)]
+    if learning.threat.knows_homes:
+        raise BadInput(
+            f"learning.threat.knows: homes: mobility {study.world.ues.mobility.kind_name()} gives none; take mobility "
+            "resident or commuter, or leave it out"
+        )
     for place, part, remedy in parts:
         if HOMES in part.needs:
             raise BadInput(
                 f"learning.{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and mobility "
                 f"{study.world.ues.mobility.kind_name()} gives none; take mobility resident or commuter, or {remedy}"
             )
+
+
+def origin_deg(study: Study, world: World) -> tuple[float, float] | None:
+    """Latitude and longitude of (0, 0); None for a plane that is nowhere on the globe."""
+    of_trace = None if world.trace is None else world.trace.origin_deg
+    return of_trace or study.world.city.origin()
+
+
+def _residents(world: World) -> Directory:
+    """UEs with a home, by name."""
+    there = np.flatnonzero(np.isfinite(world.places.home_m).all(axis=1))
+    return Directory(tuple(world.ues[ue] for ue in there.tolist()), world.places.home_m[there])
 
 
 def _check_target(study: Study, world: World) -> None:

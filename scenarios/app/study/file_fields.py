@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -15,7 +15,7 @@ from scenarios.app.study.yaml_document import Place
 def file_fields(expected: Any, data: Any, place: Place = ()) -> Iterator[Place]:
     """Places in the data of a scenario, read as `expected`, at which the name of a file stands as text.
 
-    expected : the annotation of the value: a part, a slot, a list of them, or a union.
+    expected : the annotation of the value: a part, a slot, a list of them, or a union, of whose words none is a file.
     """
     base, metadata = unwrap(expected)
     if FILE_NAME in metadata:
@@ -33,5 +33,7 @@ def file_fields(expected: Any, data: Any, place: Place = ()) -> Iterator[Place]:
         for i, value in enumerate(data):
             yield from file_fields(get_args(base)[0], value, (*place, i))
     elif len(members(base)) > 1:
+        if data in [word for member in members(base) if get_origin(member) is Literal for word in get_args(member)]:
+            return
         for member in members(base):
             yield from file_fields(member, data, place)

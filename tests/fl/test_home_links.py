@@ -1,0 +1,243 @@
+"""Names linked to people whose homes are known: the law beside closed forms, the attack in runs, what is measured."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fl.attacks.home_links import Heard, HomeLinker, Residents, grid_of_homes
+from fl.leakage.identities import compared
+from fl.pseudonyms.names import Names
+from fl.pseudonyms.per_round import PerRound
+from fl.tracking.error_model import ErrorModel
+from fl.tracking.identity import NOBODY, UNTOLD, Identities, identified, log_odds
+from fl.tracking.place_grid import PlaceGrid
+from fl.types import Directory, Facts, Public
+from netsim.clock import DAY_S
+from netsim.geometry import Area
+from netsim.rng import Streams
+from scenarios.app.run.runner import run
+
+AREA = Area(0.0, 0.0, 10_000.0, 10_000.0)
+HOUR_S = 3600.0
+
+
+class TestLaw:
+    grid = PlaceGrid(AREA, 20, 20)
+
+    def test_odds_are_those_of_the_definition(self):
+        """(1 - o) / n G p(h_u) over o, cell by cell."""
+        rng = np.random.default_rng(0)
+        p = rng.dirichlet(np.ones(400), 3).astype(np.float32)
+        home_m = rng.uniform(0, 1e4, (5, 2))
+        odds = log_odds(p, home_m, self.grid, 0.2)
+        for j, u in itertools.product(range(3), range(5)):
+            column, row = (home_m[u] // 500).astype(int)
+            assert odds[j, u] == pytest.approx(np.log(0.8 / 5 * 400 * p[j, row * 20 + column] / 0.2), rel=1e-5)
+
+    def test_a_home_outside_of_the_area_is_nobodys(self):
+        p = np.full((1, 400), 1 / 400, np.float32)
+        odds = log_odds(p, np.array([[-5.0, 50.0], [50.0, 50.0]]), self.grid, 0.5)
+        assert odds[0, 0] < -20 and odds[0, 1] == pytest.approx(np.log(1 / 2))
+
+    def test_the_assignment_is_the_best_of_all(self):
+        """All ways to give three senders to four people or to nobody, each person once."""
+        rng, order = np.random.default_rng(1), np.arange(4)
+        for _ in range(30):
+            odds = rng.normal(-0.5, 2, (3, 4))
+            person, *_ = identified(odds, order)
+            ways = [
+                way for way in itertools.product(range(-1, 4), repeat=3)
+                if len({u for u in way if u >= 0}) == sum(u >= 0 for u in way)
+            ]  # fmt: skip
+            worth = {way: sum(odds[j, u] for j, u in enumerate(way) if u >= 0) for way in ways}
+            assert worth[tuple(person.tolist())] == pytest.approx(max(worth.values()))
+
+    def test_probability_and_entropy_are_those_of_bayes(self):
+        odds = np.log(np.array([[3.0, 1.0], [1.0, 1.0]]))
+        person, probability, bits = identified(odds, np.arange(2))
+        assert person.tolist()[0] == 0 and probability[0] == pytest.approx(3 / 5)
+        assert bits[0] == pytest.approx(-(0.6 * np.log2(0.6) + 0.4 * np.log2(0.2)))
+        assert bits[1] == pytest.approx(np.log2(3))
+        nobody = identified(np.full((1, 2), -3.0), np.arange(2))
+        assert nobody[0].tolist() == [NOBODY] and nobody[1][0] == pytest.approx(1 / (1 + 2 * np.exp(-3)))
+
+    def test_without_people_everybody_is_nobody(self):
+        person, probability, bits = identified(np.zeros((2, 0)), np.zeros(0, dtype=np.int64))
+        assert person.tolist() == [NOBODY] * 2 and probability.tolist() == [1.0] * 2 and bits.tolist() == [0.0] * 2
+
+
+def facts_at(hour, number=1, round_s=HOUR_S):
+    """A round that ends at this hour of the first Monday, and of the days after."""
+    return Facts(number, hour * HOUR_S, Public(AREA, 1), round_s=round_s, week_s=hour * HOUR_S % (7 * DAY_S))
+
+
+def rng_of(number):
+    return Streams(3).at("attack", number)
+
+
+class Town:
+    """People who live apart, in different cells, and estimates of their nights with a Gaussian error."""
+
+    def __init__(self, n, seed=0):
+        self.rng = np.random.default_rng(seed)
+        cells = self.rng.choice(100 * 100, n, replace=False)
+        self.home_m = np.stack([cells % 100, cells // 100], axis=1) * 100.0 + 25.0
+        self.directory = Directory(tuple(f"p{i}" for i in range(n)), self.home_m)
+
+    def played(self, sigma_m, nights=1, outside=0.0, useless=False, alive=None):
+        linker, known = HomeLinker(self.directory, (0.0, 6.0), outside), Residents()
+        errors = ErrorModel.plain(sigma_m, 0.01)
+        name = np.arange(len(self.home_m))
+        for night in range(nights):
+            z_m = self.home_m + sigma_m * self.rng.standard_normal(self.home_m.shape)
+            if useless:
+                z_m = np.full_like(z_m, 5000.0)
+            facts = facts_at(3 + 24 * night, night + 1)
+            known = linker.linked(known, Heard(name, name, z_m[:, None]), alive, errors, facts, rng_of(night + 1))
+        return known.identities
+
+
+class TestLinker:
+    def test_exact_estimates_link_everybody_right(self):
+        said = Town(60).played(5.0)
+        assert (said.person == np.arange(60)).all()
+        assert (said.probability > 0.99).all() and (said.entropy_bits < 0.1).all()
+
+    def test_estimates_that_say_nothing_link_by_chance(self):
+        """Over 60 draws of 20 people: one in 20, and every person once."""
+        town, right = Town(20), []
+        for _ in range(60):
+            linker, errors = HomeLinker(town.directory, (0.0, 6.0), 0.0), ErrorModel.plain(1e5, 0.5)
+            heard = Heard(np.arange(20), np.arange(20), np.full((20, 1, 2), 5000.0))
+            said = linker.linked(Residents(), heard, None, errors, facts_at(3), rng_of(len(right) + 1)).identities
+            assert sorted(said.person.tolist()) == list(range(20))
+            right.append(float(np.mean(said.person == np.arange(20))))
+        assert np.mean(right) == pytest.approx(1 / 20, abs=4 * np.sqrt(0.05 * 0.95 / 1200))
+        assert said.entropy_bits == pytest.approx(np.log2(20), abs=0.01)
+
+    def test_nights_add_up_and_each_person_is_given_once(self):
+        one, many = (Town(200, 4).played(400.0, nights) for nights in (1, 12))
+        right = [float(np.mean(said.person == np.arange(200))) for said in (one, many)]
+        assert right[0] < 0.6 < 0.9 < right[1]
+        for said in (one, many):
+            assert len(np.unique(said.person)) == 200
+        assert many.entropy_bits.mean() < one.entropy_bits.mean() - 1
+
+    def test_who_is_not_in_the_directory_is_nobody(self):
+        town = Town(40)
+        town.directory = Directory(town.directory.user[:25], town.home_m[:25])
+        said = town.played(5.0, outside=0.1)
+        assert (said.person[:25] == np.arange(25)).all() and (said.person[25:] == NOBODY).all()
+
+    def test_rounds_of_the_day_say_nothing_and_whole_days_do(self):
+        town, errors = Town(10), ErrorModel.plain(5.0, 0.01)
+        linker, heard = (
+            HomeLinker(town.directory, (0.0, 6.0), 0.0),
+            Heard(np.arange(10), np.arange(10), town.home_m[:, None]),
+        )
+        noon = linker.linked(Residents(), heard, None, errors, facts_at(12), rng_of(1)).identities
+        assert (noon.person == UNTOLD).all() and np.isnan(noon.probability).all()
+        day = linker.linked(Residents(), heard, None, errors, facts_at(24, round_s=DAY_S), rng_of(1)).identities
+        assert (day.person == np.arange(10)).all()
+
+    def test_tracks_that_are_given_up_are_forgotten(self):
+        town, errors = Town(10), ErrorModel.plain(5.0, 0.01)
+        linker, name = HomeLinker(town.directory, (0.0, 6.0), 0.0), np.arange(10)
+        heard = Heard(name, name, town.home_m[:, None])
+        known = linker.linked(Residents(), heard, name, errors, facts_at(3), rng_of(1))
+        silent = replace(heard, name=name[:4], track=name[:4], z_m=np.full((4, 1, 2), np.nan))
+        later = linker.linked(known, silent, np.arange(4), errors, facts_at(4, 2), rng_of(2))
+        assert later.past.owner.tolist() == [0, 1, 2, 3] and later.identities.person.tolist() == [0, 1, 2, 3]
+        assert later.identities.round == 2 and later.identities.name.tolist() == [0, 1, 2, 3]
+
+    def test_the_grid_has_at_most_200_cells_a_side(self):
+        assert (grid_of_homes(AREA).nx, grid_of_homes(Area(0.0, 0.0, 320.0, 40.0)).nx) == (200, 7)
+        assert grid_of_homes(Area(0.0, 0.0, 320.0, 40.0)).ny == 1
+
+
+class TestMeasures:
+    def names(self, n):
+        return replace(Names.start(PerRound(), n), of=np.array([2, 0, 1, 3]), now=np.array([1, 2, 0, 3]))
+
+    def test_a_hand_case(self):
+        """Names 0 to 3 are of UEs c, a, b, d; the directory has a, b and c, not d."""
+        directory = Directory(("a", "b", "c"), np.zeros((3, 2)))
+        said = Identities(
+            5, np.arange(4), np.array([2, 1, NOBODY, 0]), np.array([0.9, 0.5, 0.8, 0.4]), np.array([0.0, 1.0, 2.0, 3.0])
+        )
+        row = compared(said, directory, ("a", "b", "c", "d"), self.names(4))
+        assert (
+            row["people"] == 3 and row["names"] == 3 and row["given"] == 3 and row["told"] == 4 and row["others"] == 1
+        )
+        assert row["right_share"] == pytest.approx(1 / 3) and row["chance_share"] == pytest.approx(1 / 3)
+        assert row["probability"] == pytest.approx((0.9 + 0.5 + 0.4) / 3)
+        assert row["given_right_share"] == pytest.approx(1 / 3) and row["others_given_share"] == 1.0
+        assert row["anonymity_set"] == pytest.approx((1 + 2 + 4 + 8) / 4)
+
+    def test_where_nothing_is_said_nothing_is_right(self):
+        row = compared(
+            Identities.untold(1, np.arange(4)), Directory(("a",), np.zeros((1, 2))), ("a", "b", "c", "d"), self.names(4)
+        )
+        assert row["right_share"] == 0.0 and row["told"] == row["given"] == 0 and row["others_given_share"] == 0.0
+        assert np.isnan(row["probability"]) and np.isnan(row["anonymity_set"])
+
+    def test_parts_of_a_round_come_together(self):
+        one = Identities(1, np.array([0, 1]), np.array([5, 6]), np.ones(2), np.zeros(2))
+        two = Identities(1, np.array([1, 2]), np.array([7, 8]), np.ones(2), np.zeros(2))
+        both = one.plus(two)
+        assert dict(zip(both.name.tolist(), both.person.tolist(), strict=True)) == {0: 5, 1: 7, 2: 8}
+        assert one.plus(replace(two, round=2)).name.tolist() == [1, 2]
+
+
+# -- the attack in runs
+
+COMMUTERS = {
+    "world.duration_s": 3 * DAY_S,
+    "world.tick_s": 600,
+    "world.first_day": "2026-01-05",
+    "world.city": {"kind": "open-field", "width_m": 2400, "height_m": 1800},
+    "world.ues": {"count": 8, "mobility": {"kind": "commuter"}},
+    "world.radio.uplink": {"kind": "oma", "decoding": "error-free"},
+    "learning.round_s": 3 * HOUR_S,
+}
+NEW = {"kind": "per-round"}
+
+
+def attack(**more):
+    return [{"kind": "re-identify", "sigma_m": 30, "outlier": 0.05, "home_hours": [20, 8], **more}]
+
+
+def table(folder, name):
+    return pd.read_csv(folder / f"{name}.csv")
+
+
+def commuters(tiny, threat=None, **more):
+    threat = {"knows": ["weights", "training", "homes"], **(threat or {})}
+    return tiny(COMMUTERS | {"learning.attacks": attack(**more), "learning.threat": threat})
+
+
+class TestRuns:
+    def test_known_homes_name_everybody_under_names_of_a_round(self, tiny, tmp_path):
+        summary = run(commuters(tiny, {"pseudonyms": NEW}, homes="known"), tmp_path)
+        rows = table(tmp_path, "identities")
+        nights = rows[(rows["round"] % 8 == 0) & (rows.names > 0)]
+        assert len(nights) >= 2 and (nights.right_share == 1.0).all() and (rows.chance_share == 1 / 8).all()
+        assert summary["identities.re-identify.chance_right.percent"] == 12.5
+
+    @pytest.mark.parametrize("rule", [NEW, {"kind": "permanent"}])
+    def test_a_run_goes_on_to_the_same_bytes(self, rule, tiny, tmp_path, table_bytes):
+        study = commuters(tiny, {"pseudonyms": rule}, homes="known")
+
+        def stopped(progress):
+            if progress.time_s >= 1.5 * DAY_S:
+                raise KeyboardInterrupt
+
+        run(study, tmp_path / "whole")
+        with pytest.raises(KeyboardInterrupt):
+            run(study, tmp_path / "cut", stopped)
+        run(study, tmp_path / "cut")
+        assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+        assert table(tmp_path / "whole", "identities").given.sum() > 8
