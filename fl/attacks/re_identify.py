@@ -150,8 +150,6 @@ class ReIdentify(Attack):
                 raise ValueError(f"{key}: it speaks of homes, and none are known; leave it out, or give homes")
         if self.home_hours is not None and self.home_hours[0] == self.home_hours[1]:
             raise ValueError(f"home_hours: from and to {self.home_hours[0]:g} is no time at all; take different hours")
-        if self.homes == "":
-            raise ValueError("homes: '' is no file; say known, or give the path of one")
         if not self.reads_places and (given := [key for key, value in of_places.items() if value is not None]):
             raise ValueError(f"{given[0]}: it speaks of places, and use has none; leave it out, or use place")
         if self.sigma_m is not None and self.simulated_ues is not None:

@@ -1,12 +1,16 @@
 """Names linked to people whose homes are known: the law beside closed forms, the attack in runs, what is measured."""
 
+import copy
 import itertools
+import json
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import TINY
 
+from fl.attacks.home_directory import read_directory
 from fl.attacks.home_links import Heard, HomeLinker, Residents, grid_of_homes
 from fl.leakage.identities import compared
 from fl.pseudonyms.names import Names
@@ -16,8 +20,10 @@ from fl.tracking.identity import NOBODY, UNTOLD, Identities, identified, log_odd
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Facts, Public
 from netsim.clock import DAY_S
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
+from scenarios.app.cli.commands import main
 from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 10_000.0, 10_000.0)
@@ -241,3 +247,70 @@ class TestRuns:
         run(study, tmp_path / "cut")
         assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
         assert table(tmp_path / "whole", "identities").given.sum() > 8
+
+    def test_people_of_a_file_are_told_from_those_who_are_not_in_it(self, tiny, tmp_path):
+        """The homes of five of eight UEs and of three strangers, who live far away from all of them."""
+        run(commuters(tiny, homes="known"), tmp_path / "known")
+        ues = table(tmp_path / "known", "ues")
+        strangers = [f"s{i},{100 + 700 * i},{20}" for i in range(3)]
+        rows = [f"{u.name},{u.home_x_m},{u.home_y_m}" for u in ues.head(5).itertuples(index=False)]
+        path = tmp_path / "homes.csv"
+        path.write_text("\n".join(["user,x_m,y_m", *strangers, *rows]) + "\n")
+        summary = run(commuters(tiny, homes=str(path)), tmp_path / "file")
+        rows = table(tmp_path / "file", "identities").tail(1).iloc[0]
+        assert (rows.people, rows.names, rows.others) == (8, 5, 3)
+        assert rows.right_share == 1.0 and rows.others_given_share <= 1 / 3
+        assert summary["identities.re-identify.right_at_end.percent"] == 100
+        assert summary["identities.re-identify.chance_right.percent"] == 12.5
+
+    def test_a_run_says_what_the_attacker_was_granted(self, tiny, tmp_path):
+        run(commuters(tiny, homes="known"), tmp_path)
+        assert (
+            "re-identify: the attacker is granted where every UE's owner lives"
+            in (tmp_path / "manifest.json").read_text()
+        )
+
+
+class TestFiles:
+    def test_degrees_and_metres_name_the_same_places(self, tmp_path):
+        """A degree of latitude is 110.6 km at the equator, one of longitude 111.3 km."""
+        path = tmp_path / "h.csv"
+        path.write_text("user,lat,lon\nann,0.01,0\nbob,0,0.01\n")
+        directory = read_directory(str(path), (0.0, 0.0))
+        assert directory.user == ("ann", "bob")
+        np.testing.assert_allclose(directory.home_m, [[0, 1105.74], [1113.19, 0]], atol=0.02)
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("user,x_m\na,1\n", "give either columns x_m and y_m, or lat and lon, beside user"),
+            ("x_m,y_m\n1,2\n", "no column user; a file of homes has user, and x_m and y_m, or lat and lon"),
+            ("user,x_m,y_m,lat,lon\na,1,2,3,4\n", "give either columns x_m and y_m, or lat and lon, beside user"),
+            ("user,lat,lon\na,1,2\n", "lat and lon mean nothing in a world of local metres; give x_m and y_m"),
+            ("user,x_m,y_m\n", "has a header but no rows"),
+            ("", "the file is empty (0 bytes); give a CSV file with a header and rows"),
+            ("user,x_m,y_m\na,1,two\n", "line 2, column y_m: must be a number from -1e+08 to 1e+08, got 'two'"),
+            ("user,x_m,y_m\na,1,2\nb,inf,2\n", "line 3, column x_m: must be a number"),
+            ("user,x_m,y_m\na,1,2\n,1,2\n", "line 3, column user: 0 characters; give a name of 1 to 200"),
+            ("user,x_m,y_m\na,1,2\na,3,4\n", "user 'a' stands twice; give everybody one home"),
+            ("user,x_m,y_m\na,1\n", "line 2: 2 fields, but the header has 3"),
+            ("user,x_m,y_m\na,-1,-2\n", "none of 1 homes lies in the area of the world; give homes within it"),
+            ("user,x_m,y_m\n" + "".join(f"u{i},1,2\n" for i in range(20_001)), "more than 20,000 people"),
+            ("user,x_m,y_m\na\0,1,2\n", "holds a NUL byte"),
+        ],
+    )
+    def test_a_bad_file_is_refused_in_one_line(self, text, said, tmp_path, capsys):
+        """By the path that stands in the scenario, relative to it; nothing is written."""
+        (tmp_path / "homes.csv").write_text(text)
+        study = copy.deepcopy(TINY)
+        study["learning"]["attacks"] = attack(homes="homes.csv")
+        (tmp_path / "study.yaml").write_text(json.dumps(study))
+        for command in (["validate"], ["run", "--out", str(tmp_path / "out")]):
+            assert main([command[0], str(tmp_path / "study.yaml"), *command[1:]]) == 2
+            line = capsys.readouterr().err
+            assert len(line.splitlines()) == 1 and said in line and "Traceback" not in line
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["homes.csv", "study.yaml"]
+
+    def test_what_is_no_file_is_refused(self, tmp_path):
+        with pytest.raises(BadInput, match="cannot be read"):
+            read_directory(str(tmp_path), None)

@@ -98,6 +98,16 @@ RUNS = [
             "vary": None,
         },
     ),
+    (
+        "tracking/names",
+        {
+            "learning.rounds": 2,
+            "world.ues.count": 4,
+            "learning.threat.knows": ["weights", "training", "homes"],
+            "learning.attacks": [{"kind": "re-identify", "sigma_m": 100, "homes": "known"}],
+            "vary": None,
+        },
+    ),
     ("radio-maps/train", {"learning.rounds": 2, "learning.learner.cell_m": 30, "vary": None}),
 ]
 OF_PLANS = {one.pattern for one in KEYS if one.group == "" and one.pattern.startswith("plan.")}  # see test_plan

@@ -29,6 +29,9 @@ def linked(**more):
     return attack("re-identify", **more) | {"threat": {"pseudonyms": PER_ROUND}}
 
 
+KNOWN = {"threat": {"pseudonyms": PER_ROUND, "knows": ["weights", "training", "homes"]}}
+
+
 def rule(kind, **more):
     return {"withholding": [{"kind": kind, **more}]}
 
@@ -141,6 +144,14 @@ CONTRADICTORY = [
     (linked(use=["place", "place"]), "attacks[0].use: 'place' stands twice; name it once"),
     (linked(use=["fingerprint"], sigma_m=30), "attacks[0].sigma_m: it speaks of places, and use has none"),
     (linked(outlier=0.1), "attacks[0].outlier: it is learnt with sigma_m; give both, or none"),
+    (linked(homes="known"), "re-identify needs homes of residents: homes: known are those of the threat; add homes to"),
+    (linked(homes="known") | KNOWN, "learning.threat.knows: homes: mobility random-waypoint gives none; take mobility"),
+    (linked(homes="nowhere.csv"), "nowhere.csv: cannot be read (No such file or directory); give a CSV file of homes"),
+    (linked(homes=3), "attacks[0].homes: expected"),
+    (linked(outside=0.1), "attacks[0].outside: it speaks of homes, and none are known; leave it out, or give homes"),
+    (linked(home_hours=[0, 6]), "attacks[0].home_hours: it speaks of homes, and none are known; leave it out, or give"),
+    (linked(homes="nowhere.csv", home_hours=[8, 8]), "attacks[0].home_hours: from and to 8 is no time at all"),
+    (linked(homes="nowhere.csv", outside=1), "attacks[0].outside: must be >= 0 and < 1"),
     (attack("re-identify") | {"threat": {"sees": "model"}}, "let the threat see rows or sum"),
     (rule("cooldown"), "withholding[0]: cooldown: give exactly one of rounds and time_s"),
     (rule("cooldown", rounds=2, time_s=60), "withholding[0]: cooldown: give exactly one of rounds and time_s"),
