@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from fl.attacks.arrival_times import ArrivalTimes
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.clues import clues_of
+from fl.attacks.clues import NUMBERS, Clue, clues_of
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import Dwell, HourOfDay
@@ -25,6 +25,7 @@ from fl.attacks.simulated_ues import Population
 from fl.attacks.span import Span
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
 from fl.attacks.tracker import Tracker
+from fl.attacks.unit_ratios import OF_UNITS
 from fl.attacks.unit_votes import UnitVotes
 from fl.attacks.weighted_centroid import WeightedCentroid
 from fl.tracking.belief import Belief
@@ -40,7 +41,6 @@ from netsim.part import FILE_NAME, OneOf, Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_NUMBERS = 2  # of a fingerprint: amount of data, time per bit
 _CELLS = 50  # of the grid that made-up UEs are spread over, a side
 _OUTLIER = 0.05
 _SIMULATED_UES = 32
@@ -79,6 +79,8 @@ class _Needs:
             return {**own, **ClosedForm.needs}
         if part.homes == "known":
             own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knows, or give a file"
+        if "units" in part.use:
+            own |= OF_UNITS
         return {**own, **(part.places_by.needs if part.reads_places else {}), **part.of.needs}
 
 
@@ -87,9 +89,10 @@ class ReIdentify(Attack):
 
     In each round the names that it has not seen before are assigned to tracks, at least cost (see
     `fl.tracking.linking`): near where the track was (place, by an attack on that round alone, `by`), and like it
-    (fingerprint: amount of data, time per bit, serving cell, direction of the update). A name that it has seen stays
-    with its track, which is certain. The attack `of` then sees tracks instead of names, so what it adds up over rounds
-    goes on; its estimates are told by the names of the round. A wrong link mixes two UEs.
+    (fingerprint: amount of data, time per bit, serving cell, direction of the update; units: where the median unit of
+    the first layer places it). A name that it has seen stays with its track, which is certain. The attack `of` then
+    sees tracks instead of names, so what it adds up over rounds goes on; its estimates are told by the names of the
+    round. A wrong link mixes two UEs.
 
     The error of `by` is learnt on UEs that the attacker makes up, if it knows the training and sigma_m is not given;
     how UEs move, how often they send, and how alike updates of one UE are, is learnt from what was linked, weighted by
@@ -105,8 +108,8 @@ class ReIdentify(Attack):
     """the attack on tracks"""
     by: Annotated[Attack, PLACES] | None = None
     """the attack that names places from one round; none: `of`, if that is one, else closed-form"""
-    use: tuple[Literal["place", "fingerprint"], ...] = Field(default=("place", "fingerprint"), min_length=1)
-    """what names are linked by"""
+    use: tuple[Clue, ...] = Field(default=("place", "fingerprint"), min_length=1)
+    """what names are linked by; units (ratios of the first layer) are places too, so take them without place"""
     sigma_m: float | None = Field(default=None, ge=0.1, le=1e6)
     """standard deviation of the error of a place, a axis, m; none: learnt on UEs that it makes up, or a tenth of the
     longer side of the area where it cannot"""
@@ -198,14 +201,13 @@ class ReIdentify(Attack):
         return public.residents
 
     def start(self) -> Memory:
-        return Memory(self.of.start(), Book.empty(_NUMBERS), Rates.start())
+        return Memory(self.of.start(), Book.empty(NUMBERS), Rates.start())
 
     def run(self, view: View, facts: Facts, state: Memory, rng: Rng) -> tuple[Estimates, Memory]:
         name, of_target = np.unique(view.ue, return_inverse=True)
         state = self._learnt(view, facts, state, rng)
         places_m, errors = self._places(view, facts, name, rng), self._error(state, facts)
-        told_m = places_m if "place" in self.use else np.full_like(places_m, np.nan)
-        clues = clues_of(view, of_target, told_m, "fingerprint" in self.use, rng)
+        clues = clues_of(view, facts.public.area, of_target, places_m, self.use, rng)
         linker = Linker(errors, facts, self.largest_speed_mps, view.renames)
         book, rates, links = linker.linked(name, clues, state.book, state.rates)
         track = book.track_of(name)
