@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fl.types import Directory
+from fl.types import Directory, Public
 from netsim.errors import BadInput
 from netsim.maps.plane import projected
 from netsim.safe import opened
@@ -20,6 +20,19 @@ _MOST_BYTES = 16 * 2**20
 _MOST_NAME = 200  # characters
 _METRES, _DEGREES = ("x_m", "y_m"), ("lat", "lon")
 _BOUNDS = {"x_m": 1e8, "y_m": 1e8, "lat": 90.0, "lon": 180.0}
+
+
+KNOWN = "known"
+"""in place of a file: the homes of all UEs"""
+
+
+def directory_of(homes: str, public: Public, label: str) -> Directory:
+    """That of a file, or of the UEs of the world where these are known. Raises BadInput with one line."""
+    if homes != KNOWN:
+        return read_directory(homes, public.origin_deg)
+    if public.residents is None:
+        raise BadInput(f"learning.attacks: {label}: homes: known needs homes in threat.knows; add it, or give a file")
+    return public.residents
 
 
 @lru_cache(maxsize=4)

@@ -15,7 +15,7 @@ from fl.attacks.clues import NUMBERS, Clue, clues_of
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import Dwell, HourOfDay
-from fl.attacks.home_directory import read_directory
+from fl.attacks.home_directory import KNOWN, directory_of
 from fl.attacks.home_links import Heard, HomeLinker, Residents, check
 from fl.attacks.learnt_errors import LearntErrors, named_places
 from fl.attacks.likelihood import Likelihood
@@ -36,7 +36,6 @@ from fl.tracking.linker import Linker, Rates
 from fl.tracking.linking import Links
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Estimates, Facts, Public, State
-from netsim.errors import BadInput
 from netsim.part import FILE_NAME, OneOf, Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -77,7 +76,7 @@ class _Needs:
         own = {SENDERS: "links the names under which updates are sent; let the threat see rows or sum"}
         if part is None:
             return {**own, **ClosedForm.needs}
-        if part.homes == "known":
+        if part.homes == KNOWN:
             own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knows, or give a file"
         if "units" in part.use:
             own |= OF_UNITS
@@ -182,7 +181,7 @@ class ReIdentify(Attack):
     def granted(self) -> str:
         if self.homes is None:
             return ""
-        return "where every UE's owner lives" if self.homes == "known" else f"the homes of the people in {self.homes}"
+        return "where every UE's owner lives" if self.homes == KNOWN else f"the homes of the people in {self.homes}"
 
     def check(self, public: Public, n_ue: int) -> None:
         self.of.check(public, n_ue)
@@ -192,13 +191,7 @@ class ReIdentify(Attack):
             check(directory, public.area, n_ue, self.label)
 
     def directory(self, public: Public) -> Directory | None:
-        if self.homes is None:
-            return None
-        if self.homes != "known":
-            return read_directory(self.homes, public.origin_deg)
-        if public.residents is None:
-            raise BadInput(f"learning.attacks: {self.label}: homes: known needs UEs that live somewhere; give a file")
-        return public.residents
+        return None if self.homes is None else directory_of(self.homes, public, self.label)
 
     def start(self) -> Memory:
         return Memory(self.of.start(), Book.empty(NUMBERS), Rates.start())
@@ -232,11 +225,11 @@ class ReIdentify(Attack):
     def belief(self, state: Memory, facts: Facts) -> Belief | None:
         """That of the attack on tracks, each by its last name."""
         believed = self.of.belief(state.of, facts)
-        return None if believed is None else _by_names(believed, state.book)
+        return None if believed is None else state.book.by_names(believed)
 
     def hindsight(self, state: Memory, facts: Facts) -> Any:
         """That of the attack on tracks, each by the name that it had last in the round."""
-        return (_by_names(believed, state.book) for believed in self.of.hindsight(state.of, facts))
+        return (state.book.by_names(believed) for believed in self.of.hindsight(state.of, facts))
 
     def _learnt(self, view: View, facts: Facts, state: Memory, rng: Rng) -> Memory:
         """With what it has learnt in this round of errors of places."""
@@ -255,7 +248,7 @@ class ReIdentify(Attack):
         directory = self.directory(facts.public)
         if directory is None:
             return known
-        outside = self.outside if self.outside is not None else 0.0 if self.homes == "known" else _OUTSIDE
+        outside = self.outside if self.outside is not None else 0.0 if self.homes == KNOWN else _OUTSIDE
         linker = HomeLinker(directory, self.home_hours or _HOME_HOURS, outside)
         return linker.linked(known, heard, alive, errors, facts, rng)
 
@@ -281,13 +274,3 @@ class ReIdentify(Attack):
 def _own(rng: Rng) -> Rng:
     """Draws of the attack on single rounds."""
     return replace(rng, purpose=f"{rng.purpose}.by")
-
-
-def _by_names(belief: Belief, book: Book) -> Belief:
-    """A belief about tracks as one about names, ascending."""
-    track, name = book.names_at(belief.round)
-    there = np.isin(belief.ue, track)
-    some = belief.only(there)
-    names = name[np.searchsorted(track, some.ue)]
-    order = np.argsort(names)
-    return replace(some.only(order), ue=names[order])

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fl.tracking.belief import Belief
 from fl.tracking.fingerprint import Numbers
 from fl.tracking.likeness import Cells, Directions
 from fl.tracking.linking import Whereabouts
@@ -137,6 +138,14 @@ class Book:
         some = some[np.lexsort((self.name[some], self.since[some], self.of[some]))]
         last = np.flatnonzero(np.append(np.diff(self.of[some]) > 0, True)[: len(some)])
         return self.of[some[last]], self.name[some[last]]
+
+    def by_names(self, belief: Belief) -> Belief:
+        """A belief about tracks as one about names, ascending: each track by the name that it had last by then."""
+        track, name = self.names_at(belief.round)
+        some = belief.only(np.isin(belief.ue, track))
+        names = name[np.searchsorted(track, some.ue)]
+        order = np.argsort(names)
+        return replace(some.only(order), ue=names[order])
 
     def seen(self, rows: IntArray, at: Whereabouts, clues: Clues, now_s: float, round_: int) -> Book:
         """After updates of tracks at rows (n,), each once."""
