@@ -29,7 +29,10 @@ KNOWN = "known"
 def directory_of(homes: str, public: Public, label: str) -> Directory:
     """That of a file, or of the UEs of the world where these are known. Raises BadInput with one line."""
     if homes != KNOWN:
-        return read_directory(homes, public.origin_deg)
+        try:
+            return read_directory(homes, public.origin_deg)
+        except BadInput as error:
+            raise BadInput(f"learning.attacks: {label}: homes: {error}") from None
     if public.residents is None:
         raise BadInput(f"learning.attacks: {label}: homes: known needs homes in threat.knows; add it, or give a file")
     return public.residents

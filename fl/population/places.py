@@ -48,7 +48,9 @@ def _places(name: str) -> FloatArray:
         with Path(name).open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
             columns, rows = list(reader.fieldnames or []), list(islice(reader, _MOST_ROWS + 1))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except OSError as error:
+        raise BadInput(f"{name}: cannot be read ({error.strerror}); give a CSV file of places") from None
+    except (UnicodeDecodeError, csv.Error) as error:
         raise BadInput(f"{name}: cannot be read ({error})") from None
     for column in ("x_m", "y_m"):
         if column not in columns:

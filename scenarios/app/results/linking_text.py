@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.key import Key
 from scenarios.app.results.statistics import figure_text
 
 _LONG_S = 3 * 3600.0  # told in hours
@@ -18,12 +19,18 @@ def linkers(summary: Mapping[str, Any]) -> list[str]:
 
 def best_linking_text(summary: Mapping[str, Any]) -> str:
     """The attack that links most names right, and the one that names most people; empty where none links."""
-    named = (
-        max(some, key=lambda one: summary.get(key.of(one)) or 0.0, default="")
-        for some, key in ((linkers(summary), keys.LINKED_RIGHT), (identifiers(summary), keys.IDENTIFIED))
-    )
-    texts = (text(summary, name) for text, name in zip((linking_text, identity_text), named, strict=True) if name)
-    return "; ".join(texts)
+    texts = [
+        _best(summary, linkers(summary), keys.LINKED_RIGHT, linking_text),
+        _best(summary, identifiers(summary), keys.IDENTIFIED, identity_text),
+    ]
+    return "; ".join(text for text in texts if text)
+
+
+def _best(summary: Mapping[str, Any], names: list[str], key: Key, text: Callable[[Mapping[str, Any], str], str]) -> str:
+    """The text of the attack of which the key is largest, and of how many; empty where there is none."""
+    name = max(names, key=lambda one: summary.get(key.of(one)) or 0.0, default="")
+    several = f" (best of {len(names)})" if len(names) > 1 else ""
+    return f"{text(summary, name)}{several}" if name else ""
 
 
 def identifiers(summary: Mapping[str, Any]) -> list[str]:

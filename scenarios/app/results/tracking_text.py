@@ -24,8 +24,8 @@ def trackers(summary: Mapping[str, Any]) -> list[str]:
 
 def best_tracking_text(summary: Mapping[str, Any]) -> str:
     """What the best tracker knows; empty where none tracks."""
-    name = best_tracker(summary)
-    return tracking_text(summary, name) if name else ""
+    name, several = best_tracker(summary), len(trackers(summary))
+    return tracking_text(summary, name) + (f" (best of {several})" if several > 1 else "") if name else ""
 
 
 def best_tracker(summary: Mapping[str, Any]) -> str:
