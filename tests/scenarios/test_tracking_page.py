@@ -161,6 +161,15 @@ def test_the_sentence_says_what_the_rows_say(folder):
     assert f"<li>{text}.</li>" in report(made).read_text()
 
 
+def test_of_several_attacks_the_best_is_shown_and_of_how_many():
+    summary = {"leakage.near_m": 100.0}
+    for name, near in (("a", 10.0), ("b", 30.0)):
+        summary |= {f"tracking.{name}.filter_error_m.median": 50.0, f"tracking.{name}.filter_near.percent": near}
+        summary |= {f"linking.{name}.right.percent": near}
+    for text in (best_tracking_text(summary), best_linking_text(summary)):
+        assert text.startswith("b: ") and text.endswith(" (best of 2)")
+
+
 def test_a_run_that_tracks_nothing_says_nothing_of_it(one):
     summary = load(one).summary
     assert trackers(summary) == [] and best_tracking_text(summary) == ""
