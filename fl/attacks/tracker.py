@@ -146,8 +146,6 @@ class Tracker(OverRounds):
         ues = np.intersect1d(view.ue, state.ue)
         rows = np.searchsorted(state.ue, ues)
         alone_m = history.points_m(facts.round, ues, alone=True)[:, 0]
-        if not errors.names_places:
-            alone_m = np.full_like(alone_m, np.nan)
         p = None if self.particles is not None else self._shown(state.p[rows], self.errors_now(state.errors), grid)
         place_m = self._answers(state, rows, grid, p)
         state = replace(state, memory=state.memory.plus(facts.round, ues, place_m, alone_m))

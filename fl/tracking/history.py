@@ -104,13 +104,15 @@ class History:
 
     def points_m(self, round_: int, ue: IntArray, alone: bool = False) -> FloatArray:
         """Where estimates in the last look of a round put UEs (k,): (k, R, 2), NaN where there are none; alone : as the
-        first of them stands.
+        first of them stands, NaN where estimates are no places.
         """
         look = int(np.searchsorted(self.round, round_, "right")) - 1
         low, high = np.searchsorted(self.look, [look, look + 1])
         points = np.full((len(ue), *self.z_m.shape[1:]), np.nan)
         _, mine, theirs = np.intersect1d(ue, self.ue[low:high], assume_unique=True, return_indices=True)
         z_m = self.z_m[low:high][theirs]
+        if alone and not self.errors[look].names_places:
+            return points
         found = z_m[:, :1] if alone else self.errors[look].points_m(z_m)
         points[mine, : found.shape[1]] = found
         return points

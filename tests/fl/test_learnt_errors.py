@@ -10,6 +10,7 @@ from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, fitted, named_places
 from fl.attacks.simulated_ues import Population, made_up, positions_m
+from fl.learners.rsrp_net import RsrpNet
 from fl.round.replica import PublicReplica
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
@@ -71,6 +72,15 @@ def test_errors_of_two_scales_are_two_ranks():
     model = fitted(np.repeat(z[:, None], 2, axis=1), truth, 12e6)
     assert sorted(model.sigma_m) == pytest.approx([10, 300], rel=0.1)
     assert model.share[np.argmax(model.sigma_m)] == pytest.approx(0.3, abs=0.04)
+
+
+def test_a_small_gain_is_seen_as_small():
+    """Noise hides all but 1 % of the truth: what is assumed beforehand must not count as much as 500 estimates."""
+    truth = AREA.sample(DRAW.uniform(size=(512, 2)))
+    z = np.array([1980.0, 1485.0]) + 0.01 * truth + 30 * DRAW.normal(size=truth.shape)
+    model = fitted(np.repeat(z[:, None], MOST_RANKS, axis=1), truth, 12e6)
+    assert model.gain == pytest.approx(0.01, abs=0.004)
+    assert (model.gain == model.gain[0]).all() and (model.offset_m == model.offset_m[0]).all()  # one place, one line
 
 
 def test_estimates_that_do_not_depend_on_the_truth_say_nothing():
@@ -189,6 +199,29 @@ def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
     known = LearntErrors(named_m=named, ue=np.tile(np.arange(n), rounds), round=np.repeat(np.arange(rounds), n),
                          truth_m=np.tile(truth, (rounds, 1)))  # fmt: skip
     assert known._fit(AREA, *known._successive()).bias_m == pytest.approx(80, rel=0.12)
+
+
+def test_a_few_ues_that_err_alike_by_far_more_do_not_count():
+    """One in ten has an error of 500 m a axis in all rounds, the others one of 40 m and noise of 60 m."""
+    draw, n, rounds = np.random.default_rng(4), 300, 6
+    truth = AREA.sample(draw.uniform(size=(n, 2)))
+    bias = np.where(np.arange(n)[:, None] < n // 10, 500.0, 40.0) * draw.normal(size=(n, 2))
+    z = np.concatenate([truth + bias + 60 * draw.normal(size=(n, 2)) for _ in range(rounds)])
+    known = LearntErrors(named_m=np.repeat(z[:, None], MOST_RANKS, axis=1), ue=np.tile(np.arange(n), rounds),
+                         round=np.repeat(np.arange(rounds), n), truth_m=np.tile(truth, (rounds, 1)))  # fmt: skip
+    assert known._fit(AREA, *known._successive()).bias_m == pytest.approx(45, abs=15)  # the mean product: 150
+
+
+def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviation():
+    learner = RsrpNet(hidden=(8,), labels="standardised", public_rsrp_mean_dbm=-90, public_rsrp_std_db=12)
+    model = learner.init(PUBLIC, RNG)
+    view, facts = replace(VIEW, learner=learner, model_before=model), Facts(1, 600.0, PUBLIC, round_s=600.0, week_s=0.0)
+    data = made_up(50, view, facts, Population.uniform(GRID), RNG)
+    rows = data.model[data.row_of_sample]
+    off_db = data.y - learner.predict_dbm(model, rows, data.x, data.cell)
+    assert np.sqrt((off_db**2).mean()) == pytest.approx(6.0)
+    wild = replace(model, parameters=np.full_like(model.parameters, np.nan))
+    assert np.isfinite(made_up(50, replace(view, model_before=wild), facts, Population.uniform(GRID), RNG).y).all()
 
 
 @pytest.mark.parametrize(

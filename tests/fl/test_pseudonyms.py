@@ -119,10 +119,11 @@ class TestNames:
             names = seen(PerRound(), names, [0, 1], number, number)
             history.append(names.now)
         grid = PlaceGrid(Area(0, 0, 10, 10), 1, 6)
-        belief = Belief(3, 3.0, np.arange(6), grid, np.eye(6, dtype=np.float32), np.full(6, 1 / 6, dtype=np.float32))
-        then = names.of_ues(belief)
+        p, point_m = np.eye(6, dtype=np.float32), np.arange(12.0).reshape(6, 1, 2)
+        then = names.of_ues(Belief(3, 3.0, np.arange(6), grid, p, np.full(6, 1 / 6, dtype=np.float32), point_m))
         np.testing.assert_array_equal(then.ue, [0, 1])
         np.testing.assert_array_equal(then.probability.argmax(axis=1), history[1])
+        np.testing.assert_array_equal(then.point_m[:, 0, 0], 2 * history[1])
 
 
 @pytest.fixture

@@ -202,12 +202,17 @@ def test_what_cannot_be_is_refused() -> None:
 
 def test_exact_estimates_of_ues_that_move_are_not_drawn_back() -> None:
     """Errors are said to be far larger than they are: memory misleads, and the next estimates show it."""
-    way_m = HOME_M + np.arange(14)[:, None, None] * np.array([70.0, -50.0])
-    way_m = np.clip(way_m, 1.0, [3999.0, 2999.0])[:14]
-    states = list(played(tracker(way_m, sigma_m=400.0, cell_m=50.0), way_m))
+    way_m = np.clip(HOME_M + np.arange(14)[:, None, None] * np.array([70.0, -50.0]), 1.0, [3999.0, 2999.0])
+    attack = tracker(way_m, sigma_m=400.0, cell_m=50.0)
+    states = list(played(attack, way_m))
     (_, early, _), (_, late, state) = states[5], states[-1]
     assert state.memory.misleads
     of = {what: np.array([w == what for w in late.what]) for what in ("centroid", "plain")}
     assert late.position_m[of["centroid"]].tolist() == late.position_m[of["plain"]].tolist()
     first = {what: early.position_m[np.array([w == what for w in early.what])] for what in of}
     assert np.abs(first["centroid"] - first["plain"]).max() > 25  # nothing is known of it yet
+    for belief in (attack.belief(state, facts_of(13)), *attack.hindsight(state, facts_of(13))):
+        assert belief.alone and belief.point_m[:, 0].tolist() == way_m[belief.round].tolist()
+    no_places = replace(state.history, errors=[replace(e, gain=np.array([0.5])) for e in state.history.errors])
+    believed = attack.belief(replace(state, history=no_places), facts_of(13))
+    assert np.isnan(believed.point_m).all()  # as they stand, they are drawn to the middle
