@@ -149,15 +149,11 @@ class LearntErrors:
         """Standard deviation a axis of what estimates of a UE that has not moved have in common in two rounds, from the
         median product of the two: a few UEs whose updates are lost in noise in all rounds err alike by far more.
 
-        Scales and ranks are one here: of several lines z = offset + gain truth, the mean one counts.
+        The rank that tells most counts, by its own line: a line through all ranks would displace exact estimates.
         """
-        z = self.named_m[:, 0]
-        away = [z - model.offset_m[r] - model.gain[r] * self.truth_m for r in np.flatnonzero(model.share > 0)]
-        good = np.min([np.hypot(*r.T) for r in away], axis=0) < 4 * model.sigma_m.max()
-        gain, offset = _lines(
-            good[:, None].astype(float), np.nan_to_num(z)[:, None], self.truth_m, model.sigma_m.max()[None]
-        )
-        residual = (z - offset[0]) / gain[0] - self.truth_m
+        rank = int(np.argmax(model.share * (model.gain / model.sigma_m) ** 2))
+        away = self.named_m[:, rank] - model.offset_m[rank] - model.gain[rank] * self.truth_m
+        good, residual = np.hypot(*away.T) < 4 * model.sigma_m.max(), away / model.gain[rank]
         still = np.hypot(*(self.truth_m[here] - self.truth_m[last]).T) < STILL_M
         use = still & good[here] & good[last]
         product = (residual[here[use]] * residual[last[use]]).sum(axis=1) / 2

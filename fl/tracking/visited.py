@@ -24,11 +24,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 _PRIOR, _STEPS = 20.0, 40
 _SUREST = 0.999  # probability that an estimate is of one of the places, at most
 _LEAST_DAYS = 2  # of which a place that is visited again has estimates
+_TRIES = 3  # places that are fitted for one that is named, at most
 _MOST_SEEDS = 400  # estimates at which a new place is looked for
 
 
@@ -72,19 +73,27 @@ def habits(
 ) -> Visited:
     """Places besides those known (j, 2), at most so many, as long as each makes all estimates more likely; the most
     visited first.
+
+    A place within near_m of one that is there already explains estimates, but is no other place.
     """
     found = _fitted(said, known_m, len(known_m), classes, area_m2)
     odds = np.zeros(0)
-    for _ in range(most):
+    while _apart(found, near_m)[len(known_m) :].sum() < most and len(odds) < _TRIES * most:
         more = _with_one_more(said, found, len(known_m), classes, area_m2)
         gain = more.log_likelihood - found.log_likelihood - float(_costs(said, more, area_m2)[-1])
         if gain <= 0 or _days(said, more.mine[:, -1]) < _LEAST_DAYS:
             break
         found, odds = more, np.append(odds, gain)
-    new = slice(len(known_m), None)
-    order = np.argsort(-found.mine[:, new].sum(axis=0), kind="stable")
-    within = _within(said, found, bias_m, near_m)[new] / (1.0 + np.exp(-odds))
-    return Visited(found.place_m[new][order], within[order])
+    new = np.flatnonzero(_apart(found, near_m)[len(known_m) :])
+    order = new[np.argsort(-found.mine[:, len(known_m) + new].sum(axis=0), kind="stable")]
+    within = _within(said, found, bias_m, near_m)[len(known_m) :] / (1.0 + np.exp(-odds))
+    return Visited(found.place_m[len(known_m) + order], within[order])
+
+
+def _apart(found: Mixture, near_m: float) -> BoolArray:
+    """Which places (k,) are further than near_m from all places before them."""
+    away_m = np.linalg.norm(found.place_m[:, None] - found.place_m, axis=2)
+    return np.asarray(~np.tril(away_m <= near_m, -1).any(axis=1))
 
 
 def home_and_work(said: Said, share: FloatArray, area_m2: float, bias_m: float, near_m: float) -> Visited:

@@ -212,6 +212,24 @@ def test_a_few_ues_that_err_alike_by_far_more_do_not_count():
     assert known._fit(AREA, *known._successive()).bias_m == pytest.approx(45, abs=15)  # the mean product: 150
 
 
+def test_exact_estimates_beside_wide_ones_have_no_lasting_error():
+    """At rest the first of two places is exact to 7 m, on the way it is drawn to the middle: one line through both
+    would displace the exact ones by 100 m and more, alike in all rounds."""
+    draw, n, rounds = np.random.default_rng(5), 200, 6
+    home = AREA.sample(draw.uniform(size=(n, 2)))
+    rest = draw.uniform(size=(rounds, n, 1)) < 0.6
+    truth = np.where(rest, home, AREA.sample(draw.uniform(size=(rounds * n, 2))).reshape(rounds, n, 2))
+    middle = np.array([2000.0, 1500.0])
+    first = np.where(rest, truth + 7 * draw.normal(size=truth.shape), middle + 0.6 * (truth - middle)
+                     + 400 * draw.normal(size=truth.shape))  # fmt: skip
+    named = np.full((rounds * n, MOST_RANKS, 2), np.nan)
+    named[:, 0] = first.reshape(-1, 2)
+    named[:, 1] = (first + 200 * draw.normal(size=truth.shape)).reshape(-1, 2)
+    known = LearntErrors(named_m=named, ue=np.tile(np.arange(n), rounds), round=np.repeat(np.arange(rounds), n),
+                         truth_m=truth.reshape(-1, 2))  # fmt: skip
+    assert known._fit(AREA, *known._successive()).bias_m < 7
+
+
 def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviation():
     learner = RsrpNet(hidden=(8,), labels="standardised", public_rsrp_mean_dbm=-90, public_rsrp_std_db=12)
     model = learner.init(PUBLIC, RNG)

@@ -84,6 +84,17 @@ class TestHabits:
         assert found.place_m[0] == pytest.approx([5000.0, 5000.0], abs=30)
         assert np.isfinite(found.probability).all() and found.probability[0] > 0.9
 
+    def test_a_place_beside_one_that_is_known_is_no_other_place(self):
+        """Home is known to 40 m by its cell, and estimates are exact to 7 m: they are not of a third place, nor are
+        those that are rounded to two corners 25 m apart two places."""
+        draw = np.random.default_rng(2)
+        of = np.arange(180) % 3  # home, and two corners of one shop
+        at = np.array([[5000.0, 5000.0], [8000.0, 2000.0], [8000.0, 2025.0]])[of]
+        said = Said(at + 7 * draw.normal(size=at.shape), np.full(180, 7.0), np.full(180, 0.9), np.zeros(180, int),
+                    np.arange(180))  # fmt: skip
+        found = habits(said, np.array([[5028.0, 5028.0]]), 1, AREA_M2, 7.0, 100.0, 3)
+        assert len(found.place_m) == 1 and found.place_m[0] == pytest.approx([8000.0, 2012.0], abs=30)
+
     def test_most_visited_first_and_no_more_than_asked_for(self):
         said, place = person(3, 50.0, count=900, thirds=2)
         third = np.flatnonzero(np.linalg.norm(said.z_m - place[3], axis=1) < 200)
