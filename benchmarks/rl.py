@@ -20,7 +20,7 @@ from fl.power.search import Limits
 from rl.ddpg import DdpgTraining
 from rl.env_allocation import PowerAllocation
 from rl.problem import Problem
-from rl.settings import Agent
+from rl.settings import DdpgAgent
 
 BS, UES = 5, 15
 
@@ -84,7 +84,7 @@ def share(bench: Bench) -> float:
             finally:
                 inside += perf_counter() - began
 
-    agent = Agent(learning_starts=20, batch_size=128)
+    agent = DdpgAgent(learning_starts=20, batch_size=128)
     training = DdpgTraining(Timed([problem(bench.rounds)]), agent, bench.training_steps, 0, None)
     began = perf_counter()
     training.run(lambda fresh: None, lambda info, reward: None)

@@ -309,12 +309,18 @@ class World:
         )
 
     def cohort_at(
-        self, at_m: tuple[float, float], height_m: float, cohort: Cohort, time_s: float, round_: int
+        self,
+        at_m: tuple[float, float],
+        height_m: float,
+        cohort: Cohort,
+        time_s: float,
+        round_: int,
+        antennas: int | None = None,
     ) -> tuple[Cohort, Links]:
         """The same UEs as an antenna of somebody else's hears them, and its links: one place with laws of its own.
 
-        Path loss, sight and shadowing are those of the city, drawn for that place; it has as many antennas as a base
-        station.
+        Path loss, sight and shadowing are those of the city, drawn for that place; antennas : None: as many as a base
+        station, and never more.
         """
         budget = self.antenna_at(at_m, height_m)
         links = budget.links(time_s, self.position_m(), self.indoors())
@@ -325,7 +331,7 @@ class World:
             ue=cohort.ue,
             serving=np.where(cohort.serving >= 0, 0, -1),
             gain=links.gain.take(cohort.ue, axis=0),
-            fading=fading,
+            fading=None if fading is None else fading[:, :, :antennas],
             power_w=cohort.power_w,
             rows=cohort.rows,
             downlink_sinr=np.full(n, np.inf),

@@ -25,7 +25,7 @@ from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.policy import Layers
 from rl.problem import Seen
-from rl.settings import Agent
+from rl.settings import DdpgAgent
 
 Tree = dict[str, Any]
 
@@ -41,7 +41,7 @@ class Resumable(Protocol):
 class _Noise(ActionNoise):
     """Gaussian noise on actions from a generator of its own; its size falls in a straight line over the training."""
 
-    def __init__(self, agent: Agent, n: int, steps: int, seed: int) -> None:
+    def __init__(self, agent: DdpgAgent, n: int, steps: int, seed: int) -> None:
         super().__init__()
         self.generator = Streams(seed).at("ddpg").generator("noise")
         self.first, final = agent.exploration_noise_std, agent.exploration_noise_final_std
@@ -67,7 +67,9 @@ class _Buffer(ReplayBuffer):
 class DdpgTraining:
     """A training that has begun: takes steps, and can be written down between episodes."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], agent: Agent, steps: int, seed: int, board: str | None) -> None:
+    def __init__(
+        self, env: gymnasium.Env[Any, Any], agent: DdpgAgent, steps: int, seed: int, board: str | None
+    ) -> None:
         self.env, self.seed, self.steps, self.board = env, seed, steps, board
         vec = DummyVecEnv([lambda: env])
         vec.seed(seed)

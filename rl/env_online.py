@@ -110,6 +110,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         self.over = True
 
     notes: Notes
+    tables: dict[str, dict[str, np.ndarray]]
     state: RoundState
     setup: Setup
     transmitter: Transmitter
@@ -131,8 +132,8 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         parts = replace(self.state.parts, power=replace(self.state.parts.power, wanted_w=wanted_w))
         playing = play(self.world, self.setup, self.transmitter, replace(self.state, parts=parts))
         self.state, figures = self.world.env.run(until=self.world.env.process(playing))
-        tables = self.notes.taken()
-        cost = costs(self.task, self.setup.learning, self.state, figures, tables, self.now, self.rounds)
+        self.tables = tables = self.notes.taken()
+        cost = costs(self.task, self.setup, self.state, figures, tables, self.now, self.rounds)
         self.steps += 1
         if cost.artificial:
             self.t_th = self.state.played

@@ -13,21 +13,20 @@ from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from fl.power.bound import Convergence, Criterion, Objective, Trajectory
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.record import write_text
-from netsim.safe import content, replacing
+from netsim.safe import replacing
 from netsim.units import FloatArray
 from rl.observation import seen_online_size
+from rl.policy_files import CARD, WEIGHTS, checked, read_card, read_tensors
 from rl.problem import Observe, Problem, Seen, seen_size
 
-CARD, WEIGHTS = "policy.json", "policy.safetensors"
 FORMAT = 1
-_MOST_BYTES, _MOST_CARD_BYTES = 256_000_000, 1_000_000
 Single = npt.NDArray[np.float32]
 Layers = tuple[tuple[Single, Single], ...]
 
@@ -134,65 +133,19 @@ def save_policy(policy: Policy, folder: Path) -> None:
 
 def load_policy(folder: Path) -> Policy:
     """The policy of a folder. Raises BadInput with one line for whatever is wrong with it."""
-    card = _card(folder / CARD)
+    card = read_card(folder / CARD, Card)
     path = folder / WEIGHTS
-    tensors = _tensors(path)
+    tensors = read_tensors(path)
     expected: dict[str, tuple[int, ...]] = {}
     for i, shape in enumerate(card.shapes):
         expected |= {f"layers.{i}.weight": shape, f"layers.{i}.bias": shape[:1]}
     reference = {k: v for k, v in tensors.items() if k.startswith("reference.")}
-    unknown = sorted(set(tensors) - set(expected) - set(reference))
-    if unknown:
-        raise BadInput(f"{path}: {unknown[0][:60]!r} has no place in a policy of these layers; train it again")
-    for name, wanted in expected.items():
-        if name not in tensors:
-            raise BadInput(f"{path}: {name} is missing; train the policy again")
-        if tensors[name].shape != wanted:
-            raise BadInput(
-                f"{path}: {name} has shape {tensors[name].shape}, its card asks for {wanted}; train it again"
-            )
-    if not all(np.isfinite(tensors[name]).all() for name in expected):
-        raise BadInput(f"{path}: holds numbers that are not finite; train the policy again")
+    checked(path, tensors, expected, set(reference))
     layers = tuple(
         (tensors[f"layers.{i}.weight"].astype(np.float32), tensors[f"layers.{i}.bias"].astype(np.float32))
         for i in range(len(card.shapes))
     )
     return Policy(card, layers, _reference(path, card, reference))
-
-
-def _card(path: Path) -> Card:
-    try:
-        text = content(path, _MOST_CARD_BYTES)
-        return Card.model_validate_json(text, strict=True)
-    except FileNotFoundError:
-        raise BadInput(f"{path}: no such file; give the folder that `netsim train` wrote a policy into") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(x) for x in first["loc"]) or "card"
-        said = " ".join(str(first["msg"]).removeprefix("Value error, ").split())[:160]
-        raise BadInput(f"{path}: {place[:60]}: {said}") from None
-
-
-def _tensors(path: Path) -> dict[str, np.ndarray]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        tensors = load(content(path, _MOST_BYTES))
-    except FileNotFoundError:
-        raise BadInput(f"{path}: no such file; a policy is a card and its weights") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
-    except (SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadInput(
-            f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again"
-        ) from None
-    wrong = sorted(k for k, v in tensors.items() if v.dtype not in (np.float32, np.float64))
-    if wrong:
-        raise BadInput(f"{path}: {wrong[0][:60]} is not of real numbers; train the policy again")
-    return tensors
 
 
 def _reference(path: Path, card: Card, tensors: dict[str, np.ndarray]) -> Trajectory | None:

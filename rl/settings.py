@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from netsim.part import OneOf, Part
 
-AGENT, VISITED, OPTIMUM = "ddpg", "ddpg, best visited", "optimum"
-"""What comparisons call the agent, the best vector that its training tried, and the best of the optimisers."""
+AGENT, VISITED, OPTIMUM, ORACLE = "ddpg", "ddpg, best visited", "optimum", "oracle"
+"""What comparisons call the agent DDPG, the best vector that its training tried, the best of the optimisers, and the
+best powers of each round that a search finds with everything known."""
 
 
 class Agent(Part):
+    """What learns, and how."""
+
+    kind: str
+
+
+class DdpgAgent(Agent):
     """Deep deterministic policy gradient (DDPG): an actor and a critic, each with a target network.
 
     Learning starts after `learning_starts` random steps. With discount 0 only the immediate reward counts.
     """
 
+    kind: Literal["ddpg"] = "ddpg"
     learning_rate: float = Field(default=1e-3, gt=0, le=1)
     """learning rate of Adam, for actor and critic"""
     batch_size: int = Field(default=128, ge=1, le=65_536)
@@ -59,6 +68,39 @@ class Agent(Part):
         return self
 
 
+class ScoreFunctionAgent(Agent):
+    """The score-function gradient on recorded rounds: a policy of all UEs, as a residual on the best tuned rule.
+
+    The training records rounds of worlds once, and judges powers there without any local training: millions of
+    evaluations a minute. `train.steps` are gradient steps. It is evaluated live. For the task `online` over an uplink
+    `noma` with noisy decoding, where the cost of a round hangs on its radio alone (weights `loss` and `leakage` 0).
+    """
+
+    kind: Literal["score-function"] = "score-function"
+    worlds: int = Field(default=48, ge=1, le=10_000)
+    """number of worlds whose rounds are recorded for training"""
+    tune_worlds: int = Field(default=4, ge=1, le=1000)
+    """number of other worlds on which rules are tuned"""
+    tune_evaluations: int = Field(default=86_400, ge=1, le=1_000_000_000)
+    """number of power vectors that are judged to tune each rule"""
+    situations: int = Field(default=24, ge=1, le=65_536)
+    """number of rounds in a gradient step"""
+    actions: int = Field(default=12, ge=2, le=4096, multiple_of=2)
+    """number of power vectors that are judged in each of them, half of them mirrored"""
+    exploration_noise_std: float = Field(default=0.5, gt=0, le=10)
+    """standard deviation of actions at the beginning, in units of 10 dB"""
+    exploration_noise_final_std: float = Field(default=0.1, gt=0, le=10)
+    """the same at the end, reached linearly"""
+    learning_rate: float = Field(default=1e-3, gt=0, le=1)
+    """learning rate of Adam"""
+
+    reference: ClassVar[str] = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
+    example: ClassVar[dict[str, Any]] = {"kind": "score-function"}
+
+
+AGENTS = OneOf("power-agent", DdpgAgent, ScoreFunctionAgent)
+
+
 class Reward(Part):
     """Cost of a round for an online agent: a weighted sum, whose negative is the reward.
 
@@ -67,7 +109,8 @@ class Reward(Part):
 
         A^(T-1-t) ln( sum_k G_k^2 (sigma_k^2 + sigma_ch,k^2) / sum_k G_k^2 sigma_required,k^2 )
 
-    It is 0 if artificial and channel noise together equal the required noise.
+    It is 0 if artificial and channel noise together equal the required noise. An update that is lost counts as one with
+    the required noise and that of the worst link that would have come in time (see `rl.radio_records`).
     """
 
     noise: float = Field(default=1.0, ge=0, le=1e6)
@@ -76,6 +119,12 @@ class Reward(Part):
     """weight of the model's held-out loss after the round: cross-entropy in nats, or the map's error in dB"""
     leakage: float = Field(default=0.0, ge=0, le=1e6)
     """weight of the share of estimates that come within `leakage_within_m` of the truth, mean over attacks"""
+    lost: float = Field(default=0.0, ge=0, le=1e6)
+    """weight of the share of updates that do not arrive"""
+    leak: float = Field(default=0.0, ge=0, le=1e6)
+    """weight of what noise leaves of updates at the eavesdropper, or at the server without one: mean of z / (1 + z)
+    over updates, 1 / z = artificial noise over the numbers sent + 1 / SINR there; the shape of a closed-form attack's
+    success without its variance"""
     leakage_within_m: float = Field(default=50.0, gt=0, le=1e6)
     """distance within which an estimate counts, m"""
     energy_per_j: float = Field(default=0.0, ge=0, le=1e9)
@@ -83,7 +132,7 @@ class Reward(Part):
 
     @model_validator(mode="after")
     def _something(self) -> Self:
-        if self.noise == self.loss == self.leakage == self.energy_per_j == 0:
+        if self.noise == self.loss == self.leakage == self.lost == self.leak == self.energy_per_j == 0:
             raise ValueError("reward: all weights are 0; nothing could be learnt")
         return self
 
@@ -137,16 +186,38 @@ class Online(Task):
 TASKS = OneOf("power-task", Allocation, Online)
 
 
+def _ddpg_unless_said(agent: Any) -> Any:
+    """Settings of an agent, with a kind."""
+    return {"kind": AGENT, **agent} if isinstance(agent, Mapping) else agent
+
+
 class Train(Part):
     """Task and training of `netsim train`."""
 
     task: Annotated[Task, TASKS] = Allocation()
     """action space and objective"""
-    agent: Agent = Agent()
-    """the agent"""
+    agent: Annotated[Agent, AGENTS, BeforeValidator(_ddpg_unless_said)] = DdpgAgent()
+    """the agent; without a kind: ddpg"""
     steps: int = Field(default=3000, ge=1, le=100_000_000)
     """number of environment steps of the training"""
     eval_every: int = Field(default=250, ge=1, le=100_000_000)
     """number of steps between evaluations of the policy; the best policy is kept"""
 
     renamed: ClassVar[dict[str, str]] = {"judge_every": "eval_every"}
+
+    @model_validator(mode="after")
+    def _of_radio_alone(self) -> Self:
+        if not isinstance(self.agent, ScoreFunctionAgent):
+            return self
+        if not isinstance(self.task, Online):
+            raise ValueError(
+                f"agent: score-function acts in every round, task is {self.task.kind_name()!r}; take task: "
+                "{kind: online}, or agent: {kind: ddpg}"
+            )
+        for name in ("loss", "leakage"):
+            if getattr(self.task.reward, name):
+                raise ValueError(
+                    f"agent: score-function judges what the radio alone decides, task.reward.{name} is not; set it to "
+                    "0 (leak has the shape of leakage), or take agent: {kind: ddpg}"
+                )
+        return self

@@ -6,7 +6,7 @@ from fl.power.bound import Convergence, Objective, Trajectory
 from fl.power.search import Limits
 from rl.policy import Card, Policy, forward
 from rl.problem import Problem
-from rl.settings import Agent
+from rl.settings import DdpgAgent
 
 LIMITS = Limits()
 
@@ -29,7 +29,7 @@ def allocation(problems=None, **kw):
     return PowerAllocation(problems or [problem()], **kw)
 
 
-QUICK = Agent(learning_starts=20, batch_size=16, hidden=(16,))
+QUICK = DdpgAgent(learning_starts=20, batch_size=16, hidden=(16,))
 
 
 def course(folder, steps=120, stop_at=None, seed=0, board=None):

@@ -70,6 +70,8 @@ class Threat(Part):
     """position of an eavesdropper, metres east and north"""
     height_m: float | None = Field(default=None, ge=0, le=1000)
     """antenna height of an eavesdropper above ground, m; none: 10"""
+    antennas: int | None = Field(default=None, ge=1, le=1024)
+    """number of antennas of an eavesdropper, at most those of a base station; none: as many"""
 
     pseudonyms: Annotated[Pseudonyms, PSEUDONYMS] = Permanent()
     """names under which senders are seen, and how long they last"""
@@ -115,6 +117,8 @@ class Threat(Part):
             raise ValueError("an eavesdropper stands somewhere: give at_m with viewpoint: eavesdropper, and only then")
         if self.viewpoint != "eavesdropper" and self.height_m is not None:
             raise ValueError(f"height_m: the {self.viewpoint} has no antenna of its own; leave it out")
+        if self.viewpoint != "eavesdropper" and self.antennas is not None:
+            raise ValueError(f"antennas: the {self.viewpoint} has no antenna of its own; leave it out")
         if self.viewpoint == "eavesdropper" and self.sees != "rows":
             raise ValueError(f"an eavesdropper hears single uplinks: sees must be 'rows', got {self.sees!r}")
         return self

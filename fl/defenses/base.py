@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
+
+import numpy as np
 
 from fl.types import Facts, Local, Received, Spend, State, Updates
 from netsim.part import Named
 from netsim.rng import Rng
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
 class Standing:
     """Status of a defense with a budget: the noise required for each UE (n_ue,) in its last round and the noise drawn,
-    both 0 before the first; and the remaining share of the budget.
+    both 0 before the first; and the remaining share of the budget. row_ue, row_model, row_required_std,
+    row_drawn_std (n,): the same of each row of the last round, for a UE may send several.
     """
 
     required_std: FloatArray
     drawn_std: FloatArray
     budget_left: float
+    row_ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    row_model: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    row_required_std: FloatArray = field(default_factory=lambda: np.zeros(0))
+    row_drawn_std: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 class Defense(Named):

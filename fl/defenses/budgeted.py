@@ -61,7 +61,8 @@ class BudgetState:
     played: rounds so far; total: epsilon of all devices and rounds, None before the first update says what it is;
     epsilon_spent: of it; mu2 (n_ue,): (epsilon / c)^2 of each device, summed over rounds; required_std, drawn_std
     (n_ue,): noise asked for and drawn in each device's last round; scale: norm of a row; drawn_var (n,): noise on the
-    rows of the last round, the decoder's included; rule: the memory of the rule.
+    rows of the last round, the decoder's included; row_ue, row_model, row_required_std, row_drawn_std (n,): noise
+    asked for and drawn on each of these rows; rule: the memory of the rule.
     """
 
     n_ue: int
@@ -73,6 +74,10 @@ class BudgetState:
     epsilon_spent: float = 0.0
     scale: float = 1.0
     drawn_var: FloatArray = field(default_factory=lambda: np.zeros(0))
+    row_ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    row_model: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    row_required_std: FloatArray = field(default_factory=lambda: np.zeros(0))
+    row_drawn_std: FloatArray = field(default_factory=lambda: np.zeros(0))
     figures: dict[str, float] = field(default_factory=dict)
     rule: State = None
 
@@ -196,7 +201,8 @@ class Budgeted(Defense):
             state, total=total, required_std=required, drawn_std=required, played=state.played + 1,
             mu2=state.mu2 + np.bincount(updates.ue, weights=(epsilon / self.factor) ** 2, minlength=n),
             epsilon_spent=state.epsilon_spent + spent, scale=updates.bound.norm * max(float(samples), 1.0),
-            figures=said, rule=rule,
+            row_ue=updates.ue, row_model=updates.model, row_required_std=std, row_drawn_std=std, figures=said,
+            rule=rule,
         )  # fmt: skip
         return Noise(std, claimed, epsilon, silent), state
 
@@ -272,7 +278,8 @@ class Budgeted(Defense):
 
     def standing(self, state: BudgetState) -> Standing:
         left = 1.0 if not state.total else 1.0 - state.epsilon_spent / state.total
-        return Standing(state.required_std, state.drawn_std, float(left))
+        rows = state.row_ue, state.row_model, state.row_required_std, state.row_drawn_std
+        return Standing(state.required_std, state.drawn_std, float(left), *rows)
 
     def first_share(self) -> float:
         """Epsilon of a device in the first round, in units of budget / (rounds devices)."""

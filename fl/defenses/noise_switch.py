@@ -126,6 +126,7 @@ class NoiseSwitch(Defense):
         inner = replace(
             inner,
             drawn_std=newest(inner.drawn_std, updates.ue, drawn),
+            row_drawn_std=drawn,
             drawn_var=np.where(noise.silent, 0.0, drawn**2) + decoder**2,
         )
         switch = played if np.any(drawn[~noise.silent] > 0) else state.switch

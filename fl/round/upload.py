@@ -147,5 +147,7 @@ def _overheard(phase: PhaseStart, cohort: Cohort) -> Overheard | None:
     threat, facts = phase.setup.learning.threat, phase.facts
     if threat.at_m is None:
         return None
-    heard, links = phase.world.cohort_at(threat.at_m, threat.antenna_m, cohort, facts.time_s, facts.round)
+    heard, links = phase.world.cohort_at(
+        threat.at_m, threat.antenna_m, cohort, facts.time_s, facts.round, threat.antennas
+    )
     return Overheard(heard, links.distance_m[cohort.ue, 0], links.los[cohort.ue, 0])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from netsim.part import Part
+from netsim.radio.uplink import Cohort, Uplink
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray, db_from_ratio, w_from_dbm
 
@@ -26,6 +27,10 @@ class PowerContext:
     noise; required_std: noise that the budgets required in the UE's last round, and drawn_std: the part of it that was
     drawn, both 0 before its first round; budget_left: remaining share of the budget (1 without one); progress: share of
     the rounds completed.
+
+    row_ue, row_required_std (R,): the same requirement for each row that was sent last, for a UE may send several;
+    cohort: links of all UEs to all base stations; overheard: their links to an eavesdropper's antenna, None without
+    one; n_bits: size of a row; uplink: how they share the band.
     """
 
     sends: IntArray
@@ -35,6 +40,12 @@ class PowerContext:
     drawn_std: FloatArray
     budget_left: float
     progress: float
+    row_ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    row_required_std: FloatArray = field(default_factory=lambda: np.zeros(0))
+    cohort: Cohort | None = None
+    overheard: Cohort | None = None
+    n_bits: float = 0.0
+    uplink: Uplink | None = None
 
 
 class Power(Part):

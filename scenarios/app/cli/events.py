@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from scenarios.app.run.checkpoints import Progress
     from scenarios.app.run.sweep import SweepPoint
+    from scenarios.app.training.on_radio import Recorded
     from scenarios.app.training.train import TrainingProgress
 
 Event = dict[str, Any]
@@ -46,8 +47,15 @@ def of_sweep(title: str, done: int, of: int, point: SweepPoint, summary: dict[st
     return {"event": "run", "title": title, "done": done, "of": of, **run, "last": done == of}
 
 
-def of_training(title: str, now: TrainingProgress) -> Event:
-    """An evaluation of the policy that is trained."""
+def of_training(title: str, now: TrainingProgress | Recorded) -> Event:
+    """An evaluation of the policy that is trained, or a world that was recorded for it."""
+    from scenarios.app.training.on_radio import Recorded
+
+    if isinstance(now, Recorded):
+        return {
+            "event": "played", "title": title, "done": now.done, "of": now.of, "label": "worlds recorded",
+            "last": now.done == now.of,
+        }  # fmt: skip
     steps = {"done": now.point.step, "of": now.steps, "last": now.last}
     return {"event": "step", "title": f"{title}, seed {now.seed}", **steps, "seed": now.seed, "cost": now.point.score}
 

@@ -12,7 +12,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import FloatArray
-from rl.settings import AGENT, OPTIMUM, VISITED
+from rl.settings import AGENT, OPTIMUM, ORACLE, VISITED
 from scenarios.app.report.html import Cell as TableCell
 from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, Panel, line, looks, mosaic
@@ -22,9 +22,10 @@ from scenarios.app.results.statistics import figure_text, half_width
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 from scenarios.app.study.yaml_document import one_line
 
-_METRICS = ("cost", "t_th", "noise", "loss", "leakage", "energy_j", "evaluations")
+_METRICS = ("cost", "t_th", "noise", "loss", "leakage", "lost", "leak", "energy_j", "evaluations")
 _HEADS = {
     "cost": "cost", "t_th": "T_th, rounds", "noise": "noise", "loss": "final loss", "leakage": "leakage",
+    "lost": "lost updates", "leak": "leak",
     "energy_j": "energy, J", "evaluations": "evaluations",
 }  # fmt: skip
 
@@ -37,6 +38,11 @@ class Training:
     summary: dict[str, Any]
     curve: dict[str, FloatArray]
     evaluations: list[dict[str, Any]]
+
+    @property
+    def agent(self) -> str:
+        """What comparisons call the agent."""
+        return str(self.manifest.get("agent", AGENT))
 
     @property
     def online(self) -> bool:
@@ -145,7 +151,7 @@ def _answer(trained: list[Training]) -> list[tuple[str, str]]:
     names, lines = list(_means(trained)), list[tuple[str, str]]()
     many = f", mean over {len(trained)} seeds with a 95 % interval" if len(trained) > 1 else ""
     if OPTIMUM in names:
-        gap = _gaps(trained, AGENT, OPTIMUM)
+        gap = _gaps(trained, trained[0].agent, OPTIMUM)
         most = figure_text(float(gap.max()))
         text = f"The policy is {_between(gap)} % above the best known optimum (max {most}){many}."
         lines.append(("How good it is", text))
@@ -156,9 +162,24 @@ def _answer(trained: list[Training]) -> list[tuple[str, str]]:
                 f"random search with the same number of evaluations {_between(_gaps(trained, 'random', OPTIMUM))} %."
             )
             lines.append(("Beside random search", text))
-        text = f"Against average power the bound changes by {_between(_gaps(trained, AGENT, 'average'))} %."
+        text = f"Against average power the bound changes by {_between(_gaps(trained, trained[0].agent, 'average'))} %."
         lines.append(("Beside average power", text))
-    return [*lines, *(_beside(trained, name) for name in names if trained[0].online and name != AGENT)]
+    if ORACLE in names:
+        lines.append(("How good it is", _closed(trained)))
+    return [*lines, *(_beside(trained, name) for name in names if trained[0].online and name != trained[0].agent)]
+
+
+def _closed(trained: list[Training]) -> str:
+    """How much of what the best rule leaves to the oracle the agent gets."""
+    means = {name: figures["cost"] for name, figures in _means(trained).items()}
+    rules = [name for name in means if name not in (ORACLE, trained[0].agent)]
+    best = min(rules, key=lambda name: float(means[name].mean()))
+    gap = means[best] - means[ORACLE]
+    if not (gap > 0).all():
+        return f"Nothing is left between the best rule ({best}) and the oracle: a rule is the optimum here."
+    share = 100 * (means[best] - means[trained[0].agent]) / gap
+    many = f", mean over {len(trained)} seeds with a 95 % interval" if len(trained) > 1 else ""
+    return f"The agent closes {_between(share)} % of the gap between the best rule ({best}) and the oracle{many}."
 
 
 def _beside(trained: list[Training], name: str) -> tuple[str, str]:
@@ -166,7 +187,7 @@ def _beside(trained: list[Training], name: str) -> tuple[str, str]:
     cases = int(trained[0].summary["cases"])
     pairs = [
         (a["cost"], b["cost"]) for t in trained for a in t.evaluations for b in t.evaluations
-        if a["policy"] == AGENT and b["policy"] == name and a["case"] == b["case"]
+        if a["policy"] == t.agent and b["policy"] == name and a["case"] == b["case"]
     ]  # fmt: skip
     cost = np.array([a - b for a, b in pairs])
     return f"Beside {name} power", (
@@ -226,6 +247,15 @@ def _description(name: str) -> str:
     """What a policy is."""
     words = {
         AGENT: "the learned policy, without exploration",
+        "score-function": "the learned policy, without exploration: a network for each UE, added to the best rule",
+        ORACLE: "the best powers that a search finds with everything known, in the same worlds as recorded",
+        "constant": "the same power for all",
+        "equal SNR": "the same received power from all",
+        "inverse amplitude": "falls with the amplitude of the channel",
+        "required SNR": "a multiple of the SNR that budgets asked for last",
+        "capped inversion": "the same received power, as far as a cap on power allows",
+        "rank ladder": "received powers in steps, by rank in the cell",
+        "log-linear": "a linear rule of six features",
         VISITED: "the best power vector of all training steps",
         OPTIMUM: "the better of plateaus and evolution",
         "average": "equal split of the middle of the allowed total power",

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ class Scenario:
     ) -> Document:
         """The text as data, overrides applied and file names made absolute."""
         document = self._text.copy()
-        for key, value in (overrides or {}).items():
+        for key, value in deepcopy(dict(overrides or {})).items():  # later ones may change what earlier ones set
             set_value(document, key, value, (origins or {}).get(key))
         _absolute(document, self.folder)
         return document

@@ -3,5 +3,6 @@
 from netsim.part import OneOf
 from netsim.radio import POWERS as WITHOUT_LEARNING
 from rl.ddpg_power import Ddpg
+from rl.shared_power import Shared
 
-POWERS = OneOf("power", *WITHOUT_LEARNING, Ddpg)
+POWERS = OneOf("power", *WITHOUT_LEARNING, Ddpg, Shared)

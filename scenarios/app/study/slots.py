@@ -26,7 +26,7 @@ from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.schedulers import SCHEDULERS
-from rl.settings import TASKS
+from rl.settings import AGENTS, TASKS
 from scenarios.app.study.powers import POWERS
 
 SLOTS: dict[str, OneOf] = {
@@ -65,5 +65,6 @@ SLOTS: dict[str, OneOf] = {
         ATTACKS,
         INFERENCES,
         TASKS,
+        AGENTS,
     )
 }

@@ -25,8 +25,8 @@ class Evaluation:
     """One evaluation of a policy in one case (a channel or a world).
 
     cost : what is minimised: the bound L over that of average power, or minus the sum of rewards. t_th : rounds until
-    the last artificial noise. noise, loss, leakage, energy_j : of an episode (see `Reward`), NaN for the problem of the
-    study. evaluations : power vectors that were tried to find the policy.
+    the last artificial noise. noise, loss, leakage, energy_j, lost, leak : of an episode (see `Reward`), NaN for the
+    problem of the study. evaluations : power vectors that were tried to find the policy.
     """
 
     policy: str
@@ -37,6 +37,8 @@ class Evaluation:
     loss: float = float("nan")
     leakage: float = float("nan")
     energy_j: float = float("nan")
+    lost: float = float("nan")
+    leak: float = float("nan")
     evaluations: int = 1
 
 
@@ -107,15 +109,20 @@ def fixed_rule(power: Power) -> Callable[[OnlinePower, FloatArray], FloatArray]:
     return act
 
 
-def episode(env: OnlinePower, policy: str, act: Callable[[OnlinePower, Any], FloatArray], world: int) -> Evaluation:
-    """A whole training in one world under one policy."""
+def episode(
+    env: OnlinePower, policy: str, act: Callable[[OnlinePower, Any], FloatArray], world: int, evaluations: int = 1
+) -> Evaluation:
+    """A whole training in one world under one policy, which took so many judged power vectors to find."""
     seen, _ = env.reset(options={"world": world})
-    cost, sums, last = 0.0, np.zeros(3), float("nan")
+    cost, sums, last = 0.0, np.zeros(5), float("nan")
     while True:
         seen, reward, terminated, truncated, info = env.step(act(env, seen).astype(np.float32))
         cost -= reward
-        sums += (info["noise"], info["leakage"], info["energy_j"])
+        sums += [info[name] for name in ("noise", "leakage", "energy_j", "lost", "leak")]
         last = info["loss"]
         if terminated or truncated:
-            noise, leakage, energy_j = (float(x) for x in sums)
-            return Evaluation(policy, world, cost, info["t_th"], noise, last, leakage / env.steps, energy_j)
+            noise, leakage, energy_j, lost, leak = (float(x) for x in sums)
+            return Evaluation(
+                policy, world, cost, info["t_th"], noise, last, leakage / env.steps, energy_j, lost / env.steps,
+                leak / env.steps, evaluations,
+            )  # fmt: skip

@@ -19,13 +19,14 @@ from netsim.errors import BadInput
 from netsim.record import cell_text, write_json, write_text
 from netsim.rng import Streams
 from netsim.safe import PART, what_is
-from rl.settings import AGENT, OPTIMUM, VISITED, Allocation, Online, Train
+from rl.settings import AGENT, OPTIMUM, VISITED, Allocation, DdpgAgent, Online, ScoreFunctionAgent, Train
 from scenarios.app.results.folder import CHECKPOINT, PAGE, STUDY, SUMMARY, is_text, ours, read_json
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.statistics import half_width
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
+from scenarios.app.training import on_radio
 from scenarios.app.training.environments import Stages, n_ues, problems
 from scenarios.app.training.evaluate import (
     Evaluation,
@@ -37,6 +38,7 @@ from scenarios.app.training.evaluate import (
     trained,
     worlds,
 )
+from scenarios.app.training.on_radio import Recorded
 
 if TYPE_CHECKING:
     from rl.policy import Layers, Policy
@@ -56,7 +58,7 @@ class TrainingProgress:
     last: bool
 
 
-Watch = Callable[[TrainingProgress], None]
+Watch = Callable[[TrainingProgress | Recorded], None]
 
 
 def train(
@@ -75,12 +77,13 @@ def train(
     texts = [f"{_SEED_OF_TEXT}{seed}\n{study_yaml(plain)}" for seed in seeds]
     for folder, text in zip(folders, texts, strict=True):
         _admit(folder, text, replace)
-    summaries = []
+    how, summaries = plain.train or Train(), []
+    on = on_radio.Ground(plain, watch) if isinstance(how.agent, ScoreFunctionAgent) else None
     with one_thread():
         for seed, folder, text in zip(seeds, folders, texts, strict=True):
             if not _finished(folder, text):
                 with held(folder, "training", partial(_admit, folder, text, replace)):
-                    _one(plain, seed, folder, text, watch, cache, board)
+                    _one(plain, on, seed, folder, text, watch, cache, board)
             summaries.append(read_json(folder / SUMMARY))
     return summaries
 
@@ -112,17 +115,17 @@ def _finished(folder: Path, text: str) -> bool:
     return bool(whole) and bool(read_json(folder / TRAINING).get("finished"))
 
 
-def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: Path | None, board: str | None) -> None:
-    """One training, from its environment to its page's figures."""
-    from rl.ddpg import DdpgTraining
-    from rl.policy import save_policy
-    from rl.train import take_steps
-
+def _one(
+    study: Study, on: on_radio.Ground | None, seed: int, folder: Path, text: str, watch: Watch, cache: Path | None,
+    board: str | None,
+) -> None:  # fmt: skip
+    """One training, from its environment to its page's figures. on : recorded rounds, where it is done on those."""
     began = time.perf_counter()
     how = study.train or Train()
     manifest = {
         "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": seed,
-        "steps": how.steps, "learning_starts": how.agent.learning_starts, "program": __version__,
+        "agent": how.agent.kind, "steps": how.steps, "program": __version__,
+        "learning_starts": how.agent.learning_starts if isinstance(how.agent, DdpgAgent) else 0,
         "python": platform.python_version(), "finished": False,
     }  # fmt: skip
     if not is_text(folder / STUDY, text):  # another one was here
@@ -131,24 +134,60 @@ def _one(study: Study, seed: int, folder: Path, text: str, watch: Watch, cache: 
         (folder / name).unlink(missing_ok=True)
     write_text(folder / STUDY, text)
     write_json(folder / TRAINING, manifest)
+    state = folder / CHECKPOINT
+    whole = f"{__version__}\n{text}"
+    if on is None:
+        curve, rows, best_steps, trained_s = _by_ddpg(study, seed, folder, whole, watch, began, cache, board)
+    else:
+        curve, rows, best_steps, trained_s = _on_radio(on, seed, folder, whole, watch, began)
+    _table(folder / CURVE, [asdict(p) for p in curve])
+    _table(folder / EVALUATIONS, [asdict(r) for r in rows])
+    write_json(folder / SUMMARY, _summary(how.agent.kind, best_steps, rows))
+    timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began}
+    write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
+    state.unlink(missing_ok=True)
+
+
+_Trained = tuple[list["CurvePoint"], list[Evaluation], int, float]
+"""The curve, the comparison, after how many steps the best policy was found, and seconds until then"""
+
+
+def _by_ddpg(
+    study: Study, seed: int, folder: Path, text: str, watch: Watch, began: float, cache: Path | None, board: str | None
+) -> _Trained:
+    """One training in the environment itself."""
+    from rl.ddpg import DdpgTraining
+    from rl.policy import save_policy
+    from rl.train import take_steps
+
+    how = study.train or Train()
+    if not isinstance(how.agent, DdpgAgent):
+        raise TypeError("another agent")
     setup = _online(study, how.task) if isinstance(how.task, Online) else _allocation(study, cache)
     training = DdpgTraining(setup.env, how.agent, how.steps, seed, board)
-    state = folder / CHECKPOINT
     course = take_steps(
-        training, setup.score, how.eval_every, state, f"{__version__}\n{text}",
+        training, setup.score, how.eval_every, folder / CHECKPOINT, text,
         lambda point, last: watch(TrainingProgress(seed, how.steps, point, last)),
     )  # fmt: skip
     if course.best is None:
         raise ValueError("no policy was evaluated")
     save_policy(setup.policy(study, course.best.layers, seed, course.best.steps), folder)
     trained_s = time.perf_counter() - began
-    rows = setup.evaluate(course, how.steps, seed)
-    _table(folder / CURVE, [asdict(p) for p in course.curve])
-    _table(folder / EVALUATIONS, [asdict(r) for r in rows])
-    write_json(folder / SUMMARY, _summary(course, rows))
-    timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began}
-    write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
-    state.unlink(missing_ok=True)
+    return course.curve, setup.evaluate(course, how.steps, seed), course.best.steps, trained_s
+
+
+def _on_radio(on: on_radio.Ground, seed: int, folder: Path, text: str, watch: Watch, began: float) -> _Trained:
+    """One training on recorded rounds."""
+    from rl.score_function import ScoreFunctionTraining
+
+    how = on.study.train or Train()
+    training = ScoreFunctionTraining(on.trained_on, on.rule, on.agent, how.steps, seed)
+    best = on_radio.learn(
+        training, on.chosen_on, how.eval_every, folder / CHECKPOINT, text,
+        lambda point, last: watch(TrainingProgress(seed, how.steps, point, last)),
+    )  # fmt: skip
+    policy, trained_s = on_radio.kept(on, best, seed, folder), time.perf_counter() - began
+    return best.curve, on.evaluated(policy, training.evaluations), best.steps, trained_s
 
 
 @dataclass(frozen=True)
@@ -175,7 +214,7 @@ def _allocation(study: Study, cache: Path | None) -> _Setup:
         own = drawn[0].objective.trajectory if len(drawn) == 1 else problems_own(study, cache)
         card = Card(
             program=__version__, task="allocation", observe=how.task.observe, ues=drawn[0].n_ue,
-            hidden=how.agent.hidden, limits=how.task.limits, criterion=how.task.criterion, bound=how.task.bound,
+            hidden=hidden_of(how), limits=how.task.limits, criterion=how.task.criterion, bound=how.task.bound,
             scenario=study.title, seed=seed, steps=steps,
         )  # fmt: skip
         return Policy(card, layers, own)
@@ -212,7 +251,7 @@ def _online(study: Study, task: Online) -> _Setup:
     def policy(study: Study, layers: Layers, seed: int, steps: int) -> Policy:
         how = study.train or Train()
         card = Card(
-            program=__version__, task="online", observe="online", ues=n, hidden=how.agent.hidden, limits=task.limits,
+            program=__version__, task="online", observe="online", ues=n, hidden=hidden_of(how), limits=task.limits,
             bound=task.bound, scenario=study.title, seed=seed, steps=steps,
         )  # fmt: skip
         return Policy(card, layers)
@@ -222,6 +261,11 @@ def _online(study: Study, task: Online) -> _Setup:
         return [episode(watched, name, act, w) for w in held for name, act in acts.items()]
 
     return _Setup(env, score, policy, evaluate)
+
+
+def hidden_of(how: Train) -> tuple[int, ...]:
+    """Hidden layers of an agent that has a network of its own."""
+    return how.agent.hidden if isinstance(how.agent, DdpgAgent) else ()
 
 
 def _best(course: Course) -> Layers:
@@ -238,17 +282,17 @@ def _table(path: Path, rows: list[dict[str, Any]]) -> None:
     write_text(path, text.getvalue())
 
 
-def _summary(course: Course, rows: list[Evaluation]) -> dict[str, Any]:
+def _summary(agent_name: str, best_steps: int, rows: list[Evaluation]) -> dict[str, Any]:
     """Flat: the mean over cases of every figure of every policy, and the paired difference to each of the others."""
-    summary: dict[str, Any] = {"steps.best": course.best.steps if course.best else None, "cases": _cases(rows)}
+    summary: dict[str, Any] = {"steps.best": best_steps, "cases": _cases(rows)}
     names = list(dict.fromkeys(r.policy for r in rows))
     figures = [f.name for f in fields(Evaluation) if f.name not in ("policy", "case")]
     for name in names:
         own = [r for r in rows if r.policy == name]
         for figure in figures:
             summary[f"policy.{name}.{figure}.mean"] = float(np.mean([getattr(r, figure) for r in own]))
-    agent = {r.case: r.cost for r in rows if r.policy == AGENT}
-    for name in (n for n in names if n not in (AGENT, VISITED)):
+    agent = {r.case: r.cost for r in rows if r.policy == agent_name}
+    for name in (n for n in names if n not in (agent_name, VISITED)):
         others = {r.case: r.cost for r in rows if r.policy == name}
         gaps = np.array([agent[c] - others[c] for c in others])
         ratios = np.array([agent[c] / others[c] - 1.0 for c in others])

@@ -1,0 +1,183 @@
+r"""What is known of a round before it begins, as features of each UE and of each pair of UEs.
+
+All of it an uplink scheduler knows, but for the eavesdropper's place: who plans against her must say where she is. In
+decibels, of UE k with base station b, the thermal noise N and rho of the numbers sent:
+
+    snr          ||h_k||^2 / N, at 1 W
+    required     rho^2 / sigma^2, the SNR at which thermal noise alone is what budgets asked for in the last round
+    other        most of ||h_kb'||^2 / N at other base stations
+    heard        ||h_k||^2 / N at the eavesdropper
+    rank         of snr in the cell, 0 strongest to 1
+    count        UEs of the cell, over K;  mean, most, least: of snr in the cell
+    late         share of the rounds that are over
+
+and of a pair (k, j): whether in one cell; j at the base station of k (||h_jb||^2 / N); snr of k over that of j; and how
+much they disturb each other, M |h_k^H h_j|^2 / (||h_k||^2 ||h_j||^2) at the base station of k, 1 on average.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from fl.power.search import Limits
+from netsim.radio.power import PowerContext
+from netsim.units import BoolArray, FloatArray, db_from_ratio
+from rl.radio_records import Links, shared
+
+FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
+PAIR_FEATURES = ("same cell", "cross", "stronger", "aligned")
+_FLOOR_DB, _TOP_DB = -60.0, 140.0
+_UNKNOWN_DB = 0.0  # what is required before the first round
+
+
+@dataclass(frozen=True)
+class Look:
+    """S rounds of K UEs. required_std (S, K) : root mean square over the rows of a UE that were sent last, 0 before the
+    first; rho, n_bits, progress (S,); noise_w of the band; limits : of powers.
+    """
+
+    links: Links
+    required_std: FloatArray
+    rho: FloatArray
+    n_bits: FloatArray
+    progress: FloatArray
+    noise_w: float
+    limits: Limits
+
+    @classmethod
+    def of(cls, now: PowerContext, limits: Limits) -> Self:
+        """Of the round that comes."""
+        uplink = now.uplink
+        if now.cohort is None or uplink is None:
+            raise ValueError("the context has no links")
+        n = len(now.snr_per_w)
+        rows = np.bincount(now.row_ue, minlength=n)
+        variance = np.bincount(now.row_ue, weights=now.row_required_std**2, minlength=n) / np.maximum(rows, 1)
+        return cls(
+            links=Links.of(now.cohort, now.overheard, uplink),
+            required_std=np.sqrt(variance)[None],
+            rho=np.array([now.scale]),
+            n_bits=np.array([now.n_bits]),
+            progress=np.array([now.progress]),
+            noise_w=shared(uplink).band_noise_w(),
+            limits=limits,
+        )
+
+    @classmethod
+    def stack(cls, looks: list[Self]) -> Self:
+        """Looks at the same UEs and base stations, one after the other."""
+        links = Links(*(np.concatenate([getattr(look.links, f.name) for look in looks]) for f in fields(Links)))
+        required_std, rho, n_bits, progress = (
+            np.concatenate([getattr(look, name) for look in looks])
+            for name in ("required_std", "rho", "n_bits", "progress")
+        )
+        return cls(links, required_std, rho, n_bits, progress, looks[0].noise_w, looks[0].limits)
+
+    @property
+    def first(self) -> BoolArray:
+        """Which rounds (S,) are the first of a world."""
+        return np.asarray(np.append(True, self.progress[1:] <= self.progress[:-1]))
+
+    @property
+    def worlds(self) -> int:
+        """Number of worlds that the rounds are of."""
+        return int(self.first.sum())
+
+    @property
+    def there(self) -> BoolArray:
+        """Who has a base station (S, K)."""
+        return np.asarray(self.links.serving >= 0)
+
+    @cached_property
+    def snr_db(self) -> FloatArray:
+        """At 1 W (S, K), at the own base station."""
+        own = np.take_along_axis(self._strength_db, np.maximum(self.links.serving, 0)[..., None], axis=2)[..., 0]
+        return np.where(self.there, own, _FLOOR_DB)
+
+    @cached_property
+    def required_db(self) -> FloatArray:
+        """rho^2 / sigma^2 (S, K)."""
+        known = self.required_std > 0
+        ratio = np.divide(self.rho[:, None], self.required_std, out=np.ones_like(self.required_std), where=known) ** 2
+        return np.where(known, db_from_ratio(ratio), _UNKNOWN_DB)
+
+    @cached_property
+    def other_db(self) -> FloatArray:
+        """Most at other base stations, at 1 W (S, K)."""
+        own = np.arange(self._strength_db.shape[2]) == self.links.serving[..., None]
+        return np.asarray(np.where(own, _FLOOR_DB, self._strength_db).max(axis=2))
+
+    @cached_property
+    def heard_db(self) -> FloatArray:
+        """At the eavesdropper, at 1 W (S, K)."""
+        heard = self.links.heard
+        if not heard.shape[2]:
+            return np.full(self.links.serving.shape, _FLOOR_DB)
+        return _level((heard.real**2 + heard.imag**2).sum(axis=3)[..., 0] / self.noise_w)
+
+    @cached_property
+    def rank(self) -> FloatArray:
+        """How many UEs of the cell are stronger (S, K)."""
+        stronger = self.snr_db[:, None, :] > self.snr_db[:, :, None]
+        return np.asarray((stronger & self.same_cell).sum(axis=2).astype(np.float64))
+
+    @cached_property
+    def same_cell(self) -> BoolArray:
+        """Whether k and j are in one cell (S, K, K)."""
+        serving = self.links.serving
+        return np.asarray((serving[:, :, None] == serving[:, None, :]) & self.there[:, :, None])
+
+    @cached_property
+    def features(self) -> FloatArray:
+        """Of each UE (S, K, 10), about 1 in size."""
+        cell, count = self.same_cell, np.maximum(self.same_cell.sum(axis=2), 1)
+        snr = self.snr_db
+        of_cell = np.where(cell, snr[:, None, :], 0.0).sum(axis=2) / count
+        most = np.where(cell, snr[:, None, :], -np.inf).max(axis=2)
+        least = np.where(cell, snr[:, None, :], np.inf).min(axis=2)
+        most, least = (np.where(self.there, x, 0.0) for x in (most, least))
+        late = np.broadcast_to(self.progress[:, None], snr.shape)
+        columns = (
+            _about(snr), self.required_db / 20.0, _about(self.other_db), _about(self.heard_db),
+            self.rank / np.maximum(count - 1, 1), count / snr.shape[1], _about(of_cell), _about(most), _about(least),
+            late,
+        )  # fmt: skip
+        return np.asarray(np.stack(columns, axis=2))
+
+    @cached_property
+    def pairs(self) -> FloatArray:
+        """Of each pair (S, K, K, 4), about 1 in size; those with oneself, and with absent UEs, are not to be read."""
+        serving = np.maximum(self.links.serving, 0)
+        cross = np.take_along_axis(
+            np.swapaxes(self._strength_db, 1, 2), serving[..., None], axis=1
+        )  # (S, K, K): strength of j at the base station of k
+        h = np.take_along_axis(
+            np.swapaxes(self.links.h, 1, 2), serving[..., None, None], axis=1
+        )  # (S, K, K, M): amplitudes of j there
+        own = np.take_along_axis(self.links.h, serving[..., None, None], axis=2)[:, :, 0]
+        inner = np.abs(np.einsum("skm,skjm->skj", own.conj(), h)) ** 2
+        size = np.einsum("skm,skm->sk", own.conj(), own).real[..., None] * (h.real**2 + h.imag**2).sum(axis=3)
+        aligned = np.divide(h.shape[3] * inner, size, out=np.ones_like(inner), where=size > 0)
+        stronger = (self.snr_db[:, :, None] - self.snr_db[:, None, :]) / 20.0
+        columns = (self.same_cell.astype(np.float64), _about(cross), stronger, np.log(np.maximum(aligned, 1e-3)) / 2)
+        return np.asarray(np.stack(columns, axis=3))
+
+    @cached_property
+    def _strength_db(self) -> FloatArray:
+        """||h||^2 / N (S, K, n_bs), decibels."""
+        return _level(self.links.strength / self.noise_w)
+
+
+def _level(ratio: FloatArray) -> FloatArray:
+    """Decibels between bounds that no link passes."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.clip(db_from_ratio(ratio), _FLOOR_DB, _TOP_DB))
+
+
+def _about(level_db: FloatArray) -> FloatArray:
+    """Levels at 1 W on a scale of about 1."""
+    return (level_db - 50.0) / 20.0

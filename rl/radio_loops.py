@@ -1,0 +1,100 @@
+"""What becomes of a round's transmissions at many power vectors, compiled: one loop over vectors.
+
+The laws are those of `netsim.radio.noma` and `netsim.radio.airtime`, called with one power vector after the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from netsim.compiled import compiled
+from netsim.radio import sic
+from netsim.radio.airtime import transmissions, waits
+from netsim.radio.uplink import ComplexArray
+from netsim.units import BoolArray, FloatArray, IntArray
+
+NONE, INTRA, ALL = 0, 1, 2
+"""whose signals interfere"""
+
+
+class Air(NamedTuple):
+    """How a band is shared: noise_w, the residual of cancellation, whose signals interfere, UEs of a group at most,
+    hertz, the largest bit/s/Hz, the SINR below which nobody is decoded, and the deadline.
+    """
+
+    noise_w: float
+    residual: float
+    interference: int
+    group_size: int
+    bandwidth_hz: float
+    most_bps_per_hz: float
+    least_sinr: float
+    deadline_s: float
+
+
+@compiled
+def _sinr(
+    power_w: FloatArray, h: ComplexArray, own: ComplexArray, strength: FloatArray, serving: IntArray, air: Air
+) -> tuple[FloatArray, IntArray]:
+    """SINR (K,) and group (K,) of UEs at one power vector (K,)."""
+    group_of = sic.groups(power_w * strength, serving, h.shape[1], air.group_size)
+    if air.interference == NONE:
+        return power_w * strength / air.noise_w, group_of
+    sinr = sic.many_antennas(
+        power_w, h, own, strength, serving, group_of, air.noise_w, air.residual, air.interference == ALL, air.least_sinr
+    )
+    return sinr, group_of
+
+
+@compiled
+def received(
+    power_w: FloatArray,
+    which: IntArray,
+    h: ComplexArray,
+    serving: IntArray,
+    downlink_bps: FloatArray,
+    rows: IntArray,
+    compute_s: FloatArray,
+    compute_j: FloatArray,
+    n_bits: FloatArray,
+    air: Air,
+) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:
+    """SINR, SNR, whether decoded in time, and energy in J (B, K) of power vectors (B, K), each in one of S rounds.
+
+    which (B,) says in which; h (S, K, n_bs, antennas); serving, downlink_bps, rows, compute_s, compute_j (S, K); n_bits
+    (S,) of a row.
+    """
+    b_max, k = power_w.shape
+    sinr, snr, energy_j = np.zeros((b_max, k)), np.zeros((b_max, k)), np.zeros((b_max, k))
+    decoded = np.zeros((b_max, k), np.bool_)
+    for b in range(b_max):
+        s = which[b]
+        own, strength = sic.own_amplitudes(h[s], serving[s])
+        x, group_of = _sinr(power_w[b], h[s], own, strength, serving[s], air)
+        sinr[b], snr[b] = x, power_w[b] * strength / air.noise_w
+        rate_bps = air.bandwidth_hz * np.minimum(np.log2(1.0 + x), air.most_bps_per_hz)
+        wait_s = np.zeros(k)
+        if air.group_size < k:
+            wait_s = waits(
+                x, rate_bps, downlink_bps[s], rows[s], compute_s[s], serving[s], group_of, n_bits[s], air.deadline_s,
+                air.least_sinr,
+            )  # fmt: skip
+        sent = transmissions(
+            x, snr[b], rate_bps, downlink_bps[s], rows[s], wait_s, compute_s[s], compute_j[s], power_w[b], n_bits[s],
+            air.deadline_s, air.least_sinr, 1.0,
+        )  # fmt: skip
+        decoded[b], energy_j[b] = sent.decoded, sent.energy_j
+    return sinr, snr, decoded, energy_j
+
+
+@compiled
+def overheard(power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArray, air: Air) -> FloatArray:
+    """SINR (B, K) at an eavesdropper, who cancels like a base station: h (S, K, 1, antennas), serving (S, K)."""
+    sinr = np.zeros(power_w.shape)
+    for b in range(len(power_w)):
+        s = which[b]
+        own, strength = sic.own_amplitudes(h[s], serving[s])
+        sinr[b] = _sinr(power_w[b], h[s], own, strength, serving[s], air)[0]
+    return sinr

@@ -1,0 +1,242 @@
+r"""Rounds as the radio saw them, without any learning: what powers would have cost there, millions of times a minute.
+
+A federated round is slow because devices train. What its uplink costs hangs on links, on who sends, and on the noise
+that budgets ask for alone, so rounds are recorded once and judged again at other powers. With sigma_r the noise that is
+required of row r, C_k = rho^2 / SNR_k the receiver's thermal noise on it and N_k = rho^2 / SINR_k all noise of the
+decoder,
+
+    d_r^2   = max(0, sigma_r^2 - C_k)                                   artificial noise (top-up),
+    v_r     = d_r^2 + N_k,  or  sigma_r^2 + kappa rho^2 where the row is lost,
+    noise   = A^(T-1-t) ln( sum_r w_r^2 v_r / sum_r w_r^2 sigma_r^2 ),
+    lost    = share of rows that do not arrive,
+    leak    = mean_r z_r / (1 + z_r),    1 / z_r = d_r^2 / rho^2 + 1 / SINR of the UE at the eavesdropper,
+    energy  = sum of what UEs spend, J.
+
+kappa = 1 / (2^(bits / (B deadline)) - 1) is the noise, over rho^2, of a row that comes just in time. `leak` has the
+shape of what a closed-form attack gives away as noise grows, and no variance: it is what an agent is trained on.
+[the bound of `fl.power.bound`, round by round]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from netsim.errors import BadInput
+from netsim.radio.noma import Noma
+from netsim.radio.shared_band import SharedBand
+from netsim.radio.uplink import Cohort, ComplexArray, Uplink
+from netsim.units import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from rl.radio_loops import Air
+    from rl.settings import Reward
+
+_MOST_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links of K UEs in S rounds. h (S, K, n_bs, antennas), heard (S, K, 1, antennas) : amplitudes at base stations and
+    at an eavesdropper, of path and fading; serving (S, K), -1 : absent; downlink_bps (S, K).
+    """
+
+    h: ComplexArray
+    heard: ComplexArray
+    serving: IntArray
+    downlink_bps: FloatArray
+
+    @classmethod
+    def of(cls, cohort: Cohort, overheard: Cohort | None, uplink: Uplink) -> Self:
+        """Of one round. Without an eavesdropper the server listens: `heard` has no antenna."""
+        own = _amplitudes(cohort)
+        heard = np.zeros((len(own), 0, own.shape[2]), np.complex128) if overheard is None else _amplitudes(overheard)
+        return cls(own[None], heard[None], cohort.serving[None], shared(uplink).downlink_bps(cohort)[None])
+
+    @property
+    def strength(self) -> FloatArray:
+        """||h||^2 (S, K, n_bs)."""
+        return np.asarray((self.h.real**2 + self.h.imag**2).sum(axis=3))
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """S rounds that were played. rows (S, K) : rows that each UE sends, of n_bits (S,); compute_s, compute_j (S, K) :
+    time and energy of training before; rho (S,); factor (S,) : A^(T-1-t); lost_noise (S,) : kappa. Of rows, filled up
+    to R: of (S, R) the UE, -1 for none; weight and required_std (S, R).
+    """
+
+    links: Links
+    rows: IntArray
+    n_bits: FloatArray
+    compute_s: FloatArray
+    compute_j: FloatArray
+    rho: FloatArray
+    factor: FloatArray
+    lost_noise: FloatArray
+    of: IntArray
+    weight: FloatArray
+    required_std: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.rho)
+
+    @classmethod
+    def stack(cls, rounds: list[Self]) -> Self:
+        """Rounds of the same UEs and base stations, one after the other."""
+        most = max(r.of.shape[1] for r in rounds)
+        links = Links(*(np.concatenate([getattr(r.links, f.name) for r in rounds]) for f in fields(Links)))
+        columns = [f.name for f in fields(cls) if f.name != "links"]
+        padded = {"of": -1, "weight": 0.0, "required_std": 0.0}
+
+        def joined(name: str) -> FloatArray:
+            parts = [getattr(r, name) for r in rounds]
+            if name in padded:
+                parts = [
+                    np.pad(p, ((0, 0), (0, most - p.shape[1])), constant_values=padded[name]) for p in parts
+                ]  # fmt: skip
+            return np.concatenate(parts)
+
+        return cls(links, **{name: joined(name) for name in columns})  # type: ignore[arg-type]
+
+    def take(self, some: IntArray | BoolArray) -> Self:
+        """Some of the rounds."""
+        links = Links(*(getattr(self.links, f.name)[some] for f in fields(Links)))
+        rest = {f.name: getattr(self, f.name)[some] for f in fields(self) if f.name != "links"}
+        return type(self)(links, **rest)
+
+
+@dataclass(frozen=True)
+class RadioCosts:
+    """Unweighted figures (B,) of power vectors, and whether any artificial noise (B,) was drawn."""
+
+    noise: FloatArray
+    lost: FloatArray
+    leak: FloatArray
+    energy_j: FloatArray
+    artificial: BoolArray
+
+    def total(self, reward: Reward) -> FloatArray:
+        """Weighted sum (B,)."""
+        return np.asarray(
+            reward.noise * self.noise
+            + reward.lost * self.lost
+            + reward.leak * self.leak
+            + reward.energy_per_j * self.energy_j
+        )
+
+
+def shared(uplink: Uplink) -> Noma:
+    """The uplink, if it is one whose rounds can be judged again."""
+    if not isinstance(uplink, Noma) or uplink.decoding != "noisy":
+        raise BadInput(
+            "world.radio.uplink: rounds are judged again over kind: noma with decoding: noisy; take that, or train live"
+        )
+    return uplink
+
+
+def air_of(uplink: Uplink, round_s: float) -> Air:
+    """How a band is shared, as compiled laws take it."""
+    from rl.radio_loops import ALL, INTRA, NONE, Air
+
+    noma = shared(uplink)
+    return Air(
+        noma.band_noise_w(),
+        noma.sic_residual,
+        {"none": NONE, "intra": INTRA, "all": ALL}[noma.interference],
+        noma.group_size or np.iinfo(np.int64).max,
+        noma.bandwidth_hz,
+        noma.max_bps_per_hz,
+        noma.least_sinr(),
+        min(noma.limit_s(), round_s),
+    )
+
+
+def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray:
+    """kappa of rows of n_bits; 1 where the uplink has no deadline that a rate must meet."""
+    if not isinstance(uplink, SharedBand):
+        return np.ones(len(n_bits))
+    with np.errstate(divide="ignore", over="ignore"):
+        least = np.expm1(np.log(2.0) * n_bits / (uplink.bandwidth_hz * min(uplink.limit_s(), round_s)))
+        return np.asarray(np.minimum(1.0 / least, _MOST_LOST))
+
+
+def drawn_var(required_std: FloatArray, rho: FloatArray | float, snr: FloatArray) -> FloatArray:
+    """Variance of artificial noise beside a receiver's thermal noise, where that counts (top-up)."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.maximum(required_std**2 - np.where(snr > 0, rho**2 / snr, 0.0), 0.0))
+
+
+def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> RadioCosts:
+    """Costs of power vectors (B, K) in rounds which (B,)."""
+    from rl.radio_loops import overheard, received
+
+    links = rounds.links
+    sinr, snr, decoded, energy_j = received(
+        power_w, which, links.h, links.serving, links.downlink_bps, rounds.rows, rounds.compute_s, rounds.compute_j,
+        rounds.n_bits, air,
+    )  # fmt: skip
+    hears = sinr
+    if links.heard.shape[2]:
+        there = np.where(links.serving >= 0, 0, -1)
+        alone = air._replace(least_sinr=0.0, deadline_s=np.inf)
+        hears = overheard(power_w, which, links.heard, there, alone)
+    return costs_of(
+        Sent(sinr, snr, decoded, hears), energy_j.sum(axis=1), rounds.of[which], rounds.weight[which],
+        rounds.required_std[which], rounds.rho[which], rounds.factor[which], rounds.lost_noise[which],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sent:
+    """SINR, SNR and whether decoded (B, K) at base stations, and SINR at whoever listens."""
+
+    sinr: FloatArray
+    snr: FloatArray
+    decoded: BoolArray
+    heard: FloatArray
+
+
+def costs_of(
+    sent: Sent, energy_j: FloatArray, of: IntArray, weight: FloatArray, required_std: FloatArray, rho: FloatArray,
+    factor: FloatArray, lost_noise: FloatArray, drawn_std: FloatArray | None = None,
+) -> RadioCosts:  # fmt: skip
+    """The law of costs, of rows (B, R) of UEs `of`; energy_j, rho, factor, lost_noise (B,); drawn_std (B, R) : of
+    artificial noise, none: that of top-up.
+    """
+    row, there = np.maximum(of, 0), of >= 0
+
+    def at_rows(values: FloatArray) -> FloatArray:
+        return np.take_along_axis(values, row, axis=1)
+
+    scale = (rho**2)[:, None]
+    with np.errstate(divide="ignore"):
+        topped_up = drawn_var(required_std, rho[:, None], at_rows(sent.snr)) if drawn_std is None else drawn_std**2
+        drawn = np.where(there, topped_up, 0.0)
+        decoder = scale / np.maximum(at_rows(sent.sinr), 1e-30)
+        came = np.take_along_axis(sent.decoded, row, axis=1) & there
+        suffered = np.where(came, drawn + decoder, required_std**2 + lost_noise[:, None] * scale)
+        share = np.where(there, weight**2, 0.0)
+        asked = (share * required_std**2).sum(axis=1)
+        asked = np.where(asked > 0, asked, (share * scale).sum(axis=1))
+        ratio = np.divide((share * suffered).sum(axis=1), asked, out=np.ones_like(asked), where=asked > 0)
+        noise = factor * np.log(np.maximum(ratio, 1e-12))
+        heard = at_rows(sent.heard)
+        hidden = drawn / scale + 1.0 / np.maximum(heard, 1e-30)
+        seen = np.where(there & (heard > 0), 1.0 / (1.0 + hidden), 0.0)
+    n = np.maximum(there.sum(axis=1), 1)
+    return RadioCosts(
+        noise=np.where(there.any(axis=1), noise, 0.0),
+        lost=(there & ~came).sum(axis=1) / n,
+        leak=seen.sum(axis=1) / n,
+        energy_j=energy_j,
+        artificial=np.asarray((drawn > 0).any(axis=1)),
+    )
+
+
+def _amplitudes(cohort: Cohort) -> ComplexArray:
+    """h (K, n_bs, antennas)."""
+    root = np.sqrt(cohort.gain)[:, :, None]
+    return np.asarray(root * (np.ones_like(root) if cohort.fading is None else cohort.fading), dtype=np.complex128)

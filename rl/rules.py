@@ -1,0 +1,125 @@
+r"""Rules of power control, each tuned before anything is compared with it.
+
+Powers are in dBW, of UE k with the SNR s_k at 1 W, the required SNR r_k, the strongest other station o_k and the
+eavesdropper e_k (see `rl.look`), and as many parameters as stand there:
+
+    constant            p
+    fractional          p - alpha s_k                              open loop, on the gain with its fading
+    equal SNR           p - s_k
+    inverse amplitude   p - s_k / 2                                G / ||h|| for equal weights G
+    required SNR        p + r_k - s_k
+    capped inversion    min(p - s_k, c)
+    rank ladder         p - s_k - d rank_k                         steps of received power, for successive cancellation
+    log-linear          p + a s_k + b r_k + c o_k + d e_k + f rank_k
+
+A rule is tuned by the cross-entropy method: parameters are drawn from a normal distribution, which is moved to the best
+of them. [Rubinstein and Kroese, The Cross-Entropy Method, 2004]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fl.power.search import Limits
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+from rl.look import Look
+from rl.radio_loops import Air
+from rl.radio_records import Rounds, judged
+from rl.settings import Reward
+
+_TRIED, _BEST, _LEAST = 48, 8, 0.05  # of a generation; no spread shrinks below a share of its first one
+
+
+@dataclass(frozen=True)
+class Law:
+    """A rule with free parameters: dbw(look, parameters (P,)) -> (S, K); start, spread (P,): where tuning begins."""
+
+    name: str
+    dbw: Callable[[Look, FloatArray], FloatArray]
+    start: tuple[float, ...]
+    spread: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """A rule with its parameters, its mean cost where it was tuned, and the power vectors that were judged for it."""
+
+    law: Law
+    parameters: FloatArray
+    cost: float
+    evaluations: int
+
+    def dbw(self, look: Look) -> FloatArray:
+        """Before any limit (S, K)."""
+        return self.law.dbw(look, self.parameters)
+
+    def power_w(self, look: Look) -> FloatArray:
+        """(S, K) within the limits."""
+        return within(self.dbw(look), look.limits)
+
+
+LAWS = (
+    Law("constant", lambda x, p: np.full(x.snr_db.shape, p[0]), (-30.0,), (15.0,)),
+    Law("fractional", lambda x, p: p[0] - p[1] * x.snr_db, (-5.0, 0.75), (15.0, 0.3)),
+    Law("equal SNR", lambda x, p: p[0] - x.snr_db, (10.0,), (12.0,)),
+    Law("inverse amplitude", lambda x, p: p[0] - x.snr_db / 2, (-10.0,), (12.0,)),
+    Law("required SNR", lambda x, p: p[0] + x.required_db - x.snr_db, (0.0,), (12.0,)),
+    Law("capped inversion", lambda x, p: np.minimum(p[0] - x.snr_db, p[1]), (10.0, -20.0), (12.0, 10.0)),
+    Law("rank ladder", lambda x, p: p[0] - x.snr_db - p[1] * x.rank, (20.0, 3.0), (12.0, 3.0)),
+    Law(
+        "log-linear",
+        lambda x, p: (
+            p[0] + p[1] * x.snr_db + p[2] * x.required_db + p[3] * x.other_db + p[4] * x.heard_db + p[5] * x.rank
+        ),
+        (-5.0, -0.75, 0.0, 0.0, 0.0, 0.0),
+        (15.0, 0.3, 0.3, 0.2, 0.2, 1.5),
+    ),
+)
+
+
+def within(dbw: FloatArray, limits: Limits) -> FloatArray:
+    """Powers (n, K) in W, the nearest that keep the limits."""
+    n_ue = dbw.shape[1]
+    power_w = np.clip(10.0 ** (np.minimum(dbw, 60.0) / 10.0), limits.each_min_w, limits.each_max_w)
+    if limits.each_max_w * n_ue <= limits.total_max_w and limits.each_min_w * n_ue >= limits.total_min_w:
+        return np.asarray(power_w)
+    return limits.project(power_w)
+
+
+@dataclass(frozen=True)
+class Known:
+    """Recorded rounds, what was known before each, and how they are judged."""
+
+    rounds: Rounds
+    look: Look
+    air: Air
+    reward: Reward
+
+    def __len__(self) -> int:
+        return len(self.rounds)
+
+    def cost(self, power_w: FloatArray, which: IntArray | None = None) -> FloatArray:
+        """Of power vectors (B, K) in rounds which (B,); none: one vector for each round."""
+        at = np.arange(len(self.rounds)) if which is None else which
+        return judged(self.rounds, self.air, power_w, at).total(self.reward)
+
+
+def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
+    """The best parameters that so many judged power vectors find, on these rounds."""
+    mean, spread = np.array(law.start), np.array(law.spread)
+    least = _LEAST * spread
+    best, cost, generations = mean, np.inf, max(evaluations // (_TRIED * len(known)), 1)
+    for g in range(generations):
+        drawn = mean + spread * rng.normal(f"tune.{law.name}", np.arange(_TRIED), (len(mean),), item=g)
+        drawn[0] = best
+        found = np.array([known.cost(within(law.dbw(known.look, p), known.look.limits)).mean() for p in drawn])
+        order = np.argsort(found, kind="stable")
+        if found[order[0]] < cost:
+            best, cost = drawn[order[0]], float(found[order[0]])
+        elite = drawn[order[:_BEST]]
+        mean, spread = elite.mean(axis=0), np.maximum(elite.std(axis=0), least)
+    return Tuned(law, best, cost, generations * _TRIED * len(known))

@@ -1,0 +1,95 @@
+r"""The score-function gradient on recorded rounds: many actions in the same situation, and no critic.
+
+In each of some rounds, actions x + s n and x - s n are judged for mirrored normal n; with costs c, standardised within
+the round, the gradient of the expected cost with respect to the mean x is that of  mean(c n) x / s.  The spread s
+shrinks over the training. Comparing actions within one round takes away what rounds differ by themselves, which is most
+of the variance.
+
+A training is a function of its seed, its settings and the rounds alone, and can be written down after every step.
+[Williams, Simple Statistical Gradient-Following Algorithms, 1992]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from netsim.rng import Streams
+from rl.rules import Known, Tuned, within
+from rl.settings import ScoreFunctionAgent
+from rl.shared_policy import UNIT_DB, SharedPolicy, Weights, first_weights, forward, others
+
+_EVEN = 1e-12  # spread of costs in a round in which all actions cost the same
+
+
+class ScoreFunctionTraining:
+    """A training that has begun."""
+
+    def __init__(self, known: Known, rule: Tuned, agent: ScoreFunctionAgent, steps: int, seed: int) -> None:
+        self.known, self.rule, self.agent, self.steps, self.done = known, rule, agent, steps, 0
+        self.generator = Streams(seed).at("score-function").generator("steps")
+        look = known.look
+        self._rule_dbw = rule.dbw(look)
+        self._seen = tuple(torch.from_numpy(x).float() for x in (look.features, look.pairs, others(look)))
+        self._there = torch.from_numpy(look.there)
+        self._weights = {name: torch.from_numpy(x).requires_grad_() for name, x in first_weights(seed).items()}
+        self._adam = torch.optim.Adam(list(self._weights.values()), lr=agent.learning_rate)
+
+    @property
+    def evaluations(self) -> int:
+        """Power vectors that were judged so far."""
+        return self.done * self._rounds * self.agent.actions
+
+    @property
+    def _rounds(self) -> int:
+        return min(self.agent.situations, len(self.known))
+
+    def policy(self) -> SharedPolicy:
+        """The policy now."""
+        return SharedPolicy({name: w.detach().numpy().copy() for name, w in self._weights.items()}, self.rule)
+
+    def step(self) -> None:
+        """One gradient step."""
+        agent, half, n = self.agent, self.agent.actions // 2, self._rounds
+        first, last = agent.exploration_noise_std, agent.exploration_noise_final_std
+        std = first + (last - first) * self.done / max(self.steps - 1, 1)
+        pick = self.generator.choice(len(self.known), n, replace=False)
+        features, pairs, mix = (x[pick] for x in self._seen)
+        mean = forward(torch, self._weights, features, pairs, mix) * self._there[pick]
+        noise = self.generator.standard_normal((n, half, mean.shape[1]))
+        noise = np.concatenate([noise, -noise], axis=1)
+        dbw = self._rule_dbw[pick][:, None] + UNIT_DB * (mean.detach().numpy()[:, None] + std * noise)
+        powers_w = within(dbw.reshape(-1, dbw.shape[2]), self.known.look.limits)
+        cost = self.known.cost(powers_w, np.repeat(pick, agent.actions)).reshape(n, agent.actions)
+        cost = (cost - cost.mean(axis=1, keepdims=True)) / (cost.std(axis=1, keepdims=True) + _EVEN)
+        slope = torch.from_numpy((cost[..., None] * noise).mean(axis=1) / std).float()
+        self._adam.zero_grad()
+        ((slope * mean).sum() / n).backward()
+        self._adam.step()
+        self.done += 1
+
+    def memory(self) -> dict[str, Any]:
+        """Everything that the rest of the training depends on."""
+        states = {str(i): dict(s) for i, s in self._adam.state_dict()["state"].items()}
+        return {
+            "done": self.done,
+            "generator": self.generator.bit_generator.state,
+            "weights": self.policy().weights,
+            "adam": {i: {k: v.numpy().copy() for k, v in s.items()} for i, s in states.items()},
+        }
+
+    def resume(self, memory: dict[str, Any]) -> None:
+        """Go on from a memory."""
+        self.done = int(memory["done"])
+        self.generator.bit_generator.state = memory["generator"]
+        weights: Weights = memory["weights"]
+        with torch.no_grad():
+            for name, w in self._weights.items():
+                w.copy_(torch.from_numpy(np.array(weights[name])))
+        whole = self._adam.state_dict()
+        whole["state"] = {
+            int(i): {k: torch.from_numpy(np.array(v)) for k, v in s.items()} for i, s in memory["adam"].items()
+        }
+        self._adam.load_state_dict(whole)

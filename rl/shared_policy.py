@@ -1,0 +1,81 @@
+r"""A policy that all UEs share, for any number of them: powers as residuals on a rule.
+
+With features f_k of a UE and p_kj of a pair (see `rl.look`), both of the same round,
+
+    e_k = tanh(W_e f_k + b_e),    m_k = mean over others j of tanh(W_a e_k + W_b e_j + W_p p_kj + b_m),
+    x_k = rule_k + 10 dB * w_o^T tanh(W_h [e_k, m_k] + b_h) + b_o.
+
+Exchanging UEs exchanges their powers. The last layer begins at 0, so that an untrained policy is the rule.
+[Message passing: Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017, Eqs. 1-2]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from netsim.units import FloatArray
+from rl.look import FEATURES, PAIR_FEATURES, Look
+from rl.rules import Tuned, within
+
+ENCODED, HIDDEN = 32, 64
+UNIT_DB = 10.0
+Weights = dict[str, npt.NDArray[np.float32]]
+SHAPES: dict[str, tuple[int, ...]] = {
+    "encoder.weight": (ENCODED, len(FEATURES)), "encoder.bias": (ENCODED,),
+    "own.weight": (ENCODED, ENCODED), "other.weight": (ENCODED, ENCODED),
+    "pair.weight": (ENCODED, len(PAIR_FEATURES)), "pair.bias": (ENCODED,),
+    "head.weight": (HIDDEN, 2 * ENCODED), "head.bias": (HIDDEN,), "out.weight": (1, HIDDEN), "out.bias": (1,),
+}  # fmt: skip
+
+
+def first_weights(seed: int) -> Weights:
+    """Weights before any training: uniform in +- 1 / sqrt(inputs), the last layer 0."""
+    draw = np.random.default_rng(seed)
+    weights: Weights = {}
+    for name, shape in SHAPES.items():
+        bound = 0.0 if name.startswith("out") else 1.0 / np.sqrt(SHAPES[f"{name.split('.')[0]}.weight"][1])
+        weights[name] = draw.uniform(-bound, bound, shape).astype(np.float32)
+    return weights
+
+
+@dataclass(frozen=True)
+class SharedPolicy:
+    """A network and its rule."""
+
+    weights: Weights
+    rule: Tuned
+
+    def dbw(self, look: Look) -> FloatArray:
+        """Before any limit (S, K)."""
+        return self.rule.dbw(look) + self.residual_db(look)
+
+    def power_w(self, look: Look) -> FloatArray:
+        """(S, K) within the limits."""
+        return within(self.dbw(look), look.limits)
+
+    def residual_db(self, look: Look) -> FloatArray:
+        """What the network adds to the rule (S, K), in dB; 0 for UEs that are away."""
+        w = {name: value.astype(np.float64) for name, value in self.weights.items()}
+        return UNIT_DB * np.where(look.there, forward(np, w, look.features, look.pairs, others(look)), 0.0)
+
+
+def others(look: Look) -> FloatArray:
+    """Weights (S, K, K) by which messages of other UEs are averaged."""
+    there = look.there[:, None, :] & ~np.eye(look.there.shape[1], dtype=np.bool_)
+    return np.asarray(there / np.maximum(there.sum(axis=2, keepdims=True), 1))
+
+
+def forward(xp: Any, w: Any, features: Any, pairs: Any, others: Any) -> Any:
+    """The network (S, K), in numpy or in torch: xp."""
+    encoded = xp.tanh(features @ w["encoder.weight"].T + w["encoder.bias"])
+    own, other = encoded @ w["own.weight"].T, encoded @ w["other.weight"].T
+    message = xp.tanh(own[:, :, None] + other[:, None] + pairs @ w["pair.weight"].T + w["pair.bias"])
+    heard = (others[..., None] * message).sum(2)
+    half = w["head.weight"].shape[1] // 2
+    head = w["head.weight"]
+    hidden = xp.tanh(encoded @ head[:, :half].T + heard @ head[:, half:].T + w["head.bias"])
+    return (hidden @ w["out.weight"].T + w["out.bias"])[..., 0]

@@ -1,0 +1,72 @@
+"""Powers of a policy that all UEs share, as one more policy of the slot."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from netsim.errors import BadInput
+from netsim.part import FILE_NAME
+from netsim.radio.power import PowerContext
+from netsim.safe import what_is
+from rl.ddpg_power import Decided, Decision, kept
+
+if TYPE_CHECKING:
+    from rl.shared_folder import SharedCard
+    from rl.shared_policy import SharedPolicy
+
+
+class Shared(Decided):
+    """What `netsim train` learnt with the agent `score-function`: a network for every UE, for any number of them.
+
+    In every round it looks at the links of all UEs, also to the eavesdropper if there is one, and at the noise that was
+    required last. Powers keep the limits of the training for the UEs that send.
+    """
+
+    needs_channel_noise: ClassVar[bool] = True
+
+    kind: Literal["shared"] = "shared"
+    policy: Annotated[Path, FILE_NAME] = Field()
+    """folder that `netsim train` wrote"""
+
+    reference: ClassVar[str] = "Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017"
+    example: ClassVar[dict[str, Any]] = {"kind": "shared", "policy": "runs/power"}
+
+    def check_files(self) -> None:
+        try:
+            self.learnt()
+        except BadInput as error:
+            raise ValueError(f"power.policy: {error}") from None
+
+    def check(self, n_ue: int) -> None:
+        try:
+            self.learnt()[1].limits.check(n_ue)
+        except ValueError as error:
+            raise ValueError(f"power.policy: {error}") from None
+
+    def learnt(self) -> tuple[SharedPolicy, SharedCard]:
+        """The policy of the folder; BadInput where there is none."""
+        files = tuple(self.policy / name for name in ("policy.json", "policy.safetensors"))
+        return _read(self.policy, tuple(f.stat().st_mtime_ns if what_is(f) == "file" else 0 for f in files))
+
+    def update_context(self, context: PowerContext, state: Decision) -> Decision:
+        from rl.look import Look
+        from rl.radio_records import shared
+
+        policy, card = self.learnt()
+        if context.uplink is not None:
+            shared(context.uplink)
+        power_w = np.asarray(policy.power_w(Look.of(context, card.limits))[0])
+        return Decision(kept(power_w, context.sends, card.limits), context.sends)
+
+
+@lru_cache(maxsize=8)
+def _read(folder: Path, stamps: tuple[int, ...]) -> tuple[SharedPolicy, SharedCard]:
+    """A policy, read once as long as its files stay the same."""
+    from rl.shared_folder import load_shared
+
+    return load_shared(folder)

@@ -1,0 +1,241 @@
+"""Training on recorded rounds: worlds are played once, rules tuned, a shared policy trained, and all judged live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim import __version__
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from netsim.safe import what_is
+from netsim.units import FloatArray
+from rl.settings import ORACLE, Online, ScoreFunctionAgent, Train
+from scenarios.app.study.study import Study
+from scenarios.app.training.environments import Stages, n_ues
+from scenarios.app.training.evaluate import Evaluation, episode, worlds
+
+if TYPE_CHECKING:
+    from rl.env_online import OnlinePower
+    from rl.look import Look
+    from rl.rules import Known, Tuned
+    from rl.score_function import ScoreFunctionTraining
+    from rl.shared_policy import SharedPolicy, Weights
+    from rl.train import CurvePoint
+
+TUNED, TRAINED, CHOSEN, HELD_OUT = "tuned", "trained", "judged", "held-out"
+"""What worlds are for: to tune rules, to train on, to choose the best policy by, to report."""
+SAVE_EVERY_S = 10.0
+_STARTS = 3  # of the oracle: the best rules
+FIRST = "fractional"
+"""the rule that worlds are recorded with"""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A world that was recorded: how many of how many."""
+
+    done: int
+    of: int
+
+
+@dataclass
+class Best:
+    """The curve of a training, and its best policy: weights, cost, after how many steps."""
+
+    curve: list[CurvePoint] = field(default_factory=list)
+    weights: Weights = field(default_factory=dict)
+    score: float = np.inf
+    steps: int = 0
+
+
+class Ground:
+    """What agents of a study are trained and judged on: recorded rounds, and rules tuned on worlds of their own.
+
+    All of it is made when it is asked for, once for all seeds of a training.
+    """
+
+    def __init__(self, study: Study, tell: Callable[[Recorded], None]) -> None:
+        from rl.env_online import OnlinePower
+        from rl.radio_records import air_of, shared
+
+        _, self.task, self.agent = settings(study)
+        self.study, self.tell, self.done = study, tell, 0
+        self.air = air_of(shared(study.world.radio.uplink), study.round_s)
+        self.env = OnlinePower(Stages(study, watched=False), n_ues(study), self.task)
+        self.numbers = {
+            TUNED: self.agent.tune_worlds, TRAINED: self.agent.worlds, CHOSEN: self.task.eval_worlds,
+            HELD_OUT: self.task.held_out,
+        }  # fmt: skip
+
+    @cached_property
+    def rules(self) -> list[Tuned]:
+        """All rules, tuned."""
+        from rl.rules import LAWS, Tuned, tuned
+
+        law = next(law for law in LAWS if law.name == FIRST)
+        tune_on = self._known(TUNED, Tuned(law, np.array(law.start), np.inf, 0))
+        rng = Streams(self.study.seed).at("rules")
+        return [tuned(law, tune_on, self.agent.tune_evaluations, rng) for law in LAWS]
+
+    @property
+    def rule(self) -> Tuned:
+        """The best of them, where they were tuned."""
+        return min(self.rules, key=lambda rule: rule.cost)
+
+    @cached_property
+    def trained_on(self) -> Known:
+        """Rounds to train on."""
+        return self._known(TRAINED, self._first)
+
+    @cached_property
+    def chosen_on(self) -> Known:
+        """Rounds by which the best policy is chosen."""
+        return self._known(CHOSEN, self._first)
+
+    @cached_property
+    def held_out(self) -> list[Evaluation]:
+        """All rules, live in worlds that nobody has seen; and the oracle, in these worlds as recorded."""
+        from rl.oracle import best_powers
+
+        held = worlds(self.study, HELD_OUT, self.task.held_out)
+        rows = [
+            episode(self._watched, rule.law.name, _played(rule.power_w), world, rule.evaluations)
+            for world in held for rule in self.rules
+        ]  # fmt: skip
+        known = self._known(HELD_OUT, self._first)
+        best = sorted(self.rules, key=lambda rule: rule.cost)[:_STARTS]
+        cost, _ = best_powers(known, [rule.dbw(known.look) for rule in best])
+        per_world = np.split(cost, np.flatnonzero(known.look.first)[1:])
+        return rows + [Evaluation(ORACLE, w, float(c.sum()), -1) for w, c in zip(held, per_world, strict=True)]
+
+    def evaluated(self, policy: SharedPolicy, evaluations: int) -> list[Evaluation]:
+        """The policy beside the others, in the same worlds."""
+        held, act = worlds(self.study, HELD_OUT, self.task.held_out), _played(policy.power_w)
+        own = [episode(self._watched, self.agent.kind, act, world, evaluations) for world in held]
+        return [*self.held_out, *own]
+
+    @property
+    def _first(self) -> Tuned:
+        return next(rule for rule in self.rules if rule.law.name == FIRST)
+
+    @cached_property
+    def _watched(self) -> OnlinePower:
+        from rl.env_online import OnlinePower
+
+        return OnlinePower(Stages(self.study), n_ues(self.study), self.task)
+
+    def _known(self, purpose: str, rule: Tuned) -> Known:
+        """Worlds played with a rule."""
+        from rl.look import Look
+        from rl.radio_records import Rounds
+        from rl.recording import recorded
+        from rl.rules import Known
+
+        rounds, looks = list[Rounds](), list[Look]()
+        for world in worlds(self.study, purpose, self.numbers[purpose]):
+            played, seen = recorded(self.env, rule.power_w, world)
+            rounds.append(played)
+            looks.append(seen)
+            self.done += 1
+            self.tell(Recorded(self.done, sum(self.numbers.values())))
+        return Known(Rounds.stack(rounds), Look.stack(looks), self.air, self.task.reward)
+
+
+def score(policy: SharedPolicy, known: Known) -> float:
+    """Mean over worlds of the cost of an episode, on recorded rounds."""
+    return float(known.cost(policy.power_w(known.look)).sum() / known.look.worlds)
+
+
+def learn(
+    training: ScoreFunctionTraining, chosen_on: Known, every: int, checkpoint: Path, text: str,
+    tell: Callable[[CurvePoint, bool], None],
+) -> Best:  # fmt: skip
+    """Take all steps, or those that are left. text says what is trained: a checkpoint of another text is not gone on
+    with.
+    """
+    from rl.train import CurvePoint
+
+    best, saved = _open(training, checkpoint, text), time.perf_counter()
+
+    def look() -> None:
+        policy = training.policy()
+        cost, last = score(policy, chosen_on), training.done == training.steps
+        if cost < best.score:
+            best.weights, best.score, best.steps = policy.weights, cost, training.done
+        best.curve.append(CurvePoint(training.done, cost, np.nan, -best.score))
+        tell(best.curve[-1], last)
+
+    if not best.curve:
+        look()
+    while training.done < training.steps:
+        training.step()
+        if training.done % every == 0 or training.done == training.steps:
+            look()
+        if time.perf_counter() - saved >= SAVE_EVERY_S:
+            save_tree(checkpoint, _tree(training, best, text))
+            saved = time.perf_counter()
+    return best
+
+
+def _tree(training: ScoreFunctionTraining, best: Best, text: str) -> dict[str, Any]:
+    curve = [[p.step, p.score, p.best_reward] for p in best.curve]
+    kept = {"curve": curve, "weights": best.weights, "score": best.score, "steps": best.steps}
+    return {"text": text, "training": training.memory(), "best": kept}
+
+
+def _open(training: ScoreFunctionTraining, checkpoint: Path, text: str) -> Best:
+    """The course so far, and the training set to where it was; a new one where nothing was written."""
+    from rl.train import CurvePoint
+
+    if not what_is(checkpoint):
+        return Best()
+    try:
+        tree: Any = load_tree(checkpoint)
+        if not isinstance(tree, dict) or tree.get("text") != text:
+            return Best()
+        kept = tree["best"]
+        curve = [CurvePoint(int(step), float(cost), np.nan, float(reward)) for step, cost, reward in kept["curve"]]
+        found = Best(curve, {n: np.array(w) for n, w in kept["weights"].items()}, kept["score"], kept["steps"])
+        training.resume(tree["training"])
+        return found
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        said = " ".join(str(error).removeprefix(f"{checkpoint}: ").split())[:120]
+        raise BadInput(f"{checkpoint}: cannot be gone on with ({said}); delete it to start again") from None
+
+
+def _played(power_w: Callable[[Look], FloatArray]) -> Callable[[OnlinePower, Any], FloatArray]:
+    """A rule as actions of the live environment."""
+    from rl.problem import as_action
+    from rl.recording import look_now
+
+    return lambda env, seen: as_action(power_w(look_now(env))[0], env.task.limits)
+
+
+def kept(on: Ground, best: Best, seed: int, folder: Path) -> SharedPolicy:
+    """The best policy, written into a folder."""
+    from rl.shared_folder import SharedCard, save_shared
+    from rl.shared_policy import SharedPolicy
+
+    policy = SharedPolicy(best.weights, on.rule)
+    card = SharedCard(
+        program=__version__, limits=on.task.limits, rule=on.rule.law.name,
+        parameters=tuple(on.rule.parameters.tolist()), scenario=on.study.title, seed=seed, steps=best.steps,
+    )  # fmt: skip
+    save_shared(policy, card, folder)
+    return policy
+
+
+def settings(study: Study) -> tuple[Train, Online, ScoreFunctionAgent]:
+    """What is trained on recorded rounds."""
+    how = study.train or Train()
+    if not isinstance(how.task, Online) or not isinstance(how.agent, ScoreFunctionAgent):
+        raise TypeError("another training")
+    return how, how.task, how.agent
