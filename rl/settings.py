@@ -79,10 +79,6 @@ class ScoreFunctionAgent(Agent):
     kind: Literal["score-function"] = "score-function"
     worlds: int = Field(default=48, ge=1, le=10_000)
     """number of worlds whose rounds are recorded for training"""
-    tune_worlds: int = Field(default=4, ge=1, le=1000)
-    """number of other worlds on which rules are tuned"""
-    tune_evaluations: int = Field(default=86_400, ge=1, le=1_000_000_000)
-    """number of power vectors that are judged to tune each rule"""
     situations: int = Field(default=24, ge=1, le=65_536)
     """number of rounds in a gradient step"""
     actions: int = Field(default=12, ge=2, le=4096, multiple_of=2)
@@ -129,6 +125,11 @@ class Reward(Part):
     """distance within which an estimate counts, m"""
     energy_per_j: float = Field(default=0.0, ge=0, le=1e9)
     """weight of the energy of all UEs, per joule"""
+
+    @property
+    def beyond_radio(self) -> list[str]:
+        """Weights that are not 0 of costs that recorded rounds do not tell."""
+        return [name for name in ("loss", "leakage") if getattr(self, name)]
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -177,6 +178,10 @@ class Online(Task):
     """number of worlds for the evaluations during training, which select the best policy"""
     held_out: int = Field(default=10, ge=1, le=1000)
     """number of held-out worlds for the final comparison"""
+    tune_worlds: int = Field(default=4, ge=1, le=1000)
+    """number of other worlds, on whose recorded rounds the rules of the comparison are tuned"""
+    tune_evaluations: int = Field(default=86_400, ge=1, le=1_000_000_000)
+    """number of power vectors that are judged to tune each rule"""
 
     renamed: ClassVar[dict[str, str]] = {"judged_on": "eval_worlds"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
@@ -214,10 +219,9 @@ class Train(Part):
                 f"agent: score-function acts in every round, task is {self.task.kind_name()!r}; take task: "
                 "{kind: online}, or agent: {kind: ddpg}"
             )
-        for name in ("loss", "leakage"):
-            if getattr(self.task.reward, name):
-                raise ValueError(
-                    f"agent: score-function judges what the radio alone decides, task.reward.{name} is not; set it to "
-                    "0 (leak has the shape of leakage), or take agent: {kind: ddpg}"
-                )
+        for name in self.task.reward.beyond_radio:
+            raise ValueError(
+                f"agent: score-function judges what the radio alone decides, task.reward.{name} is not; set it to 0 "
+                "(leak has the shape of leakage), or take agent: {kind: ddpg}"
+            )
         return self

@@ -231,7 +231,8 @@ class TestTraining:
 
 
 SMALL = {
-    "train.agent": {"kind": "score-function", "worlds": 1, "tune_worlds": 1, "tune_evaluations": 600},
+    "train.agent": {"kind": "score-function", "worlds": 1}, "train.task.tune_worlds": 1,
+    "train.task.tune_evaluations": 600,
     "train.task.held_out": 1, "train.task.eval_worlds": 1, "train.steps": 8, "train.eval_every": 4,
 }  # fmt: skip
 

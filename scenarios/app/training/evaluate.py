@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rl.policy import Layers
     from rl.problem import Problem
 
+Act = Callable[["OnlinePower", Any], FloatArray]
+"""An action in the live environment, of what it shows"""
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -84,14 +87,14 @@ def worlds(study: Study, purpose: str, n: int) -> list[int]:
     return [int(x * 2**40) + 2**41 for x in Streams(study.seed).at(f"worlds.{purpose}").uniform("seed", np.arange(n))]
 
 
-def trained(layers: Layers) -> Callable[[OnlinePower, FloatArray], FloatArray]:
+def trained(layers: Layers) -> Act:
     """The action of a trained network."""
     from rl.policy import forward
 
     return lambda env, seen: forward(layers, seen.astype(np.float32))
 
 
-def fixed_rule(power: Power) -> Callable[[OnlinePower, FloatArray], FloatArray]:
+def fixed_rule(power: Power) -> Act:
     """The action of a power policy of the slot."""
     from rl.problem import as_action
 
@@ -109,9 +112,7 @@ def fixed_rule(power: Power) -> Callable[[OnlinePower, FloatArray], FloatArray]:
     return act
 
 
-def episode(
-    env: OnlinePower, policy: str, act: Callable[[OnlinePower, Any], FloatArray], world: int, evaluations: int = 1
-) -> Evaluation:
+def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
     """A whole training in one world under one policy, which took so many judged power vectors to find."""
     seen, _ = env.reset(options={"world": world})
     cost, sums, last = 0.0, np.zeros(5), float("nan")

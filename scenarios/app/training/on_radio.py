@@ -1,4 +1,4 @@
-"""Training on recorded rounds: worlds are played once, rules tuned, a shared policy trained, and all judged live."""
+"""Recorded rounds: worlds are played once, rules are tuned there, shared policies are trained, and all judged live."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import numpy as np
 from netsim import __version__
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
+from netsim.radio.noma import Noma
 from netsim.rng import Streams
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.settings import ORACLE, Online, ScoreFunctionAgent, Train
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues
-from scenarios.app.training.evaluate import Evaluation, episode, worlds
+from scenarios.app.training.evaluate import Act, Evaluation, episode, worlds
 
 if TYPE_CHECKING:
     from rl.env_online import OnlinePower
@@ -66,14 +67,13 @@ class Ground:
         from rl.env_online import OnlinePower
         from rl.radio_records import air_of, shared
 
-        _, self.task, self.agent = settings(study)
-        self.study, self.tell, self.done = study, tell, 0
+        how, self.task = settings(study)
+        self.study, self.tell, self.done, self.name = study, tell, 0, how.agent.kind
         self.air = air_of(shared(study.world.radio.uplink), study.round_s)
         self.env = OnlinePower(Stages(study, watched=False), n_ues(study), self.task)
-        self.numbers = {
-            TUNED: self.agent.tune_worlds, TRAINED: self.agent.worlds, CHOSEN: self.task.eval_worlds,
-            HELD_OUT: self.task.held_out,
-        }  # fmt: skip
+        self.numbers = {TUNED: self.task.tune_worlds, HELD_OUT: self.task.held_out}
+        if isinstance(how.agent, ScoreFunctionAgent):
+            self.numbers |= {TRAINED: how.agent.worlds, CHOSEN: self.task.eval_worlds}
 
     @cached_property
     def rules(self) -> list[Tuned]:
@@ -83,7 +83,7 @@ class Ground:
         law = next(law for law in LAWS if law.name == FIRST)
         tune_on = self._known(TUNED, Tuned(law, np.array(law.start), np.inf, 0))
         rng = Streams(self.study.seed).at("rules")
-        return [tuned(law, tune_on, self.agent.tune_evaluations, rng) for law in LAWS]
+        return [tuned(law, tune_on, self.task.tune_evaluations, rng) for law in LAWS]
 
     @property
     def rule(self) -> Tuned:
@@ -107,7 +107,7 @@ class Ground:
 
         held = worlds(self.study, HELD_OUT, self.task.held_out)
         rows = [
-            episode(self._watched, rule.law.name, _played(rule.power_w), world, rule.evaluations)
+            episode(self._watched, rule.law.name, played(rule.power_w), world, rule.evaluations)
             for world in held for rule in self.rules
         ]  # fmt: skip
         known = self._known(HELD_OUT, self._first)
@@ -116,11 +116,10 @@ class Ground:
         per_world = np.split(cost, np.flatnonzero(known.look.first)[1:])
         return rows + [Evaluation(ORACLE, w, float(c.sum()), -1) for w, c in zip(held, per_world, strict=True)]
 
-    def evaluated(self, policy: SharedPolicy, evaluations: int) -> list[Evaluation]:
-        """The policy beside the others, in the same worlds."""
-        held, act = worlds(self.study, HELD_OUT, self.task.held_out), _played(policy.power_w)
-        own = [episode(self._watched, self.agent.kind, act, world, evaluations) for world in held]
-        return [*self.held_out, *own]
+    def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
+        """An agent beside the others, in the same worlds."""
+        held = worlds(self.study, HELD_OUT, self.task.held_out)
+        return [*self.held_out, *(episode(self._watched, self.name, act, world, evaluations) for world in held)]
 
     @property
     def _first(self) -> Tuned:
@@ -211,7 +210,7 @@ def _open(training: ScoreFunctionTraining, checkpoint: Path, text: str) -> Best:
         raise BadInput(f"{checkpoint}: cannot be gone on with ({said}); delete it to start again") from None
 
 
-def _played(power_w: Callable[[Look], FloatArray]) -> Callable[[OnlinePower, Any], FloatArray]:
+def played(power_w: Callable[[Look], FloatArray]) -> Act:
     """A rule as actions of the live environment."""
     from rl.problem import as_action
     from rl.recording import look_now
@@ -233,9 +232,16 @@ def kept(on: Ground, best: Best, seed: int, folder: Path) -> SharedPolicy:
     return policy
 
 
-def settings(study: Study) -> tuple[Train, Online, ScoreFunctionAgent]:
-    """What is trained on recorded rounds."""
+def settings(study: Study) -> tuple[Train, Online]:
+    """What is trained."""
     how = study.train or Train()
-    if not isinstance(how.task, Online) or not isinstance(how.agent, ScoreFunctionAgent):
-        raise TypeError("another training")
-    return how, how.task, how.agent
+    if not isinstance(how.task, Online):
+        raise TypeError("another task")
+    return how, how.task
+
+
+def can_record(study: Study) -> bool:
+    """Whether the radio alone decides what rounds of a study cost, so that they can be judged again."""
+    uplink = study.world.radio.uplink
+    _, task = settings(study)
+    return isinstance(uplink, Noma) and uplink.decoding == "noisy" and not task.reward.beyond_radio

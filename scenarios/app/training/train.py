@@ -78,7 +78,7 @@ def train(
     for folder, text in zip(folders, texts, strict=True):
         _admit(folder, text, replace)
     how, summaries = plain.train or Train(), []
-    on = on_radio.Ground(plain, watch) if isinstance(how.agent, ScoreFunctionAgent) else None
+    on = on_radio.Ground(plain, watch) if _on_recorded(plain, how) else None
     with one_thread():
         for seed, folder, text in zip(seeds, folders, texts, strict=True):
             if not _finished(folder, text):
@@ -86,6 +86,13 @@ def train(
                     _one(plain, on, seed, folder, text, watch, cache, board)
             summaries.append(read_json(folder / SUMMARY))
     return summaries
+
+
+def _on_recorded(study: Study, how: Train) -> bool:
+    """Whether rounds are recorded: to train on, or to tune the rules that an agent is compared with."""
+    if isinstance(how.agent, ScoreFunctionAgent):
+        return True
+    return isinstance(how.task, Online) and on_radio.can_record(study)
 
 
 def _admit(folder: Path, text: str, replace: bool) -> None:
@@ -136,10 +143,10 @@ def _one(
     write_json(folder / TRAINING, manifest)
     state = folder / CHECKPOINT
     whole = f"{__version__}\n{text}"
-    if on is None:
-        curve, rows, best_steps, trained_s = _by_ddpg(study, seed, folder, whole, watch, began, cache, board)
-    else:
+    if on is not None and isinstance(how.agent, ScoreFunctionAgent):
         curve, rows, best_steps, trained_s = _on_radio(on, seed, folder, whole, watch, began)
+    else:
+        curve, rows, best_steps, trained_s = _by_ddpg(study, on, seed, folder, whole, watch, began, cache, board)
     _table(folder / CURVE, [asdict(p) for p in curve])
     _table(folder / EVALUATIONS, [asdict(r) for r in rows])
     write_json(folder / SUMMARY, _summary(how.agent.kind, best_steps, rows))
@@ -153,7 +160,15 @@ _Trained = tuple[list["CurvePoint"], list[Evaluation], int, float]
 
 
 def _by_ddpg(
-    study: Study, seed: int, folder: Path, text: str, watch: Watch, began: float, cache: Path | None, board: str | None
+    study: Study,
+    on: on_radio.Ground | None,
+    seed: int,
+    folder: Path,
+    text: str,
+    watch: Watch,
+    began: float,
+    cache: Path | None,
+    board: str | None,
 ) -> _Trained:
     """One training in the environment itself."""
     from rl.ddpg import DdpgTraining
@@ -163,7 +178,7 @@ def _by_ddpg(
     how = study.train or Train()
     if not isinstance(how.agent, DdpgAgent):
         raise TypeError("another agent")
-    setup = _online(study, how.task) if isinstance(how.task, Online) else _allocation(study, cache)
+    setup = _online(study, how.task, on) if isinstance(how.task, Online) else _allocation(study, cache)
     training = DdpgTraining(setup.env, how.agent, how.steps, seed, board)
     course = take_steps(
         training, setup.score, how.eval_every, folder / CHECKPOINT, text,
@@ -181,13 +196,15 @@ def _on_radio(on: on_radio.Ground, seed: int, folder: Path, text: str, watch: Wa
     from rl.score_function import ScoreFunctionTraining
 
     how = on.study.train or Train()
-    training = ScoreFunctionTraining(on.trained_on, on.rule, on.agent, how.steps, seed)
+    if not isinstance(how.agent, ScoreFunctionAgent):
+        raise TypeError("another agent")
+    training = ScoreFunctionTraining(on.trained_on, on.rule, how.agent, how.steps, seed)
     best = on_radio.learn(
         training, on.chosen_on, how.eval_every, folder / CHECKPOINT, text,
         lambda point, last: watch(TrainingProgress(seed, how.steps, point, last)),
     )  # fmt: skip
     policy, trained_s = on_radio.kept(on, best, seed, folder), time.perf_counter() - began
-    return best.curve, on.evaluated(policy, training.evaluations), best.steps, trained_s
+    return best.curve, on.evaluated(on_radio.played(policy.power_w), training.evaluations), best.steps, trained_s
 
 
 @dataclass(frozen=True)
@@ -235,7 +252,7 @@ def problems_own(study: Study, cache: Path | None) -> Any:
     return reference(study, cache_folder() if cache is None else cache)
 
 
-def _online(study: Study, task: Online) -> _Setup:
+def _online(study: Study, task: Online, on: on_radio.Ground | None) -> _Setup:
     from rl.env_online import OnlinePower
     from rl.policy import Card, Policy
 
@@ -257,6 +274,8 @@ def _online(study: Study, task: Online) -> _Setup:
         return Policy(card, layers)
 
     def evaluate(course: Course, steps: int, seed: int) -> list[Evaluation]:
+        if on is not None:
+            return on.evaluated(trained(_best(course)), steps)
         acts = {name: fixed_rule(power) for name, power in baselines(task).items()} | {AGENT: trained(_best(course))}
         return [episode(watched, name, act, w) for w in held for name, act in acts.items()]
 
