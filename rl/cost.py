@@ -1,4 +1,8 @@
-"""What a round cost, read from its records: noise beyond what was required, loss, leakage, energy."""
+"""What a round cost, read from its records: noise beyond what was required, loss, leakage, energy.
+
+Besides the cost of all there is that of each UE: what the round would have cost less if this UE's noise had been
+exactly the required one, its energy, its estimates' part of the leakage, and the loss, which is common, in full.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,10 @@ Tables = Mapping[str, Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Costs:
-    """The unweighted figures of a round, their weighted sum `total`, and whether artificial noise was drawn."""
+    """The unweighted figures of a round, their weighted sum `total`, and whether artificial noise was drawn.
+
+    own (K,) : the weighted cost of each UE.
+    """
 
     noise: float
     loss: float
@@ -27,6 +34,7 @@ class Costs:
     energy_j: float
     total: float
     artificial: bool
+    own: FloatArray
 
     def parts(self) -> dict[str, float]:
         """The figures by name."""
@@ -47,22 +55,28 @@ def costs(
     A round that nobody took part in costs nothing.
     """
     if not figures:
-        return Costs(0.0, 0.0, 0.0, 0.0, 0.0, False)
-    weights = task.reward
-    noise, artificial = _noise(task, learning, state, tables, now, of)
+        return Costs(0.0, 0.0, 0.0, 0.0, 0.0, False, np.zeros(len(now.snr_per_w)))
+    weights, n = task.reward, len(now.snr_per_w)
+    noise, artificial, noise_of_ue = _noise(task, learning, state, tables, now, of)
     loss = _loss(figures)
-    leakage = _leakage(tables, weights.leakage_within_m)
-    energy_j = float(np.nansum(tables["links"]["energy_j"].astype(np.float64)))
+    leakage, leakage_of_ue = _leakage(tables, weights.leakage_within_m, n)
+    links = tables["links"]
+    energy_j = float(np.nansum(links["energy_j"].astype(np.float64)))
+    energy_of_ue = np.bincount(links["ue"].astype(np.int64), np.nan_to_num(links["energy_j"].astype(np.float64)), n)
     total = weights.noise * noise + weights.energy_per_j * energy_j
     total += weights.loss * loss if weights.loss else 0.0  # a loss may not be known
     total += weights.leakage * leakage if weights.leakage else 0.0
-    return Costs(noise, loss, leakage, energy_j, float(total), artificial)
+    own = weights.noise * noise_of_ue + weights.energy_per_j * energy_of_ue + weights.leakage * leakage_of_ue
+    own += weights.loss * loss if weights.loss else 0.0
+    return Costs(noise, loss, leakage, energy_j, float(total), artificial, own)
 
 
 def _noise(
     task: Online, learning: Learning, state: RoundState, tables: Tables, now: PowerContext, of: int
-) -> tuple[float, bool]:
-    """Logarithm of the round's increment of the bound over that of the required noise; whether noise was drawn."""
+) -> tuple[float, bool, FloatArray]:
+    """Logarithm of the round's increment of the bound over that of the required noise; whether noise was drawn; of
+    each UE (K,), by how much the logarithm exceeds the one with exactly the required noise on its updates.
+    """
     n = len(now.snr_per_w)
     updates, links = tables["updates"], tables["links"]
     row = updates["ue"].astype(np.int64)
@@ -74,15 +88,21 @@ def _noise(
         required_var += standing.required_std**2
         drawn_var += standing.drawn_std**2
     share = weight**2
-    required = float(share @ required_var[row]) or float(share.sum() * now.scale**2)
+    required, asked_var = float(share @ required_var[row]), required_var[row]
+    if not required:
+        required, asked_var = float(share.sum() * now.scale**2), np.full(len(row), now.scale**2)
     if required <= 0:
-        return 0.0, False
+        return 0.0, False, np.zeros(n)
     models = int(updates["model"].astype(np.int64).max()) + 1
     by_model = np.zeros((models, n))
     by_model[updates["model"].astype(np.int64), row] = weight
     contraction = task.bound.factor(by_model)
-    increment = max(float(share @ (channel_var + drawn_var)[row]), 1e-12 * required)
-    return contraction ** (of - state.played) * float(np.log(increment / required)), bool((drawn_var[row] > 0).any())
+    had_var, least = (channel_var + drawn_var)[row], 1e-12 * required
+    increment = max(float(share @ had_var), least)
+    without = np.maximum(increment - np.bincount(row, share * (had_var - asked_var), n), least)
+    late = contraction ** (of - state.played)
+    own = late * np.log(increment / without)
+    return late * float(np.log(increment / required)), bool((drawn_var[row] > 0).any()), own
 
 
 def _loss(figures: Mapping[str, Any]) -> float:
@@ -91,11 +111,17 @@ def _loss(figures: Mapping[str, Any]) -> float:
     return rmse_db if np.isfinite(rmse_db) else float(figures.get("scores", {}).get("cross_entropy_nats", np.nan))
 
 
-def _leakage(tables: Tables, within_m: float) -> float:
-    """Share of the estimates of a round that come near enough, mean over attacks; 0 without an attack."""
-    rows = tables.get("leakage", {})
+def _leakage(tables: Tables, within_m: float, n: int) -> tuple[float, FloatArray]:
+    """Share of the estimates of a round that come near enough, mean over attacks; 0 without an attack. And the part of
+    it that each UE's estimates make up (K,).
+    """
+    rows, of_ue = tables.get("leakage", {}), np.zeros(n)
     if not len(rows.get("error_m", [])):
-        return 0.0
-    error_m: FloatArray = np.asarray(rows["error_m"], dtype=np.float64)
-    attack = np.asarray(rows["attack"])
-    return float(np.mean([np.mean(error_m[attack == a] <= within_m) for a in np.unique(attack)]))
+        return 0.0, of_ue
+    near = np.asarray(rows["error_m"], dtype=np.float64) <= within_m
+    attack, ue = np.asarray(rows["attack"]), rows["ue"].astype(np.int64)
+    attacks = np.unique(attack)
+    for a in attacks:
+        mine = attack == a
+        of_ue += np.bincount(ue[mine], near[mine] / mine.sum(), n) / len(attacks)
+    return float(np.mean([np.mean(near[attack == a]) for a in attacks])), of_ue

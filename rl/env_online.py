@@ -115,6 +115,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
     transmitter: Transmitter
     rounds: int
     now: PowerContext
+    cost: Costs
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Seen, dict[str, Any]]:
         super().reset(seed=seed)
@@ -133,7 +134,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         self.state, figures = self.world.env.run(until=self.world.env.process(playing))
         tables = self.notes.taken()
         cost = costs(self.task, self.setup.learning, self.state, figures, tables, self.now, self.rounds)
-        self.steps += 1
+        self.cost, self.steps = cost, self.steps + 1
         if cost.artificial:
             self.t_th = self.state.played
         stopped = self.state.stopped

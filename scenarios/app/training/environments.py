@@ -1,7 +1,8 @@
-"""Gymnasium environments of scenarios: what `gymnasium.make` calls for the names that `import rl` registers."""
+"""Environments of scenarios: what `gymnasium.make` calls for the names that `import rl` registers, and PettingZoo's."""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
 
 if TYPE_CHECKING:
+    from rl.env_agents import Pay, PowerAgents
     from rl.env_allocation import PowerAllocation
     from rl.env_online import OnlinePower, Stage
     from rl.problem import Problem
@@ -55,6 +57,19 @@ def online(
             f"such as {DEFAULTS[ONLINE]}"
         )
     return OnlinePower(Stages(study), n_ues(study), task_of(study, Online), render_mode)
+
+
+def parallel_env(
+    scenario: str | Path | Study = DEFAULTS[ONLINE],
+    reward: Pay = "shared",
+    render_mode: str | None = None,
+) -> PowerAgents:
+    """The live world of a scenario for PettingZoo, one agent a UE. reward : `shared` by all, or each UE's `own`."""
+    if importlib.util.find_spec("pettingzoo") is None:
+        raise BadInput("parallel_env: pettingzoo is not installed; pip install 'netsim-fl[multi]'")
+    from rl.env_agents import PowerAgents
+
+    return PowerAgents(online(scenario, render_mode=render_mode), reward)
 
 
 def task_of(study: Study, kind: type[Wanted]) -> Wanted:
