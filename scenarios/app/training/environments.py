@@ -19,6 +19,7 @@ from scenarios.app.study.study import Study
 if TYPE_CHECKING:
     from rl.env_agents import Pay, PowerAgents
     from rl.env_allocation import PowerAllocation
+    from rl.env_allocations import PowerAllocations
     from rl.env_online import OnlinePower, Stage
     from rl.problem import Problem
     from rl.render import Scene
@@ -40,6 +41,18 @@ def allocation(
 
     study = scenario if isinstance(scenario, Study) else load(scenario)
     return PowerAllocation(problems(study, cache, _say).trained_on, render_mode, lambda: _scene(study))
+
+
+def allocations(
+    num_envs: int = 1,
+    scenario: str | Path | Study = DEFAULTS[ALLOCATION],
+    cache: str | Path | None = None,
+) -> PowerAllocations:
+    """`allocation` so many times in one process: what `gymnasium.make_vec` calls."""
+    from rl.env_allocations import PowerAllocations
+
+    study = scenario if isinstance(scenario, Study) else load(scenario)
+    return PowerAllocations(problems(study, cache, _say).trained_on, num_envs)
 
 
 def online(
