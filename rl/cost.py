@@ -1,4 +1,4 @@
-"""What a round cost, read from its records: noise beyond what was required, loss, leakage, energy.
+"""What a round cost, read from what its records are made of: noise beyond what was required, loss, leakage, energy.
 
 Besides the cost of all there is that of each UE: what the round would have cost less if this UE's noise had been
 exactly the required one, its energy, its estimates' part of the leakage, and the loss, which is common, in full.
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fl.learning import Learning
-from fl.round.state import RoundState
+from fl.round.state import RoundOutcome, RoundState
 from netsim.radio.power import PowerContext
 from netsim.units import FloatArray
 from rl.settings import Online
@@ -69,6 +69,27 @@ def costs(
     own = weights.noise * noise_of_ue + weights.energy_per_j * energy_of_ue + weights.leakage * leakage_of_ue
     own += weights.loss * loss if weights.loss else 0.0
     return Costs(noise, loss, leakage, energy_j, float(total), artificial, own)
+
+
+def noted(learning: Learning, outcome: RoundOutcome) -> tuple[dict[str, Any], dict[str, dict[str, np.ndarray]]]:
+    """The figures and the columns of `updates`, `links` and `leakage` that costs are read from, with the numbers that
+    the records of the round would hold; the rest of the records is not made.
+    """
+    phases, last, leaks = outcome.phases, outcome.phases[-1], outcome.leaks
+    scores = learning.learner.evaluate(
+        outcome.state.model, outcome.state.held_out.thinned(learning.learner.most_held_out)
+    )
+    ue, first = np.unique(last.made.ue, return_index=True)
+    tables = {
+        "updates": {
+            "ue": np.concatenate([p.made.ue for p in phases]),
+            "model": np.concatenate([p.made.model for p in phases]),
+            "weight": np.concatenate([p.weights for p in phases]),
+        },
+        "links": {"ue": ue, "noise_std": last.channel.noise_std[first], "energy_j": last.channel.energy_j[first]},
+        "leakage": {name: np.array([row[name] for row in leaks]) for name in ("ue", "attack", "error_m")},
+    }
+    return {"rmse_db": scores.get("rmse_db", np.nan), "scores": scores}, tables
 
 
 def _noise(

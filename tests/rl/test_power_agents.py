@@ -689,6 +689,71 @@ def test_the_reward_of_a_live_round_is_minus_its_weighted_costs(tiny):
     assert len(seen) == 4 and all(np.any(np.array(seen) != 0, axis=0))
 
 
+class Kept:
+    """A recorder that keeps what it is given."""
+
+    folder = None
+
+    def __init__(self):
+        self.tables = {}
+
+    def write(self, table, rows):
+        self.tables.setdefault(table, []).append(rows)
+
+    def row(self, table, **values):
+        self.write(table, {name: [value] for name, value in values.items()})
+
+    def joined(self):
+        return {
+            table: {name: np.concatenate([np.asarray(p[name]) for p in pieces]) for name in pieces[0]}
+            for table, pieces in self.tables.items()
+        }
+
+
+@pytest.mark.parametrize("attacks", [[], [{"kind": "closed-form"}], [{"kind": "span"}]])
+def test_costs_without_records_are_those_of_the_records(tiny, monkeypatch, attacks):
+    """To the bit: a step makes no records, a run of the same round does, and its baseline has many random attackers."""
+    from dataclasses import replace
+
+    from fl.round import records
+    from rl import env_online
+    from rl.cost import costs
+
+    weights = {"noise": 1.0, "loss": 0.5, "leakage": 2.0, "leakage_within_m": 300.0, "energy_per_j": 1000.0}
+    changes = {"learning.attacks": attacks, "train": {"task": {**ONLINE["train"]["task"], "reward": weights}}}
+    env, written, found = online(tiny, changes), [], []
+
+    def noted(learning, outcome):
+        kept = Kept()
+        figures = records.write(kept, env.world, learning, outcome)
+        written.append(costs(env.task, learning, outcome.state, figures, kept.joined(), env.now, env.rounds))
+        return own(learning, outcome)
+
+    own = env_online.noted
+    monkeypatch.setattr(env_online, "noted", noted)
+    env.reset(options={"world": 1})
+    over = False
+    while not over:
+        over = env.step(np.array([1.0, 0.0, -0.5]))[3]
+        found.append(env.cost)
+    assert len(found) == 4 and all(c.loss > 0 and c.energy_j > 0 for c in found)
+    assert any(c.leakage > 0 for c in found) == bool(attacks)
+    for mine, theirs in zip(found, written, strict=True):
+        np.testing.assert_array_equal(mine.own, theirs.own)
+        assert replace(mine, own=None) == replace(theirs, own=None)
+
+
+def test_a_step_writes_nothing(tiny, tmp_path, monkeypatch):
+    from fl.round import records
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(records, "write", lambda *a: pytest.fail("records are made"))
+    env = online(tiny)
+    env.reset(seed=0)
+    env.step(np.zeros(3))
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(("limit", "of"), [(None, 4), (3, 3), (9, 4)])
 def test_progress_is_the_share_of_rounds_that_are_over(tiny, limit, of):
     env = online(tiny, {"learning.rounds": limit})

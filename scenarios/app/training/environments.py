@@ -152,13 +152,14 @@ def n_ues(study: Study) -> int:
 class Stages:
     """World seed -> a world of the study's at time 0.
 
-    watched : with its attacks and audits. They change nothing of a training, so an agent that is not paid by them can
-    do without.
+    watched : with its attacks. They change nothing of a training, so an agent that is not paid by them can do without.
+    What no cost is read from is left out in any case: the audit of membership, random attackers of the baseline.
     """
 
     def __init__(self, study: Study, watched: bool = True) -> None:
-        blind = {} if watched else {"attacks": (), "membership": None}
-        self.study = study.model_copy(update={"vary": None, "learning": study.learned.model_copy(update=blind)})
+        leakage = study.learned.leakage.model_copy(update={"random_baseline_draws": 1})
+        unread = {"membership": None, "leakage": leakage} | ({} if watched else {"attacks": ()})
+        self.study = study.model_copy(update={"vary": None, "learning": study.learned.model_copy(update=unread)})
 
     def __call__(self, seed: int) -> Stage:
         """The world of a seed, with rounds that leave no files."""
