@@ -710,7 +710,7 @@ class Kept:
         }
 
 
-@pytest.mark.parametrize("attacks", [[], [{"kind": "closed-form"}], [{"kind": "span"}]])
+@pytest.mark.parametrize("attacks", [[], [{"kind": "closed-form"}]])
 def test_costs_without_records_are_those_of_the_records(tiny, monkeypatch, attacks):
     """To the bit: a step makes no records, a run of the same round does, and its baseline has many random attackers."""
     from dataclasses import replace
