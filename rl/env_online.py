@@ -147,7 +147,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         self.world_seed, self.steps, self.t_th, self.over = world_seed, 0, 0, False
         self.world, self.state = stage.world, stage.state
         held = Held(limits=self.task.limits)
-        self.setup = replace(stage.setup, power=held)
+        self.setup = replace(stage.setup, power=held, self_tests=False)
         self.transmitter = Transmitter(self.world, self.setup, stage.state.air)
         self.state = replace(self.state, parts=replace(self.state.parts, power=held.start(self.n_ue)))
         planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.round_s)

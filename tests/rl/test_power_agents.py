@@ -743,12 +743,14 @@ def test_costs_without_records_are_those_of_the_records(tiny, monkeypatch, attac
         assert replace(mine, own=None) == replace(theirs, own=None)
 
 
-def test_a_step_writes_nothing(tiny, tmp_path, monkeypatch):
+def test_a_step_writes_nothing_and_tests_no_attack(tiny, tmp_path, monkeypatch):
+    from fl.attacks.closed_form import ClosedForm
     from fl.round import records
 
+    monkeypatch.setattr(ClosedForm, "self_test", lambda *a: pytest.fail("an attack is tested"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(records, "write", lambda *a: pytest.fail("records are made"))
-    env = online(tiny)
+    env = online(tiny, {"learning.attacks": [{"kind": "closed-form"}]})
     env.reset(seed=0)
     env.step(np.zeros(3))
     assert not list(tmp_path.iterdir())
