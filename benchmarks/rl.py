@@ -1,4 +1,4 @@
-"""Steps a second of both environments, beside mobile-env, and the share of a training that the environment takes.
+"""Steps a second of the environments, one and many at once, and the share of a training that the environment takes.
 
 PowerAllocation steps through the class itself, episodes and resets included. Of OnlinePower the world's part is
 measured: one tick, links, cohort and uplink of 5 base stations and 15 UEs, as `benchmarks.world` drives it.
@@ -19,24 +19,29 @@ from fl.power.bound import Convergence, Objective, Trajectory
 from fl.power.search import Limits
 from rl.ddpg import DdpgTraining
 from rl.env_allocation import PowerAllocation
-from rl.problem import Problem
+from rl.env_allocations import PowerAllocations
+from rl.problem import STEPS, Problem
 from rl.settings import DdpgAgent
 
 BS, UES = 5, 15
+TOGETHER = 16  # environments stepped as arrays
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Sizes, and what is required: steps a second of both, and the environment's share of a training in percent."""
+    """Sizes, and what is required: steps a second of one, how many times as many `TOGETHER` in one process take,
+    steps a second of the world, and the environment's share of a training in percent.
+    """
 
     rounds: int
     training_steps: int
     allocation_hz: float | None = None
+    together: float | None = None
     world_hz: float | None = None
     share_percent: float | None = None
 
 
-FULL = Bench(100, 600, 20_000.0, 2_000.0, 15.0)
+FULL = Bench(100, 600, 20_000.0, 8.0, 2_000.0, 15.0)
 SMALL = Bench(10, 40)
 
 
@@ -60,6 +65,20 @@ def stepper(env: PowerAllocation) -> Callable[[], Any]:
         count += 1
         if env.step(actions[count % len(actions)])[3]:
             env.reset()
+
+    return step
+
+
+def together(env: PowerAllocations) -> Callable[[], Any]:
+    """One step of all, one in 21 of which begins new episodes."""
+    actions = np.random.default_rng(1).uniform(-1, 1, (97, env.num_envs, UES)).astype(np.float32)
+    count = 0
+    env.reset(seed=0)
+
+    def step() -> None:
+        nonlocal count
+        count += 1
+        env.step(actions[count % len(actions)])
 
     return step
 
@@ -93,8 +112,14 @@ def share(bench: Bench) -> float:
 
 def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """All rows, each when it is measured."""
-    hz = 1e3 / tick_ms([stepper(PowerAllocation([problem(bench.rounds)]))], seconds)[0]
+    one = problem(bench.rounds)
+    one_ms, all_ms = tick_ms([stepper(PowerAllocation([one])), together(PowerAllocations([one], TOGETHER))], seconds)
+    hz, all_hz = 1e3 / one_ms, 1e3 * TOGETHER / all_ms * STEPS / (STEPS + 1)
     yield row(f"PowerAllocation, {UES} UEs: a step", hz, "steps/s", bench.allocation_hz, least=True)
+    yield row(f"PowerAllocations, {UES} UEs, {TOGETHER} environments: a step", all_hz, "steps/s", None, least=True)
+    yield row(
+        f"PowerAllocations over PowerAllocation, {TOGETHER} environments", all_hz / hz, "x", bench.together, least=True
+    )
     name, theirs, reason = start("mobile-env", BS, UES)
     ours = Ours(BS, UES)
     work = f"OnlinePower's world, {BS} base stations x {UES} UEs: a tick"

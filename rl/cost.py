@@ -1,28 +1,31 @@
-"""What a round cost, read from its records: noise beyond what was required, lost updates, leakage, loss, energy."""
+"""What a round cost: noise beyond what was required, lost updates, leakage, loss, energy.
+
+Besides the cost of all there is that of each UE: what the round would have cost less if this UE's noise had been
+exactly the required one, its energy, its part of lost updates and of leakage, and the loss, which is common, in full.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from fl.learning import Learning
 from fl.round.power_context import rows_of
 from fl.round.setup import Setup
-from fl.round.state import RoundState
+from fl.round.state import RoundOutcome
 from netsim.radio.power import PowerContext
-from netsim.units import FloatArray, IntArray, ratio_from_db
+from netsim.units import FloatArray, IntArray
 from rl.radio_records import RadioCosts, Sent, costs_of, lost_noise
-from rl.settings import Online
-
-Tables = Mapping[str, Mapping[str, np.ndarray]]
+from rl.settings import Online, Reward
 
 
 @dataclass(frozen=True)
 class Costs:
-    """The unweighted figures of a round, their weighted sum `total`, and whether artificial noise was drawn."""
+    """The unweighted figures of a round, their weighted sum `total`, and whether artificial noise was drawn.
+
+    own (K,) : the weighted cost of each UE.
+    """
 
     noise: float
     loss: float
@@ -32,6 +35,7 @@ class Costs:
     leak: float
     total: float
     artificial: bool
+    own: FloatArray
 
     def parts(self) -> dict[str, float]:
         """The figures by name."""
@@ -41,52 +45,60 @@ class Costs:
         }  # fmt: skip
 
 
-def costs(
-    task: Online,
-    setup: Setup,
-    state: RoundState,
-    figures: Mapping[str, Any],
-    tables: Tables,
-    now: PowerContext,
-    of: int,
-) -> Costs:
-    """The costs of the round that led to `state`. now : the context before it; of : rounds that are planned.
+def costs(task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerContext, of: int) -> Costs:
+    """The costs of a round. now : the context before it; of : rounds that are planned.
 
-    A round that nobody took part in costs nothing.
+    A round that nobody took part in has no outcome, and costs nothing.
     """
-    if not figures:
-        return Costs(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False)
-    weights = task.reward
-    radio = _radio(task, setup, state, tables, now, of)
-    loss, leakage = _loss(figures), _leakage(tables, weights.leakage_within_m)
-    total = float(radio.total(weights)[0])
-    total += weights.loss * loss if weights.loss else 0.0  # a loss may not be known
+    weights, n = task.reward, len(now.snr_per_w)
+    if outcome is None:
+        return Costs(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False, np.zeros(n))
+    radio = _radio(task, setup, outcome, now, of)
+    loss = _loss(setup.learning, outcome)
+    leakage, leakage_of_ue = _leakage(outcome, weights.leakage_within_m, n)
+    total, own = float(radio.total(weights)[0]), _own(radio, outcome, weights, n) + weights.leakage * leakage_of_ue
     total += weights.leakage * leakage if weights.leakage else 0.0
+    if weights.loss:  # it may not be known
+        total, own = total + weights.loss * loss, own + weights.loss * loss
     return Costs(
         float(radio.noise[0]), loss, leakage, float(radio.energy_j[0]), float(radio.lost[0]), float(radio.leak[0]),
-        total, bool(radio.artificial[0]),
+        total, bool(radio.artificial[0]), own,
     )  # fmt: skip
 
 
-def _radio(task: Online, setup: Setup, state: RoundState, tables: Tables, now: PowerContext, of: int) -> RadioCosts:
+def _radio(task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext, of: int) -> RadioCosts:
     """What the round cost on the air."""
-    links, rows = tables["links"], rows_sent(state, setup.learning, tables)
-    heard = tables.get("eavesdropper", links)
+    last, rows = outcome.phases[-1], rows_sent(setup.learning, outcome)
     shape = (1, len(now.snr_per_w))
-    sinr, snr, hears = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    sinr, snr, heard, energy_j = (np.zeros(shape) for _ in range(4))
     decoded = np.zeros(shape, dtype=np.bool_)
-    ue = links["ue"].astype(np.int64)
-    with np.errstate(divide="ignore"):
-        sinr[0, ue] = ratio_from_db(links["sinr_db"].astype(np.float64))
-        hears[0, heard["ue"].astype(np.int64)] = ratio_from_db(heard["sinr_db"].astype(np.float64))
-    snr[0, ue] = now.snr_per_w[ue] * links["power_w"].astype(np.float64)
-    decoded[0, ue] = links["decoded"].astype(np.bool_)
-    energy_j = np.array([np.nansum(links["energy_j"].astype(np.float64))])
-    factor = np.array([task.bound.factor(rows.by_model(shape[1])) ** (of - state.played)])
+    ue, first = np.unique(last.made.ue, return_index=True)
+    listener = last.channel if last.eavesdropped is None else last.eavesdropped.channel
+    sinr[0, ue], heard[0, ue] = last.channel.sinr[first], listener.sinr[first]
+    snr[0, ue] = now.snr_per_w[ue] * last.channel.power_w[first]
+    decoded[0, ue] = last.channel.decoded[first]
+    energy_j[0, ue] = last.channel.energy_j[first]
+    factor = np.array([task.bound.factor(rows.by_model(shape[1])) ** (of - outcome.state.played)])
     return costs_of(
-        Sent(sinr, snr, decoded, hears), energy_j, rows.ue[None], rows.weight[None], rows.required_std[None],
+        Sent(sinr, snr, decoded, heard), energy_j, rows.ue[None], rows.weight[None], rows.required_std[None],
         np.array([now.scale]), factor, lost_noise(setup.uplink, setup.learning.round_s, np.array([now.n_bits])),
         rows.drawn_std[None],
+    )  # fmt: skip
+
+
+def _own(radio: RadioCosts, outcome: RoundOutcome, weights: Reward, n: int) -> FloatArray:
+    """What of the radio's costs is a UE's own (K,)."""
+    rows, ue = radio.rows, outcome.phases[-1].made.ue
+    had, asked = rows.suffered[0], rows.asked[0]
+    least = 1e-12 * asked.sum()
+    without = np.maximum(had.sum() - np.bincount(ue, had - asked, n), least)
+    noise = np.zeros(n)
+    if asked.sum() > 0:
+        noise = rows.factor[0] * np.log(max(had.sum(), least) / without)
+    of_rows = weights.lost * rows.lost[0] + weights.leak * rows.leak[0]
+    return np.asarray(
+        weights.noise * noise + weights.energy_per_j * radio.energy_of_ue_j[0]
+        + np.bincount(ue, of_rows, n) / max(len(ue), 1)
     )  # fmt: skip
 
 
@@ -107,19 +119,16 @@ class RowsSent:
         return found
 
 
-def rows_sent(state: RoundState, learning: Learning, tables: Tables) -> RowsSent:
-    """The rows of the round that led to `state`. One that was lost counts as the mean one that came for its model would
-    have.
-    """
-    updates = tables["updates"]
-    ue, model, weight = (updates[name] for name in ("ue", "model", "weight"))
-    ue, model, weight = ue.astype(np.int64), model.astype(np.int64), weight.astype(np.float64)
-    came = updates["decoded"].astype(np.bool_) & (weight > 0)
+def rows_sent(learning: Learning, outcome: RoundOutcome) -> RowsSent:
+    """The rows of a round. One that was lost counts as the mean one that came for its model."""
+    last = outcome.phases[-1]
+    ue, model, weight = last.made.ue, last.made.model, last.weights.astype(np.float64)
+    came = last.received.decoded & (weight > 0)
     for m in np.unique(model):
         mine = model == m
         some = mine & came
         weight[mine & ~came] = weight[some].mean() if some.any() else 1.0 / mine.sum()
-    own_ue, own_model, required, drawn = rows_of(state.parts.standings(learning))
+    own_ue, own_model, required, drawn = rows_of(outcome.state.parts.standings(learning))
     required_std, drawn_std = np.zeros(len(ue)), np.zeros(len(ue))
     if len(own_ue):
         span = int(max(own_model.max(), model.max(initial=0))) + 1
@@ -128,17 +137,23 @@ def rows_sent(state: RoundState, learning: Learning, tables: Tables) -> RowsSent
     return RowsSent(ue, model, weight, required_std, drawn_std)
 
 
-def _loss(figures: Mapping[str, Any]) -> float:
+def _loss(learning: Learning, outcome: RoundOutcome) -> float:
     """Error of a map in dB, cross-entropy of a classifier in nats; NaN for another learner."""
-    rmse_db = float(figures.get("rmse_db", np.nan))
-    return rmse_db if np.isfinite(rmse_db) else float(figures.get("scores", {}).get("cross_entropy_nats", np.nan))
+    learner = learning.learner
+    scores = learner.evaluate(outcome.state.model, outcome.state.held_out.thinned(learner.most_held_out))
+    rmse_db = float(scores.get("rmse_db", np.nan))
+    return rmse_db if np.isfinite(rmse_db) else float(scores.get("cross_entropy_nats", np.nan))
 
 
-def _leakage(tables: Tables, within_m: float) -> float:
-    """Share of the estimates of a round that come near enough, mean over attacks; 0 without an attack."""
-    rows = tables.get("leakage", {})
-    if not len(rows.get("error_m", [])):
-        return 0.0
-    error_m: FloatArray = np.asarray(rows["error_m"], dtype=np.float64)
-    attack = np.asarray(rows["attack"])
-    return float(np.mean([np.mean(error_m[attack == a] <= within_m) for a in np.unique(attack)]))
+def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> tuple[float, FloatArray]:
+    """Share of the estimates of a round that come near enough, mean over attacks; 0 without an attack. And the part of
+    it that each UE's estimates make up (K,).
+    """
+    ue, attack, error_m = (np.array([row[name] for row in outcome.leaks]) for name in ("ue", "attack", "error_m"))
+    attacks, of_ue, total = np.unique(attack), np.zeros(n), 0.0
+    for a in attacks:
+        mine = attack == a
+        near = error_m[mine].astype(np.float64) <= within_m
+        of_ue += np.bincount(ue[mine].astype(np.int64), near / len(near), n) / len(attacks)
+        total += float(near.mean()) / len(attacks)
+    return total, of_ue

@@ -10,7 +10,23 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from netsim.units import FloatArray
 from rl.problem import STEPS, Outcome, Problem, Seen
+
+
+def beginning(
+    generator: np.random.Generator, channels: int, k: int, options: dict[str, Any], first: bool
+) -> tuple[int, FloatArray | None]:
+    """The channel of an episode, and the action (k,) that it begins with; None for average power. ValueError for bad
+    options.
+    """
+    if unknown := set(options) - {"draw", "power"}:
+        raise ValueError(f"reset: no option {sorted(unknown)[0]!r}; there are draw and power")
+    drawn, action = int(generator.integers(channels)), generator.uniform(-1, 1, k)
+    draw = int(options.get("draw", drawn))
+    if not 0 <= draw < channels:
+        raise ValueError(f"reset: draw {draw} is not one of 0 to {channels - 1}")
+    return draw, None if first or options.get("power") == "average" else action
 
 
 class PowerAllocation(gymnasium.Env[Seen, Seen]):
@@ -58,17 +74,9 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
         super().reset(seed=seed)
         if seed is not None:
             self.episodes = 0
-        given = options or {}
-        unknown = set(given) - {"draw", "power"}
-        if unknown:
-            raise ValueError(f"reset: no option {sorted(unknown)[0]!r}; there are draw and power")
-        drawn, action = int(self.np_random.integers(len(self.problems))), self.np_random.uniform(-1, 1, self._k)
-        self.draw = int(given.get("draw", drawn))
-        if not 0 <= self.draw < len(self.problems):
-            raise ValueError(f"reset: draw {self.draw} is not one of 0 to {len(self.problems) - 1}")
+        self.draw, action = beginning(self.np_random, len(self.problems), self._k, options or {}, self.episodes == 0)
         self.problem = self.problems[self.draw]
-        first = self.episodes == 0 or given.get("power") == "average"
-        self.last = self.problem.start if first else self.problem.act(action)
+        self.last = self.problem.start if action is None else self.problem.act(action)
         self.steps, self.episodes, self.over = 0, self.episodes + 1, False
         return self.problem.seen(self.last), self._info()
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import gymnasium
@@ -16,10 +15,9 @@ from fl.power.search import Limits
 from fl.round.power_context import power_context
 from fl.round.round import next_round, play
 from fl.round.setup import Setup
-from fl.round.state import RoundState
+from fl.round.state import RoundOutcome, RoundState
 from fl.round.transmit import Transmitter
 from netsim.radio.power import PowerContext
-from netsim.record import Recorder, Schemas
 from netsim.units import FloatArray
 from netsim.world import World
 from rl.cost import Costs, costs
@@ -50,27 +48,6 @@ class Held(Decided):
         if state.wanted_w is None:
             raise ValueError("held: nobody has said what to send with")
         return replace(state, power_w=kept(state.wanted_w, context.sends, self.limits), sends=context.sends)
-
-
-@dataclass(frozen=True)
-class Notes(Recorder):
-    """Keeps the rows of a round in memory instead of writing them."""
-
-    folder: Path = Path()
-    schemas: Schemas = field(default_factory=dict)
-    rows: dict[str, list[Any]] = field(default_factory=dict)
-
-    def write(self, table: str, rows: Mapping[str, Sequence[Any] | np.ndarray]) -> None:
-        self.rows.setdefault(table, []).append(rows)
-
-    def taken(self) -> dict[str, dict[str, np.ndarray]]:
-        """The tables since the last call, column by column."""
-        tables = {
-            table: {name: np.concatenate([np.asarray(p[name]) for p in pieces]) for name in pieces[0]}
-            for table, pieces in self.rows.items()
-        }
-        self.rows.clear()
-        return tables
 
 
 class OnlinePower(gymnasium.Env[Seen, Seen]):
@@ -109,13 +86,13 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         self.world: World | None = None
         self.over = True
 
-    notes: Notes
-    tables: dict[str, dict[str, np.ndarray]]
     state: RoundState
     setup: Setup
     transmitter: Transmitter
     rounds: int
     now: PowerContext
+    cost: Costs
+    outcome: RoundOutcome | None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Seen, dict[str, Any]]:
         super().reset(seed=seed)
@@ -131,10 +108,10 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         wanted_w = log_power(checked_action(action, self.n_ue), self.task.limits)
         parts = replace(self.state.parts, power=replace(self.state.parts.power, wanted_w=wanted_w))
         playing = play(self.world, self.setup, self.transmitter, replace(self.state, parts=parts))
-        self.state, figures = self.world.env.run(until=self.world.env.process(playing))
-        self.tables = tables = self.notes.taken()
-        cost = costs(self.task, self.setup, self.state, figures, tables, self.now, self.rounds)
-        self.steps += 1
+        self.state, outcome = self.world.env.run(until=self.world.env.process(playing))
+        self.world.drain_handovers()  # nobody reads them
+        cost = costs(self.task, self.setup, outcome, self.now, self.rounds)
+        self.outcome, self.cost, self.steps = outcome, cost, self.steps + 1
         if cost.artificial:
             self.t_th = self.state.played
         stopped = self.state.stopped
@@ -168,10 +145,9 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         """A world of a seed, at its first deadline."""
         stage = self.stage(world_seed)
         self.world_seed, self.steps, self.t_th, self.over = world_seed, 0, 0, False
-        self.notes = Notes()
         self.world, self.state = stage.world, stage.state
         held = Held(limits=self.task.limits)
-        self.setup = replace(stage.setup, power=held, recorder=self.notes)
+        self.setup = replace(stage.setup, power=held, self_tests=False)
         self.transmitter = Transmitter(self.world, self.setup, stage.state.air)
         self.state = replace(self.state, parts=replace(self.state.parts, power=held.start(self.n_ue)))
         planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.round_s)

@@ -10,11 +10,17 @@ from netsim.radio.power import PowerContext
 from netsim.units import FloatArray, db_from_ratio
 
 _FULL_DB = 40.0  # a ratio of so many decibels is 1
+_OF_UE, _OF_ALL = 5, 2  # numbers of each UE, and of all
 
 
 def seen_online_size(n_ue: int) -> int:
     """Numbers of an observation for so many UEs."""
-    return 5 * n_ue + 2
+    return _OF_UE * n_ue + _OF_ALL
+
+
+def seen_of_ues_size() -> int:
+    """Numbers of the observation of one UE."""
+    return _OF_UE + _OF_ALL
 
 
 def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> npt.NDArray[np.float32]:
@@ -39,6 +45,12 @@ def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> npt.ND
     of_all = [2.0 * now.budget_left - 1.0, 2.0 * now.progress - 1.0]
     seen: npt.NDArray[np.float32] = np.clip(np.concatenate([*rows, of_all]), -1.0, 1.0).astype(np.float32)
     return seen
+
+
+def seen_of_ues(seen: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The observation of each UE (K, 7), from that of all (5 K + 2,): its own five numbers, and what is of all."""
+    own, of_all = seen[:-_OF_ALL].reshape(_OF_UE, -1).T, seen[-_OF_ALL:]
+    return np.hstack([own, np.tile(of_all, (len(own), 1))])
 
 
 def _level(ratio: FloatArray, known: npt.NDArray[np.bool_]) -> FloatArray:

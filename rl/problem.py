@@ -103,7 +103,7 @@ class Problem:
 
     def tried(self, power_w: FloatArray) -> Outcome:
         """The bound at a power vector that keeps the limits."""
-        value, switch = kernel.judge(power_w, *self._laws)
+        value, switch = kernel.judge(power_w, *self.laws)
         return Outcome(power_w, value, switch)
 
     def reward(self, outcome: Outcome) -> float:
@@ -140,12 +140,12 @@ class Problem:
         return Problem(Objective(moved, o.law, o.criterion), self.limits, self.observe)
 
     @cached_property
-    def _laws(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int]:
+    def laws(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int]:
         """What the compiled law takes."""
         o, t = self.objective, self.objective.trajectory
         channel = t.channel_std[:1] if t.still else t.channel_std
         arrays = (channel, t.std, o.cost_w, o.artificial, o.round_weight, t.weight)
-        a, b, c, d, e, f = (np.ascontiguousarray(x, dtype=np.float64) for x in arrays)
+        a, b, c, d, e, f = (np.asfortranarray(x, dtype=np.float64) for x in arrays)  # rounds side by side
         return a, b, c, d, e, f, _CODES[o.criterion]
 
     @cached_property

@@ -109,14 +109,33 @@ class Rounds:
 
 
 @dataclass(frozen=True)
+class RowCosts:
+    """What stands behind the costs of power vectors, by row (B, R): noise suffered and asked for, weighted; whether it
+    was lost; its leak; and factor (B,).
+    """
+
+    suffered: FloatArray
+    asked: FloatArray
+    lost: BoolArray
+    leak: FloatArray
+    factor: FloatArray
+
+
+@dataclass(frozen=True)
 class RadioCosts:
-    """Unweighted figures (B,) of power vectors, and whether any artificial noise (B,) was drawn."""
+    """Unweighted figures (B,) of power vectors; energy of each UE (B, K), and what stands behind the rest."""
 
     noise: FloatArray
     lost: FloatArray
     leak: FloatArray
-    energy_j: FloatArray
+    energy_of_ue_j: FloatArray
     artificial: BoolArray
+    rows: RowCosts
+
+    @property
+    def energy_j(self) -> FloatArray:
+        """Of all UEs (B,)."""
+        return np.asarray(self.energy_of_ue_j.sum(axis=1))
 
     def total(self, reward: Reward) -> FloatArray:
         """Weighted sum (B,)."""
@@ -184,7 +203,7 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
         alone = air._replace(least_sinr=0.0, deadline_s=np.inf)
         hears = overheard(power_w, which, links.heard, there, alone)
     return costs_of(
-        Sent(sinr, snr, decoded, hears), energy_j.sum(axis=1), rounds.of[which], rounds.weight[which],
+        Sent(sinr, snr, decoded, hears), energy_j, rounds.of[which], rounds.weight[which],
         rounds.required_std[which], rounds.rho[which], rounds.factor[which], rounds.lost_noise[which],
     )  # fmt: skip
 
@@ -203,8 +222,8 @@ def costs_of(
     sent: Sent, energy_j: FloatArray, of: IntArray, weight: FloatArray, required_std: FloatArray, rho: FloatArray,
     factor: FloatArray, lost_noise: FloatArray, drawn_std: FloatArray | None = None,
 ) -> RadioCosts:  # fmt: skip
-    """The law of costs, of rows (B, R) of UEs `of`; energy_j, rho, factor, lost_noise (B,); drawn_std (B, R) : of
-    artificial noise, none: that of top-up.
+    """The law of costs, of rows (B, R) of UEs `of`; energy_j (B, K); rho, factor, lost_noise (B,); drawn_std (B, R) :
+    of artificial noise, none: that of top-up.
     """
     row, there = np.maximum(of, 0), of >= 0
 
@@ -212,27 +231,29 @@ def costs_of(
         return np.take_along_axis(values, row, axis=1)
 
     scale = (rho**2)[:, None]
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         topped_up = drawn_var(required_std, rho[:, None], at_rows(sent.snr)) if drawn_std is None else drawn_std**2
         drawn = np.where(there, topped_up, 0.0)
         decoder = scale / np.maximum(at_rows(sent.sinr), 1e-30)
         came = np.take_along_axis(sent.decoded, row, axis=1) & there
-        suffered = np.where(came, drawn + decoder, required_std**2 + lost_noise[:, None] * scale)
         share = np.where(there, weight**2, 0.0)
-        asked = (share * required_std**2).sum(axis=1)
-        asked = np.where(asked > 0, asked, (share * scale).sum(axis=1))
-        ratio = np.divide((share * suffered).sum(axis=1), asked, out=np.ones_like(asked), where=asked > 0)
+        suffered = share * np.where(came, drawn + decoder, required_std**2 + lost_noise[:, None] * scale)
+        asked = share * required_std**2
+        asked = np.where(asked.sum(axis=1, keepdims=True) > 0, asked, share * scale)
+        total = asked.sum(axis=1)
+        ratio = np.divide(suffered.sum(axis=1), total, out=np.ones_like(total), where=total > 0)
         noise = factor * np.log(np.maximum(ratio, 1e-12))
         heard = at_rows(sent.heard)
-        hidden = drawn / scale + 1.0 / np.maximum(heard, 1e-30)
-        seen = np.where(there & (heard > 0), 1.0 / (1.0 + hidden), 0.0)
-    n = np.maximum(there.sum(axis=1), 1)
+        hidden = np.where(scale > 0, drawn / scale, 0.0) + 1.0 / np.maximum(heard, 1e-30)
+        leak = np.where(there & (heard > 0), 1.0 / (1.0 + hidden), 0.0)
+    n, lost = np.maximum(there.sum(axis=1), 1), there & ~came
     return RadioCosts(
         noise=np.where(there.any(axis=1), noise, 0.0),
-        lost=(there & ~came).sum(axis=1) / n,
-        leak=seen.sum(axis=1) / n,
-        energy_j=energy_j,
+        lost=lost.sum(axis=1) / n,
+        leak=leak.sum(axis=1) / n,
+        energy_of_ue_j=energy_j,
         artificial=np.asarray((drawn > 0).any(axis=1)),
+        rows=RowCosts(suffered, asked, lost, leak, factor),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fl.round.state import RoundOutcome
 from netsim.units import FloatArray
 from rl.cost import rows_sent
 from rl.env_online import OnlinePower
@@ -29,24 +30,24 @@ def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
     while not env.over:
         look = look_now(env)
         env.step(as_action(rule(look)[0], env.task.limits).astype(np.float32))
-        if env.tables:
+        if env.outcome is not None:
             looks.append(look)
-            rounds.append(_of_round(env, look))
+            rounds.append(_of_round(env, env.outcome, look))
     return Rounds.stack(rounds), Look.stack(looks)
 
 
-def _of_round(env: OnlinePower, look: Look) -> Rounds:
+def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:
     """The round that was played last, whose links were known before."""
-    world, setup, state = env.world, env.setup, env.state
+    world, setup = env.world, env.setup
     assert world is not None  # noqa: S101 - it has been played
-    sent = rows_sent(state, setup.learning, env.tables)
+    sent = rows_sent(setup.learning, outcome)
     k = look.links.serving.shape[1]
-    count = env.tables["updates"]["selected"].astype(np.float64)
+    count = outcome.phases[-1].made.count
     work = setup.learning.learner.passes * np.bincount(sent.ue, weights=count, minlength=k)
     rows = np.bincount(sent.ue, minlength=k)
     serving = np.where(rows > 0, look.links.serving, -1)
     links = Links(look.links.h, look.links.heard, serving, look.links.downlink_bps)
-    factor = env.task.bound.factor(sent.by_model(k)) ** (env.rounds - state.played)
+    factor = env.task.bound.factor(sent.by_model(k)) ** (env.rounds - outcome.state.played)
     return Rounds(
         links=links,
         rows=rows[None],

@@ -10,6 +10,21 @@ from rl.settings import DdpgAgent
 
 LIMITS = Limits()
 
+ONLINE = {  # changes of the tiny study that make it a live world for an agent
+    "world.ues.count": 3,
+    "world.radio.fading": {"kind": "rayleigh", "antennas": 2},
+    "world.radio.uplink": {"kind": "noma", "interference": "none"},
+    "learning.defenses": [
+        {"kind": "clip", "norm": 0.5},
+        {
+            "kind": "noise-switch",
+            "noise": {"kind": "lapa", "epsilon_system_total": 4000.0, "epsilon_cap": 1e4, "rounds": 4, "window": 2},
+        },
+    ],
+    "world.duration_s": 240,
+    "train": {"task": {"kind": "online", "limits": {"each_min_w": 1e-9, "total_min_w": 0.0}}},
+}
+
 
 def trajectory(seed=0, rounds=30, ues=6, moving=False):
     g = np.random.default_rng(seed)

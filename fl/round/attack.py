@@ -43,7 +43,7 @@ def attack(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> tupl
             label, rng = each.label, at.streams.attack(each.label)
             said, attacks[label] = each.run(view, at.facts, attacks[label], rng)
             estimates[label].append(names.translated(said) if at.setup.learning.threat.renames else said)
-            if at.setup.learning.threat.can_train and i == len(views) - 1:
+            if at.setup.self_tests and at.setup.learning.threat.can_train and i == len(views) - 1:
                 self_tests[label] = each.self_test(view, at.facts, rng)
     joined = {label: some[0] if len(some) == 1 else Estimates.join(some) for label, some in estimates.items()}
     beliefs = {a.label: a.belief(attacks[a.label], at.facts) for a in at.setup.learning.attacks}

@@ -48,7 +48,8 @@ def rounds(world: World, setup: Setup, state: RoundState, watcher: Watcher) -> G
             return
         begins_s = _ends_s(world, setup.learning, number)
         yield world.env.timeout(max(begins_s - float(world.env.now), 0.0))
-        state, figures = yield from play(world, setup, transmitter, replace(state, round=number - 1))
+        state, outcome = yield from play(world, setup, transmitter, replace(state, round=number - 1))
+        figures = {} if outcome is None else records.write(setup.recorder, world, setup.learning, outcome)
         watcher.played(state, figures)
         watcher.rested(state)
 
@@ -75,11 +76,11 @@ def _ends_s(world: World, learning: Learning, number: int) -> float:
 
 def play(
     world: World, setup: Setup, transmitter: Transmitter, before: RoundState
-) -> Generator[simpy.Event, None, tuple[RoundState, dict[str, Any]]]:
-    """One round: steps a to m; it lasts as long as updates need on the air.
+) -> Generator[simpy.Event, None, tuple[RoundState, RoundOutcome | None]]:
+    """One round: steps a to l, and what its records are made of; it lasts as long as updates need on the air.
 
-    A round in which nobody has data leaves no row and only counts, unless noise at the server hides who came: then it
-    is played like any other, with noise that is drawn and booked.
+    A round in which nobody has data leaves no outcome and only counts, unless noise at the server hides who came: then
+    it is played like any other, with noise that is drawn and booked.
 
     A round that would exceed the budget leaves nothing: what it learnt is forgotten before anybody sees it.
     """
@@ -90,7 +91,7 @@ def play(
     states = looked(world, setup, taken, replace(states, data=data))
     nobody = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
     if not taken.due or (nobody and not learning.hides_who_came):
-        return replace(before, round=number, parts=states), {}
+        return replace(before, round=number, parts=states), None
     # b  sample and query, c  curate
     collected, states = collect(world, learning, taken, facts, states, streams)
     # d to j, and l
@@ -101,8 +102,8 @@ def play(
     if learning.privacy_budget is not None and paid.exceeds(
         learning.privacy_budget.epsilon, learning.privacy_budget.delta
     ):
-        return replace(before, round=number, stopped=True), {}
-    # m  record: truth meets estimates only here
+        return replace(before, round=number, stopped=True), None
+    # truth meets estimates only here
     held_out = taken.held_out if learning.data.scores_round_alone else before.held_out.plus(taken.held_out)
     leaks = leaked(setup, world, before, states, facts, collected, phases)
     state = RoundState(
@@ -117,7 +118,7 @@ def play(
         audits=_audits(learning, state, taken, collected.local, phases, streams), tracked=leaks.tracked,
         beliefs=leaks.beliefs, linked=leaks.linked, identified=leaks.identified,
     )  # fmt: skip
-    return state, records.write(setup.recorder, world, learning, outcome)
+    return state, outcome
 
 
 def _facts(world: World, setup: Setup, before: RoundState) -> Facts:

@@ -16,7 +16,7 @@ from netsim.units import IntArray
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run of rounds is made of; none of it changes."""
+    """What a run of rounds is made of; none of it changes. self_tests: whether attacks are tested on made updates."""
 
     learning: Learning
     power: Power
@@ -27,3 +27,4 @@ class Setup:
     model_of_cell: IntArray
     streams: Streams
     recorder: Recorder
+    self_tests: bool = True

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shapely
-from power_problems import LIMITS, QUICK, allocation, course, policy, problem
+from power_problems import LIMITS, ONLINE, QUICK, allocation, course, policy, problem
 
 from fl.power.search import Limits
 from fl.round.state import PartStates
@@ -382,22 +382,6 @@ def test_nothing_here_knows_pickle():
 # -- the live world
 
 
-ONLINE = {
-    "world.ues.count": 3,
-    "world.radio.fading": {"kind": "rayleigh", "antennas": 2},
-    "world.radio.uplink": {"kind": "noma", "interference": "none"},
-    "learning.defenses": [
-        {"kind": "clip", "norm": 0.5},
-        {
-            "kind": "noise-switch",
-            "noise": {"kind": "lapa", "epsilon_system_total": 4000.0, "epsilon_cap": 1e4, "rounds": 4, "window": 2},
-        },
-    ],
-    "world.duration_s": 240,
-    "train": {"task": {"kind": "online", "limits": {"each_min_w": 1e-9, "total_min_w": 0.0}}},
-}
-
-
 def online(tiny, changes=None, **kw):
     from scenarios.app.training.environments import online as make
 
@@ -620,6 +604,7 @@ def cost_of(weights, budgets, played=3, of=10, rmse_db=6.0, scale=0.5, **step):
         "updates": {"ue": np.array([0, 2]), "model": np.array([0, 0]), "weight": np.array([0.25, 0.75])},
         "links": {"ue": np.array([0, 2]), "noise_std": np.array([0.3, 0.4]), "energy_j": np.array([0.002, 0.005])},
         "leakage": {
+            "ue": np.array([0, 0, 2, 2, 0]),
             "attack": np.array(["a", "a", "a", "a", "b"]), "error_m": np.array([10.0, 50.0, 51.0, 900.0, 3.0]),
         },
     }  # fmt: skip
@@ -675,6 +660,21 @@ class TestCosts:
         by_hand = 1.5 * found.noise + 0.5 * found.loss + 2.0 * found.leakage + 10.0 * found.energy_j
         assert found.total == pytest.approx(by_hand, rel=1e-12)
 
+    def test_own_noise_is_what_the_required_noise_would_have_saved(self):
+        """UE 0 has 0.4^2 + 0.3^2 = 0.5^2, just what it needs; UE 2 has 0.4^2 for 0.6^2; UE 1 was away."""
+        _, found = cost_of({"noise": 2.0}, [self.budget], played=10)
+        asked = 0.25**2 * 0.5**2 + 0.75**2 * 0.6**2
+        assert found.own == pytest.approx([0.0, 0.0, found.total], abs=1e-12)
+        assert found.total == pytest.approx(2.0 * math.log((0.25**2 * 0.5**2 + 0.75**2 * 0.4**2) / asked))
+
+    def test_own_shares_of_energy_and_leakage_add_up_and_the_loss_is_whole(self):
+        _, found = cost_of({"energy_per_j": 1000.0}, [self.budget])
+        assert found.own == pytest.approx([2.0, 0.0, 5.0])
+        _, found = cost_of({"leakage": 4.0, "leakage_within_m": 50.0}, [self.budget])
+        assert found.own == pytest.approx([4.0 * (2 / 4 + 1) / 2, 0.0, 0.0])
+        _, found = cost_of({"loss": 3.0}, [self.budget])
+        assert found.own == pytest.approx([18.0] * 3)
+
 
 def test_the_reward_of_a_live_round_is_minus_its_weighted_costs(tiny):
     weights = {"noise": 1.0, "loss": 0.5, "leakage": 2.0, "leakage_within_m": 300.0, "energy_per_j": 1000.0}
@@ -687,6 +687,73 @@ def test_the_reward_of_a_live_round_is_minus_its_weighted_costs(tiny):
         assert reward == pytest.approx(-(sum(costs) + 1000.0 * info["energy_j"]), rel=1e-12)
         seen.append([info[k] for k in ("noise", "loss", "leakage", "energy_j")])
     assert len(seen) == 4 and all(np.any(np.array(seen) != 0, axis=0))
+
+
+class Kept:
+    """A recorder that keeps what it is given."""
+
+    folder = None
+
+    def __init__(self):
+        self.tables = {}
+
+    def write(self, table, rows):
+        self.tables.setdefault(table, []).append(rows)
+
+    def row(self, table, **values):
+        self.write(table, {name: [value] for name, value in values.items()})
+
+    def joined(self):
+        return {
+            table: {name: np.concatenate([np.asarray(p[name]) for p in pieces]) for name in pieces[0]}
+            for table, pieces in self.tables.items()
+        }
+
+
+@pytest.mark.parametrize("attacks", [[], [{"kind": "closed-form"}]])
+def test_costs_without_records_are_those_of_the_records(tiny, monkeypatch, attacks):
+    """To the bit: a step makes no records, a run of the same round does, and its baseline has many random attackers."""
+    from dataclasses import replace
+
+    from fl.round import records
+    from rl import env_online
+    from rl.cost import costs
+
+    weights = {"noise": 1.0, "loss": 0.5, "leakage": 2.0, "leakage_within_m": 300.0, "energy_per_j": 1000.0}
+    changes = {"learning.attacks": attacks, "train": {"task": {**ONLINE["train"]["task"], "reward": weights}}}
+    env, written, found = online(tiny, changes), [], []
+
+    def noted(learning, outcome):
+        kept = Kept()
+        figures = records.write(kept, env.world, learning, outcome)
+        written.append(costs(env.task, learning, outcome.state, figures, kept.joined(), env.now, env.rounds))
+        return own(learning, outcome)
+
+    own = env_online.noted
+    monkeypatch.setattr(env_online, "noted", noted)
+    env.reset(options={"world": 1})
+    over = False
+    while not over:
+        over = env.step(np.array([1.0, 0.0, -0.5]))[3]
+        found.append(env.cost)
+    assert len(found) == 4 and all(c.loss > 0 and c.energy_j > 0 for c in found)
+    assert any(c.leakage > 0 for c in found) == bool(attacks)
+    for mine, theirs in zip(found, written, strict=True):
+        np.testing.assert_array_equal(mine.own, theirs.own)
+        assert replace(mine, own=None) == replace(theirs, own=None)
+
+
+def test_a_step_writes_nothing_and_tests_no_attack(tiny, tmp_path, monkeypatch):
+    from fl.attacks.closed_form import ClosedForm
+    from fl.round import records
+
+    monkeypatch.setattr(ClosedForm, "self_test", lambda *a: pytest.fail("an attack is tested"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(records, "write", lambda *a: pytest.fail("records are made"))
+    env = online(tiny, {"learning.attacks": [{"kind": "closed-form"}]})
+    env.reset(seed=0)
+    env.step(np.zeros(3))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("limit", "of"), [(None, 4), (3, 3), (9, 4)])

@@ -70,7 +70,7 @@ def test_a_recorded_round_costs_what_it_costs_live(changes):
         _, reward, _, _, info = env.step(action)
         from rl.cost import rows_sent
 
-        rows = rows_sent(env.state, env.setup.learning, env.tables)
+        rows = rows_sent(env.setup.learning, env.outcome)
         factor = env.task.bound.factor(rows.by_model(12)) ** (env.rounds - env.state.played)
         one = replace(own.rounds.take(np.array([s])), of=rows.ue[None], weight=rows.weight[None],
                       required_std=rows.required_std[None],

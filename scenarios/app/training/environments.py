@@ -1,7 +1,8 @@
-"""Gymnasium environments of scenarios: what `gymnasium.make` calls for the names that `import rl` registers."""
+"""Environments of scenarios: what `gymnasium.make` calls for the names that `import rl` registers, and PettingZoo's."""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
 
 if TYPE_CHECKING:
+    from rl.env_agents import Pay, PowerAgents
     from rl.env_allocation import PowerAllocation
+    from rl.env_allocations import PowerAllocations
     from rl.env_online import OnlinePower, Stage
     from rl.problem import Problem
     from rl.render import Scene
@@ -40,6 +43,18 @@ def allocation(
     return PowerAllocation(problems(study, cache, _say).trained_on, render_mode, lambda: _scene(study))
 
 
+def allocations(
+    num_envs: int = 1,
+    scenario: str | Path | Study = DEFAULTS[ALLOCATION],
+    cache: str | Path | None = None,
+) -> PowerAllocations:
+    """`allocation` so many times in one process: what `gymnasium.make_vec` calls."""
+    from rl.env_allocations import PowerAllocations
+
+    study = scenario if isinstance(scenario, Study) else load(scenario)
+    return PowerAllocations(problems(study, cache, _say).trained_on, num_envs)
+
+
 def online(
     scenario: str | Path | Study = DEFAULTS[ONLINE],
     cache: str | Path | None = None,
@@ -55,6 +70,19 @@ def online(
             f"such as {DEFAULTS[ONLINE]}"
         )
     return OnlinePower(Stages(study), n_ues(study), task_of(study, Online), render_mode)
+
+
+def parallel_env(
+    scenario: str | Path | Study = DEFAULTS[ONLINE],
+    reward: Pay = "shared",
+    render_mode: str | None = None,
+) -> PowerAgents:
+    """The live world of a scenario for PettingZoo, one agent a UE. reward : `shared` by all, or each UE's `own`."""
+    if importlib.util.find_spec("pettingzoo") is None:
+        raise BadInput("parallel_env: pettingzoo is not installed; pip install 'netsim-fl[multi]'")
+    from rl.env_agents import PowerAgents
+
+    return PowerAgents(online(scenario, render_mode=render_mode), reward)
 
 
 def task_of(study: Study, kind: type[Wanted]) -> Wanted:
@@ -124,13 +152,14 @@ def n_ues(study: Study) -> int:
 class Stages:
     """World seed -> a world of the study's at time 0.
 
-    watched : with its attacks and audits. They change nothing of a training, so an agent that is not paid by them can
-    do without.
+    watched : with its attacks. They change nothing of a training, so an agent that is not paid by them can do without.
+    What no cost is read from is left out in any case: the audit of membership, random attackers of the baseline.
     """
 
     def __init__(self, study: Study, watched: bool = True) -> None:
-        blind = {} if watched else {"attacks": (), "membership": None}
-        self.study = study.model_copy(update={"vary": None, "learning": study.learned.model_copy(update=blind)})
+        leakage = study.learned.leakage.model_copy(update={"random_baseline_draws": 1})
+        unread = {"membership": None, "leakage": leakage} | ({} if watched else {"attacks": ()})
+        self.study = study.model_copy(update={"vary": None, "learning": study.learned.model_copy(update=unread)})
 
     def __call__(self, seed: int) -> Stage:
         """The world of a seed, with rounds that leave no files."""

@@ -1,0 +1,139 @@
+"""The live world as a PettingZoo parallel environment: one agent a UE, one federated round a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+from rl.env_online import OnlinePower
+from rl.observation import seen_of_ues, seen_of_ues_size
+from rl.problem import Seen
+
+Pay = Literal["shared", "own"]
+Infos = dict[str, dict[str, Any]]
+
+
+class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
+    """Power in every round of a federated training that goes on while UEs move, each UE an agent.
+
+    Description
+        The world, its rounds and its costs are those of `OnlinePower`, which this environment steps.
+
+    Agents
+        `ue_0`, `ue_1`, ... from reset to the end of the episode. A UE that is away stays an agent, since agents that
+        have ended do not come back: its observation begins with 0, `info["away"]` is true, and its action, which may be
+        left out, is ignored. There is no `action_mask`: masks are for discrete actions, and a Box refuses them.
+
+    Action space
+        Box(-1, 1, (1,)) of each agent: log-power between the least and the most of a UE. Powers of those that send are
+        projected onto the limits of the total.
+
+    Observation space
+        Box(-1, 1, (7,)) of each agent: see `rl.observation.seen_of_ues`. `state()` is the observation of `OnlinePower`.
+
+    Rewards
+        reward `shared` : minus the costs of the round, the same for all agents. `own` : minus what it cost because of
+        this UE, see `rl.cost`. The own costs do not add up to the shared ones.
+
+    Starting state
+        A world of a seed that the environment draws; `options={"world": seed}` asks for one. Options of other names are
+        ignored, as PettingZoo's tests ask for.
+
+    Episode end
+        Of all agents at once, as in `OnlinePower`. A step before a reset or after the end is refused.
+    """
+
+    metadata = {"name": "netsim_power_agents_v0", "render_modes": ["rgb_array"], "is_parallelizable": True}  # noqa: RUF012
+
+    def __init__(self, env: OnlinePower, reward: Pay = "shared") -> None:
+        if reward not in ("shared", "own"):
+            raise ValueError(f"reward: {reward!r} is not known; take 'shared' or 'own'")
+        self.env, self.reward, self.render_mode = env, reward, env.render_mode
+        self.possible_agents = [f"ue_{k}" for k in range(env.n_ue)]
+        self.agents: list[str] = []
+        low_high = (-1.0, 1.0)
+        self.observation_spaces = {
+            a: spaces.Box(*low_high, (seen_of_ues_size(),), np.float32) for a in self.possible_agents
+        }
+        self.action_spaces = {a: spaces.Box(*low_high, (1,), np.float32) for a in self.possible_agents}
+        self.state_space = env.observation_space
+
+    def observation_space(self, agent: str) -> spaces.Box:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Box:
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, Seen], Infos]:
+        known = {k: v for k, v in (options or {}).items() if k == "world"}
+        self._seen, info = self.env.reset(seed=seed, options=known)
+        self.agents = list(self.possible_agents)
+        return self._observations(), self._infos(info)
+
+    def step(
+        self, actions: Mapping[str, Any]
+    ) -> tuple[dict[str, Seen], dict[str, float], dict[str, bool], dict[str, bool], Infos]:
+        self._seen, shared, terminated, truncated, info = self.env.step(self._joint(actions))
+        rewards = np.full(self.env.n_ue, shared) if self.reward == "shared" else -self.env.cost.own
+        who = self.possible_agents
+        if terminated or truncated:
+            self.agents = []
+        return (
+            self._observations(),
+            dict(zip(who, rewards.tolist(), strict=True)),
+            dict.fromkeys(who, terminated),
+            dict.fromkeys(who, truncated),
+            self._infos(info),
+        )
+
+    def state(self) -> Seen:
+        """The observation of all UEs, for a critic that sees everything."""
+        return self._seen.copy()
+
+    def render(self) -> Any:
+        """City, links and powers as an RGB array."""
+        return self.env.render()
+
+    def _joint(self, actions: Mapping[str, Any]) -> Seen:
+        """The actions of all UEs (K,); 0 for those that are away. ValueError where one is missing or not a number."""
+        if unknown := set(actions) - set(self.possible_agents):
+            raise ValueError(
+                f"action: no agent {min(unknown, key=str)!r}; there are ue_0 to {self.possible_agents[-1]}"
+            )
+        joint = np.zeros(self.env.n_ue, dtype=np.float32)
+        for k, agent in enumerate(self.possible_agents):
+            if not self.env.over and not self._away[k]:
+                if agent not in actions:
+                    raise ValueError(f"action: none for {agent}, which is there; give one number from -1 to 1")
+                joint[k] = self._number(agent, actions[agent])
+        return joint
+
+    def _number(self, agent: str, action: Any) -> float:
+        try:
+            number = np.asarray(action, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"action of {agent}: not a number; give one from -1 to 1") from None
+        if number.shape != (1,) or not np.isfinite(number[0]):
+            raise ValueError(f"action of {agent}: {str(action)[:40]}; give one finite number from -1 to 1, shape (1,)")
+        return float(number[0])
+
+    @property
+    def _away(self) -> np.ndarray:
+        return np.asarray(self.env.now.snr_per_w <= 0)
+
+    def _observations(self) -> dict[str, Seen]:
+        return dict(zip(self.possible_agents, seen_of_ues(self._seen), strict=True))
+
+    def _infos(self, info: dict[str, Any]) -> Infos:
+        """What the environment says of all, and of each whether it is away and its last power."""
+        common = {k: v for k, v in info.items() if k != "power_w"}
+        away, power_w = self._away.tolist(), info.get("power_w")
+        infos = {a: {**common, "away": away[k]} for k, a in enumerate(self.possible_agents)}
+        if power_w is not None:
+            for agent, own_w in zip(self.possible_agents, power_w.tolist(), strict=True):
+                infos[agent]["power_w"] = own_w
+        return infos

@@ -1,0 +1,116 @@
+"""Many environments of the study's problem in one process: the same numbers as each by itself."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from power_problems import allocation, problem
+
+from rl.env_allocations import PowerAllocations
+from rl.problem import STEPS
+
+
+def channels(n, **kw):
+    own = problem(**kw)
+    g = np.random.default_rng(0)
+    return [own.with_gain(np.exp(g.normal(0, 0.7, 6))) for _ in range(n)]
+
+
+def aside(problems, n):
+    """As many single environments, by Gymnasium's own loop."""
+    return gymnasium.vector.SyncVectorEnv([lambda: allocation(problems) for _ in range(n)])
+
+
+def equal(mine, theirs):
+    for name, value in theirs.items():
+        np.testing.assert_allclose(np.asarray(mine[name], dtype=float), value.astype(float), rtol=1e-9, err_msg=name)
+
+
+CASES = [
+    [problem()],
+    [problem("per-device")],
+    [problem("top-up", observe="channel")],
+    [problem("aggregate", moving=True)],
+    [problem("top-up", moving=True)],
+    channels(5, observe="channel"),
+]
+
+
+@pytest.mark.parametrize("problems", CASES, ids=["sum", "each", "top-up", "moving", "moving top-up", "channels"])
+def test_the_numbers_are_those_of_single_environments(problems):
+    """Over three episodes and more, resets on the way included."""
+    mine, theirs = PowerAllocations(problems, 4), aside(problems, 4)
+    g = np.random.default_rng(0)
+    for options in (None, {"power": "average"}):
+        seen, info = mine.reset(seed=7, options=options)
+        wanted, said = theirs.reset(seed=7, options=options)
+        np.testing.assert_allclose(seen, wanted, atol=1e-6)
+        equal(info, said)
+        for _ in range(2 * STEPS + 7):
+            action = g.uniform(-1.2, 1.2, (4, 6)).astype(np.float32)
+            seen, reward, terminated, truncated, info = mine.step(action)
+            wanted, paid, ended, cut, said = theirs.step(action)
+            np.testing.assert_allclose(seen, wanted, atol=1e-6)
+            np.testing.assert_allclose(reward, paid, rtol=1e-9, atol=1e-12)
+            assert (terminated.tolist(), truncated.tolist()) == (ended.tolist(), cut.tolist())
+            equal(info, said)
+    again, _ = mine.reset()
+    np.testing.assert_allclose(again, theirs.reset()[0], atol=1e-6)
+
+
+def test_it_is_made_by_name_and_says_how_it_resets(tmp_path):
+    from scenarios import load
+
+    short = {"world.duration_s": 240, "learning.data.samples": 20}
+    name, kw = "rl:netsim/PowerAllocation-v0", {"scenario": load("power/paper", short), "cache": tmp_path}
+    envs = gymnasium.make_vec(name, num_envs=16, vectorization_mode="vector_entry_point", **kw)
+    assert isinstance(envs, PowerAllocations) and envs.num_envs == 16
+    assert envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.NEXT_STEP
+    one = gymnasium.make(name, **kw)
+    assert (envs.single_action_space, envs.single_observation_space) == (one.action_space, one.observation_space)
+    envs.reset(seed=3)
+    seen, *_ = envs.step(envs.action_space.sample())
+    assert envs.observation_space.contains(seen) and seen.dtype == np.float32
+
+
+def test_a_bad_action_is_refused_and_no_environment_steps():
+    envs = PowerAllocations([problem()], 3)
+    with pytest.raises(ResetNeeded):
+        envs.step(np.zeros((3, 6)))
+    envs.reset(seed=0)
+    bad = np.zeros((3, 6))
+    bad[1, 2] = np.nan
+    with pytest.raises(ValueError, match="number 2 is nan"):
+        envs.step(bad)
+    with pytest.raises(ValueError, match=r"shape \(3, 6\)"):
+        envs.step(np.zeros((2, 6)))
+    assert envs.steps.tolist() == [0, 0, 0]
+    for _ in range(STEPS):
+        envs.step(np.zeros((3, 6)))
+    assert envs.step(bad)[1].tolist() == [0.0] * 3  # new episodes begin: actions are ignored
+
+
+def test_what_was_returned_stays_as_it_was():
+    envs = PowerAllocations([problem()], 3)
+    first, info = envs.reset(seed=0)
+    kept = first.copy(), info["objective"].copy(), info["draw"].copy()
+    for _ in range(STEPS + 1):
+        envs.step(np.zeros((3, 6)))
+    assert all(np.array_equal(a, b) for a, b in zip(kept, (first, info["objective"], info["draw"]), strict=True))
+
+
+def test_problems_differ_in_their_channels_only():
+    with pytest.raises(ValueError, match="more than their channels"):
+        PowerAllocations([problem(), problem("top-up")], 2)
+    with pytest.raises(ValueError, match="more than their channels"):
+        PowerAllocations([problem(), problem(seed=1)], 2)
+    moves = problem(moving=True)
+    with pytest.raises(ValueError, match="some not"):
+        PowerAllocations([moves, moves.with_gain(np.ones(6))], 2)
+    with pytest.raises(ValueError, match="num_envs: 0"):
+        PowerAllocations([problem()], 0)
+    envs = PowerAllocations(channels(2), 2)
+    with pytest.raises(ValueError, match="draw 2"):
+        envs.reset(options={"draw": 2})
+    with pytest.raises(ValueError, match="3 seeds"):
+        envs.reset(seed=[1, 2, 3])
