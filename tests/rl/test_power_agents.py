@@ -168,6 +168,7 @@ def test_the_picture_shows_power():
         (np.zeros(5), r"shape \(5,\); give one number"), (np.zeros(7), r"shape \(7,\)"),
         (np.zeros((1, 6)), r"shape \(1, 6\)"), (np.float32(0.5), r"shape \(\)"), (["loud"] * 6, "not numbers"),
         (np.array([0, 0, np.nan, 0, 0, 0]), "number 2 is nan"), (np.array([np.inf] * 6), "number 0 is inf"),
+        (np.array([0, 0, 0, -1.5, 0, 0]), "number 3 is -1.5"), (np.array([1, 1, 1, 1, 1, 1.001]), "number 5 is 1.001"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
@@ -180,11 +181,35 @@ def test_a_bad_action_is_refused_and_changes_nothing(action, said, criterion):
     assert env.last is before and env.memory() == memory
 
 
-def test_actions_beyond_the_range_are_its_ends():
+def test_actions_that_rounding_puts_beyond_the_range_are_its_ends():
     env = allocation()
     env.reset(seed=0)
-    far, end = (env.step(np.full(6, a))[4]["power_w"] for a in (40.0, 1.0))
-    np.testing.assert_array_equal(far, end)
+    beyond = np.nextafter(np.float32(1), np.float32(2))
+    assert beyond > 1
+    for end in (1.0, -1.0):
+        far, exact = (env.step(np.full(6, a * end))[4]["power_w"] for a in (beyond, 1.0))
+        np.testing.assert_array_equal(far, exact)
+
+
+@pytest.mark.parametrize("algorithm", ["DDPG", "TD3", "SAC", "PPO"])
+def test_clients_that_explore_beyond_the_range_clip_before_the_step(algorithm):
+    import stable_baselines3
+    import torch
+
+    env = allocation()
+    tried, step = [], env.step
+
+    def watched(action):
+        tried.append(np.abs(action).max())
+        return step(action)
+
+    env.step = watched
+    off = {"learning_starts": 20, "batch_size": 16, "buffer_size": 400}
+    settings = {"n_steps": 100, "batch_size": 50, "n_epochs": 1} if algorithm == "PPO" else off
+    with torch.random.fork_rng(devices=[]):
+        model = getattr(stable_baselines3, algorithm)("MlpPolicy", env, seed=0, device="cpu", **settings).learn(300)
+    assert model.num_timesteps == len(tried) == 300 and max(tried) <= 1
+    assert algorithm != "PPO" or (np.abs(model.rollout_buffer.actions) > 1).any()  # it had to clip
 
 
 @pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
@@ -560,6 +585,8 @@ def test_a_bad_action_is_refused_in_the_live_world(tiny):
         (np.zeros(2), r"shape \(2,\)"),
         (np.zeros(4), r"shape \(4,\)"),
         ([0, np.nan, 0], "number 1 is nan"),
+        ([0, 0, np.inf], "number 2 is inf"),
+        ([0, 0, 1.01], "number 2 is 1.01"),
     ):
         with pytest.raises(ValueError, match=said):
             env.step(action)
@@ -741,6 +768,33 @@ def test_environments_are_made_by_name_and_share_a_cache(tmp_path):
     again = make_allocation(tmp_path)
     np.testing.assert_array_equal(again.reset(seed=0)[0], seen)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_specs_come_back_from_json(tiny, tmp_path):
+    spec_of = gymnasium.envs.registration.EnvSpec
+    import rl
+
+    for name in (rl.ALLOCATION, rl.ONLINE):
+        assert spec_of.from_json(gymnasium.spec(name).to_json()) == gymnasium.spec(name)
+    live = gymnasium.make(rl.ONLINE, scenario=tiny(ONLINE), cache=tmp_path)
+    for env in (make_allocation(tmp_path), live, gymnasium.make(rl.ONLINE, scenario="power/pedestrians")):
+        spec = spec_of.from_json(env.spec.to_json())
+        assert spec == env.spec
+        again = gymnasium.make(spec)
+        assert again.spec == env.spec and again.unwrapped.spec.kwargs == env.unwrapped.spec.kwargs
+        steps = []
+        for each in (env, again):
+            seen = each.reset(seed=3)[0]
+            after = each.step(np.full(each.action_space.shape, 0.5, dtype=np.float32))
+            steps.append((seen.tolist(), after[0].tolist(), *after[1:4], after[4]["power_w"].tolist()))
+        assert steps[0] == steps[1]
+
+
+def test_a_spec_with_a_damaged_scenario_is_refused():
+    import rl
+
+    with pytest.raises(BadInput, match=r"scenario.*title"):
+        gymnasium.make(rl.ONLINE, scenario={"seed": 1})
 
 
 @pytest.mark.parametrize(

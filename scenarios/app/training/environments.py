@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl import ALLOCATION, ONLINE
 from rl.settings import Allocation, Online, Task, Train
+from scenarios.app.study.error_messages import build
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import Document
 
 if TYPE_CHECKING:
     from rl.env_allocation import PowerAllocation
@@ -21,12 +23,14 @@ if TYPE_CHECKING:
     from rl.problem import Problem
     from rl.render import Scene
 
+Source = str | Path | Study | Mapping[str, Any]
+"""A bundled name, a file, a study, or a study's values as `EnvSpec` writes them."""
 Wanted = TypeVar("Wanted", bound=Task)
 DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 
 
 def allocation(
-    scenario: str | Path | Study = DEFAULTS[ALLOCATION],
+    scenario: Source = DEFAULTS[ALLOCATION],
     cache: str | Path | None = None,
     render_mode: str | None = None,
 ) -> PowerAllocation:
@@ -36,25 +40,34 @@ def allocation(
     """
     from rl.env_allocation import PowerAllocation
 
-    study = scenario if isinstance(scenario, Study) else load(scenario)
+    study = _study(scenario)
     return PowerAllocation(problems(study, cache, _say).trained_on, render_mode, lambda: _scene(study))
 
 
 def online(
-    scenario: str | Path | Study = DEFAULTS[ONLINE],
+    scenario: Source = DEFAULTS[ONLINE],
     cache: str | Path | None = None,
     render_mode: str | None = None,
 ) -> OnlinePower:
     """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
     from rl.env_online import OnlinePower
 
-    study = scenario if isinstance(scenario, Study) else load(scenario)
+    study = _study(scenario)
     if not study.world.radio.uplink.shares_band:
         raise BadInput(
             "world.radio.uplink: power changes nothing over an ideal uplink; take a scenario with kind: noma or oma, "
             f"such as {DEFAULTS[ONLINE]}"
         )
     return OnlinePower(Stages(study), n_ues(study), task_of(study, Online), render_mode)
+
+
+def _study(source: Source) -> Study:
+    """The study of an environment's argument. Raises BadInput with one line per mistake."""
+    if isinstance(source, Study):
+        return source
+    if isinstance(source, Mapping):
+        return build(Study, Document("scenario", dict(source), {}))
+    return load(source)
 
 
 def task_of(study: Study, kind: type[Wanted]) -> Wanted:
