@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tracemalloc
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -396,6 +397,15 @@ def test_numbers_of_a_policy_are_finite(tmp_path):
     save_policy(spoilt, tmp_path)
     with pytest.raises(BadInput, match="not finite"):
         load_policy(tmp_path)
+
+
+def test_a_policy_that_overflows_names_the_ue():
+    made = policy()
+    weight, bias = (x.copy() for x in made.layers[-1])
+    weight[2] = np.where(np.arange(weight.shape[1]) % 2, 3e38, -3e38)
+    first = tuple((w * 0, np.full_like(b, 1e3)) for w, b in made.layers[:-1])
+    with pytest.raises(BadInput, match="action for UE 2 is nan"):
+        replace(made, layers=(*first, (weight, bias))).act(np.zeros(made.card.n_seen, dtype=np.float32))
 
 
 def test_nothing_here_knows_pickle():
