@@ -866,6 +866,60 @@ def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
     assert summary["policy.ddpg.cost.mean"] == pytest.approx(score(sets.held_out), rel=1e-6) and summary["cases"] == 4
 
 
+@pytest.mark.parametrize("observe", ["paper", "channel"])
+def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, monkeypatch, observe):
+    from scenarios import load
+    from scenarios.app.results.folder import read_table
+    from scenarios.app.run.runner import run
+    from scenarios.app.training.train import train
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    task = {"world.duration_s": 480, "world.radio.uplink.noise_w": 2.8e-8, "train.task.observe": observe}
+    (said,) = train(load("power/paper", SHORT | task), [0], tmp_path / "p", lambda seen: None)
+    planned = int(said["policy.ddpg.t_th.mean"])
+    assert 0 < planned < 8, "else nothing is shown"
+    del task["train.task.observe"]
+    rounds = {"world.duration_s": 480, "learning.data.samples": 20, "world.radio.uplink.noise_w": 2.8e-8}
+    found = run(
+        load("power/paper", rounds | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}}), tmp_path / "r"
+    )
+    assert found["plan.switch_round"] == found["metric.noise-switch.switch_round.last"] == planned
+    learnt = load_policy(tmp_path / "p")
+    problem = learnt.problem()
+    power_w = problem.rollout(learnt.act)[-1].power_w
+    links, figures = read_table(tmp_path / "r", "links"), read_table(tmp_path / "r", "metrics")
+    np.testing.assert_allclose(links["power_w"].reshape(8, 15), np.tile(power_w, (8, 1)), rtol=1e-6)
+    share = figures["value"][figures["name"] == "artificial_percent"]
+    np.testing.assert_array_equal(share, np.where(np.arange(8) < planned, 100.0, 0.0))
+
+
+def test_limits_of_a_training_are_those_that_ues_can_keep(tmp_path):
+    from scenarios import load
+    from scenarios.app.training.environments import problems
+
+    weak = load("power/paper", SHORT | {"world.ues.max_power_dbm": 20.0})
+    assert problems(weak, tmp_path).trained_on[0].limits.each_max_w == pytest.approx(0.1)
+    with pytest.raises(BadInput, match=r"max_power_dbm is 0.01 W, below each_min_w 0.05"):
+        problems(load("power/paper", SHORT | {"world.ues.max_power_dbm": 10.0}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"), [("online", "acts online"), ("top-up", "was trained with criterion: top-up")]
+)
+def test_a_policy_that_plans_no_switch_gives_none(tmp_path, changes, what):
+    from scenarios import load
+    from scenarios.app.run.runner import run
+
+    made = policy("online" if changes == "online" else "paper", ues=15)
+    if changes == "top-up":
+        made = replace(made, card=made.card.model_copy(update={"criterion": "top-up"}))
+    save_policy(made, tmp_path / "p")
+    study = load("power/paper", SHORT | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}})
+    with pytest.raises(BadInput, match=f"mode: planned has no round: the policy {what}; give until_round"):
+        run(study, tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
 def test_environments_live_in_processes_of_their_own(tmp_path):
     from functools import partial
 

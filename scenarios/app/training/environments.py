@@ -97,17 +97,19 @@ def problems(study: Study, cache: str | Path | None = None, say: Callable[[str],
     from fl.power.bound import Objective
     from netsim.cache import cache_folder
     from rl.problem import Problem
+    from scenarios.app.run.planning import reachable, reference_study
     from scenarios.app.run.reference_run import reference
     from scenarios.app.training.channels import CHOSEN, HELD_OUT, TRAINED, channel_draws
 
     task = task_of(study, Allocation)
-    trajectory = reference(study, cache_folder() if cache is None else Path(cache), say)
+    trajectory = reference(reference_study(study), cache_folder() if cache is None else Path(cache), say)
     try:
-        task.limits.check(trajectory.std.shape[1])
+        limits = reachable(task.limits, study)
+        limits.check(trajectory.std.shape[1])
         task.bound.factor(trajectory.weight)
     except ValueError as error:
         raise BadInput(f"train.task: {error}") from None
-    own = Problem(Objective(trajectory, task.bound, task.criterion), task.limits, task.observe)
+    own = Problem(Objective(trajectory, task.bound, task.criterion), limits, task.observe)
     if task.draws == 1:
         return Problems([own], [own], [own])
     if not trajectory.still:
