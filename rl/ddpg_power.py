@@ -20,6 +20,7 @@ from netsim.units import FloatArray, IntArray
 if TYPE_CHECKING:
     from fl.power.search import Limits
     from rl.policy import Policy
+    from rl.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Ddpg(Decided):
     the links, at what noise is required, and at the budget in every round.
 
     Powers keep the limits of the training for the UEs that send. Those of a policy for a whole training are what it
-    settles on after an episode on its reference run, over today's channels if it observes them.
+    settles on after an episode on its reference run, over today's channels if it observes them. T_th at these powers is
+    the round that a `noise-switch` of mode planned takes, if it has none of its own.
     """
 
     needs_channel_noise: ClassVar[bool] = True
@@ -96,7 +98,7 @@ class Ddpg(Decided):
             last_w = start_w(limits, policy.card.ues) if state.power_w is None else state.power_w
             wanted_w = log_power(policy.act(seen_online(context, last_w, limits)), limits)
         else:
-            wanted_w = _settled(policy, context.snr_per_w)
+            _, wanted_w = settled(policy, context.snr_per_w)
         return Decision(kept(wanted_w, context.sends, limits), context.sends)
 
 
@@ -117,13 +119,16 @@ def start_w(limits: Limits, k: int) -> FloatArray:
     return np.full(k, (limits.total_min_w + limits.total_max_w) / 2 / k)
 
 
-def _settled(policy: Policy, snr_per_w: FloatArray) -> FloatArray:
-    """The powers (K,) after an episode of the policy without exploration."""
+def settled(policy: Policy, snr_per_w: FloatArray) -> tuple[Problem, FloatArray]:
+    """The problem of a policy for a whole training, and the powers (K,) after an episode of it without exploration.
+
+    snr_per_w (K,): SNR at 1 W today, for a policy that observes channels; 0 where it is that of the reference run.
+    """
     problem = policy.problem()
     if policy.card.observe == "channel":
         known = problem.objective.trajectory.gain.mean(axis=0)
         problem = problem.with_gain(np.where(snr_per_w > 0, snr_per_w, known))
-    return problem.rollout(policy.act)[-1].power_w
+    return problem, problem.rollout(policy.act)[-1].power_w
 
 
 @lru_cache(maxsize=8)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from netsim.units import FloatArray
 from rl.problem import STEPS, Outcome, Problem, Seen
+from rl.specs import Specified
 
 
 def beginning(
@@ -29,7 +29,7 @@ def beginning(
     return draw, None if first or options.get("power") == "average" else action
 
 
-class PowerAllocation(gymnasium.Env[Seen, Seen]):
+class PowerAllocation(Specified):
     """Power of K UEs for a whole federated training, judged by its convergence bound.
 
     Description
@@ -39,7 +39,7 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
 
     Action space
         Box(-1, 1, (K,)): log-power between the least and the most of a UE, then projected onto the limits of the
-        total (exact, Euclidean in watts).
+        total (exact, Euclidean in watts). Numbers beyond the box are refused.
 
     Observation space
         Box(-1, 1, (n,)), see `Problem.seen`.

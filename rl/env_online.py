@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
@@ -25,6 +24,7 @@ from rl.ddpg_power import Decided, Decision, kept, start_w
 from rl.observation import seen_online, seen_online_size
 from rl.problem import Seen, checked_action, log_power
 from rl.settings import Online
+from rl.specs import Specified
 
 _WORLDS = 2**40
 
@@ -50,7 +50,7 @@ class Held(Decided):
         return replace(state, power_w=kept(state.wanted_w, context.sends, self.limits), sends=context.sends)
 
 
-class OnlinePower(gymnasium.Env[Seen, Seen]):
+class OnlinePower(Specified):
     """Power of K UEs in every round of a federated training that goes on while they move.
 
     Description
@@ -59,7 +59,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
 
     Action space
         Box(-1, 1, (K,)): log-power between the least and the most of a UE; those that send are projected onto the
-        limits of the total. What is said about a UE that is away is ignored.
+        limits of the total. What is said about a UE that is away changes nothing, but has to be in the box as well.
 
     Observation space
         Box(-1, 1, (5 K + 2,)), see `rl.observation.seen_online`.

@@ -90,8 +90,13 @@ class Policy:
     reference: Trajectory | None = None
 
     def act(self, seen: Seen) -> FloatArray:
-        """The action (K,) in [-1, 1] for an observation."""
-        return forward(self.layers, seen)
+        """The action (K,) in [-1, 1] for an observation. BadInput where its weights overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            action = forward(self.layers, seen)
+        if not np.isfinite(action).all():
+            k = int(np.argmin(np.isfinite(action)))
+            raise BadInput(f"power.policy: its action for UE {k} is {action[k]}; its weights overflow, train it again")
+        return action
 
     def problem(self) -> Problem:
         """The problem of the study that it was trained on."""

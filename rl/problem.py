@@ -24,6 +24,7 @@ Seen = npt.NDArray[np.float32]
 STEPS = 20  # of an episode
 PROFILE = (0.1, 0.3, 0.5, 0.7, 0.9)  # shares of the rounds at which requirements are shown
 _CODES = {"aggregate": kernel.AGGREGATE, "per-device": kernel.DEVICE, "top-up": kernel.TOP_UP}
+_END = 1.0 + float(np.finfo(np.float32).eps)  # of the range of actions, rounding included
 _WIDE = 3.0  # natural logarithms that fill half of the range of an observation
 
 
@@ -37,7 +38,10 @@ def log_power(action: FloatArray, limits: Limits) -> FloatArray:
 
 
 def checked_action(action: FloatArray | Seen, n_ue: int) -> FloatArray:
-    """The action as real numbers (n_ue,). ValueError for another shape, or for numbers that are not finite."""
+    """The action as real numbers (n_ue,). ValueError for another shape, and for numbers outside of [-1, 1].
+
+    What rounding to float32 may add is let through; `log_power` takes it as the end of the range.
+    """
     try:
         numbers = np.asarray(action, dtype=np.float64)
     except (TypeError, ValueError):
@@ -47,6 +51,9 @@ def checked_action(action: FloatArray | Seen, n_ue: int) -> FloatArray:
     if not np.isfinite(numbers).all():
         which = int(np.argmin(np.isfinite(numbers)))
         raise ValueError(f"action: number {which} is {numbers[which]}; give finite numbers from -1 to 1")
+    if (np.abs(numbers) > _END).any():
+        which = int(np.argmax(np.abs(numbers) > _END))
+        raise ValueError(f"action: number {which} is {numbers[which]:g}; give numbers from -1 to 1, or clip them first")
     return numbers
 
 

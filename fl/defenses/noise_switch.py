@@ -41,7 +41,7 @@ class NoiseSwitch(Defense):
     (interference does not count, because a receiver that decodes the other UEs can subtract it)::
 
         planned          artificial noise in rounds up to `until_round` (T_th), none afterwards; the `plan` of a study
-                         may determine that round
+                         or its learned power policy may determine that round
         first-crossing   none from the first round in which the criterion holds, which may be early by chance
         top-up           sqrt(max(0, sigma_k^2 - sigma_ch,k^2)) in every round: both together are the required noise
 
@@ -67,7 +67,7 @@ class NoiseSwitch(Defense):
     mode: Literal["planned", "top-up", "first-crossing"] = "top-up"
     """when artificial noise is drawn"""
     until_round: int | None = Field(default=None, ge=0, le=1_000_000)
-    """last round with artificial noise, of mode planned (T_th); none: determined by the plan of the study"""
+    """last round with artificial noise, of mode planned (T_th); none: that of the study's plan or learned powers"""
     criterion: Literal["aggregate", "per-device"] = "per-device"
     """condition on the channel noise, of mode first-crossing"""
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -43,6 +44,9 @@ class Cohort:
     power_w (n,); rows (n,): number of rows of the round that a UE sends; downlink_sinr (n,) of its cell, linear;
     compute_s, compute_j (n,): time and energy of local training before the transmission; limit_s: time until the next
     round begins, beyond which no group waits for another.
+
+    Raises BadInput for a power that is no finite number of watts, or below 0, and for another number of powers than of
+    UEs: a receiver that subtracts signals would lose all others with that one.
     """
 
     ue: IntArray
@@ -55,6 +59,19 @@ class Cohort:
     compute_s: FloatArray
     compute_j: FloatArray
     limit_s: float = inf
+
+    def __post_init__(self) -> None:
+        if self.power_w.shape != self.ue.shape:
+            raise BadInput(
+                f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part gives one for each UE"
+            )
+        bad = ~(np.isfinite(self.power_w) & (self.power_w >= 0))
+        if bad.any():
+            k = int(np.argmax(bad))
+            raise BadInput(
+                f"power: UE {self.ue[k]} would send with {self.power_w[k]:g} W; a power part gives finite powers, not "
+                "negative, 0 for a UE that is to be silent"
+            )
 
     def at_power(self, power_w: FloatArray) -> Cohort:
         """The same UEs with other powers (n,)."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netsim.errors import BadInput
 from netsim.radio.noma import Noma
 from netsim.radio.oma import Oma
 from netsim.radio.power import Average, Fixed, Fractional, Full
@@ -134,6 +135,32 @@ def test_the_fast_form_equals_the_formula(interference, max_ser, seed, antennas,
     turns = uplink.sinr(c, 1.0)[1]
     expected = slow_sinr(c, 0.3, residual, interference, turns, uplink.least_sinr())
     np.testing.assert_allclose(sinr_of(uplink, c, 0.3), expected, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("bad_w", [np.nan, np.inf, -np.inf, -1e-9])
+def test_a_power_that_is_no_power_is_refused_with_its_ue(bad_w):
+    good = cohort([[1.0], [2.0], [4.0]], 0.1)
+    with pytest.raises(BadInput, match=rf"UE 7 would send with {bad_w:g} W"):
+        replace(good, ue=np.array([5, 7, 9]), power_w=np.array([0.1, bad_w, 0.2]))
+    with pytest.raises(BadInput, match="UE 1 would"):
+        good.at_power(np.array([0.1, bad_w, 0.2]))
+    with pytest.raises(BadInput, match=r"shape \(2,\) for 3 UEs"):
+        good.at_power(np.array([0.1, 0.2]))
+
+
+@pytest.mark.parametrize("antennas", [1, 4])
+@pytest.mark.parametrize("interference", ["none", "intra", "all"])
+@pytest.mark.parametrize("kind", [Noma, Oma])
+def test_a_ue_of_no_power_is_silent_alone(kind, interference, antennas):
+    g = np.random.default_rng(1)
+    fading = g.normal(size=(3, 2, antennas)) + 1j * g.normal(size=(3, 2, antennas))
+    cells = cohort([[4.0, 0.1], [2.0, 0.2], [0.3, 1.0]], [0.1, 0.0, 0.2], [0, 0, 1], fading)
+    uplink = kind(noise_w=0.01, interference=interference, norm_bound=1.0)
+    heard = uplink.plan(cells, payload())
+    assert heard.sinr[1] == 0 and not heard.decoded[1] and heard.decoded[[0, 2]].all()
+    if kind is Noma:  # a cell of OMA divides its band among all its UEs
+        alone = uplink.plan(cells.take(np.array([0, 2])), payload())
+        np.testing.assert_allclose(heard.sinr[[0, 2]], alone.sinr)
 
 
 def test_who_is_not_decoded_is_not_cancelled():

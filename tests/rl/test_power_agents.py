@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tracemalloc
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -168,6 +169,7 @@ def test_the_picture_shows_power():
         (np.zeros(5), r"shape \(5,\); give one number"), (np.zeros(7), r"shape \(7,\)"),
         (np.zeros((1, 6)), r"shape \(1, 6\)"), (np.float32(0.5), r"shape \(\)"), (["loud"] * 6, "not numbers"),
         (np.array([0, 0, np.nan, 0, 0, 0]), "number 2 is nan"), (np.array([np.inf] * 6), "number 0 is inf"),
+        (np.array([0, 0, 0, -1.5, 0, 0]), "number 3 is -1.5"), (np.array([1, 1, 1, 1, 1, 1.001]), "number 5 is 1.001"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
@@ -180,11 +182,35 @@ def test_a_bad_action_is_refused_and_changes_nothing(action, said, criterion):
     assert env.last is before and env.memory() == memory
 
 
-def test_actions_beyond_the_range_are_its_ends():
+def test_actions_that_rounding_puts_beyond_the_range_are_its_ends():
     env = allocation()
     env.reset(seed=0)
-    far, end = (env.step(np.full(6, a))[4]["power_w"] for a in (40.0, 1.0))
-    np.testing.assert_array_equal(far, end)
+    beyond = np.nextafter(np.float32(1), np.float32(2))
+    assert beyond > 1
+    for end in (1.0, -1.0):
+        far, exact = (env.step(np.full(6, a * end))[4]["power_w"] for a in (beyond, 1.0))
+        np.testing.assert_array_equal(far, exact)
+
+
+@pytest.mark.parametrize("algorithm", ["DDPG", "TD3", "SAC", "PPO"])
+def test_clients_that_explore_beyond_the_range_clip_before_the_step(algorithm):
+    import stable_baselines3
+    import torch
+
+    env = allocation()
+    tried, step = [], env.step
+
+    def watched(action):
+        tried.append(np.abs(action).max())
+        return step(action)
+
+    env.step = watched
+    off = {"learning_starts": 20, "batch_size": 16, "buffer_size": 400}
+    settings = {"n_steps": 100, "batch_size": 50, "n_epochs": 1} if algorithm == "PPO" else off
+    with torch.random.fork_rng(devices=[]):
+        model = getattr(stable_baselines3, algorithm)("MlpPolicy", env, seed=0, device="cpu", **settings).learn(300)
+    assert model.num_timesteps == len(tried) == 300 and max(tried) <= 1
+    assert algorithm != "PPO" or (np.abs(model.rollout_buffer.actions) > 1).any()  # it had to clip
 
 
 @pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
@@ -373,6 +399,15 @@ def test_numbers_of_a_policy_are_finite(tmp_path):
         load_policy(tmp_path)
 
 
+def test_a_policy_that_overflows_names_the_ue():
+    made = policy()
+    weight, bias = (x.copy() for x in made.layers[-1])
+    weight[2] = np.where(np.arange(weight.shape[1]) % 2, 3e38, -3e38)
+    first = tuple((w * 0, np.full_like(b, 1e3)) for w, b in made.layers[:-1])
+    with pytest.raises(BadInput, match="action for UE 2 is nan"):
+        replace(made, layers=(*first, (weight, bias))).act(np.zeros(made.card.n_seen, dtype=np.float32))
+
+
 def test_nothing_here_knows_pickle():
     for path in (Path(__file__).parents[2] / "rl").glob("*.py"):
         words = path.read_text()
@@ -544,6 +579,8 @@ def test_a_bad_action_is_refused_in_the_live_world(tiny):
         (np.zeros(2), r"shape \(2,\)"),
         (np.zeros(4), r"shape \(4,\)"),
         ([0, np.nan, 0], "number 1 is nan"),
+        ([0, 0, np.inf], "number 2 is inf"),
+        ([0, 0, 1.01], "number 2 is 1.01"),
     ):
         with pytest.raises(ValueError, match=said):
             env.step(action)
@@ -810,6 +847,33 @@ def test_environments_are_made_by_name_and_share_a_cache(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_specs_come_back_from_json(tiny, tmp_path):
+    spec_of = gymnasium.envs.registration.EnvSpec
+    import rl
+
+    for name in (rl.ALLOCATION, rl.ONLINE):
+        assert spec_of.from_json(gymnasium.spec(name).to_json()) == gymnasium.spec(name)
+    live = gymnasium.make(rl.ONLINE, scenario=tiny(ONLINE), cache=tmp_path)
+    for env in (make_allocation(tmp_path), live, gymnasium.make(rl.ONLINE, scenario="power/pedestrians")):
+        spec = spec_of.from_json(env.spec.to_json())
+        assert spec == env.spec
+        again = gymnasium.make(spec)
+        assert again.spec == env.spec and again.unwrapped.spec.kwargs == env.unwrapped.spec.kwargs
+        steps = []
+        for each in (env, again):
+            seen = each.reset(seed=3)[0]
+            after = each.step(np.full(each.action_space.shape, 0.5, dtype=np.float32))
+            steps.append((seen.tolist(), after[0].tolist(), *after[1:4], after[4]["power_w"].tolist()))
+        assert steps[0] == steps[1]
+
+
+def test_a_spec_with_a_damaged_scenario_is_refused():
+    import rl
+
+    with pytest.raises(BadInput, match=r"scenario.*title"):
+        gymnasium.make(rl.ONLINE, scenario={"seed": 1})
+
+
 @pytest.mark.parametrize(
     "order", ["import rl, gymnasium", "import gymnasium, rl", "from scenarios import load; import gymnasium, rl"]
 )
@@ -867,6 +931,60 @@ def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
         curve = [float(row["score"]) for row in csv.DictReader(file)]
     assert min(curve) == pytest.approx(score(sets.chosen_on), rel=1e-6)
     assert summary["policy.ddpg.cost.mean"] == pytest.approx(score(sets.held_out), rel=1e-6) and summary["cases"] == 4
+
+
+@pytest.mark.parametrize("observe", ["paper", "channel"])
+def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, monkeypatch, observe):
+    from scenarios import load
+    from scenarios.app.results.folder import read_table
+    from scenarios.app.run.runner import run
+    from scenarios.app.training.train import train
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    task = {"world.duration_s": 480, "world.radio.uplink.noise_w": 2.8e-8, "train.task.observe": observe}
+    (said,) = train(load("power/paper", SHORT | task), [0], tmp_path / "p", lambda seen: None)
+    planned = int(said["policy.ddpg.t_th.mean"])
+    assert 0 < planned < 8, "else nothing is shown"
+    del task["train.task.observe"]
+    rounds = {"world.duration_s": 480, "learning.data.samples": 20, "world.radio.uplink.noise_w": 2.8e-8}
+    found = run(
+        load("power/paper", rounds | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}}), tmp_path / "r"
+    )
+    assert found["plan.switch_round"] == found["metric.noise-switch.switch_round.last"] == planned
+    learnt = load_policy(tmp_path / "p")
+    problem = learnt.problem()
+    power_w = problem.rollout(learnt.act)[-1].power_w
+    links, figures = read_table(tmp_path / "r", "links"), read_table(tmp_path / "r", "metrics")
+    np.testing.assert_allclose(links["power_w"].reshape(8, 15), np.tile(power_w, (8, 1)), rtol=1e-6)
+    share = figures["value"][figures["name"] == "artificial_percent"]
+    np.testing.assert_array_equal(share, np.where(np.arange(8) < planned, 100.0, 0.0))
+
+
+def test_limits_of_a_training_are_those_that_ues_can_keep(tmp_path):
+    from scenarios import load
+    from scenarios.app.training.environments import problems
+
+    weak = load("power/paper", SHORT | {"world.ues.max_power_dbm": 20.0})
+    assert problems(weak, tmp_path).trained_on[0].limits.each_max_w == pytest.approx(0.1)
+    with pytest.raises(BadInput, match=r"max_power_dbm is 0.01 W, below each_min_w 0.05"):
+        problems(load("power/paper", SHORT | {"world.ues.max_power_dbm": 10.0}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"), [("online", "acts online"), ("top-up", "was trained with criterion: top-up")]
+)
+def test_a_policy_that_plans_no_switch_gives_none(tmp_path, changes, what):
+    from scenarios import load
+    from scenarios.app.run.runner import run
+
+    made = policy("online" if changes == "online" else "paper", ues=15)
+    if changes == "top-up":
+        made = replace(made, card=made.card.model_copy(update={"criterion": "top-up"}))
+    save_policy(made, tmp_path / "p")
+    study = load("power/paper", SHORT | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}})
+    with pytest.raises(BadInput, match=f"mode: planned has no round: the policy {what}; give until_round"):
+        run(study, tmp_path / "r")
+    assert not (tmp_path / "r").exists()
 
 
 def test_environments_live_in_processes_of_their_own(tmp_path):

@@ -15,6 +15,7 @@ from scenarios.app.cli import (
     compare,
     epsilon,
     export,
+    import_policy,
     inspect,
     listing,
     new,
@@ -34,6 +35,7 @@ from scenarios.app.run import signals
 COMMANDS = {
     "run": run, "replay": replay, "sweep": sweep, "train": train, "show": show, "report": report, "compare": compare,
     "export": export, "new": new, "validate": validate, "list": listing, "inspect": inspect, "claims": claims,
+    "import-policy": import_policy,
     "epsilon": epsilon, "schema": schema,
 }  # fmt: skip
 

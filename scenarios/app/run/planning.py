@@ -10,6 +10,7 @@ from netsim.errors import BadInput
 from netsim.radio.power import Listed
 from netsim.rng import Streams
 from netsim.units import FloatArray, w_from_dbm
+from scenarios.app.run.learned_plan import learned_plan
 from scenarios.app.run.reference_run import reference
 from scenarios.app.run.simulate import Planned
 from scenarios.app.study.plan import Plan
@@ -17,7 +18,9 @@ from scenarios.app.study.study import Study
 
 
 def planned(study: Study, cache: Path) -> Planned:
-    """The study with powers, switch and noise in their places. Reference runs come from the cache where they are there.
+    """The study with powers, switch and noise in their places; without a plan, with the switch of its learned policy.
+
+    Reference runs come from the cache where they are there.
 
     Raises
     ------
@@ -25,7 +28,7 @@ def planned(study: Study, cache: Path) -> Planned:
     """
     plan = study.plan
     if plan is None:
-        return Planned(study, {})
+        return learned_plan(study)
     try:
         return _planned(study, plan, cache)
     except ValueError as error:
@@ -33,13 +36,13 @@ def planned(study: Study, cache: Path) -> Planned:
 
 
 def _planned(study: Study, plan: Plan, cache: Path) -> Planned:
-    trajectory, written = reference(_reference_of(study), cache), study
+    trajectory, written = reference(reference_study(study), cache), study
     own = _own(trajectory)[None]
     if plan.switch_share is not None:
         calm = Objective(trajectory, plan.bound, plan.criterion)
         factor = calm.noise_factor(own[0], max(1, round(plan.switch_share * len(trajectory.std))))
         trajectory, written = trajectory.louder(factor), _with_noise(study, _noise_w(study) * factor)
-    objective, limits = Objective(trajectory, plan.bound, plan.criterion), _reachable(plan.limits, study)
+    objective, limits = Objective(trajectory, plan.bound, plan.criterion), reachable(plan.limits, study)
     if plan.power == "evolution":
         best = evolution(objective, limits, Streams(study.seed).at("plan"))
     else:
@@ -62,7 +65,7 @@ def _planned(study: Study, plan: Plan, cache: Path) -> Planned:
     return Planned(written, said)
 
 
-def _reachable(limits: Limits, study: Study) -> Limits:
+def reachable(limits: Limits, study: Study) -> Limits:
     """The limits, with no more for each UE than it can send with."""
     most_w = float(w_from_dbm(study.world.ues.max_power_dbm))
     if most_w < limits.each_min_w:
@@ -80,7 +83,7 @@ def _own(trajectory: Trajectory) -> FloatArray:
     return trajectory.power_w
 
 
-def _reference_of(study: Study) -> Study:
+def reference_study(study: Study) -> Study:
     """The study of the reference run: all artificial noise, nobody who looks."""
     learning = study.learned
     defenses = tuple(d.all_drawn() for d in learning.defenses)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl import ALLOCATION, ONLINE
 from rl.settings import Allocation, Online, Task, Train
+from scenarios.app.study.error_messages import build
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import Document
 
 if TYPE_CHECKING:
     from rl.env_agents import Pay, PowerAgents
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from rl.problem import Problem
     from rl.render import Scene
 
+Source = str | Path | Study | Mapping[str, Any]
+"""A bundled name, a file, a study, or a study's values as `EnvSpec` writes them."""
 Wanted = TypeVar("Wanted", bound=Task)
 DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 
 
 def allocation(
-    scenario: str | Path | Study = DEFAULTS[ALLOCATION],
+    scenario: Source = DEFAULTS[ALLOCATION],
     cache: str | Path | None = None,
     render_mode: str | None = None,
 ) -> PowerAllocation:
@@ -39,31 +43,31 @@ def allocation(
     """
     from rl.env_allocation import PowerAllocation
 
-    study = scenario if isinstance(scenario, Study) else load(scenario)
+    study = _study(scenario)
     return PowerAllocation(problems(study, cache, _say).trained_on, render_mode, lambda: _scene(study))
 
 
 def allocations(
     num_envs: int = 1,
-    scenario: str | Path | Study = DEFAULTS[ALLOCATION],
+    scenario: Source = DEFAULTS[ALLOCATION],
     cache: str | Path | None = None,
 ) -> PowerAllocations:
     """`allocation` so many times in one process: what `gymnasium.make_vec` calls."""
     from rl.env_allocations import PowerAllocations
 
-    study = scenario if isinstance(scenario, Study) else load(scenario)
+    study = _study(scenario)
     return PowerAllocations(problems(study, cache, _say).trained_on, num_envs)
 
 
 def online(
-    scenario: str | Path | Study = DEFAULTS[ONLINE],
+    scenario: Source = DEFAULTS[ONLINE],
     cache: str | Path | None = None,
     render_mode: str | None = None,
 ) -> OnlinePower:
     """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
     from rl.env_online import OnlinePower
 
-    study = scenario if isinstance(scenario, Study) else load(scenario)
+    study = _study(scenario)
     if not study.world.radio.uplink.shares_band:
         raise BadInput(
             "world.radio.uplink: power changes nothing over an ideal uplink; take a scenario with kind: noma or oma, "
@@ -73,7 +77,7 @@ def online(
 
 
 def parallel_env(
-    scenario: str | Path | Study = DEFAULTS[ONLINE],
+    scenario: Source = DEFAULTS[ONLINE],
     reward: Pay = "shared",
     render_mode: str | None = None,
 ) -> PowerAgents:
@@ -83,6 +87,15 @@ def parallel_env(
     from rl.env_agents import PowerAgents
 
     return PowerAgents(online(scenario, render_mode=render_mode), reward)
+
+
+def _study(source: Source) -> Study:
+    """The study of an environment's argument. Raises BadInput with one line per mistake."""
+    if isinstance(source, Study):
+        return source
+    if isinstance(source, Mapping):
+        return build(Study, Document("scenario", dict(source), {}))
+    return load(source)
 
 
 def task_of(study: Study, kind: type[Wanted]) -> Wanted:
@@ -112,17 +125,19 @@ def problems(study: Study, cache: str | Path | None = None, say: Callable[[str],
     from fl.power.bound import Objective
     from netsim.cache import cache_folder
     from rl.problem import Problem
+    from scenarios.app.run.planning import reachable, reference_study
     from scenarios.app.run.reference_run import reference
     from scenarios.app.training.channels import CHOSEN, HELD_OUT, TRAINED, channel_draws
 
     task = task_of(study, Allocation)
-    trajectory = reference(study, cache_folder() if cache is None else Path(cache), say)
+    trajectory = reference(reference_study(study), cache_folder() if cache is None else Path(cache), say)
     try:
-        task.limits.check(trajectory.std.shape[1])
+        limits = reachable(task.limits, study)
+        limits.check(trajectory.std.shape[1])
         task.bound.factor(trajectory.weight)
     except ValueError as error:
         raise BadInput(f"train.task: {error}") from None
-    own = Problem(Objective(trajectory, task.bound, task.criterion), task.limits, task.observe)
+    own = Problem(Objective(trajectory, task.bound, task.criterion), limits, task.observe)
     if task.draws == 1:
         return Problems([own], [own], [own])
     if not trajectory.still:

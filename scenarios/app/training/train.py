@@ -231,7 +231,7 @@ def _allocation(study: Study, cache: Path | None) -> _Setup:
         own = drawn[0].objective.trajectory if len(drawn) == 1 else problems_own(study, cache)
         card = Card(
             program=__version__, task="allocation", observe=how.task.observe, ues=drawn[0].n_ue,
-            hidden=hidden_of(how), limits=how.task.limits, criterion=how.task.criterion, bound=how.task.bound,
+            hidden=hidden_of(how), limits=drawn[0].limits, criterion=how.task.criterion, bound=how.task.bound,
             scenario=study.title, seed=seed, steps=steps,
         )  # fmt: skip
         return Policy(card, layers, own)
@@ -247,9 +247,10 @@ def _allocation(study: Study, cache: Path | None) -> _Setup:
 def problems_own(study: Study, cache: Path | None) -> Any:
     """The trajectory of the study's own channel."""
     from netsim.cache import cache_folder
+    from scenarios.app.run.planning import reference_study
     from scenarios.app.run.reference_run import reference
 
-    return reference(study, cache_folder() if cache is None else cache)
+    return reference(reference_study(study), cache_folder() if cache is None else cache)
 
 
 def _online(study: Study, task: Online, on: on_radio.Ground | None) -> _Setup:

@@ -1,0 +1,39 @@
+"""The command `netsim import-policy`: a policy of stable-baselines3 becomes one that scenarios play."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from netsim.errors import BadInput
+from netsim.safe import what_is
+from scenarios.app.cli.options import Commands, add_scenario, add_sets, overrides_of
+from scenarios.app.cli.output import say
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Its arguments."""
+    command = commands.add_parser("import-policy", help="make a policy from a model of stable-baselines3 (DDPG, TD3)")
+    add_scenario(command)
+    command.add_argument("file", metavar="FILE", help="ZIP file of model.save(); only its weights are read")
+    command.add_argument("--out", metavar="DIR", required=True, help="new folder for the policy")
+    command.add_argument("--cache", metavar="DIR", help="where reference runs are kept (default: the user's cache)")
+    add_sets(command)
+
+
+def main(args: argparse.Namespace) -> None:
+    """Read the weights, fit them to the scenario, write the policy."""
+    from rl.policy import save_policy
+    from scenarios.app.study.load import load
+    from scenarios.app.training.imported import imported
+    from scenarios.app.training.sb3_model import read_actor
+
+    out = Path(args.out)
+    if what_is(out) and not (what_is(out) == "folder" and not any(out.iterdir())):
+        raise BadInput(f"--out {out}: something is there; give a new or an empty folder")
+    study = load(args.scenario, overrides_of(args))
+    if study.train is None:
+        raise BadInput(f"{args.scenario}: has no `train:` section, so no policy is for it; see power/paper")
+    cache = None if args.cache is None else Path(args.cache)
+    save_policy(imported(study, read_actor(Path(args.file)), args.file, cache), out)
+    say(f"{out}: play it with --set 'power={{kind: ddpg, policy: {out}}}'")

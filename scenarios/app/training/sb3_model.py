@@ -1,0 +1,124 @@
+"""The actor of a model that stable-baselines3 saved, as layers of numbers. Nothing that is read here can run.
+
+Of ``model.zip`` two entries are read: ``policy.pth`` by the loader of torch that takes tensors only, and from ``data``,
+which is JSON, the name of the activation. What ``data`` keeps as pickles stays unread.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from netsim.errors import BadInput
+from netsim.safe import content, size_text
+from rl.policy import Layers
+
+_MOST_BYTES, _MOST_DATA_BYTES, _MOST_WEIGHTS_BYTES = 2**28, 2**24, 2**26
+_MOST_LAYERS = 9
+_REMEDY = "give the ZIP file that model.save() of a DDPG or TD3 with MlpPolicy wrote"
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError, ValueError, OSError)
+
+
+def read_actor(path: Path) -> Layers:
+    """The layers of a deterministic actor, of rectified units and tanh at the end.
+
+    Raises BadInput with one line for whatever is wrong with the file: no ZIP, missing entries, too many bytes,
+    other algorithms, other activations, weights that are not finite.
+    """
+    try:
+        whole = zipfile.ZipFile(io.BytesIO(content(path, _MOST_BYTES)))
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file; {_REMEDY}") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
+    except _BROKEN as error:
+        raise BadInput(f"{path}: no ZIP file ({_short(error)}); {_REMEDY}") from None
+    with whole:
+        _check_activation(path, _entry(path, whole, "data", _MOST_DATA_BYTES))
+        tensors = _tensors(path, _entry(path, whole, "policy.pth", _MOST_WEIGHTS_BYTES))
+    return _layers(path, tensors)
+
+
+def _entry(path: Path, whole: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
+    """The bytes of an entry, which says truly or not how many there are."""
+    if name not in whole.namelist():
+        raise BadInput(f"{path}: has no entry {name!r}; {_REMEDY}")
+    try:
+        with whole.open(name) as file:
+            data = file.read(most_bytes + 1)
+    except _BROKEN as error:
+        raise BadInput(f"{path}: {name}: cannot be read ({_short(error)}); save the model again") from None
+    if len(data) > most_bytes:
+        raise BadInput(
+            f"{path}: {name}: is larger than {size_text(most_bytes)}, the most that is read; use a smaller net"
+        )
+    return data
+
+
+def _check_activation(path: Path, data: bytes) -> None:
+    """Refuse other activations than rectified units, which weights do not tell."""
+    try:
+        settings = json.loads(data).get("policy_kwargs") or {}
+        activation = str(settings.get("activation_fn", "ReLU"))
+    except (ValueError, AttributeError, RecursionError):
+        raise BadInput(f"{path}: data: no settings of a model; {_REMEDY}") from None
+    if re.fullmatch(r"ReLU|<class 'torch\.nn\.modules\.activation\.ReLU'>", activation) is None:
+        raise BadInput(
+            f"{path}: data: activation_fn {activation[:80]!r} is not ReLU; train with policy_kwargs without it"
+        )
+
+
+def _tensors(path: Path, data: bytes) -> dict[str, Any]:
+    """Name -> tensor."""
+    import torch
+
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as inner:
+            if sum(entry.file_size for entry in inner.infolist()) > _MOST_WEIGHTS_BYTES:
+                raise ValueError(f"larger than {size_text(_MOST_WEIGHTS_BYTES)}")
+        tensors = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # the loader raises what it likes for a damaged file
+        raise BadInput(f"{path}: policy.pth: not plain weights ({_short(error)}); save the model again") from None
+    if not isinstance(tensors, dict) or not all(
+        isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in tensors.items()
+    ):
+        raise BadInput(f"{path}: policy.pth: no table of weights; {_REMEDY}")
+    return tensors
+
+
+def _layers(path: Path, tensors: dict[str, Any]) -> Layers:
+    """The layers of the actor, checked before a number is copied."""
+    actor = {k: v for k, v in tensors.items() if k.startswith("actor.")}
+    n = len(actor) // 2
+    names = [(f"actor.mu.{2 * i}.weight", f"actor.mu.{2 * i}.bias") for i in range(n)]
+    if not 2 <= n <= _MOST_LAYERS or {name for pair in names for name in pair} != set(actor):
+        raise BadInput(
+            f"{path}: policy.pth: no deterministic actor of 1 to {_MOST_LAYERS - 1} hidden layers; {_REMEDY}"
+        )
+    layers = []
+    for weight, bias in ((actor[w], actor[b]) for w, b in names):
+        if (
+            weight.ndim != 2
+            or weight.shape[0] > 4096
+            or weight.shape[1] > 2**15
+            or tuple(bias.shape) != tuple(weight.shape[:1])
+        ):
+            raise BadInput(
+                f"{path}: policy.pth: layer of shapes {tuple(weight.shape)} and {tuple(bias.shape)}; {_REMEDY}"
+            )
+        arrays = tuple(np.ascontiguousarray(x.detach().float().numpy()) for x in (weight, bias))
+        if not all(np.isfinite(x).all() for x in arrays):
+            raise BadInput(f"{path}: policy.pth: holds numbers that are not finite; train the model again")
+        layers.append((arrays[0], arrays[1]))
+    return tuple(layers)
+
+
+def _short(error: BaseException) -> str:
+    return " ".join(str(error).split())[:100] or type(error).__name__

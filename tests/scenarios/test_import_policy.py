@@ -1,0 +1,134 @@
+"""A model of stable-baselines3 as a policy of scenarios: the same actions, weights alone, one line for a bad file."""
+
+import io
+import json
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+import stable_baselines3
+import torch
+from power_problems import allocation, problem
+
+from rl.policy import load_policy
+from scenarios.app.cli.commands import main
+
+LIVE = ["--set", "world.ues.count=3"]
+
+
+def saved(folder, algorithm="DDPG", ues=3, **policy):
+    """A model for a live world of so many UEs, saved by the library; the model and its file."""
+    from gymnasium import spaces
+
+    env = allocation([problem(ues=ues)])
+    env.observation_space = spaces.Box(-1.0, 1.0, (5 * ues + 2,), np.float32)
+    with torch.random.fork_rng(devices=[]):
+        kind = getattr(stable_baselines3, algorithm)
+        model = kind("MlpPolicy", env, seed=1, device="cpu", policy_kwargs={"net_arch": [16, 8], **policy})
+    model.save(folder / "model.zip")
+    return model, folder / "model.zip"
+
+
+def changed(path, **entries):
+    """The file with other entries; None: without."""
+    with zipfile.ZipFile(path) as old:
+        kept = {n: old.read(n) for n in old.namelist()}
+    kept |= {n.replace("_pth", ".pth"): data for n, data in entries.items()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        for name, data in kept.items():
+            if data is not None:
+                new.writestr(name, data)
+
+
+@pytest.mark.parametrize("algorithm", ["DDPG", "TD3"])
+def test_an_imported_policy_acts_as_its_model_predicts(tmp_path, algorithm):
+    model, file = saved(tmp_path, algorithm)
+    assert main(["import-policy", "power/pedestrians", str(file), "--out", str(tmp_path / "p"), *LIVE]) == 0
+    learnt = load_policy(tmp_path / "p")
+    assert learnt.card.hidden == (16, 8) and learnt.card.task == "online" and learnt.card.limits.each_min_w == 0.0002
+    for seen in np.random.default_rng(0).uniform(-1, 1, (20, 17)).astype(np.float32):
+        np.testing.assert_allclose(learnt.act(seen), model.predict(seen, deterministic=True)[0], atol=1e-6)
+
+
+class Evil:
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was run",))
+
+
+def weights(**tensors):
+    out = io.BytesIO()
+    torch.save(tensors, out)
+    return out.getvalue()
+
+
+def bomb():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("archive/data.pkl", b"0" * (2**26 + 1))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ({"data": None}, "has no entry 'data'"),
+        ({"policy_pth": None}, "has no entry 'policy.pth'"),
+        ({"policy_pth": b"0" * (2**26 + 1)}, "policy.pth: is larger than 64 MiB"),
+        ({"policy_pth": bomb()}, "not plain weights (larger than 64 MiB)"),
+        ({"policy_pth": pickle.dumps(Evil())}, "policy.pth: not plain weights"),
+        ({"policy_pth": weights(x=Evil())}, "policy.pth: not plain weights"),
+        ({"policy_pth": weights(x=torch.ones(2))}, "no deterministic actor"),
+        ({"data": b"[]"}, "data: no settings of a model"),
+        ({"data": json.dumps({"policy_kwargs": {"activation_fn": "Tanh"}}).encode()}, "'Tanh' is not ReLU"),
+    ],
+)
+def test_a_bad_file_is_one_line_and_nothing_is_written(tmp_path, capsys, entries, said):
+    _, file = saved(tmp_path)
+    changed(file, **entries)
+    assert main(["import-policy", "power/pedestrians", str(file), "--out", str(tmp_path / "p"), *LIVE]) == 2
+    line = capsys.readouterr().err
+    assert said in line and str(file) in line and line.count("\n") == 1 and not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ({"algorithm": "SAC"}, "no deterministic actor"), ({"algorithm": "PPO"}, "no deterministic actor"),
+        ({"ues": 4}, "layer 0 has shape (16, 22), the scenario takes (16, 17)"),
+        ({"activation_fn": torch.nn.Tanh}, "is not ReLU"),
+    ],
+)  # fmt: skip
+def test_models_that_do_not_fit_are_one_line(tmp_path, capsys, model, said):
+    _, file = saved(tmp_path, **model)
+    assert main(["import-policy", "power/pedestrians", str(file), "--out", str(tmp_path / "p"), *LIVE]) == 2
+    line = capsys.readouterr().err
+    assert said in line and line.count("\n") == 1 and not (tmp_path / "p").exists()
+
+
+def test_files_and_folders_that_cannot_be_used(tmp_path, capsys):
+    _, file = saved(tmp_path)
+    (tmp_path / "text.zip").write_text("no zip")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "kept").write_text("x")
+    for given, out, said in (
+        (tmp_path / "text.zip", "p", "no ZIP file"), (tmp_path / "none.zip", "p", "no such file"),
+        (tmp_path, "p", "is a folder"), (file, "full", "something is there"),
+    ):  # fmt: skip
+        assert main(["import-policy", "power/pedestrians", str(given), "--out", str(tmp_path / out), *LIVE]) == 2
+        line = capsys.readouterr().err
+        assert said in line and line.count("\n") == 1
+    assert [p.name for p in (tmp_path / "full").iterdir()] == ["kept"]
+
+
+def test_a_policy_for_a_whole_training_gets_the_reference_run(tmp_path):
+    from gymnasium import spaces
+
+    env = allocation([problem(ues=15)])
+    assert env.observation_space == spaces.Box(-1.0, 1.0, (17,), np.float32)
+    model = stable_baselines3.DDPG("MlpPolicy", env, device="cpu", policy_kwargs={"net_arch": [8]})
+    model.save(tmp_path / "m.zip")
+    short = ["--set", "world.duration_s=240", "--set", "learning.data.samples=20", "--cache", str(tmp_path / "c")]
+    assert main(["import-policy", "power/paper", str(tmp_path / "m.zip"), "--out", str(tmp_path / "p"), *short]) == 0
+    learnt = load_policy(tmp_path / "p")
+    assert learnt.reference.std.shape == (4, 15) and learnt.problem().rollout(learnt.act)[-1].value > 0
