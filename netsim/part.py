@@ -10,7 +10,7 @@ module of this package, and one that cannot be used is refused in one line where
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isabstract
@@ -89,9 +89,10 @@ class OneOf:
     Errors carry the place and the legal kinds, as pydantic's tagged union does.
     """
 
-    def __init__(self, slot: str, *parts: type[Part]) -> None:
+    def __init__(self, slot: str, *parts: type[Part], default: str | None = None) -> None:
+        """default : the kind of a part that names none; None: every part must."""
         self.slot = slot
-        self._parts = parts
+        self._parts, self._default = parts, default
 
     @property
     def parts(self) -> dict[str, type[Part]]:
@@ -109,7 +110,14 @@ class OneOf:
         choices = {}
         for kind, part in self.parts.items():
             choices[kind] = _checked(source, *brought[kind], self.slot, generate) if kind in brought else generate(part)
-        return core_schema.tagged_union_schema(choices, discriminator="kind")
+        discriminator = "kind" if self._default is None else self._kind_of
+        return core_schema.tagged_union_schema(choices, discriminator=discriminator)
+
+    def _kind_of(self, value: Any) -> Any:
+        """What a part says that it is, or the default; None of what is no part at all."""
+        if isinstance(value, Mapping):
+            return value.get("kind", self._default)
+        return getattr(value, "kind", None)
 
 
 def _checked(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], CoreSchema]) -> Any:

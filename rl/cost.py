@@ -74,7 +74,10 @@ def _radio(task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext,
     decoded = np.zeros(shape, dtype=np.bool_)
     ue, first = np.unique(last.made.ue, return_index=True)
     listener = last.channel if last.eavesdropped is None else last.eavesdropped.channel
-    sinr[0, ue], heard[0, ue] = last.channel.sinr[first], listener.sinr[first]
+    noise_std = last.channel.noise_std[first]  # also of one that took its time, whose SINR changed meanwhile
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sinr[0, ue] = np.where(noise_std > 0, (now.scale / noise_std) ** 2, np.inf)
+    heard[0, ue] = listener.sinr[first]
     snr[0, ue] = now.snr_per_w[ue] * last.channel.power_w[first]
     decoded[0, ue] = last.channel.decoded[first]
     energy_j[0, ue] = last.channel.energy_j[first]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
@@ -94,7 +93,7 @@ class ScoreFunctionAgent(Agent):
     example: ClassVar[dict[str, Any]] = {"kind": "score-function"}
 
 
-AGENTS = OneOf("power-agent", DdpgAgent, ScoreFunctionAgent)
+AGENTS = OneOf("power-agent", DdpgAgent, ScoreFunctionAgent, default=AGENT)
 
 
 class Reward(Part):
@@ -191,17 +190,12 @@ class Online(Task):
 TASKS = OneOf("power-task", Allocation, Online)
 
 
-def _ddpg_unless_said(agent: Any) -> Any:
-    """Settings of an agent, with a kind."""
-    return {"kind": AGENT, **agent} if isinstance(agent, Mapping) else agent
-
-
 class Train(Part):
     """Task and training of `netsim train`."""
 
     task: Annotated[Task, TASKS] = Allocation()
     """action space and objective"""
-    agent: Annotated[Agent, AGENTS, BeforeValidator(_ddpg_unless_said)] = DdpgAgent()
+    agent: Annotated[Agent, AGENTS] = DdpgAgent()
     """the agent; without a kind: ddpg"""
     steps: int = Field(default=3000, ge=1, le=100_000_000)
     """number of environment steps of the training"""

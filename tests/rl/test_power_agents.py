@@ -13,6 +13,7 @@ import tracemalloc
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -604,51 +605,51 @@ def test_no_round_outside_of_an_episode(tiny, changes):
 
 
 class Asks:
-    """A budget: the noise that it asked for and what it drew of it."""
+    """A budget: the noise that it asked for and what it drew of it, of UEs 0 and 2."""
 
     def __init__(self, label, required, drawn):
         from fl.defenses.base import Standing
 
-        self.label, self.said = label, Standing(np.array(required), np.array(drawn), 0.5)
+        asked, had = np.array(required), np.array(drawn)
+        rows = np.array([0, 2]), np.array([0, 0]), asked[[0, 2]], had[[0, 2]]
+        self.label, self.said = label, Standing(asked, had, 0.5, *rows)
 
     def standing(self, state):
         return self.said
 
 
-class Learns:
-    """The part of a learning that costs are read from."""
-
-    def __init__(self, *defenses):
-        self.defenses = defenses
-
-
-class Played:
-    """The part of a round's state that costs are read from."""
-
-    def __init__(self, played, defenses):
-        none = {d.label: None for d in defenses}
-        self.played, self.parts = played, PartStates(None, None, {}, None, None, none, {})
+def outcome_of(budgets, played, rmse_db):
+    """A round with three UEs, of which 0 and 2 sent, written by hand; and the learning that it is of."""
+    none = {d.label: None for d in budgets}
+    ue, there = np.array([0, 2]), np.ones(2, dtype=bool)
+    channel = SimpleNamespace(sinr=np.full(2, np.nan), noise_std=np.array([0.3, 0.4]), decoded=there,
+                              energy_j=np.array([0.002, 0.005]), power_w=np.ones(2))  # fmt: skip
+    channel.sinr = (0.5 / channel.noise_std) ** 2
+    phase = SimpleNamespace(
+        made=SimpleNamespace(ue=ue, model=np.zeros(2, dtype=int)), weights=np.array([0.25, 0.75]), channel=channel,
+        received=SimpleNamespace(decoded=there), eavesdropped=None,
+    )  # fmt: skip
+    errors = [("a", 0, 10.0), ("a", 0, 50.0), ("a", 2, 51.0), ("a", 2, 900.0), ("b", 0, 3.0)]
+    state = SimpleNamespace(played=played, model=None, held_out=SimpleNamespace(thinned=lambda most: None),
+                            parts=PartStates(None, None, {}, None, None, none, {}))  # fmt: skip
+    leaks = [{"attack": a, "ue": u, "error_m": e} for a, u, e in errors]
+    scores = {"rmse_db": rmse_db, "cross_entropy_nats": 1.25}
+    learner = SimpleNamespace(evaluate=lambda model, held_out: scores, most_held_out=10)
+    learning = SimpleNamespace(defenses=budgets, learner=learner, round_s=60.0)
+    return SimpleNamespace(phases=[phase], leaks=leaks, state=state), learning
 
 
 def cost_of(weights, budgets, played=3, of=10, rmse_db=6.0, scale=0.5, **step):
-    """The costs of a round with three UEs, of which 0 and 2 sent, and tables written by hand."""
+    """The costs of that round."""
     from netsim.radio.power import PowerContext
     from rl.cost import costs
     from rl.settings import Online
 
     task = Online(kind="online", reward={"noise": 0, **weights}, bound={"learning_rate": 0.02, **step})
-    tables = {
-        "updates": {"ue": np.array([0, 2]), "model": np.array([0, 0]), "weight": np.array([0.25, 0.75])},
-        "links": {"ue": np.array([0, 2]), "noise_std": np.array([0.3, 0.4]), "energy_j": np.array([0.002, 0.005])},
-        "leakage": {
-            "ue": np.array([0, 0, 2, 2, 0]),
-            "attack": np.array(["a", "a", "a", "a", "b"]), "error_m": np.array([10.0, 50.0, 51.0, 900.0, 3.0]),
-        },
-    }  # fmt: skip
     nothing = np.zeros(3)
     now = PowerContext(np.array([0, 2]), np.ones(3), scale, nothing, nothing, 1.0, 0.0)
-    figures = {"rmse_db": rmse_db, "scores": {"cross_entropy_nats": 1.25}}
-    return task, costs(task, Learns(*budgets), Played(played, budgets), figures, tables, now, of)
+    outcome, learning = outcome_of(budgets, played, rmse_db)
+    return task, costs(task, SimpleNamespace(learning=learning, uplink=None), outcome, now, of)
 
 
 class TestCosts:
@@ -748,36 +749,34 @@ class Kept:
 
 
 @pytest.mark.parametrize("attacks", [[], [{"kind": "closed-form"}]])
-def test_costs_without_records_are_those_of_the_records(tiny, monkeypatch, attacks):
-    """To the bit: a step makes no records, a run of the same round does, and its baseline has many random attackers."""
-    from dataclasses import replace
-
+def test_costs_are_those_that_the_records_tell(tiny, attacks):
+    """A step makes no records; those of the same round hold the energy, the noise, the error and what came near."""
     from fl.round import records
-    from rl import env_online
-    from rl.cost import costs
 
     weights = {"noise": 1.0, "loss": 0.5, "leakage": 2.0, "leakage_within_m": 300.0, "energy_per_j": 1000.0}
     changes = {"learning.attacks": attacks, "train": {"task": {**ONLINE["train"]["task"], "reward": weights}}}
-    env, written, found = online(tiny, changes), [], []
-
-    def noted(learning, outcome):
-        kept = Kept()
-        figures = records.write(kept, env.world, learning, outcome)
-        written.append(costs(env.task, learning, outcome.state, figures, kept.joined(), env.now, env.rounds))
-        return own(learning, outcome)
-
-    own = env_online.noted
-    monkeypatch.setattr(env_online, "noted", noted)
+    env, over = online(tiny, changes), False
     env.reset(options={"world": 1})
-    over = False
     while not over:
+        now = env.now
         over = env.step(np.array([1.0, 0.0, -0.5]))[3]
-        found.append(env.cost)
-    assert len(found) == 4 and all(c.loss > 0 and c.energy_j > 0 for c in found)
-    assert any(c.leakage > 0 for c in found) == bool(attacks)
-    for mine, theirs in zip(found, written, strict=True):
-        np.testing.assert_array_equal(mine.own, theirs.own)
-        assert replace(mine, own=None) == replace(theirs, own=None)
+        kept, found = Kept(), env.cost
+        figures = records.write(kept, env.world, env.setup.learning, env.outcome)
+        tables = kept.joined()
+        links, updates = tables["links"], tables["updates"]
+        assert found.loss == figures["rmse_db"] > 0
+        assert found.energy_j == pytest.approx(float(np.nansum(links["energy_j"])), rel=1e-12) and found.energy_j > 0
+        near = [np.mean(tables["leakage"]["error_m"] <= 300.0)] if attacks else [0.0]
+        assert found.leakage == pytest.approx(near[0])
+        (standing,) = env.state.parts.standings(env.setup.learning)
+        ue, share = updates["ue"], updates["weight"] ** 2
+        channel = dict(zip(links["ue"].tolist(), links["noise_std"].tolist(), strict=True))
+        had = share @ (np.array([channel[u] for u in ue.tolist()]) ** 2 + standing.drawn_std[ue] ** 2)
+        asked = share @ standing.required_std[ue] ** 2
+        by_model = np.zeros((1, len(now.snr_per_w)))
+        by_model[0, ue] = updates["weight"]
+        factor = env.task.bound.factor(by_model) ** (env.rounds - env.state.played)
+        assert found.noise == pytest.approx(factor * np.log(had / asked), rel=1e-9)
 
 
 def test_a_step_writes_nothing_and_tests_no_attack(tiny, tmp_path, monkeypatch):

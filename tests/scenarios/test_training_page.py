@@ -23,8 +23,8 @@ def trained(folder, seed, scores, steps=(10, 20, 30), shift=0.0, **more):
     write_json(folder / "summary.json", {"steps.best": 20, "cases": 2})
     rows = [f"{step},{score},{-score},{-score}" for step, score in zip(steps, scores, strict=True)]
     (folder / CURVE).write_text("\n".join(["step,score,reward,best_reward", *rows]) + "\n")
-    heads = "policy,case,cost,t_th,noise,loss,leakage,energy_j,evaluations"
-    lines = [f"{name},{case},{cost + shift},3,,,,," for name, cost in COSTS.items() for case in (0, 1)]
+    heads = "policy,case,cost,t_th,noise,loss,leakage,energy_j,lost,leak,evaluations"
+    lines = [f"{name},{case},{cost + shift},3,,,,,,," for name, cost in COSTS.items() for case in (0, 1)]
     (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
     return folder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -252,6 +252,8 @@ def _missing(spot: Spot, value: Any) -> tuple[Place, str]:
 def _kind(spot: Spot, value: Any) -> tuple[Place, str]:
     slot = slot_of(unwrap(spot.expected)[1])
     kinds = list(slot.parts) if slot else []
+    if not isinstance(value, Mapping):
+        return spot.place, _expected(spot.expected, value, spot.unit)
     if "kind" not in value:
         return spot.place, f"needs a 'kind'; one of {', '.join(kinds)}"
     kind = value["kind"]
