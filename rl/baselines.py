@@ -16,13 +16,14 @@ ALPHA = (0.8, 1.0)  # shares of the path loss that fractional power makes up for
 
 
 def references(problem: Problem, evaluations: int, rng: Rng, thorough: bool = True) -> dict[str, PowerPlan]:
-    """Name -> plan: average, full, fractional power, random search with so many evaluations, and two optimisers.
+    """Name -> plan: average, full, the rule by amplitude, fractional power, random search, and two optimisers.
 
+    evaluations : of the random search.
     `optimum` is the better of the optimisers; top-up has no plateaus, so there evolution stands alone. Without
     `thorough` evolution is left out where there are plateaus, which agree with it to a few tenths of a percent.
     """
     o, limits = problem.objective, problem.limits
-    plans = {"average": average(o, limits), "full": full(o, limits)}
+    plans = {"average": average(o, limits), "full": full(o, limits), "amplitude": problem.rule}
     for alpha in ALPHA:
         plans[f"fractional {alpha:g}"] = judged(o, limits, fractional(problem, alpha)[None], 1)
     tries = log_power(2.0 * rng.uniform("tries", np.arange(evaluations), (problem.n_ue,)) - 1.0, limits)

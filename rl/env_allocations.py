@@ -47,6 +47,7 @@ class PowerAllocations(VectorEnv[Seen, Seen, FloatArray]):
         self.over = np.zeros(num_envs, dtype=np.bool_)
         self.begun = False
         self._limits, self._channels, self._laws, self._criterion = _laws(problems)
+        self._reach = problems[0].middle[1]
         self._all, self._never = np.ones(num_envs, dtype=np.bool_), np.zeros(num_envs, dtype=np.bool_)
         for mask in (self._all, self._never):
             mask.flags.writeable = False  # they are handed out
@@ -107,7 +108,7 @@ class PowerAllocations(VectorEnv[Seen, Seen, FloatArray]):
     def _act(self, action: FloatArray) -> tuple[FloatArray, FloatArray, IntArray, FloatArray]:
         """Powers, L, T_th and ln(L / L at average power) of all, which are seen then."""
         power_w, value, switch, log_ratio, seen = kernel.act_all(
-            action, self._limits, self._channels, self.draw, self._laws, self._criterion
+            action, self._limits, self._channels, self._reach, self.draw, self._laws, self._criterion
         )
         self.seen[:, : seen.shape[1]] = seen
         return power_w, value, switch, log_ratio
@@ -123,7 +124,9 @@ def _laws(problems: Sequence[Problem]) -> tuple[Any, Any, Any, int]:
     limits, own = first.limits, first.objective
     for p in problems:
         o = p.objective
-        same = (p.limits, p.observe, o.law, o.criterion) == (limits, first.observe, own.law, own.criterion)
+        same = (p.limits, p.observe, p.acts, o.law, o.criterion) == (
+            limits, first.observe, first.acts, own.law, own.criterion
+        )  # fmt: skip
         t, mine = o.trajectory, own.trajectory
         if not (same and np.array_equal(t.std, mine.std) and np.array_equal(t.weight, mine.weight)):
             raise ValueError("problems: they differ in more than their channels; step them one by one")
@@ -133,6 +136,7 @@ def _laws(problems: Sequence[Problem]) -> tuple[Any, Any, Any, int]:
         np.stack([p.laws[0] for p in problems]),
         np.stack([p.laws[2] for p in problems]),
         np.array([p.start.value for p in problems]),
+        np.stack([p.middle[0] for p in problems]),
     )
     _, std, _, artificial, round_weight, weight, criterion = first.laws
     watts = (limits.each_min_w, limits.each_max_w, limits.total_min_w, limits.total_max_w)

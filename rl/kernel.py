@@ -133,7 +133,8 @@ def judge(
 def act_all(
     action: FloatArray,
     limits: tuple[float, float, float, float],
-    channels: tuple[FloatArray, FloatArray, FloatArray],
+    channels: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    reach: float,
     which: IntArray,
     laws: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     criterion: int,
@@ -141,18 +142,19 @@ def act_all(
     """What rows of actions (n, K) lead to: powers (n, K), L (n,), T_th (n,), ln(L / L at the start) (n,), and what is
     seen of it (n, K + 2): powers as actions, 2 T_th / T - 1, the logarithm over 5.
 
-    limits: low, high, least, most of `project`. channels: channel_std (D, T or 1, K), cost_w (D, K), and L
-    at the start (D,); which (n,): the row's channel. laws: std, artificial, round_weight, weight of `judge`.
+    limits: low, high, least, most of `project`. channels: channel_std (D, T or 1, K), cost_w (D, K), L at the start
+    (D,), and powers of the action 0 (D, K), which an action of 1 raises by the factor exp(reach); which (n,): the row's
+    channel. laws: std, artificial, round_weight, weight of `judge`.
     """
     n, ues = action.shape
     low, high, least, most = limits
-    channel_std, cost_w, start_value = channels
+    channel_std, cost_w, start_value, middle_w = channels
     std, artificial, round_weight, weight = laws
     power_w, seen, span = np.empty((n, ues)), np.empty((n, ues + 2)), np.log(high / low)
     value, log_ratio, switch = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
     for i in range(n):
         for k in range(ues):
-            power_w[i, k] = low * np.exp(span * (min(max(action[i, k], -1.0), 1.0) + 1.0) / 2.0)
+            power_w[i, k] = middle_w[which[i], k] * np.exp(reach * min(max(action[i, k], -1.0), 1.0))
         power_w[i] = project(power_w[i], low, high, least, most)
         d = which[i]
         value[i], switch[i] = judge(

@@ -24,7 +24,7 @@ from netsim.safe import replacing
 from netsim.units import FloatArray
 from rl.observation import seen_online_size
 from rl.policy_files import CARD, WEIGHTS, checked, read_card, read_tensors
-from rl.problem import Observe, Problem, Seen, seen_size
+from rl.problem import Acts, Observe, Problem, Seen, seen_size
 
 FORMAT = 1
 Single = npt.NDArray[np.float32]
@@ -48,6 +48,8 @@ class Card(Part):
     """units of its hidden layers"""
     limits: Limits
     """what its powers may be"""
+    acts: Acts = "power"
+    """what its actions are"""
     criterion: Criterion = "aggregate"
     """when the channel's noise is enough"""
     bound: Convergence = Convergence()
@@ -103,7 +105,9 @@ class Policy:
         if self.reference is None or self.card.observe == "online":
             raise ValueError("this policy has no reference trajectory")
         observe: Observe = "paper" if self.card.observe == "paper" else "channel"
-        return Problem(Objective(self.reference, self.card.bound, self.card.criterion), self.card.limits, observe)
+        return Problem(
+            Objective(self.reference, self.card.bound, self.card.criterion), self.card.limits, observe, self.card.acts
+        )
 
 
 def forward(layers: Layers, seen: Seen) -> FloatArray:

@@ -15,13 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fl.power.bound import Objective, Trajectory
-from fl.power.search import Limits, average
+from fl.power.search import Limits, PowerPlan, amplitude_rule, average
 from netsim.units import FloatArray
 from rl import kernel
 
 Observe = Literal["paper", "channel"]
+Acts = Literal["power", "residual"]
 Seen = npt.NDArray[np.float32]
 STEPS = 20  # of an episode
+REACH = 0.25  # natural logarithm of power that an action of 1 adds to the rule
 PROFILE = (0.1, 0.3, 0.5, 0.7, 0.9)  # shares of the rounds at which requirements are shown
 _CODES = {"aggregate": kernel.AGGREGATE, "per-device": kernel.DEVICE, "top-up": kernel.TOP_UP}
 _END = 1.0 + float(np.finfo(np.float32).eps)  # of the range of actions, rounding included
@@ -78,12 +80,14 @@ class Problem:
     """One objective, the limits of its power, and how it is shown.
 
     observe : `paper`, the last powers, T_th and the last objective; `channel`, besides these the gains and what noise
-    is required.
+    is required. acts : `power`, actions are powers, on a logarithmic scale; `residual`, what is added to the best of
+    the rules x_k = clip(s G_k / ||h_k||), exp(0.25) at most.
     """
 
     objective: Objective
     limits: Limits
     observe: Observe = "paper"
+    acts: Acts = "power"
 
     @property
     def n_ue(self) -> int:
@@ -100,10 +104,26 @@ class Problem:
         plan = average(self.objective, self.limits)
         return self.tried(plan.power_w)
 
+    @cached_property
+    def rule(self) -> PowerPlan:
+        """The best power of the family s G_k / ||h_k||, within the limits, G_k the mean weight of a UE."""
+        return amplitude_rule(self.objective, self.limits)
+
+    @property
+    def middle(self) -> tuple[FloatArray, float]:
+        """Powers (K,) of the action 0, and the natural logarithm by which an action of 1 raises them."""
+        if self.acts == "residual":
+            return self.rule.power_w, REACH
+        low, high = self.limits.each_min_w, self.limits.each_max_w
+        return np.full(self.n_ue, np.sqrt(low * high)), float(np.log(high / low)) / 2
+
     def act(self, action: FloatArray | Seen) -> Outcome:
         """What an action leads to."""
-        limits = self.limits
-        wanted = log_power(checked_action(action, self.n_ue), limits)
+        limits, numbers = self.limits, checked_action(action, self.n_ue)
+        if self.acts == "residual":
+            wanted = self.rule.power_w * np.exp(REACH * np.clip(numbers, -1.0, 1.0))
+        else:
+            wanted = log_power(numbers, limits)
         return self.tried(
             kernel.project(wanted, limits.each_min_w, limits.each_max_w, limits.total_min_w, limits.total_max_w)
         )
@@ -144,7 +164,7 @@ class Problem:
         """The same requirements and weights over another channel, gain (K,) in every round."""
         t, o = self.objective.trajectory, self.objective
         moved = Trajectory(t.std, t.weight, np.tile(gain, (len(t.std), 1)), t.scale)
-        return Problem(Objective(moved, o.law, o.criterion), self.limits, self.observe)
+        return Problem(Objective(moved, o.law, o.criterion), self.limits, self.observe, self.acts)
 
     @cached_property
     def laws(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int]:

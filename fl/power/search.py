@@ -19,6 +19,10 @@ from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
+_SCALES, _FINER = (
+    400,
+    3,
+)  # of the rule by amplitude: scales that are tried, each time between the neighbours of the best
 _MARGIN = 1e-9  # by which a plateau's edge is kept, so that rounding does not fall over it
 
 
@@ -99,6 +103,25 @@ def judged(objective: Objective, limits: Limits, power_w: FloatArray, evaluation
     values = objective(kept)
     best = int(np.argmin(values))
     return PowerPlan(kept[best], float(values[best]), int(objective.switch(kept[best : best + 1])[0]), evaluations)
+
+
+def amplitude_rule(objective: Objective, limits: Limits) -> PowerPlan:
+    """x_k = s G_k / ||h_k|| within the limits, with the best s; G_k the mean weight, ||h_k|| from the mean gain.
+
+    The noise of a UE counts with G_k^2 / (x_k ||h_k||^2), and so for powers of a given total the sum is least there.
+    """
+    t = objective.trajectory
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shape = np.nan_to_num(t.weight.mean(axis=0) / np.sqrt(t.gain.mean(axis=0)), posinf=0.0)
+    shape = np.maximum(shape / max(shape.max(), 1e-300), 1e-12)
+    low, high = np.log(limits.each_min_w), np.log(limits.each_max_w / shape.min())
+    for _ in range(_FINER):
+        scale = np.exp(np.linspace(low, high, _SCALES))
+        tried = limits.project(scale[:, None] * shape)
+        best = int(np.argmin(objective(tried)))
+        step = (high - low) / (_SCALES - 1)
+        low, high = np.log(scale[best]) - step, np.log(scale[best]) + step
+    return judged(objective, limits, tried[best][None], _FINER * _SCALES)
 
 
 def average(objective: Objective, limits: Limits) -> PowerPlan:

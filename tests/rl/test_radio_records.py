@@ -269,6 +269,8 @@ def test_a_training_from_its_scenario_to_a_played_run(tmp_path):
         ({"train.task.reward.leakage": 1}, "task.reward.leakage is not"),
         ({"train.task": {"kind": "allocation"}}, "score-function acts in every round"),
         ({"train.agent.actions": 3}, "multiple of 2"),
+        ({"train.agent": 3}, "expected a mapping with kind ddpg or score-function, got the number 3"),
+        ({"train.agent": {"kind": "sac"}}, "unknown kind 'sac'"),
         ({"power": {"kind": "shared", "policy": "/nowhere"}}, "no such file"),
         ({"learning.threat.antennas": 0}, "antennas"),
     ],

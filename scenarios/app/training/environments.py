@@ -137,7 +137,7 @@ def problems(study: Study, cache: str | Path | None = None, say: Callable[[str],
         task.bound.factor(trajectory.weight)
     except ValueError as error:
         raise BadInput(f"train.task: {error}") from None
-    own = Problem(Objective(trajectory, task.bound, task.criterion), limits, task.observe)
+    own = Problem(Objective(trajectory, task.bound, task.criterion), limits, task.observe, task.acts)
     if task.draws == 1:
         return Problems([own], [own], [own])
     if not trajectory.still:

@@ -28,8 +28,8 @@ def imported(study: Study, layers: Layers, source: str, cache: Path | None) -> P
         return Policy(card, _fitting(layers, card, source))
     whole = task_of(study, Allocation)
     card = Card(
-        program=__version__, task="allocation", observe=whole.observe, ues=n_ues(study), hidden=hidden,
-        limits=whole.limits, criterion=whole.criterion, bound=whole.bound, scenario=study.title,
+        program=__version__, task="allocation", observe=whole.observe, acts=whole.acts, ues=n_ues(study),
+        hidden=hidden, limits=whole.limits, criterion=whole.criterion, bound=whole.bound, scenario=study.title,
     )  # fmt: skip
     fitting = _fitting(layers, card, source)
     one = study.model_copy(

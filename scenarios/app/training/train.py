@@ -230,7 +230,7 @@ def _allocation(study: Study, cache: Path | None) -> _Setup:
             raise ValueError("another task")
         own = drawn[0].objective.trajectory if len(drawn) == 1 else problems_own(study, cache)
         card = Card(
-            program=__version__, task="allocation", observe=how.task.observe, ues=drawn[0].n_ue,
+            program=__version__, task="allocation", observe=how.task.observe, acts=how.task.acts, ues=drawn[0].n_ue,
             hidden=hidden_of(how), limits=drawn[0].limits, criterion=how.task.criterion, bound=how.task.bound,
             scenario=study.title, seed=seed, steps=steps,
         )  # fmt: skip
