@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 from netsim.units import FloatArray, IntArray
 from rl import kernel
 from rl.env_allocation import PowerAllocation, beginning
-from rl.problem import STEPS, Problem, Seen, checked_action
+from rl.problem import END, STEPS, Problem, Seen, checked_action
 
 
 class PowerAllocations(VectorEnv[Seen, Seen, FloatArray]):
@@ -81,7 +80,7 @@ class PowerAllocations(VectorEnv[Seen, Seen, FloatArray]):
         action = np.array(actions, dtype=np.float64)
         if action.shape != self.shape:
             raise ValueError(f"actions: shape {action.shape}; give one row for each environment, shape {self.shape}")
-        if not isfinite(np.add.reduce(action, axis=None)):
+        if not (np.abs(action) <= END).all():
             for own in action[~self.over]:
                 checked_action(own, self.shape[1])
         again = self.over.nonzero()[0]

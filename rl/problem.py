@@ -26,7 +26,7 @@ STEPS = 20  # of an episode
 REACH = 0.25  # natural logarithm of power that an action of 1 adds to the rule
 PROFILE = (0.1, 0.3, 0.5, 0.7, 0.9)  # shares of the rounds at which requirements are shown
 _CODES = {"aggregate": kernel.AGGREGATE, "per-device": kernel.DEVICE, "top-up": kernel.TOP_UP}
-_END = 1.0 + float(np.finfo(np.float32).eps)  # of the range of actions, rounding included
+END = 1.0 + float(np.finfo(np.float32).eps)  # of the range of actions, rounding included
 _WIDE = 3.0  # natural logarithms that fill half of the range of an observation
 
 
@@ -53,8 +53,8 @@ def checked_action(action: FloatArray | Seen, n_ue: int) -> FloatArray:
     if not np.isfinite(numbers).all():
         which = int(np.argmin(np.isfinite(numbers)))
         raise ValueError(f"action: number {which} is {numbers[which]}; give finite numbers from -1 to 1")
-    if (np.abs(numbers) > _END).any():
-        which = int(np.argmax(np.abs(numbers) > _END))
+    if (np.abs(numbers) > END).any():
+        which = int(np.argmax(np.abs(numbers) > END))
         raise ValueError(f"action: number {which} is {numbers[which]:g}; give numbers from -1 to 1, or clip them first")
     return numbers
 

@@ -773,8 +773,8 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
         channel = dict(zip(links["ue"].tolist(), links["noise_std"].tolist(), strict=True))
         had = share @ (np.array([channel[u] for u in ue.tolist()]) ** 2 + standing.drawn_std[ue] ** 2)
         asked = share @ standing.required_std[ue] ** 2
-        by_model = np.zeros((1, len(now.snr_per_w)))
-        by_model[0, ue] = updates["weight"]
+        by_model = np.zeros((2, len(now.snr_per_w)))
+        by_model[updates["model"], ue] = updates["weight"]
         factor = env.task.bound.factor(by_model) ** (env.rounds - env.state.played)
         assert found.noise == pytest.approx(factor * np.log(had / asked), rel=1e-9)
 
@@ -940,11 +940,11 @@ def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, mo
     from scenarios.app.training.train import train
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    task = {"world.duration_s": 480, "world.radio.uplink.noise_w": 2.8e-8, "train.task.observe": observe}
+    task = {"world.duration_s": 480, "world.radio.uplink.noise_w": 2.8e-8, "train.task.observe": observe,
+            "train.task.acts": "power"}  # fmt: skip
     (said,) = train(load("power/paper", SHORT | task), [0], tmp_path / "p", lambda seen: None)
     planned = int(said["policy.ddpg.t_th.mean"])
     assert 0 < planned < 8, "else nothing is shown"
-    del task["train.task.observe"]
     rounds = {"world.duration_s": 480, "learning.data.samples": 20, "world.radio.uplink.noise_w": 2.8e-8}
     found = run(
         load("power/paper", rounds | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}}), tmp_path / "r"

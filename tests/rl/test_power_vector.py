@@ -47,7 +47,7 @@ def test_the_numbers_are_those_of_single_environments(problems):
         np.testing.assert_allclose(seen, wanted, atol=1e-6)
         equal(info, said)
         for _ in range(2 * STEPS + 7):
-            action = g.uniform(-1.2, 1.2, (4, 6)).astype(np.float32)
+            action = g.uniform(-1.0, 1.0, (4, 6)).astype(np.float32)
             seen, reward, terminated, truncated, info = mine.step(action)
             wanted, paid, ended, cut, said = theirs.step(action)
             np.testing.assert_allclose(seen, wanted, atol=1e-6)
