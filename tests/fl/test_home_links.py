@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import TINY
+from interrupted import run_in_two
 
 from fl.attacks.home_directory import read_directory
 from fl.attacks.home_links import Heard, HomeLinker, Residents, grid_of_homes
@@ -237,14 +238,8 @@ class TestRuns:
     def test_a_run_goes_on_to_the_same_bytes(self, rule, tiny, tmp_path, table_bytes):
         study = commuters(tiny, {"pseudonyms": rule}, homes="known")
 
-        def stopped(progress):
-            if progress.time_s >= 1.5 * DAY_S:
-                raise KeyboardInterrupt
-
         run(study, tmp_path / "whole")
-        with pytest.raises(KeyboardInterrupt):
-            run(study, tmp_path / "cut", stopped)
-        run(study, tmp_path / "cut")
+        run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 1.5 * DAY_S)
         assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
         assert table(tmp_path / "whole", "identities").given.sum() > 8
 

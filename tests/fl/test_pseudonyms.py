@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from interrupted import run_in_two
 
 from fl.attacks.link_rounds import LinkRounds
 from fl.pseudonyms.base import Seen
@@ -217,16 +218,10 @@ def test_link_rounds_under_names_of_a_round_is_the_attack_that_it_links(tiny, tm
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("rule", RULES[1:], ids=lambda r: f"{r['kind']}{r.get('stagger', '')}")
 def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes):
-    def stopped(progress):
-        if progress.time_s >= 200:
-            raise KeyboardInterrupt
-
     threat = {"pseudonyms": rule}
     study = tiny(BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "link-rounds"}], "learning.threat": threat})
     run(study, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "cut", stopped)
-    run(study, tmp_path / "cut")
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 200)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
