@@ -149,6 +149,10 @@ class Attack(Named):
         """BadInput where the public facts of a world lack what it needs, or so many UEs are too many to attack."""
         return None
 
+    def notes(self, public: Public) -> tuple[str, ...]:
+        """What a person should know of what it is given, a line each."""
+        return ()
+
     def start(self) -> State:
         """The first state; None for an attack without memory."""
         return None

@@ -16,7 +16,7 @@ from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import Dwell, HourOfDay
 from fl.attacks.home_directory import KNOWN, directory_of
-from fl.attacks.home_links import Heard, HomeLinker, Residents, check
+from fl.attacks.home_links import Heard, HomeLinker, Residents, check, outside_notes
 from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.likelihood import Likelihood
 from fl.attacks.link_rounds import LinkRounds
@@ -184,6 +184,10 @@ class ReIdentify(Attack):
         directory = self.directory(public)
         if directory is not None:
             check(directory, public.area, n_ue, self.label)
+
+    def notes(self, public: Public) -> tuple[str, ...]:
+        directory = self.directory(public)
+        return () if directory is None else outside_notes(directory, public.area, self.label)
 
     def directory(self, public: Public) -> Directory | None:
         return None if self.homes is None else directory_of(self.homes, public, self.label)

@@ -26,6 +26,7 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
 from scenarios.app.run.runner import run
+from scenarios.app.run.setup import ready
 
 AREA = Area(0.0, 0.0, 10_000.0, 10_000.0)
 HOUR_S = 3600.0
@@ -267,6 +268,16 @@ class TestRuns:
 
 
 class TestFiles:
+    @pytest.mark.parametrize("outside", [0, 2])
+    def test_homes_outside_of_the_area_are_told(self, outside, tiny, tmp_path):
+        path = tmp_path / "homes.csv"
+        homes = ["in,100,100", *(f"out{i},-1,{100 * i}" for i in range(outside))]
+        path.write_text("\n".join(["user,x_m,y_m", *homes]) + "\n")
+        world, _ = ready(commuters(tiny, homes=str(path)), tmp_path)
+        told = [warning for warning in world.warnings if "outside of the area" in warning]
+        assert len(told) == (outside > 0)
+        assert all("re-identify: homes: 2 of 3 lie outside of the area" in warning for warning in told)
+
     def test_degrees_and_metres_name_the_same_places(self, tmp_path):
         """A degree of latitude is 110.6 km at the equator, one of longitude 111.3 km."""
         path = tmp_path / "h.csv"
