@@ -15,7 +15,7 @@ from fl.attacks.clues import NUMBERS, Clue, clues_of
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import Dwell, HourOfDay
-from fl.attacks.home_directory import KNOWN, directory_of
+from fl.attacks.home_directory import KNOWN, directory_of, read_directory
 from fl.attacks.home_links import Heard, HomeLinker, Residents, check, outside_notes
 from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.likelihood import Likelihood
@@ -178,9 +178,15 @@ class ReIdentify(Attack):
             return ""
         return "where every UE's owner lives" if self.homes == KNOWN else f"the homes of the people in {self.homes}"
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return () if self.homes in (None, KNOWN) else (self.homes,)
+
     def check(self, public: Public, n_ue: int) -> None:
         self.of.check(public, n_ue)
         self.places_by.check(public, n_ue)
+        if self.files:
+            read_directory.cache_clear()  # a run keeps what the file holds as it begins
         directory = self.directory(public)
         if directory is not None:
             check(directory, public.area, n_ue, self.label)

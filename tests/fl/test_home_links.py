@@ -3,6 +3,7 @@
 import copy
 import itertools
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -268,6 +269,30 @@ class TestRuns:
 
 
 class TestFiles:
+    @pytest.mark.parametrize("cut", [False, True])
+    def test_a_run_of_other_homes_is_another_run(self, cut, tiny, tmp_path, table_bytes):
+        """Finished or not: refused as the file has other content, and begun anew where it may be replaced."""
+
+        def stopped(progress):
+            if cut and progress.time_s >= 1.5 * DAY_S:
+                raise KeyboardInterrupt
+
+        path, folder = tmp_path / "homes.csv", tmp_path / "run"
+        study = commuters(tiny, homes=str(path))
+        path.write_text("user,x_m,y_m\na,100,100\n")
+        with pytest.raises(KeyboardInterrupt) if cut else nullcontext():
+            run(study, folder, stopped)
+        before = {file.name: file.read_bytes() for file in folder.iterdir()}
+        path.write_text("user,x_m,y_m\na,100,100\nb,200,100\n")
+        with pytest.raises(BadInput, match=r"run: holds a run that read .*homes.csv with other content; add --replace"):
+            run(study, folder)
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+        run(study, folder, replace=True)
+        run(study, tmp_path / "fresh")
+        assert table_bytes(folder) == table_bytes(tmp_path / "fresh")
+        assert (table(folder, "identities").people == 2).all()
+        run(study, folder)  # the same content is welcome
+
     @pytest.mark.parametrize("outside", [0, 2])
     def test_homes_outside_of_the_area_are_told(self, outside, tiny, tmp_path):
         path = tmp_path / "homes.csv"
