@@ -145,9 +145,18 @@ class Attack(Named):
         """What it is given to know beyond the view and public facts; empty for nothing."""
         return ""
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files that it reads."""
+        return ()
+
     def check(self, public: Public, n_ue: int) -> None:
         """BadInput where the public facts of a world lack what it needs, or so many UEs are too many to attack."""
         return None
+
+    def notes(self, public: Public) -> tuple[str, ...]:
+        """What a person should know of what it is given, a line each."""
+        return ()
 
     def start(self) -> State:
         """The first state; None for an attack without memory."""

@@ -96,6 +96,17 @@ def grid_of_homes(area: Area) -> PlaceGrid:
     return PlaceGrid(area, nx, ny)
 
 
+def outside_notes(directory: Directory, area: Area, label: str) -> tuple[str, ...]:
+    """A line where people live outside of the area, whom no sender is ever given to."""
+    outside, people = int((~area.contains(directory.home_m)).sum()), len(directory.user)
+    if not outside:
+        return ()
+    return (
+        f"{label}: homes: {outside:,} of {people:,} lie outside of the area of the world, and nobody is taken for "
+        "these people; correct the file, or take a larger area",
+    )
+
+
 def check(directory: Directory, area: Area, n_ue: int, label: str) -> None:
     """BadInput where nobody lives in the area, or so many UEs are too many."""
     if not area.contains(directory.home_m).any():

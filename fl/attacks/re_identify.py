@@ -15,13 +15,13 @@ from fl.attacks.clues import NUMBERS, Clue, clues_of
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import Dwell, HourOfDay
-from fl.attacks.home_directory import KNOWN, directory_of
-from fl.attacks.home_links import Heard, HomeLinker, Residents, check
-from fl.attacks.learnt_errors import LearntErrors, named_places
+from fl.attacks.home_directory import KNOWN, directory_of, read_directory
+from fl.attacks.home_links import Heard, HomeLinker, Residents, check, outside_notes
+from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.likelihood import Likelihood
 from fl.attacks.link_rounds import LinkRounds
+from fl.attacks.round_places import RoundPlaces
 from fl.attacks.simulated_inversion import SimulatedInversion
-from fl.attacks.simulated_ues import Population
 from fl.attacks.span import Span
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
 from fl.attacks.tracker import Tracker
@@ -34,18 +34,13 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.identity import Identities
 from fl.tracking.linker import Linker, Rates
 from fl.tracking.linking import Links
-from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Estimates, Facts, Public, State
 from netsim.part import FILE_NAME, OneOf, Part
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import IntArray
 
-_CELLS = 50  # of the grid that made-up UEs are spread over, a side
-_OUTLIER = 0.05
-_SIMULATED_UES = 32
 _OUTSIDE = 0.1  # share of senders of whom a file of homes says nothing
 _HOME_HOURS = (0.0, 6.0)
-_ROUGHLY = 0.1  # of the longer side of the area: error of an attack that nobody could try out
 RE_IDENTIFIED = OneOf(
     "attack", ClosedForm, Dlg, SimulatedInversion, LinkRounds, UnitVotes, Span, WeightedCentroid, Likelihood,
     DensityPeak, ArrivalTimes, Tracker, Dwell,
@@ -183,12 +178,22 @@ class ReIdentify(Attack):
             return ""
         return "where every UE's owner lives" if self.homes == KNOWN else f"the homes of the people in {self.homes}"
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return () if self.homes in (None, KNOWN) else (self.homes,)
+
     def check(self, public: Public, n_ue: int) -> None:
         self.of.check(public, n_ue)
         self.places_by.check(public, n_ue)
+        if self.files:
+            read_directory.cache_clear()  # a run keeps what the file holds as it begins
         directory = self.directory(public)
         if directory is not None:
             check(directory, public.area, n_ue, self.label)
+
+    def notes(self, public: Public) -> tuple[str, ...]:
+        directory = self.directory(public)
+        return () if directory is None else outside_notes(directory, public.area, self.label)
 
     def directory(self, public: Public) -> Directory | None:
         return None if self.homes is None else directory_of(self.homes, public, self.label)
@@ -198,8 +203,9 @@ class ReIdentify(Attack):
 
     def run(self, view: View, facts: Facts, state: Memory, rng: Rng) -> tuple[Estimates, Memory]:
         name, of_target = np.unique(view.ue, return_inverse=True)
-        state = self._learnt(view, facts, state, rng)
-        places_m, errors = self._places(view, facts, name, rng), self._error(state, facts)
+        places = self._places
+        learnt = places.learnt(state.errors, view, facts, rng)
+        places_m, errors = places.named_m(name, view, facts, rng), places.errors_now(learnt, facts.public.area)
         clues = clues_of(view, facts.public.area, of_target, places_m, self.use, rng)
         linker = Linker(errors, facts, self.largest_speed_mps, view.renames)
         book, rates, links = linker.linked(name, clues, state.book, state.rates)
@@ -210,7 +216,7 @@ class ReIdentify(Attack):
         links, heard = state.links.plus(links), Heard(name, track, places_m)
         residents = self._residents(state.residents, heard, book.track if view.renames else None, errors, facts, rng)
         return replace(said, ue=names), replace(
-            state, of=inner, book=book, rates=rates, links=links, residents=residents
+            state, of=inner, book=book, rates=rates, errors=learnt, links=links, residents=residents
         )
 
     def figures(self, state: Memory) -> dict[str, float]:
@@ -231,15 +237,11 @@ class ReIdentify(Attack):
         """That of the attack on tracks, each by the name that it had last in the round."""
         return (state.book.by_names(believed) for believed in self.of.hindsight(state.of, facts))
 
-    def _learnt(self, view: View, facts: Facts, state: Memory, rng: Rng) -> Memory:
-        """With what it has learnt in this round of errors of places."""
-        if not self.reads_places or self.sigma_m is not None:
-            return state
-        grid = PlaceGrid(facts.public.area, _CELLS, _CELLS)
-        everywhere, n = Population.uniform(grid), self.simulated_ues or _SIMULATED_UES
-        return replace(
-            state, errors=state.errors.plus(view, facts, self.places_by, everywhere, n, _own(rng), fresh=True)
-        )
+    @property
+    def _places(self) -> RoundPlaces:
+        """What it asks of single rounds."""
+        by = self.places_by if self.reads_places else None
+        return RoundPlaces(by, self.sigma_m, self.outlier, self.simulated_ues)
 
     def _residents(
         self, known: Residents, heard: Heard, alive: IntArray | None, errors: ErrorModel, facts: Facts, rng: Rng
@@ -251,26 +253,3 @@ class ReIdentify(Attack):
         outside = self.outside if self.outside is not None else 0.0 if self.homes == KNOWN else _OUTSIDE
         linker = HomeLinker(directory, self.home_hours or _HOME_HOURS, outside)
         return linker.linked(known, heard, alive, errors, facts, rng)
-
-    def _error(self, state: Memory, facts: Facts) -> ErrorModel:
-        """How far from the truth places are."""
-        if self.sigma_m is not None:
-            return ErrorModel.plain(self.sigma_m, _OUTLIER if self.outlier is None else self.outlier)
-        if state.errors.fitted is not None:
-            return state.errors.fitted
-        return ErrorModel.plain(_ROUGHLY * float(facts.public.area.side_m.max()), _OUTLIER)
-
-    def _places(self, view: View, facts: Facts, name: IntArray, rng: Rng) -> FloatArray:
-        """What the round alone says of where the senders (k,) are: (k, R, 2)."""
-        if not self.reads_places:
-            return np.full((len(name), 1, 2), np.nan)
-        said, _ = self.places_by.run(view, facts, self.places_by.start(), _own(rng))
-        known, z_m = named_places(said, facts.public.area)
-        places_m = np.full((len(name), *z_m.shape[1:]), np.nan)
-        places_m[np.searchsorted(name, known)] = z_m
-        return places_m
-
-
-def _own(rng: Rng) -> Rng:
-    """Draws of the attack on single rounds."""
-    return replace(rng, purpose=f"{rng.purpose}.by")

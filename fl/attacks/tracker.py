@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, View, recall
+from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
-from fl.attacks.learnt_errors import LearntErrors
+from fl.attacks.follower import Follower
 from fl.attacks.likelihood import Likelihood
 from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.multi_query import MultiQuery
@@ -23,33 +22,23 @@ from fl.attacks.ramp_aware import RampAware
 from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.simulated_ues import ROAMING, SPEED_MPS, Population
 from fl.attacks.span import Span
+from fl.attacks.tracker_answers import Believed, estimates, shown
 from fl.attacks.tracker_state import TrackerState
 from fl.attacks.unit_votes import UnitVotes
 from fl.attacks.weighted_centroid import WeightedCentroid
 from fl.population import POPULATIONS
 from fl.population.base import PopulationPrior
 from fl.population.uniform import Everywhere
-from fl.tracking import scattered, trajectories
-from fl.tracking.answers import places_of_least_distance_m, probability_within
 from fl.tracking.belief import Belief
-from fl.tracking.cloud import Sight
-from fl.tracking.discs import blurred
-from fl.tracking.emission import Emission
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.filter import Leg, step
-from fl.tracking.habits import Habits, hour_class, weights_of
-from fl.tracking.history import History
 from fl.tracking.motion import Motion
-from fl.tracking.particles import Kernel, followed
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.smoother import Chain, learnt_habits, smoothed
-from fl.tracking.wide import Maps
+from fl.tracking.smoother import Chain
 from fl.types import Estimates, Facts, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import OneOf
-from netsim.rng import Rng, Streams
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.rng import Rng
 
 TRACKED = OneOf(
     "attack", ClosedForm, Dlg, SimulatedInversion, Span, UnitVotes, WeightedCentroid, RampAware, Likelihood,
@@ -140,19 +129,20 @@ class Tracker(OverRounds):
         state = replace(state, of=look.of, errors=look.errors, history=history)
         lifetimes = state.lifetimes.after(look.names, facts.round, facts.time_s, facts.round_s, view.renames)
         state = replace(state, lifetimes=lifetimes)
-        state = self._filtered(state, facts, grid)
+        follower = self._follower(facts, grid)
+        state = follower.filtered(state, facts.week_s)
         if len(history) in _RELEARNT and len(state.ue):
-            state = replace(state, count=self._relearnt(state, facts, grid).count)
+            state = replace(state, count=follower.relearnt(state).count)
         ues = np.intersect1d(view.ue, state.ue)
         rows = np.searchsorted(state.ue, ues)
         alone_m = history.points_m(facts.round, ues, alone=True)[:, 0]
-        p = None if self.particles is not None else self._shown(state.p[rows], self.errors_now(state.errors), grid)
-        place_m = self._answers(state, rows, grid, p)
+        believed = Believed.at(rows, state, self.particles is not None, grid, self.errors_now(state.errors))
+        place_m = believed.places_m(history.points_m(facts.round, ues))
         state = replace(state, memory=state.memory.plus(facts.round, ues, place_m, alone_m))
         if state.memory.misleads:
             place_m = np.where(np.isfinite(alone_m), alone_m, place_m)
-        sure = self._sure(state, rows, grid, p, place_m)
-        return self._estimates(view, look.said, look.names, ues, place_m, sure), state
+        sure = believed.probability_within(place_m, self.near_m)
+        return estimates(view, look.said, look.names, ues, place_m, sure), state
 
     def figures(self, state: TrackerState) -> dict[str, float]:
         figures = self.error_figures(state.errors)
@@ -166,10 +156,8 @@ class Tracker(OverRounds):
         if not len(state.ue):
             return None
         grid = self._grid(facts.public.area, len(state.ue))
-        p, prior = (
-            self._shown(self._counted(state, grid), self.errors_now(state.errors), grid),
-            self._prior(grid, facts),
-        )
+        follower, errors = self._follower(facts, grid), self.errors_now(state.errors)
+        p, prior = shown(follower.counted(state), errors, grid), follower.chain.prior
         alone = state.memory.misleads
         points_m = state.history.points_m(facts.round, state.ue, alone)
         return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1), points_m, alone)
@@ -177,32 +165,17 @@ class Tracker(OverRounds):
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
         """Of names that were given up as long as they were followed: their motion is learnt from the beginning."""
         grid, history, lives = self._grid(facts.public.area, len(state.ue)), state.history, state.lifetimes
+        follower = self._follower(facts, grid)
         errors = {int(history.round[look]): history.errors[look] for look in history.last_looks()}
         for group in lives.together():
             ue, gone = lives.name[group], lives.gone[group]
             now = state.only(np.isin(state.ue, ue[lives.alive[group]]))
-            for belief in self._smoothed(now, ue, lives.past(history, group), facts, grid):
+            for belief in follower.smoothed(now, ue, lives.past(history, group)):
                 told = belief.only(belief.round < gone[np.searchsorted(ue, belief.ue)])
                 if len(told.ue):
-                    p = self._shown(told.probability, errors[told.round], grid)
+                    p = shown(told.probability, errors[told.round], grid)
                     points_m = history.points_m(told.round, told.ue, state.memory.misleads)
                     yield replace(told, probability=p, point_m=points_m, alone=state.memory.misleads)
-
-    def _smoothed(
-        self, state: TrackerState, ue: IntArray, history: History, facts: Facts, grid: PlaceGrid
-    ) -> Iterator[Belief]:
-        """Of UEs (n,) ascending, some of which the filter knows."""
-        chain = self._chain(facts, grid)
-        state = self._with_rows(state, ue, chain.motion, chain.prior)
-        habits = self._habits(state, facts, grid)
-        if self.particles is None:
-            return smoothed(chain, history, ue, habits, state.own)
-        kernel = Kernel.of(chain.motion, chain.prior)
-        return trajectories.smoothed(kernel, facts.round_s, history, ue, habits, self.particles, state.seed)
-
-    def _with_rows(self, state: TrackerState, every: IntArray, motion: Motion, prior: Maps) -> TrackerState:
-        """With a row for every UE (n,) ascending."""
-        return state.with_rows(every, prior, len(motion.sigma_m) + 2, self.hours, self.own_places, self.particles)
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
         """Of the area; a UE has maps, or particles, of its own."""
@@ -225,124 +198,8 @@ class Tracker(OverRounds):
             match_speed=speed_mps is None,
         )
 
-    def _prior(self, grid: PlaceGrid, facts: Facts) -> Maps:
-        """Where jumps end, and UEs begin (1, ny, nx)."""
-        return self.population.probability(grid, facts.public).astype(np.float32).reshape(1, grid.ny, grid.nx)
-
-    @staticmethod
-    def _borrowed(learnt: LearntErrors, motion: Motion) -> FloatArray:
-        """Weights (K + 2,) of motion of UEs that the attacker has made up, or of nobody."""
-        grid = motion.grid
-        return weights_of(learnt.displacements_m, motion.sigma_m, float(grid.cell_m.max()), grid.area.side_m)
-
-    def _chain(self, facts: Facts, grid: PlaceGrid) -> Chain:
-        return Chain(Motion.over(grid, self.largest_speed_mps, facts.round_s), self._prior(grid, facts), facts.round_s)
-
-    def _habits(self, state: TrackerState, facts: Facts, grid: PlaceGrid) -> Habits:
-        """As learnt until now."""
-        return Habits(state.count, self._borrowed(state.errors, self._chain(facts, grid).motion))
-
-    def _relearnt(self, state: TrackerState, facts: Facts, grid: PlaceGrid) -> Habits:
-        """From all rounds until now, by what each tells of the others: one step alone hardly tells staying from a
-        short way.
-        """
-        habits, lives = self._habits(state, facts, grid), state.lifetimes
-        past = lives.past(state.history, np.flatnonzero(lives.alive))
-        return learnt_habits(self._chain(facts, grid), past, state.ue, habits, state.own)[0]
-
-    def _filtered(self, state: TrackerState, facts: Facts, grid: PlaceGrid) -> TrackerState:
-        """After the last look of the history; who is new begins with the prior."""
-        motion, prior = Motion.over(grid, self.largest_speed_mps, facts.round_s), self._prior(grid, facts)
-        look = len(state.history) - 1
-        mine = state.history.look == look
-        ue, z_m = state.history.ue[mine], state.history.z_m[mine]
-        state = state.only(state.lifetimes.follows(state.ue))
-        every = np.union1d(state.ue, ue)
-        known = self._with_rows(state, every, motion, prior)
-        now = state.history.errors[look].without_bias()
-        habits = Habits(known.count, self._borrowed(state.errors, motion))
-        classes = state.history.classes(look, facts.round_s)
-        if self.particles is not None:
-            kernel, sight = Kernel.of(motion, prior), Sight.of(now, recall(ue, z_m, every), grid)
-            return self._scattered(known, kernel, sight, habits, classes, ~np.isin(every, state.ue))
-        emission = Emission.of(now, recall(ue, z_m, every), grid)
-        legs = [Leg(habits.weight(c), known.own.target(c, prior)) for c in classes]
-        old, p = np.isin(every, state.ue), known.p.reshape(-1, grid.ny, grid.nx)
-        share, log_ratio, new = np.zeros((len(every), len(motion.sigma_m) + 2)), np.zeros(len(every)), np.empty_like(p)
-        for some, way in ((old, legs), (~old, [])):
-            rows = np.flatnonzero(some)
-            done = step(motion, p[rows], [leg.take(rows) for leg in way], emission.take(rows))
-            new[rows], log_ratio[rows], share[rows] = done.p, done.log_ratio, done.share
-        own, at = known.own, int(hour_class(np.array([facts.week_s]), facts.round_s)[0])
-        if classes or look == 0:
-            own = own.plus(at, new)
-        return replace(
-            known,
-            p=new.reshape(len(every), len(grid)),
-            count=habits.plus(classes[-1], share).count if len(classes) == 1 else known.count,
-            own=own,
-            log_likelihood=known.log_likelihood + log_ratio,
-        )
-
-    def _scattered(
-        self, known: TrackerState, kernel: Kernel, sight: Sight, habits: Habits, classes: list[int], new: BoolArray
-    ) -> TrackerState:
-        """`_filtered`, with particles; new (n,) : who begins with the prior."""
-        rng, weights = (
-            Streams(known.seed).at(trajectories.PURPOSE, len(known.history) - 1),
-            [habits.weight(c) for c in classes],
-        )
-        *_, last = followed(kernel, known.cloud, new, weights, sight, rng, known.ue)
-        if len(classes) == 1:
-            habits = habits.plus(classes[0], np.where(new[:, None], 0.0, last.share))
-        total = known.log_likelihood + last.log_ratio
-        return replace(known, cloud=last.cloud, count=habits.count, log_likelihood=total)
-
-    def _counted(self, state: TrackerState, grid: PlaceGrid) -> Maps:
-        """What the filter believes (k, G)."""
-        return state.p if self.particles is None else scattered.counted(state.cloud, grid)
-
-    def _shown(self, p: npt.NDArray[np.float32], errors: ErrorModel | None, grid: PlaceGrid) -> Maps:
-        """Beliefs (k, G) of where UEs are: of where estimates show them, moved by the error that persists."""
-        return p if errors is None else blurred(p, grid, errors.bias_m)
-
-    def _answers(self, state: TrackerState, rows: IntArray, grid: PlaceGrid, p: Maps | None) -> FloatArray:
-        """Places (k, 2) of least expected distance of UEs (k,) with beliefs p (k, G), or particles."""
-        if p is None:
-            return scattered.middle_m(state.cloud.of(rows))
-        points_m = state.history.points_m(int(state.history.round[-1]), state.ue[rows])
-        return places_of_least_distance_m(p, grid, points_m)
-
-    def _sure(
-        self, state: TrackerState, rows: IntArray, grid: PlaceGrid, p: Maps | None, place_m: FloatArray
-    ) -> FloatArray:
-        """Probabilities (k,) within near_m of places (k, 2)."""
-        if p is None:
-            errors = self.errors_now(state.errors)
-            bias_m = 0.0 if errors is None else errors.bias_m
-            return scattered.probability_within(state.cloud.of(rows), place_m, self.near_m, bias_m)
-        return probability_within(p, grid, place_m, self.near_m)
-
-    def _estimates(
-        self, view: View, said: Estimates, named: IntArray, ues: IntArray, place_m: FloatArray, sure: FloatArray
-    ) -> Estimates:
-        """The answers (k, 2) about UEs (k,) ascending, for every target, then what the tracked attack says itself."""
-        none = np.zeros(len(view.ue), dtype=np.int64)
-        known, new = np.isin(view.ue, ues), np.isin(view.ue, named)
-        own = Estimates(
-            ue=view.ue, model=view.model, what=["centroid"] * len(view.ue), position_m=recall(ues, place_m, view.ue),
-            weight=np.nan_to_num(recall(ues, sure, view.ue)), loss=np.full(len(view.ue), np.nan), iterations=none,
-            evaluations=none,
-            status=["ok" if n else "moved on" if k else "unknown" for n, k in zip(new, known, strict=True)],
-        )  # fmt: skip
-        return Estimates.join([own, _plain(said)])
-
-
-def _plain(said: Estimates) -> Estimates:
-    """Places that the tracked attack names, as estimates of kind `plain`."""
-    some = np.flatnonzero([what in ("centroid", "place", "answer") for what in said.what])
-    return Estimates(
-        ue=said.ue[some], model=said.model[some], what=["plain"] * len(some), position_m=said.position_m[some],
-        weight=said.weight[some], loss=said.loss[some], iterations=said.iterations[some],
-        evaluations=said.evaluations[some], status=[said.status[i] for i in some],
-    )  # fmt: skip
+    def _follower(self, facts: Facts, grid: PlaceGrid) -> Follower:
+        """Of what it believes over a grid."""
+        prior = self.population.probability(grid, facts.public).astype(np.float32).reshape(1, grid.ny, grid.nx)
+        chain = Chain(Motion.over(grid, self.largest_speed_mps, facts.round_s), prior, facts.round_s)
+        return Follower(chain, self.hours, self.own_places, self.particles)

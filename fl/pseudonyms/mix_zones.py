@@ -12,6 +12,7 @@ from fl.pseudonyms.base import Pseudonyms, Seen
 from fl.types import Public, State
 from netsim.errors import BadInput
 from netsim.part import Coordinates
+from netsim.plausible import check_zones
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -53,6 +54,7 @@ class MixZones(Pseudonyms):
                 "learning.threat.pseudonyms: mix-zones around base stations need their places, which are not known "
                 "here (a trace brings cells without places); give centres_m"
             )
+        check_zones(public.area, self.centres_m or (), self.radius_m, "learning.threat.pseudonyms", self.kind)
 
     def start(self, n_ue: int) -> Passed:
         return Passed(np.zeros(n_ue, dtype=np.int64), np.full(n_ue, -np.inf))

@@ -12,6 +12,7 @@ from fl.withholding.base import Asked
 from fl.withholding.zones import Zones
 from netsim.errors import BadInput
 from netsim.part import Coordinates
+from netsim.plausible import check_zones
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
 
@@ -53,14 +54,7 @@ class QuietZones(Zones):
                 "learning.withholding: quiet-zones around base stations need to know where these are, and a trace with "
                 "measurements of its own does not say it; give centres_m instead"
             )
-        area = public.area
-        for i, at_m in enumerate(self.centres_m):
-            if np.hypot(*(np.clip(at_m, area.low_m, area.high_m) - at_m)) > self.radius_m:
-                raise BadInput(
-                    f"learning.withholding: centres_m[{i}] of {self.label} is [{at_m[0]:g}, {at_m[1]:g}], and nothing "
-                    f"within {self.radius_m:g} m of it lies in the area, from [{area.x_min_m:g}, {area.y_min_m:g}] to "
-                    f"[{area.x_max_m:g}, {area.y_max_m:g}]; mend it, or leave it out"
-                )
+        check_zones(public.area, self.centres_m, self.radius_m, "learning.withholding", self.label)
 
     def inside(self, samples: Local, asked: Asked, rng: Rng) -> BoolArray:
         from scipy.spatial import cKDTree

@@ -3,12 +3,14 @@
 import copy
 import itertools
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import TINY
+from interrupted import run_in_two
 
 from fl.attacks.home_directory import read_directory
 from fl.attacks.home_links import Heard, HomeLinker, Residents, grid_of_homes
@@ -25,6 +27,7 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
 from scenarios.app.run.runner import run
+from scenarios.app.run.setup import ready
 
 AREA = Area(0.0, 0.0, 10_000.0, 10_000.0)
 HOUR_S = 3600.0
@@ -237,14 +240,8 @@ class TestRuns:
     def test_a_run_goes_on_to_the_same_bytes(self, rule, tiny, tmp_path, table_bytes):
         study = commuters(tiny, {"pseudonyms": rule}, homes="known")
 
-        def stopped(progress):
-            if progress.time_s >= 1.5 * DAY_S:
-                raise KeyboardInterrupt
-
         run(study, tmp_path / "whole")
-        with pytest.raises(KeyboardInterrupt):
-            run(study, tmp_path / "cut", stopped)
-        run(study, tmp_path / "cut")
+        run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 1.5 * DAY_S)
         assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
         assert table(tmp_path / "whole", "identities").given.sum() > 8
 
@@ -272,6 +269,40 @@ class TestRuns:
 
 
 class TestFiles:
+    @pytest.mark.parametrize("cut", [False, True])
+    def test_a_run_of_other_homes_is_another_run(self, cut, tiny, tmp_path, table_bytes):
+        """Finished or not: refused as the file has other content, and begun anew where it may be replaced."""
+
+        def stopped(progress):
+            if cut and progress.time_s >= 1.5 * DAY_S:
+                raise KeyboardInterrupt
+
+        path, folder = tmp_path / "homes.csv", tmp_path / "run"
+        study = commuters(tiny, homes=str(path))
+        path.write_text("user,x_m,y_m\na,100,100\n")
+        with pytest.raises(KeyboardInterrupt) if cut else nullcontext():
+            run(study, folder, stopped)
+        before = {file.name: file.read_bytes() for file in folder.iterdir()}
+        path.write_text("user,x_m,y_m\na,100,100\nb,200,100\n")
+        with pytest.raises(BadInput, match=r"run: holds a run that read .*homes.csv with other content; add --replace"):
+            run(study, folder)
+        assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+        run(study, folder, replace=True)
+        run(study, tmp_path / "fresh")
+        assert table_bytes(folder) == table_bytes(tmp_path / "fresh")
+        assert (table(folder, "identities").people == 2).all()
+        run(study, folder)  # the same content is welcome
+
+    @pytest.mark.parametrize("outside", [0, 2])
+    def test_homes_outside_of_the_area_are_told(self, outside, tiny, tmp_path):
+        path = tmp_path / "homes.csv"
+        homes = ["in,100,100", *(f"out{i},-1,{100 * i}" for i in range(outside))]
+        path.write_text("\n".join(["user,x_m,y_m", *homes]) + "\n")
+        world, _ = ready(commuters(tiny, homes=str(path)), tmp_path)
+        told = [warning for warning in world.warnings if "outside of the area" in warning]
+        assert len(told) == (outside > 0)
+        assert all("re-identify: homes: 2 of 3 lie outside of the area" in warning for warning in told)
+
     def test_degrees_and_metres_name_the_same_places(self, tmp_path):
         """A degree of latitude is 110.6 km at the equator, one of longitude 111.3 km."""
         path = tmp_path / "h.csv"

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from interrupted import run_in_two
 
 from fl.attacks.base import Attack, View
 from fl.attacks.dwell import Dwell
@@ -202,10 +203,6 @@ def test_goes_on_to_the_bit_where_names_change(more):
 
 @pytest.mark.parametrize("rule", [{"kind": "per-round"}, {"kind": "every", "period_s": 150, "stagger": True}])
 def test_runs_go_on_to_the_same_bytes_after_names_were_given_up(rule, tiny, tmp_path, table_bytes):
-    def stopped(progress):
-        if progress.round == 10:
-            raise KeyboardInterrupt
-
     learnt = {"sigma_m": 50.0, "cell_m": 40.0, "near_m": 80.0}
     attacks = [
         {"kind": "tracker", **learnt, "own_places": True}, {"kind": "dwell", **learnt},
@@ -213,9 +210,7 @@ def test_runs_go_on_to_the_same_bytes_after_names_were_given_up(rule, tiny, tmp_
     ]  # fmt: skip
     study = tiny({"world.duration_s": 13 * 60, "learning.attacks": attacks, "learning.threat": {"pseudonyms": rule}})
     run(study, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "cut", stopped)
-    run(study, tmp_path / "cut")
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.round == 10)
     tables = table_bytes(tmp_path / "whole")
     assert table_bytes(tmp_path / "cut") == tables
     assert b"tracker" in tables["tracking.csv"] and b"re-identify" in tables["tracking.csv"]

@@ -7,6 +7,7 @@ from math import log, log2
 import numpy as np
 import pandas as pd
 import pytest
+from interrupted import run_in_two
 from linked import AREA, RNG, play
 
 from fl.attacks.re_identify import ReIdentify
@@ -428,14 +429,8 @@ def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path
     threat = {"pseudonyms": RULES[rule]} | THREATS[threat]
     study = tiny(BUSY | SERVERS[server] | {"learning.attacks": attacks, "learning.threat": threat})
 
-    def stopped(progress):
-        if progress.time_s >= 250:
-            raise KeyboardInterrupt
-
     run(study, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "cut", stopped)
-    run(study, tmp_path / "cut")
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 250)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
     linked = table(tmp_path / "whole", "linking")
     if threat["pseudonyms"]["kind"] == "permanent":

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from interrupted import run_in_two
 
 from fl.attacks.link_rounds import LinkRounds
 from fl.pseudonyms.base import Seen
@@ -174,7 +175,7 @@ def test_names_move_no_estimate_of_an_attack_on_single_rounds(rule, threat, serv
     """What is said of each UE in each round is the same under all names, whoever listens to whichever server."""
     rule = RULES[rule]
     if rule["kind"] == "mix-zones":  # UEs are silent there, and another round is played
-        rule = {"kind": "mix-zones", "radius_m": 1, "centres_m": [[1e4, 1e4]]}
+        rule = {"kind": "mix-zones", "radius_m": 1e-3, "centres_m": [[0, 0]]}
     study = BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "closed-form"}]}
     run(tiny(study | {"learning.threat": THREATS[threat]}), tmp_path / "known")
     run(tiny(study | {"learning.threat": THREATS[threat] | {"pseudonyms": rule}}), tmp_path / "named")
@@ -217,16 +218,10 @@ def test_link_rounds_under_names_of_a_round_is_the_attack_that_it_links(tiny, tm
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("rule", RULES[1:], ids=lambda r: f"{r['kind']}{r.get('stagger', '')}")
 def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes):
-    def stopped(progress):
-        if progress.time_s >= 200:
-            raise KeyboardInterrupt
-
     threat = {"pseudonyms": rule}
     study = tiny(BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "link-rounds"}], "learning.threat": threat})
     run(study, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(study, tmp_path / "cut", stopped)
-    run(study, tmp_path / "cut")
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 200)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
@@ -244,7 +239,7 @@ def test_names_change_in_a_run_where_and_only_where_there_are_zones(tiny, tmp_pa
     from fl.attacks.closed_form import ClosedForm
 
     run_, names = ClosedForm.run, {}
-    for place, centre_m in (("far", [1e5, 1e5]), ("near", [200, 150])):
+    for place, centre_m in (("far", [-79.9, 150]), ("near", [200, 150])):
         heard = names.setdefault(place, [])
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(ClosedForm, "run", lambda self, v, *rest, h=heard: (h.extend(v.ue), run_(self, v, *rest))[1])
@@ -316,3 +311,12 @@ def test_mix_zones_around_unknown_base_stations_are_refused(public):
     with pytest.raises(BadInput, match="give centres_m"):
         MixZones(radius_m=5).check(public)
     MixZones(radius_m=5, centres_m=((1.0, 1.0),)).check(public)
+
+
+def test_zones_that_touch_nothing_of_the_area_are_refused(public):
+    """A circle may stand outside of the area as long as part of it lies in it."""
+    area = public.area
+    near, far = ((area.x_max_m + away_m, area.y_min_m) for away_m in (4.9, 5.1))
+    MixZones(radius_m=5, centres_m=(near,)).check(public)
+    with pytest.raises(BadInput, match=r"pseudonyms: centres_m\[1\] of mix-zones is .* nothing within 5 m .* mend it"):
+        MixZones(radius_m=5, centres_m=(near, far)).check(public)

@@ -13,9 +13,10 @@ from scenarios.app.report.figures.run import home
 from scenarios.app.report.plot import looks
 from scenarios.app.report.run_page import single
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.model_text import USELESS
 from scenarios.app.results.read import load
 from scenarios.app.results.summary_leakage import home_values
-from scenarios.app.results.summary_text import USELESS, full_text
+from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 
 NEAR = 3.0

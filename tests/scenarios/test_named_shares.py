@@ -17,11 +17,13 @@ from scenarios.app.report.figures.named import named_panels
 from scenarios.app.report.plot import looks
 from scenarios.app.report.run_page import single
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.model_text import model_text
+from scenarios.app.results.named_text import named_text
 from scenarios.app.results.read import load
 from scenarios.app.results.statistics import share_of
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.summary_named import Truth, chance_values, named_values
-from scenarios.app.results.summary_text import full_text, model_text, named_text, short_text
+from scenarios.app.results.summary_text import full_text, short_text
 from scenarios.app.run.runner import run
 
 HOMES = [[100, 100], [1000, 700], [300, 800], [1100, 100]]

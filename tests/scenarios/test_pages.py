@@ -15,7 +15,8 @@ from scenarios.app.report.html import MOST_NAMES, keyed_table
 from scenarios.app.report.plot import Cell, Look, line, mosaic
 from scenarios.app.report.report import report
 from scenarios.app.report.series import DATES
-from scenarios.app.results.summary_text import full_text, model_text
+from scenarios.app.results.model_text import model_text
+from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import sweep
 from scenarios.app.study.describe import list_slot

@@ -9,9 +9,9 @@ import pytest
 from fl.leakage.chance import uniform_shares
 from netsim.geometry import Area
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.named_text import best_named_text, named_text
 from scenarios.app.results.summary_named import Truth, named_values
 from scenarios.app.results.summary_stated import stated_reliability, stated_values
-from scenarios.app.results.summary_text import best_named_text, named_text
 from scenarios.app.run.runner import run
 
 AREA = Area(0, 0, 3000, 2000)

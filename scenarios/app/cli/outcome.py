@@ -113,7 +113,7 @@ def _several_values(folder: Path) -> Event:
 
 def _training_lines(folder: Path, verbose: bool) -> list[str]:
     from scenarios.app.report.training_page import train_lines, trainings
-    from scenarios.app.results.summary_text import COLUMNS, fitted
+    from scenarios.app.results.columns import COLUMNS, fitted
 
     title = one_line(str(trainings(folder)[0].manifest.get("title")))
     where = f"policy and figures in {folder}, page in {_page(folder)}"

@@ -28,7 +28,7 @@ def say(text: str, end: str = "\n", errors: bool = False) -> None:
 
 def say_fitted(lines: Sequence[str]) -> None:
     """Print result lines, indented and wrapped at 100 columns."""
-    from scenarios.app.results.summary_text import COLUMNS, fitted
+    from scenarios.app.results.columns import COLUMNS, fitted
 
     for line in fitted(lines, COLUMNS - 2):
         say(f"  {line}")

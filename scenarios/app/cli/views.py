@@ -91,7 +91,7 @@ def _run(event: Mapping[str, Any]) -> dict[str, str]:
 def _found(summary: Mapping[str, Any]) -> list[str]:
     """Errors of a summary's attacks and its model, in a few words."""
     from scenarios.app.results import summary_keys as keys
-    from scenarios.app.results.summary_text import attacks
+    from scenarios.app.results.attacks import attacks
 
     texts = []
     for name in attacks(summary):

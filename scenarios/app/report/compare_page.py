@@ -32,10 +32,10 @@ from scenarios.app.results.comparison_text import answer
 from scenarios.app.results.folder import MANIFEST, STUDY, read_json, read_summary
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import attacker
+from scenarios.app.results.model_text import USELESS
 from scenarios.app.results.read import SWEEP, load
 from scenarios.app.results.standing import Runs
 from scenarios.app.results.statistics import counted
-from scenarios.app.results.summary_text import USELESS
 from scenarios.app.results.tradeoff import MATCHED_CSV, matched_csv, matched_rows, sentences
 from scenarios.app.study.yaml_document import one_line, read
 

@@ -23,10 +23,11 @@ from scenarios.app.report.figures.density import (
 from scenarios.app.report.html import Cell, Mark, table
 from scenarios.app.report.plot import Panel
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.attacks import attacks
 from scenarios.app.results.folder import STUDY, read_summary
+from scenarios.app.results.model_text import is_density
 from scenarios.app.results.run import part
 from scenarios.app.results.statistics import counted, figure_text, interval_text
-from scenarios.app.results.summary_text import attacks, is_density
 from scenarios.app.results.surfaces import Surfaces, read_surfaces
 from scenarios.app.results.tradeoff import Trial, curves
 from scenarios.app.study.yaml_document import read

@@ -6,11 +6,13 @@ import numpy as np
 
 from scenarios.app.report.series import TimeGrid
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.attacks import audits, made_estimates
+from scenarios.app.results.location_text import home_text, verdict
+from scenarios.app.results.named_text import named_text
 from scenarios.app.results.over_seeds import value_text
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import MEANINGFUL, counted, figure_text
 from scenarios.app.results.summary import with_home
-from scenarios.app.results.summary_text import audits, home_text, made_estimates, named_text, verdict
 
 
 def leakage_findings(run: Run) -> list[str]:

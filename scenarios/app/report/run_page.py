@@ -9,7 +9,7 @@ from scenarios.app.report.settings import configuration, run_facts, run_warnings
 from scenarios.app.report.summary_tables import summary_chapter
 from scenarios.app.results.glance import glance
 from scenarios.app.results.run import Run
-from scenarios.app.results.summary_text import warnings
+from scenarios.app.results.summary_warnings import warnings
 
 
 def single(run: Run) -> str:

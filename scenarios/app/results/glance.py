@@ -7,22 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.attacks import attacks
+from scenarios.app.results.location_text import location_text, positions_text
+from scenarios.app.results.membership_text import membership_text
+from scenarios.app.results.model_text import classifies, is_density, model_text
+from scenarios.app.results.named_text import best_named_text, most_named, named_text
+from scenarios.app.results.privacy_text import Account, privacy_text
 from scenarios.app.results.run import part
 from scenarios.app.results.statistics import counted
-from scenarios.app.results.summary_text import (
-    Account,
-    attacks,
-    best_named_text,
-    classifies,
-    is_density,
-    location_text,
-    membership_text,
-    model_text,
-    most_named,
-    named_text,
-    positions_text,
-    privacy_text,
-)
 
 
 def glance(

@@ -7,10 +7,11 @@ from typing import Any
 
 from netsim.channel_card import card_lines
 from netsim.errors import BadInput
+from scenarios.app.results.columns import COLUMNS, fitted
 from scenarios.app.results.folder import MANIFEST, read_json, read_summary
 from scenarios.app.results.radio_text import radio_lines
 from scenarios.app.results.read import checked_table
-from scenarios.app.results.summary_text import COLUMNS, fitted, full_text, short_text
+from scenarios.app.results.summary_text import full_text, short_text
 from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.study.yaml_document import one_line
 

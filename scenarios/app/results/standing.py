@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.attacks import attacks, audits
 from scenarios.app.results.over_seeds import over_seeds
 from scenarios.app.results.statistics import figure_text, share_of
 from scenarios.app.results.summary_keys import Key
-from scenarios.app.results.summary_text import attacks, audits
 
 Runs = Sequence[Mapping[str, Any]]
 """the summaries of a label's runs"""

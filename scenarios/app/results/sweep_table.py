@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.attacks import attacks
+from scenarios.app.results.columns import COLUMNS
 from scenarios.app.results.standing import FAR_DB, largest_epsilon, strongest
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary_keys import Key
-from scenarios.app.results.summary_text import COLUMNS, attacks
 from scenarios.app.results.tracking_text import best_tracker
 
 MOST_ROWS = 40  # of a table; of more labels the page of the sweep tells

@@ -12,6 +12,7 @@ from netsim import __version__
 from netsim.channel_card import channel_card, downlink_card
 from netsim.world import World
 from scenarios.app.results.notes import hold_out_notes
+from scenarios.app.run.inputs import input_digests
 from scenarios.app.run.setup import origin_deg
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.study import Study
@@ -45,6 +46,7 @@ def manifest_of(study: Study, world: World, models: Sequence[str], command: str)
             "origin_lat": trace.origin_lat,
             "origin_lon": trace.origin_lon,
         },
+        "files": input_digests(study),
         "warnings": [*world.warnings, *_disclosed(study)],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }

@@ -51,7 +51,9 @@ def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Se
     """The world of a study and its rounds: all files are read, and what cannot be played is refused."""
     streams = Streams(study.seed)
     world = build_world(study.world, streams, study.round_s)
-    return world, set_up(study, world, streams, folder, rehearsed)
+    setup = set_up(study, world, streams, folder, rehearsed)
+    world.warnings += tuple(note for attack in setup.learning.attacks for note in attack.notes(setup.public))
+    return world, setup
 
 
 def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed: bool = True) -> Setup:

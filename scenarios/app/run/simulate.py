@@ -47,6 +47,7 @@ from scenarios.app.results.summary import summarise
 from scenarios.app.run.artifacts import write_points, write_surfaces
 from scenarios.app.run.checkpoints import Progress, Watch, cut_tables, damaged, open_tables, unfinished
 from scenarios.app.run.coverage import coverage, coverage_grid
+from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.manifest import manifest_of
 from scenarios.app.run.setup import ready
 from scenarios.app.run.tracks import follow_ues, write_tracks
@@ -75,8 +76,14 @@ def simulate(
     world, setup = ready(planned.study, folder)  # before anything is written: files may be refused,
     first = begin(setup, len(world.ues))  # and data
     text = study_yaml(study)
-    with held(folder, "run", lambda: admit(folder, text, replace)):
-        tree = unfinished(setup.recorder, text, replace)
+    files = input_digests(study)
+
+    def admitted() -> None:
+        admit(folder, text, replace)
+        admit_inputs(folder, files, replace)
+
+    with held(folder, "run", admitted):
+        tree = unfinished(setup.recorder, text, replace) if same_inputs(folder, files) else None
         if tree is None:
             clear(folder)
         write_text(folder / STUDY, text)

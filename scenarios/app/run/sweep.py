@@ -26,6 +26,7 @@ from netsim.safe import PART, what_is
 from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, admit, is_text, no_links, ours, read_json
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS, SWEEP
+from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.runner import check, run
 from scenarios.app.run.signals import hearing, work_for_parent
 from scenarios.app.study.describe import flow
@@ -149,6 +150,7 @@ def sweep(
         no_links(out, [point.folder for point, _ in every])
         for point, one in every:
             admit(out / point.folder, study_yaml(one), replace)
+            admit_inputs(out / point.folder, input_digests(one), replace)
 
     admitted()  # before files are read, and again under the lock
     check_prepared(source, [(point, one) for point, one in every if _finished(out / point.folder, one) is None])
@@ -235,7 +237,8 @@ def _one(source: str, overrides: dict[str, Any], folder: str, replace: bool) -> 
 def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
     """The summary of a finished run of exactly this study, or None."""
     try:
-        if is_text(folder / STUDY, study_yaml(study)) and read_json(folder / MANIFEST).get("finished"):
+        same = is_text(folder / STUDY, study_yaml(study)) and same_inputs(folder, input_digests(study))
+        if same and read_json(folder / MANIFEST).get("finished"):
             return read_json(folder / SUMMARY)
     except BadInput:
         pass

@@ -35,9 +35,9 @@ from scenarios.app.report.series import (
     unfound,
     wide,
 )
+from scenarios.app.results.model_text import classifies, is_density
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import count, quantile
-from scenarios.app.results.summary_text import classifies, is_density
 
 _ELSEWHERE = frozenset({"rmse_db", "constant_rmse_db", "raw_upload_rmse_db", "rank_correlation", "accuracy_percent"})
 """metrics that have a figure of their own"""

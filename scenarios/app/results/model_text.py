@@ -1,0 +1,113 @@
+"""How useful the model is, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.statistics import counted
+from scenarios.app.results.summary_values import number_text, text_of, value_of
+
+USELESS = "Low leakage proves nothing here; high leakage is still real."
+"""what leakage means where the model is not useful"""
+GOOD = 0.3
+"""share by which the error of a good map is below that of a constant"""
+FAR = 10.0
+"""ratio of errors above which it is no longer told"""
+
+
+def model_text(summary: Mapping[str, Any]) -> str:
+    """How useful the model is, beside its baselines, in the terms of its kind."""
+    if is_density(summary):
+        return density_text(summary)
+    return accuracy_text(summary) if classifies(summary) else signals_text(summary)
+
+
+def _unmeasured(summary: Mapping[str, Any]) -> str:
+    """Why a map of signals has no error."""
+    if value_of(summary, keys.SAMPLES_COUNT) and not value_of(summary, keys.SAMPLES_SELECTED):
+        return "not trained: every measurement was held out, and no update was sent"
+    return "not measured: nothing was held out in the rounds that were played"
+
+
+def signals_text(summary: Mapping[str, Any]) -> str:
+    """How good a map of signals is."""
+    rmse, constant, raw = (value_of(summary, key) for key in (keys.RMSE, keys.CONSTANT_RMSE, keys.RAW_UPLOAD_RMSE))
+    if constant is None:
+        return _unmeasured(summary)
+    if rmse is None:
+        return f"NOT useful. The model is not finite. {USELESS}"
+    gain = 1 - rmse / constant if constant > 0 else 0.0
+    if not value_of(summary, keys.USEFUL):
+        worth = "NOT useful"
+    elif gain >= GOOD:
+        worth = "a good map"
+    else:
+        worth = "useful" if gain > 0 else "hardly useful, no better than a constant"
+    better = f", {100 * gain:.0f} % better than a constant" if gain > 0 else ""
+    central = value_of(summary, keys.CENTRAL_RMSE)
+    above = "" if not central else f", {_above(rmse / central)} the same net trained centrally"
+    text = f"{worth}: RMSE {number_text(rmse)} dB{better}{above}; baselines: constant {number_text(constant)} dB"
+    text += "" if central is None else f", central {number_text(central)} dB"
+    text += "" if raw is None else f", raw upload {number_text(raw)} dB"
+    text += _grid_text(summary)
+    return text if value_of(summary, keys.USEFUL) else f"{text}. The model has not learned the map. {USELESS}"
+
+
+def _above(ratio: float) -> str:
+    """A ratio of errors as a percentage above or below; beyond ten times it only says that."""
+    if ratio > FAR:
+        return f"more than {FAR:.0f} times"
+    return f"{100 * abs(ratio - 1):.0f} % {'above' if ratio >= 1 else 'below'}"
+
+
+def _grid_text(summary: Mapping[str, Any]) -> str:
+    """The errors of a map of obstacles; the first is that of the model before the last step."""
+    if keys.NEW_STATIONS_MAE.of() not in summary:
+        return ""
+    links = {
+        "training links (before the last step)": value_of(summary, keys.METRIC_LAST, "learner.mae_links_db"),
+        "new links": value_of(summary, keys.NEW_LINKS_MAE),
+        "new base stations": value_of(summary, keys.NEW_STATIONS_MAE),
+        "new positions": value_of(summary, keys.NEW_POSITIONS_MAE),
+    }
+    return "; mean absolute error " + ", ".join(
+        f"{number_text(v)} dB on {k}" for k, v in links.items() if v is not None
+    )
+
+
+def is_density(summary: Mapping[str, Any]) -> bool:
+    """Whether the model of a run is a density."""
+    return keys.RANK_CORRELATION.of() in summary
+
+
+def density_text(summary: Mapping[str, Any]) -> str:
+    """How good a density is, and how many bands its waves leave."""
+    worth = "useful" if value_of(summary, keys.USEFUL) else "NOT useful"
+    text = f"{worth}: rank correlation {text_of(summary, keys.RANK_CORRELATION)} with the exact kernel density"
+    exact = value_of(summary, keys.KDE_TRUTH_RANK_CORRELATION)
+    if exact is not None:
+        text += (
+            f", {text_of(summary, keys.TRUTH_RANK_CORRELATION)} with the true distribution (baseline: exact kernel "
+            f"density {number_text(exact)})"
+        )
+    sure = value_of(summary, keys.METRIC_LAST, "query.bands_probability")
+    if sure is not None:
+        bands = value_of(summary, keys.METRIC_LAST, "query.bands")
+        text += f"; {counted(int(bands), 'band')} across the area with probability {number_text(sure)} (Lemma 3)"
+    return text if value_of(summary, keys.USEFUL) else f"{text}. {USELESS}"
+
+
+def classifies(summary: Mapping[str, Any]) -> bool:
+    """Whether the model of a run is a classifier."""
+    return keys.ACCURACY.of() in summary
+
+
+def accuracy_text(summary: Mapping[str, Any]) -> str:
+    """How good a classifier is."""
+    accuracy, constant = value_of(summary, keys.ACCURACY), value_of(summary, keys.CONSTANT_ACCURACY)
+    if accuracy is None or constant is None:
+        return "not measured: nothing was held out"
+    text = f"accuracy {accuracy:.1f} % on held-out images; baseline: most frequent class {constant:.1f} %"
+    return f"useful: {text}" if value_of(summary, keys.USEFUL) else f"NOT useful: {text}"

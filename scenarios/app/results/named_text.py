@@ -1,0 +1,86 @@
+"""Whose home and work attacks name, in words, beside chance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.attacks import attacks
+from scenarios.app.results.statistics import counted
+from scenarios.app.results.summary_values import number_text, value_of
+
+
+def best_named_text(summary: Mapping[str, Any]) -> str:
+    """The attack that names most homes, beside chance; of equal ones that which names most workplaces. Then what others
+    state with a probability, since whether that comes true is asked of each of them.
+    """
+    name = most_named(summary)
+    others = [f"; {n}: {said}" for n in attacks(summary) if n != name and (said := _stated(summary, n))]
+    return f"{name}: {named_text(summary, name)}{''.join(others)}" if name else ""
+
+
+def most_named(summary: Mapping[str, Any]) -> str:
+    """The attack that names home and work of most UEs at the end of the run; empty where no UE has any."""
+    shares = (keys.BOTH_NAMED_PERCENT, keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT, keys.FIRST_NAMED_PERCENT)
+    named = [n for n in attacks(summary) if value_of(summary, keys.HOMES_COUNT, n) is not None]
+    return max(named, key=lambda n: [value_of(summary, key, n) or 0.0 for key in shares], default="")
+
+
+def named_text(summary: Mapping[str, Any], name: str) -> str:
+    """Of how many UEs an attack names home and work, since when, and of how many chance would."""
+    of = [
+        (place, value_of(summary, share, name), value_of(summary, count, name))
+        for place, share, count in (
+            ("home", keys.HOME_NAMED_PERCENT, keys.HOMES_COUNT),
+            ("work", keys.WORK_NAMED_PERCENT, keys.WORKPLACES_COUNT),
+            ("both", keys.BOTH_NAMED_PERCENT, keys.COMMUTERS_COUNT),
+        )
+    ]
+    found = [(place, round(share * n / 100), n) for place, share, n in of if share is not None and n]
+    if not found:
+        return "no attacked UE has a home or a workplace"
+    place, k, n = found[0]
+    near = f"named within {value_of(summary, keys.NEAR):g} m"
+    if all(m == 1 for _, _, m in found):
+        first = f"{place} {'' if k else 'not '}{near}"
+        rest = [f"{what} {'' if j else 'not '}named" for what, j, _ in found[1:] if what != "both"]
+    else:
+        first = f"{place} of {k} of {counted(n, 'UE')} {near}"
+        rest = [f"{what} of {j}" + (f" of {m}" if m != n else "") for what, j, m in found[1:]]
+    since = _since(summary, name) if place == "home" else ""
+    chance, stated = _chance(summary, name, 0 if place == "home" else 1), _stated(summary, name)
+    return f"{', '.join([first + since, *rest])}{f'; {stated}' if stated else ''}{chance}"
+
+
+def _stated(summary: Mapping[str, Any], name: str) -> str:
+    """What an attack that states probabilities says of itself, and what is true of that; empty for any other."""
+    count, mean, right = (
+        value_of(summary, key, name) for key in (keys.STATED_COUNT, keys.STATED_MEAN, keys.STATED_RIGHT)
+    )
+    if value_of(summary, keys.HOME_SPOKEN, name) == 0 and not count:
+        return "says nothing of any home at the end"
+    if not count or mean is None or right is None:
+        return ""
+    return f"{counted(count, 'place')} stated with {100 * mean:.0f} % on average, {right:.0f} % of them right"
+
+
+def _since(summary: Mapping[str, Any], name: str) -> str:
+    """Since when home is named, in brackets; empty where it is named of fewer than half of the UEs."""
+    number, day = (value_of(summary, key, name) for key in (keys.HOME_NAMED_ROUND, keys.HOME_NAMED_DAY))
+    if number is None:
+        return ""
+    median = "" if value_of(summary, keys.HOMES_COUNT, name) == 1 else ", median"
+    return f" (since {f'day {ceil(day)}' if day and (day > 1 or number <= 1) else f'round {ceil(number)}'}{median})"
+
+
+def _chance(summary: Mapping[str, Any], name: str, k: int) -> str:
+    """Shares that places named by chance reach, for home (k = 0) or work (1)."""
+    by = (
+        ("at random", value_of(summary, keys.UNIFORM[k])),
+        ("by others' density", value_of(summary, keys.OTHERS[k])),
+        ("with another UE's places", value_of(summary, keys.SHUFFLED[k], name)),
+    )
+    known = ", ".join(f"{number_text(round(share, 1))} % {how}" for how, share in by if share is not None)
+    return f"; chance, {('home', 'work')[k]}: {known}" if known else ""

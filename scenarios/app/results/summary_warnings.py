@@ -1,0 +1,42 @@
+"""Warnings of results that mean little."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.statistics import counted
+from scenarios.app.results.summary_values import by_name, value_of
+from scenarios.app.results.withheld_text import reasons_text
+
+
+def warnings(summary: Mapping[str, Any]) -> list[str]:
+    """Warnings of results that mean little."""
+    lines = []
+    if value_of(summary, keys.SAMPLES_COUNT) == 0:
+        lines.append(
+            "WARNING: no UE measured anything, so nothing was learned and nothing can leak; let the world last "
+            "longer, or measure more often"
+        )
+    for step, value in by_name(summary, keys.FALLBACK):
+        if value == 100:
+            lines.append(
+                f"WARNING: curation {step} never found a cluster and kept one random sample instead; raise eps_m, "
+                "lower min_samples, or give rounds more samples"
+            )
+    if value_of(summary, keys.UPDATES_NON_FINITE):
+        lines.append(
+            f"WARNING: {value_of(summary, keys.UPDATES_NON_FINITE)} of "
+            f"{counted(value_of(summary, keys.UPDATES_SENT), 'update')} overflowed on the UE and were replaced by "
+            "zero; take a smaller learning_rate, also of server_optimiser, the defense clip, or less noise"
+        )
+    if value_of(summary, keys.REFUSED_BY_ALL):
+        most, played = value_of(summary, keys.REFUSED_MAX), value_of(summary, keys.ROUNDS_PLAYED)
+        lines.append(
+            f"WARNING: all {counted(most, 'UE')} refused in {value_of(summary, keys.REFUSED_BY_ALL)} of "
+            f"{counted(played, 'round')}{reasons_text(summary)}"
+        )
+    if value_of(summary, keys.UPDATES_SENT) and value_of(summary, keys.UPDATES_DECODED) == 0:
+        lines.append("WARNING: no update was decoded: the model was not trained, and no attack received anything")
+    return lines
