@@ -86,8 +86,17 @@ class DdpgTraining:
                 policy_kwargs={"net_arch": list(agent.hidden)}, tensorboard_log=board, device="cpu",
             )  # fmt: skip
         self.model.target_policy_noise = 0.0
+        if getattr(env, "residual", False):
+            self._begin_with_the_rule()
         self.model.action_space.seed(seed)
         self.buffer.generator = Streams(seed).at("ddpg").generator("batch")
+
+    def _begin_with_the_rule(self) -> None:
+        """Actions are 0 before any training: those of an environment whose actions are added to a rule."""
+        for net in (self.model.actor, self.model.actor_target):
+            last = [m for m in net.mu if isinstance(m, torch.nn.Linear)][-1]
+            torch.nn.init.zeros_(last.weight)
+            torch.nn.init.zeros_(last.bias)
 
     @property
     def buffer(self) -> _Buffer:

@@ -117,6 +117,11 @@ class PowerAllocation(Specified):
         return self.problem.seen(self.last)
 
     @property
+    def residual(self) -> bool:
+        """Whether the action 0 is a rule."""
+        return self.problem.acts == "residual"
+
+    @property
     def _k(self) -> int:
         return self.problem.n_ue
 

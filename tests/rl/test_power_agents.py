@@ -53,6 +53,43 @@ def test_one_vector_is_judged_as_many_are(criterion, moving):
             assert [f.switch for f in found] == p.objective.switch(wanted).tolist()
 
 
+def test_the_rule_by_amplitude_is_the_best_of_its_family_and_of_its_total():
+    """No other s is better; and where noise is all that counts, no other split of the same total is."""
+    p = problem()
+    plan, t = p.rule, p.objective.trajectory
+    shape = t.weight.mean(axis=0) / np.sqrt(t.gain.mean(axis=0))
+    scales = np.exp(np.linspace(-8, 5, 20_000))[:, None]
+    assert plan.value <= p.objective(LIMITS.project(scales * shape)).min() * (1 + 1e-4)
+    assert plan.value == pytest.approx(p.objective(plan.power_w[None])[0], rel=1e-12)
+    wide = Limits(each_min_w=1e-9, each_max_w=1e3, total_min_w=1.0, total_max_w=1.0)
+    power_w = shape / shape.sum()
+    others = wide.project(np.random.default_rng(0).dirichlet(np.ones(6), 5000))
+    noise = (p.objective.cost_w / others).sum(axis=1)
+    assert (p.objective.cost_w / power_w).sum() <= noise.min()
+
+
+def test_a_residual_is_added_to_the_rule():
+    from dataclasses import replace
+
+    p = replace(problem(), acts="residual")
+    np.testing.assert_allclose(p.act(np.zeros(6)).power_w, p.rule.power_w, rtol=1e-12)
+    action = np.array([1.0, -1.0, 0.5, 0.0, 0.0, 0.2])
+    wanted = LIMITS.project((p.rule.power_w * np.exp(0.25 * action))[None])[0]
+    np.testing.assert_allclose(p.act(action).power_w, wanted, rtol=1e-12)
+
+
+def test_a_training_on_residuals_begins_with_the_rule():
+    from dataclasses import replace
+
+    from rl.ddpg import DdpgTraining
+
+    p = replace(problem(), acts="residual")
+    training = DdpgTraining(allocation([p]), QUICK, 10, 0, None)
+    seen = p.seen(p.start)
+    np.testing.assert_array_equal(forward(training.layers(), seen), np.zeros(6))
+    assert p.rollout(lambda o: forward(training.layers(), o))[-1].value == pytest.approx(p.rule.value, rel=1e-12)
+
+
 def test_actions_and_powers_are_each_other_backwards():
     a = actions(50)
     np.testing.assert_allclose([as_action(log_power(x, LIMITS), LIMITS) for x in a.astype(np.float64)], a, atol=1e-12)

@@ -1,5 +1,7 @@
 """Many environments of the study's problem in one process: the same numbers as each by itself."""
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -33,10 +35,13 @@ CASES = [
     [problem("aggregate", moving=True)],
     [problem("top-up", moving=True)],
     channels(5, observe="channel"),
+    [replace(p, acts="residual") for p in channels(3)],
 ]
 
 
-@pytest.mark.parametrize("problems", CASES, ids=["sum", "each", "top-up", "moving", "moving top-up", "channels"])
+@pytest.mark.parametrize(
+    "problems", CASES, ids=["sum", "each", "top-up", "moving", "moving top-up", "channels", "residual"]
+)
 def test_the_numbers_are_those_of_single_environments(problems):
     """Over three episodes and more, resets on the way included."""
     mine, theirs = PowerAllocations(problems, 4), aside(problems, 4)

@@ -141,6 +141,8 @@ def _untrained(trained: list[Training]) -> list[str]:
             f"The policy is untrained: all {steps:,} steps were random, since learning starts after {starts:,} "
             "(train.agent.learning_starts). Take more steps."
         ]
+    if all(t.summary.get("steps.best") == 0 for t in trained) and first.get("residual"):
+        return ["The policy is the rule that training began with: nothing that it found is better."]
     if all(t.summary.get("steps.best") == 0 for t in trained):
         return ["The policy is untrained: no evaluation after the first was better. Take more steps."]
     return []
@@ -258,6 +260,7 @@ def _description(name: str) -> str:
         "log-linear": "a linear rule of six features",
         VISITED: "the best power vector of all training steps",
         OPTIMUM: "the better of plateaus and evolution",
+        "amplitude": "the best s G / ||h||: the weight of a UE over the amplitude of its channel",
         "average": "equal split of the middle of the allowed total power",
         "full": "equal split of the largest allowed total power",
         "random": "the best of as many random vectors as training steps",

@@ -131,7 +131,8 @@ def _one(
     how = study.train or Train()
     manifest = {
         "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": seed,
-        "agent": how.agent.kind, "steps": how.steps, "program": __version__,
+        "agent": how.agent.kind, "residual": isinstance(how.task, Allocation) and how.task.acts == "residual",
+        "steps": how.steps, "program": __version__,
         "learning_starts": how.agent.learning_starts if isinstance(how.agent, DdpgAgent) else 0,
         "python": platform.python_version(), "finished": False,
     }  # fmt: skip
