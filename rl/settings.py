@@ -56,7 +56,7 @@ class DdpgAgent(Agent):
         "noise_last_std": "exploration_noise_final_std",
     }
     reference: ClassVar[str] = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
-    example: ClassVar[dict[str, Any]] = {}
+    example: ClassVar[dict[str, Any]] = {"kind": "ddpg"}
 
     @model_validator(mode="after")
     def _sized(self) -> Self:
