@@ -26,7 +26,7 @@ import numpy as np
 from fl.power.search import Limits
 from netsim.radio.power import PowerContext
 from netsim.units import BoolArray, FloatArray, db_from_ratio
-from rl.radio_records import Links, shared
+from rl.radio_records import Links, band
 
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
 PAIR_FEATURES = ("same cell", "cross", "stronger", "aligned")
@@ -63,7 +63,7 @@ class Look:
             rho=np.array([now.scale]),
             n_bits=np.array([now.n_bits]),
             progress=np.array([now.progress]),
-            noise_w=shared(uplink).band_noise_w(),
+            noise_w=band(uplink).band_noise_w(),
             limits=limits,
         )
 

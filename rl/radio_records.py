@@ -53,7 +53,7 @@ class Links:
         """Of one round. Without an eavesdropper the server listens: `heard` has no antenna."""
         own = _amplitudes(cohort)
         heard = np.zeros((len(own), 0, own.shape[2]), np.complex128) if overheard is None else _amplitudes(overheard)
-        return cls(own[None], heard[None], cohort.serving[None], shared(uplink).downlink_bps(cohort)[None])
+        return cls(own[None], heard[None], cohort.serving[None], band(uplink).downlink_bps(cohort)[None])
 
     @property
     def strength(self) -> FloatArray:
@@ -145,6 +145,13 @@ class RadioCosts:
             + reward.leak * self.leak
             + reward.energy_per_j * self.energy_j
         )
+
+
+def band(uplink: Uplink) -> SharedBand:
+    """The uplink, if powers change anything there."""
+    if not isinstance(uplink, SharedBand):
+        raise BadInput("world.radio.uplink: power changes nothing over an ideal uplink; take kind: noma or oma")
+    return uplink
 
 
 def shared(uplink: Uplink) -> Noma:

@@ -55,11 +55,8 @@ class Shared(Decided):
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         from rl.look import Look
-        from rl.radio_records import shared
 
         policy, card = self.learnt()
-        if context.uplink is not None:
-            shared(context.uplink)
         power_w = np.asarray(policy.power_w(Look.of(context, card.limits))[0])
         return Decision(kept(power_w, context.sends, card.limits), context.sends)
 

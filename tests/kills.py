@@ -56,7 +56,7 @@ def play(kind, folder, replace=False):
         training.train(study, [0], folder, lambda seen: None, replace=replace)
 
 
-def small_game(study, task):
+def small_game(study, task, on):
     """A training that takes a second: two problems of a bound, evaluated by a roll-out."""
     from power_problems import policy, problem
 

@@ -230,6 +230,53 @@ class TestTraining:
             np.testing.assert_array_equal(second.policy().weights[name], w)
 
 
+@pytest.mark.parametrize(("level_db", "least", "most"), [(-25.0, 0, 2), (-8.0, 1, 5), (25.0, 6, 6)])
+def test_t_th_is_the_last_round_in_which_thermal_noise_lacks_something(level_db, least, most):
+    """T_th = max{t : some row has SNR(t) > Gamma(t)}, Gamma = rho^2 / sigma^2 of that row (top-up): power moves it."""
+    from rl.cost import rows_sent
+    from rl.problem import as_action
+
+    env, lacking = live(study(**{"train.task.limits.each_min_w": 1e-12})), 0
+    env.reset(options={"world": 3})
+    while not env.over:
+        now = env.now
+        env.step(as_action(within(level_db - now_snr_db(env), env.task.limits)[0], env.task.limits).astype(np.float32))
+        rows = rows_sent(env.setup.learning, env.outcome)
+        snr = (now.snr_per_w * env._power_w())[rows.ue]
+        if (snr > (now.scale / rows.required_std) ** 2 * (1 + 1e-9)).any():
+            lacking = env.state.played
+        assert env.t_th == lacking
+    assert least <= lacking <= most
+
+
+def now_snr_db(env):
+    from rl.recording import look_now
+
+    return look_now(env).snr_db
+
+
+def test_a_rule_is_played_as_it_was_tuned(tmp_path):
+    """Equal SNR of 10 dB: every UE arrives 10 dB over thermal noise, as far as its limits allow."""
+    from scenarios.app.results.folder import read_table
+    from scenarios.app.run.runner import run
+
+    limits = {"each_min_w": 1e-7, "each_max_w": 0.2, "total_min_w": 0, "total_max_w": 2.4}
+    power = {"kind": "rule", "rule": "equal SNR", "parameters": [10.0], "limits": limits}
+    run(study(power=power, train=None), tmp_path / "run", lambda progress: None)
+    links = read_table(tmp_path / "run", "links")
+    env = live(study())
+    env.reset(options={"world": 4})
+    wanted = within(10.0 - now_snr_db(env), Limits(**limits))[0]
+    first = links["round"] == 1
+    np.testing.assert_allclose(links["power_w"][first], wanted[links["ue"][first].astype(int)], rtol=1e-6)
+
+
+def test_names_of_rules_are_those_of_the_laws():
+    from rl.rule_names import PARAMETERS
+
+    assert {law.name: len(law.start) for law in LAWS} == PARAMETERS
+
+
 SMALL = {
     "train.agent": {"kind": "score-function", "worlds": 1}, "train.task.tune_worlds": 1,
     "train.task.tune_evaluations": 600,
@@ -273,6 +320,8 @@ def test_a_training_from_its_scenario_to_a_played_run(tmp_path):
         ({"train.agent": {"kind": "sac"}}, "unknown kind 'sac'"),
         ({"power": {"kind": "shared", "policy": "/nowhere"}}, "no such file"),
         ({"learning.threat.antennas": 0}, "antennas"),
+        ({"power": {"kind": "rule", "rule": "fractional", "parameters": [1.0]}}, "'fractional' has 2, got 1"),
+        ({"power": {"kind": "rule", "rule": "magic", "parameters": [1.0]}}, "magic"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes, said):
