@@ -230,7 +230,7 @@ class TestTraining:
             np.testing.assert_array_equal(second.policy().weights[name], w)
 
 
-@pytest.mark.parametrize(("level_db", "least", "most"), [(-25.0, 0, 2), (-8.0, 1, 5), (25.0, 6, 6)])
+@pytest.mark.parametrize(("level_db", "least", "most"), [(-25.0, 0, 2), (-12.0, 1, 6), (25.0, 6, 6)])
 def test_t_th_is_the_last_round_in_which_thermal_noise_lacks_something(level_db, least, most):
     """T_th = max{t : some row has SNR(t) > Gamma(t)}, Gamma = rho^2 / sigma^2 of that row (top-up): power moves it."""
     from rl.cost import rows_sent
