@@ -333,7 +333,7 @@ def test_over_an_ideal_uplink_there_is_nothing_to_record(tmp_path):
     from scenarios.app.training.train import train
 
     of = study(**SMALL, **{"world.radio.uplink": {"kind": "oma"}})
-    with pytest.raises(BadInput, match="take that, or train live"):
+    with pytest.raises(BadInput, match=r"take that, or train\.agent"):
         train(of, [0], tmp_path / "t", lambda now: None)
 
 
@@ -380,3 +380,18 @@ def test_overrides_stay_as_they_were_given():
     given = {"train.agent": {"kind": "score-function"}, "train.agent.actions": 4}
     assert load("power/city", given).train.agent.actions == 4
     assert given["train.agent"] == {"kind": "score-function"}
+
+
+def test_limits_that_ues_cannot_keep_are_refused_before_anything_is_written(tmp_path):
+    from scenarios.app.training.train import train
+
+    with pytest.raises(BadInput, match=r"train\.task\.limits: each_min_w: 12 UEs of 2e-06 W exceed"):
+        train(study(**SMALL, **{"train.task.limits.total_max_w": 1e-9}), [0], tmp_path / "t", lambda now: None)
+    assert not (tmp_path / "t").exists()
+
+
+def test_steps_alone_make_no_training_of_a_scenario(tmp_path, capsys):
+    from scenarios.app.cli.commands import main
+
+    assert main(["train", "town", "--steps", "2", "--out", str(tmp_path / "t")]) == 2
+    assert "has no `train:` section" in capsys.readouterr().err and not (tmp_path / "t").exists()

@@ -55,7 +55,8 @@ def main(args: argparse.Namespace) -> None:
     if any(not 0 <= seed < 2**31 for seed in seeds) or len(set(seeds)) < len(seeds):
         raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different whole numbers from 0 to {2**31 - 1}")
     study = load(args.scenario, overrides)
-    if study.train is None:
+    asked = {key: value for key, value in overrides.items() if key != "train.steps"}
+    if (study if asked == overrides else load(args.scenario, asked)).train is None:
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
     if args.tensorboard is not None and importlib.util.find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")

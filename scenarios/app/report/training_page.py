@@ -194,8 +194,9 @@ def _beside(trained: list[Training], name: str) -> tuple[str, str]:
         over.append(f"± {figure_text(half_width(gaps.mean(axis=1)))} over {len(gaps)} seeds")
     said = f" ({', '.join(over)}; 95 %)" if over else ""
     middle = figure_text(float(trim_mean(gaps.ravel(), 0.25)))
+    worlds = "1 unseen world" if gaps.shape[1] == 1 else f"{gaps.shape[1]} unseen worlds"
     return f"Beside {name} power", (
-        f"In {gaps.shape[1]} unseen worlds the agent's cost differs from that of {name} power by "
+        f"In {worlds} the agent's cost differs from that of {name} power by "
         f"{figure_text(float(gaps.mean()))}{said}, interquartile mean {middle}; it is lower in "
         f"{int((gaps < 0).sum())} of {gaps.size}."
     )

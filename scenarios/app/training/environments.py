@@ -73,7 +73,16 @@ def online(
             "world.radio.uplink: power changes nothing over an ideal uplink; take a scenario with kind: noma or oma, "
             f"such as {DEFAULTS[ONLINE]}"
         )
-    return OnlinePower(Stages(study), n_ues(study), task_of(study, Online), render_mode)
+    return OnlinePower(Stages(study), n_ues(study), fitting(study, task_of(study, Online)), render_mode)
+
+
+def fitting(study: Study, task: Online) -> Online:
+    """A task whose limits of power the UEs of a study can keep; BadInput for another."""
+    try:
+        task.limits.check(n_ues(study))
+    except ValueError as error:
+        raise BadInput(f"train.task.limits: {error}") from None
+    return task
 
 
 def parallel_env(

@@ -27,7 +27,7 @@ from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAI
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training import on_radio
-from scenarios.app.training.environments import Stages, n_ues, problems
+from scenarios.app.training.environments import Stages, fitting, n_ues, problems
 from scenarios.app.training.evaluate import (
     Evaluation,
     allocation_score,
@@ -78,6 +78,8 @@ def train(
     for folder, text in zip(folders, texts, strict=True):
         _admit(folder, text, replace)
     how, summaries = plain.train or Train(), []
+    if isinstance(how.task, Online):
+        fitting(plain, how.task)
     on = on_radio.Ground(plain, watch) if _on_recorded(plain, how) else None
     with one_thread():
         for seed, folder, text in zip(seeds, folders, texts, strict=True):
