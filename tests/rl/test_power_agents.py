@@ -1023,6 +1023,7 @@ def test_a_policy_that_plans_no_switch_gives_none(tmp_path, changes, what):
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.slow
 def test_environments_live_in_processes_of_their_own(tmp_path):
     from functools import partial
 
@@ -1127,6 +1128,7 @@ def test_power_over_an_ideal_uplink_is_refused():
         online("campus")
 
 
+@pytest.mark.slow
 def test_a_training_of_random_steps_alone_says_so(tmp_path):
     sets = [w for k, v in SHORT.items() for w in ("--set", f"{k}={json.dumps(v)}")]
     sets += ["--set", "train.steps=40", "--set", "train.agent.learning_starts=40", "--set", "train.eval_every=40"]
