@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from netsim.radio.power import Power, PowerContext
 from netsim.rng import Rng
 from netsim.safe import what_is
 from netsim.units import FloatArray, IntArray
+from rl.policy_files import CARD, WEIGHTS
 
 if TYPE_CHECKING:
     from fl.power.search import Limits
@@ -51,7 +53,31 @@ class Decided(Power):
         return np.minimum(state.power_w[state.sends], max_power_w), state
 
 
-class Ddpg(Decided):
+class FromFolder(Decided):
+    """A policy that `netsim train` wrote into a folder."""
+
+    needs_channel_noise: ClassVar[bool] = True
+
+    policy: Annotated[Path, FILE_NAME] = Field()
+    """folder that `netsim train` wrote"""
+
+    def check_files(self) -> None:
+        try:
+            self.learnt()
+        except BadInput as error:
+            raise ValueError(f"power.policy: {error}") from None
+
+    @abstractmethod
+    def learnt(self) -> Any:
+        """The policy of the folder; BadInput where there is none."""
+
+    def stamps(self) -> tuple[int, ...]:
+        """When its files were written, 0 for those that are none: a policy is read once as long as they stay."""
+        files = (self.policy / name for name in (CARD, WEIGHTS))
+        return tuple(f.stat().st_mtime_ns if what_is(f) == "file" else 0 for f in files)
+
+
+class Ddpg(FromFolder):
     """What `netsim train` learnt. One for a whole training stays as long as channels do; one that acts online looks at
     the links, at what noise is required, and at the budget in every round.
 
@@ -60,20 +86,10 @@ class Ddpg(Decided):
     the round that a `noise-switch` of mode planned takes, if it has none of its own.
     """
 
-    needs_channel_noise: ClassVar[bool] = True
-
     kind: Literal["ddpg"] = "ddpg"
-    policy: Annotated[Path, FILE_NAME] = Field()
-    """folder that `netsim train` wrote"""
 
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
     example: ClassVar[dict[str, Any]] = {"kind": "ddpg", "policy": "runs/power"}
-
-    def check_files(self) -> None:
-        try:
-            self.learnt()
-        except BadInput as error:
-            raise ValueError(f"power.policy: {error}") from None
 
     def check(self, n_ue: int) -> None:
         ues = self.learnt().card.ues
@@ -84,9 +100,7 @@ class Ddpg(Decided):
 
     def learnt(self) -> Policy:
         """The policy of the folder; BadInput where there is none."""
-        files = tuple(self.policy / name for name in ("policy.json", "policy.safetensors"))
-        stamps = tuple(f.stat().st_mtime_ns if what_is(f) == "file" else 0 for f in files)
-        return _read(self.policy, stamps)
+        return _read(self.policy, self.stamps())
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         policy = self.learnt()

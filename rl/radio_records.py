@@ -157,10 +157,7 @@ def band(uplink: Uplink) -> SharedBand:
 def shared(uplink: Uplink) -> Noma:
     """The uplink, if it is one whose rounds can be judged again."""
     if not isinstance(uplink, Noma) or uplink.decoding != "noisy":
-        raise BadInput(
-            "world.radio.uplink: rounds are judged again over kind: noma with decoding: noisy only; take that, or "
-            "train.agent: {kind: ddpg}"
-        )
+        raise BadInput("world.radio.uplink: rounds are judged again over kind: noma with decoding: noisy; take that")
     return uplink
 
 

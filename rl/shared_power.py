@@ -4,43 +4,29 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
-from netsim.errors import BadInput
-from netsim.part import FILE_NAME
 from netsim.radio.power import PowerContext
-from netsim.safe import what_is
-from rl.ddpg_power import Decided, Decision, kept
+from rl.ddpg_power import Decision, FromFolder, kept
 
 if TYPE_CHECKING:
     from rl.shared_folder import SharedCard
     from rl.shared_policy import SharedPolicy
 
 
-class Shared(Decided):
+class Shared(FromFolder):
     """What `netsim train` learnt with the agent `score-function`: a network for every UE, for any number of them.
 
     In every round it looks at the links of all UEs, also to the eavesdropper if there is one, and at the noise that was
     required last. Powers keep the limits of the training for the UEs that send.
     """
 
-    needs_channel_noise: ClassVar[bool] = True
-
     kind: Literal["shared"] = "shared"
-    policy: Annotated[Path, FILE_NAME] = Field()
-    """folder that `netsim train` wrote"""
 
     reference: ClassVar[str] = "Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017"
     example: ClassVar[dict[str, Any]] = {"kind": "shared", "policy": "runs/power"}
-
-    def check_files(self) -> None:
-        try:
-            self.learnt()
-        except BadInput as error:
-            raise ValueError(f"power.policy: {error}") from None
 
     def check(self, n_ue: int) -> None:
         try:
@@ -50,8 +36,7 @@ class Shared(Decided):
 
     def learnt(self) -> tuple[SharedPolicy, SharedCard]:
         """The policy of the folder; BadInput where there is none."""
-        files = tuple(self.policy / name for name in ("policy.json", "policy.safetensors"))
-        return _read(self.policy, tuple(f.stat().st_mtime_ns if what_is(f) == "file" else 0 for f in files))
+        return _read(self.policy, self.stamps())
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         from rl.look import Look

@@ -333,7 +333,7 @@ def test_over_an_ideal_uplink_there_is_nothing_to_record(tmp_path):
     from scenarios.app.training.train import train
 
     of = study(**SMALL, **{"world.radio.uplink": {"kind": "oma"}})
-    with pytest.raises(BadInput, match=r"take that, or train\.agent"):
+    with pytest.raises(BadInput, match=r"kind: noma with decoding: noisy; change that, or take train\.agent"):
         train(of, [0], tmp_path / "t", lambda now: None)
 
 
@@ -395,3 +395,53 @@ def test_steps_alone_make_no_training_of_a_scenario(tmp_path, capsys):
 
     assert main(["train", "town", "--steps", "2", "--out", str(tmp_path / "t")]) == 2
     assert "has no `train:` section" in capsys.readouterr().err and not (tmp_path / "t").exists()
+
+
+CLIP = {"kind": "clip", "norm": 2.0}
+LAPA = {"kind": "lapa", "epsilon_system_total": 17280, "epsilon_cap": 300, "rounds": 24, "sensitivity": "mean-clip",
+        "gain_last": 0, "gain_mean": 1, "window": 5}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"learning.defenses": [CLIP, LAPA]},
+            "learning.defenses: recorded rounds need budgets",
+        ),
+        (
+            {"learning.defenses": [CLIP, {"kind": "noise-switch", "mode": "first-crossing", "noise": LAPA}]},
+            "learning.defenses: recorded rounds need budgets",
+        ),
+        ({"learning.defenses": [CLIP], "world.radio.air": {}}, "world.radio.air: recorded rounds need"),
+        ({"learning.server": {"kind": "synchronous", "first": 6}}, "learning.server: recorded rounds need"),
+    ],
+)
+def test_other_laws_than_those_of_the_records_are_refused_and_compared_live_only(changes, said, tmp_path):
+    """Noise that is drawn by another rule costs otherwise than recorded rounds say: no rule is tuned on them."""
+    from scenarios.app.training.on_radio import unrecorded
+    from scenarios.app.training.train import train
+
+    assert unrecorded(study()) is None
+    with pytest.raises(BadInput, match=said):
+        train(study(**SMALL, **changes), [0], tmp_path / "t", lambda now: None)
+    assert not (tmp_path / "t").exists()
+
+
+def test_the_law_of_costs_by_hand():
+    """Three rows of two UEs, the last one lost: rho 2, thermal noise 4/SNR, decoder 4/SINR, kappa 10, A^left 0.5."""
+    from rl.radio_records import Sent, costs_of
+
+    sinr, snr, heard = np.array([[2.0, 0.5]]), np.array([[4.0, 1.0]]), np.array([[8.0, 0.25]])
+    required, weight = np.array([[3.0, 0.5, 2.0]]), np.array([[0.5, 0.5, 1.0]])
+    found = costs_of(
+        Sent(sinr, snr, np.array([[True, False]]), heard), np.array([[0.1, 0.2]]), np.array([[0, 0, 1]]), weight,
+        required, np.array([2.0]), np.array([0.5]), np.array([10.0]),
+    )  # fmt: skip
+    drawn = [9.0 - 1.0, 0.0, 0.0]  # thermal noise is 1, 1 and 4
+    suffered = 0.25 * (drawn[0] + 2.0) + 0.25 * (drawn[1] + 2.0) + 1.0 * (4.0 + 10.0 * 4.0)
+    assert found.noise[0] == pytest.approx(0.5 * np.log(suffered / (0.25 * 9.0 + 0.25 * 0.25 + 4.0)))
+    z = [1 / (8.0 / 4.0 + 1 / 8.0), 8.0, 0.25]
+    assert found.leak[0] == pytest.approx(np.mean([x / (1 + x) for x in z]))
+    assert found.lost[0] == pytest.approx(1 / 3) and found.energy_j[0] == pytest.approx(0.3)
+    assert found.artificial[0]

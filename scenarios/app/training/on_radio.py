@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fl.defenses.budgeted import Budgeted
+from fl.defenses.noise_switch import NoiseSwitch
+from fl.server.synchronous import Synchronous
 from netsim import __version__
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
@@ -65,11 +68,13 @@ class Ground:
 
     def __init__(self, study: Study, tell: Callable[[Recorded], None]) -> None:
         from rl.env_online import OnlinePower
-        from rl.radio_records import air_of, shared
+        from rl.radio_records import air_of
 
+        if (reason := unrecorded(study)) is not None:
+            raise BadInput(f"{reason}; change that, or take train.agent: {{kind: ddpg}}")
         how, self.task = settings(study)
         self.study, self.tell, self.done, self.name = study, tell, 0, how.agent.kind
-        self.air = air_of(shared(study.world.radio.uplink), study.round_s)
+        self.air = air_of(study.world.radio.uplink, study.round_s)
         self.env = OnlinePower(Stages(study, watched=False), n_ues(study), self.task)
         self.numbers = {TUNED: self.task.tune_worlds, HELD_OUT: self.task.held_out}
         if isinstance(how.agent, ScoreFunctionAgent):
@@ -240,8 +245,21 @@ def settings(study: Study) -> tuple[Train, Online]:
     return how, how.task
 
 
-def can_record(study: Study) -> bool:
-    """Whether the radio alone decides what rounds of a study cost, so that they can be judged again."""
-    uplink = study.world.radio.uplink
-    _, task = settings(study)
-    return isinstance(uplink, Noma) and uplink.decoding == "noisy" and not task.reward.beyond_radio
+def unrecorded(study: Study) -> str | None:
+    """Why rounds of a study cannot be judged again at other powers; None where the radio alone decides what they cost,
+    by the laws of `rl.radio_records`.
+    """
+    uplink, learning, (_, task) = study.world.radio.uplink, study.learned, settings(study)
+    noisy = [d for d in learning.defenses if isinstance(d, Budgeted | NoiseSwitch)]
+    server = learning.server
+    if not isinstance(uplink, Noma) or uplink.decoding != "noisy":
+        return "world.radio.uplink: recorded rounds need kind: noma with decoding: noisy"
+    if study.world.radio.air is not None:
+        return "world.radio.air: recorded rounds need transmissions that are planned"
+    if not isinstance(server, Synchronous) or server.first is not None or server.deadline_s is not None:
+        return "learning.server: recorded rounds need a server that waits for all, until the uplink's deadline"
+    if len(noisy) > 1 or any(not isinstance(d, NoiseSwitch) or d.mode != "top-up" for d in noisy):
+        return "learning.defenses: recorded rounds need budgets of one noise-switch with mode: top-up, or none"
+    if task.reward.beyond_radio:
+        return f"train.task.reward.{task.reward.beyond_radio[0]}: recorded rounds do not tell it"
+    return None

@@ -94,7 +94,7 @@ def _on_recorded(study: Study, how: Train) -> bool:
     """Whether rounds are recorded: to train on, or to tune the rules that an agent is compared with."""
     if isinstance(how.agent, ScoreFunctionAgent):
         return True
-    return isinstance(how.task, Online) and on_radio.can_record(study)
+    return isinstance(how.task, Online) and on_radio.unrecorded(study) is None
 
 
 def _admit(folder: Path, text: str, replace: bool) -> None:
