@@ -5,19 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from netsim.checkpoint import load_tree, save_tree
-from netsim.errors import BadInput
-from netsim.safe import what_is
+from netsim.checkpoint import save_tree
 from netsim.tree import from_tree_as, to_tree
 from rl.ddpg import Best, DdpgTraining, Tree
 from rl.policy import Layers
-
-SAVE_EVERY_S = 10.0  # of wall time; when it is written changes no result
+from rl.resumed import SAVE_EVERY_S, resumed
 
 Judge = Callable[[Layers], float]
 """The figure of a policy that decides which one is best: small is good."""
@@ -57,7 +55,7 @@ def take_steps(
 
     `tell` gets every new point of the curve, and whether it is the last one.
     """
-    course = _open(training, checkpoint, text)
+    course = resumed(checkpoint, text, partial(_restored, training)) or Course()
     saved = time.perf_counter()
 
     def look(last: bool) -> None:
@@ -95,26 +93,8 @@ def _tree(training: DdpgTraining, course: Course, text: str) -> Tree:
     return {"text": text, "training": training.memory(), "course": to_tree(course)}
 
 
-def _open(training: DdpgTraining, checkpoint: Path, text: str) -> Course:
-    """The course so far, and the training set to where it was; a new one where nothing was written."""
-    if not what_is(checkpoint):
-        return Course()
-    try:
-        tree: Any = load_tree(checkpoint)
-        if not isinstance(tree, dict) or tree.get("text") != text:
-            return Course()
-        if not _finite([tree["training"], tree["course"]["best"]]):
-            raise ValueError("holds numbers that are not finite")
-        course = from_tree_as(tree["course"], Course)
-        training.resume(tree["training"])
-        return course
-    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        said = " ".join(str(error).removeprefix(f"{checkpoint}: ").split())[:120]
-        raise BadInput(f"{checkpoint}: cannot be gone on with ({said}); delete it to start again") from None
-
-
-def _finite(tree: Any) -> bool:
-    """Whether all arrays of a tree hold finite numbers."""
-    if isinstance(tree, dict | list):
-        return all(_finite(x) for x in (tree.values() if isinstance(tree, dict) else tree))
-    return not isinstance(tree, np.ndarray) or tree.dtype.kind != "f" or bool(np.isfinite(tree).all())
+def _restored(training: DdpgTraining, tree: Any) -> Course:
+    """The course so far, and the training set to where it was."""
+    course = from_tree_as(tree["course"], Course)
+    training.resume(tree["training"])
+    return course

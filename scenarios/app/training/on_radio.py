@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,12 @@ from fl.defenses.budgeted import Budgeted
 from fl.defenses.noise_switch import NoiseSwitch
 from fl.server.synchronous import Synchronous
 from netsim import __version__
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
 from netsim.radio.noma import Noma
 from netsim.rng import Streams
-from netsim.safe import what_is
 from netsim.units import FloatArray
+from rl.resumed import SAVE_EVERY_S, resumed
 from rl.settings import ORACLE, Online, ScoreFunctionAgent, Train
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 TUNED, TRAINED, CHOSEN, HELD_OUT = "tuned", "trained", "judged", "held-out"
 """What worlds are for: to tune rules, to train on, to choose the best policy by, to report."""
-SAVE_EVERY_S = 10.0
 _STARTS = 3  # of the oracle: the best rules
 FIRST = "fractional"
 """the rule that worlds are recorded with"""
@@ -167,7 +166,8 @@ def learn(
     """
     from rl.train import CurvePoint
 
-    best, saved = _open(training, checkpoint, text), time.perf_counter()
+    best = resumed(checkpoint, text, partial(_restored, training)) or Best()
+    saved = time.perf_counter()
 
     def look() -> None:
         policy = training.policy()
@@ -195,24 +195,15 @@ def _tree(training: ScoreFunctionTraining, best: Best, text: str) -> dict[str, A
     return {"text": text, "training": training.memory(), "best": kept}
 
 
-def _open(training: ScoreFunctionTraining, checkpoint: Path, text: str) -> Best:
-    """The course so far, and the training set to where it was; a new one where nothing was written."""
+def _restored(training: ScoreFunctionTraining, tree: Any) -> Best:
+    """The course so far, and the training set to where it was."""
     from rl.train import CurvePoint
 
-    if not what_is(checkpoint):
-        return Best()
-    try:
-        tree: Any = load_tree(checkpoint)
-        if not isinstance(tree, dict) or tree.get("text") != text:
-            return Best()
-        kept = tree["best"]
-        curve = [CurvePoint(int(step), float(cost), np.nan, float(reward)) for step, cost, reward in kept["curve"]]
-        found = Best(curve, {n: np.array(w) for n, w in kept["weights"].items()}, kept["score"], kept["steps"])
-        training.resume(tree["training"])
-        return found
-    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        said = " ".join(str(error).removeprefix(f"{checkpoint}: ").split())[:120]
-        raise BadInput(f"{checkpoint}: cannot be gone on with ({said}); delete it to start again") from None
+    kept = tree["best"]
+    curve = [CurvePoint(int(step), float(cost), np.nan, float(reward)) for step, cost, reward in kept["curve"]]
+    found = Best(curve, {n: np.array(w) for n, w in kept["weights"].items()}, kept["score"], kept["steps"])
+    training.resume(tree["training"])
+    return found
 
 
 def played(power_w: Callable[[Look], FloatArray]) -> Act:
