@@ -13,31 +13,43 @@ decibels, of UE k with base station b, the thermal noise N and rho of the number
 
 and of a pair (k, j): whether in one cell; j at the base station of k (||h_jb||^2 / N); snr of k over that of j; and how
 much they disturb each other, M |h_k^H h_j|^2 / (||h_k||^2 ||h_j||^2) at the base station of k, 1 on average.
+
+What would come of planned powers is known as well, by the laws of the uplink:
+
+    power        of the UE
+    decoded      SINR after cancellation at the base station
+    margin       SNR over the required one
+    exposed      SINR after cancellation at the eavesdropper
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
 from fl.power.search import Limits
 from netsim.radio.power import PowerContext
 from netsim.units import BoolArray, FloatArray, db_from_ratio
-from rl.radio_records import Links, band
+from rl.radio_records import Links, air_of
+
+if TYPE_CHECKING:
+    from rl.radio_loops import Air
 
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
+OUTLOOK = ("power", "decoded", "margin", "exposed")
 PAIR_FEATURES = ("same cell", "cross", "stronger", "aligned")
 _FLOOR_DB, _TOP_DB = -60.0, 140.0
+_SPAN_DB = 50.0  # of what comes of powers
 _UNKNOWN_DB = 0.0  # what is required before the first round
 
 
 @dataclass(frozen=True)
 class Look:
     """S rounds of K UEs. required_std (S, K) : root mean square over the rows of a UE that were sent last, 0 before the
-    first; rho, n_bits, progress (S,); noise_w of the band; limits : of powers.
+    first; rho, n_bits, progress (S,); air : how the band is shared; limits : of powers.
     """
 
     links: Links
@@ -45,7 +57,7 @@ class Look:
     rho: FloatArray
     n_bits: FloatArray
     progress: FloatArray
-    noise_w: float
+    air: Air
     limits: Limits
 
     @classmethod
@@ -63,7 +75,7 @@ class Look:
             rho=np.array([now.scale]),
             n_bits=np.array([now.n_bits]),
             progress=np.array([now.progress]),
-            noise_w=band(uplink).band_noise_w(),
+            air=air_of(uplink),
             limits=limits,
         )
 
@@ -75,7 +87,7 @@ class Look:
             np.concatenate([getattr(look, name) for look in looks])
             for name in ("required_std", "rho", "n_bits", "progress")
         )
-        return cls(links, required_std, rho, n_bits, progress, looks[0].noise_w, looks[0].limits)
+        return cls(links, required_std, rho, n_bits, progress, looks[0].air, looks[0].limits)
 
     @property
     def first(self) -> BoolArray:
@@ -117,7 +129,7 @@ class Look:
         heard = self.links.heard
         if not heard.shape[2]:
             return np.full(self.links.serving.shape, _FLOOR_DB)
-        return _level((heard.real**2 + heard.imag**2).sum(axis=3)[..., 0] / self.noise_w)
+        return _level((heard.real**2 + heard.imag**2).sum(axis=3)[..., 0] / self.air.noise_w)
 
     @cached_property
     def rank(self) -> FloatArray:
@@ -148,6 +160,21 @@ class Look:
         )  # fmt: skip
         return np.asarray(np.stack(columns, axis=2))
 
+    def outlook(self, power_w: FloatArray) -> FloatArray:
+        """What would come of powers (S, K): of each UE (S, K, 4), about 1 in size."""
+        from rl.radio_loops import sinrs
+
+        at, links = np.arange(len(power_w)), self.links
+        decoded = _level(sinrs(power_w, at, links.h, links.serving, self.air), _SPAN_DB)
+        exposed = np.full(power_w.shape, -_SPAN_DB)
+        if links.heard.shape[2]:
+            alone = self.air._replace(least_sinr=0.0)
+            exposed = _level(sinrs(power_w, at, links.heard, np.where(self.there, 0, -1), alone), _SPAN_DB)
+        dbw = db_from_ratio(power_w)
+        margin = np.clip(dbw + self.snr_db - self.required_db, -_SPAN_DB, _SPAN_DB)
+        columns = ((dbw + 20.0) / 10.0, (decoded - 10.0) / 20.0, margin / 20.0, (exposed - 10.0) / 20.0)
+        return np.where(self.there[..., None], np.stack(columns, axis=2), 0.0)
+
     @cached_property
     def pairs(self) -> FloatArray:
         """Of each pair (S, K, K, 4), about 1 in size; those with oneself, and with absent UEs, are not to be read."""
@@ -169,13 +196,14 @@ class Look:
     @cached_property
     def _strength_db(self) -> FloatArray:
         """||h||^2 / N (S, K, n_bs), decibels."""
-        return _level(self.links.strength / self.noise_w)
+        return _level(self.links.strength / self.air.noise_w)
 
 
-def _level(ratio: FloatArray) -> FloatArray:
-    """Decibels between bounds that no link passes."""
+def _level(ratio: FloatArray, span_db: float | None = None) -> FloatArray:
+    """Decibels, between bounds that no link passes, or between +- span_db."""
+    low, high = (_FLOOR_DB, _TOP_DB) if span_db is None else (-span_db, span_db)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.clip(db_from_ratio(ratio), _FLOOR_DB, _TOP_DB))
+        return np.asarray(np.clip(db_from_ratio(ratio), low, high))
 
 
 def _about(level_db: FloatArray) -> FloatArray:

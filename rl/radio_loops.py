@@ -90,8 +90,8 @@ def received(
 
 
 @compiled
-def overheard(power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArray, air: Air) -> FloatArray:
-    """SINR (B, K) at an eavesdropper, who cancels like a base station: h (S, K, 1, antennas), serving (S, K)."""
+def sinrs(power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArray, air: Air) -> FloatArray:
+    """SINR (B, K) at whom `serving` (S, K) says, h (S, K, n, antennas): also at an eavesdropper, who cancels alike."""
     sinr = np.zeros(power_w.shape)
     for b in range(len(power_w)):
         s = which[b]

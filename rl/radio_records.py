@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rl.radio_loops import Air
     from rl.settings import Reward
 
+_NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MOST_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
 
 
@@ -154,28 +155,18 @@ def band(uplink: Uplink) -> SharedBand:
     return uplink
 
 
-def shared(uplink: Uplink) -> Noma:
-    """The uplink, if it is one whose rounds can be judged again."""
-    if not isinstance(uplink, Noma) or uplink.decoding != "noisy":
-        raise BadInput("world.radio.uplink: rounds are judged again over kind: noma with decoding: noisy; take that")
-    return uplink
-
-
-def air_of(uplink: Uplink, round_s: float) -> Air:
-    """How a band is shared, as compiled laws take it."""
+def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
+    """How a band is shared, as compiled laws take it: those of `noma`, and of other bands without interference."""
     from rl.radio_loops import ALL, INTRA, NONE, Air
 
-    noma = shared(uplink)
-    return Air(
-        noma.band_noise_w(),
-        noma.sic_residual,
-        {"none": NONE, "intra": INTRA, "all": ALL}[noma.interference],
-        noma.group_size or np.iinfo(np.int64).max,
-        noma.bandwidth_hz,
-        noma.max_bps_per_hz,
-        noma.least_sinr(),
-        min(noma.limit_s(), round_s),
-    )
+    own = band(uplink)
+    noise_w, limit_s = own.band_noise_w(), min(own.limit_s(), round_s)
+    rates = own.bandwidth_hz, own.max_bps_per_hz
+    if not isinstance(uplink, Noma):
+        return Air(noise_w, 0.0, NONE, _NO_GROUPS, *rates, 0.0, limit_s)
+    interference = {"none": NONE, "intra": INTRA, "all": ALL}[uplink.interference]
+    group_size = uplink.group_size or _NO_GROUPS
+    return Air(noise_w, uplink.sic_residual, interference, group_size, *rates, uplink.least_sinr(), limit_s)
 
 
 def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray:
@@ -195,7 +186,7 @@ def drawn_var(required_std: FloatArray, rho: FloatArray | float, snr: FloatArray
 
 def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> RadioCosts:
     """Costs of power vectors (B, K) in rounds which (B,)."""
-    from rl.radio_loops import overheard, received
+    from rl.radio_loops import received, sinrs
 
     links = rounds.links
     sinr, snr, decoded, energy_j = received(
@@ -206,7 +197,7 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
     if links.heard.shape[2]:
         there = np.where(links.serving >= 0, 0, -1)
         alone = air._replace(least_sinr=0.0, deadline_s=np.inf)
-        hears = overheard(power_w, which, links.heard, there, alone)
+        hears = sinrs(power_w, which, links.heard, there, alone)
     return costs_of(
         Sent(sinr, snr, decoded, hears), energy_j, rounds.of[which], rounds.weight[which],
         rounds.required_std[which], rounds.rho[which], rounds.factor[which], rounds.lost_noise[which],

@@ -19,8 +19,9 @@ import torch
 from netsim.rng import Streams
 from rl.rules import Known, Tuned, within
 from rl.settings import ScoreFunctionAgent
-from rl.shared_policy import UNIT_DB, SharedPolicy, Weights, first_weights, forward, others
+from rl.shared_policy import UNIT_DB, SharedPolicy, Weights, first_weights, forward, others, seen
 
+_FALLS = 0.99  # by how much of itself the learning rate falls over a training
 _EVEN = 1e-12  # spread of costs in a round in which all actions cost the same
 
 
@@ -32,7 +33,7 @@ class ScoreFunctionTraining:
         self.generator = Streams(seed).at("score-function").generator("steps")
         look = known.look
         self._rule_dbw = rule.dbw(look)
-        self._seen = tuple(torch.from_numpy(x).float() for x in (look.features, look.pairs, others(look)))
+        self._seen = tuple(torch.from_numpy(x).float() for x in (seen(look, rule), look.pairs, others(look)))
         self._there = torch.from_numpy(look.there)
         self._weights = {name: torch.from_numpy(x).requires_grad_() for name, x in first_weights(seed).items()}
         self._adam = torch.optim.Adam(list(self._weights.values()), lr=agent.learning_rate)
@@ -54,7 +55,9 @@ class ScoreFunctionTraining:
         """One gradient step."""
         agent, half, n = self.agent, self.agent.actions // 2, self._rounds
         first, last = agent.exploration_noise_std, agent.exploration_noise_final_std
-        std = first + (last - first) * self.done / max(self.steps - 1, 1)
+        late = self.done / max(self.steps - 1, 1)
+        std = first + (last - first) * late
+        self._adam.param_groups[0]["lr"] = agent.learning_rate * (1.0 - _FALLS * late)
         pick = self.generator.choice(len(self.known), n, replace=False)
         features, pairs, mix = (x[pick] for x in self._seen)
         mean = forward(torch, self._weights, features, pairs, mix) * self._there[pick]

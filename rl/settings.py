@@ -86,8 +86,8 @@ class ScoreFunctionAgent(Agent):
     """standard deviation of actions at the beginning, in units of 10 dB"""
     exploration_noise_final_std: float = Field(default=0.1, gt=0, le=10)
     """the same at the end, reached linearly"""
-    learning_rate: float = Field(default=1e-3, gt=0, le=1)
-    """learning rate of Adam"""
+    learning_rate: float = Field(default=3e-3, gt=0, le=1)
+    """learning rate of Adam at the beginning; it falls linearly to a hundredth"""
 
     reference: ClassVar[str] = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
     example: ClassVar[dict[str, Any]] = {"kind": "score-function"}

@@ -22,7 +22,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class SharedCard(Part):
     """Whom a shared policy is for, and where it comes from."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     """version of these files"""
     program: str = Field(max_length=40)
     """version of the program that trained it"""

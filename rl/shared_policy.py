@@ -1,11 +1,15 @@
 r"""A policy that all UEs share, for any number of them: powers as residuals on a rule.
 
-With features f_k of a UE and p_kj of a pair (see `rl.look`), both of the same round,
+With features f_k of a UE, among them what would come of the rule's powers, and p_kj of a pair (see `rl.look`), both of
+the same round,
 
-    e_k = tanh(W_e f_k + b_e),    m_k = mean over others j of tanh(W_a e_k + W_b e_j + W_p p_kj + b_m),
-    x_k = rule_k + 10 dB * w_o^T tanh(W_h [e_k, m_k] + b_h) + b_o.
+    e_k = tanh(W_e f_k + b_e),
+    twice, with weights of its own each time:
+        m_k = mean over others j of tanh(W_a e_k + W_b e_j + W_p p_kj + b_m),    e_k = tanh(W_h [e_k, m_k] + b_h),
+    x_k = rule_k + 10 dB * (w_o^T e_k + b_o).
 
-Exchanging UEs exchanges their powers. The last layer begins at 0, so that an untrained policy is the rule.
+The second time a UE learns what others have learnt of those that disturb them. Exchanging UEs exchanges their powers.
+The last layer begins at 0, so that an untrained policy is the rule.
 [Message passing: Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017, Eqs. 1-2]
 """
 
@@ -18,17 +22,27 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.units import FloatArray
-from rl.look import FEATURES, PAIR_FEATURES, Look
+from rl.look import FEATURES, OUTLOOK, PAIR_FEATURES, Look
 from rl.rules import Tuned, within
 
 ENCODED, HIDDEN = 32, 64
 UNIT_DB = 10.0
+SEEN = len(FEATURES) + len(OUTLOOK)
 Weights = dict[str, npt.NDArray[np.float32]]
+
+
+def _message(i: int, out: int) -> dict[str, tuple[int, ...]]:
+    """Shapes of the i-th exchange of messages."""
+    return {
+        f"own{i}.weight": (ENCODED, ENCODED), f"other{i}.weight": (ENCODED, ENCODED),
+        f"pair{i}.weight": (ENCODED, len(PAIR_FEATURES)), f"pair{i}.bias": (ENCODED,),
+        f"head{i}.weight": (out, 2 * ENCODED), f"head{i}.bias": (out,),
+    }  # fmt: skip
+
+
 SHAPES: dict[str, tuple[int, ...]] = {
-    "encoder.weight": (ENCODED, len(FEATURES)), "encoder.bias": (ENCODED,),
-    "own.weight": (ENCODED, ENCODED), "other.weight": (ENCODED, ENCODED),
-    "pair.weight": (ENCODED, len(PAIR_FEATURES)), "pair.bias": (ENCODED,),
-    "head.weight": (HIDDEN, 2 * ENCODED), "head.bias": (HIDDEN,), "out.weight": (1, HIDDEN), "out.bias": (1,),
+    "encoder.weight": (ENCODED, SEEN), "encoder.bias": (ENCODED,), **_message(1, ENCODED), **_message(2, HIDDEN),
+    "out.weight": (1, HIDDEN), "out.bias": (1,),
 }  # fmt: skip
 
 
@@ -60,7 +74,12 @@ class SharedPolicy:
     def residual_db(self, look: Look) -> FloatArray:
         """What the network adds to the rule (S, K), in dB; 0 for UEs that are away."""
         w = {name: value.astype(np.float64) for name, value in self.weights.items()}
-        return UNIT_DB * np.where(look.there, forward(np, w, look.features, look.pairs, others(look)), 0.0)
+        return UNIT_DB * np.where(look.there, forward(np, w, seen(look, self.rule), look.pairs, others(look)), 0.0)
+
+
+def seen(look: Look, rule: Tuned) -> FloatArray:
+    """Features of each UE (S, K, 14): of its links, and of what would come of the rule's powers."""
+    return np.concatenate([look.features, look.outlook(rule.power_w(look))], axis=2)
 
 
 def others(look: Look) -> FloatArray:
@@ -71,11 +90,10 @@ def others(look: Look) -> FloatArray:
 
 def forward(xp: Any, w: Any, features: Any, pairs: Any, others: Any) -> Any:
     """The network (S, K), in numpy or in torch: xp."""
-    encoded = xp.tanh(features @ w["encoder.weight"].T + w["encoder.bias"])
-    own, other = encoded @ w["own.weight"].T, encoded @ w["other.weight"].T
-    message = xp.tanh(own[:, :, None] + other[:, None] + pairs @ w["pair.weight"].T + w["pair.bias"])
-    heard = (others[..., None] * message).sum(2)
-    half = w["head.weight"].shape[1] // 2
-    head = w["head.weight"]
-    hidden = xp.tanh(encoded @ head[:, :half].T + heard @ head[:, half:].T + w["head.bias"])
-    return (hidden @ w["out.weight"].T + w["out.bias"])[..., 0]
+    e = xp.tanh(features @ w["encoder.weight"].T + w["encoder.bias"])
+    for i in (1, 2):
+        own, other = e @ w[f"own{i}.weight"].T, e @ w[f"other{i}.weight"].T
+        message = xp.tanh(own[:, :, None] + other[:, None] + pairs @ w[f"pair{i}.weight"].T + w[f"pair{i}.bias"])
+        heard, head = (others[..., None] * message).sum(2), w[f"head{i}.weight"]
+        e = xp.tanh(e @ head[:, :ENCODED].T + heard @ head[:, ENCODED:].T + w[f"head{i}.bias"])
+    return (e @ w["out.weight"].T + w["out.bias"])[..., 0]

@@ -120,6 +120,51 @@ def test_pairs_are_what_they_say(city):
     assert city.look.snr_db[s, k] == pytest.approx(10 * np.log10(np.vdot(own, own).real / city.air.noise_w))
 
 
+def test_what_would_come_of_powers_of_a_ue_that_is_alone(city):
+    """Without others, SINR is SNR, at the base station and at the eavesdropper."""
+    look, links, k = city.look, city.look.links, 3
+    serving = np.where(np.arange(12) == k, links.serving, -1)
+    alone = replace(look, links=replace(links, serving=serving))
+    power_w = np.full(serving.shape, 1e-3)
+    power, decoded, margin, exposed = np.moveaxis(alone.outlook(power_w), 2, 0)
+    np.testing.assert_array_equal(np.delete(alone.outlook(power_w), k, axis=1), 0.0)
+    np.testing.assert_allclose(power[:, k], -1.0)  # -30 dBW, 0 at -20, a unit 10 dB
+    h = links.h[np.arange(len(serving)), k, serving[:, k]]
+    snr_db = 10 * np.log10(1e-3 * (abs(h) ** 2).sum(axis=1) / city.air.noise_w)
+    assert (abs(snr_db) < 50).all()
+    np.testing.assert_allclose(20 * decoded[:, k] + 10, snr_db)
+    np.testing.assert_allclose(20 * margin[:, k], np.clip(snr_db - look.required_db[:, k], -50, 50))
+    heard_db = 10 * np.log10(1e-3 * abs(links.heard[:, k, 0, 0]) ** 2 / city.air.noise_w)
+    np.testing.assert_allclose(20 * exposed[:, k] + 10, np.clip(heard_db, -50, 50))
+
+
+def test_what_would_come_of_powers_is_what_rounds_are_judged_by(city):
+    """Those that send alone count, as in a round: SINR after cancellation in both cells."""
+    from rl.radio_loops import received
+
+    rounds, look = city.rounds, city.look
+    look = replace(look, links=replace(look.links, serving=rounds.links.serving))
+    power_w = 10 ** DRAW.uniform(-5, -1, look.snr_db.shape)
+    sinr, *_ = received(
+        power_w, np.arange(len(rounds)), rounds.links.h, rounds.links.serving, rounds.links.downlink_bps, rounds.rows,
+        rounds.compute_s, rounds.compute_j, rounds.n_bits, city.air,
+    )  # fmt: skip
+    sends = look.there
+    wanted = np.clip(10 * np.log10(sinr[sends]), -50, 50)
+    np.testing.assert_allclose(20 * look.outlook(power_w)[..., 1][sends] + 10, wanted)
+    assert np.ptp(wanted - 10 * np.log10(power_w[sends]) - look.snr_db[sends]) > 10  # interference counts
+
+
+@pytest.mark.parametrize("kind", ["oma", "noma"])
+def test_a_policy_plays_over_either_band(kind, tmp_path):
+    """Over orthogonal bands what would come of powers has no interference."""
+    air = air_of(load("power/city", {"world.radio.uplink": {"kind": kind}}).world.radio.uplink)
+    look = replace(known(study()).look, air=air)
+    power_w = np.full(look.snr_db.shape, 1e-4)
+    decoded_db = 20 * look.outlook(power_w)[..., 1] + 10
+    assert np.allclose(decoded_db, look.snr_db - 40) == (kind == "oma")
+
+
 def test_an_untrained_policy_is_its_rule(city):
     rule = tuned(LAWS[1], city, 5000, Streams(0).at("t"))
     np.testing.assert_array_equal(SharedPolicy(first_weights(3), rule).dbw(city.look), rule.dbw(city.look))
