@@ -82,9 +82,9 @@ class ScoreFunctionAgent(Agent):
     """number of rounds in a gradient step"""
     actions: int = Field(default=12, ge=2, le=4096, multiple_of=2)
     """number of power vectors that are judged in each of them, half of them mirrored"""
-    exploration_noise_std: float = Field(default=0.5, gt=0, le=10)
+    exploration_noise_std: float = Field(default=0.2, gt=0, le=10)
     """standard deviation of actions at the beginning, in units of 10 dB"""
-    exploration_noise_final_std: float = Field(default=0.1, gt=0, le=10)
+    exploration_noise_final_std: float = Field(default=0.05, gt=0, le=10)
     """the same at the end, reached linearly"""
     learning_rate: float = Field(default=3e-3, gt=0, le=1)
     """learning rate of Adam at the beginning; it falls linearly to a hundredth"""
