@@ -17,11 +17,11 @@ from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, tick_ms
 from fl.power.bound import Convergence, Objective, Trajectory
 from fl.power.search import Limits
+from rl.agents import DdpgAgent
 from rl.ddpg import DdpgTraining
 from rl.env_allocation import PowerAllocation
 from rl.env_allocations import PowerAllocations
 from rl.problem import STEPS, Problem
-from rl.settings import DdpgAgent
 
 BS, UES = 5, 15
 TOGETHER = 16  # environments stepped as arrays

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from netsim.rng import Streams
+from rl.agents import ScoreFunctionAgent
 from rl.rules import Known, Tuned, within
-from rl.settings import ScoreFunctionAgent
 from rl.shared_policy import UNIT_DB, SharedPolicy, Weights, first_weights, forward, others, seen
 
 _FALLS = 0.99  # by how much of itself the learning rate falls over a training

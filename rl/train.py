@@ -13,7 +13,8 @@ import numpy as np
 
 from netsim.checkpoint import save_tree
 from netsim.tree import from_tree_as, to_tree
-from rl.ddpg import Best, DdpgTraining, Tree
+from rl.ddpg import Best, DdpgTraining
+from rl.off_policy import Tree
 from rl.policy import Layers
 from rl.resumed import SAVE_EVERY_S, resumed
 

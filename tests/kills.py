@@ -60,9 +60,9 @@ def small_game(study, task, on):
     """A training that takes a second: two problems of a bound, evaluated by a roll-out."""
     from power_problems import policy, problem
 
+    from rl.agents import AGENT
     from rl.env_allocation import PowerAllocation
     from rl.policy import forward
-    from rl.settings import AGENT
 
     p = problem()
 

@@ -9,10 +9,11 @@ import pytest
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
+from rl.agents import ScoreFunctionAgent
 from rl.look import Look
 from rl.radio_records import Links, Rounds, air_of, judged
 from rl.rules import LAWS, Known, tuned, within
-from rl.settings import Online, ScoreFunctionAgent
+from rl.settings import Online
 from rl.shared_policy import SHAPES, SharedPolicy, first_weights
 from scenarios.app.study.load import load
 from scenarios.app.training.environments import Stages, n_ues, task_of
@@ -361,8 +362,8 @@ def test_a_training_from_its_scenario_to_a_played_run(tmp_path):
         ({"train.task.reward.leakage": 1}, "task.reward.leakage is not"),
         ({"train.task": {"kind": "allocation"}}, "score-function acts in every round"),
         ({"train.agent.actions": 3}, "multiple of 2"),
-        ({"train.agent": 3}, "expected a mapping with kind ddpg or score-function, got the number 3"),
-        ({"train.agent": {"kind": "sac"}}, "unknown kind 'sac'"),
+        ({"train.agent": 3}, "expected a mapping with kind ddpg, td3, sac or score-function, got the number 3"),
+        ({"train.agent": {"kind": "ppo"}}, "unknown kind 'ppo'"),
         ({"power": {"kind": "shared", "policy": "/nowhere"}}, "no such file"),
         ({"learning.threat.antennas": 0}, "antennas"),
         ({"power": {"kind": "rule", "rule": "fractional", "parameters": [1.0]}}, "'fractional' has 2, got 1"),

@@ -12,7 +12,8 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import FloatArray
-from rl.settings import AGENT, OPTIMUM, ORACLE, VISITED
+from rl.agents import AGENT
+from rl.settings import OPTIMUM, ORACLE, VISITED
 from scenarios.app.report.html import Cell as TableCell
 from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, Panel, line, looks, mosaic
@@ -260,7 +261,10 @@ def _description(name: str) -> str:
     """What a policy is."""
     words = {
         AGENT: "the learned policy, without exploration",
-        "score-function": "the learned policy, without exploration: a network for each UE, added to the best rule",
+        **dict.fromkeys(
+            ("td3", "sac", "score-function"),
+            "the learned policy, without exploration: a network for each UE, added to the best rule",
+        ),
         ORACLE: "the best powers that a search finds with everything known, in the same worlds as recorded",
         "constant": "the same power for all",
         "equal SNR": "the same received power from all",

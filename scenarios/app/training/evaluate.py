@@ -11,7 +11,8 @@ import numpy as np
 from netsim.radio.power import Average, Fractional, Full, Power
 from netsim.rng import Rng, Streams
 from netsim.units import FloatArray
-from rl.settings import AGENT, VISITED, Online
+from rl.agents import AGENT
+from rl.settings import VISITED, Online
 from scenarios.app.study.study import Study
 
 if TYPE_CHECKING:

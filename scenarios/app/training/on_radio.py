@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from netsim.errors import BadInput
 from netsim.radio.noma import Noma
 from netsim.rng import Streams
 from netsim.units import FloatArray
+from rl.agents import CriticAgent, RecordedAgent, ScoreFunctionAgent
 from rl.resumed import SAVE_EVERY_S, resumed
-from rl.settings import ORACLE, Online, ScoreFunctionAgent, Train
+from rl.settings import ORACLE, Online, Train
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues
 from scenarios.app.training.evaluate import Act, Evaluation, episode, worlds
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from rl.env_online import OnlinePower
     from rl.look import Look
     from rl.rules import Known, Tuned
-    from rl.score_function import ScoreFunctionTraining
     from rl.shared_policy import SharedPolicy, Weights
     from rl.train import CurvePoint
 
@@ -47,6 +47,24 @@ class Recorded:
 
     done: int
     of: int
+
+
+class Training(Protocol):
+    """A training on recorded rounds that has begun: takes steps, and can be written down after each."""
+
+    steps: int
+    done: int
+
+    @property
+    def evaluations(self) -> int: ...
+
+    def policy(self) -> SharedPolicy: ...
+
+    def step(self) -> None: ...
+
+    def memory(self) -> dict[str, Any]: ...
+
+    def resume(self, memory: dict[str, Any]) -> None: ...
 
 
 @dataclass
@@ -76,7 +94,7 @@ class Ground:
         self.air = air_of(study.world.radio.uplink, study.round_s)
         self.env = OnlinePower(Stages(study, watched=False), n_ues(study), self.task)
         self.numbers = {TUNED: self.task.tune_worlds, HELD_OUT: self.task.held_out}
-        if isinstance(how.agent, ScoreFunctionAgent):
+        if isinstance(how.agent, RecordedAgent) and how.agent.on_recorded:
             self.numbers |= {TRAINED: how.agent.worlds, CHOSEN: self.task.eval_worlds}
 
     @cached_property
@@ -157,8 +175,21 @@ def score(policy: SharedPolicy, known: Known) -> float:
     return float(known.cost(policy.power_w(known.look)).sum() / known.look.worlds)
 
 
+def begun(on: Ground, seed: int) -> Training:
+    """The training of a study on its recorded rounds, before its first step."""
+    from rl.actor_critic import ActorCriticTraining
+    from rl.score_function import ScoreFunctionTraining
+
+    how = on.study.train or Train()
+    if isinstance(how.agent, ScoreFunctionAgent):
+        return ScoreFunctionTraining(on.trained_on, on.rule, how.agent, how.steps, seed)
+    if isinstance(how.agent, CriticAgent):
+        return ActorCriticTraining(on.trained_on, on.rule, how.agent, how.steps, seed)
+    raise TypeError("another agent")
+
+
 def learn(
-    training: ScoreFunctionTraining, chosen_on: Known, every: int, checkpoint: Path, text: str,
+    training: Training, chosen_on: Known, every: int, checkpoint: Path, text: str,
     tell: Callable[[CurvePoint, bool], None],
 ) -> Best:  # fmt: skip
     """Take all steps, or those that are left. text says what is trained: a checkpoint of another text is not gone on
@@ -189,13 +220,13 @@ def learn(
     return best
 
 
-def _tree(training: ScoreFunctionTraining, best: Best, text: str) -> dict[str, Any]:
+def _tree(training: Training, best: Best, text: str) -> dict[str, Any]:
     curve = [[p.step, p.score, p.best_reward] for p in best.curve]
     kept = {"curve": curve, "weights": best.weights, "score": best.score, "steps": best.steps}
     return {"text": text, "training": training.memory(), "best": kept}
 
 
-def _restored(training: ScoreFunctionTraining, tree: Any) -> Best:
+def _restored(training: Training, tree: Any) -> Best:
     """The course so far, and the training set to where it was."""
     from rl.train import CurvePoint
 

@@ -19,7 +19,8 @@ from netsim.errors import BadInput
 from netsim.record import cell_text, write_json, write_text
 from netsim.rng import Streams
 from netsim.safe import PART, what_is
-from rl.settings import AGENT, OPTIMUM, VISITED, Allocation, DdpgAgent, Online, ScoreFunctionAgent, Train
+from rl.agents import AGENT, CriticAgent, DdpgAgent
+from rl.settings import OPTIMUM, VISITED, Allocation, Online, Train
 from scenarios.app.results.folder import CHECKPOINT, PAGE, STUDY, SUMMARY, is_text, ours, read_json
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.statistics import half_width
@@ -92,9 +93,7 @@ def train(
 
 def _on_recorded(study: Study, how: Train) -> bool:
     """Whether rounds are recorded: to train on, or to tune the rules that an agent is compared with."""
-    if isinstance(how.agent, ScoreFunctionAgent):
-        return True
-    return isinstance(how.task, Online) and on_radio.unrecorded(study) is None
+    return how.agent.on_recorded or (isinstance(how.task, Online) and on_radio.unrecorded(study) is None)
 
 
 def _admit(folder: Path, text: str, replace: bool) -> None:
@@ -135,7 +134,7 @@ def _one(
         "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": seed,
         "agent": how.agent.kind, "residual": isinstance(how.task, Allocation) and how.task.acts == "residual",
         "steps": how.steps, "program": __version__,
-        "learning_starts": how.agent.learning_starts if isinstance(how.agent, DdpgAgent) else 0,
+        "learning_starts": how.agent.learning_starts if isinstance(how.agent, CriticAgent) else 0,
         "python": platform.python_version(), "finished": False,
     }  # fmt: skip
     if not is_text(folder / STUDY, text):  # another one was here
@@ -146,7 +145,7 @@ def _one(
     write_json(folder / TRAINING, manifest)
     state = folder / CHECKPOINT
     whole = f"{__version__}\n{text}"
-    if on is not None and isinstance(how.agent, ScoreFunctionAgent):
+    if on is not None and how.agent.on_recorded:
         curve, rows, best_steps, trained_s = _on_radio(on, seed, folder, whole, watch, began)
     else:
         curve, rows, best_steps, trained_s = _by_ddpg(study, on, seed, folder, whole, watch, began, cache, board)
@@ -196,12 +195,7 @@ def _by_ddpg(
 
 def _on_radio(on: on_radio.Ground, seed: int, folder: Path, text: str, watch: Watch, began: float) -> _Trained:
     """One training on recorded rounds."""
-    from rl.score_function import ScoreFunctionTraining
-
-    how = on.study.train or Train()
-    if not isinstance(how.agent, ScoreFunctionAgent):
-        raise TypeError("another agent")
-    training = ScoreFunctionTraining(on.trained_on, on.rule, how.agent, how.steps, seed)
+    how, training = on.study.train or Train(), on_radio.begun(on, seed)
     best = on_radio.learn(
         training, on.chosen_on, how.eval_every, folder / CHECKPOINT, text,
         lambda point, last: watch(TrainingProgress(seed, how.steps, point, last)),
