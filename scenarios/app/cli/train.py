@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 from netsim.errors import BadInput
 from scenarios.app.cli.options import (
@@ -31,6 +32,11 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument("--out", metavar="DIR", help="folder for policy and figures (default: runs/train/...)")
     command.add_argument("--cache", metavar="DIR", help="where reference runs are kept (default: the user's cache)")
     command.add_argument("--tensorboard", metavar="DIR", help="also write events for TensorBoard")
+    command.add_argument(
+        "--hyperparameters",
+        metavar="FILE",
+        help="take the agent from a YAML file: {SCENARIO: {kind: ...}, default: ...}",
+    )
     add_sets(command)
     command.add_argument("--replace", action="store_true", help="replace the finished training of another study in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
@@ -49,15 +55,13 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.study.load import load
     from scenarios.app.training.train import train
 
-    overrides, seeds = overrides_of(args), args.seeds
-    if args.steps is not None:
-        overrides["train.steps"] = args.steps
+    asked, seeds = overrides_of(args), args.seeds
     if any(not 0 <= seed < 2**31 for seed in seeds) or len(set(seeds)) < len(seeds):
         raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different whole numbers from 0 to {2**31 - 1}")
-    study = load(args.scenario, overrides)
-    asked = {key: value for key, value in overrides.items() if key != "train.steps"}
-    if (study if asked == overrides else load(args.scenario, asked)).train is None:
+    if load(args.scenario, asked).train is None:
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
+    overrides = _agent_of(args) | asked | ({} if args.steps is None else {"train.steps": args.steps})
+    study = load(args.scenario, overrides)
     if args.tensorboard is not None and importlib.util.find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
     name = name_of(args.scenario)
@@ -68,3 +72,12 @@ def main(args: argparse.Namespace) -> None:
         report(out)
     tell_outcome(out, args, name)
     open_page(out, args)
+
+
+def _agent_of(args: argparse.Namespace) -> dict[str, Any]:
+    """What --hyperparameters says of the scenario, to be overridden by --set."""
+    from scenarios.app.training.hyperparameters import read_hyperparameters
+
+    if args.hyperparameters is None:
+        return {}
+    return {"train.agent": read_hyperparameters(Path(args.hyperparameters), name_of(args.scenario))}
