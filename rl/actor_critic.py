@@ -23,10 +23,12 @@ from rl.env_recorded import RecordedRounds
 from rl.off_policy import Buffer, Tree, buffer_of, memory_of, optimiser_memory, resume, resume_optimiser
 from rl.rules import Known, Tuned
 from rl.shared_networks import GaussianActor, SharedActor, SharedCritic, Situations
-from rl.shared_policy import SharedPolicy
+from rl.shared_policy import UNIT_DB, SharedPolicy
+from rl.slopes import gradient_cosine
 
 _ENTROPY_WEIGHT = "auto_0.01"  # of SAC at the beginning: rewards are differences of costs, tenths in size
 _SAC_CRITICS = 2
+_CHECKED = 24  # rounds in which slopes are compared
 
 
 class _Td3Policy(TD3Policy):
@@ -80,14 +82,17 @@ class _SacPolicy(SACPolicy):
 class ActorCriticTraining:
     """A training that has begun."""
 
-    def __init__(self, known: Known, rule: Tuned, agent: CriticAgent, steps: int, seed: int) -> None:
+    def __init__(
+        self, known: Known, rule: Tuned, agent: CriticAgent, steps: int, seed: int, told: Logger | None = None
+    ) -> None:
+        """told : gets the losses of each step."""
         self.known, self.rule, self.agent, self.steps, self.done = known, rule, agent, steps, 0
         streams = Streams(seed).at(f"shared.{agent.kind}")
         self.env = RecordedRounds(known, rule, agent.situations, streams)
         situations = Situations.of(known.look, rule)
         with torch.random.fork_rng(devices=[]):
             self.model: Any = _model(agent, self.env, situations, seed)
-        self.model.set_logger(Logger(None, []))
+        self.model.set_logger(Logger(None, []) if told is None else told)
         buffer_of(self.model, streams)
 
     @property
@@ -99,6 +104,22 @@ class ActorCriticTraining:
         """The policy now, without exploration."""
         actor: Any = self.model.policy.actor
         return SharedPolicy(actor.weights(), self.rule)
+
+    def figures(self) -> dict[str, float]:
+        """How it stands: the last rewards, the spread of actions around them, and how right the critic's slopes are."""
+        seen = torch.arange(0, len(self.known), max(len(self.known) // _CHECKED, 1), dtype=torch.float32)[:, None]
+        policy = self.model.policy
+        with torch.no_grad():
+            actions = policy._predict(seen, deterministic=True)
+        actions.requires_grad_()
+        (slope,) = torch.autograd.grad(self.model.critic.q1_forward(seen, actions).sum(), actions)
+        at = seen[:, 0].long().numpy()
+        cosine = gradient_cosine(slope.numpy(), self.env.rewards, actions.detach().numpy().astype(np.float64), at)
+        return {
+            "rollout/reward_mean": self.env.last_mean,
+            "rollout/std_db": UNIT_DB * self._std(),
+            "critic/gradient_cosine": cosine,
+        }
 
     def step(self) -> None:
         """One step in every environment, and gradient steps once learning has started."""
@@ -141,9 +162,10 @@ class ActorCriticTraining:
         return ("actor", "critic", *targets)
 
     def _std(self) -> float:
-        """Of exploration in this step: from its first value to its last in a straight line."""
+        """Of exploration in this step: from its first value to its last in a straight line; of SAC, what it learnt."""
         agent = self.agent
-        assert isinstance(agent, DdpgAgent | Td3Agent)  # noqa: S101 - SAC has a spread of its own
+        if not isinstance(agent, DdpgAgent | Td3Agent):
+            return float(self.model.actor.mean_std())
         first, final = agent.exploration_noise_std, agent.exploration_noise_final_std
         last = first if final is None else final
         return first + (last - first) * self.done / max(self.steps - 1, 1)

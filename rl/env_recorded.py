@@ -33,6 +33,7 @@ class RecordedRounds(VecEnv):
         )
         self.known, self.rule_dbw, self.generator = known, rule.dbw(known.look), rng.generator("situations")
         self.rule_cost = known.cost(rule.power_w(known.look))
+        self.last_mean = 0.0  # of the rewards of the last step
         self.at: IntArray = np.zeros(situations, dtype=np.int64)
 
     def rewards(self, actions: FloatArray, at: IntArray) -> FloatArray:
@@ -54,6 +55,7 @@ class RecordedRounds(VecEnv):
 
     def step_wait(self) -> VecEnvStepReturn:
         rewards = self.rewards(self._actions.astype(np.float64), self.at)
+        self.last_mean = float(rewards.mean())
         return self.reset(), rewards.astype(np.float32), np.ones(self.num_envs, dtype=bool), [{}] * self.num_envs
 
     def memory(self) -> dict[str, Any]:

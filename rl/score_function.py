@@ -33,6 +33,7 @@ class ScoreFunctionTraining:
         self.generator = Streams(seed).at("score-function").generator("steps")
         look = known.look
         self._rule_dbw = rule.dbw(look)
+        self._rule_cost, self._saved = known.cost(rule.power_w(look)), 0.0
         self._seen = tuple(torch.from_numpy(x).float() for x in (seen(look, rule), look.pairs, others(look)))
         self._there = torch.from_numpy(look.there)
         self._weights = {name: torch.from_numpy(x).requires_grad_() for name, x in first_weights(seed).items()}
@@ -51,13 +52,25 @@ class ScoreFunctionTraining:
         """The policy now."""
         return SharedPolicy({name: w.detach().numpy().copy() for name, w in self._weights.items()}, self.rule)
 
+    def figures(self) -> dict[str, float]:
+        """How it stands: what the last actions saved beside the rule, and their spread."""
+        return {"rollout/reward_mean": self._saved, "rollout/std_db": UNIT_DB * self._std()}
+
+    def _std(self) -> float:
+        """Of actions in this step: from its first value to its last in a straight line."""
+        first, last = self.agent.exploration_noise_std, self.agent.exploration_noise_final_std
+        return first + (last - first) * self._late
+
+    @property
+    def _late(self) -> float:
+        """Share of the training that is over."""
+        return self.done / max(self.steps - 1, 1)
+
     def step(self) -> None:
         """One gradient step."""
         agent, half, n = self.agent, self.agent.actions // 2, self._rounds
-        first, last = agent.exploration_noise_std, agent.exploration_noise_final_std
-        late = self.done / max(self.steps - 1, 1)
-        std = first + (last - first) * late
-        self._adam.param_groups[0]["lr"] = agent.learning_rate * (1.0 - _FALLS * late)
+        std = self._std()
+        self._adam.param_groups[0]["lr"] = agent.learning_rate * (1.0 - _FALLS * self._late)
         pick = self.generator.choice(len(self.known), n, replace=False)
         features, pairs, mix = (x[pick] for x in self._seen)
         mean = forward(torch, self._weights, features, pairs, mix) * self._there[pick]
@@ -66,6 +79,7 @@ class ScoreFunctionTraining:
         dbw = self._rule_dbw[pick][:, None] + UNIT_DB * (mean.detach().numpy()[:, None] + std * noise)
         powers_w = within(dbw.reshape(-1, dbw.shape[2]), self.known.look.limits)
         cost = self.known.cost(powers_w, np.repeat(pick, agent.actions)).reshape(n, agent.actions)
+        self._saved = float((self._rule_cost[pick] - cost.mean(axis=1)).mean())
         cost = (cost - cost.mean(axis=1, keepdims=True)) / (cost.std(axis=1, keepdims=True) + _EVEN)
         slope = torch.from_numpy((cost[..., None] * noise).mean(axis=1) / std).float()
         self._adam.zero_grad()

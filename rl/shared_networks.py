@@ -123,6 +123,14 @@ class GaussianActor(SharedActor):
     def forward(self, seen: Tensor, deterministic: bool = False) -> Tensor:
         return super().forward(seen) if deterministic else self.action_log_prob(seen)[0]
 
+    def mean_std(self) -> float:
+        """Standard deviation of actions, mean over UEs and rounds."""
+        s = self.situations
+        with torch.no_grad():
+            log_std = self.spread(hidden(torch, self.w, s.features, s.pairs, s.mix))[..., 0]
+            std = log_std.clamp(self.LEAST, self.MOST).exp()
+        return float((std * s.there).sum() / s.there.sum())
+
     def action_log_prob(self, seen: Tensor) -> tuple[Tensor, Tensor]:
         """Actions drawn (B, K), and the logarithm of their density (B,) over UEs that are there."""
         s = self.situations.at(seen)

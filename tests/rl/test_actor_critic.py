@@ -262,3 +262,65 @@ def test_an_interrupted_training_ends_with_the_same_files(kind, tmp_path, monkey
         tmp_path / "run",
         lambda progress: None,
     )
+
+
+def test_slopes_are_compared_with_those_of_the_rewards():
+    from rl.slopes import gradient_cosine
+
+    target = np.random.default_rng(2).normal(size=(S, K))
+
+    def rewards(actions, at):
+        return -((actions - target[at]) ** 2).sum(axis=1)
+
+    at, slope = np.arange(S), 2 * (target - ACTIONS)
+    assert gradient_cosine(slope, rewards, ACTIONS, at) == pytest.approx(1)
+    assert gradient_cosine(-slope, rewards, ACTIONS, at) == pytest.approx(-1)
+    assert gradient_cosine(np.zeros((S, K)), rewards, ACTIONS, at) == 0
+    across = slope[:, [1, 0, 2, 3, 4]] * [1, -1, 0, 0, 0]
+    assert gradient_cosine(across, rewards, ACTIONS, at) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", [*AGENTS, "score-function"])
+def test_a_board_is_told_of_every_evaluation_and_changes_nothing(kind, tmp_path, monkeypatch):
+    from stable_baselines3.common import logger, utils
+
+    from rl.actor_critic import ActorCriticTraining
+    from rl.agents import ScoreFunctionAgent
+    from rl.board import board
+    from rl.score_function import ScoreFunctionTraining
+    from scenarios.app.training.on_radio import learn
+
+    told = []
+
+    class Board(logger.KVWriter):
+        def __init__(self, folder):
+            assert folder.endswith("seed-3_1")
+
+        def write(self, key_values, key_excluded, step=0):
+            told.append((step, dict(key_values)))  # which is cleared afterwards
+
+        def close(self):
+            told.append(None)
+
+    monkeypatch.setattr(logger, "TensorBoardOutputFormat", Board)
+    monkeypatch.setattr(utils, "SummaryWriter", Board)
+
+    def course(where, out):
+        if kind == "score-function":
+            agent = ScoreFunctionAgent(situations=4, actions=4)
+            training = ScoreFunctionTraining(known(), RULE, agent, 12, 3)
+        else:
+            training = ActorCriticTraining(known(), RULE, AGENTS[kind], 12, 3, out)
+        return learn(training, known(1), 6, tmp_path / where, "t", lambda point, last: None, out)
+
+    with_board = board(str(tmp_path / "board"), 3, fresh=True)
+    found, alone = course("a", with_board), course("b", board(None, 3, fresh=True))
+    with_board.close()
+    assert told.pop() is None and [step for step, _ in told] == [0, 6, 12] == [p.step for p in found.curve]
+    assert [figures["judged/cost"] for _, figures in told] == [p.score for p in found.curve]
+    last = told[-1][1]
+    assert {"rollout/reward_mean", "rollout/std_db"} <= set(last) and last["rollout/std_db"] > 0
+    if kind != "score-function":
+        assert {"train/actor_loss", "train/critic_loss", "critic/gradient_cosine"} <= set(last)
+        assert -1 <= last["critic/gradient_cosine"] <= 1
+    assert repr(alone) == repr(found)

@@ -28,6 +28,8 @@ from scenarios.app.training.environments import Stages, n_ues
 from scenarios.app.training.evaluate import Act, Evaluation, episode, worlds
 
 if TYPE_CHECKING:
+    from stable_baselines3.common.logger import Logger
+
     from rl.env_online import OnlinePower
     from rl.look import Look
     from rl.rules import Known, Tuned
@@ -59,6 +61,8 @@ class Training(Protocol):
     def evaluations(self) -> int: ...
 
     def policy(self) -> SharedPolicy: ...
+
+    def figures(self) -> dict[str, float]: ...
 
     def step(self) -> None: ...
 
@@ -175,8 +179,8 @@ def score(policy: SharedPolicy, known: Known) -> float:
     return float(known.cost(policy.power_w(known.look)).sum() / known.look.worlds)
 
 
-def begun(on: Ground, seed: int) -> Training:
-    """The training of a study on its recorded rounds, before its first step."""
+def begun(on: Ground, seed: int, told: Logger | None = None) -> Training:
+    """The training of a study on its recorded rounds, before its first step. told : gets losses."""
     from rl.actor_critic import ActorCriticTraining
     from rl.score_function import ScoreFunctionTraining
 
@@ -184,17 +188,18 @@ def begun(on: Ground, seed: int) -> Training:
     if isinstance(how.agent, ScoreFunctionAgent):
         return ScoreFunctionTraining(on.trained_on, on.rule, how.agent, how.steps, seed)
     if isinstance(how.agent, CriticAgent):
-        return ActorCriticTraining(on.trained_on, on.rule, how.agent, how.steps, seed)
+        return ActorCriticTraining(on.trained_on, on.rule, how.agent, how.steps, seed, told)
     raise TypeError("another agent")
 
 
 def learn(
     training: Training, chosen_on: Known, every: int, checkpoint: Path, text: str,
-    tell: Callable[[CurvePoint, bool], None],
+    tell: Callable[[CurvePoint, bool], None], told: Logger | None = None,
 ) -> Best:  # fmt: skip
     """Take all steps, or those that are left. text says what is trained: a checkpoint of another text is not gone on
-    with.
+    with. told : gets figures at every evaluation.
     """
+    from rl import board
     from rl.train import CurvePoint
 
     best = resumed(checkpoint, text, partial(_restored, training)) or Best()
@@ -206,6 +211,8 @@ def learn(
         if cost < best.score:
             best.weights, best.score, best.steps = policy.weights, cost, training.done
         best.curve.append(CurvePoint(training.done, cost, np.nan, -best.score))
+        if told is not None and told.output_formats:
+            board.tell(told, {"judged/cost": cost, **training.figures()}, training.done)
         tell(best.curve[-1], last)
 
     if not best.curve:

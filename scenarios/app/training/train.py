@@ -146,7 +146,7 @@ def _one(
     state = folder / CHECKPOINT
     whole = f"{__version__}\n{text}"
     if on is not None and how.agent.on_recorded:
-        curve, rows, best_steps, trained_s = _on_radio(on, seed, folder, whole, watch, began)
+        curve, rows, best_steps, trained_s = _on_radio(on, seed, folder, whole, watch, began, board)
     else:
         curve, rows, best_steps, trained_s = _by_ddpg(study, on, seed, folder, whole, watch, began, cache, board)
     _table(folder / CURVE, [asdict(p) for p in curve])
@@ -193,13 +193,19 @@ def _by_ddpg(
     return course.curve, setup.evaluate(course, how.steps, seed), course.best.steps, trained_s
 
 
-def _on_radio(on: on_radio.Ground, seed: int, folder: Path, text: str, watch: Watch, began: float) -> _Trained:
+def _on_radio(
+    on: on_radio.Ground, seed: int, folder: Path, text: str, watch: Watch, began: float, board: str | None
+) -> _Trained:
     """One training on recorded rounds."""
-    how, training = on.study.train or Train(), on_radio.begun(on, seed)
+    from rl.board import board as opened
+
+    told = opened(board, seed, fresh=not what_is(folder / CHECKPOINT))
+    how, training = on.study.train or Train(), on_radio.begun(on, seed, told)
     best = on_radio.learn(
         training, on.chosen_on, how.eval_every, folder / CHECKPOINT, text,
-        lambda point, last: watch(TrainingProgress(seed, how.steps, point, last)),
+        lambda point, last: watch(TrainingProgress(seed, how.steps, point, last)), told,
     )  # fmt: skip
+    told.close()
     policy, trained_s = on_radio.kept(on, best, seed, folder), time.perf_counter() - began
     return best.curve, on.evaluated(on_radio.played(policy.power_w), training.evaluations), best.steps, trained_s
 
