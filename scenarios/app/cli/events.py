@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from scenarios.app.run.checkpoints import Progress
     from scenarios.app.run.sweep import SweepPoint
     from scenarios.app.training.on_radio import Recorded
+    from scenarios.app.training.search import Tried
     from scenarios.app.training.train import TrainingProgress
 
 Event = dict[str, Any]
@@ -45,6 +46,15 @@ def of_sweep(title: str, done: int, of: int, point: SweepPoint, summary: dict[st
     """A run of a sweep that is finished."""
     run = {"label": point.label, "seed": point.seed, "folder": point.folder, "summary": summary}
     return {"event": "run", "title": title, "done": done, "of": of, **run, "last": done == of}
+
+
+def of_search(title: str, now: Tried | Recorded) -> Event:
+    """A trial that is finished, or a world that was recorded for all of them."""
+    from scenarios.app.training.on_radio import Recorded
+
+    label = "worlds recorded" if isinstance(now, Recorded) else "trials"
+    steps = {"done": now.done, "of": now.of, "last": now.done == now.of}
+    return {"event": "played", "title": title, **steps, "label": label}
 
 
 def of_training(title: str, now: TrainingProgress | Recorded) -> Event:

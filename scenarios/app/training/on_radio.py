@@ -179,12 +179,11 @@ def score(policy: SharedPolicy, known: Known) -> float:
     return float(known.cost(policy.power_w(known.look)).sum() / known.look.worlds)
 
 
-def begun(on: Ground, seed: int, told: Logger | None = None) -> Training:
-    """The training of a study on its recorded rounds, before its first step. told : gets losses."""
+def begun(on: Ground, how: Train, seed: int, told: Logger | None = None) -> Training:
+    """A training on recorded rounds, before its first step. told : gets losses."""
     from rl.actor_critic import ActorCriticTraining
     from rl.score_function import ScoreFunctionTraining
 
-    how = on.study.train or Train()
     if isinstance(how.agent, ScoreFunctionAgent):
         return ScoreFunctionTraining(on.trained_on, on.rule, how.agent, how.steps, seed)
     if isinstance(how.agent, CriticAgent):

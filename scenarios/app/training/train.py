@@ -200,7 +200,8 @@ def _on_radio(
     from rl.board import board as opened
 
     told = opened(board, seed, fresh=not what_is(folder / CHECKPOINT))
-    how, training = on.study.train or Train(), on_radio.begun(on, seed, told)
+    how = on.study.train or Train()
+    training = on_radio.begun(on, how, seed, told)
     best = on_radio.learn(
         training, on.chosen_on, how.eval_every, folder / CHECKPOINT, text,
         lambda point, last: watch(TrainingProgress(seed, how.steps, point, last)), told,
