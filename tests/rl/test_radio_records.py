@@ -20,6 +20,7 @@ from scenarios.app.training.environments import Stages, n_ues, task_of
 gymnasium = pytest.importorskip("gymnasium")
 DRAW = np.random.default_rng(0)
 SHORT = {"world.duration_s": 360}
+STREETS = {"world.duration_s": 6 * 3600}
 
 
 def study(**changes):
@@ -59,9 +60,17 @@ UPLINKS = [
 @pytest.mark.parametrize("changes", UPLINKS, ids=range(len(UPLINKS)))
 def test_a_recorded_round_costs_what_it_costs_live(changes):
     """At other powers than those that it was recorded with, round after round: noise, losses, leak and energy."""
+    costs_what_it_costs_live(study(**changes))
+
+
+def test_a_recorded_round_in_the_streets_costs_what_it_costs_live():
+    """Three sectors of one mast, people in rooms and on the way, other towns in other worlds."""
+    costs_what_it_costs_live(load("power/streets", STREETS))
+
+
+def costs_what_it_costs_live(of):
     from rl.problem import log_power
 
-    of = study(**changes)
     env, own = live(of), known(of)
     env.reset(options={"world": 7})
     for s in range(len(own)):
