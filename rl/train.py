@@ -24,13 +24,14 @@ Judge = Callable[[Layers], float]
 @dataclass(frozen=True)
 class CurvePoint:
     """The training after some steps: the figure of the policy, the mean reward since the last point, the best reward
-    of any step so far.
+    of any step so far, and the multipliers of the reward's bounds.
     """
 
     step: int
     score: float
     reward: float
     best_reward: float
+    multipliers: tuple[float, ...] = ()
 
 
 @dataclass

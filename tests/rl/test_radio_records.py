@@ -53,6 +53,7 @@ UPLINKS = [
     {"world.radio.uplink": {"kind": "noma", "group_size": 3, "sic_residual": 0.05, "deadline_s": 0.012}},
     {"world.radio.uplink": {"kind": "noma", "max_ser": 0.1, "deadline_s": 0.004}},
     {"world.radio.fading": {"kind": "none"}},
+    {"world.radio.fading.antennas": 1},
     {"learning.threat": {"targets": 4}},
 ]
 
@@ -88,7 +89,7 @@ def costs_what_it_costs_live(of):
         found = judged(one, own.air, power_w[None], np.zeros(1, dtype=np.int64))
         for name in ("noise", "lost", "leak", "energy_j"):
             assert getattr(found, name)[0] == pytest.approx(info[name], rel=1e-9, abs=1e-12), (s, name)
-        assert found.total(env.task.reward)[0] == pytest.approx(-reward, rel=1e-9)
+        assert env.task.reward.cost(found.figures)[0] == pytest.approx(-reward, rel=1e-9)
 
 
 def test_losing_everything_is_the_worst(city):

@@ -26,6 +26,7 @@ from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.schedulers import SCHEDULERS
+from rl.reward import REWARDS
 from rl.settings import AGENTS, TASKS
 from scenarios.app.study.powers import POWERS
 
@@ -66,5 +67,6 @@ SLOTS: dict[str, OneOf] = {
         INFERENCES,
         TASKS,
         AGENTS,
+        REWARDS,
     )
 }
