@@ -12,7 +12,7 @@ oracle is asked for. [Boyd and Vandenberghe, Convex Optimization, Section 5.2]
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from rl.reward import Figures, Reward
 
 FEASIBLE_FIRST = 1e3
 """What an excess of a bound by its own size costs where policies are compared with each other"""
-_LEAST = 0.01  # spread of a figure, of its bound
+_LEAST = 0.01  # spread of a figure, of its bound; of the minimised cost, of its mean
 
 
 def priced(reward: Reward, figures: Figures, multipliers: FloatArray | None) -> FloatArray:
@@ -66,6 +66,10 @@ class Prices:
         """Whether there are any bounds."""
         return len(self.multipliers) > 0
 
+    def with_steps_of(self, other: Prices) -> Prices:
+        """The same multipliers, with the spreads and steps of others."""
+        return replace(other, multipliers=self.multipliers)
+
     def raised(self, over: FloatArray, rate: float) -> Prices:
         """After a dual step: over (m,) is by how much means exceed their bounds."""
         moved = self.multipliers + rate * self.step * np.clip(over / self.spread, -1.0, 1.0)
@@ -82,5 +86,6 @@ def first_prices(reward: Reward, figures: Figures, situations: int) -> Prices:
     own = np.array([
         max(spread(figures.of(name)), _LEAST * abs(bound), 1e-9) for name, bound in bounds.items()
     ])  # fmt: skip
-    step = spread(reward.cost(figures)) / own
+    cost = reward.cost(figures)
+    step = max(spread(cost), _LEAST * abs(float(cost.mean()))) / own
     return Prices(step, own, step)

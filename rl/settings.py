@@ -21,6 +21,9 @@ class Agent(Part):
 
     kind: str
 
+    keeps_bounds: ClassVar[bool] = False
+    """whether its training keeps bounds on means over rounds"""
+
 
 class DdpgAgent(Agent):
     """Deep deterministic policy gradient (DDPG): an actor and a critic, each with a target network.
@@ -50,6 +53,7 @@ class DdpgAgent(Agent):
     hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1, max_length=8)
     """units of the hidden layers of actor and critic"""
 
+    keeps_bounds: ClassVar[bool] = True
     renamed: ClassVar[dict[str, str]] = {
         "step_size": "learning_rate",
         "random_steps": "learning_starts",
@@ -90,6 +94,7 @@ class ScoreFunctionAgent(Agent):
     learning_rate: float = Field(default=3e-3, gt=0, le=1)
     """learning rate of Adam at the beginning; it falls linearly to a hundredth"""
 
+    keeps_bounds: ClassVar[bool] = True
     reference: ClassVar[str] = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
     example: ClassVar[dict[str, Any]] = {"kind": "score-function"}
 
@@ -165,6 +170,15 @@ class Train(Part):
     """number of steps between evaluations of the policy; the best policy is kept"""
 
     renamed: ClassVar[dict[str, str]] = {"judge_every": "eval_every"}
+
+    @model_validator(mode="after")
+    def _kept(self) -> Self:
+        if isinstance(self.task, Online) and self.task.reward.bounds() and not self.agent.keeps_bounds:
+            raise ValueError(
+                f"task.reward: bounds means over rounds, which agent {self.agent.kind} does not keep; take agent: "
+                "{kind: score-function} or {kind: ddpg}, or reward: {kind: weighted}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _of_radio_alone(self) -> Self:

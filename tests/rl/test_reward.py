@@ -266,3 +266,19 @@ def test_contradictions_are_refused_in_one_line(reward, said):
     with pytest.raises(BadInput, match=said) as error:
         load("power/city", {"train.task.reward": reward})
     assert len(error.value.lines) == 1 and "train" in error.value.lines[0]
+
+
+def test_agents_that_keep_no_bounds_are_refused(monkeypatch):
+    monkeypatch.setattr(ScoreFunctionAgent, "keeps_bounds", False)
+    with pytest.raises(BadInput, match=r"which agent score-function does not keep; take agent"):
+        load("power/city", {"train.task.reward": CONSTRAINED})
+
+
+def test_leakage_without_an_attack_is_refused(tmp_path):
+    from scenarios.app.training.train import train
+
+    reward = {"kind": "constrained", "minimise": "leakage", "at_most": {"energy_j": 0.1}}
+    of = load("power/pedestrians", {"train.task.reward": reward, "learning.attacks": []})
+    with pytest.raises(BadInput, match=r"train\.task\.reward\.minimise: leakage is what attacks find"):
+        train(of, [0], tmp_path / "t", lambda now: None)
+    assert not (tmp_path / "t").exists()

@@ -7,8 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from rl.lagrangian import penalty
+from rl.reward import FIGURES, Figures, Reward
 from scenarios.app.results.statistics import half_width
 from scenarios.app.training.evaluate import Evaluation
+
+
+def judged_live(reward: Reward, rows: Sequence[Evaluation]) -> float:
+    """Mean cost of episodes, after how well bounds on means are kept: small is good."""
+    means = Figures(*(np.array([row.mean(name) for row in rows]) for name in FIGURES))
+    return float(np.mean([row.cost for row in rows])) + penalty(reward, means)
 
 
 def kept(rows: Sequence[Evaluation], bounds: Mapping[str, float]) -> dict[str, Any]:

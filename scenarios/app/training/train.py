@@ -27,7 +27,7 @@ from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAI
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training import on_radio
-from scenarios.app.training.bounds import kept
+from scenarios.app.training.bounds import judged_live, kept
 from scenarios.app.training.environments import Stages, fitting, n_ues, problems
 from scenarios.app.training.evaluate import (
     Evaluation,
@@ -269,7 +269,7 @@ def _online(study: Study, task: Online, on: on_radio.Ground | None) -> _Setup:
     chosen_on, held = worlds(study, "judged", task.eval_worlds), worlds(study, "held-out", task.held_out)
 
     def score(layers: Layers) -> float:
-        return float(np.mean([episode(other, AGENT, trained(layers), w).cost for w in chosen_on]))
+        return judged_live(task.reward, [episode(other, AGENT, trained(layers), w) for w in chosen_on])
 
     def policy(study: Study, layers: Layers, seed: int, steps: int) -> Policy:
         how = study.train or Train()
