@@ -112,3 +112,20 @@ def test_it_goes_on_where_it_was_to_the_bit(tiny, tmp_path, monkeypatch):
     for (w, b), (v, c) in zip(again.layers(), whole.layers(), strict=True):
         np.testing.assert_array_equal(w, v)
         np.testing.assert_array_equal(b, c)
+
+
+def test_a_training_reports_what_recorded_rounds_do_not_tell(tiny, tmp_path):
+    """From a study to its summary: mean loss and joules of policies that nobody tuned, beside their bounds."""
+    from scenarios.app.training.train import train
+
+    section = {"agent": {"kind": "ddpg", "learning_starts": 4, "batch_size": 4, "hidden": [8]}, "steps": 12,
+               "eval_every": 6, "task": {**CHANGES["train"]["task"], "eval_worlds": 1, "held_out": 2}}  # fmt: skip
+    (summary,) = train(tiny(CHANGES | {"train": section}), [0], tmp_path / "t", lambda now: None)
+    lines = (tmp_path / "t" / "curve.csv").read_text().splitlines()
+    assert lines[0].endswith(",multiplier.loss,multiplier.energy_j") and float(lines[-1].split(",")[-1]) > 0
+    for name in ("ddpg", "full"):
+        rounds = summary[f"policy.{name}.rounds.mean"]
+        assert summary[f"bound.{name}.energy_j.mean"] == pytest.approx(summary[f"policy.{name}.energy_j.mean"] / rounds)
+        assert summary[f"bound.{name}.loss.mean"] == pytest.approx(summary[f"policy.{name}.loss_mean.mean"])
+        assert summary[f"bound.{name}.loss.at_most"] == 5.0
+        assert summary[f"policy.{name}.cost.mean"] == pytest.approx(rounds * summary[f"policy.{name}.leakage.mean"])
