@@ -20,6 +20,7 @@ from stable_baselines3.td3.policies import TD3Policy
 from netsim.rng import Streams
 from rl.agents import CriticAgent, DdpgAgent, SacAgent, Td3Agent
 from rl.env_recorded import RecordedRounds
+from rl.lagrangian import Prices
 from rl.off_policy import Buffer, Tree, buffer_of, memory_of, optimiser_memory, resume, resume_optimiser
 from rl.rules import Known, Tuned
 from rl.shared_networks import GaussianActor, SharedActor, SharedCritic, Situations
@@ -81,6 +82,8 @@ class _SacPolicy(SACPolicy):
 
 class ActorCriticTraining:
     """A training that has begun."""
+
+    prices = Prices.none()
 
     def __init__(
         self, known: Known, rule: Tuned, agent: CriticAgent, steps: int, seed: int, told: Logger | None = None

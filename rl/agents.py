@@ -22,6 +22,11 @@ class Agent(Part):
         """Whether it learns on recorded rounds, a policy that all UEs share."""
         return False
 
+    @property
+    def keeps_bounds(self) -> bool:
+        """Whether its training keeps bounds on means over rounds."""
+        return False
+
 
 class RecordedAgent(Agent):
     """One that learns on recorded rounds a policy that all UEs share, as a residual on the best tuned rule."""
@@ -94,6 +99,10 @@ class DdpgAgent(CriticAgent):
     @property
     def on_recorded(self) -> bool:
         return self.network == "shared"
+
+    @property
+    def keeps_bounds(self) -> bool:
+        return self.network == "flat"
 
     @model_validator(mode="after")
     def _sized(self) -> Self:
@@ -168,6 +177,10 @@ class ScoreFunctionAgent(RecordedAgent):
 
     reference: ClassVar[str] = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
     example: ClassVar[dict[str, Any]] = {"kind": "score-function"}
+
+    @property
+    def keeps_bounds(self) -> bool:
+        return True
 
 
 AGENTS = OneOf("power-agent", DdpgAgent, Td3Agent, SacAgent, ScoreFunctionAgent, default=AGENT)

@@ -65,7 +65,8 @@ class OnlinePower(Specified):
         Box(-1, 1, (5 K + 2,)), see `rl.observation.seen_online`.
 
     Rewards
-        Minus the costs of the round, see `Reward`.
+        Minus the cost of the round, see `rl.reward`. Bounds on means over rounds have a price while `multipliers`
+        (m,), in their order, are set.
 
     Starting state
         A world of a seed that the environment draws; `options={"world": seed}` asks for one.
@@ -85,6 +86,7 @@ class OnlinePower(Specified):
         self.world_seed = self.steps = self.t_th = 0
         self.world: World | None = None
         self.over = True
+        self.multipliers: FloatArray | None = None
 
     state: RoundState
     setup: Setup
@@ -110,7 +112,7 @@ class OnlinePower(Specified):
         playing = play(self.world, self.setup, self.transmitter, replace(self.state, parts=parts))
         self.state, outcome = self.world.env.run(until=self.world.env.process(playing))
         self.world.drain_handovers()  # nobody reads them
-        cost = costs(self.task, self.setup, outcome, self.now, self.rounds)
+        cost = costs(self.task, self.setup, outcome, self.now, self.rounds, self.multipliers)
         self.outcome, self.cost, self.steps = outcome, cost, self.steps + 1
         if cost.artificial:
             self.t_th = self.state.played

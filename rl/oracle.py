@@ -4,17 +4,24 @@ From each start, powers change by steps of decibels, one UE at a time, and pairs
 anything lowers the cost; then with half of the step. All rounds are searched at once. What is found is a local optimum:
 nobody can say that there is no better one, and nobody could play it, for the requirement of a round is known when it is
 over.
+
+Bounds on means over rounds couple rounds. There multipliers are found on other rounds, and the search is for the least
+Lagrangian: a lower bound of what anybody can reach who keeps them (see `rl.lagrangian`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
+from rl.lagrangian import first_prices, over
 from rl.rules import Known, within
 
 _STEPS_DB = (8.0, 4.0, 2.0, 1.0, 0.5)
 _MOST_MOVES = 200  # of one step
+_DUAL_STEPS, _DUAL_RATE = 40, 0.5  # the rate falls as 1 / step
+_ACTIONS, _STD_DB = 12, 5.0  # around the start, by which the first multipliers are found
 
 
 def best_powers(known: Known, starts_dbw: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
@@ -27,13 +34,28 @@ def best_powers(known: Known, starts_dbw: list[FloatArray]) -> tuple[FloatArray,
     return costs[best, at], powers_w[best, at]
 
 
-def _searched(known: Known, start_dbw: FloatArray) -> tuple[FloatArray, FloatArray]:
+def best_multipliers(known: Known, start_dbw: FloatArray, rng: Rng) -> FloatArray:
+    """Multipliers (m,) at which the best powers of these rounds keep the bounds, from a start (S, K)."""
+    reward, limits, n = known.reward, known.look.limits, len(known)
+    tried = start_dbw[:, None] + _STD_DB * rng.generator("prices").standard_normal((n, _ACTIONS, start_dbw.shape[1]))
+    around = known.figures(within(tried.reshape(n * _ACTIONS, -1), limits), np.repeat(np.arange(n), _ACTIONS))
+    prices, dbw = first_prices(reward, around, n), start_dbw
+    for step in range(_DUAL_STEPS):
+        _, dbw = _searched(known.at(prices.multipliers), dbw, _STEPS_DB if step == 0 else _STEPS_DB[2:])
+        found = known.figures(within(dbw, limits))
+        prices = prices.raised(over(reward, found), _DUAL_RATE * 5 / (5 + step))
+    return prices.multipliers
+
+
+def _searched(
+    known: Known, start_dbw: FloatArray, steps_db: tuple[float, ...] = _STEPS_DB
+) -> tuple[FloatArray, FloatArray]:
     """Costs (S,) and powers (S, K) in dBW that no move lowers."""
     limits = known.look.limits
     low, high = 10 * np.log10(limits.each_min_w), 10 * np.log10(limits.each_max_w)
     dbw = np.clip(start_dbw, low, high)
     cost = known.cost(within(dbw, limits))
-    for step_db in _STEPS_DB:
+    for step_db in steps_db:
         going = np.arange(len(known))
         for _ in range(_MOST_MOVES):
             tried = np.clip(_moves(dbw[going], step_db), low, high)  # (n, moves, K)

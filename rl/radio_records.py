@@ -29,10 +29,10 @@ from netsim.radio.noma import Noma
 from netsim.radio.shared_band import SharedBand
 from netsim.radio.uplink import Cohort, ComplexArray, Uplink
 from netsim.units import BoolArray, FloatArray, IntArray
+from rl.reward import Figures
 
 if TYPE_CHECKING:
     from rl.radio_loops import Air
-    from rl.settings import Reward
 
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MOST_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
@@ -138,14 +138,11 @@ class RadioCosts:
         """Of all UEs (B,)."""
         return np.asarray(self.energy_of_ue_j.sum(axis=1))
 
-    def total(self, reward: Reward) -> FloatArray:
-        """Weighted sum (B,)."""
-        return np.asarray(
-            reward.noise * self.noise
-            + reward.lost * self.lost
-            + reward.leak * self.leak
-            + reward.energy_per_j * self.energy_j
-        )
+    @property
+    def figures(self) -> Figures:
+        """What rewards are made of (B,); what the radio does not tell is NaN."""
+        unknown = np.full(len(self.noise), np.nan)
+        return Figures(self.noise, unknown, unknown, self.lost, self.leak, self.energy_j)
 
 
 def band(uplink: Uplink) -> SharedBand:

@@ -10,51 +10,11 @@ from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from netsim.part import OneOf, Part
 from rl.agents import AGENT, AGENTS, Agent, CriticAgent, DdpgAgent
+from rl.reward import REWARDS, Reward, Weighted
 
 VISITED, OPTIMUM, ORACLE = f"{AGENT}, best visited", "optimum", "oracle"
 """What comparisons call the best vector that a training tried, the best of the optimisers, and the best powers of each
 round that a search finds with everything known."""
-
-
-class Reward(Part):
-    """Cost of a round for an online agent: a weighted sum, whose negative is the reward.
-
-    noise is the logarithm of the ratio of the round's increment of the bound to the increment by the required noise
-    alone, so that one UE with a poor channel does not dominate:
-
-        A^(T-1-t) ln( sum_k G_k^2 (sigma_k^2 + sigma_ch,k^2) / sum_k G_k^2 sigma_required,k^2 )
-
-    It is 0 if artificial and channel noise together equal the required noise. An update that is lost counts as one with
-    the required noise and that of the worst link that would have come in time (see `rl.radio_records`).
-    """
-
-    noise: float = Field(default=1.0, ge=0, le=1e6)
-    """weight of the bound's increment"""
-    loss: float = Field(default=0.0, ge=0, le=1e6)
-    """weight of the model's held-out loss after the round: cross-entropy in nats, or the map's error in dB"""
-    leakage: float = Field(default=0.0, ge=0, le=1e6)
-    """weight of the share of estimates that come within `leakage_within_m` of the truth, mean over attacks"""
-    lost: float = Field(default=0.0, ge=0, le=1e6)
-    """weight of the share of updates that do not arrive"""
-    leak: float = Field(default=0.0, ge=0, le=1e6)
-    """weight of what noise leaves of updates at the eavesdropper, or at the server without one: mean of z / (1 + z)
-    over updates, 1 / z = artificial noise over the numbers sent + 1 / SINR there; the shape of a closed-form attack's
-    success without its variance"""
-    leakage_within_m: float = Field(default=50.0, gt=0, le=1e6)
-    """distance within which an estimate counts, m"""
-    energy_per_j: float = Field(default=0.0, ge=0, le=1e9)
-    """weight of the energy of all UEs, per joule"""
-
-    @property
-    def beyond_radio(self) -> list[str]:
-        """Weights that are not 0 of costs that recorded rounds do not tell."""
-        return [name for name in ("loss", "leakage") if getattr(self, name)]
-
-    @model_validator(mode="after")
-    def _something(self) -> Self:
-        if self.noise == self.loss == self.leakage == self.lost == self.leak == self.energy_per_j == 0:
-            raise ValueError("reward: all weights are 0; nothing could be learnt")
-        return self
 
 
 class Task(Part):
@@ -93,8 +53,8 @@ class Online(Task):
     """A power vector for every round of a simulated world, with a reward in each round."""
 
     kind: Literal["online"] = "online"
-    reward: Reward = Reward()
-    """cost of a round"""
+    reward: Annotated[Reward, REWARDS] = Weighted()
+    """cost of a round; without a kind: weighted"""
     eval_worlds: int = Field(default=2, ge=1, le=1000)
     """number of worlds for the evaluations during training, which select the best policy"""
     held_out: int = Field(default=10, ge=1, le=1000)
@@ -127,6 +87,15 @@ class Train(Part):
     renamed: ClassVar[dict[str, str]] = {"judge_every": "eval_every"}
 
     @model_validator(mode="after")
+    def _kept(self) -> Self:
+        if isinstance(self.task, Online) and self.task.reward.bounds() and not self.agent.keeps_bounds:
+            raise ValueError(
+                f"task.reward: bounds means over rounds, which agent {self.agent.kind} does not keep on "
+                "recorded rounds; take agent: {kind: score-function}, or {kind: ddpg, network: flat}, or reward: {kind: weighted}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _of_radio_alone(self) -> Self:
         if not self.agent.on_recorded:
             return self
@@ -136,9 +105,9 @@ class Train(Part):
                 f"agent: {name} acts in every round, task is {self.task.kind_name()!r}; take task: "
                 "{kind: online}, or agent: {kind: ddpg}"
             )
-        for weight in self.task.reward.beyond_radio:
+        for key in self.task.reward.beyond_radio:
             raise ValueError(
-                f"agent: {name} judges what the radio alone decides, task.reward.{weight} is not; set it to 0 "
+                f"agent: {name} judges what the radio alone decides, task.reward.{key} is not; leave it out "
                 "(leak has the shape of leakage), or take agent: {kind: ddpg}"
             )
         return self

@@ -21,6 +21,7 @@ from scenarios.app.training.environments import Stages, n_ues, task_of
 gymnasium = pytest.importorskip("gymnasium")
 DRAW = np.random.default_rng(0)
 SHORT = {"world.duration_s": 360}
+STREETS = {"world.duration_s": 6 * 3600}
 
 
 def study(**changes):
@@ -53,6 +54,7 @@ UPLINKS = [
     {"world.radio.uplink": {"kind": "noma", "group_size": 3, "sic_residual": 0.05, "deadline_s": 0.012}},
     {"world.radio.uplink": {"kind": "noma", "max_ser": 0.1, "deadline_s": 0.004}},
     {"world.radio.fading": {"kind": "none"}},
+    {"world.radio.fading.antennas": 1},
     {"learning.threat": {"targets": 4}},
 ]
 
@@ -60,9 +62,17 @@ UPLINKS = [
 @pytest.mark.parametrize("changes", UPLINKS, ids=range(len(UPLINKS)))
 def test_a_recorded_round_costs_what_it_costs_live(changes):
     """At other powers than those that it was recorded with, round after round: noise, losses, leak and energy."""
+    costs_what_it_costs_live(study(**changes))
+
+
+def test_a_recorded_round_in_the_streets_costs_what_it_costs_live():
+    """Three sectors of one mast, people in rooms and on the way, other towns in other worlds."""
+    costs_what_it_costs_live(load("power/streets", STREETS))
+
+
+def costs_what_it_costs_live(of):
     from rl.problem import log_power
 
-    of = study(**changes)
     env, own = live(of), known(of)
     env.reset(options={"world": 7})
     for s in range(len(own)):
@@ -80,7 +90,7 @@ def test_a_recorded_round_costs_what_it_costs_live(changes):
         found = judged(one, own.air, power_w[None], np.zeros(1, dtype=np.int64))
         for name in ("noise", "lost", "leak", "energy_j"):
             assert getattr(found, name)[0] == pytest.approx(info[name], rel=1e-9, abs=1e-12), (s, name)
-        assert found.total(env.task.reward)[0] == pytest.approx(-reward, rel=1e-9)
+        assert env.task.reward.cost(found.figures)[0] == pytest.approx(-reward, rel=1e-9)
 
 
 def test_losing_everything_is_the_worst(city):

@@ -18,6 +18,7 @@ from scenarios.app.report.html import Cell as TableCell
 from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, Panel, line, looks, mosaic
 from scenarios.app.report.series import median_line
+from scenarios.app.report.training_bounds import bounds_line, bounds_table
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
 from scenarios.app.results.statistics import figure_text, half_width
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
@@ -100,10 +101,16 @@ def train_page(trained: list[Training]) -> str:
     )
     chapters = [
         Chapter("training", "Training", [_curves(trained)]),
-        Chapter("policies-all", "Policies", [_table(trained)]),
+        Chapter(
+            "policies-all", "Policies", [_table(trained) + bounds_table(_summaries(trained), list(_means(trained)))]
+        ),
         Chapter("configuration", "Configuration", [facts(pairs)]),
     ]
     return page(title, header, chapters)
+
+
+def _summaries(trained: list[Training]) -> list[dict[str, Any]]:
+    return [t.summary for t in trained]
 
 
 def _means(trained: list[Training]) -> dict[str, dict[str, FloatArray]]:
@@ -169,6 +176,7 @@ def _answer(trained: list[Training]) -> list[tuple[str, str]]:
         lines.append(("Beside average power", text))
     if ORACLE in names:
         lines.append(("How good it is", _closed(trained)))
+    lines += bounds_line(_summaries(trained), trained[0].agent)
     return [*lines, *(_beside(trained, name) for name in names if trained[0].online and name != trained[0].agent)]
 
 

@@ -27,6 +27,7 @@ from netsim.part import OneOf
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.schedulers import SCHEDULERS
 from rl.agents import AGENTS
+from rl.reward import REWARDS
 from rl.settings import TASKS
 from scenarios.app.study.powers import POWERS
 
@@ -67,5 +68,6 @@ SLOTS: dict[str, OneOf] = {
         INFERENCES,
         TASKS,
         AGENTS,
+        REWARDS,
     )
 }

@@ -77,7 +77,13 @@ def online(
 
 
 def fitting(study: Study, task: Online) -> Online:
-    """A task whose limits of power the UEs of a study can keep; BadInput for another."""
+    """A task that a study can judge, and whose limits of power its UEs can keep; BadInput for another."""
+    key = task.reward.reads.get("leakage")
+    if key and task.reward.bounds() and not study.learned.attacks:
+        raise BadInput(
+            f"train.task.reward.{key}: leakage is what attacks find, and learning.attacks is empty; add one, such as "
+            "{kind: closed-form}, or leave leakage out"
+        )
     try:
         task.limits.check(n_ues(study))
     except ValueError as error:

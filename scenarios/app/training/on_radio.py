@@ -22,15 +22,17 @@ from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.agents import CriticAgent, RecordedAgent, ScoreFunctionAgent
 from rl.resumed import SAVE_EVERY_S, resumed
+from rl.reward import Figures
 from rl.settings import ORACLE, Online, Train
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues
-from scenarios.app.training.evaluate import Act, Evaluation, episode, worlds
+from scenarios.app.training.evaluate import Act, Evaluation, episode, of_recorded, worlds
 
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
 
     from rl.env_online import OnlinePower
+    from rl.lagrangian import Prices
     from rl.look import Look
     from rl.rules import Known, Tuned
     from rl.shared_policy import SharedPolicy, Weights
@@ -56,6 +58,9 @@ class Training(Protocol):
 
     steps: int
     done: int
+
+    @property
+    def prices(self) -> Prices: ...
 
     @property
     def evaluations(self) -> int: ...
@@ -104,12 +109,10 @@ class Ground:
     @cached_property
     def rules(self) -> list[Tuned]:
         """All rules, tuned."""
-        from rl.rules import LAWS, Tuned, tuned
+        from rl.rules import LAWS, tuned
 
-        law = next(law for law in LAWS if law.name == FIRST)
-        tune_on = self._known(TUNED, Tuned(law, np.array(law.start), np.inf, 0))
         rng = Streams(self.study.seed).at("rules")
-        return [tuned(law, tune_on, self.task.tune_evaluations, rng) for law in LAWS]
+        return [tuned(law, self._tuned_on, self.task.tune_evaluations, rng) for law in LAWS]
 
     @property
     def rule(self) -> Tuned:
@@ -138,9 +141,27 @@ class Ground:
         ]  # fmt: skip
         known = self._known(HELD_OUT, self._first)
         best = sorted(self.rules, key=lambda rule: rule.cost)[:_STARTS]
-        cost, _ = best_powers(known, [rule.dbw(known.look) for rule in best])
-        per_world = np.split(cost, np.flatnonzero(known.look.first)[1:])
-        return rows + [Evaluation(ORACLE, w, float(c.sum()), -1) for w, c in zip(held, per_world, strict=True)]
+        cost, power_w = best_powers(known.at(self._multipliers), [rule.dbw(known.look) for rule in best])
+        found, ends = known.figures(power_w), np.flatnonzero(known.look.first)[1:]
+        per_world = zip(held, *(np.split(x, ends) for x in (cost, *vars(found).values())), strict=True)
+        return rows + [of_recorded(ORACLE, w, c, Figures(*own)) for w, c, *own in per_world]
+
+    @cached_property
+    def _multipliers(self) -> FloatArray:
+        """Prices of the reward's bounds for the oracle, found where rules are tuned; none without bounds."""
+        from rl.oracle import best_multipliers
+
+        if not self.task.reward.bounds():
+            return np.zeros(0)
+        known = self._tuned_on
+        return best_multipliers(known, self.rule.dbw(known.look), Streams(self.study.seed).at("oracle"))
+
+    @cached_property
+    def _tuned_on(self) -> Known:
+        from rl.rules import LAWS, Tuned
+
+        law = next(law for law in LAWS if law.name == FIRST)
+        return self._known(TUNED, Tuned(law, np.array(law.start), np.inf, 0))
 
     def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
         """An agent beside the others, in the same worlds."""
@@ -175,8 +196,11 @@ class Ground:
 
 
 def score(policy: SharedPolicy, known: Known) -> float:
-    """Mean over worlds of the cost of an episode, on recorded rounds."""
-    return float(known.cost(policy.power_w(known.look)).sum() / known.look.worlds)
+    """Mean over worlds of the cost of an episode, on recorded rounds, after how well bounds on means are kept."""
+    from rl.lagrangian import penalty
+
+    figures = known.figures(policy.power_w(known.look))
+    return float(known.reward.cost(figures).sum() / known.look.worlds) + penalty(known.reward, figures)
 
 
 def begun(on: Ground, how: Train, seed: int, told: Logger | None = None) -> Training:
@@ -209,7 +233,8 @@ def learn(
         cost, last = score(policy, chosen_on), training.done == training.steps
         if cost < best.score:
             best.weights, best.score, best.steps = policy.weights, cost, training.done
-        best.curve.append(CurvePoint(training.done, cost, np.nan, -best.score))
+        multipliers = tuple(training.prices.multipliers.tolist())
+        best.curve.append(CurvePoint(training.done, cost, np.nan, -best.score, multipliers))
         if told is not None and told.output_formats:
             board.tell(told, {"judged/cost": cost, **training.figures()}, training.done)
         tell(best.curve[-1], last)
@@ -227,7 +252,7 @@ def learn(
 
 
 def _tree(training: Training, best: Best, text: str) -> dict[str, Any]:
-    curve = [[p.step, p.score, p.best_reward] for p in best.curve]
+    curve = [[p.step, p.score, p.best_reward, *p.multipliers] for p in best.curve]
     kept = {"curve": curve, "weights": best.weights, "score": best.score, "steps": best.steps}
     return {"text": text, "training": training.memory(), "best": kept}
 
@@ -237,7 +262,10 @@ def _restored(training: Training, tree: Any) -> Best:
     from rl.train import CurvePoint
 
     kept = tree["best"]
-    curve = [CurvePoint(int(step), float(cost), np.nan, float(reward)) for step, cost, reward in kept["curve"]]
+    curve = [
+        CurvePoint(int(step), float(cost), np.nan, float(reward), tuple(map(float, multipliers)))
+        for step, cost, reward, *multipliers in kept["curve"]
+    ]
     found = Best(curve, {n: np.array(w) for n, w in kept["weights"].items()}, kept["score"], kept["steps"])
     training.resume(tree["training"])
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from io import StringIO
@@ -28,6 +28,7 @@ from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAI
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training import on_radio
+from scenarios.app.training.bounds import judged_live, kept
 from scenarios.app.training.environments import Stages, fitting, n_ues, problems
 from scenarios.app.training.evaluate import (
     Evaluation,
@@ -149,9 +150,10 @@ def _one(
         curve, rows, best_steps, trained_s = _on_radio(on, seed, folder, whole, watch, began, board)
     else:
         curve, rows, best_steps, trained_s = _by_ddpg(study, on, seed, folder, whole, watch, began, cache, board)
-    _table(folder / CURVE, [asdict(p) for p in curve])
+    bounds = how.task.reward.bounds() if isinstance(how.task, Online) else {}
+    _table(folder / CURVE, [_point(p, bounds) for p in curve])
     _table(folder / EVALUATIONS, [asdict(r) for r in rows])
-    write_json(folder / SUMMARY, _summary(how.agent.kind, best_steps, rows))
+    write_json(folder / SUMMARY, _summary(how.agent.kind, best_steps, rows) | kept(rows, bounds))
     timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began}
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
     state.unlink(missing_ok=True)
@@ -262,13 +264,13 @@ def _online(study: Study, task: Online, on: on_radio.Ground | None) -> _Setup:
     from rl.policy import Card, Policy
 
     n = n_ues(study)
-    paid = task.reward.leakage > 0
+    paid = "leakage" in task.reward.reads
     env, other = (OnlinePower(Stages(study, paid), n, task) for _ in range(2))
     watched = OnlinePower(Stages(study), n, task)
     chosen_on, held = worlds(study, "judged", task.eval_worlds), worlds(study, "held-out", task.held_out)
 
     def score(layers: Layers) -> float:
-        return float(np.mean([episode(other, AGENT, trained(layers), w).cost for w in chosen_on]))
+        return judged_live(task.reward, [episode(other, AGENT, trained(layers), w) for w in chosen_on])
 
     def policy(study: Study, layers: Layers, seed: int, steps: int) -> Policy:
         how = study.train or Train()
@@ -296,6 +298,13 @@ def _best(course: Course) -> Layers:
     if course.best is None:
         raise ValueError("no policy was evaluated")
     return course.best.layers
+
+
+def _point(point: CurvePoint, bounds: Mapping[str, float]) -> dict[str, Any]:
+    """A row of the curve: one column for the multiplier of each bound."""
+    row = asdict(point)
+    multipliers = row.pop("multipliers") or (0.0,) * len(bounds)
+    return row | {f"multiplier.{name}": x for name, x in zip(bounds, multipliers, strict=True)}
 
 
 def _table(path: Path, rows: list[dict[str, Any]]) -> None:
