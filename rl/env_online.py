@@ -29,6 +29,11 @@ from rl.specs import Specified
 _WORLDS = 2**40
 
 
+def drawn_world(generator: np.random.Generator) -> int:
+    """The seed of an episode's world."""
+    return int(generator.integers(_WORLDS))
+
+
 @dataclass(frozen=True)
 class Stage:
     """A world at time 0 and the rounds that will be played in it."""
@@ -99,7 +104,7 @@ class OnlinePower(Specified):
         given = options or {}
         if unknown := set(given) - {"world"}:
             raise ValueError(f"reset: no option {sorted(unknown)[0]!r}; there is world")
-        drawn = int(self.np_random.integers(_WORLDS))
+        drawn = drawn_world(self.np_random)
         return self._begin(int(given.get("world", drawn))), {"world": self.world_seed}
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, dict[str, Any]]:

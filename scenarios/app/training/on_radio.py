@@ -82,10 +82,9 @@ class Ground:
     @cached_property
     def rules(self) -> list[Tuned]:
         """All rules, tuned."""
-        from rl.rules import LAWS, Tuned, tuned
+        from rl.rules import LAWS, tuned, untuned
 
-        law = next(law for law in LAWS if law.name == FIRST)
-        tune_on = self._known(TUNED, Tuned(law, np.array(law.start), np.inf, 0))
+        tune_on = self._known(TUNED, untuned(FIRST))
         rng = Streams(self.study.seed).at("rules")
         return [tuned(law, tune_on, self.task.tune_evaluations, rng) for law in LAWS]
 
