@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.seeding import np_random
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -21,9 +21,10 @@ from rl.radio_loops import Air
 from rl.radio_records import RadioCosts, Rounds, judged
 from rl.recording import Episode
 from rl.settings import Online
+from rl.specs import SpecifiedVector
 
 
-class OnlinePowers(VectorEnv[Seen, Seen, FloatArray]):
+class OnlinePowers(SpecifiedVector):
     """n environments `OnlinePower`, with its spaces, stepped as arrays, in worlds that were recorded once.
 
     Each has a generator of its own; a seed s gives them s, s + 1, ..., a list one each. They draw the worlds that
