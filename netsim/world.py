@@ -108,6 +108,8 @@ class World:
     _buffer: list[Observations] = field(default_factory=list)
     _waiting: list[tuple[State, Fixes]] = field(default_factory=list)
     """samples whose signals are still to be measured, and the state that they are of"""
+    _elsewhere: tuple[State, tuple[tuple[float, float], float, float], Links] | None = None
+    """the links last asked for of an antenna that is no base station's, and where, when and in which state"""
     _ahead: Lookahead = field(init=False)
     _settled: bool = False
     """whether another look at the same RSRP would change no serving cell"""
@@ -163,7 +165,7 @@ class World:
         return measured
 
     def _measured(self) -> Observations:
-        self._settle()
+        self._measure_waiting()
         return Observations.join(self._buffer) if self._buffer else Observations.none()
 
     def position_m(self) -> FloatArray:
@@ -226,9 +228,9 @@ class World:
             return
         self._waiting.append((sampled, fixes))
         if len(self._waiting) >= together:
-            self._settle()
+            self._measure_waiting()
 
-    def _settle(self) -> None:
+    def _measure_waiting(self) -> None:
         """Measure what waits."""
         if not self._waiting:
             return
@@ -334,6 +336,15 @@ class World:
             compute_j=self.compute_j_per_sample * samples,
         )
 
+    def _links_at(self, at_m: tuple[float, float], height_m: float, time_s: float) -> Links:
+        """The radio of somebody else's antenna; whoever asks again at the same time gets the same."""
+        self.catch_up()
+        asked = (at_m, height_m, time_s)
+        if self._elsewhere is None or self._elsewhere[0] is not self.state or self._elsewhere[1] != asked:
+            budget = self.antenna_at(at_m, height_m)
+            self._elsewhere = self.state, asked, budget.links(time_s, self.position_m(), self.indoors())
+        return self._elsewhere[2]
+
     def cohort_at(
         self,
         at_m: tuple[float, float],
@@ -348,8 +359,7 @@ class World:
         Path loss, sight and shadowing are those of the city, drawn for that place; antennas : None: as many as a base
         station, and never more.
         """
-        budget = self.antenna_at(at_m, height_m)
-        links = budget.links(time_s, self.position_m(), self.indoors())
+        links = self._links_at(at_m, height_m, time_s)
         block = self.fading.block_index(round_, time_s)
         n, nothing = len(cohort.ue), np.zeros(len(cohort.ue))
         fading = self.fading.draw(cohort.ue, 1, block, self.ground.streams.at("radio.fading.elsewhere"))
