@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from stable_baselines3 import DDPG
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.vec_env import DummyVecEnv
 
@@ -73,6 +74,8 @@ class DdpgTraining:
                 policy_kwargs={"net_arch": list(agent.hidden)}, tensorboard_log=board, device="cpu",
             )  # fmt: skip
         self.model.target_policy_noise = 0.0
+        if board is None:  # the library's own logger would leave a folder among the temporary files
+            self.model.set_logger(Logger(None, []))
         if getattr(env, "residual", False):
             self._begin_with_the_rule()
         self.model.action_space.seed(seed)

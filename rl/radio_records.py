@@ -112,13 +112,14 @@ class Rounds:
 @dataclass(frozen=True)
 class RowCosts:
     """What stands behind the costs of power vectors, by row (B, R): noise suffered and asked for, weighted; whether it
-    was lost; its leak; and factor (B,).
+    was lost; its leak; whether artificial noise was drawn on it; and factor (B,).
     """
 
     suffered: FloatArray
     asked: FloatArray
     lost: BoolArray
     leak: FloatArray
+    drawn: BoolArray
     factor: FloatArray
 
 
@@ -246,7 +247,7 @@ def costs_of(
         leak=leak.sum(axis=1) / n,
         energy_of_ue_j=energy_j,
         artificial=np.asarray((drawn > 0).any(axis=1)),
-        rows=RowCosts(suffered, asked, lost, leak, factor),
+        rows=RowCosts(suffered, asked, lost, leak, drawn > 0, factor),
     )
 
 

@@ -83,6 +83,12 @@ LAWS = (
 )
 
 
+def untuned(name: str) -> Tuned:
+    """The rule of a name, as it is before any tuning."""
+    law = next(law for law in LAWS if law.name == name)
+    return Tuned(law, np.array(law.start), np.inf, 0)
+
+
 def within(dbw: FloatArray, limits: Limits) -> FloatArray:
     """Powers (n, K) in W, the nearest that keep the limits."""
     n_ue = dbw.shape[1]

@@ -91,7 +91,8 @@ class Train(Part):
         if isinstance(self.task, Online) and self.task.reward.bounds() and not self.agent.keeps_bounds:
             raise ValueError(
                 f"task.reward: bounds means over rounds, which agent {self.agent.kind} does not keep on "
-                "recorded rounds; take agent: {kind: score-function}, or {kind: ddpg, network: flat}, or reward: {kind: weighted}"
+                "recorded rounds; take agent: {kind: score-function} or {kind: ddpg, network: flat}, or reward: {kind: "
+                "weighted}"
             )
         return self
 

@@ -158,10 +158,9 @@ class Ground:
 
     @cached_property
     def _tuned_on(self) -> Known:
-        from rl.rules import LAWS, Tuned
+        from rl.rules import untuned
 
-        law = next(law for law in LAWS if law.name == FIRST)
-        return self._known(TUNED, Tuned(law, np.array(law.start), np.inf, 0))
+        return self._known(TUNED, untuned(FIRST))
 
     def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
         """An agent beside the others, in the same worlds."""
