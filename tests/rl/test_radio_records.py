@@ -300,7 +300,7 @@ def test_a_training_from_its_scenario_to_a_played_run(tmp_path):
     report(tmp_path / "t")
     assert "of the gap between the best rule" in (tmp_path / "t" / "report.html").read_text()
     again = train(study(**SMALL), [0], tmp_path / "u", told.append)
-    for name in ("policy.safetensors", "evaluations.csv", "curve.csv"):
+    for name in ("policy.safetensors", "evaluations.csv", "curve.csv", "episode.csv", "episode_rounds.csv"):
         assert (tmp_path / "u" / name).read_bytes() == (tmp_path / "t" / "seed-0" / name).read_bytes()
     assert again == summaries[:1]
     power = {"kind": "shared", "policy": str(tmp_path / "u")}

@@ -13,10 +13,12 @@ from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.settings import AGENT, OPTIMUM, ORACLE, VISITED
+from scenarios.app.report.episode_page import SCRIPTS, STYLES, episode_chapter
 from scenarios.app.report.html import Cell as TableCell
 from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, Panel, line, looks, mosaic
 from scenarios.app.report.series import median_line
+from scenarios.app.results.episode import EpisodeRead, read_episode
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
 from scenarios.app.results.statistics import figure_text, half_width
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
@@ -38,6 +40,7 @@ class Training:
     summary: dict[str, Any]
     curve: dict[str, FloatArray]
     evaluations: list[dict[str, Any]]
+    episode: EpisodeRead | None
 
     @property
     def agent(self) -> str:
@@ -68,7 +71,7 @@ def _read(folder: Path) -> Training:
             raise ValueError("empty")
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(one_line(f"{folder}: damaged ({error!r}); train again")) from None
-    return Training(manifest, read_json(folder / SUMMARY), curve, evaluations)
+    return Training(manifest, read_json(folder / SUMMARY), curve, evaluations, read_episode(folder))
 
 
 def _columns(path: Path, names: tuple[str, ...]) -> dict[str, FloatArray]:
@@ -97,12 +100,14 @@ def train_page(trained: list[Training]) -> str:
         + answers(_answer(trained))
         + paragraphs(_untrained(trained), "warns")
     )
+    episode, data = episode_chapter(trained[0].episode, first.get("seed"))
     chapters = [
         Chapter("training", "Training", [_curves(trained)]),
+        episode,
         Chapter("policies-all", "Policies", [_table(trained)]),
         Chapter("configuration", "Configuration", [facts(pairs)]),
     ]
-    return page(title, header, chapters)
+    return page(title, header, chapters, data, *((SCRIPTS, STYLES) if data else ()))
 
 
 def _means(trained: list[Training]) -> dict[str, dict[str, FloatArray]]:

@@ -24,6 +24,7 @@ from rl.resumed import SAVE_EVERY_S, resumed
 from rl.settings import ORACLE, Online, ScoreFunctionAgent, Train
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues
+from scenarios.app.training.episode import Episode, episode_of
 from scenarios.app.training.evaluate import Act, Evaluation, episode, worlds
 
 if TYPE_CHECKING:
@@ -124,6 +125,11 @@ class Ground:
         """An agent beside the others, in the same worlds."""
         held = worlds(self.study, HELD_OUT, self.task.held_out)
         return [*self.held_out, *(episode(self._watched, self.name, act, world, evaluations) for world in held)]
+
+    def shown(self, act: Act, rows: list[Evaluation]) -> Episode:
+        """An episode of that comparison."""
+        rules = {rule.law.name: played(rule.power_w) for rule in self.rules}
+        return episode_of(self._watched, self.study, (self.name, act), rules, rows)
 
     @property
     def _first(self) -> Tuned:
