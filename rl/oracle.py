@@ -8,6 +8,8 @@ over.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from netsim.units import FloatArray, IntArray
@@ -17,28 +19,39 @@ _STEPS_DB = (8.0, 4.0, 2.0, 1.0, 0.5)
 _MOST_MOVES = 200  # of one step
 
 
-def best_powers(known: Known, starts_dbw: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Costs (S,) and powers (S, K) in W, the best from several starts (S, K)."""
+@dataclass(frozen=True)
+class Found:
+    """The best of a search: cost (S,), power_w (S, K), and how many power vectors were judged for it."""
+
+    cost: FloatArray
+    power_w: FloatArray
+    judged: int
+
+
+def best_powers(known: Known, starts_dbw: list[FloatArray]) -> Found:
+    """The best powers of each round, from several starts (S, K)."""
     found = [_searched(known, start) for start in starts_dbw]
-    costs = np.stack([cost for cost, _ in found])
+    costs = np.stack([cost for cost, *_ in found])
     best = costs.argmin(axis=0)
-    powers_w = np.stack([within(dbw, known.look.limits) for _, dbw in found])
+    powers_w = np.stack([within(dbw, known.look.limits) for _, dbw, _ in found])
     at = np.arange(len(known))
-    return costs[best, at], powers_w[best, at]
+    return Found(costs[best, at], powers_w[best, at], sum(judged for *_, judged in found))
 
 
-def _searched(known: Known, start_dbw: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Costs (S,) and powers (S, K) in dBW that no move lowers."""
+def _searched(known: Known, start_dbw: FloatArray) -> tuple[FloatArray, FloatArray, int]:
+    """Costs (S,), powers (S, K) in dBW that no move lowers, and how many vectors were judged."""
     limits = known.look.limits
     low, high = 10 * np.log10(limits.each_min_w), 10 * np.log10(limits.each_max_w)
     dbw = np.clip(start_dbw, low, high)
     cost = known.cost(within(dbw, limits))
+    judged = len(cost)
     for step_db in _STEPS_DB:
         going = np.arange(len(known))
         for _ in range(_MOST_MOVES):
             tried = np.clip(_moves(dbw[going], step_db), low, high)  # (n, moves, K)
             n, moves, k = tried.shape
             value = known.cost(within(tried.reshape(-1, k), limits), np.repeat(going, moves)).reshape(n, moves)
+            judged += value.size
             best = value.argmin(axis=1)
             better = value[np.arange(n), best] < cost[going] - 1e-9
             if not better.any():
@@ -46,7 +59,7 @@ def _searched(known: Known, start_dbw: FloatArray) -> tuple[FloatArray, FloatArr
             some = going[better]
             dbw[some], cost[some] = tried[better, best[better]], value[better, best[better]]
             going = some
-    return cost, dbw
+    return cost, dbw, judged
 
 
 def _moves(dbw: FloatArray, step_db: float) -> FloatArray:

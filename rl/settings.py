@@ -13,6 +13,8 @@ from netsim.part import OneOf, Part
 AGENT, VISITED, OPTIMUM, ORACLE = "ddpg", "ddpg, best visited", "optimum", "oracle"
 """What comparisons call the agent DDPG, the best vector that its training tried, the best of the optimisers, and the
 best powers of each round that a search finds with everything known."""
+RANDOM, ONE_STEP = "random search", "optimiser, gains only"
+"""Comparisons besides the rules: the best of random parameters, and a search in every round by what is known before."""
 
 
 class Agent(Part):

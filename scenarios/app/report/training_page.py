@@ -12,7 +12,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import FloatArray
-from rl.settings import AGENT, OPTIMUM, ORACLE, VISITED
+from rl.settings import AGENT, ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED
 from scenarios.app.report.episode_page import SCRIPTS, STYLES, episode_chapter
 from scenarios.app.report.html import Cell as TableCell
 from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
@@ -94,6 +94,9 @@ def train_page(trained: list[Training]) -> str:
         "task": str(first.get("task")), "steps": f"{first.get('steps'):,}",
         "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained), "training, mean": f"{seconds:.0f} s",
     }  # fmt: skip
+    planned_s = [float(s) for t in trained if (s := t.manifest.get("timing", {}).get("planned_round_s")) is not None]
+    if planned_s:
+        pairs[f"{ONE_STEP}, time a round"] = f"{1000 * np.mean(planned_s):.0f} ms"
     title = str(first.get("title"))
     header = (
         headings(title, str(first.get("paper") or ""))
@@ -179,7 +182,7 @@ def _answer(trained: list[Training]) -> list[tuple[str, str]]:
 def _closed(trained: list[Training]) -> str:
     """How much of what the best rule leaves to the oracle the agent gets."""
     means = {name: figures["cost"] for name, figures in _means(trained).items()}
-    rules = [name for name in means if name not in (ORACLE, trained[0].agent)]
+    rules = [name for name in means if name not in (ORACLE, RANDOM, ONE_STEP, trained[0].agent)]
     best = min(rules, key=lambda name: float(means[name].mean()))
     gap = means[best] - means[ORACLE]
     if not (gap > 0).all():
@@ -267,6 +270,8 @@ def _description(name: str) -> str:
         AGENT: "the learned policy, without exploration",
         "score-function": "the learned policy, without exploration: a network for each UE, added to the best rule",
         ORACLE: "the best powers that a search finds with everything known, in the same worlds as recorded",
+        RANDOM: "the log-linear rule with the best of random parameters, as many as tuning tried",
+        ONE_STEP: "a search in every round by gains and the requirement of the last round; evaluations: of an episode",
         "constant": "the same power for all",
         "equal SNR": "the same received power from all",
         "inverse amplitude": "falls with the amplitude of the channel",

@@ -168,6 +168,8 @@ def _one(
         write_episode(folder, shown)
     write_json(folder / SUMMARY, _summary(how.agent.kind, best_steps, rows))
     timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began}
+    if on is not None and on.planned_s:
+        timing["planned_round_s"] = float(np.mean(on.planned_s))
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
     state.unlink(missing_ok=True)
 
