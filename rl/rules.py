@@ -146,3 +146,14 @@ def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
         elite = drawn[order[:_BEST]]
         mean, spread = elite.mean(axis=0), np.maximum(elite.std(axis=0), least)
     return Tuned(law, best, cost, generations * _TRIED * len(known))
+
+
+def best_of_random(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
+    """The best of random parameters, drawn as tuning begins, with so many judged power vectors."""
+    n = max(evaluations // len(known), 1)
+    drawn = np.array(law.start) + np.array(law.spread) * rng.normal(
+        f"random.{law.name}", np.arange(n), (len(law.start),)
+    )
+    found = np.array([known.merit(within(law.dbw(known.look, p), known.look.limits)) for p in drawn])
+    best = int(found.argmin())
+    return Tuned(law, drawn[best], float(found[best]), n * len(known))

@@ -15,6 +15,8 @@ from rl.reward import REWARDS, Reward, Weighted
 VISITED, OPTIMUM, ORACLE = f"{AGENT}, best visited", "optimum", "oracle"
 """What comparisons call the best vector that a training tried, the best of the optimisers, and the best powers of each
 round that a search finds with everything known."""
+RANDOM, ONE_STEP = "random search", "optimiser, gains only"
+"""Comparisons besides the rules: the best of random parameters, and a search in every round by what is known before."""
 
 
 class Task(Part):

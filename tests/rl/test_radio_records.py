@@ -224,7 +224,7 @@ def test_without_interference_a_rule_is_the_optimum():
     wide = replace(own, look=replace(own.look, limits=Limits(each_min_w=1e-12, each_max_w=1e6, total_max_w=1e9)))
     rule = wide.cost(within(dbw, wide.look.limits))
     np.testing.assert_allclose(rule, 0.0, atol=1e-9)
-    found, _ = best_powers(wide, [dbw, dbw + 5.0])
+    found = best_powers(wide, [dbw, dbw + 5.0]).cost
     assert (found >= rule - 1e-9).all()
 
 
@@ -233,7 +233,9 @@ def test_the_oracle_is_no_worse_than_where_it_begins_and_knows_small_worlds(city
 
     one = Known(city.rounds.take(np.arange(2)), _some(city.look, 2), city.air, city.reward)
     start = LAWS[1].dbw(one.look, np.array([3.0, 0.75]))
-    cost, power_w = best_powers(one, [start])
+    found = best_powers(one, [start])
+    cost, power_w = found.cost, found.power_w
+    assert found.judged > 2 * 90
     assert (cost <= one.cost(within(start, one.look.limits)) + 1e-12).all()
     np.testing.assert_allclose(one.cost(power_w), cost)
     tried = DRAW.uniform(-57, -7, (4000, 12))
@@ -351,12 +353,12 @@ def test_a_training_from_its_scenario_to_a_played_run(tmp_path):
     summaries = train(study(**SMALL), [0, 1], tmp_path / "t", told.append)
     assert summaries[0]["policy.score-function.evaluations.mean"] == 8 * 6 * 12
     names = {key.split(".")[1] for key in summaries[0] if key.startswith("policy.")}
-    assert names == {law.name for law in LAWS} | {"oracle", "score-function"}
+    assert names == {law.name for law in LAWS} | {"oracle", "score-function", "random search", "optimiser, gains only"}
     assert summaries[0]["policy.oracle.cost.mean"] < summaries[0]["policy.fractional.cost.mean"]
     report(tmp_path / "t")
     assert "of the gap between the best rule" in (tmp_path / "t" / "report.html").read_text()
     again = train(study(**SMALL), [0], tmp_path / "u", told.append)
-    for name in ("policy.safetensors", "evaluations.csv", "curve.csv"):
+    for name in ("policy.safetensors", "evaluations.csv", "curve.csv", "episode.csv", "episode_rounds.csv"):
         assert (tmp_path / "u" / name).read_bytes() == (tmp_path / "t" / "seed-0" / name).read_bytes()
     assert again == summaries[:1]
     power = {"kind": "shared", "policy": str(tmp_path / "u")}
@@ -501,3 +503,55 @@ def test_the_law_of_costs_by_hand():
     assert found.leak[0] == pytest.approx(np.mean([x / (1 + x) for x in z]))
     assert found.lost[0] == pytest.approx(1 / 3) and found.energy_j[0] == pytest.approx(0.3)
     assert found.artificial[0]
+
+
+def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
+    from rl.rules import best_of_random
+
+    law, rng = LAWS[-1], Streams(3).at("rules")
+    one, many = (best_of_random(law, city, n * len(city), rng) for n in (1, 40))
+    assert (one.evaluations, many.evaluations) == (len(city), 40 * len(city))
+    drawn = np.array(law.start) + np.array(law.spread) * rng.normal("random.log-linear", np.arange(40), (6,))
+    costs = [city.cost(within(law.dbw(city.look, p), city.look.limits)).mean() for p in drawn]
+    assert many.cost == min(costs) and one.cost == costs[0] > many.cost
+
+
+def test_links_without_phases_disturb_each_other_as_on_average(city):
+    from rl.one_step import phaseless
+
+    links = phaseless(city.look.links)
+    np.testing.assert_allclose(links.strength, city.look.links.strength, rtol=1e-12)
+    inner = np.abs(np.einsum("skbm,sjbm->sbkj", links.h.conj(), links.h)) ** 2
+    size = city.look.links.strength
+    mean = np.einsum("skb,sjb->sbkj", size, size) / 4
+    off = ~np.eye(12, dtype=bool)
+    np.testing.assert_allclose(inner[..., off], mean[..., off], rtol=1e-9)
+    assert links.heard is city.look.links.heard  # of one antenna
+
+
+def test_the_optimiser_plans_by_what_was_known_alone(city):
+    """Its plan is the same whatever phases are, the start before a requirement is known, and no worse there."""
+    from rl.one_step import expected, planned_w
+    from rl.oracle import best_powers
+
+    last = _at(city.look, len(city) - 1)
+    start = LAWS[1].dbw(last, np.array([3.0, 0.75]))
+    kappa = city.rounds.lost_noise[-1:]
+    plan = [
+        planned_w(look, 0.9, kappa, city.air, city.reward, np.zeros(0), start)
+        for look in (last, replace(last, links=replace(last.links, h=np.abs(last.links.h) + 0j)))
+    ]
+    np.testing.assert_allclose(plan[0][0], plan[1][0])
+    known = Known(expected(last, 0.9, kappa), last, city.air, city.reward)
+    assert plan[0][1] > 100 and known.cost(plan[0][0]) < known.cost(within(start, last.limits)) - 0.01
+    np.testing.assert_allclose(best_powers(known, [start]).power_w, plan[0][0])
+    fresh = replace(last, required_std=np.zeros((1, 12)))
+    power_w, judged = planned_w(fresh, 0.9, kappa, city.air, city.reward, np.zeros(0), start)
+    assert judged == 0
+    np.testing.assert_array_equal(power_w, within(start, last.limits))
+
+
+def _at(look, s):
+    links = Links(*(getattr(look.links, name)[s : s + 1] for name in ("h", "heard", "serving", "downlink_bps")))
+    part = {name: getattr(look, name)[s : s + 1] for name in ("required_std", "rho", "n_bits", "progress")}
+    return replace(look, links=links, **part)

@@ -13,12 +13,14 @@ from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.agents import AGENT
-from rl.settings import OPTIMUM, ORACLE, VISITED
+from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED
+from scenarios.app.report.episode_page import SCRIPTS, STYLES, episode_chapter
 from scenarios.app.report.html import Cell as TableCell
 from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, Panel, line, looks, mosaic
 from scenarios.app.report.series import median_line
 from scenarios.app.report.training_bounds import bounds_line, bounds_table
+from scenarios.app.results.episode import EpisodeRead, read_episode
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
 from scenarios.app.results.statistics import figure_text, half_width
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
@@ -40,6 +42,7 @@ class Training:
     summary: dict[str, Any]
     curve: dict[str, FloatArray]
     evaluations: list[dict[str, Any]]
+    episode: EpisodeRead | None
 
     @property
     def agent(self) -> str:
@@ -70,7 +73,7 @@ def _read(folder: Path) -> Training:
             raise ValueError("empty")
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(one_line(f"{folder}: damaged ({error!r}); train again")) from None
-    return Training(manifest, read_json(folder / SUMMARY), curve, evaluations)
+    return Training(manifest, read_json(folder / SUMMARY), curve, evaluations, read_episode(folder))
 
 
 def _columns(path: Path, names: tuple[str, ...]) -> dict[str, FloatArray]:
@@ -93,20 +96,25 @@ def train_page(trained: list[Training]) -> str:
         "task": str(first.get("task")), "steps": f"{first.get('steps'):,}",
         "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained), "training, mean": f"{seconds:.0f} s",
     }  # fmt: skip
+    planned_s = [float(s) for t in trained if (s := t.manifest.get("timing", {}).get("planned_round_s")) is not None]
+    if planned_s:
+        pairs[f"{ONE_STEP}, time a round"] = f"{1000 * np.mean(planned_s):.0f} ms"
     title = str(first.get("title"))
     header = (
         headings(title, str(first.get("paper") or ""))
         + answers(_answer(trained))
         + paragraphs(_untrained(trained), "warns")
     )
+    episode, data = episode_chapter(trained[0].episode, first.get("seed"))
     chapters = [
         Chapter("training", "Training", [_curves(trained)]),
+        episode,
         Chapter(
             "policies-all", "Policies", [_table(trained) + bounds_table(_summaries(trained), list(_means(trained)))]
         ),
         Chapter("configuration", "Configuration", [facts(pairs)]),
     ]
-    return page(title, header, chapters)
+    return page(title, header, chapters, data, *((SCRIPTS, STYLES) if data else ()))
 
 
 def _summaries(trained: list[Training]) -> list[dict[str, Any]]:
@@ -183,7 +191,7 @@ def _answer(trained: list[Training]) -> list[tuple[str, str]]:
 def _closed(trained: list[Training]) -> str:
     """How much of what the best rule leaves to the oracle the agent gets."""
     means = {name: figures["cost"] for name, figures in _means(trained).items()}
-    rules = [name for name in means if name not in (ORACLE, trained[0].agent)]
+    rules = [name for name in means if name not in (ORACLE, RANDOM, ONE_STEP, trained[0].agent)]
     best = min(rules, key=lambda name: float(means[name].mean()))
     gap = means[best] - means[ORACLE]
     if not (gap > 0).all():
@@ -274,6 +282,8 @@ def _description(name: str) -> str:
             "the learned policy, without exploration: a network for each UE, added to the best rule",
         ),
         ORACLE: "the best powers that a search finds with everything known, in the same worlds as recorded",
+        RANDOM: "the log-linear rule with the best of random parameters, as many as tuning tried",
+        ONE_STEP: "a search in every round by gains and the requirement of the last round; evaluations: of an episode",
         "constant": "the same power for all",
         "equal SNR": "the same received power from all",
         "inverse amplitude": "falls with the amplitude of the channel",

@@ -140,9 +140,10 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
             )  # fmt: skip
 
 
-def of_recorded(policy: str, world: int, cost: FloatArray, figures: Figures) -> Evaluation:
+def of_recorded(policy: str, world: int, cost: FloatArray, figures: Figures, evaluations: int) -> Evaluation:
     """One evaluation in a world as it was recorded, from its rounds (n,)."""
     return Evaluation(
         policy, world, float(cost.sum()), -1, float(figures.noise.sum()), energy_j=float(figures.energy_j.sum()),
         lost=float(figures.lost.mean()), leak=float(figures.leak.mean()), rounds=len(cost),
+        evaluations=evaluations,
     )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,10 +23,12 @@ from netsim.units import FloatArray
 from rl.agents import CriticAgent, RecordedAgent, ScoreFunctionAgent
 from rl.resumed import SAVE_EVERY_S, resumed
 from rl.reward import Figures
-from rl.settings import ORACLE, Online, Train
+from rl.settings import ONE_STEP, ORACLE, RANDOM, Online, Train
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues
+from scenarios.app.training.episode import Episode, episode_of
 from scenarios.app.training.evaluate import Act, Evaluation, episode, of_recorded, worlds
+from scenarios.app.training.one_step import OneStep
 
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
@@ -100,6 +102,8 @@ class Ground:
             raise BadInput(f"{reason}; change that, or take train.agent: {{kind: ddpg}}")
         how, self.task = settings(study)
         self.study, self.tell, self.done, self.name = study, tell, 0, how.agent.kind
+        self.planned_s = list[float]()
+        """seconds that the one-step optimiser took for a round, mean of each world"""
         self.air = air_of(study.world.radio.uplink, study.round_s)
         self.env = OnlinePower(Stages(study, watched=False), n_ues(study), self.task)
         self.numbers = {TUNED: self.task.tune_worlds, HELD_OUT: self.task.held_out}
@@ -113,6 +117,21 @@ class Ground:
 
         rng = Streams(self.study.seed).at("rules")
         return [tuned(law, self._tuned_on, self.task.tune_evaluations, rng) for law in LAWS]
+
+    @cached_property
+    def random(self) -> Tuned:
+        """Random search over the parameters of the widest rule, with as many evaluations as each rule had."""
+        from rl.rules import LAWS, best_of_random
+
+        law = max(LAWS, key=lambda law: len(law.start))
+        return best_of_random(law, self._tuned_on, self.task.tune_evaluations, Streams(self.study.seed).at("rules"))
+
+    @cached_property
+    def _tuned_on(self) -> Known:
+        """Rounds to tune on, played with the first rule as it is before any tuning."""
+        from rl.rules import untuned
+
+        return self._known(TUNED, untuned(FIRST))
 
     @property
     def rule(self) -> Tuned:
@@ -135,16 +154,19 @@ class Ground:
         from rl.oracle import best_powers
 
         held = worlds(self.study, HELD_OUT, self.task.held_out)
+        judged = {rule.law.name: rule for rule in self.rules} | {RANDOM: self.random}
         rows = [
-            episode(self._watched, rule.law.name, played(rule.power_w), world, rule.evaluations)
-            for world in held for rule in self.rules
+            episode(self._watched, name, played(rule.power_w), world, rule.evaluations)
+            for world in held for name, rule in judged.items()
         ]  # fmt: skip
+        rows += [self._planned(world) for world in held]
         known = self._known(HELD_OUT, self._first)
         best = sorted(self.rules, key=lambda rule: rule.cost)[:_STARTS]
-        cost, power_w = best_powers(known.at(self._multipliers), [rule.dbw(known.look) for rule in best])
-        found, ends = known.figures(power_w), np.flatnonzero(known.look.first)[1:]
-        per_world = zip(held, *(np.split(x, ends) for x in (cost, *vars(found).values())), strict=True)
-        return rows + [of_recorded(ORACLE, w, c, Figures(*own)) for w, c, *own in per_world]
+        found = best_powers(known.at(self._multipliers), [rule.dbw(known.look) for rule in best])
+        figures, ends = known.figures(found.power_w), np.flatnonzero(known.look.first)[1:]
+        per_world = zip(held, *(np.split(x, ends) for x in (found.cost, *vars(figures).values())), strict=True)
+        each = found.judged // len(held)
+        return rows + [of_recorded(ORACLE, w, c, Figures(*own), each) for w, c, *own in per_world]
 
     @cached_property
     def _multipliers(self) -> FloatArray:
@@ -156,16 +178,22 @@ class Ground:
         known = self._tuned_on
         return best_multipliers(known, self.rule.dbw(known.look), Streams(self.study.seed).at("oracle"))
 
-    @cached_property
-    def _tuned_on(self) -> Known:
-        from rl.rules import untuned
-
-        return self._known(TUNED, untuned(FIRST))
-
     def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
         """An agent beside the others, in the same worlds."""
         held = worlds(self.study, HELD_OUT, self.task.held_out)
         return [*self.held_out, *(episode(self._watched, self.name, act, world, evaluations) for world in held)]
+
+    def shown(self, act: Act, rows: list[Evaluation]) -> Episode:
+        """An episode of that comparison."""
+        rules = {rule.law.name: played(rule.power_w) for rule in self.rules}
+        return episode_of(self._watched, self.study, (self.name, act), rules, rows)
+
+    def _planned(self, world: int) -> Evaluation:
+        """The one-step optimiser in a world; its evaluations are those of this world."""
+        act = OneStep(self.air, self.rule, self._multipliers)
+        row = episode(self._watched, ONE_STEP, act, world)
+        self.planned_s.append(act.spent_s / max(act.rounds, 1))
+        return replace(row, evaluations=act.judged)
 
     @property
     def _first(self) -> Tuned:

@@ -24,12 +24,21 @@ from rl.settings import OPTIMUM, VISITED, Allocation, Online, Train
 from scenarios.app.results.folder import CHECKPOINT, PAGE, STUDY, SUMMARY, is_text, ours, read_json
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.statistics import half_width
-from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
+from scenarios.app.results.training_folder import (
+    CURVE,
+    EPISODE,
+    EPISODE_ROUNDS,
+    EPISODE_SCENE,
+    EVALUATIONS,
+    KIND,
+    TRAINING,
+)
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training import on_radio
 from scenarios.app.training.bounds import judged_live, kept
 from scenarios.app.training.environments import Stages, fitting, n_ues, problems
+from scenarios.app.training.episode import Episode, episode_of, write_episode
 from scenarios.app.training.evaluate import (
     Evaluation,
     allocation_score,
@@ -46,7 +55,10 @@ if TYPE_CHECKING:
     from rl.policy import Layers, Policy
     from rl.train import Course, CurvePoint
 
-_FILES = (STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, "policy.json", "policy.safetensors")
+_EPISODE = (EPISODE, EPISODE_ROUNDS, EPISODE_SCENE)
+_FILES = (
+    STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, "policy.json", "policy.safetensors", *_EPISODE
+)  # fmt: skip
 _SEED_OF_TEXT = "# seed of the training: "
 
 
@@ -140,27 +152,31 @@ def _one(
     }  # fmt: skip
     if not is_text(folder / STUDY, text):  # another one was here
         (folder / CHECKPOINT).unlink(missing_ok=True)
-    for name in (SUMMARY, *(name + PART for name in _FILES)):
+    for name in (SUMMARY, *_EPISODE, *(name + PART for name in _FILES)):
         (folder / name).unlink(missing_ok=True)
     write_text(folder / STUDY, text)
     write_json(folder / TRAINING, manifest)
     state = folder / CHECKPOINT
     whole = f"{__version__}\n{text}"
     if on is not None and how.agent.on_recorded:
-        curve, rows, best_steps, trained_s = _on_radio(on, seed, folder, whole, watch, began, board)
+        curve, rows, best_steps, trained_s, shown = _on_radio(on, seed, folder, whole, watch, began, board)
     else:
-        curve, rows, best_steps, trained_s = _by_ddpg(study, on, seed, folder, whole, watch, began, cache, board)
+        curve, rows, best_steps, trained_s, shown = _by_ddpg(study, on, seed, folder, whole, watch, began, cache, board)
     bounds = how.task.reward.bounds() if isinstance(how.task, Online) else {}
     _table(folder / CURVE, [_point(p, bounds) for p in curve])
     _table(folder / EVALUATIONS, [asdict(r) for r in rows])
+    if shown is not None:
+        write_episode(folder, shown)
     write_json(folder / SUMMARY, _summary(how.agent.kind, best_steps, rows) | kept(rows, bounds))
     timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began}
+    if on is not None and on.planned_s:
+        timing["planned_round_s"] = float(np.mean(on.planned_s))
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
     state.unlink(missing_ok=True)
 
 
-_Trained = tuple[list["CurvePoint"], list[Evaluation], int, float]
-"""The curve, the comparison, after how many steps the best policy was found, and seconds until then"""
+_Trained = tuple[list["CurvePoint"], list[Evaluation], int, float, Episode | None]
+"""The curve, the comparison, after how many steps the best policy was found, seconds until then, an episode to show"""
 
 
 def _by_ddpg(
@@ -192,7 +208,8 @@ def _by_ddpg(
         raise ValueError("no policy was evaluated")
     save_policy(setup.policy(study, course.best.layers, seed, course.best.steps), folder)
     trained_s = time.perf_counter() - began
-    return course.curve, setup.evaluate(course, how.steps, seed), course.best.steps, trained_s
+    rows = setup.evaluate(course, how.steps, seed)
+    return course.curve, rows, course.best.steps, trained_s, setup.shown(course, rows)
 
 
 def _on_radio(
@@ -210,17 +227,22 @@ def _on_radio(
     )  # fmt: skip
     told.close()
     policy, trained_s = on_radio.kept(on, best, seed, folder), time.perf_counter() - began
-    return best.curve, on.evaluated(on_radio.played(policy.power_w), training.evaluations), best.steps, trained_s
+    act = on_radio.played(policy.power_w)
+    rows = on.evaluated(act, training.evaluations)
+    return best.curve, rows, best.steps, trained_s, on.shown(act, rows)
 
 
 @dataclass(frozen=True)
 class _Setup:
-    """What is trained: the environment, the score that selects the policy, the policy as a file, the comparison."""
+    """What is trained: the environment, the score that selects the policy, the policy as a file, the comparison, and an
+    episode of it to show, if rounds are played one by one.
+    """
 
     env: Any
     score: Callable[[Layers], float]
     policy: Callable[[Study, Layers, int, int], Policy]
     evaluate: Callable[[Course, int, int], list[Evaluation]]
+    shown: Callable[[Course, list[Evaluation]], Episode | None]
 
 
 def _allocation(study: Study, cache: Path | None) -> _Setup:
@@ -247,7 +269,10 @@ def _allocation(study: Study, cache: Path | None) -> _Setup:
         layers = _best(course)
         return evaluate_allocation(sets.held_out, layers, visited, steps, Streams(seed).at("references"))
 
-    return _Setup(PowerAllocation(drawn), lambda layers: allocation_score(sets.chosen_on, layers), policy, evaluate)
+    def score(layers: Layers) -> float:
+        return allocation_score(sets.chosen_on, layers)
+
+    return _Setup(PowerAllocation(drawn), score, policy, evaluate, lambda course, rows: None)
 
 
 def problems_own(study: Study, cache: Path | None) -> Any:
@@ -267,6 +292,7 @@ def _online(study: Study, task: Online, on: on_radio.Ground | None) -> _Setup:
     paid = "leakage" in task.reward.reads
     env, other = (OnlinePower(Stages(study, paid), n, task) for _ in range(2))
     watched = OnlinePower(Stages(study), n, task)
+    rules = {name: fixed_rule(power) for name, power in baselines(task).items()}
     chosen_on, held = worlds(study, "judged", task.eval_worlds), worlds(study, "held-out", task.held_out)
 
     def score(layers: Layers) -> float:
@@ -283,10 +309,14 @@ def _online(study: Study, task: Online, on: on_radio.Ground | None) -> _Setup:
     def evaluate(course: Course, steps: int, seed: int) -> list[Evaluation]:
         if on is not None:
             return on.evaluated(trained(_best(course)), steps)
-        acts = {name: fixed_rule(power) for name, power in baselines(task).items()} | {AGENT: trained(_best(course))}
+        acts = rules | {AGENT: trained(_best(course))}
         return [episode(watched, name, act, w) for w in held for name, act in acts.items()]
 
-    return _Setup(env, score, policy, evaluate)
+    def shown(course: Course, rows: list[Evaluation]) -> Episode:
+        act = trained(_best(course))
+        return episode_of(watched, study, (AGENT, act), rules, rows) if on is None else on.shown(act, rows)
+
+    return _Setup(env, score, policy, evaluate, shown)
 
 
 def hidden_of(how: Train) -> tuple[int, ...]:
