@@ -179,7 +179,7 @@ class SharedCritic(nn.Module):
 
     def _told(self, s: Situations, actions: Tensor) -> tuple[Tensor, Tensor]:
         """Features of UEs and of pairs, with what the actions do among them."""
-        power_dbw = (s.rule_dbw + UNIT_DB * actions * s.there).clamp(s.least_dbw, s.most_dbw)
+        power_dbw = (s.rule_dbw + UNIT_DB * actions).clamp(s.least_dbw, s.most_dbw)
         added = (power_dbw - s.rule_dbw.clamp(s.least_dbw, s.most_dbw)) / _SPREAD_DB
         levels = torch.stack([power_dbw, s.snr_db + power_dbw, s.heard_db + power_dbw], dim=2) / _LEVEL_DB
         arrives_db = (s.snr_db + power_dbw)[:, :, None] - s.cross_db - power_dbw[:, None]
