@@ -174,6 +174,29 @@ class TestTraining:
             np.testing.assert_array_equal(second.policy().weights[name], w)
 
 
+def test_an_interrupted_training_has_the_curve_of_a_whole_one(known, tmp_path, monkeypatch):
+    """Multipliers, steps and costs, to the bit."""
+    from scenarios.app.training import on_radio
+
+    monkeypatch.setattr(on_radio, "SAVE_EVERY_S", 0.0)
+    tight = bounded(known, noise=1.0)
+
+    def learnt(name, stop_at=None):
+        def tell(point, last):
+            if point.step == stop_at:
+                raise KeyboardInterrupt
+
+        training = TestTraining().training(tight, 120)
+        return on_radio.learn(training, tight, 20, tmp_path / name, "text", tell)
+
+    whole = learnt("whole")
+    with pytest.raises(KeyboardInterrupt):
+        learnt("parts", stop_at=80)
+    resumed = learnt("parts")
+    assert len({p.multipliers for p in whole.curve}) == 3  # at first, after 50 and after 100 steps
+    np.testing.assert_equal([vars(p) for p in resumed.curve], [vars(p) for p in whole.curve])
+
+
 SMALL = {
     "train.agent": {"kind": "score-function", "worlds": 1}, "train.task.tune_worlds": 1,
     "train.task.tune_evaluations": 600, "train.task.held_out": 2, "train.task.eval_worlds": 1, "train.steps": 60,
@@ -203,9 +226,13 @@ def test_a_training_records_multipliers_terms_and_bounds(tmp_path):
 
 
 def test_bounds_are_reported_with_their_intervals():
-    from scenarios.app.report.training_bounds import verdict
+    from scenarios.app.report.training_bounds import bounds_of, breaks_none, verdict
 
     assert [verdict(m, 0.1, 2.0) for m in (1.8, 2.05, 2.2)] == ["kept", "undecided", "broken"]
+    summaries = [{"bound.a b.noise.mean": m, "bound.a b.noise.half_width": 0.1, "bound.a b.noise.at_most": 2.0}
+                 for m in (1.9, 2.4)]  # fmt: skip
+    assert bounds_of(summaries[:1], "a b") == {"noise": (1.9, 0.1, 2.0)} and bounds_of(summaries, "other") == {}
+    assert [breaks_none(s, "a b") for s in (summaries[:1], summaries)] == [True, False]
 
 
 class Ratio(Reward):

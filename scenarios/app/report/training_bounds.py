@@ -31,6 +31,11 @@ def bounds_of(summaries: Sequence[dict[str, Any]], policy: str) -> dict[str, tup
     return found
 
 
+def breaks_none(summaries: Sequence[dict[str, Any]], policy: str) -> bool:
+    """Whether no bound is broken for certain; true without bounds."""
+    return all(verdict(*found) != "broken" for found in bounds_of(summaries, policy).values())
+
+
 def bounds_line(summaries: Sequence[dict[str, Any]], policy: str) -> list[tuple[str, str]]:
     """What is asked, and a sentence on the bounds that the agent keeps; nothing without bounds."""
     said = [

@@ -19,7 +19,7 @@ from scenarios.app.report.html import Cell as TableCell
 from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, Panel, line, looks, mosaic
 from scenarios.app.report.series import median_line
-from scenarios.app.report.training_bounds import bounds_line, bounds_table
+from scenarios.app.report.training_bounds import bounds_line, bounds_table, breaks_none
 from scenarios.app.results.episode import EpisodeRead, read_episode
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
 from scenarios.app.results.statistics import figure_text, half_width
@@ -191,7 +191,8 @@ def _answer(trained: list[Training]) -> list[tuple[str, str]]:
 def _closed(trained: list[Training]) -> str:
     """How much of what the best rule leaves to the oracle the agent gets."""
     means = {name: figures["cost"] for name, figures in _means(trained).items()}
-    rules = [name for name in means if name not in (ORACLE, RANDOM, ONE_STEP, trained[0].agent)]
+    others = [name for name in means if name not in (ORACLE, RANDOM, ONE_STEP, trained[0].agent)]
+    rules = [name for name in others if breaks_none(_summaries(trained), name)] or others
     best = min(rules, key=lambda name: float(means[name].mean()))
     gap = means[best] - means[ORACLE]
     if not (gap > 0).all():
