@@ -432,7 +432,7 @@ def damaged_card(**changes):
         (damaged_card(hidden=[0]), "1 to 4096 units"),
         (damaged_card(observe="channel"), "its card asks for"),
         (damaged_card(observe="online"), "does not belong to task"),
-        (damaged_card(code="import os"), "Extra inputs"),
+        (damaged_card(code="import os"), "code: does not belong to a policy"),
         (lambda f: (f / "policy.safetensors").write_bytes(pickle.dumps(Evil())), "not safetensors"),
         (lambda f: (f / "policy.safetensors").write_bytes(struct.pack("<Q", 2**60) + b"{}"), "not safetensors"),
         (lambda f: (f / "policy.safetensors").write_bytes(b""), "not safetensors"),

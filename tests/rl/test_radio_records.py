@@ -356,7 +356,8 @@ def test_a_training_from_its_scenario_to_a_played_run(tmp_path):
     assert names == {law.name for law in LAWS} | {"oracle", "score-function", "random search", "optimiser, gains only"}
     assert summaries[0]["policy.oracle.cost.mean"] < summaries[0]["policy.fractional.cost.mean"]
     report(tmp_path / "t")
-    assert "of the gap between the best rule" in (tmp_path / "t" / "report.html").read_text()
+    page = (tmp_path / "t" / "report.html").read_text()
+    assert "% of the gap between" in page and "he best rule (" in page  # whoever is better after so few steps
     again = train(study(**SMALL), [0], tmp_path / "u", told.append)
     for name in ("policy.safetensors", "evaluations.csv", "curve.csv", "episode.csv", "episode_rounds.csv"):
         assert (tmp_path / "u" / name).read_bytes() == (tmp_path / "t" / "seed-0" / name).read_bytes()
@@ -555,3 +556,54 @@ def _at(look, s):
     links = Links(*(getattr(look.links, name)[s : s + 1] for name in ("h", "heard", "serving", "downlink_bps")))
     part = {name: getattr(look, name)[s : s + 1] for name in ("required_std", "rho", "n_bits", "progress")}
     return replace(look, links=links, **part)
+
+
+@pytest.mark.parametrize(
+    ("card", "said"),
+    [
+        ('{"task": "online"}', "a policy of task 'online' is not for this kind; play it by power: {kind: ddpg}"),
+        ('{"format": 1,', "not JSON, or only a part of it; train the policy again"),
+        ("{}", "program: is missing; train the policy again"),
+        ('{"format": 1, "program": 3}', "program: cannot be 3; train the policy again"),
+    ],
+)
+def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card, said, tmp_path):
+    (tmp_path / "policy.json").write_text(card)
+    with pytest.raises(BadInput) as refused:
+        load("power/city", {"power": {"kind": "shared", "policy": str(tmp_path)}})
+    assert f"as set from outside: power.policy: {tmp_path / 'policy.json'}: " in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_an_empty_name_of_a_policy_is_not_the_current_folder():
+    with pytest.raises(BadInput, match=r"from outside: power\.policy: the name is empty; give that of a file"):
+        load("power/city", {"power": {"kind": "shared", "policy": ""}})
+
+
+@pytest.mark.parametrize("steps", ["1000000000000", 1e12])
+def test_no_remedy_is_beyond_the_bounds(steps):
+    with pytest.raises(BadInput) as refused:
+        load("power/city", {"train.steps": steps})
+    assert "<= 100000000" in str(refused.value) and "write" not in str(refused.value)
+    with pytest.raises(BadInput, match="; write it without quotes"):
+        load("power/city", {"train.steps": "1000"})
+
+
+def test_a_price_of_energy_is_per_joule():
+    with pytest.raises(BadInput, match=r"must be >= 0 and <= 1e\+09 per joule, got the number -1"):
+        load("power/city", {"train.task.reward.energy_per_j": -1})
+
+
+def test_powers_of_rounds_are_played_in_their_rounds():
+    """Also where some round is not among them: then with the least power."""
+    from scenarios.app.training.on_radio import planned
+
+    env = live(study())
+    env.reset(options={"world": 7})
+    power_w = np.array([[1e-5] * 12, [1e-3] * 12, [1e-2] * 12])
+    act = planned(power_w, np.array([0, 1, 3]) / env.rounds)
+    sent = []
+    while len(sent) < 4:
+        *_, info = env.step(act(env, None).astype(np.float32))
+        sent.append(info["power_w"][0])
+    np.testing.assert_allclose(sent, [1e-5, 1e-3, 2e-6, 1e-2], rtol=1e-5)

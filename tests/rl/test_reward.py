@@ -127,12 +127,13 @@ def test_the_oracle_bounds_all_who_keep_the_bounds(known):
     rule = rule_of(tight, law=-1)
     start = rule.dbw(known.look)
     multipliers = best_multipliers(tight, start, Streams(1).at("o"))
-    cost, power_w = best_powers(tight.at(multipliers), [start])
+    found = best_powers(tight.at(multipliers), [start])
+    cost, power_w = found.cost, found.power_w
     assert multipliers[0] > 0 and multipliers[1] == 0.0  # nobody loses so much: no price
     assert cost.mean() <= rule.cost
     np.testing.assert_allclose(cost, priced(tight.reward, tight.figures(power_w), multipliers))
     for other in (np.zeros(2), 2 * multipliers):  # whatever the prices
-        assert best_powers(tight.at(other), [start])[0].mean() <= rule.cost
+        assert best_powers(tight.at(other), [start]).cost.mean() <= rule.cost
 
 
 class TestTraining:

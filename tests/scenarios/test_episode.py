@@ -166,3 +166,14 @@ def test_a_browser_goes_through_the_rounds_by_keys(tmp_path, show):
     assert shown.locator("#episode-ues-0 .lost").count() == 0
     shown.locator("#episode-play").click()
     shown.wait_for_function("document.getElementById('episode-round').value === '2'")
+
+
+def test_terms_are_those_of_the_reward_whatever_its_kind():
+    from rl.reward import FIGURES, Constrained, Weighted
+    from scenarios.app.training.episode import _cost_of_one
+
+    assert set(TERMS) == set(FIGURES)
+    weighted = Weighted(noise=2, leak=5, energy_per_j=100)
+    assert [_cost_of_one(weighted, name) for name in FIGURES] == [2, 0, 0, 0, 5, 100]
+    bounded = Constrained(minimise="leak", at_most={"lost": 0.02})
+    assert [_cost_of_one(bounded, name) for name in FIGURES] == [0, 0, 0, 0, 1, 0]

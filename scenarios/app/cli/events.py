@@ -58,12 +58,12 @@ def of_search(title: str, now: Tried | Recorded) -> Event:
 
 
 def of_training(title: str, now: TrainingProgress | Recorded) -> Event:
-    """An evaluation of the policy that is trained, or a world that was recorded for it."""
+    """An evaluation of the policy that is trained, or a world that was recorded or judged for it."""
     from scenarios.app.training.on_radio import Recorded
 
     if isinstance(now, Recorded):
         return {
-            "event": "played", "title": title, "done": now.done, "of": now.of, "label": "worlds recorded",
+            "event": "world", "title": title, "done": now.done, "of": now.of, "label": now.what,
             "last": now.done == now.of,
         }  # fmt: skip
     steps = {"done": now.point.step, "of": now.steps, "last": now.last}

@@ -122,4 +122,5 @@ _UNITS = {"played": "run"}
 _HOMES = "homes_named_percent"
 _ROWS: dict[str, Callable[[Mapping[str, Any]], dict[str, str]]] = {
     "round": _round, "window": _window, "run": _run, "step": _step, "played": _played,
+    "world": _played,
 }  # fmt: skip

@@ -22,7 +22,8 @@ from scenarios.app.report.series import median_line
 from scenarios.app.report.training_bounds import bounds_line, bounds_table, breaks_none
 from scenarios.app.results.episode import EpisodeRead, read_episode
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
-from scenarios.app.results.statistics import figure_text, half_width
+from scenarios.app.results.improvement import probability_of_improvement
+from scenarios.app.results.statistics import figure_text, half_width, interquartile_mean
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 from scenarios.app.study.yaml_document import one_line
 
@@ -199,32 +200,37 @@ def _closed(trained: list[Training]) -> str:
         return f"Nothing is left between the best rule ({best}) and the oracle: a rule is the optimum here."
     share = 100 * (means[best] - means[trained[0].agent]) / gap
     many = f", mean over {len(trained)} seeds with a 95 % interval" if len(trained) > 1 else ""
+    if share.mean() < 0:
+        return (
+            f"The best rule ({best}) is better than the agent, by {_between(-share)} % of the gap between it and the "
+            f"oracle{many}."
+        )
     return f"The agent closes {_between(share)} % of the gap between the best rule ({best}) and the oracle{many}."
 
 
 def _beside(trained: list[Training], name: str) -> tuple[str, str]:
     """The agent's cost against that of a baseline policy in the same worlds; intervals over worlds and seeds apart."""
-    from scipy.stats import trim_mean
-
-    gaps = np.array([_paired(t, name) for t in trained])  # (seeds, worlds)
+    costs, others = (np.array([_costs(t, of, t.agent) for t in trained]) for of in (trained[0].agent, name))
+    gaps = costs - others  # (seeds, worlds)
     over = [f"± {figure_text(half_width(gaps.mean(axis=0)))} over worlds"] if gaps.shape[1] > 1 else []
     if len(gaps) > 1:
         over.append(f"± {figure_text(half_width(gaps.mean(axis=1)))} over {len(gaps)} seeds")
     said = f" ({', '.join(over)}; 95 %)" if over else ""
-    middle = figure_text(float(trim_mean(gaps.ravel(), 0.25)))
+    middle = figure_text(interquartile_mean(gaps))
+    chance, low, high = (f"{value:.2f}" for value in probability_of_improvement(costs, others))
+    among = f" (95 % {low} to {high})" if gaps.size > 1 else ""
     worlds = "1 unseen world" if gaps.shape[1] == 1 else f"{gaps.shape[1]} unseen worlds"
     return f"Beside {name} power", (
         f"In {worlds} the agent's cost differs from that of {name} power by "
         f"{figure_text(float(gaps.mean()))}{said}, interquartile mean {middle}; it is lower in "
-        f"{int((gaps < 0).sum())} of {gaps.size}."
+        f"{int((gaps < 0).sum())} of {gaps.size}, with probability {chance}{among}."
     )
 
 
-def _paired(trained: Training, name: str) -> FloatArray:
-    """Cost of the agent less that of another policy in each world."""
+def _costs(trained: Training, name: str, agent: str) -> FloatArray:
+    """Cost of a policy in each world of the agent's."""
     costs = {(r["policy"], r["case"]): r["cost"] for r in trained.evaluations}
-    cases = [case for policy, case in costs if policy == trained.agent]
-    return np.array([costs[trained.agent, c] - costs[name, c] for c in cases])
+    return np.array([costs[name, case] for policy, case in costs if policy == agent])
 
 
 _MEDIAN = Look("median over seeds", PALETTE[0])
@@ -282,7 +288,7 @@ def _description(name: str) -> str:
             ("td3", "sac", "score-function"),
             "the learned policy, without exploration: a network for each UE, added to the best rule",
         ),
-        ORACLE: "the best powers that a search finds with everything known, in the same worlds as recorded",
+        ORACLE: "the best powers that a search finds for each recorded round with everything known, played live",
         RANDOM: "the log-linear rule with the best of random parameters, as many as tuning tried",
         ONE_STEP: "a search in every round by gains and the requirement of the last round; evaluations: of an episode",
         "constant": "the same power for all",

@@ -25,10 +25,9 @@ from scenarios.app.study.yaml_document import one_line
 
 TERMS = {
     "noise": "noise", "loss": "loss", "leakage": "leakage", "lost": "lost updates", "leak": "leak",
-    "energy_per_j": "energy",
+    "energy_j": "energy",
 }  # fmt: skip
-"""weights of the reward, and what pages call their terms"""
-_COLUMN = {"energy_per_j": "energy_j"}
+"""figures of a round, and what pages call what they cost"""
 _TEXTS = ("policy", "base_station")
 _COUNTS, _MOST_COUNTED = ("round", "ue", "sent"), 1e9
 _MOST_CORNERS, _MOST_STATIONS = 100_000, 10_000
@@ -55,7 +54,7 @@ class EpisodeRead:
     def terms(self, policy: str, number: int) -> dict[str, float]:
         """Weighted terms of the cost of a round, those that count."""
         row, weights = self.rounds[policy, number], self.scene["weights"]
-        return {key: weight * row[_COLUMN.get(key, key)] for key, weight in weights.items() if weight}
+        return {key: weight * row[key] for key, weight in weights.items() if weight}
 
 
 def read_episode(folder: Path) -> EpisodeRead | None:

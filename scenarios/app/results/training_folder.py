@@ -2,6 +2,8 @@
 
 TRAINING, CURVE, EVALUATIONS = "training.json", "curve.csv", "evaluations.csv"
 EPISODE, EPISODE_ROUNDS, EPISODE_SCENE = "episode.csv", "episode_rounds.csv", "episode.json"
+WORLDS = "worlds.npz"
+"""what an unfinished training has found out about worlds and rules"""
 KIND = "training"
 """what training.json says that it is"""
 MOST_UES, MOST_ROUNDS = 200, 500

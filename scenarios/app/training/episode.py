@@ -13,6 +13,7 @@ import numpy as np
 
 from netsim.record import cell_text, write_json, write_text
 from netsim.units import IntArray
+from rl.reward import FIGURES, Figures, Reward
 from scenarios.app.results.training_folder import (
     EPISODE,
     EPISODE_ROUND_COLUMNS,
@@ -70,8 +71,13 @@ def _scene(world: World, study: Study, env: OnlinePower) -> dict[str, Any]:
         "eavesdropper_m": None if threat.at_m is None else [float(x) for x in threat.at_m],
         "buildings_m": [np.round(ring, 1).tolist() for ring, keep in zip(rings, kept, strict=True) if keep],
         "limits_w": [env.task.limits.each_min_w, env.task.limits.each_max_w],
-        "weights": {name: value for name, value in env.task.reward if name != "leakage_within_m"},
+        "weights": {name: _cost_of_one(env.task.reward, name) for name in FIGURES},
     }
+
+
+def _cost_of_one(reward: Reward, name: str) -> float:
+    """What a round costs of whose figures one is 1 and the others are 0: its weight, as costs are linear."""
+    return float(reward.cost(Figures(*(np.array([float(figure == name)]) for figure in FIGURES)))[0])
 
 
 def write_episode(folder: Path, episode: Episode) -> None:

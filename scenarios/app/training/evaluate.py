@@ -12,7 +12,6 @@ from netsim.radio.power import Average, Fractional, Full, Power
 from netsim.rng import Rng, Streams
 from netsim.units import FloatArray
 from rl.agents import AGENT
-from rl.reward import Figures
 from rl.settings import VISITED, Online
 from scenarios.app.study.study import Study
 
@@ -138,12 +137,3 @@ def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: in
                 policy, world, cost, info["t_th"], noise, last, leakage / n, energy_j, lost / n, leak / n, evaluations,
                 n, losses / n,
             )  # fmt: skip
-
-
-def of_recorded(policy: str, world: int, cost: FloatArray, figures: Figures, evaluations: int) -> Evaluation:
-    """One evaluation in a world as it was recorded, from its rounds (n,)."""
-    return Evaluation(
-        policy, world, float(cost.sum()), -1, float(figures.noise.sum()), energy_j=float(figures.energy_j.sum()),
-        lost=float(figures.lost.mean()), leak=float(figures.leak.mean()), rounds=len(cost),
-        evaluations=evaluations,
-    )  # fmt: skip

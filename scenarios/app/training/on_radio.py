@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,12 +22,13 @@ from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.agents import CriticAgent, RecordedAgent, ScoreFunctionAgent
 from rl.resumed import SAVE_EVERY_S, resumed
-from rl.reward import Figures
 from rl.settings import ONE_STEP, ORACLE, RANDOM, Online, Train
+from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues
 from scenarios.app.training.episode import Episode, episode_of
-from scenarios.app.training.evaluate import Act, Evaluation, episode, of_recorded, worlds
+from scenarios.app.training.evaluate import Act, Evaluation, episode, worlds
+from scenarios.app.training.kept_worlds import KeptWorlds
 from scenarios.app.training.one_step import OneStep
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from rl.env_online import OnlinePower
     from rl.lagrangian import Prices
     from rl.look import Look
-    from rl.rules import Known, Tuned
+    from rl.rules import Known, Law, Tuned
     from rl.shared_policy import SharedPolicy, Weights
     from rl.train import CurvePoint
 
@@ -49,10 +50,17 @@ FIRST = "fractional"
 
 @dataclass(frozen=True)
 class Recorded:
-    """A world that was recorded: how many of how many."""
+    """A world that is done with: how many of how many, and what was done in it."""
 
     done: int
     of: int
+    what: str
+
+
+_RECORDED = {
+    TUNED: "recorded to tune rules", TRAINED: "recorded to train on", CHOSEN: "recorded to choose the policy by",
+    HELD_OUT: "recorded for the oracle",
+}  # fmt: skip
 
 
 class Training(Protocol):
@@ -94,14 +102,15 @@ class Ground:
     All of it is made when it is asked for, once for all seeds of a training.
     """
 
-    def __init__(self, study: Study, tell: Callable[[Recorded], None]) -> None:
+    def __init__(self, study: Study, tell: Callable[[Recorded], None], file: Path | None = None) -> None:
+        """tell : gets every world that is done with. file : keeps what an interrupted training need not find again."""
         from rl.env_online import OnlinePower
         from rl.radio_records import air_of
 
         if (reason := unrecorded(study)) is not None:
             raise BadInput(f"{reason}; change that, or take train.agent: {{kind: ddpg}}")
         how, self.task = settings(study)
-        self.study, self.tell, self.done, self.name = study, tell, 0, how.agent.kind
+        self.study, self.tell, self.file, self.name = study, tell, file, how.agent.kind
         self.planned_s = list[float]()
         """seconds that the one-step optimiser took for a round, mean of each world"""
         self.air = air_of(study.world.radio.uplink, study.round_s)
@@ -111,12 +120,31 @@ class Ground:
             self.numbers |= {TRAINED: how.agent.worlds, CHOSEN: self.task.eval_worlds}
 
     @cached_property
+    def _kept(self) -> KeptWorlds:
+        return KeptWorlds(self.file, f"{__version__}\n{study_yaml(self.study)}")
+
+    def forget(self) -> None:
+        """Remove the file of what was kept, if it was read or written: nothing is left to find."""
+        if self.file is not None and "_kept" in vars(self):
+            self.file.unlink(missing_ok=True)
+
+    @cached_property
     def rules(self) -> list[Tuned]:
         """All rules, tuned."""
         from rl.rules import LAWS, tuned
 
-        rng = Streams(self.study.seed).at("rules")
-        return [tuned(law, self._tuned_on, self.task.tune_evaluations, rng) for law in LAWS]
+        rng, n = Streams(self.study.seed).at("rules"), self.task.tune_evaluations
+        return [self._tuned(law.name, law, lambda law: tuned(law, self._tuned_on, n, rng)) for law in LAWS]
+
+    def _tuned(self, name: str, law: Law, tune: Callable[[Law], Tuned]) -> Tuned:
+        """A rule, tuned once."""
+        from rl.rules import Tuned
+
+        def find() -> list[Any]:
+            of = tune(law)
+            return [of.parameters, of.cost, of.evaluations]
+
+        return self._kept.once(f"rules/{name}", find, lambda tree: Tuned(law, *tree))
 
     @cached_property
     def random(self) -> Tuned:
@@ -124,7 +152,8 @@ class Ground:
         from rl.rules import LAWS, best_of_random
 
         law = max(LAWS, key=lambda law: len(law.start))
-        return best_of_random(law, self._tuned_on, self.task.tune_evaluations, Streams(self.study.seed).at("rules"))
+        n, rng = self.rules[0].evaluations, Streams(self.study.seed).at("rules")
+        return self._tuned(RANDOM, law, lambda law: best_of_random(law, self._tuned_on, n, rng))
 
     @cached_property
     def _tuned_on(self) -> Known:
@@ -150,23 +179,36 @@ class Ground:
 
     @cached_property
     def held_out(self) -> list[Evaluation]:
-        """All rules, live in worlds that nobody has seen; and the oracle, in these worlds as recorded."""
-        from rl.oracle import best_powers
-
+        """All rules and the oracle, live in worlds that nobody has seen."""
         held = worlds(self.study, HELD_OUT, self.task.held_out)
         judged = {rule.law.name: rule for rule in self.rules} | {RANDOM: self.random}
-        rows = [
-            episode(self._watched, name, played(rule.power_w), world, rule.evaluations)
-            for world in held for name, rule in judged.items()
-        ]  # fmt: skip
-        rows += [self._planned(world) for world in held]
+        rows = list[Evaluation]()
+        for i, world in enumerate(held, 1):
+            for name, rule in judged.items():
+                rows.append(self._judged(name, played(rule.power_w), world, rule.evaluations))
+            rows.append(self._planned(world))
+            self.tell(Recorded(i, len(held), "judged live under all rules"))
+        return rows + self._oracle(held)
+
+    def _oracle(self, held: list[int]) -> list[Evaluation]:
+        """The best powers of every round, found in these worlds as recorded with the first rule, and played live."""
+        from rl.oracle import best_powers
+
         known = self._known(HELD_OUT, self._first)
         best = sorted(self.rules, key=lambda rule: rule.cost)[:_STARTS]
-        found = best_powers(known.at(self._multipliers), [rule.dbw(known.look) for rule in best])
-        figures, ends = known.figures(found.power_w), np.flatnonzero(known.look.first)[1:]
-        per_world = zip(held, *(np.split(x, ends) for x in (found.cost, *vars(figures).values())), strict=True)
-        each = found.judged // len(held)
-        return rows + [of_recorded(ORACLE, w, c, Figures(*own), each) for w, c, *own in per_world]
+
+        def find() -> list[Any]:
+            found = best_powers(known.at(self._multipliers), [rule.dbw(known.look) for rule in best])
+            return [found.power_w, found.judged // len(held)]
+
+        power_w, judged = self._kept.once("oracle", find, tuple)
+        worlds_begin = np.flatnonzero(known.look.first)[1:]
+        parts = (np.split(values, worlds_begin) for values in (power_w, known.look.progress))
+        rows = list[Evaluation]()
+        for i, (world, power, at) in enumerate(zip(held, *parts, strict=True), 1):
+            rows.append(self._judged(ORACLE, planned(power, at), world, judged))
+            self.tell(Recorded(i, len(held), "judged live under the oracle"))
+        return rows
 
     @cached_property
     def _multipliers(self) -> FloatArray:
@@ -176,12 +218,27 @@ class Ground:
         if not self.task.reward.bounds():
             return np.zeros(0)
         known = self._tuned_on
-        return best_multipliers(known, self.rule.dbw(known.look), Streams(self.study.seed).at("oracle"))
 
-    def evaluated(self, act: Act, evaluations: int) -> list[Evaluation]:
-        """An agent beside the others, in the same worlds."""
-        held = worlds(self.study, HELD_OUT, self.task.held_out)
-        return [*self.held_out, *(episode(self._watched, self.name, act, world, evaluations) for world in held)]
+        def find() -> FloatArray:
+            return best_multipliers(known, self.rule.dbw(known.look), Streams(self.study.seed).at("oracle"))
+
+        return self._kept.once("multipliers", find, np.asarray)
+
+    def evaluated(self, act: Act, evaluations: int, seed: int) -> list[Evaluation]:
+        """An agent of a training's seed beside the others, in the same worlds."""
+        held, rows = worlds(self.study, HELD_OUT, self.task.held_out), list(self.held_out)
+        for i, world in enumerate(held, 1):
+            rows.append(self._judged(self.name, act, world, evaluations, f"seed {seed}"))
+            self.tell(Recorded(i, len(held), "judged live under the agent"))
+        return rows
+
+    def _judged(self, name: str, act: Act, world: int, evaluations: int, of: str = "rules") -> Evaluation:
+        """An episode under a policy, judged once. of : tells policies of one name apart."""
+
+        def find() -> dict[str, Any]:
+            return asdict(episode(self._watched, name, act, world, evaluations))
+
+        return self._kept.once(f"judged/{of}/{name}/{world}", find, lambda tree: Evaluation(**tree))
 
     def shown(self, act: Act, rows: list[Evaluation]) -> Episode:
         """An episode of that comparison."""
@@ -190,10 +247,15 @@ class Ground:
 
     def _planned(self, world: int) -> Evaluation:
         """The one-step optimiser in a world; its evaluations are those of this world."""
-        act = OneStep(self.air, self.rule, self._multipliers)
-        row = episode(self._watched, ONE_STEP, act, world)
-        self.planned_s.append(act.spent_s / max(act.rounds, 1))
-        return replace(row, evaluations=act.judged)
+
+        def find() -> list[Any]:
+            act = OneStep(self.air, self.rule, self._multipliers)
+            row = replace(episode(self._watched, ONE_STEP, act, world), evaluations=act.judged)
+            return [asdict(row), act.spent_s / max(act.rounds, 1)]
+
+        row, spent_s = self._kept.once(f"planned/{world}", find, lambda tree: (Evaluation(**tree[0]), float(tree[1])))
+        self.planned_s.append(spent_s)
+        return row
 
     @property
     def _first(self) -> Tuned:
@@ -209,17 +271,23 @@ class Ground:
         """Worlds played with a rule."""
         from rl.look import Look
         from rl.radio_records import Rounds
-        from rl.recording import recorded
+        from rl.recording import recording_of
         from rl.rules import Known
 
-        rounds, looks = list[Rounds](), list[Look]()
-        for world in worlds(self.study, purpose, self.numbers[purpose]):
-            played, seen = recorded(self.env, rule.power_w, world)
+        rounds, looks, of = list[Rounds](), list[Look](), self.numbers[purpose]
+        for i, world in enumerate(worlds(self.study, purpose, of), 1):
+            find = partial(self._recorded, rule, world)
+            read = partial(recording_of, limits=self.task.limits)
+            played, seen = self._kept.once(f"{purpose}/{world}", find, read)
             rounds.append(played)
             looks.append(seen)
-            self.done += 1
-            self.tell(Recorded(self.done, sum(self.numbers.values())))
+            self.tell(Recorded(i, of, _RECORDED[purpose]))
         return Known(Rounds.stack(rounds), Look.stack(looks), self.air, self.task.reward)
+
+    def _recorded(self, rule: Tuned, world: int) -> dict[str, Any]:
+        from rl.recording import recorded, recording_tree
+
+        return recording_tree(*recorded(self.env, rule.power_w, world))
 
 
 def score(policy: SharedPolicy, known: Known) -> float:
@@ -304,6 +372,20 @@ def played(power_w: Callable[[Look], FloatArray]) -> Act:
     from rl.recording import look_now
 
     return lambda env, seen: as_action(power_w(look_now(env))[0], env.task.limits)
+
+
+def planned(power_w: FloatArray, progress: FloatArray) -> Act:
+    """Powers (S, K) of rounds at these shares (S,) of an episode, as actions; the least power in any other round."""
+    from rl.problem import as_action
+
+    of = dict(zip(progress.tolist(), power_w, strict=True))
+
+    def act(env: OnlinePower, seen: Any) -> FloatArray:
+        limits = env.task.limits
+        least = np.full(env.n_ue, limits.each_min_w)
+        return as_action(of.get(env.now.progress, least), limits)
+
+    return act
 
 
 def kept(on: Ground, best: Best, seed: int, folder: Path) -> SharedPolicy:

@@ -22,8 +22,9 @@ from netsim.safe import PART, what_is
 from rl.agents import AGENT, CriticAgent, DdpgAgent
 from rl.settings import OPTIMUM, VISITED, Allocation, Online, Train
 from scenarios.app.results.folder import CHECKPOINT, PAGE, STUDY, SUMMARY, is_text, ours, read_json
+from scenarios.app.results.improvement import probability_of_improvement
 from scenarios.app.results.marker import check_files, held
-from scenarios.app.results.statistics import half_width
+from scenarios.app.results.statistics import half_width, interquartile_mean
 from scenarios.app.results.training_folder import (
     CURVE,
     EPISODE,
@@ -32,6 +33,7 @@ from scenarios.app.results.training_folder import (
     EVALUATIONS,
     KIND,
     TRAINING,
+    WORLDS,
 )
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
@@ -57,7 +59,8 @@ if TYPE_CHECKING:
 
 _EPISODE = (EPISODE, EPISODE_ROUNDS, EPISODE_SCENE)
 _FILES = (
-    STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, "policy.json", "policy.safetensors", *_EPISODE
+    STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, "policy.json", "policy.safetensors", WORLDS,
+    *_EPISODE,
 )  # fmt: skip
 _SEED_OF_TEXT = "# seed of the training: "
 
@@ -94,13 +97,15 @@ def train(
     how, summaries = plain.train or Train(), []
     if isinstance(how.task, Online):
         fitting(plain, how.task)
-    on = on_radio.Ground(plain, watch) if _on_recorded(plain, how) else None
+    on = on_radio.Ground(plain, watch, out / WORLDS) if _on_recorded(plain, how) else None
     with one_thread():
         for seed, folder, text in zip(seeds, folders, texts, strict=True):
             if not _finished(folder, text):
                 with held(folder, "training", partial(_admit, folder, text, replace)):
                     _one(plain, on, seed, folder, text, watch, cache, board)
             summaries.append(read_json(folder / SUMMARY))
+    if on is not None:
+        on.forget()
     return summaries
 
 
@@ -228,7 +233,7 @@ def _on_radio(
     told.close()
     policy, trained_s = on_radio.kept(on, best, seed, folder), time.perf_counter() - began
     act = on_radio.played(policy.power_w)
-    rows = on.evaluated(act, training.evaluations)
+    rows = on.evaluated(act, training.evaluations, seed)
     return best.curve, rows, best.steps, trained_s, on.shown(act, rows)
 
 
@@ -308,7 +313,7 @@ def _online(study: Study, task: Online, on: on_radio.Ground | None) -> _Setup:
 
     def evaluate(course: Course, steps: int, seed: int) -> list[Evaluation]:
         if on is not None:
-            return on.evaluated(trained(_best(course)), steps)
+            return on.evaluated(trained(_best(course)), steps, seed)
         acts = rules | {AGENT: trained(_best(course))}
         return [episode(watched, name, act, w) for w in held for name, act in acts.items()]
 
@@ -364,6 +369,10 @@ def _summary(agent_name: str, best_steps: int, rows: list[Evaluation]) -> dict[s
         summary[f"against.{name}.percent.max"] = float(100 * ratios.max())
         summary[f"against.{name}.cost.half_width"] = half_width(gaps)
         summary[f"against.{name}.wins"] = int((gaps < 0).sum())
+        summary[f"against.{name}.cost.interquartile_mean"] = interquartile_mean(gaps)
+        pair = [np.array([[of[c] for c in others]]) for of in (agent, others)]
+        chance = zip(("mean", "low", "high"), probability_of_improvement(*pair), strict=True)
+        summary |= {f"against.{name}.improvement.{word}": value for word, value in chance}
     if any(r.policy == VISITED for r in rows):
         best = {r.policy: r.cost for r in rows}
         summary["visited.percent"] = 100 * (best[VISITED] / best[OPTIMUM] - 1.0)
