@@ -73,7 +73,9 @@ def small_game(study, task, on):
         cost = {AGENT: course.best.score, "average": 1.0}
         return [training.Evaluation(name, case, c + case, 3) for case in (0, 1) for name, c in cost.items()]
 
-    return training._Setup(PowerAllocation([p]), score, lambda *about: policy("online"), evaluate)
+    return training._Setup(
+        PowerAllocation([p]), score, lambda *about: policy("online"), evaluate, lambda course, rows: None
+    )
 
 
 def tables(folder):

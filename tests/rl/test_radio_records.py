@@ -562,9 +562,9 @@ def _at(look, s):
     ("card", "said"),
     [
         ('{"task": "online"}', "a policy of task 'online' is not for this kind; play it by power: {kind: ddpg}"),
-        ('{"format": 1,', "not JSON, or only a part of it; train the policy again"),
+        ('{"format": 2,', "not JSON, or only a part of it; train the policy again"),
         ("{}", "program: is missing; train the policy again"),
-        ('{"format": 1, "program": 3}', "program: cannot be 3; train the policy again"),
+        ('{"format": 2, "program": 3}', "program: cannot be 3; train the policy again"),
     ],
 )
 def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card, said, tmp_path):
