@@ -177,9 +177,9 @@ class TestTraining:
 
 def test_an_interrupted_training_has_the_curve_of_a_whole_one(known, tmp_path, monkeypatch):
     """Multipliers, steps and costs, to the bit."""
-    from scenarios.app.training import on_radio
+    from scenarios.app.training import recorded_training
 
-    monkeypatch.setattr(on_radio, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(recorded_training, "SAVE_EVERY_S", 0.0)
     tight = bounded(known, noise=1.0)
 
     def learnt(name, stop_at=None):
@@ -188,7 +188,7 @@ def test_an_interrupted_training_has_the_curve_of_a_whole_one(known, tmp_path, m
                 raise KeyboardInterrupt
 
         training = TestTraining().training(tight, 120)
-        return on_radio.learn(training, tight, 20, tmp_path / name, "text", tell)
+        return recorded_training.learn(training, tight, 20, tmp_path / name, "text", tell)
 
     whole = learnt("whole")
     with pytest.raises(KeyboardInterrupt):
