@@ -21,6 +21,7 @@ from scenarios.app.cli import (
     new,
     replay,
     report,
+    rerun,
     run,
     schema,
     show,
@@ -34,8 +35,8 @@ from scenarios.app.run import signals
 
 COMMANDS = {
     "run": run, "replay": replay, "sweep": sweep, "train": train, "show": show, "report": report, "compare": compare,
-    "export": export, "new": new, "validate": validate, "list": listing, "inspect": inspect, "claims": claims,
-    "import-policy": import_policy,
+    "rerun": rerun, "export": export, "new": new, "validate": validate, "list": listing, "inspect": inspect,
+    "claims": claims, "import-policy": import_policy,
     "epsilon": epsilon, "schema": schema,
 }  # fmt: skip
 
@@ -46,7 +47,8 @@ def parser() -> Parser:
         prog="netsim",
         description="What does federated training over a mobile network give away about where its users are, "
         "what does hiding it cost, and how does the radio change the answer?",
-        epilog="Exit codes: 0 done, 2 bad input, 1 unexpected failure, 130 interrupted (start again to go on).",
+        epilog="Exit codes: 0 done, 2 bad input, 1 unexpected failure or a rerun that differs, 130 interrupted (start "
+        "again to go on).",
     )
     top.add_argument("--version", action="version", version=f"netsim {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
@@ -61,9 +63,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         args = parser().parse_args(words)
         signals.listen()
-        COMMANDS[args.command].main(args)
+        code = COMMANDS[args.command].main(args)
         sys.stdout.flush()
-        return DONE
+        return DONE if code is None else int(code)
     except BadInput as error:
         return _ended(error.lines, BAD_INPUT, words)
     except KeyboardInterrupt:

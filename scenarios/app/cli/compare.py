@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> None:
         emit({"event": "result", "kind": "comparison", "page": str(page), "answer": answer, "runs": runs})
     else:
         say_fitted([f"{asked}: {text}" for asked, text in said])
-        for line in sweep_lines(of.summaries()):
+        for line in sweep_lines(of.summaries):
             say(f"  {line}")
         say(f"  page in {page}")
     if args.open and not show_page(page) and not args.json:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,13 @@ from scenarios.app.report.settings import period
 from scenarios.app.report.time_table import no_goal, time_table
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.comparison_text import answer
-from scenarios.app.results.folder import MANIFEST, STUDY, read_json, read_summary
+from scenarios.app.results.drawn import drawn_sentence
+from scenarios.app.results.folder import MANIFEST, STUDY, read_json
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import attacker
 from scenarios.app.results.model_text import USELESS
 from scenarios.app.results.read import SWEEP, load
+from scenarios.app.results.run import Run
 from scenarios.app.results.standing import Runs
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.tradeoff import MATCHED_CSV, matched_csv, matched_rows, sentences
@@ -52,12 +55,13 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         if reach is not None:
             raise no_goal(reach)
         return _densities(of, place, command)
-    merged = reach is not None or any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries())
-    members = [member(label, load(path), merged) for label, path in of.runs]  # one at a time: tables are large
-    attacks = list(dict.fromkeys(name for m in members for name in m.attacks))
+    merged = reach is not None or any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries)
+    shown = [member(label, run, merged) for label, run in loaded(of)]
+    members = outlines(of)
+    attacks = list(dict.fromkeys(name for m in shown for name in m.attacks))
     labels, rows = labels_of(members), matched_rows(of.trials)
-    figures = comparison_panels(members, attacks, merged)
-    times = [time_table(members, reach)] if merged else []
+    figures = comparison_panels(shown, attacks, merged)
+    times = [time_table(shown, reach)] if merged else []
     chapters = [
         Chapter(
             "tradeoffs",
@@ -65,12 +69,36 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
             [*_tradeoff(of, labels, attacks), *([matched_table(rows)] if rows else [])],
         ),
         Chapter("time", "Over time", [*times, *figures.over_time]),
-        Chapter("variants-all", "All variants", [variants_table(labels, of.runs, place), figures_table(labels)]),
-        Chapter("differences-all", "What differs", [differences_table(studies_of(members))]),
+        all_variants(of, members, shown, place),
+        Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
         Chapter("attacks", "Attack by attack", figures.attacks),
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]
-    return page(title_of(of, members), top(of, members, sentences(of.trials)), chapters, styles=COMPARED)
+    return page(title_of(of, members), top(of, members, shown, sentences(of.trials)), chapters, styles=COMPARED)
+
+
+def loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
+    """Label and run of those that are drawn, one at a time: tables are large. Runs of a label share a study."""
+    studies: dict[str, dict[str, Any]] = {}
+    for label, path in (of.runs[place] for place in of.drawn):
+        run = load(path, studies.get(label))
+        studies.setdefault(label, run.study)
+        yield label, run
+
+
+def outlines(of: Gathered) -> list[Member]:
+    """All runs, by their manifests and summaries alone."""
+    return [
+        Member(label, read_json(path / MANIFEST), summary, {}, [], 0.0, {})
+        for (label, path), (_, summary) in zip(of.runs, of.summaries, strict=True)
+    ]
+
+
+def all_variants(of: Gathered, members: Sequence[Member], shown: Sequence[Member], place: Path) -> Chapter:
+    """The tables of all labels, and of every figure of those that are drawn."""
+    labels = labels_of(members)
+    columns = {label: labels[label] for label in labels_of(shown)}
+    return Chapter("variants-all", "All variants", [variants_table(labels, of.runs, place), figures_table(columns)])
 
 
 def _tradeoff(of: Gathered, labels: Mapping[str, Runs], attacks: Sequence[str]) -> list[Panel]:
@@ -86,18 +114,20 @@ def _tradeoff(of: Gathered, labels: Mapping[str, Runs], attacks: Sequence[str]) 
 
 def _densities(of: Gathered, place: Path, command: str) -> str:
     """The page of runs that learned densities: they are many, and their tables are left unread."""
-    members = [
-        Member(label, read_json(path / MANIFEST), read_summary(path), read(path / STUDY).data, [], 0.0, {})
-        for label, path in of.runs
-    ]
-    labels, trials = labels_of(members), of.trials or without_curves(of.runs)
+    members = outlines(of)
+    studies: dict[str, dict[str, Any]] = {}
+    for label, path in (of.runs[place] for place in of.drawn):
+        if label not in studies:
+            studies[label] = read(path / STUDY).data
+    shown = [replace(members[k], study=studies[members[k].label]) for k in of.drawn]
+    trials = of.trials or without_curves(of.runs)
     chapters = [
         Chapter("tradeoffs", "Privacy and utility", [*density_panels(trials, of.runs), tradeoff_table(trials)]),
-        Chapter("variants-all", "All variants", [variants_table(labels, of.runs, place), figures_table(labels)]),
-        Chapter("differences-all", "What differs", [differences_table(studies_of(members))]),
+        all_variants(of, members, shown, place),
+        Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]
-    header = top(of, members, band_sentences([m.summary for m in members]))
+    header = top(of, members, shown, band_sentences([m.summary for m in members]))
     return page(title_of(of, members), header, chapters, styles=COMPARED)
 
 
@@ -116,19 +146,20 @@ def _keep(path: Path, text: str) -> None:
         raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
 
 
-def top(of: Gathered, members: Sequence[Member], says: Sequence[str] = ()) -> str:
-    """The first section: title, answer, what is missing or means little."""
+def top(of: Gathered, members: Sequence[Member], shown: Sequence[Member], says: Sequence[str] = ()) -> str:
+    """The first section: title, answer, what is missing or means little; shown: the runs that are drawn."""
     labels = labels_of(members)
-    papers = dict.fromkeys(str(m.study.get("paper")) for m in members if m.study.get("paper"))
+    papers = dict.fromkeys(str(m.study.get("paper")) for m in shown if m.study.get("paper"))
     warnings = [
         *([of.note] if of.note else []),
         *left_out(of.missing, of.missing + len(of.runs)),
+        *drawn_sentence([m.label for m in members], of.drawn),
         *_kinds(members),
         *_useless_sentence(labels),
     ]
     return (
         headings(title_of(of, members), "; ".join(papers))
-        + answers(answer(labels, attacker(members[0].study)))
+        + answers(answer(labels, attacker(shown[0].study)))
         + paragraphs(warnings, "warns")
         + paragraphs(says, "says")
     )

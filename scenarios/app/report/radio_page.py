@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scenarios.app.report.compare_page import COMPARED, common_facts, studies_of, title_of, top
-from scenarios.app.report.compare_tables import differences_table, figures_table, variants_table
-from scenarios.app.report.figures.member import Member, labels_of
+from scenarios.app.report.compare_page import (
+    COMPARED,
+    all_variants,
+    common_facts,
+    loaded,
+    outlines,
+    studies_of,
+    title_of,
+    top,
+)
+from scenarios.app.report.compare_tables import differences_table
+from scenarios.app.report.figures.member import Member
 from scenarios.app.report.figures.radio import radio
 from scenarios.app.report.figures.radio_study import (
     busiest_pairs,
@@ -34,7 +43,6 @@ from scenarios.app.results.radio_text import (
     samples_text,
     values_of,
 )
-from scenarios.app.results.read import load
 from scenarios.app.results.run import Run, part
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tables import RADIO_STUDY, SELECTIONS
@@ -117,16 +125,14 @@ def _pairs(run: Run) -> list[str]:
 
 def radio_comparison(of: Gathered, place: Path, command: str = "") -> str:
     """The page that compares radio studies; place: the folder in which the page will lie."""
-    members, of_labels = [], dict[str, list[dict[str, Any]]]()
-    for label, path in of.runs:
-        run = load(path)  # one at a time: tables are large
-        members.append(Member(label, run.manifest, run.summary, run.study, [], 0.0, {}))
+    members, shown, of_labels = outlines(of), list[Member](), dict[str, list[dict[str, Any]]]()
+    for label, run in loaded(of):
+        shown.append(Member(label, run.manifest, run.summary, run.study, [], 0.0, {}))
         of_labels.setdefault(label, []).append(dict(curves(run)))
-    labels = labels_of(members)
     chapters = [
-        Chapter("figures", "Distributions", [compared({label: of_labels[label] for label in labels}, looks(labels))]),
-        Chapter("variants-all", "All variants", [variants_table(labels, of.runs, place), figures_table(labels)]),
-        Chapter("differences-all", "What differs", [differences_table(studies_of(members))]),
+        Chapter("figures", "Distributions", [compared(of_labels, looks(of_labels))]),
+        all_variants(of, members, shown, place),
+        Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]
-    return page(title_of(of, members), top(of, members), chapters, styles=COMPARED)
+    return page(title_of(of, members), top(of, members, shown), chapters, styles=COMPARED)

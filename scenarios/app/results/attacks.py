@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from scenarios.app.results import summary_keys as keys
@@ -11,7 +12,13 @@ from scenarios.app.results.summary_values import by_name, value_of
 
 def attacks(summary: Mapping[str, Any]) -> list[str]:
     """Names of the attacks on location in a summary, in order."""
-    return [name for name, _ in by_name(summary, keys.ERROR_MEDIAN)]
+    return list(_in(tuple(summary)))
+
+
+@lru_cache(maxsize=1024)
+def _in(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The attacks among the keys of a summary; the runs of a sweep have the same keys, and are asked often."""
+    return tuple(name for name, _ in by_name(dict.fromkeys(names), keys.ERROR_MEDIAN))
 
 
 def estimates_centroids(summary: Mapping[str, Any], name: str) -> bool:

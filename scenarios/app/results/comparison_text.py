@@ -39,7 +39,7 @@ Lines = list[tuple[str, str]]
 def answer_of(of: Gathered) -> Lines:
     """The answer of a comparison, read from its runs."""
     labels: dict[str, list[Mapping[str, Any]]] = {}
-    for label, summary in of.summaries():
+    for label, summary in of.summaries:
         labels.setdefault(label, []).append(summary)
     return answer(labels, attacker(read(of.runs[0][1] / STUDY).data))
 

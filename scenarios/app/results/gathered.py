@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import BadInput
 from netsim.safe import OURS_MOST_BYTES, content, what_is
+from scenarios.app.results.drawn import drawn
 from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, check_version, read_json, read_summary
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.statistics import counted
@@ -32,9 +34,15 @@ class Gathered:
     trials: Sequence[Trial] = ()
     note: str = ""
 
+    @cached_property
     def summaries(self) -> list[tuple[str, dict[str, Any]]]:
         """Label and summary of each run."""
         return [(label, read_summary(path)) for label, path in self.runs]
+
+    @property
+    def drawn(self) -> list[int]:
+        """Places of the runs that are drawn."""
+        return drawn([label for label, _ in self.runs])
 
     @property
     def radio(self) -> bool:
@@ -120,9 +128,11 @@ def _check_finished(folder: Path) -> None:
 
 def one_kind(runs: Sequence[tuple[str, Path]]) -> None:
     """Refuse radio studies beside runs that learn, and runs of another version."""
+    kinds: dict[bool, Path] = {}
     for _, path in runs:
-        check_version(path, read_json(path / MANIFEST))
-    kinds = {is_radio(path): path for _, path in reversed(runs)}
+        manifest = read_json(path / MANIFEST)
+        check_version(path, manifest)
+        kinds.setdefault(manifest.get("kind") == RADIO_STUDY, path)
     if len(kinds) > 1:
         raise BadInput(one_line(f"{kinds[True]} is a radio study and {kinds[False]} trains a model, which have no "
                                 "figure in common; compare them apart"))  # fmt: skip

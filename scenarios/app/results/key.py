@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 NAME = "NAME"
 """stands for a part of the study in a pattern of keys"""
@@ -28,12 +28,18 @@ class Key:
             raise ValueError(f"{self.pattern}: {'needs' if self.named else 'takes no'} name")
         return self.pattern.replace(NAME, name)
 
-    @property
+    def name_in(self, key: str) -> str | None:
+        """NAME in a key of this pattern (empty for a single key); None for a key of another one."""
+        if not self.named:
+            return "" if key == self.pattern else None
+        return _name_in(self, key) if key.startswith(f"{self.group}.") else None
+
+    @cached_property
     def named(self) -> bool:
         """Whether it is a pattern."""
         return NAME in self.pattern.split(".")
 
-    @property
+    @cached_property
     def group(self) -> str:
         """What stands before NAME; empty for a single key."""
         return self.pattern.partition(f".{NAME}")[0] if self.named else ""
@@ -44,13 +50,14 @@ class Key:
         return self.pattern.partition(f"{NAME}.")[2] if self.named else self.pattern
 
     @cached_property
-    def _regex(self) -> re.Pattern[str]:
+    def regex(self) -> re.Pattern[str]:
+        """Matches the keys of a pattern."""
         name = r"(.+\..+)" if self.group == "metric" else r"([^.]+)"  # PART.METRIC
         return re.compile(re.escape(self.pattern).replace(NAME, name))
 
-    def name_in(self, key: str) -> str | None:
-        """NAME in a key of this pattern (empty for a single key); None for a key of another one."""
-        if not self.named:
-            return "" if key == self.pattern else None
-        match = self._regex.fullmatch(key)
-        return match[1] if match else None
+
+@lru_cache(maxsize=65_536)
+def _name_in(pattern: Key, key: str) -> str | None:
+    """NAME in a key; the summaries of many runs have the same keys."""
+    match = pattern.regex.fullmatch(key)
+    return match[1] if match else None

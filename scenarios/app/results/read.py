@@ -44,8 +44,11 @@ _SCENE = {
 """what map.npz may hold besides, with dimensions"""
 
 
-def load(folder: Path) -> Run:
-    """The run of a folder, checked."""
+def load(folder: Path, study: dict[str, Any] | None = None) -> Run:
+    """The run of a folder, checked.
+
+    study : where it is known, as of a run of the same label; none: it is read.
+    """
     manifest, summary = read_json(folder / MANIFEST), read_summary(folder)
     check_manifest(folder / MANIFEST, manifest)
     radio = manifest.get("kind") == RADIO_STUDY
@@ -55,7 +58,9 @@ def load(folder: Path) -> Run:
     points_m = np.zeros((0, 2)) if radio else _points_m(folder / POINTS)
     ground = _ground(folder / MAP)
     grid = _arrays(folder / GRID, ARRAYS) if what_is(folder / GRID) else {}
-    run = Run(manifest, summary, read(folder / STUDY).data, tables, points_m, ground, read_surfaces(folder), grid)
+    run = Run(
+        manifest, summary, study or read(folder / STUDY).data, tables, points_m, ground, read_surfaces(folder), grid
+    )
     times = [t for table in tables.values() if "time_s" in table for t in table["time_s"] if np.isfinite(t)]
     try:
         run.dates(np.array([min(times, default=0.0), max(times, default=0.0), manifest["duration_s"]]))

@@ -1,34 +1,44 @@
-"""The files that attacks read, by their digests: a run of other content is another run."""
+"""The files that a study reads, by their digests: a run of other content is another run."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from netsim.errors import BadInput
-from netsim.safe import content, what_is
+from netsim.safe import opened, what_is
+from netsim.traces.source import MOST_FILE_BYTES
 from scenarios.app.results.folder import MANIFEST, read_json
+from scenarios.app.study.file_fields import file_fields
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line
 
-_MOST_BYTES = 2**26
+_BLOCK = 2**20  # bytes that are hashed at once
+_OF_OURS = (".html", ".part")
+"""ends of names that tell nothing of the content of a folder: pages, and files that are being written"""
 
 
 def input_digests(study: Study) -> dict[str, str]:
-    """SHA-256 of each file that an attack of a study reads, by its path; empty for one that cannot be read."""
-    attacks = () if study.learning is None else study.learning.attacks
-    return {file: _digest(file) for attack in attacks for file in attack.files}
+    """SHA-256 of each file that a study reads, by its path; empty for one that cannot be read.
+
+    Of a folder that of all its files with their names, but for pages.
+    """
+    values = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
+    return {file: _digest(file) for file in _files(json.dumps(values))}
 
 
 def same_inputs(folder: Path, digests: Mapping[str, str]) -> bool:
     """Whether the run in a folder, if there is one, read the same files with the same content."""
-    return not _changed(folder, digests)
+    return not changed_input(folder, digests)
 
 
 def admit_inputs(folder: Path, digests: Mapping[str, str], replace: bool) -> None:
     """Refuse a folder with a run of the same study that read other content, unless it may be replaced."""
-    changed = _changed(folder, digests)
+    changed = changed_input(folder, digests)
     if changed and not replace:
         raise BadInput(
             one_line(f"{folder}: holds a run that read {changed} with other content; add --replace, or give --out "
@@ -36,7 +46,7 @@ def admit_inputs(folder: Path, digests: Mapping[str, str], replace: bool) -> Non
         )  # fmt: skip
 
 
-def _changed(folder: Path, digests: Mapping[str, str]) -> str:
+def changed_input(folder: Path, digests: Mapping[str, str]) -> str:
     """The first file that the run in a folder read with other content; empty for none."""
     if not digests or not what_is(folder / MANIFEST):
         return ""
@@ -45,8 +55,49 @@ def _changed(folder: Path, digests: Mapping[str, str]) -> str:
     return next((file for file, digest in digests.items() if known.get(file) != digest), "")
 
 
+@lru_cache(maxsize=4096)
+def _files(values: str) -> tuple[str, ...]:
+    """The names of files in a study, which is given as JSON: a sweep asks for those of each run several times."""
+    data = json.loads(values)
+    return tuple(dict.fromkeys(str(_at(data, place)) for place in file_fields(Study, data)))
+
+
+def _at(data: Any, place: tuple[str | int, ...]) -> Any:
+    for step in place:
+        data = data[step]
+    return data
+
+
 def _digest(file: str) -> str:
     try:
-        return hashlib.sha256(content(file, _MOST_BYTES)).hexdigest()
+        if what_is(file) == "folder":
+            whole = hashlib.sha256()
+            for path in _inside(Path(file)):
+                whole.update(f"{path.relative_to(file)}\n{_of_file(path)}\n".encode())
+            return whole.hexdigest()
+        return _of_file(Path(file))
     except OSError:
         return ""
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    """The files of a folder in the order of their names, those of folders in it among them."""
+    for path in sorted(folder.rglob("*")):
+        if what_is(path) == "file" and not path.name.startswith(".") and path.suffix not in _OF_OURS:
+            yield path
+
+
+def _of_file(path: Path) -> str:
+    """SHA-256 of a file, which is read once as long as it stays the same: sweeps have many runs of large traces."""
+    with opened(path, MOST_FILE_BYTES):
+        stat = path.stat()
+    return _read_once(str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _read_once(path: str, inode: int, size: int, mtime_ns: int) -> str:
+    digest = hashlib.sha256()
+    with opened(path, MOST_FILE_BYTES) as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

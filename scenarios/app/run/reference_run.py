@@ -12,12 +12,14 @@ import numpy as np
 from fl.defenses.budgeted import PRINTED
 from fl.power.bound import Trajectory
 from netsim import __version__
+from netsim.cache import code_digest
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, ratio_from_db
 from scenarios.app.results.folder import read_table
+from scenarios.app.run.inputs import input_digests
 from scenarios.app.run.simulate import Planned, one_thread, simulate
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.plan import check_plannable
@@ -27,7 +29,9 @@ _FILE, _FORMAT = "trajectory.npz", 2
 
 
 def reference(study: Study, cache: Path, say: Callable[[str], None] | None = None) -> Trajectory:
-    """The trajectory of a study, from a run that is made once: `cache` keeps it under a hash of the study's text.
+    """The trajectory of a study, from a run that is made once.
+
+    `cache` keeps it under a hash of the study's text, of the code that plays it, and of the content of files it reads.
 
     say : gets a line before that run, which takes as long as any.
 
@@ -37,7 +41,10 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
     """
     alone = study.model_copy(update={"vary": None, "train": None})
     _checked(alone)
-    name = hashlib.sha256(f"{__version__} {_FORMAT}\n{study_yaml(alone)}".encode()).hexdigest()[:16]
+    made_of = (
+        f"{__version__} {_FORMAT} {code_digest('netsim', 'fl', 'scenarios')} {sorted(input_digests(alone).items())}"
+    )
+    name = hashlib.sha256(f"{made_of}\n{study_yaml(alone)}".encode()).hexdigest()[:16]
     path = Path(cache) / name / _FILE
     if not what_is(path):
         if say is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from functools import lru_cache
 from io import StringIO
 from typing import Any
 
@@ -12,7 +14,15 @@ from scenarios.app.study.study import Study
 
 def study_yaml(study: Study) -> str:
     """YAML of the resolved study; loading it gives the same study."""
-    return f"# resolved study, schema {SCHEMA_VERSION}\n{as_yaml(study.model_dump(mode='json'))}"
+    values = study.model_dump(mode="json")
+    text = _of_any_seed(json.dumps(values | {"seed": 0}))
+    return f"# resolved study, schema {SCHEMA_VERSION}\n{text}".replace("\nseed: 0\n", f"\nseed: {study.seed}\n", 1)
+
+
+@lru_cache(maxsize=4096)
+def _of_any_seed(values: str) -> str:
+    """YAML of values that are given as JSON: a sweep asks for it with every seed of a setting, several times."""
+    return as_yaml(json.loads(values))
 
 
 def as_yaml(values: Mapping[str, Any]) -> str:

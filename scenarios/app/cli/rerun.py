@@ -1,0 +1,81 @@
+"""The command `netsim rerun`: a finished run, sweep or training repeated, and compared number by number."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from netsim.errors import BadInput
+from scenarios.app.cli.options import DONE, FAILED, Commands, add_json
+from scenarios.app.cli.output import emit, say
+
+if TYPE_CHECKING:
+    from scenarios.app.run.rerun import Repeated
+
+MOST_LINES = 10  # of differences of a run that are printed
+
+
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Its arguments."""
+    command = commands.add_parser(
+        "rerun", help="repeat a finished run, sweep or training and compare every number (exit code 1: one differs)"
+    )
+    command.add_argument("folder", metavar="DIR", help="the folder of a run, a sweep or a training")
+    command.add_argument("--out", metavar="DIR", help="keep the repetition in this folder (default: it is not kept)")
+    command.add_argument("--only", metavar="LABEL", help="of a sweep: only the runs of this label")
+    command.add_argument("--quiet", action="store_true", help="no progress")
+    add_json(command)
+
+
+def main(args: argparse.Namespace) -> int:
+    """Repeat, compare, tell; 1 where something differs."""
+    from scenarios.app.run.rerun import rerun
+
+    if not args.folder or args.out == "":
+        raise BadInput("rerun: the name of a folder is empty; give the folder of a run, a sweep or a training")
+
+    def tell(k: int, of: int, label: str) -> None:
+        if not args.quiet and not args.json:
+            say(f"netsim: repeating {k + 1} of {of}{f': {label}' if label else ''}", errors=True)
+
+    with _place(args.out) as out:
+        repeated = rerun(Path(args.folder), out, args.only, tell)
+    if args.json:
+        emit({"event": "result", "kind": "rerun", "folder": args.folder, "runs": [_event(one) for one in repeated]})
+    else:
+        for one in repeated:
+            _say(one)
+    return FAILED if any(one.differences for one in repeated) else DONE
+
+
+@contextmanager
+def _place(out: str | None) -> Generator[Path, None, None]:
+    """The folder of the repetition."""
+    if out is not None:
+        yield Path(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="netsim-rerun-") as folder:
+        yield Path(folder) / "again"
+
+
+def _say(one: Repeated) -> None:
+    name = f"{one.folder}{f' ({one.label})' if one.label else ''}"
+    if not one.differences:
+        say(f"{name}: the same, byte by byte")
+    else:
+        say(f"{name}: differs, first in {one.differences[0].text()}")
+        for difference in one.differences[1:MOST_LINES]:
+            say(f"  {difference.text()}")
+        if len(one.differences) > MOST_LINES:
+            say(f"  and {len(one.differences) - MOST_LINES:,} more")
+    if one.note:
+        say(f"  note: {one.note}")
+
+
+def _event(one: Repeated) -> dict[str, object]:
+    found = [{"file": d.file, "what": d.what, "how": d.how, "relative": d.size} for d in one.differences]
+    return {"label": one.label, "folder": str(one.folder), "same": not found, "differences": found, "note": one.note}

@@ -1,0 +1,82 @@
+"""Sweeps of very many runs: what is read of each is bounded, pages draw a sample and say so."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import netsim.safe
+from scenarios.app.report.report import report
+from scenarios.app.results import drawn as sampling
+from scenarios.app.results.drawn import MOST_DRAWN, MOST_LABELS, drawn, drawn_sentence
+from scenarios.app.run.runner import run
+from scenarios.app.study.dump import as_yaml, study_yaml
+
+SMALL = ("manifest.json", "summary.json")
+
+
+@pytest.fixture
+def swept(tiny, tmp_path):
+    """A sweep of three labels with four seeds each, copies of one run."""
+    run(tiny(), tmp_path / "one")
+    lines = ["folder,label,seed"]
+    for k in range(12):
+        shutil.copytree(tmp_path / "one", tmp_path / "sweep" / f"r{k}")
+        lines.append(f"r{k},label {k // 4},{k % 4}")
+    (tmp_path / "sweep" / "runs.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "sweep" / "sweep.json").write_text(json.dumps({"kind": "sweep", "title": "tiny"}))
+    return tmp_path / "sweep"
+
+
+def opened_files(monkeypatch, work):
+    """(folder, name) -> how often a file was opened while `work` ran."""
+    counted, real = Counter(), netsim.safe._descriptor
+
+    def descriptor(path, flags, own):
+        counted[Path(path).parent.name, Path(path).name] += 1
+        return real(path, flags, own)
+
+    monkeypatch.setattr(netsim.safe, "_descriptor", descriptor)
+    work()
+    return counted
+
+
+def test_of_a_run_that_is_not_drawn_only_manifest_and_summary_are_read_a_few_times(swept, monkeypatch):
+    monkeypatch.setattr(sampling, "MOST_DRAWN", 6)
+    monkeypatch.setattr(sampling, "MOST_LABELS", 2)
+    counted = opened_files(monkeypatch, lambda: report(swept))
+    tables = {folder for folder, name in counted if name.endswith((".csv", ".npz")) and folder.startswith("r")}
+    assert tables == {"r0", "r1", "r2", "r8", "r9", "r10"}
+    assert {folder for folder, name in counted if name == "study.yaml"} == {"r0", "r8"}  # of a label once
+    for k in (3, 4, 7, 11):
+        of = {name: n for (folder, name), n in counted.items() if folder == f"r{k}"}
+        assert set(of) == set(SMALL) and sum(of.values()) <= 6
+    of = Counter({name: n for (folder, name), n in counted.items() if folder == "r0" and name.endswith(".csv")})
+    assert max(of.values()) == 1  # every table once
+    text = (swept / "report.html").read_text()
+    assert "are of a sample: 6 of 12 runs, the first of 2 of 3 labels" in text
+    assert all(f"label {k}" in text for k in range(3))  # the table with a row a label has all
+
+
+def test_all_runs_of_a_sweep_of_usual_size_are_drawn(swept, monkeypatch):
+    counted = opened_files(monkeypatch, lambda: report(swept))
+    assert {folder for folder, name in counted if name == "leakage.csv"} == {f"r{k}" for k in range(12)}
+    assert "are of a sample" not in (swept / "report.html").read_text()
+
+
+def test_a_sample_has_the_first_and_the_last_label_and_the_first_runs_of_each():
+    few = [f"{k // 10}" for k in range(200)]
+    assert drawn(few[:MOST_DRAWN]) == list(range(MOST_DRAWN))
+    assert drawn(few) == [k for k in range(200) if k % 10 < MOST_DRAWN // 20]
+    many = drawn([f"{k}" for k in range(1000)])
+    assert len(many) == MOST_LABELS and (many[0], many[-1]) == (0, 999)
+    assert len(set(many)) == len(many)
+    assert "140 of 200 runs, the first of each label" in drawn_sentence(few, drawn(few))[0]
+
+
+def test_the_text_of_a_study_is_that_of_its_values_whatever_the_seed(tiny):
+    for seed in (0, 1, 12345):
+        study = tiny({"seed": seed, "title": "a\nseed: 0\nb"})
+        assert study_yaml(study).partition("\n")[2] == as_yaml(study.model_dump(mode="json"))

@@ -1,0 +1,124 @@
+"""A finished run is repeated from its folder, and every number is compared."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from netsim.errors import BadInput
+from netsim.record import write_json
+from scenarios.app.cli.commands import main
+from scenarios.app.results.same import differences_in
+from scenarios.app.run.rerun import OF_RUN, rerun
+from scenarios.app.run.runner import run
+
+
+@pytest.fixture(scope="module")
+def kept(tiny, tmp_path_factory):
+    """A finished run."""
+    folder = tmp_path_factory.mktemp("rerun") / "one"
+    run(tiny(), folder)
+    return folder
+
+
+@pytest.fixture
+def one(kept, tmp_path):
+    """A copy of the run."""
+    return shutil.copytree(kept, tmp_path / "one")
+
+
+def test_a_run_repeats_to_the_byte_and_the_repetition_is_not_kept(one, capsys):
+    before = {path.name: path.read_bytes() for path in one.iterdir()}
+    assert main(["rerun", str(one), "--quiet"]) == 0
+    assert capsys.readouterr().out == f"{one}: the same, byte by byte\n"
+    assert {path.name: path.read_bytes() for path in one.iterdir()} == before
+
+
+def test_a_changed_number_is_named_with_the_table_the_column_and_the_row(one, tmp_path, capsys):
+    header, *rows = (one / "updates.csv").read_text().splitlines()
+    cells = rows[2].split(",")
+    cells[header.split(",").index("weight")] = "12345"
+    (one / "updates.csv").write_text("\n".join([header, *rows[:2], ",".join(cells), *rows[3:]]) + "\n")
+    summary = json.loads((one / "summary.json").read_text())
+    key = next(k for k, v in summary.items() if isinstance(v, float) and v)
+    write_json(one / "summary.json", summary | {key: summary[key] * (1 + 1e-6)})
+    assert main(["rerun", str(one), "--quiet", "--out", str(tmp_path / "again")]) == 1
+    first, second = capsys.readouterr().out.splitlines()
+    assert f"differs, first in summary.json, {key}: " in first
+    assert f"updates.csv, column weight: 1 of {len(rows)} rows differ, most in row 3: '12345' and " in second
+    assert (tmp_path / "again" / "summary.json").is_file()
+
+
+def test_differences_are_ordered_by_size_and_missing_files_rows_and_arrays_are_told(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    for folder, values in ((a, [1.0, 2.0]), (b, [1.0, 2.5])):
+        folder.mkdir()
+        np.savez(folder / "map.npz", m=np.array(values))
+        (folder / "ues.csv").write_text(f"ue,x,y\n0,{values[1]},{values[1] + 100}\n")
+    (a / "links.csv").write_text("x\n1\n")
+    (a / "updates.csv").write_text("x\n1\n")
+    (b / "updates.csv").write_text("x\n1\n2\n")
+    found = differences_in(a, b, ["ues.csv", "map.npz", "links.csv", "updates.csv", "spends.csv"])
+    assert [(d.file, d.what) for d in found] == [
+        ("ues.csv", "column x"), ("ues.csv", "column y"), ("map.npz", "array m"), ("links.csv", ""),
+        ("updates.csv", "column x"),
+    ]  # fmt: skip
+    assert found[0].size == pytest.approx(0.2) and found[3].how == f"only in {a}"
+    assert found[2].how == "1 of 2 rows differ, most in row 2: '2.0' and '2.5'"
+    assert found[4].how == "1 rows and 2 rows"
+
+
+def test_every_record_is_compared(one, tmp_path):
+    rerun(one, tmp_path / "again", None, lambda *_: None)
+    written = {path.name for path in (tmp_path / "again").iterdir()}
+    assert written - set(OF_RUN) == {".netsim", "study.yaml", "manifest.json"}
+
+
+def test_of_a_sweep_the_runs_of_a_label_are_repeated(one, tmp_path, capsys):
+    sweep = tmp_path / "sweep"
+    for k in range(3):
+        shutil.copytree(one, sweep / f"r{k}")
+    (sweep / "runs.csv").write_text("folder,label,seed\nr0,x,1\nr1,y,1\nr2,x,1\n")
+    write_json(sweep / "sweep.json", {"kind": "sweep", "title": "t"})
+    assert main(["rerun", str(sweep), "--only", "x", "--json"]) == 0
+    event = json.loads(capsys.readouterr().out)
+    assert [run["folder"] for run in event["runs"]] == [str(sweep / "r0"), str(sweep / "r2")]
+    with pytest.raises(BadInput, match="has no run of this label; it has: x, y"):
+        rerun(sweep, tmp_path / "again", "z", lambda *_: None)
+
+
+def test_what_cannot_be_repeated_is_one_line_and_nothing_is_written(one, tmp_path, capsys):
+    manifest = json.loads((one / "manifest.json").read_text())
+    write_json(one / "manifest.json", manifest | {"schema": -1})
+    assert main(["rerun", str(one), "--out", str(tmp_path / "again")]) == 2
+    assert "run the study again" in capsys.readouterr().err
+    write_json(one / "manifest.json", manifest)
+    assert main(["rerun", str(one), "--out", str(one / "again")]) == 2
+    (one / "summary.json").unlink()
+    assert main(["rerun", str(one), "--out", str(tmp_path / "again")]) == 2
+    assert "is not finished" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_run_of_another_version_is_compared_with_a_note(one, capsys):
+    manifest = json.loads((one / "manifest.json").read_text())
+    manifest["versions"]["netsim"] = "0.0.1"
+    write_json(one / "manifest.json", manifest)
+    assert main(["rerun", str(one), "--quiet"]) == 0
+    assert "note: was made by netsim 0.0.1" in capsys.readouterr().out
+
+
+def test_a_trace_that_changed_or_is_gone_is_named(tiny, tmp_path, capsys):
+    trace = tmp_path / "trace.csv"
+    lines = [f"{10 * k},u,{48.0 + 1e-5 * k},2.0" for k in range(200)]
+    trace.write_text("time_s,user,lat,lon\n" + "\n".join(lines) + "\n")
+    study = tiny({"world.ues": {"mobility": {"kind": "replay", "trace": str(trace)}}})
+    run(study, tmp_path / "run")
+    assert str(trace) in json.loads((tmp_path / "run" / "manifest.json").read_text())["files"]
+    trace.write_text("time_s,user,lat,lon\n" + "\n".join(lines[:-1]) + "\n")
+    assert main(["rerun", str(tmp_path / "run"), "--quiet"]) == 2
+    assert f"{trace} has other content than when this run read it; put it back" in capsys.readouterr().err
+    trace.unlink()
+    assert main(["rerun", str(tmp_path / "run"), "--quiet"]) == 2
+    assert "is gone or cannot be read; put it back" in capsys.readouterr().err
