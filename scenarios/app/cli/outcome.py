@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, RunsFailed
 from netsim.safe import what_is
 from scenarios.app.cli.events import Event
 from scenarios.app.cli.output import emit, say
+from scenarios.app.results.failures import FAILURES, failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, PAGE, finished_manifest, read_json, read_summary
 from scenarios.app.results.marker import marked
-from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.results.read import RUNS, SWEEP, finished, listed
 from scenarios.app.results.run_lines import checked_manifest, run_lines
+from scenarios.app.results.statistics import counted
 from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.results.training_folder import TRAINING
 from scenarios.app.study.yaml_document import one_line
@@ -39,6 +41,15 @@ def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "") -> Non
     say(f"{title or folder}{heading}")
     for line in lines:
         say(f"  {line}")
+
+
+def tell_failures(*folders: Path) -> None:
+    """Raise RunsFailed where runs of these folders failed."""
+    failed = {folder: len(read_failures(folder)) for folder in folders}
+    if any(failed.values()):
+        tables = ", ".join(str(folder / FAILURES) for folder, n in failed.items() if n)
+        total = counted(sum(failed.values()), "run")
+        raise RunsFailed(one_line(f"{total} failed, see {tables}; the same command plays what is missing"))
 
 
 def event_of(folder: Path, kind: Kind) -> Event:
@@ -79,8 +90,10 @@ def _run_values(folder: Path) -> Event:
 def _sweep_lines(folder: Path, verbose: bool) -> list[str]:
     from scenarios.app.results.sweep_table import sweep_lines
 
-    rows = sweep_lines([(label, read_summary(run)) for label, run in listed(folder)])
-    return [_sweep_heading(folder), *rows, f"all runs in {folder / RUNS}, page in {_page(folder)}"]
+    done = [(label, read_summary(run)) for label, run in finished(folder)]
+    rows = sweep_lines(done) if done else []
+    failed = failure_lines(read_failures(folder))
+    return [_sweep_heading(folder), *rows, *failed, f"all runs in {folder / RUNS}, page in {_page(folder)}"]
 
 
 def _sweep_heading(folder: Path) -> str:
@@ -89,7 +102,8 @@ def _sweep_heading(folder: Path) -> str:
 
 
 def _sweep_values(folder: Path) -> Event:
-    return {"table": str(folder / RUNS), **_several_values(folder)}
+    failures = [asdict(one) for one in read_failures(folder)]
+    return {"table": str(folder / RUNS), **_several_values(folder), "failures": failures}
 
 
 def _several_lines(folder: Path, verbose: bool) -> list[str]:
@@ -102,7 +116,7 @@ def _several_lines(folder: Path, verbose: bool) -> list[str]:
 
 
 def _several_values(folder: Path) -> Event:
-    runs = [(label, run, read_json(run / MANIFEST).get("seed")) for label, run in listed(folder)]
+    runs = [(label, run, read_json(run / MANIFEST).get("seed")) for label, run in finished(folder)]
     return {
         "runs": [
             {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}

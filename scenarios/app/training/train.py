@@ -20,7 +20,7 @@ from netsim.record import cell_text, write_json, write_text
 from netsim.rng import Streams
 from netsim.safe import PART, what_is
 from rl.settings import AGENT, OPTIMUM, VISITED, Allocation, DdpgAgent, Online, ScoreFunctionAgent, Train
-from scenarios.app.results.folder import CHECKPOINT, PAGE, STUDY, SUMMARY, is_text, ours, read_json
+from scenarios.app.results.folder import CHECKPOINT, ERROR, PAGE, STUDY, SUMMARY, is_text, ours, read_json
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.statistics import half_width
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from rl.policy import Layers, Policy
     from rl.train import Course, CurvePoint
 
-_FILES = (STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, "policy.json", "policy.safetensors")
+_FILES = (
+    STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, ERROR, "policy.json", "policy.safetensors",
+)  # fmt: skip
 _SEED_OF_TEXT = "# seed of the training: "
 
 
@@ -140,7 +142,7 @@ def _one(
     }  # fmt: skip
     if not is_text(folder / STUDY, text):  # another one was here
         (folder / CHECKPOINT).unlink(missing_ok=True)
-    for name in (SUMMARY, *(name + PART for name in _FILES)):
+    for name in (SUMMARY, ERROR, *(name + PART for name in _FILES)):
         (folder / name).unlink(missing_ok=True)
     write_text(folder / STUDY, text)
     write_json(folder / TRAINING, manifest)
