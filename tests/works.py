@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 from netsim.errors import BadInput
 from netsim.record import write_json
@@ -50,3 +51,15 @@ def unwritable(folder, times, number):
     if tried(folder) < times:
         raise OSError(28, "No space left on device")
     return squared(folder, number)
+
+
+def waiting(folder, until):
+    """Waits for a file; interrupted, it says so beside its folder."""
+    tried(folder)
+    try:
+        while not until.exists():
+            time.sleep(0.05)
+    except KeyboardInterrupt:
+        folder.with_name(f"{folder.name}.interrupted").touch()
+        raise
+    return squared(folder, 1)

@@ -20,7 +20,7 @@ from scenarios.app.run.executors.work import BAD_INPUT, LOST_WORKER, Answer
 
 
 def ends(tmp_path, jobs, several, retries=2):
-    return dict(played(OnProcesses().executor(jobs, tmp_path), several, retries))
+    return dict(played(OnProcesses().executor(several, jobs, tmp_path), len(several), retries))
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -55,13 +55,14 @@ def test_a_killed_worker_takes_no_work_but_its_own(tmp_path):
 
 
 def test_a_worker_that_is_killed_while_it_has_nothing_to_do_is_replaced(tmp_path):
-    with OnProcesses().executor(2, tmp_path) as on:
-        on.begin(0, work(works.squared, tmp_path / "a", 2))
+    several = [work(works.squared, tmp_path / "a", 2), work(works.squared, tmp_path / "b", 3)]
+    with OnProcesses().executor(several, 2, tmp_path) as on:
+        on.begin(0)
         assert on.ended() == (0, Answer({"square": 4}))
         (idle,) = multiprocessing.active_children()
         os.kill(idle.pid, signal.SIGKILL)
         idle.join()
-        on.begin(1, work(works.squared, tmp_path / "b", 3))
+        on.begin(1)
         k, end = on.ended()
         assert k == 1 and (end == Answer({"square": 9}) or end.again)
 

@@ -187,7 +187,7 @@ def _all(
         found[open_[k]] = end
         tell(len(found), len(todo), todo[open_[k]], end)
 
-    play_all([_work(out, *every[i], replace) for i in open_], engine, jobs, out, ended)
+    play_all(_Works(out, [every[i] for i in open_], replace), engine, jobs, out, ended)
     _table(out, study, todo, {i: end for i, end in sorted(found.items()) if not isinstance(end, Failed)})
     return out / RUNS
 
@@ -204,9 +204,21 @@ def _admit(out: Path, study: Study, replace: bool) -> None:
         )
 
 
-def _work(out: Path, point: SweepPoint, study: Study, replace: bool) -> Work:
-    """A run as a piece of work. Its study goes as text: it may be played where the scenario's file is not."""
-    return Work(_one, (study_yaml(study), replace), out / point.folder, point.label, point.seed)
+class _Works(Sequence[Work]):
+    """Runs as pieces of work, written out when they are asked for: a sweep may have very many.
+
+    Studies go as text: they may be played where the scenario's file is not.
+    """
+
+    def __init__(self, out: Path, runs: Sequence[tuple[SweepPoint, Study]], replace: bool) -> None:
+        self._out, self._runs, self._replace = out, runs, replace
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __getitem__(self, k: Any) -> Any:
+        point, study = self._runs[k]
+        return Work(_one, (study_yaml(study), self._replace), self._out / point.folder, point.label, point.seed)
 
 
 def _one(folder: Path, text: str, replace: bool) -> dict[str, Any]:

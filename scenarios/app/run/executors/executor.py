@@ -15,7 +15,7 @@ from scenarios.app.run.executors.work import Answer, Failure, Work
 class Executor(Protocol):
     """Plays work; left with an exception it ends what is under way, which keeps checkpoints."""
 
-    def begin(self, k: int, work: Work) -> None:
+    def begin(self, k: int) -> None:
         """Take on the work of this number."""
 
     def ended(self) -> tuple[int, Answer | Failure]:
@@ -35,23 +35,26 @@ class Engine(Protocol):
     def retries(self) -> int:
         """Attempts after the first one, of work that was lost or met an error of files or memory."""
 
-    def executor(self, jobs: int, place: Path) -> Executor:
-        """Its executor. jobs : pieces of work at once; 0: as many as there is room for. place : folder of them all."""
+    def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
+        """The executor of this work. jobs : pieces at once; 0: as many as there is room for. place : folder of all."""
 
 
-def played(on: Executor, works: Sequence[Work], retries: int) -> Iterator[tuple[int, Answer | Failure]]:
-    """The number of each piece of work with what became of it, as it is done. What may end otherwise is tried again."""
+def played(on: Executor, works: int, retries: int) -> Iterator[tuple[int, Answer | Failure]]:
+    """The number of each of so many pieces of work with what became of it, as it is done.
+
+    What may end otherwise is tried again.
+    """
     attempts = Counter[int]()
     with on:
-        for k, work in enumerate(works):
-            on.begin(k, work)
-        left = len(works)
+        for k in range(works):
+            on.begin(k)
+        left = works
         while left:
             k, end = on.ended()
             attempts[k] += 1
             if isinstance(end, Failure):
                 if end.again and attempts[k] <= retries:
-                    on.begin(k, works[k])
+                    on.begin(k)
                     continue
                 end = replace(end, attempts=attempts[k])
             left -= 1

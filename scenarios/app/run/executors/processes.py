@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ class OnProcesses:
 
     retries: int = RETRIES
 
-    def executor(self, jobs: int, place: Path) -> Executor:
-        return Processes(jobs or os.cpu_count() or 1) if jobs != 1 else Here()
+    def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
+        return Processes(works, jobs or os.cpu_count() or 1) if jobs != 1 else Here(works)
 
 
 ON_PROCESSES = OnProcesses()
@@ -35,18 +36,18 @@ ON_PROCESSES = OnProcesses()
 class Here:
     """Does the work in this process, one piece after the other."""
 
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[int, Work]] = deque()
+    def __init__(self, works: Sequence[Work]) -> None:
+        self._works, self._waiting = works, deque[int]()
 
     def __enter__(self) -> Self:
         return self
 
-    def begin(self, k: int, work: Work) -> None:
-        self._waiting.append((k, work))
+    def begin(self, k: int) -> None:
+        self._waiting.append(k)
 
     def ended(self) -> tuple[int, Answer | Failure]:
-        k, work = self._waiting.popleft()
-        return k, attempt(work)
+        k = self._waiting.popleft()
+        return k, attempt(self._works[k])
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -57,21 +58,21 @@ class Here:
 class Processes:
     """Up to `jobs` workers. Each is a pool of one: a worker that is killed takes no work with it but its own."""
 
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-        self._waiting: deque[tuple[int, Work]] = deque()
+    def __init__(self, works: Sequence[Work], jobs: int) -> None:
+        self._works, self._jobs = works, jobs
+        self._waiting = deque[int]()
         self._idle: list[ProcessPoolExecutor] = []
         self._under_way: dict[Future[Answer | Failure], tuple[int, ProcessPoolExecutor]] = {}
 
     def __enter__(self) -> Self:
         return self
 
-    def begin(self, k: int, work: Work) -> None:
-        self._waiting.append((k, work))
+    def begin(self, k: int) -> None:
+        self._waiting.append(k)
 
     def ended(self) -> tuple[int, Answer | Failure]:
         while self._waiting and len(self._under_way) < self._jobs:
-            self._start(*self._waiting.popleft())
+            self._start(self._waiting.popleft())
         future = next(iter(wait(self._under_way, return_when=FIRST_COMPLETED).done))
         k, pool = self._under_way.pop(future)
         try:
@@ -82,17 +83,17 @@ class Processes:
         self._idle.append(pool)
         return k, end
 
-    def _start(self, k: int, work: Work) -> None:
+    def _start(self, k: int) -> None:
         """Give work to an idle worker, or to a new one where there is none that lives."""
         while self._idle:
             pool = self._idle.pop()
             try:
-                self._under_way[pool.submit(_worked, work)] = (k, pool)
+                self._under_way[pool.submit(_worked, self._works[k])] = (k, pool)
                 return
             except BrokenProcessPool:  # it was killed while it had nothing to do
                 pool.shutdown()
         pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=work_for_parent)
-        self._under_way[pool.submit(_worked, work)] = (k, pool)
+        self._under_way[pool.submit(_worked, self._works[k])] = (k, pool)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

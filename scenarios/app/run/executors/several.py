@@ -27,7 +27,7 @@ def play_all(
     failed: dict[int, Failed] = {}
     if not works:
         return
-    for k, end in played(engine.executor(min(jobs, len(works)), place), works, engine.retries):
+    for k, end in played(engine.executor(works, min(jobs, len(works)), place), len(works), engine.retries):
         if not isinstance(end, Failure):
             tell(k, end.value)
             continue
