@@ -113,7 +113,7 @@ class RayCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end(interrupted=kind is not None)
-        if kind is None:
+        if not isinstance(error, Interrupted):  # which names it
             self._log.unlink(missing_ok=True)
 
     def _end(self, interrupted: bool) -> None:
