@@ -1,13 +1,15 @@
 """Steps a second of the environments, one and many at once, and the share of a training that the environment takes.
 
-PowerAllocation steps through the class itself, episodes and resets included. Of OnlinePower the world's part is
-measured: one tick, links, cohort and uplink of 5 base stations and 15 UEs, as `benchmarks.world` drives it.
+PowerAllocation and the live rounds of OnlinePower step through the class itself, episodes and resets included; recorded
+rounds are recorded before the clock runs. Besides a tick of OnlinePower's world is measured: links, cohort and uplink
+of 5 base stations and 15 UEs, as `benchmarks.world` drives it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
@@ -17,32 +19,38 @@ from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, tick_ms
 from fl.power.bound import Convergence, Objective, Trajectory
 from fl.power.search import Limits
+from rl.agents import DdpgAgent
 from rl.ddpg import DdpgTraining
 from rl.env_allocation import PowerAllocation
 from rl.env_allocations import PowerAllocations
 from rl.problem import STEPS, Problem
-from rl.settings import DdpgAgent
+from scenarios import load
+from scenarios.app.training.environments import online
+from scenarios.app.training.recorded_worlds import onlines
 
 BS, UES = 5, 15
 TOGETHER = 16  # environments stepped as arrays
+CITY = "power/city"
 
 
 @dataclass(frozen=True)
 class Bench:
     """Sizes, and what is required: steps a second of one, how many times as many `TOGETHER` in one process take,
-    steps a second of the world, and the environment's share of a training in percent.
+    live and of recorded rounds, steps a second of the world, and the environment's share of a training in percent.
     """
 
     rounds: int
     training_steps: int
+    world_s: float
     allocation_hz: float | None = None
     together: float | None = None
+    recorded: float | None = None
     world_hz: float | None = None
     share_percent: float | None = None
 
 
-FULL = Bench(100, 600, 20_000.0, 8.0, 2_000.0, 15.0)
-SMALL = Bench(10, 40)
+FULL = Bench(100, 600, 1440.0, 20_000.0, 8.0, 8.0, 2_000.0, 15.0)
+SMALL = Bench(10, 40, 120.0)
 
 
 def problem(rounds: int) -> Problem:
@@ -83,6 +91,37 @@ def together(env: PowerAllocations) -> Callable[[], Any]:
     return step
 
 
+def online_rows(bench: Bench, seconds: float) -> Iterator[Row]:
+    """Rounds of `power/city`: one live world, and recorded rounds of as many as are stepped together."""
+    study = load(CITY, {"world.duration_s": bench.world_s})
+    with TemporaryDirectory() as cache:
+        one, recorded = online(study), onlines(TOGETHER, study, cache, "recorded", TOGETHER)
+        actions = np.random.default_rng(1).uniform(-1, 1, (97, TOGETHER, one.n_ue)).astype(np.float32)
+        count = 0
+        one.reset(seed=0)
+        recorded.reset(seed=0)  # records all worlds
+
+        def live() -> None:
+            nonlocal count
+            count += 1
+            if any(one.step(actions[count % len(actions), 0])[2:4]):
+                one.reset()
+
+        def judged() -> None:
+            nonlocal count
+            count += 1
+            recorded.step(actions[count % len(actions)])
+
+        one_ms, all_ms = tick_ms([live, judged], seconds)
+    steps = study.world.duration_s / study.round_s
+    hz, all_hz = 1e3 / one_ms, 1e3 * TOGETHER / all_ms * steps / (steps + 1)
+    yield row(f"OnlinePower, {CITY}, live: a step", hz, "steps/s", None, least=True)
+    yield row(f"OnlinePowers, {CITY}, {TOGETHER} recorded worlds: a step", all_hz, "steps/s", None, least=True)
+    yield row(
+        f"OnlinePowers over OnlinePower, {TOGETHER} recorded worlds", all_hz / hz, "x", bench.recorded, least=True
+    )
+
+
 def row(work: str, found: float, unit: str, bar: float | None, least: bool, **more: Any) -> Row:
     """One line; least: the bar is the smallest value that is good enough."""
     met = None if bar is None else (found >= bar if least else found <= bar)
@@ -120,6 +159,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     yield row(
         f"PowerAllocations over PowerAllocation, {TOGETHER} environments", all_hz / hz, "x", bench.together, least=True
     )
+    yield from online_rows(bench, seconds)
     name, theirs, reason = start("mobile-env", BS, UES)
     ours = Ours(BS, UES)
     work = f"OnlinePower's world, {BS} base stations x {UES} UEs: a tick"

@@ -161,6 +161,42 @@ class Lookahead:
         self._heard = now, rsrp
         return rsrp
 
+    def together(self, n: int) -> int:
+        """Number of states of n UEs whose RSRP is best calculated together; 1 where each is best alone."""
+        if n < 2:  # a single link would be summed in another order
+            return 1
+        return max(1, _MOST_PAIRS // max(1, n * len(self.budget.at_m)))
+
+    def rsrp_of_all(self, states: list[State]) -> list[FloatArray]:
+        """`rsrp_dbm` of states that follow one another, each of two UEs or more; what changed is calculated at once."""
+        places = [_Places(state.position_m, self.indoors(state)) for state in states]
+        before = [None if self._heard is None else self._heard[0], *places]
+        rows = [
+            np.arange(len(now.position_m)) if last is None else np.flatnonzero(last.moved(now))
+            for last, now in zip(before, places, strict=False)
+        ]
+        changed = [_some(now, own) for now, own in zip(places, rows, strict=True)]
+        found = np.zeros((0, len(self.budget.at_m)))
+        if any(len(own) for own in rows):
+            inside = None
+            if any(piece.indoors is not None for piece in changed):
+                inside = Indoors.join([
+                    Indoors.outdoors(np.arange(len(piece.position_m))) if piece.indoors is None else piece.indoors
+                    for piece in changed
+                ])  # fmt: skip
+            found = self.budget.rsrp_dbm(np.concatenate([piece.position_m for piece in changed]), inside)
+        answers, at = list[FloatArray](), 0
+        for now, own in zip(places, rows, strict=True):
+            if self._heard is None or len(own) == len(now.position_m):
+                rsrp = found[at : at + len(own)]
+            else:
+                rsrp = self._heard[1].copy()
+                rsrp[own] = found[at : at + len(own)]
+            at += len(own)
+            self._heard = now, rsrp
+            answers.append(rsrp)
+        return answers
+
 
 def _some(places: _Places, rows: IntArray) -> _Places:
     return _Places(places.position_m[rows], None if places.indoors is None else places.indoors.select(rows))

@@ -106,6 +106,10 @@ class World:
     tracks: Tracks | None = None
     """where UEs were, where somebody asked for it (`follow`)"""
     _buffer: list[Observations] = field(default_factory=list)
+    _waiting: list[tuple[State, Fixes]] = field(default_factory=list)
+    """samples whose signals are still to be measured, and the state that they are of"""
+    _elsewhere: tuple[State, tuple[tuple[float, float], float, float], Links] | None = None
+    """the links last asked for of an antenna that is no base station's, and where, when and in which state"""
     _ahead: Lookahead = field(init=False)
     _settled: bool = False
     """whether another look at the same RSRP would change no serving cell"""
@@ -139,7 +143,7 @@ class World:
             if self.measure_every_s is not None:
                 fixes = self._sample(before.position_m, t0, until)
             if len(fixes):
-                self._buffer.append(self._measure(fixes, None if self.measure_every_s is None else before))
+                self._note(fixes, None if self.measure_every_s is None else before)
             self._attach(until)
             if self.tracks is not None:
                 seen = partial(self._seen, before, served), partial(self._seen, self.state, self.attached)
@@ -161,6 +165,7 @@ class World:
         return measured
 
     def _measured(self) -> Observations:
+        self._measure_waiting()
         return Observations.join(self._buffer) if self._buffer else Observations.none()
 
     def position_m(self) -> FloatArray:
@@ -187,7 +192,7 @@ class World:
         """Continue at time_s from the memory of an earlier run of the same world, before any event."""
         self.env = simpy.Environment(initial_time=time_s)
         self.state, self.attached, self.moved_s = memory.state, memory.attached, time_s
-        self._buffer = [memory.measured]
+        self._buffer, self._waiting = [memory.measured], []
         if self.tracks is not None and memory.trail is not None:
             self.tracks.trail = memory.trail
         self.env.process(self.live())
@@ -212,19 +217,42 @@ class World:
         ue = np.repeat(present, len(times))
         return Fixes(ue, np.tile(times, len(present)), position_m[ue])
 
-    def _measure(self, fixes: Fixes, sampled: State | None) -> Observations:
-        """RSRP of the strongest cell at each fix, or what a trace brings.
+    def _note(self, fixes: Fixes, sampled: State | None) -> None:
+        """Measure at fixes, or later together with the next ones, where nothing is decided by what is measured.
 
         sampled : the state that the fixes are samples of; None where the mobility model takes them.
         """
+        together = self._ahead.together(len(self.ues))
+        if sampled is None or self.handover is not None or fixes.rsrp_dbm is not None or together == 1:
+            self._buffer.append(self._measure(fixes, sampled))
+            return
+        self._waiting.append((sampled, fixes))
+        if len(self._waiting) >= together:
+            self._measure_waiting()
+
+    def _measure_waiting(self) -> None:
+        """Measure what waits."""
+        if not self._waiting:
+            return
+        states, fixes = zip(*self._waiting, strict=True)
+        rsrp = self._ahead.rsrp_of_all(list(states))
+        at_fixes = np.concatenate([own[some.ue] for own, some in zip(rsrp, fixes, strict=True)])
+        self._waiting.clear()
+        self._buffer.append(self._observed(Fixes.join(list(fixes)), at_fixes))
+
+    def _measure(self, fixes: Fixes, sampled: State | None) -> Observations:
+        """RSRP of the strongest cell at each fix, or what a trace brings."""
         if fixes.rsrp_dbm is not None:
             cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
-        if sampled is None:
-            indoors = self.indoors_of(self.state)
-            rsrp = self.budget.rsrp_dbm(fixes.position_m, None if indoors is None else indoors.select(fixes.ue))
-        else:
-            rsrp = self._ahead.rsrp_dbm(sampled)[fixes.ue]
+        if sampled is not None:
+            return self._observed(fixes, self._ahead.rsrp_dbm(sampled)[fixes.ue])
+        indoors = self.indoors_of(self.state)
+        inside = None if indoors is None else indoors.select(fixes.ue)
+        return self._observed(fixes, self.budget.rsrp_dbm(fixes.position_m, inside))
+
+    def _observed(self, fixes: Fixes, rsrp: FloatArray) -> Observations:
+        """What UEs report of the RSRP (n, n_bs) at fixes (n,)."""
         n, n_bs = rsrp.shape
         if self.measure == "all":
             row, cell = np.repeat(np.arange(n), n_bs), np.tile(np.arange(n_bs), n)
@@ -308,6 +336,15 @@ class World:
             compute_j=self.compute_j_per_sample * samples,
         )
 
+    def _links_at(self, at_m: tuple[float, float], height_m: float, time_s: float) -> Links:
+        """The radio of somebody else's antenna; whoever asks again at the same time gets the same."""
+        self.catch_up()
+        asked = (at_m, height_m, time_s)
+        if self._elsewhere is None or self._elsewhere[0] is not self.state or self._elsewhere[1] != asked:
+            budget = self.antenna_at(at_m, height_m)
+            self._elsewhere = self.state, asked, budget.links(time_s, self.position_m(), self.indoors())
+        return self._elsewhere[2]
+
     def cohort_at(
         self,
         at_m: tuple[float, float],
@@ -322,8 +359,7 @@ class World:
         Path loss, sight and shadowing are those of the city, drawn for that place; antennas : None: as many as a base
         station, and never more.
         """
-        budget = self.antenna_at(at_m, height_m)
-        links = budget.links(time_s, self.position_m(), self.indoors())
+        links = self._links_at(at_m, height_m, time_s)
         block = self.fading.block_index(round_, time_s)
         n, nothing = len(cohort.ue), np.zeros(len(cohort.ue))
         fading = self.fading.draw(cohort.ue, 1, block, self.ground.streams.at("radio.fading.elsewhere"))

@@ -12,4 +12,8 @@ gymnasium.register(
     entry_point="scenarios.app.training.environments:allocation",
     vector_entry_point="scenarios.app.training.environments:allocations",
 )
-gymnasium.register(ONLINE, entry_point="scenarios.app.training.environments:online")
+gymnasium.register(
+    ONLINE,
+    entry_point="scenarios.app.training.environments:online",
+    vector_entry_point="scenarios.app.training.recorded_worlds:onlines",
+)

@@ -1,12 +1,12 @@
 """What a round cost: noise beyond what was required, lost updates, leakage, loss, energy.
 
 Besides the cost of all there is that of each UE: what the round would have cost less if this UE's noise had been
-exactly the required one, its energy, its part of lost updates and of leakage, and the loss, which is common, in full.
+exactly the required one, without its energy, its part of lost updates and of leakage, and the loss, which is common.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,15 +16,17 @@ from fl.round.setup import Setup
 from fl.round.state import RoundOutcome
 from netsim.radio.power import PowerContext
 from netsim.units import FloatArray, IntArray
+from rl.lagrangian import priced
 from rl.radio_records import RadioCosts, Sent, costs_of, lost_noise
-from rl.settings import Online, Reward
+from rl.reward import Figures
+from rl.settings import Online
 
 
 @dataclass(frozen=True)
 class Costs:
-    """The unweighted figures of a round, their weighted sum `total`, and whether artificial noise was drawn.
+    """The figures of a round, the cost `total` that a reward makes of them, and whether artificial noise was drawn.
 
-    own (K,) : the weighted cost of each UE.
+    own (K,) : the cost of each UE.
     """
 
     noise: float
@@ -45,24 +47,26 @@ class Costs:
         }  # fmt: skip
 
 
-def costs(task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerContext, of: int) -> Costs:
-    """The costs of a round. now : the context before it; of : rounds that are planned.
+def costs(
+    task: Online, setup: Setup, outcome: RoundOutcome | None, now: PowerContext, of: int,
+    multipliers: FloatArray | None = None,
+) -> Costs:  # fmt: skip
+    """The costs of a round. now : the context before it; of : rounds that are planned; multipliers : of the reward's
+    bounds, None: costs are without them.
 
     A round that nobody took part in has no outcome, and costs nothing.
     """
-    weights, n = task.reward, len(now.snr_per_w)
+    reward, n = task.reward, len(now.snr_per_w)
     if outcome is None:
         return Costs(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False, np.zeros(n))
     radio = _radio(task, setup, outcome, now, of)
     loss = _loss(setup.learning, outcome)
-    leakage, leakage_of_ue = _leakage(outcome, weights.leakage_within_m, n)
-    total, own = float(radio.total(weights)[0]), _own(radio, outcome, weights, n) + weights.leakage * leakage_of_ue
-    total += weights.leakage * leakage if weights.leakage else 0.0
-    if weights.loss:  # it may not be known
-        total, own = total + weights.loss * loss, own + weights.loss * loss
+    leakage, leakage_of_ue = _leakage(outcome, reward.leakage_within_m, n)
+    figures = replace(radio.figures, loss=np.array([loss]), leakage=np.array([leakage]))
+    total, own = priced(reward, figures, multipliers), _own(radio, outcome, figures, leakage_of_ue, n)
     return Costs(
         float(radio.noise[0]), loss, leakage, float(radio.energy_j[0]), float(radio.lost[0]), float(radio.leak[0]),
-        total, bool(radio.artificial[0]), own,
+        float(total[0]), bool(radio.artificial[0]), total - priced(reward, figures.less(own), multipliers),
     )  # fmt: skip
 
 
@@ -89,8 +93,10 @@ def _radio(task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext,
     )  # fmt: skip
 
 
-def _own(radio: RadioCosts, outcome: RoundOutcome, weights: Reward, n: int) -> FloatArray:
-    """What of the radio's costs is a UE's own (K,)."""
+def _own(
+    radio: RadioCosts, outcome: RoundOutcome, figures: Figures, leakage_of_ue: FloatArray, n: int
+) -> Figures:  # fmt: skip
+    """What of each figure is a UE's own (K,)."""
     rows, ue = radio.rows, outcome.phases[-1].made.ue
     had, asked = rows.suffered[0], rows.asked[0]
     least = 1e-12 * asked.sum()
@@ -98,10 +104,13 @@ def _own(radio: RadioCosts, outcome: RoundOutcome, weights: Reward, n: int) -> F
     noise = np.zeros(n)
     if asked.sum() > 0:
         noise = rows.factor[0] * np.log(max(had.sum(), least) / without)
-    of_rows = weights.lost * rows.lost[0] + weights.leak * rows.leak[0]
-    return np.asarray(
-        weights.noise * noise + weights.energy_per_j * radio.energy_of_ue_j[0]
-        + np.bincount(ue, of_rows, n) / max(len(ue), 1)
+
+    def share(of_rows: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(ue, of_rows, n) / max(len(ue), 1))
+
+    return Figures(
+        noise, np.tile(figures.loss, n), leakage_of_ue, share(rows.lost[0].astype(np.float64)), share(rows.leak[0]),
+        radio.energy_of_ue_j[0],
     )  # fmt: skip
 
 

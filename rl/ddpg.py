@@ -9,25 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import gymnasium
 import numpy as np
 import torch
 from stable_baselines3 import DDPG
-from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise
-from stable_baselines3.common.type_aliases import ReplayBufferSamples
-from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+from stable_baselines3.common.vec_env import DummyVecEnv
 
 from netsim.rng import Streams
 from netsim.units import FloatArray
+from rl.agents import DdpgAgent
+from rl.off_policy import Buffer, Tree, buffer_of, memory_of, resume
 from rl.policy import Layers
 from rl.problem import Seen
-from rl.settings import DdpgAgent
-
-Tree = dict[str, Any]
 
 
 class Resumable(Protocol):
@@ -54,16 +52,6 @@ class _Noise(ActionNoise):
         return std * self.generator.standard_normal(self.n)
 
 
-class _Buffer(ReplayBuffer):
-    """A buffer whose batches come from a generator of its own."""
-
-    generator: np.random.Generator
-
-    def sample(self, batch_size: int, env: VecNormalize | None = None) -> ReplayBufferSamples:
-        filled = self.buffer_size if self.full else self.pos
-        return self._get_samples(self.generator.integers(0, filled, size=batch_size), env=env)
-
-
 class DdpgTraining:
     """A training that has begun: takes steps, and can be written down between episodes."""
 
@@ -82,14 +70,16 @@ class DdpgTraining:
             self.model = DDPG(
                 "MlpPolicy", vec, learning_rate=agent.learning_rate, buffer_size=agent.buffer_size,
                 learning_starts=agent.learning_starts, batch_size=agent.batch_size, tau=agent.tau, gamma=agent.discount,
-                train_freq=1, gradient_steps=agent.gradient_steps, action_noise=self.noise, replay_buffer_class=_Buffer,
+                train_freq=1, gradient_steps=agent.gradient_steps, action_noise=self.noise, replay_buffer_class=Buffer,
                 policy_kwargs={"net_arch": list(agent.hidden)}, tensorboard_log=board, device="cpu",
             )  # fmt: skip
         self.model.target_policy_noise = 0.0
+        if board is None:  # the library's own logger would leave a folder among the temporary files
+            self.model.set_logger(Logger(None, []))
         if getattr(env, "residual", False):
             self._begin_with_the_rule()
         self.model.action_space.seed(seed)
-        self.buffer.generator = Streams(seed).at("ddpg").generator("batch")
+        buffer_of(self.model, Streams(seed).at("ddpg"))
 
     def _begin_with_the_rule(self) -> None:
         """Actions are 0 before any training: those of an environment whose actions are added to a rule."""
@@ -97,13 +87,6 @@ class DdpgTraining:
             last = [m for m in net.mu if isinstance(m, torch.nn.Linear)][-1]
             torch.nn.init.zeros_(last.weight)
             torch.nn.init.zeros_(last.bias)
-
-    @property
-    def buffer(self) -> _Buffer:
-        """The transitions."""
-        replay = self.model.replay_buffer
-        assert isinstance(replay, _Buffer)  # noqa: S101 - made above
-        return replay
 
     @property
     def done(self) -> int:
@@ -137,54 +120,26 @@ class DdpgTraining:
 
     def memory(self) -> Tree:
         """Everything that the rest of the training depends on; between two episodes only."""
-        model, buffer = self.model, self.buffer
-        filled = buffer.buffer_size if buffer.full else buffer.pos
         env: Any = self.env
         return {
-            "steps": self.done,
-            "updates": model._n_updates,
-            "episodes": model._episode_num,
+            "model": memory_of(self.model, _NETWORKS),
             "environment": env.memory(),
             "noise": {"generator": self.noise.generator.bit_generator.state, "done": self.noise.done},
-            "first actions": model.action_space.np_random.bit_generator.state,
-            "networks": {name: _arrays(getattr(model, name).state_dict()) for name in _NETWORKS},
-            "optimisers": {
-                name: {str(i): _arrays(s) for i, s in getattr(model, name).optimizer.state_dict()["state"].items()}
-                for name in ("actor", "critic")
-            },
-            "buffer": {
-                "generator": buffer.generator.bit_generator.state, "pos": buffer.pos, "full": buffer.full,
-                **{name: getattr(buffer, name)[:filled].copy() for name in _COLUMNS},
-            },
-        }  # fmt: skip
+            "first actions": self.model.action_space.np_random.bit_generator.state,
+        }
 
     def resume(self, memory: Tree) -> None:
         """Go on from a memory."""
-        model, buffer = self.model, self.buffer
-        env: Any = self.env
-        model.num_timesteps = int(memory["steps"])
-        model._n_updates, model._episode_num = int(memory["updates"]), int(memory["episodes"])
+        model, env = self.model, cast(Any, self.env)
+        resume(model, _NETWORKS, memory["model"])
         model._last_obs = env.resume(memory["environment"])[None]
         model._last_episode_starts = np.ones((1,), dtype=bool)
         self.noise.generator.bit_generator.state = memory["noise"]["generator"]
         self.noise.done = int(memory["noise"]["done"])
         model.action_space.np_random.bit_generator.state = memory["first actions"]
-        for name in _NETWORKS:
-            getattr(model, name).load_state_dict(_tensors(memory["networks"][name]))
-        for name, states in memory["optimisers"].items():
-            optimiser = getattr(model, name).optimizer
-            whole = optimiser.state_dict()
-            whole["state"] = {int(i): _tensors(s) for i, s in states.items()}
-            optimiser.load_state_dict(whole)
-        kept = memory["buffer"]
-        buffer.generator.bit_generator.state = kept["generator"]
-        buffer.pos, buffer.full = int(kept["pos"]), bool(kept["full"])
-        for name in _COLUMNS:
-            getattr(buffer, name)[: len(kept[name])] = kept[name]
 
 
 _NETWORKS = ("actor", "actor_target", "critic", "critic_target")
-_COLUMNS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
 
 class _Watch(BaseCallback):
@@ -206,15 +161,6 @@ class _Watch(BaseCallback):
             self.logger.record("episode/reward_mean", float(np.mean(self.rewards)))
             self.rewards.clear()
         return True
-
-
-def _arrays(tensors: Any) -> Tree:
-    """Tensors as arrays of the same numbers."""
-    return {k: v.detach().cpu().numpy().copy() for k, v in tensors.items()}
-
-
-def _tensors(arrays: Tree) -> dict[str, torch.Tensor]:
-    return {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 
 from netsim.units import FloatArray
 from rl.problem import STEPS, Outcome, Problem, Seen
-from rl.specs import Specified
+from rl.specs import Specified, drawable
 
 
 def beginning(
@@ -62,7 +62,7 @@ class PowerAllocation(Specified):
             raise ValueError("PowerAllocation: no problem is given")
         self.problems, self.scene = problems, scene
         self.problem = problems[0]
-        self.render_mode = render_mode
+        self.render_mode = drawable(render_mode)
         k = self.problem.n_ue
         self.action_space = spaces.Box(-1.0, 1.0, (k,), np.float32)
         self.observation_space = spaces.Box(-1.0, 1.0, (self.problem.n_seen,), np.float32)

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.seeding import np_random
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from netsim.units import FloatArray, IntArray
 from rl import kernel
 from rl.env_allocation import PowerAllocation, beginning
 from rl.problem import END, STEPS, Problem, Seen, checked_action
+from rl.specs import SpecifiedVector
 
 
-class PowerAllocations(VectorEnv[Seen, Seen, FloatArray]):
+class PowerAllocations(SpecifiedVector):
     """n environments `PowerAllocation`, with its spaces, rewards and episodes, stepped as arrays.
 
     Each has a generator and episodes of its own; a seed s gives them s, s + 1, ..., a list one each. One whose episode

@@ -16,17 +16,23 @@ from fl.round.round import next_round, play
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, RoundState
 from fl.round.transmit import Transmitter
-from netsim.radio.power import PowerContext
-from netsim.units import FloatArray
+from netsim.radio.power import Power, PowerContext
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
 from netsim.world import World
 from rl.cost import Costs, costs
-from rl.ddpg_power import Decided, Decision, kept, start_w
+from rl.ddpg_power import Decision, kept, start_w
 from rl.observation import seen_online, seen_online_size
 from rl.problem import Seen, checked_action, log_power
 from rl.settings import Online
-from rl.specs import Specified
+from rl.specs import Specified, drawable
 
 _WORLDS = 2**40
+
+
+def drawn_world(generator: np.random.Generator) -> int:
+    """The seed of an episode's world."""
+    return int(generator.integers(_WORLDS))
 
 
 @dataclass(frozen=True)
@@ -38,16 +44,27 @@ class Stage:
     state: RoundState
 
 
-class Held(Decided):
-    """Sends with what an agent has put into the state, projected onto the limits for those that send."""
+class Held(Power):
+    """Sends with what an agent has put into the state, projected onto the limits for those that send, `ue`."""
 
     kind: Literal["held"] = "held"
     limits: Limits
+    ue: tuple[int, ...] = ()
 
-    def update_context(self, context: PowerContext, state: Decision) -> Decision:
+    def start(self, n_ue: int) -> Decision:
+        return Decision()
+
+    def of(self, ue: IntArray) -> Power:
+        return self.model_copy(update={"ue": tuple(ue.tolist())})
+
+    def power_w(
+        self, gain: FloatArray, serving: IntArray, max_power_w: float, state: Decision, rng: Rng
+    ) -> tuple[FloatArray, Decision]:
         if state.wanted_w is None:
             raise ValueError("held: nobody has said what to send with")
-        return replace(state, power_w=kept(state.wanted_w, context.sends, self.limits), sends=context.sends)
+        sends = np.array(self.ue, dtype=np.int64)
+        power_w = kept(state.wanted_w, sends, self.limits)
+        return np.minimum(power_w[sends], max_power_w), replace(state, power_w=power_w, sends=sends)
 
 
 class OnlinePower(Specified):
@@ -65,7 +82,8 @@ class OnlinePower(Specified):
         Box(-1, 1, (5 K + 2,)), see `rl.observation.seen_online`.
 
     Rewards
-        Minus the costs of the round, see `Reward`.
+        Minus the cost of the round, see `rl.reward`. Bounds on means over rounds have a price while `multipliers`
+        (m,), in their order, are set.
 
     Starting state
         A world of a seed that the environment draws; `options={"world": seed}` asks for one.
@@ -78,13 +96,14 @@ class OnlinePower(Specified):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 5}  # noqa: RUF012
 
     def __init__(self, stage: Callable[[int], Stage], n_ue: int, task: Online, render_mode: str | None = None) -> None:
-        self.stage, self.n_ue, self.task, self.render_mode = stage, n_ue, task, render_mode
+        self.stage, self.n_ue, self.task, self.render_mode = stage, n_ue, task, drawable(render_mode)
         task.limits.check(n_ue)
         self.action_space = spaces.Box(-1.0, 1.0, (n_ue,), np.float32)
         self.observation_space = spaces.Box(-1.0, 1.0, (seen_online_size(n_ue),), np.float32)
         self.world_seed = self.steps = self.t_th = 0
         self.world: World | None = None
         self.over = True
+        self.multipliers: FloatArray | None = None
 
     state: RoundState
     setup: Setup
@@ -99,7 +118,7 @@ class OnlinePower(Specified):
         given = options or {}
         if unknown := set(given) - {"world"}:
             raise ValueError(f"reset: no option {sorted(unknown)[0]!r}; there is world")
-        drawn = int(self.np_random.integers(_WORLDS))
+        drawn = drawn_world(self.np_random)
         return self._begin(int(given.get("world", drawn))), {"world": self.world_seed}
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
@@ -110,7 +129,7 @@ class OnlinePower(Specified):
         playing = play(self.world, self.setup, self.transmitter, replace(self.state, parts=parts))
         self.state, outcome = self.world.env.run(until=self.world.env.process(playing))
         self.world.drain_handovers()  # nobody reads them
-        cost = costs(self.task, self.setup, outcome, self.now, self.rounds)
+        cost = costs(self.task, self.setup, outcome, self.now, self.rounds, self.multipliers)
         self.outcome, self.cost, self.steps = outcome, cost, self.steps + 1
         if cost.artificial:
             self.t_th = self.state.played

@@ -179,9 +179,6 @@ class Look:
     def pairs(self) -> FloatArray:
         """Of each pair (S, K, K, 4), about 1 in size; those with oneself, and with absent UEs, are not to be read."""
         serving = np.maximum(self.links.serving, 0)
-        cross = np.take_along_axis(
-            np.swapaxes(self._strength_db, 1, 2), serving[..., None], axis=1
-        )  # (S, K, K): strength of j at the base station of k
         h = np.take_along_axis(
             np.swapaxes(self.links.h, 1, 2), serving[..., None, None], axis=1
         )  # (S, K, K, M): amplitudes of j there
@@ -190,8 +187,19 @@ class Look:
         size = np.einsum("skm,skm->sk", own.conj(), own).real[..., None] * (h.real**2 + h.imag**2).sum(axis=3)
         aligned = np.divide(h.shape[3] * inner, size, out=np.ones_like(inner), where=size > 0)
         stronger = (self.snr_db[:, :, None] - self.snr_db[:, None, :]) / 20.0
-        columns = (self.same_cell.astype(np.float64), _about(cross), stronger, np.log(np.maximum(aligned, 1e-3)) / 2)
+        columns = (
+            self.same_cell.astype(np.float64),
+            _about(self.cross_db),
+            stronger,
+            np.log(np.maximum(aligned, 1e-3)) / 2,
+        )
         return np.asarray(np.stack(columns, axis=3))
+
+    @cached_property
+    def cross_db(self) -> FloatArray:
+        """Of j at the base station of k, at 1 W (S, K, K)."""
+        serving = np.maximum(self.links.serving, 0)
+        return np.take_along_axis(np.swapaxes(self._strength_db, 1, 2), serving[..., None], axis=1)
 
     @cached_property
     def _strength_db(self) -> FloatArray:

@@ -4,41 +4,76 @@ From each start, powers change by steps of decibels, one UE at a time, and pairs
 anything lowers the cost; then with half of the step. All rounds are searched at once. What is found is a local optimum:
 nobody can say that there is no better one, and nobody could play it, for the requirement of a round is known when it is
 over.
+
+Bounds on means over rounds couple rounds. There multipliers are found on other rounds, and the search is for the least
+Lagrangian: a lower bound of what anybody can reach who keeps them (see `rl.lagrangian`).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
+from rl.lagrangian import first_prices, over
 from rl.rules import Known, within
 
 _STEPS_DB = (8.0, 4.0, 2.0, 1.0, 0.5)
 _MOST_MOVES = 200  # of one step
+_DUAL_STEPS, _DUAL_RATE = 40, 0.5  # the rate falls as 1 / step
+_ACTIONS, _STD_DB = 12, 5.0  # around the start, by which the first multipliers are found
 
 
-def best_powers(known: Known, starts_dbw: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Costs (S,) and powers (S, K) in W, the best from several starts (S, K)."""
+@dataclass(frozen=True)
+class Found:
+    """The best of a search: cost (S,), power_w (S, K), and how many power vectors were judged for it."""
+
+    cost: FloatArray
+    power_w: FloatArray
+    judged: int
+
+
+def best_powers(known: Known, starts_dbw: list[FloatArray]) -> Found:
+    """The best powers of each round, from several starts (S, K)."""
     found = [_searched(known, start) for start in starts_dbw]
-    costs = np.stack([cost for cost, _ in found])
+    costs = np.stack([cost for cost, *_ in found])
     best = costs.argmin(axis=0)
-    powers_w = np.stack([within(dbw, known.look.limits) for _, dbw in found])
+    powers_w = np.stack([within(dbw, known.look.limits) for _, dbw, _ in found])
     at = np.arange(len(known))
-    return costs[best, at], powers_w[best, at]
+    return Found(costs[best, at], powers_w[best, at], sum(judged for *_, judged in found))
 
 
-def _searched(known: Known, start_dbw: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Costs (S,) and powers (S, K) in dBW that no move lowers."""
+def best_multipliers(known: Known, start_dbw: FloatArray, rng: Rng) -> FloatArray:
+    """Multipliers (m,) at which the best powers of these rounds keep the bounds, from a start (S, K)."""
+    reward, limits, n = known.reward, known.look.limits, len(known)
+    tried = start_dbw[:, None] + _STD_DB * rng.generator("prices").standard_normal((n, _ACTIONS, start_dbw.shape[1]))
+    around = known.figures(within(tried.reshape(n * _ACTIONS, -1), limits), np.repeat(np.arange(n), _ACTIONS))
+    prices, dbw = first_prices(reward, around, n), start_dbw
+    for step in range(_DUAL_STEPS):
+        _, dbw, _ = _searched(known.at(prices.multipliers), dbw, _STEPS_DB if step == 0 else _STEPS_DB[2:])
+        found = known.figures(within(dbw, limits))
+        prices = prices.raised(over(reward, found), _DUAL_RATE * 5 / (5 + step))
+    return prices.multipliers
+
+
+def _searched(
+    known: Known, start_dbw: FloatArray, steps_db: tuple[float, ...] = _STEPS_DB
+) -> tuple[FloatArray, FloatArray, int]:
+    """Costs (S,), powers (S, K) in dBW that no move lowers, and how many vectors were judged."""
     limits = known.look.limits
     low, high = 10 * np.log10(limits.each_min_w), 10 * np.log10(limits.each_max_w)
     dbw = np.clip(start_dbw, low, high)
     cost = known.cost(within(dbw, limits))
-    for step_db in _STEPS_DB:
+    judged = len(cost)
+    for step_db in steps_db:
         going = np.arange(len(known))
         for _ in range(_MOST_MOVES):
             tried = np.clip(_moves(dbw[going], step_db), low, high)  # (n, moves, K)
             n, moves, k = tried.shape
             value = known.cost(within(tried.reshape(-1, k), limits), np.repeat(going, moves)).reshape(n, moves)
+            judged += value.size
             best = value.argmin(axis=1)
             better = value[np.arange(n), best] < cost[going] - 1e-9
             if not better.any():
@@ -46,7 +81,7 @@ def _searched(known: Known, start_dbw: FloatArray) -> tuple[FloatArray, FloatArr
             some = going[better]
             dbw[some], cost[some] = tried[better, best[better]], value[better, best[better]]
             going = some
-    return cost, dbw
+    return cost, dbw, judged
 
 
 def _moves(dbw: FloatArray, step_db: float) -> FloatArray:

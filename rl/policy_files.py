@@ -28,10 +28,27 @@ def read_card(path: Path, card: type[Card]) -> Card:
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(x) for x in first["loc"]) or "card"
+        raise BadInput(f"{path}: {_said(error)}") from None
+
+
+_PLAYED_BY = {"shared": "shared", "online": "ddpg", "allocation": "ddpg"}
+"""task of a policy -> the kind of power that plays it"""
+_WORDS = {"missing": "is missing", "extra_forbidden": "does not belong to a policy"}
+
+
+def _said(error: ValidationError) -> str:
+    """What is wrong with a card, and what to do."""
+    every = error.errors(include_url=False)
+    first = next((e for e in every if e["loc"] == ("task",)), every[0])
+    place, value = ".".join(str(x) for x in first["loc"])[:60], first["input"]
+    if first["type"] == "json_invalid":
+        return "not JSON, or only a part of it; train the policy again"
+    if place == "task" and isinstance(value, str) and value in _PLAYED_BY:
+        return f"task: a policy of task {value!r} is not for this kind; play it by power: {{kind: {_PLAYED_BY[value]}}}"
+    if first["type"] == "value_error":
         said = " ".join(str(first["msg"]).removeprefix("Value error, ").split())[:160]
-        raise BadInput(f"{path}: {place[:60]}: {said}") from None
+        return f"{place or 'card'}: {said}" + ("" if "train it again" in said else "; train the policy again")
+    return f"{place or 'card'}: {_WORDS.get(first['type'], f'cannot be {repr(value)[:60]}')}; train the policy again"
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:

@@ -29,10 +29,10 @@ from netsim.radio.noma import Noma
 from netsim.radio.shared_band import SharedBand
 from netsim.radio.uplink import Cohort, ComplexArray, Uplink
 from netsim.units import BoolArray, FloatArray, IntArray
+from rl.reward import Figures
 
 if TYPE_CHECKING:
     from rl.radio_loops import Air
-    from rl.settings import Reward
 
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MOST_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
@@ -112,13 +112,14 @@ class Rounds:
 @dataclass(frozen=True)
 class RowCosts:
     """What stands behind the costs of power vectors, by row (B, R): noise suffered and asked for, weighted; whether it
-    was lost; its leak; and factor (B,).
+    was lost; its leak; whether artificial noise was drawn on it; and factor (B,).
     """
 
     suffered: FloatArray
     asked: FloatArray
     lost: BoolArray
     leak: FloatArray
+    drawn: BoolArray
     factor: FloatArray
 
 
@@ -138,14 +139,11 @@ class RadioCosts:
         """Of all UEs (B,)."""
         return np.asarray(self.energy_of_ue_j.sum(axis=1))
 
-    def total(self, reward: Reward) -> FloatArray:
-        """Weighted sum (B,)."""
-        return np.asarray(
-            reward.noise * self.noise
-            + reward.lost * self.lost
-            + reward.leak * self.leak
-            + reward.energy_per_j * self.energy_j
-        )
+    @property
+    def figures(self) -> Figures:
+        """What rewards are made of (B,); what the radio does not tell is NaN."""
+        unknown = np.full(len(self.noise), np.nan)
+        return Figures(self.noise, unknown, unknown, self.lost, self.leak, self.energy_j)
 
 
 def band(uplink: Uplink) -> SharedBand:
@@ -249,7 +247,7 @@ def costs_of(
         leak=leak.sum(axis=1) / n,
         energy_of_ue_j=energy_j,
         artificial=np.asarray((drawn > 0).any(axis=1)),
-        rows=RowCosts(suffered, asked, lost, leak, factor),
+        rows=RowCosts(suffered, asked, lost, leak, drawn > 0, factor),
     )
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from fl.power.search import Limits
 from fl.round.state import RoundOutcome
-from netsim.units import FloatArray
+from netsim.tree import from_tree_as, to_tree
+from netsim.units import BoolArray, FloatArray, IntArray
 from rl.cost import rows_sent
 from rl.env_online import OnlinePower
 from rl.look import Look
+from rl.observation import Before
 from rl.problem import as_action
 from rl.radio_records import Links, Rounds, lost_noise
 
@@ -26,14 +31,103 @@ def look_now(env: OnlinePower) -> Look:
 def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
     """All rounds of a world that is played with a rule: what the air did, and what was known before."""
     env.reset(options={"world": world})
-    rounds, looks = list[Rounds](), list[Look]()
+    played = [(rounds, look) for rounds, look in _played(env, rule) if rounds is not None]
+    return Rounds.stack([rounds for rounds, _ in played]), Look.stack([look for _, look in played])
+
+
+@dataclass(frozen=True)
+class Episode:
+    """A whole world as it was recorded, S steps. rounds : of all steps, silent ones without rows; before : S + 1, with
+    what was known at the end; sends (S, K), silent (S,) : who sent, and whether nobody did; played (S,) : rounds so
+    far; stopped : whether a budget ended it; max_power_w : of a UE.
+    """
+
+    rounds: Rounds
+    before: Before
+    sends: BoolArray
+    silent: BoolArray
+    played: IntArray
+    stopped: bool
+    max_power_w: float
+
+    def __len__(self) -> int:
+        return len(self.silent)
+
+    def check(self, n_ue: int) -> None:
+        """Raise ValueError unless everything is of S rounds of so many UEs, and points at what there is."""
+        s, r, rounds, links, before = len(self), self.rounds.of.shape[-1], self.rounds, self.rounds.links, self.before
+        of_steps = (rounds.n_bits, rounds.rho, rounds.factor, rounds.lost_noise, self.played, self.silent)
+        of_ues = (links.serving, links.downlink_bps, rounds.rows, rounds.compute_s, rounds.compute_j, self.sends)
+        shapes = [
+            *((x, (s,)) for x in of_steps),
+            *((x, (s, n_ue)) for x in of_ues),
+            *((x, (s, r)) for x in (rounds.of, rounds.weight, rounds.required_std)),
+            *((x, (s + 1,)) for x in (before.scale, before.budget_left, before.progress)),
+            *((x, (s + 1, n_ue)) for x in (before.snr_per_w, before.required_std, before.drawn_std)),
+            *((x, (s, n_ue, *x.shape[2:4])) for x in (links.h, links.heard)),
+        ]
+        if s < 1 or any(x.shape != shape for x, shape in shapes):
+            raise ValueError(f"it is not of {n_ue} UEs in all of its rounds")
+        for of, below in ((links.serving, links.h.shape[2]), (rounds.of, n_ue)):
+            if of.dtype.kind != "i" or of.min() < -1 or of.max() >= below:
+                raise ValueError("it points at a UE or base station that there is not")
+
+
+def episode_of(env: OnlinePower, rule: Rule, world: int) -> Episode:
+    """All steps of a world that is played with a rule."""
+    env.reset(options={"world": world})
+    assert env.world is not None  # noqa: S101 - reset
+    before, rounds, silent, played = [Before.of(env.now)], list[Rounds](), list[bool](), list[int]()
+    for own, look in _played(env, rule):
+        rounds.append(_silent(look) if own is None else own)
+        silent.append(own is None)
+        played.append(env.state.played)
+        before.append(Before.of(env.now))
+    whole = Rounds.stack(rounds)
+    return Episode(
+        whole, Before.stack(before), whole.rows > 0, np.array(silent), np.array(played), env.state.stopped,
+        env.world.max_power_w,
+    )  # fmt: skip
+
+
+def _played(env: OnlinePower, rule: Rule) -> Iterator[tuple[Rounds | None, Look]]:
+    """Round by round: what the air did, None where nobody sent, and what was known before."""
     while not env.over:
         look = look_now(env)
         env.step(as_action(rule(look)[0], env.task.limits).astype(np.float32))
-        if env.outcome is not None:
-            looks.append(look)
-            rounds.append(_of_round(env, env.outcome, look))
-    return Rounds.stack(rounds), Look.stack(looks)
+        yield None if env.outcome is None else _of_round(env, env.outcome, look), look
+
+
+def _silent(look: Look) -> Rounds:
+    """A round in which nobody sent."""
+    links, nothing = look.links, np.zeros(look.links.serving.shape)
+    nobody = np.full(nothing.shape, -1)
+    return Rounds(
+        links=Links(links.h, links.heard, nobody, links.downlink_bps), rows=nothing.astype(np.int64),
+        n_bits=look.n_bits, compute_s=nothing, compute_j=nothing, rho=look.rho, factor=np.zeros(1),
+        lost_noise=np.zeros(1), of=nobody[:, :1], weight=nothing[:, :1], required_std=nothing[:, :1],
+    )  # fmt: skip
+
+
+def recording_tree(rounds: Rounds, look: Look) -> dict[str, Any]:
+    """A recording as a tree that a file can hold; limits are those of the task."""
+    looked = {name: to_tree(getattr(look, name)) for name in _LOOKED}
+    return {"rounds": to_tree(rounds), "look": looked, "air": list(look.air)}
+
+
+def recording_of(tree: Any, limits: Limits) -> tuple[Rounds, Look]:
+    """The recording of a tree. Raises KeyError, TypeError or ValueError where something else stands there."""
+    from rl.radio_loops import Air
+
+    look, air = tree["look"], Air(*tree["air"])
+    links, required_std, rho, n_bits, progress = (look[name] for name in _LOOKED)
+    if not all(isinstance(x, np.ndarray) for x in (required_std, rho, n_bits, progress)):
+        raise ValueError("what was known of rounds is not of arrays")
+    rounds = from_tree_as(tree["rounds"], Rounds)
+    return rounds, Look(from_tree_as(links, Links), required_std, rho, n_bits, progress, air, limits)
+
+
+_LOOKED = ("links", "required_std", "rho", "n_bits", "progress")
 
 
 def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:

@@ -13,23 +13,25 @@ eavesdropper e_k (see `rl.look`), and as many parameters as stand there:
     log-linear          p + a s_k + b r_k + c o_k + d e_k + f rank_k
 
 A rule is tuned by the cross-entropy method: parameters are drawn from a normal distribution, which is moved to the best
-of them. [Rubinstein and Kroese, The Cross-Entropy Method, 2004]
+of them. Where means over rounds are bounded, those that keep their bounds come first.
+[Rubinstein and Kroese, The Cross-Entropy Method, 2004]
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fl.power.search import Limits
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
+from rl.lagrangian import penalty, priced
 from rl.look import Look
 from rl.radio_loops import Air
 from rl.radio_records import Rounds, judged
-from rl.settings import Reward
+from rl.reward import Figures, Reward
 
 _TRIED, _BEST, _LEAST = 48, 8, 0.05  # of a generation; no spread shrinks below a share of its first one
 
@@ -81,6 +83,12 @@ LAWS = (
 )
 
 
+def untuned(name: str) -> Tuned:
+    """The rule of a name, as it is before any tuning."""
+    law = next(law for law in LAWS if law.name == name)
+    return Tuned(law, np.array(law.start), np.inf, 0)
+
+
 def within(dbw: FloatArray, limits: Limits) -> FloatArray:
     """Powers (n, K) in W, the nearest that keep the limits."""
     n_ue = dbw.shape[1]
@@ -98,14 +106,29 @@ class Known:
     look: Look
     air: Air
     reward: Reward
+    multipliers: FloatArray | None = None
+    """of the reward's bounds (m,); None: costs are without them"""
 
     def __len__(self) -> int:
         return len(self.rounds)
 
-    def cost(self, power_w: FloatArray, which: IntArray | None = None) -> FloatArray:
+    def figures(self, power_w: FloatArray, which: IntArray | None = None) -> Figures:
         """Of power vectors (B, K) in rounds which (B,); none: one vector for each round."""
         at = np.arange(len(self.rounds)) if which is None else which
-        return judged(self.rounds, self.air, power_w, at).total(self.reward)
+        return judged(self.rounds, self.air, power_w, at).figures
+
+    def cost(self, power_w: FloatArray, which: IntArray | None = None) -> FloatArray:
+        """The same as a cost (B,)."""
+        return priced(self.reward, self.figures(power_w, which), self.multipliers)
+
+    def at(self, multipliers: FloatArray) -> Known:
+        """The same rounds with prices on the reward's bounds."""
+        return replace(self, multipliers=multipliers)
+
+    def merit(self, power_w: FloatArray) -> float:
+        """By which policies are compared: the mean cost over all rounds, after how well bounds on means are kept."""
+        figures = self.figures(power_w)
+        return float(priced(self.reward, figures, None).mean()) + penalty(self.reward, figures)
 
 
 def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
@@ -116,10 +139,21 @@ def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
     for g in range(generations):
         drawn = mean + spread * rng.normal(f"tune.{law.name}", np.arange(_TRIED), (len(mean),), item=g)
         drawn[0] = best
-        found = np.array([known.cost(within(law.dbw(known.look, p), known.look.limits)).mean() for p in drawn])
+        found = np.array([known.merit(within(law.dbw(known.look, p), known.look.limits)) for p in drawn])
         order = np.argsort(found, kind="stable")
         if found[order[0]] < cost:
             best, cost = drawn[order[0]], float(found[order[0]])
         elite = drawn[order[:_BEST]]
         mean, spread = elite.mean(axis=0), np.maximum(elite.std(axis=0), least)
     return Tuned(law, best, cost, generations * _TRIED * len(known))
+
+
+def best_of_random(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
+    """The best of random parameters, drawn as tuning begins, with so many judged power vectors."""
+    n = max(evaluations // len(known), 1)
+    drawn = np.array(law.start) + np.array(law.spread) * rng.normal(
+        f"random.{law.name}", np.arange(n), (len(law.start),)
+    )
+    found = np.array([known.merit(within(law.dbw(known.look, p), known.look.limits)) for p in drawn])
+    best = int(found.argmin())
+    return Tuned(law, drawn[best], float(found[best]), n * len(known))

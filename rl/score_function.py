@@ -5,6 +5,9 @@ the round, the gradient of the expected cost with respect to the mean x is that 
 shrinks over the training. Comparing actions within one round takes away what rounds differ by themselves, which is most
 of the variance.
 
+Where the reward bounds means over rounds, costs have the prices of `rl.lagrangian` on them: after every 50th step the
+policy, without exploration, is judged on all rounds, and multipliers take a step.
+
 A training is a function of its seed, its settings and the rounds alone, and can be written down after every step.
 [Williams, Simple Statistical Gradient-Following Algorithms, 1992]
 """
@@ -17,12 +20,16 @@ import numpy as np
 import torch
 
 from netsim.rng import Streams
+from netsim.tree import from_tree_as, to_tree
+from netsim.units import FloatArray, IntArray
+from rl.agents import ScoreFunctionAgent
+from rl.lagrangian import Prices, first_prices, over, priced
 from rl.rules import Known, Tuned, within
-from rl.settings import ScoreFunctionAgent
 from rl.shared_policy import UNIT_DB, SharedPolicy, Weights, first_weights, forward, others, seen
 
 _FALLS = 0.99  # by how much of itself the learning rate falls over a training
 _EVEN = 1e-12  # spread of costs in a round in which all actions cost the same
+_DUAL_EVERY = 50  # steps
 
 
 class ScoreFunctionTraining:
@@ -33,15 +40,20 @@ class ScoreFunctionTraining:
         self.generator = Streams(seed).at("score-function").generator("steps")
         look = known.look
         self._rule_dbw = rule.dbw(look)
+        self._rule_cost, self._saved = known.cost(rule.power_w(look)), 0.0
         self._seen = tuple(torch.from_numpy(x).float() for x in (seen(look, rule), look.pairs, others(look)))
         self._there = torch.from_numpy(look.there)
         self._weights = {name: torch.from_numpy(x).requires_grad_() for name, x in first_weights(seed).items()}
         self._adam = torch.optim.Adam(list(self._weights.values()), lr=agent.learning_rate)
+        self.prices = self._first_prices(Streams(seed).at("score-function").generator("prices"))
 
     @property
     def evaluations(self) -> int:
         """Power vectors that were judged so far."""
-        return self.done * self._rounds * self.agent.actions
+        judged = self.done * self._rounds * self.agent.actions
+        if not self.prices.bounded:
+            return judged
+        return judged + self._rounds * self.agent.actions + self.done // _DUAL_EVERY * len(self.known)
 
     @property
     def _rounds(self) -> int:
@@ -51,27 +63,57 @@ class ScoreFunctionTraining:
         """The policy now."""
         return SharedPolicy({name: w.detach().numpy().copy() for name, w in self._weights.items()}, self.rule)
 
+    def figures(self) -> dict[str, float]:
+        """How it stands: what the last actions saved beside the rule, and their spread."""
+        return {"rollout/reward_mean": self._saved, "rollout/std_db": UNIT_DB * self._std()}
+
+    def _std(self) -> float:
+        """Of actions in this step: from its first value to its last in a straight line."""
+        first, last = self.agent.exploration_noise_std, self.agent.exploration_noise_final_std
+        return first + (last - first) * self._late
+
+    @property
+    def _late(self) -> float:
+        """Share of the training that is over."""
+        return self.done / max(self.steps - 1, 1)
+
     def step(self) -> None:
         """One gradient step."""
         agent, half, n = self.agent, self.agent.actions // 2, self._rounds
-        first, last = agent.exploration_noise_std, agent.exploration_noise_final_std
-        late = self.done / max(self.steps - 1, 1)
-        std = first + (last - first) * late
-        self._adam.param_groups[0]["lr"] = agent.learning_rate * (1.0 - _FALLS * late)
+        std = self._std()
+        self._adam.param_groups[0]["lr"] = agent.learning_rate * (1.0 - _FALLS * self._late)
         pick = self.generator.choice(len(self.known), n, replace=False)
         features, pairs, mix = (x[pick] for x in self._seen)
         mean = forward(torch, self._weights, features, pairs, mix) * self._there[pick]
-        noise = self.generator.standard_normal((n, half, mean.shape[1]))
-        noise = np.concatenate([noise, -noise], axis=1)
-        dbw = self._rule_dbw[pick][:, None] + UNIT_DB * (mean.detach().numpy()[:, None] + std * noise)
-        powers_w = within(dbw.reshape(-1, dbw.shape[2]), self.known.look.limits)
-        cost = self.known.cost(powers_w, np.repeat(pick, agent.actions)).reshape(n, agent.actions)
+        noise = _mirrored(self.generator, (n, half, mean.shape[1]))
+        powers_w = self._powers_w(pick, mean.detach().numpy()[:, None] + std * noise)
+        found, reward = self.known.figures(powers_w, np.repeat(pick, agent.actions)), self.known.reward
+        cost = priced(reward, found, self.prices.multipliers).reshape(n, agent.actions)
+        self._saved = float(self._rule_cost[pick].mean() - reward.cost(found).mean())
         cost = (cost - cost.mean(axis=1, keepdims=True)) / (cost.std(axis=1, keepdims=True) + _EVEN)
         slope = torch.from_numpy((cost[..., None] * noise).mean(axis=1) / std).float()
         self._adam.zero_grad()
         ((slope * mean).sum() / n).backward()
         self._adam.step()
         self.done += 1
+        if self.prices.bounded and self.done % _DUAL_EVERY == 0:
+            found = self.known.figures(self.policy().power_w(self.known.look))
+            self.prices = self.prices.raised(over(reward, found), reward.dual_rate())
+
+    def _first_prices(self, generator: np.random.Generator) -> Prices:
+        """By what actions around the rule change, in some of the rounds."""
+        reward, n, actions = self.known.reward, self._rounds, self.agent.actions
+        if not reward.bounds():
+            return Prices.none()
+        pick = generator.choice(len(self.known), n, replace=False)
+        noise = _mirrored(generator, (n, actions // 2, self._rule_dbw.shape[1]))
+        powers_w = self._powers_w(pick, self.agent.exploration_noise_std * noise)
+        return first_prices(reward, self.known.figures(powers_w, np.repeat(pick, actions)), n)
+
+    def _powers_w(self, pick: IntArray, action: FloatArray) -> FloatArray:
+        """Of actions (n, a, K) in rounds pick (n,): (n a, K)."""
+        dbw = self._rule_dbw[pick][:, None] + UNIT_DB * action
+        return within(dbw.reshape(-1, dbw.shape[2]), self.known.look.limits)
 
     def memory(self) -> dict[str, Any]:
         """Everything that the rest of the training depends on."""
@@ -80,6 +122,7 @@ class ScoreFunctionTraining:
             "done": self.done,
             "generator": self.generator.bit_generator.state,
             "weights": self.policy().weights,
+            "prices": to_tree(self.prices),
             "adam": {i: {k: v.numpy().copy() for k, v in s.items()} for i, s in states.items()},
         }
 
@@ -87,6 +130,7 @@ class ScoreFunctionTraining:
         """Go on from a memory."""
         self.done = int(memory["done"])
         self.generator.bit_generator.state = memory["generator"]
+        self.prices = from_tree_as(memory["prices"], Prices)
         weights: Weights = memory["weights"]
         with torch.no_grad():
             for name, w in self._weights.items():
@@ -96,3 +140,9 @@ class ScoreFunctionTraining:
             int(i): {k: torch.from_numpy(np.array(v)) for k, v in s.items()} for i, s in memory["adam"].items()
         }
         self._adam.load_state_dict(whole)
+
+
+def _mirrored(generator: np.random.Generator, shape: tuple[int, int, int]) -> FloatArray:
+    """Normal numbers, and their mirror images after them (n, 2 a, K)."""
+    noise = generator.standard_normal(shape)
+    return np.concatenate([noise, -noise], axis=1)

@@ -9,132 +9,14 @@ from pydantic import Field, model_validator
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from netsim.part import OneOf, Part
+from rl.agents import AGENT, AGENTS, Agent, CriticAgent, DdpgAgent
+from rl.reward import REWARDS, Reward, Weighted
 
-AGENT, VISITED, OPTIMUM, ORACLE = "ddpg", "ddpg, best visited", "optimum", "oracle"
-"""What comparisons call the agent DDPG, the best vector that its training tried, the best of the optimisers, and the
-best powers of each round that a search finds with everything known."""
-
-
-class Agent(Part):
-    """What learns, and how."""
-
-    kind: str
-
-
-class DdpgAgent(Agent):
-    """Deep deterministic policy gradient (DDPG): an actor and a critic, each with a target network.
-
-    Learning starts after `learning_starts` random steps. With discount 0 only the immediate reward counts.
-    """
-
-    kind: Literal["ddpg"] = "ddpg"
-    learning_rate: float = Field(default=1e-3, gt=0, le=1)
-    """learning rate of Adam, for actor and critic"""
-    batch_size: int = Field(default=128, ge=1, le=65_536)
-    """number of transitions in a gradient step"""
-    buffer_size: int = Field(default=20_000, ge=1, le=10_000_000)
-    """size of the replay buffer in transitions"""
-    learning_starts: int = Field(default=300, ge=1, le=1_000_000)
-    """steps before learning starts"""
-    gradient_steps: int = Field(default=1, ge=1, le=1000)
-    """gradient steps after each step in the environment"""
-    tau: float = Field(default=0.01, gt=0, le=1)
-    """soft update coefficient of the target networks"""
-    discount: float = Field(default=0.0, ge=0, lt=1)
-    """discount factor (gamma)"""
-    exploration_noise_std: float = Field(default=0.2, ge=0, le=2)
-    """standard deviation of the Gaussian noise on actions during training"""
-    exploration_noise_final_std: float | None = Field(default=None, ge=0, le=2)
-    """its value at the end of training, reached linearly; none: constant"""
-    hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1, max_length=8)
-    """units of the hidden layers of actor and critic"""
-
-    renamed: ClassVar[dict[str, str]] = {
-        "step_size": "learning_rate",
-        "random_steps": "learning_starts",
-        "noise_std": "exploration_noise_std",
-        "noise_last_std": "exploration_noise_final_std",
-    }
-    reference: ClassVar[str] = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
-    example: ClassVar[dict[str, Any]] = {"kind": "ddpg"}
-
-    @model_validator(mode="after")
-    def _sized(self) -> Self:
-        if any(not 1 <= n <= 4096 for n in self.hidden):
-            raise ValueError("hidden: a layer has 1 to 4096 units")
-        if self.batch_size > self.buffer_size:
-            raise ValueError(f"batch_size {self.batch_size} is above buffer_size {self.buffer_size}; exchange them")
-        return self
-
-
-class ScoreFunctionAgent(Agent):
-    """The score-function gradient on recorded rounds: a policy of all UEs, as a residual on the best tuned rule.
-
-    The training records rounds of worlds once, and judges powers there without any local training: millions of
-    evaluations a minute. `train.steps` are gradient steps. It is evaluated live. For the task `online` over an uplink
-    `noma` with noisy decoding, where the cost of a round hangs on its radio alone (weights `loss` and `leakage` 0).
-    """
-
-    kind: Literal["score-function"] = "score-function"
-    worlds: int = Field(default=48, ge=1, le=10_000)
-    """number of worlds whose rounds are recorded for training"""
-    situations: int = Field(default=24, ge=1, le=65_536)
-    """number of rounds in a gradient step"""
-    actions: int = Field(default=12, ge=2, le=4096, multiple_of=2)
-    """number of power vectors that are judged in each of them, half of them mirrored"""
-    exploration_noise_std: float = Field(default=0.2, gt=0, le=10)
-    """standard deviation of actions at the beginning, in units of 10 dB"""
-    exploration_noise_final_std: float = Field(default=0.05, gt=0, le=10)
-    """the same at the end, reached linearly"""
-    learning_rate: float = Field(default=3e-3, gt=0, le=1)
-    """learning rate of Adam at the beginning; it falls linearly to a hundredth"""
-
-    reference: ClassVar[str] = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
-    example: ClassVar[dict[str, Any]] = {"kind": "score-function"}
-
-
-AGENTS = OneOf("power-agent", DdpgAgent, ScoreFunctionAgent, default=AGENT)
-
-
-class Reward(Part):
-    """Cost of a round for an online agent: a weighted sum, whose negative is the reward.
-
-    noise is the logarithm of the ratio of the round's increment of the bound to the increment by the required noise
-    alone, so that one UE with a poor channel does not dominate:
-
-        A^(T-1-t) ln( sum_k G_k^2 (sigma_k^2 + sigma_ch,k^2) / sum_k G_k^2 sigma_required,k^2 )
-
-    It is 0 if artificial and channel noise together equal the required noise. An update that is lost counts as one with
-    the required noise and that of the worst link that would have come in time (see `rl.radio_records`).
-    """
-
-    noise: float = Field(default=1.0, ge=0, le=1e6)
-    """weight of the bound's increment"""
-    loss: float = Field(default=0.0, ge=0, le=1e6)
-    """weight of the model's held-out loss after the round: cross-entropy in nats, or the map's error in dB"""
-    leakage: float = Field(default=0.0, ge=0, le=1e6)
-    """weight of the share of estimates that come within `leakage_within_m` of the truth, mean over attacks"""
-    lost: float = Field(default=0.0, ge=0, le=1e6)
-    """weight of the share of updates that do not arrive"""
-    leak: float = Field(default=0.0, ge=0, le=1e6)
-    """weight of what noise leaves of updates at the eavesdropper, or at the server without one: mean of z / (1 + z)
-    over updates, 1 / z = artificial noise over the numbers sent + 1 / SINR there; the shape of a closed-form attack's
-    success without its variance"""
-    leakage_within_m: float = Field(default=50.0, gt=0, le=1e6)
-    """distance within which an estimate counts, m"""
-    energy_per_j: float = Field(default=0.0, ge=0, le=1e9)
-    """weight of the energy of all UEs, per joule"""
-
-    @property
-    def beyond_radio(self) -> list[str]:
-        """Weights that are not 0 of costs that recorded rounds do not tell."""
-        return [name for name in ("loss", "leakage") if getattr(self, name)]
-
-    @model_validator(mode="after")
-    def _something(self) -> Self:
-        if self.noise == self.loss == self.leakage == self.lost == self.leak == self.energy_per_j == 0:
-            raise ValueError("reward: all weights are 0; nothing could be learnt")
-        return self
+VISITED, OPTIMUM, ORACLE = f"{AGENT}, best visited", "optimum", "oracle"
+"""What comparisons call the best vector that a training tried, the best of the optimisers, and the best powers of each
+round that a search finds with everything known."""
+RANDOM, ONE_STEP = "random search", "optimiser, gains only"
+"""Comparisons besides the rules: the best of random parameters, and a search in every round by what is known before."""
 
 
 class Task(Part):
@@ -173,8 +55,8 @@ class Online(Task):
     """A power vector for every round of a simulated world, with a reward in each round."""
 
     kind: Literal["online"] = "online"
-    reward: Reward = Reward()
-    """cost of a round"""
+    reward: Annotated[Reward, REWARDS] = Weighted()
+    """cost of a round; without a kind: weighted"""
     eval_worlds: int = Field(default=2, ge=1, le=1000)
     """number of worlds for the evaluations during training, which select the best policy"""
     held_out: int = Field(default=10, ge=1, le=1000)
@@ -182,7 +64,8 @@ class Online(Task):
     tune_worlds: int = Field(default=4, ge=1, le=1000)
     """number of other worlds, on whose recorded rounds the rules of the comparison are tuned"""
     tune_evaluations: int = Field(default=86_400, ge=1, le=1_000_000_000)
-    """number of power vectors that are judged to tune each rule"""
+    """number of power vectors that are judged to tune each rule, at most: whole generations of 48 vectors for each
+    recorded round, at least one"""
 
     renamed: ClassVar[dict[str, str]] = {"judged_on": "eval_worlds"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
@@ -207,17 +90,28 @@ class Train(Part):
     renamed: ClassVar[dict[str, str]] = {"judge_every": "eval_every"}
 
     @model_validator(mode="after")
+    def _kept(self) -> Self:
+        if isinstance(self.task, Online) and self.task.reward.bounds() and not self.agent.keeps_bounds:
+            raise ValueError(
+                f"task.reward: bounds means over rounds, which agent {self.agent.kind} does not keep on "
+                "recorded rounds; take agent: {kind: score-function} or {kind: ddpg, network: flat}, or reward: {kind: "
+                "weighted}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _of_radio_alone(self) -> Self:
-        if not isinstance(self.agent, ScoreFunctionAgent):
+        if not self.agent.on_recorded:
             return self
+        name = self.agent.kind + (" with network: shared" if isinstance(self.agent, CriticAgent) else "")
         if not isinstance(self.task, Online):
             raise ValueError(
-                f"agent: score-function acts in every round, task is {self.task.kind_name()!r}; take task: "
+                f"agent: {name} acts in every round, task is {self.task.kind_name()!r}; take task: "
                 "{kind: online}, or agent: {kind: ddpg}"
             )
-        for name in self.task.reward.beyond_radio:
+        for key in self.task.reward.beyond_radio:
             raise ValueError(
-                f"agent: score-function judges what the radio alone decides, task.reward.{name} is not; set it to 0 "
+                f"agent: {name} judges what the radio alone decides, task.reward.{key} is not; leave it out "
                 "(leak has the shape of leakage), or take agent: {kind: ddpg}"
             )
         return self

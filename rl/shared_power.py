@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Shared(FromFolder):
-    """What `netsim train` learnt with the agent `score-function`: a network for every UE, for any number of them.
+    """What `netsim train` learnt on recorded rounds: a network for every UE, for any number of them.
 
     In every round it looks at the links of all UEs, also to the eavesdropper if there is one, and at the noise that was
     required last. Powers keep the limits of the training for the UEs that send.

@@ -8,28 +8,48 @@ from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import VectorEnv
 from pydantic import BaseModel
 
+from netsim.units import FloatArray
 from rl.problem import Seen
 
 
-class Specified(gymnasium.Env[Seen, Seen]):
-    """An environment whose `spec` holds plain arguments: a study as nested values, a path as text.
+class _PlainSpec:
+    """`spec` holds plain arguments: a study as nested values, a path as text.
 
-    `gymnasium.make` sets `spec` to the arguments that it was given. Made from its JSON, the environment is the same.
+    Gymnasium sets `spec` to the arguments that it was given. Made from its JSON, the environment is the same.
     """
 
     _spec: EnvSpec | None = None
 
     @property
     def spec(self) -> EnvSpec | None:
-        """What `gymnasium.make` made this environment from; None for one that was made by hand."""
+        """What Gymnasium made this environment from; None for one that was made by hand."""
         return self._spec
 
     @spec.setter
     def spec(self, spec: EnvSpec | None) -> None:
         arguments = {} if spec is None else {name: _plain(value) for name, value in spec.kwargs.items()}
         self._spec = None if spec is None else replace(spec, kwargs=arguments)
+
+
+class Specified(_PlainSpec, gymnasium.Env[Seen, Seen]):
+    """An environment whose `spec` can be written as JSON."""
+
+
+class SpecifiedVector(_PlainSpec, VectorEnv[Seen, Seen, FloatArray]):
+    """Environments whose `spec` can be written as JSON."""
+
+
+def drawable(render_mode: str | None) -> str | None:
+    """The way in which an environment shows itself; ValueError for one that it does not have."""
+    if render_mode not in (None, "rgb_array"):
+        raise ValueError(
+            f"render_mode: {render_mode!r} is not known, no window is opened; take 'rgb_array', whose render() returns "
+            "a picture"
+        )
+    return render_mode
 
 
 def _plain(value: Any) -> Any:

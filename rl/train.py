@@ -13,7 +13,10 @@ import numpy as np
 
 from netsim.checkpoint import save_tree
 from netsim.tree import from_tree_as, to_tree
-from rl.ddpg import Best, DdpgTraining, Tree
+from rl.ddpg import Best, DdpgTraining
+from rl.env_online import OnlinePower
+from rl.live_bounds import LiveBounds
+from rl.off_policy import Tree, buffer_of
 from rl.policy import Layers
 from rl.resumed import SAVE_EVERY_S, resumed
 
@@ -24,13 +27,14 @@ Judge = Callable[[Layers], float]
 @dataclass(frozen=True)
 class CurvePoint:
     """The training after some steps: the figure of the policy, the mean reward since the last point, the best reward
-    of any step so far.
+    of any step so far, and the multipliers of the reward's bounds.
     """
 
     step: int
     score: float
     reward: float
     best_reward: float
+    multipliers: tuple[float, ...] = ()
 
 
 @dataclass
@@ -55,7 +59,8 @@ def take_steps(
 
     `tell` gets every new point of the curve, and whether it is the last one.
     """
-    course = resumed(checkpoint, text, partial(_restored, training)) or Course()
+    bounds = _bounds(training)
+    course = resumed(checkpoint, text, partial(_restored, training, bounds)) or Course()
     saved = time.perf_counter()
 
     def look(last: bool) -> None:
@@ -66,20 +71,25 @@ def take_steps(
         if course.best is None or score < course.best.score:
             course.best = Best(layers, score, training.done)
         mean = float(np.mean(course.recent)) if course.recent else float("nan")
-        course.curve.append(CurvePoint(training.done, score, mean, course.best_reward))
+        multipliers = () if bounds is None else bounds.multipliers
+        course.curve.append(CurvePoint(training.done, score, mean, course.best_reward, multipliers))
         course.recent = []
         training.note("judged/cost", score)
         tell(course.curve[-1], last)
 
     def between(fresh: bool) -> None:
         nonlocal saved
+        if fresh and bounds is not None:
+            bounds.episode_over()
         if training.done % every == 0:
             look(last=False)
         if fresh and time.perf_counter() - saved >= SAVE_EVERY_S:
-            save_tree(checkpoint, _tree(training, course, text))
+            save_tree(checkpoint, _tree(training, bounds, course, text))
             saved = time.perf_counter()
 
     def stepped(info: Tree, reward: float) -> None:
+        if bounds is not None:
+            bounds.stepped(info)
         course.recent.append(reward)
         course.best_reward = max(course.best_reward, reward)
 
@@ -89,12 +99,25 @@ def take_steps(
     return course
 
 
-def _tree(training: DdpgTraining, course: Course, text: str) -> Tree:
-    return {"text": text, "training": training.memory(), "course": to_tree(course)}
+def _bounds(training: DdpgTraining) -> LiveBounds | None:
+    """Bounds of the reward that its environment pays, if there are any."""
+    env: Any = training.env
+    return (
+        LiveBounds(env, buffer_of(training.model))
+        if isinstance(env, OnlinePower) and env.task.reward.bounds()
+        else None
+    )
 
 
-def _restored(training: DdpgTraining, tree: Any) -> Course:
+def _tree(training: DdpgTraining, bounds: LiveBounds | None, course: Course, text: str) -> Tree:
+    kept = {} if bounds is None else {"bounds": bounds.memory()}
+    return {"text": text, "training": training.memory(), "course": to_tree(course)} | kept
+
+
+def _restored(training: DdpgTraining, bounds: LiveBounds | None, tree: Any) -> Course:
     """The course so far, and the training set to where it was."""
     course = from_tree_as(tree["course"], Course)
     training.resume(tree["training"])
+    if bounds is not None:
+        bounds.resume(tree["bounds"])
     return course

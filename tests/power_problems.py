@@ -4,9 +4,9 @@ import numpy as np
 
 from fl.power.bound import Convergence, Objective, Trajectory
 from fl.power.search import Limits
+from rl.agents import DdpgAgent
 from rl.policy import Card, Policy, forward
 from rl.problem import Problem
-from rl.settings import DdpgAgent
 
 LIMITS = Limits()
 

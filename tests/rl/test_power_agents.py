@@ -320,6 +320,23 @@ def test_a_board_is_told_of_every_episode_and_judgement(tmp_path, monkeypatch):
     np.testing.assert_array_equal(flat(alone.best.layers), flat(found.best.layers))  # looking changes nothing
 
 
+def test_a_training_leaves_no_log_among_the_temporary_files(tmp_path, monkeypatch):
+    import tempfile
+
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    course(tmp_path, steps=25)
+    assert not list(place.glob("SB3*"))
+
+
+@pytest.mark.parametrize("mode", ["human", "ansi"])
+def test_no_window_is_promised(tiny, mode):
+    for make in (lambda: allocation(render_mode=mode), lambda: online(tiny, render_mode=mode)):
+        with pytest.raises(ValueError, match=f"render_mode: '{mode}' is not known.*take 'rgb_array'"):
+            make()
+
+
 def test_event_files_can_be_read(tmp_path):
     loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     course(tmp_path, steps=40, board=str(tmp_path / "board"))
@@ -415,7 +432,7 @@ def damaged_card(**changes):
         (damaged_card(hidden=[0]), "1 to 4096 units"),
         (damaged_card(observe="channel"), "its card asks for"),
         (damaged_card(observe="online"), "does not belong to task"),
-        (damaged_card(code="import os"), "Extra inputs"),
+        (damaged_card(code="import os"), "code: does not belong to a policy"),
         (lambda f: (f / "policy.safetensors").write_bytes(pickle.dumps(Evil())), "not safetensors"),
         (lambda f: (f / "policy.safetensors").write_bytes(struct.pack("<Q", 2**60) + b"{}"), "not safetensors"),
         (lambda f: (f / "policy.safetensors").write_bytes(b""), "not safetensors"),

@@ -9,10 +9,11 @@ import pytest
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
+from rl.agents import ScoreFunctionAgent
 from rl.look import Look
 from rl.radio_records import Links, Rounds, air_of, judged
 from rl.rules import LAWS, Known, tuned, within
-from rl.settings import Online, ScoreFunctionAgent
+from rl.settings import Online
 from rl.shared_policy import SHAPES, SharedPolicy, first_weights
 from scenarios.app.study.load import load
 from scenarios.app.training.environments import Stages, n_ues, task_of
@@ -20,6 +21,7 @@ from scenarios.app.training.environments import Stages, n_ues, task_of
 gymnasium = pytest.importorskip("gymnasium")
 DRAW = np.random.default_rng(0)
 SHORT = {"world.duration_s": 360}
+STREETS = {"world.duration_s": 6 * 3600}
 
 
 def study(**changes):
@@ -52,6 +54,7 @@ UPLINKS = [
     {"world.radio.uplink": {"kind": "noma", "group_size": 3, "sic_residual": 0.05, "deadline_s": 0.012}},
     {"world.radio.uplink": {"kind": "noma", "max_ser": 0.1, "deadline_s": 0.004}},
     {"world.radio.fading": {"kind": "none"}},
+    {"world.radio.fading.antennas": 1},
     {"learning.threat": {"targets": 4}},
 ]
 
@@ -59,9 +62,17 @@ UPLINKS = [
 @pytest.mark.parametrize("changes", UPLINKS, ids=range(len(UPLINKS)))
 def test_a_recorded_round_costs_what_it_costs_live(changes):
     """At other powers than those that it was recorded with, round after round: noise, losses, leak and energy."""
+    costs_what_it_costs_live(study(**changes))
+
+
+def test_a_recorded_round_in_the_streets_costs_what_it_costs_live():
+    """Three sectors of one mast, people in rooms and on the way, other towns in other worlds."""
+    costs_what_it_costs_live(load("power/streets", STREETS))
+
+
+def costs_what_it_costs_live(of):
     from rl.problem import log_power
 
-    of = study(**changes)
     env, own = live(of), known(of)
     env.reset(options={"world": 7})
     for s in range(len(own)):
@@ -79,7 +90,7 @@ def test_a_recorded_round_costs_what_it_costs_live(changes):
         found = judged(one, own.air, power_w[None], np.zeros(1, dtype=np.int64))
         for name in ("noise", "lost", "leak", "energy_j"):
             assert getattr(found, name)[0] == pytest.approx(info[name], rel=1e-9, abs=1e-12), (s, name)
-        assert found.total(env.task.reward)[0] == pytest.approx(-reward, rel=1e-9)
+        assert env.task.reward.cost(found.figures)[0] == pytest.approx(-reward, rel=1e-9)
 
 
 def test_losing_everything_is_the_worst(city):
@@ -213,7 +224,7 @@ def test_without_interference_a_rule_is_the_optimum():
     wide = replace(own, look=replace(own.look, limits=Limits(each_min_w=1e-12, each_max_w=1e6, total_max_w=1e9)))
     rule = wide.cost(within(dbw, wide.look.limits))
     np.testing.assert_allclose(rule, 0.0, atol=1e-9)
-    found, _ = best_powers(wide, [dbw, dbw + 5.0])
+    found = best_powers(wide, [dbw, dbw + 5.0]).cost
     assert (found >= rule - 1e-9).all()
 
 
@@ -222,7 +233,9 @@ def test_the_oracle_is_no_worse_than_where_it_begins_and_knows_small_worlds(city
 
     one = Known(city.rounds.take(np.arange(2)), _some(city.look, 2), city.air, city.reward)
     start = LAWS[1].dbw(one.look, np.array([3.0, 0.75]))
-    cost, power_w = best_powers(one, [start])
+    found = best_powers(one, [start])
+    cost, power_w = found.cost, found.power_w
+    assert found.judged > 2 * 90
     assert (cost <= one.cost(within(start, one.look.limits)) + 1e-12).all()
     np.testing.assert_allclose(one.cost(power_w), cost)
     tried = DRAW.uniform(-57, -7, (4000, 12))
@@ -340,12 +353,13 @@ def test_a_training_from_its_scenario_to_a_played_run(tmp_path):
     summaries = train(study(**SMALL), [0, 1], tmp_path / "t", told.append)
     assert summaries[0]["policy.score-function.evaluations.mean"] == 8 * 6 * 12
     names = {key.split(".")[1] for key in summaries[0] if key.startswith("policy.")}
-    assert names == {law.name for law in LAWS} | {"oracle", "score-function"}
+    assert names == {law.name for law in LAWS} | {"oracle", "score-function", "random search", "optimiser, gains only"}
     assert summaries[0]["policy.oracle.cost.mean"] < summaries[0]["policy.fractional.cost.mean"]
     report(tmp_path / "t")
-    assert "of the gap between the best rule" in (tmp_path / "t" / "report.html").read_text()
+    page = (tmp_path / "t" / "report.html").read_text()
+    assert "% of the gap between" in page and "he best rule (" in page  # whoever is better after so few steps
     again = train(study(**SMALL), [0], tmp_path / "u", told.append)
-    for name in ("policy.safetensors", "evaluations.csv", "curve.csv"):
+    for name in ("policy.safetensors", "evaluations.csv", "curve.csv", "episode.csv", "episode_rounds.csv"):
         assert (tmp_path / "u" / name).read_bytes() == (tmp_path / "t" / "seed-0" / name).read_bytes()
     assert again == summaries[:1]
     power = {"kind": "shared", "policy": str(tmp_path / "u")}
@@ -361,8 +375,8 @@ def test_a_training_from_its_scenario_to_a_played_run(tmp_path):
         ({"train.task.reward.leakage": 1}, "task.reward.leakage is not"),
         ({"train.task": {"kind": "allocation"}}, "score-function acts in every round"),
         ({"train.agent.actions": 3}, "multiple of 2"),
-        ({"train.agent": 3}, "expected a mapping with kind ddpg or score-function, got the number 3"),
-        ({"train.agent": {"kind": "sac"}}, "unknown kind 'sac'"),
+        ({"train.agent": 3}, "expected a mapping with kind ddpg, td3, sac or score-function, got the number 3"),
+        ({"train.agent": {"kind": "ppo"}}, "unknown kind 'ppo'"),
         ({"power": {"kind": "shared", "policy": "/nowhere"}}, "no such file"),
         ({"learning.threat.antennas": 0}, "antennas"),
         ({"power": {"kind": "rule", "rule": "fractional", "parameters": [1.0]}}, "'fractional' has 2, got 1"),
@@ -460,11 +474,12 @@ LAPA = {"kind": "lapa", "epsilon_system_total": 17280, "epsilon_cap": 300, "roun
         ),
         ({"learning.defenses": [CLIP], "world.radio.air": {}}, "world.radio.air: recorded rounds need"),
         ({"learning.server": {"kind": "synchronous", "first": 6}}, "learning.server: recorded rounds need"),
+        ({"learning.availability": {"kind": "battery", "capacity_j": 50.0}}, "kind: battery does"),
     ],
 )
 def test_other_laws_than_those_of_the_records_are_refused_and_compared_live_only(changes, said, tmp_path):
     """Noise that is drawn by another rule costs otherwise than recorded rounds say: no rule is tuned on them."""
-    from scenarios.app.training.on_radio import unrecorded
+    from scenarios.app.training.recordable import unrecorded
     from scenarios.app.training.train import train
 
     assert unrecorded(study()) is None
@@ -490,3 +505,106 @@ def test_the_law_of_costs_by_hand():
     assert found.leak[0] == pytest.approx(np.mean([x / (1 + x) for x in z]))
     assert found.lost[0] == pytest.approx(1 / 3) and found.energy_j[0] == pytest.approx(0.3)
     assert found.artificial[0]
+
+
+def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
+    from rl.rules import best_of_random
+
+    law, rng = LAWS[-1], Streams(3).at("rules")
+    one, many = (best_of_random(law, city, n * len(city), rng) for n in (1, 40))
+    assert (one.evaluations, many.evaluations) == (len(city), 40 * len(city))
+    drawn = np.array(law.start) + np.array(law.spread) * rng.normal("random.log-linear", np.arange(40), (6,))
+    costs = [city.cost(within(law.dbw(city.look, p), city.look.limits)).mean() for p in drawn]
+    assert many.cost == min(costs) and one.cost == costs[0] > many.cost
+
+
+def test_links_without_phases_disturb_each_other_as_on_average(city):
+    from rl.one_step import phaseless
+
+    links = phaseless(city.look.links)
+    np.testing.assert_allclose(links.strength, city.look.links.strength, rtol=1e-12)
+    inner = np.abs(np.einsum("skbm,sjbm->sbkj", links.h.conj(), links.h)) ** 2
+    size = city.look.links.strength
+    mean = np.einsum("skb,sjb->sbkj", size, size) / 4
+    off = ~np.eye(12, dtype=bool)
+    np.testing.assert_allclose(inner[..., off], mean[..., off], rtol=1e-9)
+    assert links.heard is city.look.links.heard  # of one antenna
+
+
+def test_the_optimiser_plans_by_what_was_known_alone(city):
+    """Its plan is the same whatever phases are, the start before a requirement is known, and no worse there."""
+    from rl.one_step import expected, planned_w
+    from rl.oracle import best_powers
+
+    last = _at(city.look, len(city) - 1)
+    start = LAWS[1].dbw(last, np.array([3.0, 0.75]))
+    kappa = city.rounds.lost_noise[-1:]
+    plan = [
+        planned_w(look, 0.9, kappa, city.air, city.reward, np.zeros(0), start)
+        for look in (last, replace(last, links=replace(last.links, h=np.abs(last.links.h) + 0j)))
+    ]
+    np.testing.assert_allclose(plan[0][0], plan[1][0])
+    known = Known(expected(last, 0.9, kappa), last, city.air, city.reward)
+    assert plan[0][1] > 100 and known.cost(plan[0][0]) < known.cost(within(start, last.limits)) - 0.01
+    np.testing.assert_allclose(best_powers(known, [start]).power_w, plan[0][0])
+    fresh = replace(last, required_std=np.zeros((1, 12)))
+    power_w, judged = planned_w(fresh, 0.9, kappa, city.air, city.reward, np.zeros(0), start)
+    assert judged == 0
+    np.testing.assert_array_equal(power_w, within(start, last.limits))
+
+
+def _at(look, s):
+    links = Links(*(getattr(look.links, name)[s : s + 1] for name in ("h", "heard", "serving", "downlink_bps")))
+    part = {name: getattr(look, name)[s : s + 1] for name in ("required_std", "rho", "n_bits", "progress")}
+    return replace(look, links=links, **part)
+
+
+@pytest.mark.parametrize(
+    ("card", "said"),
+    [
+        ('{"task": "online"}', "a policy of task 'online' is not for this kind; play it by power: {kind: ddpg}"),
+        ('{"format": 2,', "not JSON, or only a part of it; train the policy again"),
+        ("{}", "program: is missing; train the policy again"),
+        ('{"format": 2, "program": 3}', "program: cannot be 3; train the policy again"),
+    ],
+)
+def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card, said, tmp_path):
+    (tmp_path / "policy.json").write_text(card)
+    with pytest.raises(BadInput) as refused:
+        load("power/city", {"power": {"kind": "shared", "policy": str(tmp_path)}})
+    assert f"as set from outside: power.policy: {tmp_path / 'policy.json'}: " in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_an_empty_name_of_a_policy_is_not_the_current_folder():
+    with pytest.raises(BadInput, match=r"from outside: power\.policy: the name is empty; give that of a file"):
+        load("power/city", {"power": {"kind": "shared", "policy": ""}})
+
+
+@pytest.mark.parametrize("steps", ["1000000000000", 1e12])
+def test_no_remedy_is_beyond_the_bounds(steps):
+    with pytest.raises(BadInput) as refused:
+        load("power/city", {"train.steps": steps})
+    assert "<= 100000000" in str(refused.value) and "write" not in str(refused.value)
+    with pytest.raises(BadInput, match="; write it without quotes"):
+        load("power/city", {"train.steps": "1000"})
+
+
+def test_a_price_of_energy_is_per_joule():
+    with pytest.raises(BadInput, match=r"must be >= 0 and <= 1e\+09 per joule, got the number -1"):
+        load("power/city", {"train.task.reward.energy_per_j": -1})
+
+
+def test_powers_of_rounds_are_played_in_their_rounds():
+    """Also where some round is not among them: then with the least power."""
+    from scenarios.app.training.acts import planned
+
+    env = live(study())
+    env.reset(options={"world": 7})
+    power_w = np.array([[1e-5] * 12, [1e-3] * 12, [1e-2] * 12])
+    act = planned(power_w, np.array([0, 1, 3]) / env.rounds)
+    sent = []
+    while len(sent) < 4:
+        *_, info = env.step(act(env, None).astype(np.float32))
+        sent.append(info["power_w"][0])
+    np.testing.assert_allclose(sent, [1e-5, 1e-3, 2e-6, 1e-2], rtol=1e-5)

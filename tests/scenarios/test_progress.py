@@ -253,6 +253,14 @@ def test_time_left_counts_no_runs_that_were_there_before():
     assert TimeLeft(0.0, prepares=False).after(1, 1, 3.0) == 0.0
 
 
+def test_time_left_begins_anew_with_what_is_counted():
+    left = TimeLeft(0.0, prepares=True)
+    assert left.after(1, 4, 3.0, "worlds") is None
+    assert left.after(2, 4, 13.0, "worlds") == pytest.approx(20.0)
+    assert left.after(0, 300, 80.0, "steps") is None  # something else was done meanwhile
+    assert left.after(100, 300, 90.0, "steps") == pytest.approx(20.0)
+
+
 def test_times_for_people():
     assert [rounded_text(s) for s in (0.2, 7.3, 21.0, 118.0, 4000.0)] == ["1 s", "8 s", "25 s", "2 min", "1 h 10 min"]
     assert [span_text(s) for s in (0, 59.6, 61, 7260, 90_000)] == ["0 s", "1 min", "1 min 1 s", "2 h 1 min", "1 d 1 h"]

@@ -91,3 +91,22 @@ def test_in_a_browser_nothing_is_cut_off(several, show):
     shown.locator("#policies thead th", has_text="cost").get_by_role("button").click(click_count=1)
     names = shown.locator("#policies tbody td:first-child").all_inner_texts()
     assert names == ["optimum", "ddpg", "random", "average"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "said"),
+    [
+        (1.5, "The agent closes 50 % of the gap between the best rule (fractional) and the oracle."),
+        (2.25, "The best rule (fractional) is better than the agent, by 25 % of the gap between it and the oracle."),
+    ],
+)
+def test_who_is_better_is_said_as_it_is(cost, said, tmp_path):
+    folder = trained(tmp_path / "t", 1, [3.0, 2.0, 1.0], task="online", agent="mine")
+    heads, *_ = (folder / EVALUATIONS).read_text().splitlines()
+    costs = {"mine": cost, "fractional": 2.0, "oracle": 1.0, "random search": 1.2, "optimiser, gains only": 1.1}
+    lines = [f'"{name}",{case},{value},3,,,,,,,' for name, value in costs.items() for case in (0, 1)]
+    (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
+    lines = train_lines(folder)
+    assert said in lines
+    probability = "1.00 (95 % 1.00 to 1.00)" if cost < 2 else "0.00 (95 % 0.00 to 0.00)"
+    assert any("fractional power" in line and line.endswith(f"with probability {probability}.") for line in lines)

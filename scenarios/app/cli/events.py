@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from scenarios.app.run.checkpoints import Progress
     from scenarios.app.run.sweep import SweepPoint
     from scenarios.app.training.on_radio import Recorded
+    from scenarios.app.training.search import Tried
     from scenarios.app.training.train import TrainingProgress
 
 Event = dict[str, Any]
@@ -57,13 +58,22 @@ def of_failed(title: str, done: int, of: int, failed: Failed) -> Event:
     return {"event": "failed", "title": title, "done": done, "of": of, **asdict(failed), "last": done == of}
 
 
+def of_search(title: str, now: Tried | Recorded) -> Event:
+    """A trial that is finished, or a world that was recorded for all of them."""
+    from scenarios.app.training.on_radio import Recorded
+
+    label = "worlds recorded" if isinstance(now, Recorded) else "trials"
+    steps = {"done": now.done, "of": now.of, "last": now.done == now.of}
+    return {"event": "played", "title": title, **steps, "label": label}
+
+
 def of_training(title: str, now: TrainingProgress | Recorded) -> Event:
-    """An evaluation of the policy that is trained, or a world that was recorded for it."""
+    """An evaluation of the policy that is trained, or a world that was recorded or judged for it."""
     from scenarios.app.training.on_radio import Recorded
 
     if isinstance(now, Recorded):
         return {
-            "event": "played", "title": title, "done": now.done, "of": now.of, "label": "worlds recorded",
+            "event": "world", "title": title, "done": now.done, "of": now.of, "label": now.what,
             "last": now.done == now.of,
         }  # fmt: skip
     steps = {"done": now.point.step, "of": now.steps, "last": now.last}

@@ -61,7 +61,7 @@ class JsonLines:
         return self
 
     def __call__(self, event: Event) -> None:
-        left_s = self.left.after(event["done"], event["of"], self.clock())
+        left_s = self.left.after(event["done"], event["of"], self.clock(), _counted(event))
         if not self.quiet:
             emit({**event, "left_s": left_s})
 
@@ -88,6 +88,7 @@ class Meter:
         self.left = TimeLeft(self.began_s, prepares)
         self.written_s: float | None = None
         self.rows: dict[str, str] = {}
+        self.counted = ""
         self.last: View | None = None
 
     def __enter__(self) -> Self:
@@ -97,7 +98,9 @@ class Meter:
 
     def __call__(self, event: Event) -> None:
         now_s, view = self.clock(), view_of(event)
-        left_s = self.left.after(view.done, view.of, now_s)
+        left_s = self.left.after(view.done, view.of, now_s, _counted(event))
+        if (counted := _counted(event)) != self.counted:  # rows of other steps say nothing any more
+            self.rows, self.counted = {}, counted
         self.title, self.last = one_line(event["title"]), view
         self.rows |= {name: one_line(text) for name, text in view.rows.items()}  # what a round leaves out stays
         if self.quiet or not (event["last"] or self._due(now_s)):
@@ -135,7 +138,7 @@ class Meter:
         """Title, bar and time left on a line, or on two where they do not fit; then the rows."""
         share = view.done / view.of if view.of else 1.0
         left = (
-            "finishing"
+            ("done" if view.unit == "world" else "finishing")  # more follows after worlds
             if view.done >= view.of
             else _left_text(left_s)
             if left_s is not None
@@ -153,6 +156,11 @@ class Meter:
     def _ordered(self) -> list[tuple[str, str]]:
         """The rows that are known, each where it always stands."""
         return sorted(self.rows.items(), key=lambda row: ROWS.index(row[0]))
+
+
+def _counted(event: Event) -> str:
+    """What is counted: steps of one kind, or worlds for one purpose."""
+    return f"{event['event']} {event['label']}" if event["event"] == "world" else str(event["event"])
 
 
 def _row(name: str, text: str, columns: int) -> Iterator[Line]:

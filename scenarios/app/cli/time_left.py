@@ -21,9 +21,17 @@ class TimeLeft:
         self._then_s: float | None = None if prepares else began_s
         self._done: int | None = None
         self._pace_s, self._counted = 0.0, 0
+        self._what = ""
 
-    def after(self, done: int, of: int, now_s: float) -> float | None:
-        """Seconds left when `done` of all steps are done; None while nobody can know."""
+    def after(self, done: int, of: int, now_s: float, what: str = "") -> float | None:
+        """Seconds left when `done` of all steps are done; None while nobody can know.
+
+        what : is counted; with another one the pace begins anew, and the time before its first step says nothing of it.
+        """
+        if what != self._what:
+            if self._done is not None:
+                self._then_s, self._done, self._pace_s, self._counted = None, None, 0.0, 0
+            self._what = what
         before = done - 1 if self._done is None else self._done
         if self._then_s is not None and done > before:
             each_s = (now_s - self._then_s) / (done - before)

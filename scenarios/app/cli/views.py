@@ -125,5 +125,7 @@ _UNITS = {"played": "run", "failed": "run"}
 """what is counted, where it has another name than the event"""
 _HOMES = "homes_named_percent"
 _ROWS: dict[str, Callable[[Mapping[str, Any]], dict[str, str]]] = {
-    "round": _round, "window": _window, "run": _run, "step": _step, "played": _played, "failed": _failed,
+    "round": _round, "window": _window, "run": _run, "step": _step, "played": _played,
+    "failed": _failed,
+    "world": _played,
 }  # fmt: skip

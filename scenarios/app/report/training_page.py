@@ -12,13 +12,18 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import FloatArray
-from rl.settings import AGENT, OPTIMUM, ORACLE, VISITED
+from rl.agents import AGENT
+from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED
+from scenarios.app.report.episode_page import SCRIPTS, STYLES, episode_chapter
 from scenarios.app.report.html import Cell as TableCell
 from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, Panel, line, looks, mosaic
 from scenarios.app.report.series import median_line
+from scenarios.app.report.training_bounds import bounds_line, bounds_table, breaks_none
+from scenarios.app.results.episode import EpisodeRead, read_episode
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
-from scenarios.app.results.statistics import figure_text, half_width
+from scenarios.app.results.improvement import probability_of_improvement
+from scenarios.app.results.statistics import figure_text, half_width, interquartile_mean
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 from scenarios.app.study.yaml_document import one_line
 
@@ -38,6 +43,7 @@ class Training:
     summary: dict[str, Any]
     curve: dict[str, FloatArray]
     evaluations: list[dict[str, Any]]
+    episode: EpisodeRead | None
 
     @property
     def agent(self) -> str:
@@ -68,7 +74,7 @@ def _read(folder: Path) -> Training:
             raise ValueError("empty")
     except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
         raise BadInput(one_line(f"{folder}: damaged ({error!r}); train again")) from None
-    return Training(manifest, read_json(folder / SUMMARY), curve, evaluations)
+    return Training(manifest, read_json(folder / SUMMARY), curve, evaluations, read_episode(folder))
 
 
 def _columns(path: Path, names: tuple[str, ...]) -> dict[str, FloatArray]:
@@ -91,18 +97,29 @@ def train_page(trained: list[Training]) -> str:
         "task": str(first.get("task")), "steps": f"{first.get('steps'):,}",
         "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained), "training, mean": f"{seconds:.0f} s",
     }  # fmt: skip
+    planned_s = [float(s) for t in trained if (s := t.manifest.get("timing", {}).get("planned_round_s")) is not None]
+    if planned_s:
+        pairs[f"{ONE_STEP}, time a round"] = f"{1000 * np.mean(planned_s):.0f} ms"
     title = str(first.get("title"))
     header = (
         headings(title, str(first.get("paper") or ""))
         + answers(_answer(trained))
         + paragraphs(_untrained(trained), "warns")
     )
+    episode, data = episode_chapter(trained[0].episode, first.get("seed"))
     chapters = [
         Chapter("training", "Training", [_curves(trained)]),
-        Chapter("policies-all", "Policies", [_table(trained)]),
+        episode,
+        Chapter(
+            "policies-all", "Policies", [_table(trained) + bounds_table(_summaries(trained), list(_means(trained)))]
+        ),
         Chapter("configuration", "Configuration", [facts(pairs)]),
     ]
-    return page(title, header, chapters)
+    return page(title, header, chapters, data, *((SCRIPTS, STYLES) if data else ()))
+
+
+def _summaries(trained: list[Training]) -> list[dict[str, Any]]:
+    return [t.summary for t in trained]
 
 
 def _means(trained: list[Training]) -> dict[str, dict[str, FloatArray]]:
@@ -168,45 +185,52 @@ def _answer(trained: list[Training]) -> list[tuple[str, str]]:
         lines.append(("Beside average power", text))
     if ORACLE in names:
         lines.append(("How good it is", _closed(trained)))
+    lines += bounds_line(_summaries(trained), trained[0].agent)
     return [*lines, *(_beside(trained, name) for name in names if trained[0].online and name != trained[0].agent)]
 
 
 def _closed(trained: list[Training]) -> str:
     """How much of what the best rule leaves to the oracle the agent gets."""
     means = {name: figures["cost"] for name, figures in _means(trained).items()}
-    rules = [name for name in means if name not in (ORACLE, trained[0].agent)]
+    others = [name for name in means if name not in (ORACLE, RANDOM, ONE_STEP, trained[0].agent)]
+    rules = [name for name in others if breaks_none(_summaries(trained), name)] or others
     best = min(rules, key=lambda name: float(means[name].mean()))
     gap = means[best] - means[ORACLE]
     if not (gap > 0).all():
         return f"Nothing is left between the best rule ({best}) and the oracle: a rule is the optimum here."
     share = 100 * (means[best] - means[trained[0].agent]) / gap
     many = f", mean over {len(trained)} seeds with a 95 % interval" if len(trained) > 1 else ""
+    if share.mean() < 0:
+        return (
+            f"The best rule ({best}) is better than the agent, by {_between(-share)} % of the gap between it and the "
+            f"oracle{many}."
+        )
     return f"The agent closes {_between(share)} % of the gap between the best rule ({best}) and the oracle{many}."
 
 
 def _beside(trained: list[Training], name: str) -> tuple[str, str]:
     """The agent's cost against that of a baseline policy in the same worlds; intervals over worlds and seeds apart."""
-    from scipy.stats import trim_mean
-
-    gaps = np.array([_paired(t, name) for t in trained])  # (seeds, worlds)
+    costs, others = (np.array([_costs(t, of, t.agent) for t in trained]) for of in (trained[0].agent, name))
+    gaps = costs - others  # (seeds, worlds)
     over = [f"± {figure_text(half_width(gaps.mean(axis=0)))} over worlds"] if gaps.shape[1] > 1 else []
     if len(gaps) > 1:
         over.append(f"± {figure_text(half_width(gaps.mean(axis=1)))} over {len(gaps)} seeds")
     said = f" ({', '.join(over)}; 95 %)" if over else ""
-    middle = figure_text(float(trim_mean(gaps.ravel(), 0.25)))
+    middle = figure_text(interquartile_mean(gaps))
+    chance, low, high = (f"{value:.2f}" for value in probability_of_improvement(costs, others))
+    among = f" (95 % {low} to {high})" if gaps.size > 1 else ""
     worlds = "1 unseen world" if gaps.shape[1] == 1 else f"{gaps.shape[1]} unseen worlds"
     return f"Beside {name} power", (
         f"In {worlds} the agent's cost differs from that of {name} power by "
         f"{figure_text(float(gaps.mean()))}{said}, interquartile mean {middle}; it is lower in "
-        f"{int((gaps < 0).sum())} of {gaps.size}."
+        f"{int((gaps < 0).sum())} of {gaps.size}, with probability {chance}{among}."
     )
 
 
-def _paired(trained: Training, name: str) -> FloatArray:
-    """Cost of the agent less that of another policy in each world."""
+def _costs(trained: Training, name: str, agent: str) -> FloatArray:
+    """Cost of a policy in each world of the agent's."""
     costs = {(r["policy"], r["case"]): r["cost"] for r in trained.evaluations}
-    cases = [case for policy, case in costs if policy == trained.agent]
-    return np.array([costs[trained.agent, c] - costs[name, c] for c in cases])
+    return np.array([costs[name, case] for policy, case in costs if policy == agent])
 
 
 _MEDIAN = Look("median over seeds", PALETTE[0])
@@ -260,8 +284,13 @@ def _description(name: str) -> str:
     """What a policy is."""
     words = {
         AGENT: "the learned policy, without exploration",
-        "score-function": "the learned policy, without exploration: a network for each UE, added to the best rule",
-        ORACLE: "the best powers that a search finds with everything known, in the same worlds as recorded",
+        **dict.fromkeys(
+            ("td3", "sac", "score-function"),
+            "the learned policy, without exploration: a network for each UE, added to the best rule",
+        ),
+        ORACLE: "the best powers that a search finds for each recorded round with everything known, played live",
+        RANDOM: "the log-linear rule with the best of random parameters, as many as tuning tried",
+        ONE_STEP: "a search in every round by gains and the requirement of the last round; evaluations: of an episode",
         "constant": "the same power for all",
         "equal SNR": "the same received power from all",
         "inverse amplitude": "falls with the amplitude of the channel",

@@ -64,6 +64,13 @@ def half_width(values: Any) -> float:
     return float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
 
 
+def interquartile_mean(values: Any) -> float:
+    """Mean of the middle half of all values, whatever their shape."""
+    from scipy.stats import trim_mean
+
+    return float(trim_mean(np.ravel(values), 0.25))
+
+
 def share_of(held: np.ndarray) -> tuple[float, float, float]:
     """Percent of flags (n,) that hold, with Wilson's 95 % interval; NaN of none.
 

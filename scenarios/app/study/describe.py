@@ -20,6 +20,7 @@ WIDTH = 100
 UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is not taken for seconds
     "_per_m": "per metre",
     "_per_s": "per second",
+    "_per_j": "per joule",
     "_m_s": "metres per second",
     "_percent": "percent",
     "_bits": "bits",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -155,7 +156,7 @@ def _narrowed(place: Place, text: str, document: Document) -> tuple[Place, str]:
     path, _, rest = text.partition(": ")
     below = tuple(int(i) if i else key for key, i in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path))
     there = (*place, *below)
-    return (there, rest) if rest and below and there in document.lines else (place, text)
+    return (there, rest) if rest and below and document.holds(there) else (place, text)
 
 
 Errors = list[tuple[Spot, ErrorDetails]]
@@ -284,10 +285,28 @@ def _remedy(annotation: Any, value: Any) -> str:
     if any(_fits(entry, value) for entry in entries):
         return f"write [{_cut(flow(value))}]"
     if isinstance(value, str):
-        return _remedy_for_word(types, value)
+        number = _number(value)
+        return "" if number is not None and not _allowed(metadata, number) else _remedy_for_word(types, value)
     if int in types and isinstance(value, float) and value.is_integer():
+        if not _allowed(metadata, value):
+            return ""
         return f"write {value:.0f}" if abs(value) < 2**53 else "write a whole number"
     return f"write '{flow(value)}' with quotes" if str in types and type(value) in (int, float) else ""
+
+
+def _number(text: str) -> float | None:
+    """The number that a text is, if it is one as it stands."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _allowed(metadata: list[Any], value: float) -> bool:
+    """Whether a number keeps the bounds of a field."""
+    tests = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
+    bound = ((test, getattr(m, name, None)) for m in metadata for name, test in tests.items())
+    return all(test(value, limit) for test, limit in bound if limit is not None)
 
 
 def _fits(annotation: Any, value: Any) -> bool:

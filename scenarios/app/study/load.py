@@ -154,6 +154,8 @@ def _absolute(document: Document, folder: Path) -> None:
         for step in place:
             data = data[step]
         text = data[key]
+        if not text.strip():
+            raise BadInput(f"{document.at((*place, key))}: the name is empty; give that of a file or a folder")
         for name in re.findall(r"\$\{(\w+)\}", text):
             if name not in os.environ:
                 raise BadInput(

@@ -26,7 +26,9 @@ from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.schedulers import SCHEDULERS
-from rl.settings import AGENTS, TASKS
+from rl.agents import AGENTS
+from rl.reward import REWARDS
+from rl.settings import TASKS
 from scenarios.app.study.powers import POWERS
 
 SLOTS: dict[str, OneOf] = {
@@ -66,5 +68,6 @@ SLOTS: dict[str, OneOf] = {
         INFERENCES,
         TASKS,
         AGENTS,
+        REWARDS,
     )
 }

@@ -67,6 +67,16 @@ class Document:
         for inner, line in lines.items():
             self.lines[(*place, *inner)] = line
 
+    def holds(self, place: Place) -> bool:
+        """Whether something stands at a place, in the file or set from outside."""
+        data: Any = self.data
+        for step in place:
+            inside = isinstance(step, int) and isinstance(data, list) and step < len(data)
+            if not inside and not (isinstance(data, dict) and step in data):
+                return False
+            data = data[step]
+        return True
+
     def line(self, place: Place) -> int:
         """The line of a place, or of its nearest ancestor that stands in the file."""
         while place and place not in self.lines:

@@ -43,8 +43,8 @@ def allocation(
     """
     from rl.env_allocation import PowerAllocation
 
-    study = _study(scenario)
-    return PowerAllocation(problems(study, cache, _say).trained_on, render_mode, lambda: _scene(study))
+    study = study_of(scenario)
+    return PowerAllocation(problems(study, cache, say).trained_on, render_mode, lambda: _scene(study))
 
 
 def allocations(
@@ -55,8 +55,8 @@ def allocations(
     """`allocation` so many times in one process: what `gymnasium.make_vec` calls."""
     from rl.env_allocations import PowerAllocations
 
-    study = _study(scenario)
-    return PowerAllocations(problems(study, cache, _say).trained_on, num_envs)
+    study = study_of(scenario)
+    return PowerAllocations(problems(study, cache, say).trained_on, num_envs)
 
 
 def online(
@@ -67,17 +67,28 @@ def online(
     """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
     from rl.env_online import OnlinePower
 
-    study = _study(scenario)
+    study = shared_band(study_of(scenario))
+    return OnlinePower(Stages(study), n_ues(study), fitting(study, task_of(study, Online)), render_mode)
+
+
+def shared_band(study: Study) -> Study:
+    """A study in which power changes anything; BadInput for another."""
     if not study.world.radio.uplink.shares_band:
         raise BadInput(
             "world.radio.uplink: power changes nothing over an ideal uplink; take a scenario with kind: noma or oma, "
             f"such as {DEFAULTS[ONLINE]}"
         )
-    return OnlinePower(Stages(study), n_ues(study), fitting(study, task_of(study, Online)), render_mode)
+    return study
 
 
 def fitting(study: Study, task: Online) -> Online:
-    """A task whose limits of power the UEs of a study can keep; BadInput for another."""
+    """A task that a study can judge, and whose limits of power its UEs can keep; BadInput for another."""
+    key = task.reward.reads.get("leakage")
+    if key and task.reward.bounds() and not study.learned.attacks:
+        raise BadInput(
+            f"train.task.reward.{key}: leakage is what attacks find, and learning.attacks is empty; add one, such as "
+            "{kind: closed-form}, or leave leakage out"
+        )
     try:
         task.limits.check(n_ues(study))
     except ValueError as error:
@@ -98,7 +109,7 @@ def parallel_env(
     return PowerAgents(online(scenario, render_mode=render_mode), reward)
 
 
-def _study(source: Source) -> Study:
+def study_of(source: Source) -> Study:
     """The study of an environment's argument. Raises BadInput with one line per mistake."""
     if isinstance(source, Study):
         return source
@@ -158,7 +169,7 @@ def problems(study: Study, cache: str | Path | None = None, say: Callable[[str],
     return Problems(*([own.with_gain(g) for g in channel_draws(study, n, purpose)] for n, purpose in sets))
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     """To whoever waits for an environment: stderr, where no result goes."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

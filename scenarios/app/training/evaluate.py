@@ -11,7 +11,8 @@ import numpy as np
 from netsim.radio.power import Average, Fractional, Full, Power
 from netsim.rng import Rng, Streams
 from netsim.units import FloatArray
-from rl.settings import AGENT, VISITED, Online
+from rl.agents import AGENT
+from rl.settings import VISITED, Online
 from scenarios.app.study.study import Study
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ class Evaluation:
     """One evaluation of a policy in one case (a channel or a world).
 
     cost : what is minimised: the bound L over that of average power, or minus the sum of rewards. t_th : rounds until
-    the last artificial noise. noise, loss, leakage, energy_j, lost, leak : of an episode (see `Reward`), NaN for the
-    problem of the study. evaluations : power vectors that were tried to find the policy.
+    the last artificial noise. noise, loss, leakage, energy_j, lost, leak : of an episode (see `rl.reward`), NaN for the
+    problem of the study. evaluations : power vectors that were tried to find the policy. rounds : of an episode.
+    loss_mean : over rounds, where `loss` is that of the last one.
     """
 
     policy: str
@@ -43,6 +45,13 @@ class Evaluation:
     lost: float = float("nan")
     leak: float = float("nan")
     evaluations: int = 1
+    rounds: int = 1
+    loss_mean: float = float("nan")
+
+    def mean(self, figure: str) -> float:
+        """Of a figure over rounds (see `rl.reward`)."""
+        of_all: float = getattr(self, "loss_mean" if figure == "loss" else figure)
+        return of_all / self.rounds if figure in ("noise", "energy_j") else of_all
 
 
 def allocation_score(problems: Sequence[Problem], layers: Layers) -> float:
@@ -115,15 +124,16 @@ def fixed_rule(power: Power) -> Act:
 def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
     """A whole training in one world under one policy, which took so many judged power vectors to find."""
     seen, _ = env.reset(options={"world": world})
-    cost, sums, last = 0.0, np.zeros(5), float("nan")
+    cost, sums, last = 0.0, np.zeros(6), float("nan")
     while True:
         seen, reward, terminated, truncated, info = env.step(act(env, seen).astype(np.float32))
         cost -= reward
-        sums += [info[name] for name in ("noise", "leakage", "energy_j", "lost", "leak")]
+        sums += [info[name] for name in ("noise", "leakage", "energy_j", "lost", "leak", "loss")]
         last = info["loss"]
         if terminated or truncated:
-            noise, leakage, energy_j, lost, leak = (float(x) for x in sums)
+            noise, leakage, energy_j, lost, leak, losses = (float(x) for x in sums)
+            n = env.steps
             return Evaluation(
-                policy, world, cost, info["t_th"], noise, last, leakage / env.steps, energy_j, lost / env.steps,
-                leak / env.steps, evaluations,
+                policy, world, cost, info["t_th"], noise, last, leakage / n, energy_j, lost / n, leak / n, evaluations,
+                n, losses / n,
             )  # fmt: skip

@@ -1,0 +1,208 @@
+"""What a round costs an online agent, whose negative is its reward: the slot `reward`.
+
+A reward is a function of the figures of a round alone, so the same part is paid live, on recorded rounds, to rules, to
+agents and to an oracle. Bounds on means over rounds are kept by multipliers (see `rl.lagrangian`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from netsim.part import OneOf, Part
+from netsim.units import FloatArray
+
+Figure = Literal["noise", "loss", "leakage", "lost", "leak", "energy_j"]
+FIGURES: tuple[Figure, ...] = ("noise", "loss", "leakage", "lost", "leak", "energy_j")
+DUAL_RATE = 0.1
+_LIVE = ("loss", "leakage")  # what recorded rounds do not tell
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Costs of rounds without any weight, (B,) each; NaN where one is not known.
+
+    noise : logarithm of the bound's increment over that of the required noise; loss : dB or nats; leakage, lost, leak :
+    shares; energy_j : of all UEs.
+    """
+
+    noise: FloatArray
+    loss: FloatArray
+    leakage: FloatArray
+    lost: FloatArray
+    leak: FloatArray
+    energy_j: FloatArray
+
+    def of(self, name: str) -> FloatArray:
+        """One of them (B,)."""
+        found: FloatArray = getattr(self, name)
+        return found
+
+    def less(self, own: Figures) -> Figures:
+        """These without a part of them."""
+        return Figures(*(self.of(f.name) - own.of(f.name) for f in fields(self)))
+
+
+class Reward(Part):
+    """Cost of a round for an online agent."""
+
+    kind: str
+    leakage_within_m: float = Field(default=50.0, gt=0, le=1e6)
+    """distance within which an estimate counts as `leakage`, m"""
+
+    @property
+    @abstractmethod
+    def reads(self) -> Mapping[str, str]:
+        """Figures that it depends on, each with the key that asks for it."""
+
+    @abstractmethod
+    def cost(self, figures: Figures) -> FloatArray:
+        """Of each round (B,)."""
+
+    def bounds(self) -> Mapping[str, float]:
+        """Figures whose mean over rounds must not be larger, with their bounds; none unless it has some."""
+        return {}
+
+    def dual_rate(self) -> float:
+        """Step size of multipliers, where there are bounds."""
+        return DUAL_RATE
+
+    @property
+    def beyond_radio(self) -> list[str]:
+        """Keys that ask for figures that recorded rounds do not tell."""
+        return [key for name, key in self.reads.items() if name in _LIVE]
+
+
+class Weighted(Reward):
+    """A weighted sum of the figures of a round.
+
+    noise is the logarithm of the ratio of the round's increment of the bound to the increment by the required noise
+    alone, so that one UE with a poor channel does not dominate:
+
+        A^(T-1-t) ln( sum_k G_k^2 (sigma_k^2 + sigma_ch,k^2) / sum_k G_k^2 sigma_required,k^2 )
+
+    It is 0 if artificial and channel noise together equal the required noise. An update that is lost counts as one with
+    the required noise and that of the worst link that would have come in time (see `rl.radio_records`).
+    """
+
+    kind: Literal["weighted"] = "weighted"
+    noise: float = Field(default=1.0, ge=0, le=1e6)
+    """weight of the bound's increment"""
+    loss: float = Field(default=0.0, ge=0, le=1e6)
+    """weight of the model's held-out loss after the round: cross-entropy in nats, or the map's error in dB"""
+    leakage: float = Field(default=0.0, ge=0, le=1e6)
+    """weight of the share of estimates that come within `leakage_within_m` of the truth, mean over attacks"""
+    lost: float = Field(default=0.0, ge=0, le=1e6)
+    """weight of the share of updates that do not arrive"""
+    leak: float = Field(default=0.0, ge=0, le=1e6)
+    """weight of what noise leaves of updates at the eavesdropper, or at the server without one: mean of z / (1 + z)
+    over updates, 1 / z = artificial noise over the numbers sent + 1 / SINR there; the shape of a closed-form attack's
+    success without its variance"""
+    energy_per_j: float = Field(default=0.0, ge=0, le=1e9)
+    """weight of the energy of all UEs, per joule"""
+
+    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
+    example: ClassVar[dict[str, Any]] = {"kind": "weighted"}
+
+    @property
+    def reads(self) -> Mapping[str, str]:
+        keys = {name: "energy_per_j" if name == "energy_j" else name for name in FIGURES}
+        return {name: key for name, key in keys.items() if getattr(self, key)}
+
+    def cost(self, figures: Figures) -> FloatArray:
+        total = (
+            self.noise * figures.noise
+            + self.lost * figures.lost
+            + self.leak * figures.leak
+            + self.energy_per_j * figures.energy_j
+        )
+        if self.leakage:
+            total = total + self.leakage * figures.leakage
+        if self.loss:  # it may not be known
+            total = total + self.loss * figures.loss
+        return np.asarray(total)
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.reads:
+            raise ValueError("reward: all weights are 0; nothing could be learnt")
+        return self
+
+
+class Bounds(Part):
+    """Bounds on means over rounds; a figure without one is free."""
+
+    noise: float | None = Field(default=None, ge=-1e3, le=1e3)
+    """of the logarithm of the bound's increment over that of the required noise"""
+    loss: float | None = Field(default=None, gt=0, le=1e6)
+    """of the model's held-out loss: dB of a map, nats of a classifier"""
+    leakage: float | None = Field(default=None, ge=0, lt=1)
+    """of the share of estimates that come within `leakage_within_m`"""
+    lost: float | None = Field(default=None, ge=0, lt=1)
+    """of the share of updates that do not arrive"""
+    leak: float | None = Field(default=None, ge=0, lt=1)
+    """of what noise leaves of updates at whoever listens"""
+    energy_j: float | None = Field(default=None, gt=0, le=1e9)
+    """of the energy of all UEs in a round, J"""
+
+    def given(self) -> dict[str, float]:
+        """Those that there are."""
+        return {name: bound for name in FIGURES if (bound := getattr(self, name)) is not None}
+
+
+class Constrained(Reward):
+    r"""One figure is minimised while the means of others over rounds keep bounds, by a Lagrangian.
+
+        minimise  mean f_0   subject to  mean f_i <= b_i:     cost = f_0 + sum_i lambda_i (f_i - b_i),
+        lambda_i <- max(0, lambda_i + eta s_0 / s_i clip((mean f_i - b_i) / s_i, -1, 1))
+
+    with the means of the present policy, and the spreads s of the figures over actions where training begins. A
+    multiplier is in units of f_0 for a unit of f_i. See `rl.lagrangian`.
+    """
+
+    kind: Literal["constrained"] = "constrained"
+    minimise: Figure
+    """the figure that is minimised"""
+    at_most: Bounds
+    """bounds on the means of other figures"""
+    multiplier_learning_rate: float = Field(default=DUAL_RATE, gt=0, le=10)
+    """eta of a dual step"""
+
+    reference: ClassVar[str] = (
+        "Tessler et al., Reward Constrained Policy Optimization, 2019; Boyd and Vandenberghe, Convex Optimization, 5.2"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "constrained", "minimise": "leak", "at_most": {"lost": 0.02}}
+
+    @property
+    def reads(self) -> Mapping[str, str]:
+        return {self.minimise: "minimise"} | {name: f"at_most.{name}" for name in self.at_most.given()}
+
+    def cost(self, figures: Figures) -> FloatArray:
+        return figures.of(self.minimise)
+
+    def bounds(self) -> Mapping[str, float]:
+        return self.at_most.given()
+
+    def dual_rate(self) -> float:
+        return self.multiplier_learning_rate
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        bounds = self.at_most.given()
+        if not bounds:
+            raise ValueError(f"at_most: bounds nothing; bound one of {', '.join(FIGURES)}, or take kind: weighted")
+        if self.minimise in bounds:
+            raise ValueError(
+                f"at_most.{self.minimise}: {self.minimise} is minimised already, and cannot be bounded as well; leave "
+                "the bound out, or minimise another figure"
+            )
+        return self
+
+
+REWARDS = OneOf("reward", Weighted, Constrained, default="weighted")
+"""The reward slot: what a round costs an online agent."""

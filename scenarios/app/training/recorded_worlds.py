@@ -1,0 +1,129 @@
+"""Many live worlds in one process: on recorded rounds where the radio alone decides what they cost, else in turn."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from netsim import __version__
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput
+from netsim.safe import what_is
+from netsim.tree import from_tree_as, to_tree
+from rl import ONLINE
+from rl.settings import Online, Train
+from scenarios.app.study.dump import study_yaml
+from scenarios.app.study.study import Study
+from scenarios.app.training.environments import (
+    DEFAULTS,
+    Source,
+    Stages,
+    fitting,
+    n_ues,
+    online,
+    say,
+    shared_band,
+    study_of,
+    task_of,
+)
+
+if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
+    from rl.recording import Episode
+
+How = Literal["recorded", "live"]
+_FORMAT = 1
+_WORLDS = 48
+
+
+def onlines(
+    num_envs: int = 1,
+    scenario: Source = DEFAULTS[ONLINE],
+    cache: str | Path | None = None,
+    rounds: How | None = None,
+    worlds: int = _WORLDS,
+) -> VectorEnv:
+    """`online` so many times in one process: what `gymnasium.make_vec` calls.
+
+    rounds : `recorded`, whose worlds are played once and kept in `cache`; `live`; none, recorded where that can be.
+    worlds : so many are recorded at most, shared out among the environments.
+    """
+    from gymnasium.vector import SyncVectorEnv
+
+    from scenarios.app.training.recordable import unrecorded
+
+    if rounds not in (None, "recorded", "live"):
+        raise BadInput(f"rounds: {rounds!r} is not known; take 'recorded' or 'live'")
+    study = shared_band(study_of(scenario))
+    task = fitting(study, task_of(study, Online))
+    study = study.model_copy(update={"train": study.train or Train(task=task)})
+    reason = unrecorded(study)
+    if rounds == "recorded" and reason is not None:
+        raise BadInput(f"{reason}; change that, or take rounds='live'")
+    if rounds == "live" or reason is not None:
+        if num_envs < 1:
+            raise ValueError(f"num_envs: {num_envs}; take 1 or more")
+        return SyncVectorEnv([lambda: online(study)] * num_envs)
+    from rl.env_onlines import OnlinePowers
+    from rl.radio_records import air_of
+
+    air = air_of(study.world.radio.uplink, study.round_s)
+    return OnlinePowers(Recordings(study, task, cache), air, n_ues(study), task, num_envs, worlds)
+
+
+class Recordings:
+    """World seed -> its rounds, played once with the fractional rule and kept under a hash of the study's text."""
+
+    def __init__(self, study: Study, task: Online, cache: str | Path | None = None) -> None:
+        from netsim.cache import cache_folder
+        from rl.env_online import OnlinePower
+
+        self.folder = cache_folder() if cache is None else Path(cache)
+        self.env = OnlinePower(Stages(study, watched=False), n_ues(study), task)
+        alone = study.model_copy(update={"vary": None, "train": None, "plan": None, "seed": 0})
+        powers = [task.limits.model_dump(mode="json"), task.bound.model_dump(mode="json")]
+        self.text = f"{__version__} {_FORMAT}\n{study_yaml(alone)}{json.dumps(powers)}"
+        self.said = False
+
+    def __call__(self, world: int) -> Episode:
+        """The rounds of a world. BadInput where they cannot be kept, or what is kept is no recording."""
+        name = hashlib.sha256(f"{self.text}\n{world}".encode()).hexdigest()[:16]
+        path = self.folder / "rounds" / f"{name}.npz"
+        if not what_is(path):
+            if not self.said:
+                say(f"netsim: recording the rounds of worlds, each once; they are kept in {path.parent}")
+                self.said = True
+            self._record(world, path)
+        return _read(path, self.env.n_ue)
+
+    def _record(self, world: int, path: Path) -> None:
+        from rl.recording import episode_of
+        from rl.rules import untuned
+        from scenarios.app.run.simulate import one_thread
+        from scenarios.app.training.on_radio import FIRST
+
+        with one_thread():
+            episode = episode_of(self.env, untuned(FIRST).power_w, world)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix="world-") as place:  # of each process that asks
+                save_tree(Path(place) / path.name, to_tree(episode))
+                (Path(place) / path.name).replace(path)
+        except OSError as error:
+            raise BadInput(f"{path.parent}: recorded rounds cannot be kept there ({error.strerror})") from None
+
+
+def _read(path: Path, n_ue: int) -> Episode:
+    from rl.recording import Episode
+
+    try:
+        episode = from_tree_as(load_tree(path), Episode)
+        episode.check(n_ue)
+        return episode
+    except ValueError as error:
+        said = str(error).removeprefix(f"{path}: ")
+        raise BadInput(f"{path}: not recorded rounds ({said}); delete it, and they are recorded again") from None

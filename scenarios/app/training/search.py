@@ -1,0 +1,159 @@
+"""Search of an agent's hyper-parameters on the evaluation worlds: each trial trains once, weak ones end early.
+
+Trials are suggested by a tree-structured Parzen estimator and ended by the median rule, both of Optuna. A trial hangs
+on the finished ones before it and on the seed alone, so an interrupted search ends with the same hyper-parameters.
+Held-out worlds are never played. [Akiba et al., Optuna, 2019; Bergstra et al., Algorithms for Hyper-Parameter
+Optimization, 2011]
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from netsim import __version__
+from netsim.errors import BadInput
+from netsim.record import write_text
+from netsim.safe import what_is
+from rl.agents import Agent
+from rl.settings import Train
+from scenarios.app.results.folder import CHECKPOINT, STUDY, is_text, ours
+from scenarios.app.results.marker import check_files, held
+from scenarios.app.study.dump import study_yaml
+from scenarios.app.study.study import Study
+from scenarios.app.training import on_radio, recorded_training
+from scenarios.app.training.environments import fitting
+from scenarios.app.training.hyperparameters import hyperparameters_yaml
+from scenarios.app.training.recordable import settings
+from scenarios.app.training.search_space import chosen, searchable
+
+if TYPE_CHECKING:
+    import optuna
+
+    from rl.train import CurvePoint
+
+TRIALS, FOUND = "trials.log", "hyperparameters.yaml"
+_FILES = (STUDY, TRIALS, f"{TRIALS}.lock", FOUND, CHECKPOINT)
+_STARTS = 4  # trials before any is ended early
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A trial that is finished: how many of how many."""
+
+    done: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best agent, its cost on the evaluation worlds, and the trials: finished, and ended early among them."""
+
+    agent: Agent
+    cost: float
+    trials: int
+    pruned: int
+
+
+def search(
+    study: Study, name: str, trials: int, seed: int, out: Path, watch: Callable[[Tried | on_radio.Recorded], None],
+    replace: bool = False,
+) -> Found:  # fmt: skip
+    """Search until so many trials are finished, those of an interrupted search among them, and write `FOUND`.
+
+    name : of the scenario, as the file of hyper-parameters has it.
+    """
+    from scenarios.app.run.simulate import one_thread
+
+    if importlib.util.find_spec("optuna") is None:
+        raise BadInput("--search: optuna is not installed; pip install 'netsim-fl[tune]'")
+    plain = study.model_copy(update={"vary": None, "train": study.train or Train()})
+    how, task = settings(plain)
+    searchable(how.agent)
+    fitting(plain, task)
+    text = f"# search, seed {seed}, program {__version__}\n{study_yaml(plain)}"
+    admit = partial(_admit, out, text, replace)
+    admit()
+    on = on_radio.Ground(plain, watch)
+    del on.numbers[on_radio.HELD_OUT]
+    with one_thread(), held(out, "search", admit):
+        if not is_text(out / STUDY, text):
+            for file in _FILES:
+                (out / file).unlink(missing_ok=True)
+            write_text(out / STUDY, text)
+        tried = _opened(out / TRIALS)
+        while (done := len(_finished(tried))) < trials:
+            _try(on, how, tried, seed, out)
+            watch(Tried(done + 1, trials))
+        best = tried.best_trial
+        agent = chosen(best, how.agent)  # a finished trial suggests what it had
+        write_text(out / FOUND, hyperparameters_yaml(name, agent))
+    pruned = sum(trial.state.name == "PRUNED" for trial in tried.trials)
+    return Found(agent, float(best.value or 0.0), done, pruned)
+
+
+def _try(on: on_radio.Ground, how: Train, tried: optuna.Study, seed: int, out: Path) -> None:
+    """One trial, from its suggestion to its end."""
+    import optuna
+
+    (drawn,) = np.random.SeedSequence([seed, len(_finished(tried))]).generate_state(1)
+    tried.sampler = optuna.samplers.TPESampler(seed=int(drawn), n_startup_trials=_STARTS)
+    trial = tried.ask()
+    mine = how.model_copy(update={"agent": chosen(trial, how.agent)})
+    (out / CHECKPOINT).unlink(missing_ok=True)
+
+    def tell(point: CurvePoint, last: bool) -> None:
+        trial.report(point.score, point.step)
+        if not last and trial.should_prune():
+            raise optuna.TrialPruned
+
+    try:
+        training, text = recorded_training.begun(on, mine, seed), f"trial {trial.number}"
+        best = recorded_training.learn(training, on.chosen_on, how.eval_every, out / CHECKPOINT, text, tell)
+        tried.tell(trial, best.score)
+    except optuna.TrialPruned:
+        tried.tell(trial, state=optuna.trial.TrialState.PRUNED)
+    (out / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _opened(path: Path) -> optuna.Study:
+    """The trials so far; BadInput for a file that cannot be read."""
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        storage = JournalStorage(JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path))))
+        tried = optuna.create_study(
+            storage=storage, study_name="search", load_if_exists=True,
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=_STARTS),
+        )  # fmt: skip
+        _finished(tried)
+    except Exception as error:  # what damaged lines make of the library has no common type
+        said = " ".join(str(error).split())[:120]
+        raise BadInput(f"{path}: cannot be gone on with ({said}); delete it to start again") from None
+    return tried
+
+
+def _finished(tried: optuna.Study) -> list[Any]:
+    """Trials that came to an end; those that were interrupted are tried again."""
+    return [trial for trial in tried.trials if trial.state.name in ("COMPLETE", "PRUNED")]
+
+
+def _admit(folder: Path, text: str, replace: bool) -> None:
+    """Refuse a folder that this search may not have; nothing is written."""
+    if not ours(folder, "search", lambda of: False):
+        return
+    check_files(folder, lambda name: name in _FILES)
+    if what_is(folder / STUDY) and not replace and not is_text(folder / STUDY, text):
+        raise BadInput(
+            f"{folder}: holds the search of another study, seed or program version; add --replace, or give --out "
+            "another folder"
+        )

@@ -1,0 +1,132 @@
+"""Bounds on means over rounds in the live world: least leakage subject to the map's error and joules."""
+
+import numpy as np
+import pytest
+
+from rl.agents import DdpgAgent
+from rl.lagrangian import priced
+from rl.live_bounds import LiveBounds
+from rl.off_policy import buffer_of
+from rl.reward import FIGURES, Figures
+from tests.power_problems import ONLINE
+
+gymnasium = pytest.importorskip("gymnasium")
+ATTACKS = [{"kind": "closed-form", "cloud": False}]
+REWARD = {"kind": "constrained", "minimise": "leakage", "leakage_within_m": 300.0,
+          "at_most": {"loss": 5.0, "energy_j": 1e-6}}  # fmt: skip
+CHANGES = ONLINE | {
+    "learning.attacks": ATTACKS, "train": {"task": {**ONLINE["train"]["task"], "reward": REWARD}}
+}  # fmt: skip
+QUICK = DdpgAgent(learning_starts=6, batch_size=4, hidden=(8,))
+
+
+@pytest.fixture
+def env(tiny):
+    return live(tiny)
+
+
+def live(tiny):
+    from scenarios.app.training.environments import online
+
+    return online(tiny(CHANGES))
+
+
+class Stopped(Exception):
+    """In the middle of a training."""
+
+
+def learnt(env, folder, monkeypatch, stop_at=None, steps=24):
+    from rl import train as loop
+    from rl.ddpg import DdpgTraining
+
+    monkeypatch.setattr(loop, "SAVE_EVERY_S", 0.0)
+    folder.mkdir(exist_ok=True)
+
+    def tell(point, last):
+        if stop_at is not None and point.step >= stop_at:
+            raise Stopped
+
+    training = DdpgTraining(env, QUICK, steps, 3, None)
+    course = loop.take_steps(training, lambda layers: float(layers[0][0].sum()), 4, folder / "c.npz", "text", tell)
+    return training, course
+
+
+def test_an_episode_of_the_environment_is_paid_without_prices(env):
+    env.reset(options={"world": 1})
+    _, reward, *_, info = env.step(np.zeros(3, dtype=np.float32))
+    assert reward == -info["leakage"]
+    env.multipliers = np.array([2.0, 3.0])
+    _, reward, *_, info = env.step(np.zeros(3, dtype=np.float32))
+    assert reward == pytest.approx(-(info["leakage"] + 2 * (info["loss"] - 5.0) + 3 * (info["energy_j"] - 1e-6)))
+
+
+def test_a_buffer_is_paid_anew_at_the_present_prices(env, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(LiveBounds, "stepped", _noting(LiveBounds.stepped, seen))
+    training, course = learnt(env, tmp_path, monkeypatch)
+    bounds = seen[-1]
+    filled = buffer_of(training.model).pos
+    before = filled - len(bounds.episode)  # those of episodes that are over
+    figures = Figures(*bounds.figures[:filled].T)
+    assert filled == 24 and np.isfinite(bounds.figures[:filled]).all()
+    cost = priced(env.task.reward, figures, env.multipliers)
+    np.testing.assert_allclose(buffer_of(training.model).rewards[:before, 0], -cost[:before], rtol=1e-6)
+    assert course.curve[0].multipliers == (0.0, 0.0)
+    assert course.curve[-1].multipliers == tuple(env.multipliers)
+    assert len({p.multipliers for p in course.curve}) > 3
+
+
+def _noting(stepped, seen):
+    def noting(self, info):
+        seen.append(self)
+        stepped(self, info)
+
+    return noting
+
+
+def test_prices_follow_the_means_of_the_last_episode(env):
+    class Buffer:
+        rewards, pos, full = np.zeros((8, 1), dtype=np.float32), 0, False
+
+    buffer = Buffer()
+    bounds = LiveBounds(env, buffer)
+    info = dict.fromkeys(FIGURES, 0.0)
+    for episode, loss in enumerate((9.0, 4.0)):
+        for step in range(4):
+            bounds.stepped(info | {"loss": loss + step / 10, "leakage": step / 4, "energy_j": 2e-6})
+            buffer.pos = 4 * episode + step + 1
+        bounds.episode_over()
+    leakage, losses = np.tile(np.arange(4) / 4, 2), np.repeat([9.0, 4.0], 4) + np.tile(np.arange(4) / 10, 2)
+    first = np.std(leakage[:4]) / np.std(losses[:4])
+    below = (5.0 - losses[4:].mean()) / losses.std()  # in spreads of all so far
+    assert bounds.multipliers[0] == pytest.approx(first - 0.1 * below * leakage.std() / losses.std())
+    assert bounds.multipliers[1] > np.std(leakage[:4]) / 1e-8  # too many joules: above where it began
+
+
+def test_it_goes_on_where_it_was_to_the_bit(tiny, tmp_path, monkeypatch):
+    whole, course = learnt(live(tiny), tmp_path / "whole", monkeypatch)
+    with pytest.raises(Stopped):
+        learnt(live(tiny), tmp_path / "parts", monkeypatch, stop_at=12)
+    again, resumed = learnt(live(tiny), tmp_path / "parts", monkeypatch)
+    np.testing.assert_equal([vars(p) for p in resumed.curve], [vars(p) for p in course.curve])
+    np.testing.assert_array_equal(buffer_of(again.model).rewards, buffer_of(whole.model).rewards)
+    for (w, b), (v, c) in zip(again.layers(), whole.layers(), strict=True):
+        np.testing.assert_array_equal(w, v)
+        np.testing.assert_array_equal(b, c)
+
+
+def test_a_training_reports_what_recorded_rounds_do_not_tell(tiny, tmp_path):
+    """From a study to its summary: mean loss and joules of policies that nobody tuned, beside their bounds."""
+    from scenarios.app.training.train import train
+
+    section = {"agent": {"kind": "ddpg", "learning_starts": 4, "batch_size": 4, "hidden": [8]}, "steps": 12,
+               "eval_every": 6, "task": {**CHANGES["train"]["task"], "eval_worlds": 1, "held_out": 2}}  # fmt: skip
+    (summary,) = train(tiny(CHANGES | {"train": section}), [0], tmp_path / "t", lambda now: None)
+    lines = (tmp_path / "t" / "curve.csv").read_text().splitlines()
+    assert lines[0].endswith(",multiplier.loss,multiplier.energy_j") and float(lines[-1].split(",")[-1]) > 0
+    for name in ("ddpg", "full"):
+        rounds = summary[f"policy.{name}.rounds.mean"]
+        assert summary[f"bound.{name}.energy_j.mean"] == pytest.approx(summary[f"policy.{name}.energy_j.mean"] / rounds)
+        assert summary[f"bound.{name}.loss.mean"] == pytest.approx(summary[f"policy.{name}.loss_mean.mean"])
+        assert summary[f"bound.{name}.loss.at_most"] == 5.0
+        assert summary[f"policy.{name}.cost.mean"] == pytest.approx(rounds * summary[f"policy.{name}.leakage.mean"])

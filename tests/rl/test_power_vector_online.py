@@ -1,0 +1,165 @@
+"""Many live worlds in one process: recorded rounds, or worlds stepped in turn."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+
+from netsim.errors import BadInput
+from rl.env_onlines import OnlinePowers
+from rl.problem import as_action
+from rl.recording import look_now
+from rl.rules import untuned
+from scenarios import load
+from scenarios.app.training.environments import online
+from scenarios.app.training.recorded_worlds import onlines
+
+SHORT = {"world.duration_s": 240}
+OBSERVED = ("noise", "lost", "leak", "energy_j", "t_th", "power_w", "world")
+
+
+@pytest.fixture(scope="module", params=["power/city", "power/pedestrians"])
+def study(request):
+    return load(request.param, SHORT)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("rounds")
+
+
+def by_the_rule(env):
+    """The action that worlds are recorded with."""
+    power_w = untuned("fractional").power_w(look_now(env))[0]
+    return as_action(power_w, env.task.limits).astype(np.float32)
+
+
+def test_at_the_recorded_powers_everything_is_as_live(study, cache):
+    """Over two episodes, the reset between them included: the same worlds, observations, rewards and figures."""
+    mine = onlines(2, study, cache)
+    assert isinstance(mine, OnlinePowers)
+    live = gymnasium.vector.SyncVectorEnv([lambda: online(study)] * 2)
+    seen, info = mine.reset(seed=3)
+    wanted, said = live.reset(seed=3)
+    np.testing.assert_array_equal(seen, wanted)
+    assert info["world"].tolist() == said["world"].tolist()
+    for s in range(8):
+        over = [env.unwrapped.over for env in live.envs]
+        action = np.array([np.zeros(e.unwrapped.n_ue) if e.unwrapped.over else by_the_rule(e.unwrapped)
+                           for e in live.envs], dtype=np.float32)  # fmt: skip
+        seen, reward, terminated, truncated, info = mine.step(action)
+        wanted, paid, ended, cut, said = live.step(action)
+        np.testing.assert_allclose(seen, wanted, atol=1e-6)
+        np.testing.assert_allclose(reward, paid, rtol=1e-9, atol=1e-12)
+        assert (terminated.tolist(), truncated.tolist()) == (ended.tolist(), cut.tolist())
+        assert over == [s == 4] * 2
+        for name in OBSERVED if s != 4 else ("world",):
+            np.testing.assert_allclose(info[name], said[name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("far", [0.1, 2.0])
+def test_the_first_round_is_as_live_at_other_powers(study, cache, far):
+    """No budget has answered any power yet. Noise also hangs on who arrives: rows that do not count as the mean one."""
+    mine = onlines(2, study, cache)
+    live = gymnasium.vector.SyncVectorEnv([lambda: online(study)] * 2)
+    g = np.random.default_rng(0)
+    for _ in range(3):
+        mine.reset(seed=3)
+        live.reset(seed=3)
+        rule = np.array([by_the_rule(env.unwrapped) for env in live.envs])
+        action = np.clip(rule + g.uniform(-far, far, mine.shape), -1, 1).astype(np.float32)
+        seen, reward, _, _, info = mine.step(action)
+        wanted, paid, _, _, said = live.step(action)
+        arrived = said["lost"] == 0
+        assert arrived.all() or far > 1
+        np.testing.assert_array_equal(seen[:, : mine.shape[1]], wanted[:, : mine.shape[1]])
+        np.testing.assert_allclose(reward[arrived], paid[arrived], rtol=1e-9)
+        np.testing.assert_allclose(info["noise"][arrived], said["noise"][arrived], rtol=1e-9, atol=1e-12)
+        for name in OBSERVED[1:]:
+            np.testing.assert_allclose(info[name], said[name], rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_worlds_are_recorded_once_and_begin_again(tmp_path):
+    study = load("power/city", {"world.duration_s": 120})
+    mine = onlines(2, study, tmp_path, worlds=4)
+    seen, info = mine.reset(seed=0)
+    first, worlds = seen.copy(), [info["world"].tolist()]
+    for _ in range(2):
+        for _ in range(3):
+            *_, info = mine.step(np.zeros(mine.shape))
+        worlds.append(info["world"].tolist())
+    assert worlds[2] == worlds[0] and len(set(worlds[0] + worlds[1])) == 4
+    files = {f.name: f.stat().st_mtime_ns for f in (tmp_path / "rounds").iterdir()}
+    assert len(files) == 4
+    again = onlines(2, study, tmp_path, worlds=4)
+    np.testing.assert_array_equal(again.reset(seed=0)[0], first)
+    assert {f.name: f.stat().st_mtime_ns for f in (tmp_path / "rounds").iterdir()} == files
+    assert again.reset(seed=9)[1]["world"].tolist() != worlds[0]
+    assert again.reset(seed=0, options={"world": worlds[1][0]})[1]["world"].tolist() == [worlds[1][0]] * 2
+
+
+def test_a_damaged_recording_is_one_line(tmp_path):
+    from netsim.checkpoint import load_tree, save_tree
+
+    study = load("power/city", {"world.duration_s": 120})
+    onlines(1, study, tmp_path).reset(seed=0)
+    (path,) = (tmp_path / "rounds").iterdir()
+    whole = load_tree(path)
+    for name, value in (("of", whole["rounds"]["of"] + 12), ("rows", whole["rounds"]["rows"][:, :3])):
+        save_tree(path, whole | {"rounds": whole["rounds"] | {name: value}})
+        with pytest.raises(BadInput, match=r"not recorded rounds .* delete it"):
+            onlines(1, study, tmp_path).reset(seed=0)
+    path.write_bytes(b"PK")
+    with pytest.raises(BadInput, match="not recorded rounds"):
+        onlines(1, study, tmp_path).reset(seed=0)
+
+
+def test_what_cannot_be_recorded_is_stepped_live(tmp_path):
+    leaking = load("power/city", SHORT | {"train.task.reward.leakage": 1, "train.agent": {"kind": "ddpg"}})
+    with pytest.raises(BadInput, match=r"train.task.reward.leakage: .*take rounds='live'"):
+        onlines(2, leaking, tmp_path, rounds="recorded")
+    with pytest.raises(BadInput, match="rounds: 'both'"):
+        onlines(2, leaking, tmp_path, rounds="both")
+    envs = onlines(2, leaking, tmp_path)
+    assert isinstance(envs, gymnasium.vector.SyncVectorEnv) and not list(tmp_path.iterdir())
+    assert isinstance(onlines(2, load("power/city", SHORT), rounds="live"), gymnasium.vector.SyncVectorEnv)
+    for how in ("recorded", "live"):
+        with pytest.raises(ValueError, match="num_envs: 0"):
+            onlines(0, load("power/city", SHORT), tmp_path, rounds=how)
+
+
+def test_a_bad_action_is_refused_and_no_environment_steps(study, cache):
+    envs = onlines(2, study, cache)
+    n_ue = envs.shape[1]
+    with pytest.raises(ResetNeeded):
+        envs.step(np.zeros(envs.shape))
+    envs.reset(seed=3)
+    bad = np.zeros(envs.shape)
+    bad[1, 2] = np.nan
+    with pytest.raises(ValueError, match="number 2 is nan"):
+        envs.step(bad)
+    with pytest.raises(ValueError, match=rf"shape \(2, {n_ue}\)"):
+        envs.step(np.zeros((3, n_ue)))
+    with pytest.raises(ValueError, match="no option 'draw'"):
+        envs.reset(options={"draw": 1})
+    with pytest.raises(ValueError, match="3 seeds"):
+        envs.reset(seed=[1, 2, 3])
+    assert envs.steps.tolist() == [0, 0]
+    for _ in range(4):
+        envs.step(np.zeros(envs.shape))
+    assert envs.step(bad)[1].tolist() == [0.0] * 2  # new episodes begin: actions are ignored
+
+
+def test_it_is_made_by_name(study, cache):
+    kw = {"scenario": study, "cache": cache}
+    envs = gymnasium.make_vec("rl:netsim/OnlinePower-v0", num_envs=2, vectorization_mode="vector_entry_point", **kw)
+    assert isinstance(envs, OnlinePowers)
+    assert envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.NEXT_STEP
+    one = gymnasium.make("rl:netsim/OnlinePower-v0", **kw)
+    assert (envs.single_action_space, envs.single_observation_space) == (one.action_space, one.observation_space)
+    envs.reset(seed=3)
+    seen, *_ = envs.step(envs.action_space.sample())
+    kept = seen.copy()
+    assert envs.observation_space.contains(seen) and seen.dtype == np.float32
+    envs.step(envs.action_space.sample())
+    np.testing.assert_array_equal(seen, kept)  # what was returned stays as it was

@@ -1,0 +1,312 @@
+"""Rewards: weighted sums and bounds on means over rounds, their multipliers, what is refused."""
+
+from dataclasses import fields, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from rl.agents import ScoreFunctionAgent
+from rl.lagrangian import FEASIBLE_FIRST, Prices, first_prices, over, penalty, priced
+from rl.reward import FIGURES, Constrained, Figures, Reward, Weighted
+from rl.rules import LAWS, tuned
+from scenarios.app.study.load import load
+
+DRAW = np.random.default_rng(5)
+NOISE_AT_MOST = {"kind": "constrained", "minimise": "energy_j", "at_most": {"noise": 1.5}}
+SHORT = {"world.duration_s": 360}
+CONSTRAINED = {"kind": "constrained", "minimise": "leak", "at_most": {"noise": 2.0, "lost": 0.9}}
+
+
+def figures(**given):
+    n = len(next(iter(given.values())))
+    return Figures(**{name: np.array(given.get(name, np.full(n, np.nan)), dtype=float) for name in FIGURES})
+
+
+def constrained(minimise="leak", **at_most):
+    return Constrained(minimise=minimise, at_most=at_most)
+
+
+def test_figures_are_those_that_can_be_asked_for():
+    assert tuple(f.name for f in fields(Figures)) == FIGURES
+
+
+def test_a_reward_without_a_kind_is_a_weighted_sum():
+    reward = load("power/city").train.task.reward
+    assert reward == Weighted(noise=1, lost=1, leak=5, energy_per_j=100)
+    of = figures(noise=[2.0], lost=[0.5], leak=[0.1], energy_j=[0.003])
+    assert reward.cost(of)[0] == pytest.approx(
+        2 + 0.5 + 0.5 + 0.3
+    )  # loss and leakage have no weight, and are not known
+    assert reward.bounds() == {} and penalty(reward, of) == 0.0 and priced(reward, of, np.zeros(0)) == reward.cost(of)
+
+
+def test_the_lagrangian_by_hand():
+    reward = constrained(noise=2.0, energy_j=0.01)
+    of = figures(leak=[0.1, 0.3], noise=[1.0, 4.0], energy_j=[0.004, 0.008])
+    np.testing.assert_allclose(priced(reward, of, None), [0.1, 0.3])
+    np.testing.assert_allclose(priced(reward, of, np.array([0.5, 10.0])), [0.1 - 0.5 - 0.06, 0.3 + 1.0 - 0.02])
+    np.testing.assert_allclose(over(reward, of), [0.5, -0.004])
+    assert penalty(reward, of) == pytest.approx(FEASIBLE_FIRST * 0.25)
+
+
+def test_multipliers_rise_with_what_exceeds_and_end_at_zero():
+    prices = Prices(np.array([1.0, 1.0]), spread=np.array([0.1, 0.1]), step=np.array([2.0, 2.0]))
+    once = prices.raised(np.array([0.05, -0.01]), 0.1)
+    np.testing.assert_allclose(once.multipliers, [1 + 0.1 * 2 * 0.5, 1 - 0.1 * 2 * 0.1])
+    np.testing.assert_allclose(prices.raised(np.array([9.0, -9.0]), 0.1).multipliers, [1.2, 0.8])  # a step has an end
+    np.testing.assert_array_equal(prices.raised(np.array([-9.0, -9.0]), 5.0).multipliers, 0.0)
+
+
+def test_at_first_a_spread_of_each_figure_costs_the_same():
+    of = figures(leak=DRAW.normal(0, 0.02, 4000), noise=DRAW.normal(0, 0.5, 4000) + np.repeat([5.0, 50.0], 2000))
+    prices = first_prices(constrained(noise=1.0), of, situations=2)  # by what actions change, not situations
+    assert prices.multipliers[0] == pytest.approx(0.02 / 0.5, rel=0.05)
+
+
+def test_the_dual_finds_the_least_energy_of_two_ues_that_keep_a_noise():
+    """Nobody interferes: mean of a_k / p_k at most b at the least sum of powers is p_k = sqrt(a_k) sum sqrt(a) / (2 b),
+    at the multiplier (sum sqrt(a))^2 / (2 b^2). Least L at a price l has p_k = sqrt(l a_k / 2)."""
+    a, b = np.array([1.0, 9.0]), 2.0
+    reward = Constrained.model_validate(NOISE_AT_MOST | {"at_most": {"noise": b}})
+
+    def of(power_w):
+        return figures(energy_j=[power_w.sum()], noise=[(a / power_w).mean()])
+
+    prices = Prices(np.array([0.1]), spread=np.array([1.0]), step=np.array([1.0]))
+    for _ in range(400):
+        power_w = np.sqrt(prices.multipliers[0] * a / 2)
+        prices = prices.raised(over(reward, of(power_w)), 0.5)
+    np.testing.assert_allclose(power_w, np.sqrt(a) * np.sqrt(a).sum() / (2 * b), rtol=1e-6)
+    assert prices.multipliers[0] == pytest.approx(np.sqrt(a).sum() ** 2 / (2 * b**2), rel=1e-6)
+    assert power_w.sum() == pytest.approx(priced(reward, of(power_w), prices.multipliers)[0], rel=1e-6)  # no gap
+
+
+@pytest.fixture(scope="module")
+def known():
+    from rl.env_online import OnlinePower
+    from rl.radio_records import air_of
+    from rl.recording import recorded
+    from rl.rules import Known, within
+    from scenarios.app.training.environments import Stages, n_ues
+
+    of = load("power/city", SHORT | {"train.task.reward": CONSTRAINED})
+    task = of.train.task
+    env = OnlinePower(Stages(of, watched=False), n_ues(of), task)
+    rounds, look = recorded(env, lambda seen: within(3.0 - 0.75 * seen.snr_db, seen.limits), 7)
+    return Known(rounds, look, air_of(of.world.radio.uplink, of.round_s), task.reward)
+
+
+def bounded(known, **at_most):
+    return replace(known, reward=constrained(**at_most))
+
+
+def rule_of(known, law=1):
+    return tuned(LAWS[law], known, 6000, Streams(0).at("t"))
+
+
+def test_rules_keep_bounds_first(known):
+    """A rule that is tuned to keep a bound does, and pays for it; a bound that nobody can keep is missed by little."""
+    free = bounded(known, lost=0.99)
+    noise = float(free.figures(rule_of(free).power_w(known.look)).noise.mean())
+    tight = bounded(known, lost=0.99, noise=noise - 0.2)
+    rule = rule_of(tight)
+    found = tight.figures(rule.power_w(known.look))
+    assert found.noise.mean() <= noise - 0.2 and rule.cost == pytest.approx(found.leak.mean())
+    assert rule.cost > rule_of(free).cost
+    assert rule_of(bounded(known, noise=-5.0)).cost > FEASIBLE_FIRST
+
+
+def test_the_oracle_bounds_all_who_keep_the_bounds(known):
+    from rl.oracle import best_multipliers, best_powers
+
+    noise = float(known.figures(rule_of(known).power_w(known.look)).noise.mean())
+    tight = bounded(known, noise=noise, lost=0.99)
+    rule = rule_of(tight, law=-1)
+    start = rule.dbw(known.look)
+    multipliers = best_multipliers(tight, start, Streams(1).at("o"))
+    found = best_powers(tight.at(multipliers), [start])
+    cost, power_w = found.cost, found.power_w
+    assert multipliers[0] > 0 and multipliers[1] == 0.0  # nobody loses so much: no price
+    assert cost.mean() <= rule.cost
+    np.testing.assert_allclose(cost, priced(tight.reward, tight.figures(power_w), multipliers))
+    for other in (np.zeros(2), 2 * multipliers):  # whatever the prices
+        assert best_powers(tight.at(other), [start]).cost.mean() <= rule.cost
+
+
+class TestTraining:
+    AGENT = ScoreFunctionAgent(situations=6, actions=8)
+
+    def training(self, known, steps=400):
+        from rl.score_function import ScoreFunctionTraining
+
+        return ScoreFunctionTraining(known, rule_of(known), self.AGENT, steps, 1)
+
+    def test_multipliers_follow_what_exceeds_and_slack_ones_end_at_zero(self, known):
+        easy = bounded(known, noise=100.0, lost=0.99)
+        training = self.training(easy)
+        begun = training.prices.multipliers
+        for _ in range(50):
+            training.step()
+        np.testing.assert_allclose(training.prices.multipliers, 0.9 * begun)
+        hard = self.training(bounded(known, noise=-5.0))
+        for _ in range(50):
+            hard.step()
+        assert hard.prices.multipliers[0] == pytest.approx(1.1 * hard.prices.step[0])
+        assert training.evaluations == (50 + 1) * 6 * 8 + 6  # its steps, the first prices, one dual step
+
+    def test_it_goes_on_where_it_was_to_the_bit(self, known, tmp_path):
+        from netsim.checkpoint import load_tree, save_tree
+
+        tight = bounded(known, noise=1.0)
+        whole, first, second = (self.training(tight) for _ in range(3))
+        for _ in range(110):
+            whole.step()
+        for _ in range(60):
+            first.step()
+        save_tree(tmp_path / "c", first.memory())
+        second.resume(load_tree(tmp_path / "c"))
+        for _ in range(50):
+            second.step()
+        np.testing.assert_array_equal(second.prices.multipliers, whole.prices.multipliers)
+        for name, w in whole.policy().weights.items():
+            np.testing.assert_array_equal(second.policy().weights[name], w)
+
+
+def test_an_interrupted_training_has_the_curve_of_a_whole_one(known, tmp_path, monkeypatch):
+    """Multipliers, steps and costs, to the bit."""
+    from scenarios.app.training import recorded_training
+
+    monkeypatch.setattr(recorded_training, "SAVE_EVERY_S", 0.0)
+    tight = bounded(known, noise=1.0)
+
+    def learnt(name, stop_at=None):
+        def tell(point, last):
+            if point.step == stop_at:
+                raise KeyboardInterrupt
+
+        training = TestTraining().training(tight, 120)
+        return recorded_training.learn(training, tight, 20, tmp_path / name, "text", tell)
+
+    whole = learnt("whole")
+    with pytest.raises(KeyboardInterrupt):
+        learnt("parts", stop_at=80)
+    resumed = learnt("parts")
+    assert len({p.multipliers for p in whole.curve}) == 3  # at first, after 50 and after 100 steps
+    np.testing.assert_equal([vars(p) for p in resumed.curve], [vars(p) for p in whole.curve])
+
+
+SMALL = {
+    "train.agent": {"kind": "score-function", "worlds": 1}, "train.task.tune_worlds": 1,
+    "train.task.tune_evaluations": 600, "train.task.held_out": 2, "train.task.eval_worlds": 1, "train.steps": 60,
+    "train.eval_every": 50, "train.task.reward": CONSTRAINED,
+}  # fmt: skip
+
+
+def test_a_training_records_multipliers_terms_and_bounds(tmp_path):
+    """From the scenario to its page: a column for each multiplier, bounds with intervals, costs without prices."""
+    from scenarios.app.report.report import report
+    from scenarios.app.results.folder import read_json
+    from scenarios.app.training.train import train
+
+    (summary,) = train(load("power/city", SHORT | SMALL), [0], tmp_path / "t", lambda now: None)
+    lines = (tmp_path / "t" / "curve.csv").read_text().splitlines()
+    assert lines[0] == "step,score,reward,best_reward,multiplier.noise,multiplier.lost"
+    assert [line.split(",")[0] for line in lines[1:]] == ["0", "50", "60"]
+    for name in ("score-function", "log-linear"):
+        leak, cost = (summary[f"policy.{name}.{x}.mean"] for x in ("leak", "cost"))
+        assert cost == pytest.approx(6 * leak)  # of six rounds
+        assert summary[f"bound.{name}.noise.mean"] == pytest.approx(summary[f"policy.{name}.noise.mean"] / 6)
+        assert summary[f"bound.{name}.lost.at_most"] == 0.9
+    assert read_json(tmp_path / "t" / "summary.json") == summary
+    report(tmp_path / "t")
+    page = (tmp_path / "t" / "report.html").read_text()
+    assert "mean noise at most 2" in page
+
+
+def test_bounds_are_reported_with_their_intervals():
+    from scenarios.app.report.training_bounds import bounds_of, breaks_none, verdict
+
+    assert [verdict(m, 0.1, 2.0) for m in (1.8, 2.05, 2.2)] == ["kept", "undecided", "broken"]
+    summaries = [{"bound.a b.noise.mean": m, "bound.a b.noise.half_width": 0.1, "bound.a b.noise.at_most": 2.0}
+                 for m in (1.9, 2.4)]  # fmt: skip
+    assert bounds_of(summaries[:1], "a b") == {"noise": (1.9, 0.1, 2.0)} and bounds_of(summaries, "other") == {}
+    assert [breaks_none(s, "a b") for s in (summaries[:1], summaries)] == [True, False]
+
+
+class Ratio(Reward):
+    """Joules for a share that arrives: one's own reward, with a bound."""
+
+    kind: str = "ratio"
+
+    @property
+    def reads(self):
+        return {"energy_j": "kind", "lost": "kind", "noise": "kind"}
+
+    def cost(self, figures):
+        return figures.energy_j / (1.001 - figures.lost)
+
+    def bounds(self):
+        return {"noise": 4.0}
+
+
+def test_a_reward_of_ones_own_is_tuned_and_learnt_like_others(known, monkeypatch):
+    import netsim.part as part
+
+    own = replace(known, reward=Ratio())
+    training = TestTraining().training(own)
+    before = training.policy().weights["out.bias"].copy()
+    for _ in range(60):
+        training.step()
+    assert len(training.prices.multipliers) == 1 and (training.policy().weights["out.bias"] != before).any()
+    entry = SimpleNamespace(value="mine:Ratio", dist=None, load=lambda: Ratio)
+    part.plugins.cache_clear()
+    monkeypatch.setattr(part, "entry_points", lambda group: [entry] if group == "netsim.reward" else [])
+    try:
+        from rl.reward import REWARDS
+
+        assert REWARDS.parts["ratio"] is Ratio
+    finally:
+        part.plugins.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("reward", "said"),
+    [
+        ({"noise": 0}, "all weights are 0"),
+        ({"kind": "constrained", "minimise": "leak"}, "at_most"),
+        ({"kind": "constrained", "minimise": "leak", "at_most": {}}, "bounds nothing"),
+        ({"kind": "constrained", "minimise": "leak", "at_most": {"leak": 0.1}}, "leak is minimised already"),
+        (
+            {"kind": "constrained", "minimise": "leak", "at_most": {"noise": 2, "loss": 9}},
+            r"reward\.at_most\.loss is not",
+        ),
+        ({"kind": "constrained", "minimise": "loss", "at_most": {"noise": 2}}, r"reward\.minimise is not"),
+        ({"kind": "constrained", "minimise": "joules", "at_most": {"noise": 2}}, "minimise"),
+        ({"kind": "constrained", "minimise": "leak", "at_most": {"lost": 1.0}}, "< 1, got"),
+        ({"kind": "constrained", "minimise": "leak", "at_most": {"energy_j": 0}}, "> 0 and"),
+        ({"kind": "bounded"}, "unknown kind 'bounded'"),
+    ],
+)
+def test_contradictions_are_refused_in_one_line(reward, said):
+    with pytest.raises(BadInput, match=said) as error:
+        load("power/city", {"train.task.reward": reward})
+    assert len(error.value.lines) == 1 and "train" in error.value.lines[0]
+
+
+@pytest.mark.parametrize("agent", [{"kind": "ddpg", "network": "shared"}, {"kind": "td3"}, {"kind": "sac"}])
+def test_agents_that_keep_no_bounds_are_refused(agent):
+    with pytest.raises(BadInput, match=rf"which agent {agent['kind']} does not keep on recorded rounds; take agent"):
+        load("power/city", {"train.task.reward": CONSTRAINED, "train.agent": agent})
+
+
+def test_leakage_without_an_attack_is_refused(tmp_path):
+    from scenarios.app.training.train import train
+
+    reward = {"kind": "constrained", "minimise": "leakage", "at_most": {"energy_j": 0.1}}
+    of = load("power/pedestrians", {"train.task.reward": reward, "learning.attacks": []})
+    with pytest.raises(BadInput, match=r"train\.task\.reward\.minimise: leakage is what attacks find"):
+        train(of, [0], tmp_path / "t", lambda now: None)
+    assert not (tmp_path / "t").exists()

@@ -1,0 +1,60 @@
+"""Probability of improvement: pairs counted one by one, and intervals that are known."""
+
+import numpy as np
+import pytest
+
+from scenarios.app.results.improvement import probability_of_improvement
+
+DRAW = np.random.default_rng(5)
+
+
+def by_pairs(costs, others):
+    """Mean over worlds of the share of pairs of seeds that are won, ties as a half."""
+    shares = []
+    for m in range(len(costs[0])):
+        won = 0.0
+        for x in costs:
+            for y in others:
+                won += 1.0 if x[m] < y[m] else 0.5 if x[m] == y[m] else 0.0
+        shares.append(won / (len(costs) * len(others)))
+    return sum(shares) / len(shares)
+
+
+def test_it_is_the_share_of_pairs():
+    for _ in range(20):
+        n, k, worlds = DRAW.integers(1, 6, 3)
+        costs, others = DRAW.integers(0, 4, (n, worlds)) * 1.0, DRAW.integers(0, 4, (k, worlds)) * 1.0
+        assert probability_of_improvement(costs, others)[0] == pytest.approx(by_pairs(costs.tolist(), others.tolist()))
+
+
+def test_who_always_wins_has_no_interval_and_swapping_gives_the_rest():
+    costs, others = DRAW.uniform(0, 1, (3, 8)), DRAW.uniform(0.2, 1.2, (4, 8))
+    assert probability_of_improvement(costs, costs + 2) == (1.0, 1.0, 1.0)
+    assert probability_of_improvement(costs, costs - 2) == (0.0, 0.0, 0.0)
+    there, back = probability_of_improvement(costs, others), probability_of_improvement(others, costs)
+    assert there[0] + back[0] == pytest.approx(1.0)
+    assert there[1] < there[0] < there[2]
+    assert there == probability_of_improvement(costs, others)
+
+
+def test_the_interval_is_that_of_resampling_worlds_and_seeds_by_loops():
+    """Another generator, one draw at a time: quantiles agree within what 2,000 draws leave open."""
+    costs, others = DRAW.normal(0.0, 1.0, (4, 12)), DRAW.normal(0.4, 1.0, (1, 12))
+    random, found = np.random.Generator(np.random.MT19937(8)), []
+    for _ in range(4000):
+        total = 0.0
+        for m in random.choice(12, 12):
+            own = [costs[i, m] for i in random.choice(4, 4)]
+            total += np.mean([x < others[0, m] for x in own])
+        found.append(total / 12)
+    _, low, high = probability_of_improvement(costs, others)
+    np.testing.assert_allclose([low, high], np.quantile(found, [0.025, 0.975]), atol=0.03)
+    assert 0.15 < high - low < 0.6
+
+
+def test_one_seed_has_the_interval_over_worlds():
+    """Half of 400 worlds won: binomial, 0.5 +- 1.96 sqrt(0.25 / 400)."""
+    costs = np.repeat([[0.0, 2.0]], 200, axis=0).reshape(1, -1)
+    mean, low, high = probability_of_improvement(costs, np.ones((1, 400)))
+    assert mean == 0.5
+    np.testing.assert_allclose([low, high], [0.451, 0.549], atol=0.006)
