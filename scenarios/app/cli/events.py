@@ -80,6 +80,13 @@ def of_training(title: str, now: TrainingProgress | Recorded) -> Event:
     return {"event": "step", "title": f"{title}, seed {now.seed}", **steps, "seed": now.seed, "cost": now.point.score}
 
 
+def of_seed(title: str, done: int, of: int, seed: int, failed: Failed | None) -> Event:
+    """A training of several that ended."""
+    if failed is not None:
+        return of_failed(title, done, of, failed)
+    return {"event": "played", "title": title, "done": done, "of": of, "label": f"seed {seed}", "last": done == of}
+
+
 def of_claims(scenario: str, done: int, of: int, what: str) -> Event:
     """A run of a scenario that is played because of its claims is finished."""
     return {"event": "played", "title": scenario, "done": done, "of": of, "label": what, "last": done == of}

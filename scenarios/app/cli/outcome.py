@@ -63,13 +63,18 @@ def kind_of(folder: Path) -> Kind:
     """What lies in a folder. BadInput: nothing of ours, or something that is not finished, and how to go on."""
     if what_is(folder) != "folder":
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training"))
-    if what_is(folder / TRAINING) or any(folder.glob(f"seed-*/{TRAINING}")):
+    if what_is(folder / TRAINING) or any(map(_of_training, folder.glob("seed-*"))):
         return TRAINED
     if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
         return SWEPT
     if what_is(folder / MANIFEST) or marked(folder) == "run":
         return RADIO if finished_manifest(folder).get("kind") == RADIO_STUDY else RUN
     return SEVERAL
+
+
+def _of_training(folder: Path) -> bool:
+    """Whether a training, finished or not, lies in a folder."""
+    return bool(what_is(folder / TRAINING)) or marked(folder) == "training"
 
 
 def _page(folder: Path) -> str:
@@ -129,16 +134,20 @@ def _training_lines(folder: Path, verbose: bool) -> list[str]:
     from scenarios.app.report.training_page import train_lines, trainings
     from scenarios.app.results.columns import COLUMNS, fitted
 
-    title = one_line(str(trainings(folder)[0].manifest.get("title")))
+    done, failed = trainings(folder), failure_lines(read_failures(folder))
+    if not done:
+        return ["", *failed]
     where = f"policy and figures in {folder}, page in {_page(folder)}"
-    return [f": {title}", *fitted([*train_lines(folder), where], COLUMNS - 2)]
+    title = one_line(str(done[0].manifest.get("title")))
+    return [f": {title}", *failed, *fitted([*train_lines(folder), where], COLUMNS - 2)]
 
 
 def _training_values(folder: Path) -> Event:
     from scenarios.app.report.training_page import train_lines, trainings
 
     each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in trainings(folder)]
-    return {"trainings": each, "lines": train_lines(folder)}
+    failures = [asdict(one) for one in read_failures(folder)]
+    return {"trainings": each, "lines": train_lines(folder) if each else [], "failures": failures}
 
 
 RUN = Kind("run", _run_lines, _run_values)

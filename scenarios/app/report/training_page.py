@@ -21,6 +21,7 @@ from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, P
 from scenarios.app.report.series import median_line
 from scenarios.app.report.training_bounds import bounds_line, bounds_table, breaks_none
 from scenarios.app.results.episode import EpisodeRead, read_episode
+from scenarios.app.results.failures import read_failures
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
 from scenarios.app.results.improvement import probability_of_improvement
 from scenarios.app.results.statistics import figure_text, half_width, interquartile_mean
@@ -56,9 +57,10 @@ class Training:
 
 
 def trainings(folder: Path) -> list[Training]:
-    """Those of a folder: its own, or one in each folder inside; none where nothing was trained."""
+    """Those of a folder: its own, or one in each folder inside that did not fail; none where nothing was trained."""
     trained = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
-    return [_read(p) for p in trained]
+    failed = {one.folder for one in read_failures(folder)}
+    return [_read(p) for p in trained if p.name not in failed]
 
 
 def _read(folder: Path) -> Training:
