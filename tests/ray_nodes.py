@@ -42,7 +42,7 @@ def _processes():
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                yield int(entry.name), os.getpgid(int(entry.name)), (entry / "cmdline").read_bytes()
+                yield int(entry.name), os.getsid(int(entry.name)), (entry / "cmdline").read_bytes()
             except OSError:
                 continue
 

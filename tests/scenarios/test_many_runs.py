@@ -45,7 +45,7 @@ def test_the_same_bytes_whoever_plays_and_whoever_is_killed(tmp_path):
     pytest.importorskip("ray")
     from ray_nodes import nodes
 
-    world = TINY["world"] | {"duration_s": 3600, "radio": {"handover": {}}}
+    world = TINY["world"] | {"duration_s": 900, "radio": {"handover": {}}}
     text = TINY | {"learning": None, "world": world, "vary": {"seed": list(range(1, RUNS + 1))}}
     (tmp_path / "s.yaml").write_text(json.dumps(text))
     began = time.perf_counter()
