@@ -1,6 +1,6 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
-Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images, rl.
+Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images, rl, sweeps.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -21,13 +21,13 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks, density, images, radio_map, replay, rl, span, town, tracking, uploads
+from benchmarks import attacks, density, images, radio_map, replay, rl, span, sweeps, town, tracking, uploads
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -94,6 +94,9 @@ UPLOADS = {"full": uploads.FULL, "small": uploads.SMALL}
 REPLAYS = {"full": replay.FULL, "small": replay.SMALL}
 
 
+SWEEPS = {"full": sweeps.FULL, "small": sweeps.SMALL}
+
+
 MAPS = {"full": radio_map.FULL, "small": radio_map.SMALL}
 
 
@@ -119,6 +122,23 @@ def world(plan: Plan, seconds: float) -> Iterator[Row]:
     yield from ladder_rows(list(plan.ladder), seconds, plan.memory)
 
 
+SUBJECTS: dict[str, Callable[[str, float], Iterator[Row]]] = {
+    "world": lambda sizes, seconds: world(PLANS[sizes], seconds),
+    "town": lambda sizes, seconds: town.rows(TOWNS[sizes], seconds),
+    "uploads": lambda sizes, seconds: uploads.rows(UPLOADS[sizes], seconds),
+    "replay": lambda sizes, seconds: replay.rows(REPLAYS[sizes], seconds),
+    "attacks": lambda sizes, seconds: attacks.rows(BENCHES[sizes], seconds),
+    "span": lambda sizes, seconds: span.rows(SPANS[sizes], seconds),
+    "tracking": lambda sizes, seconds: tracking.rows(TRACKS[sizes]),
+    "density": lambda sizes, seconds: density.rows(PEOPLE[sizes], seconds),
+    "radio-map": lambda sizes, seconds: radio_map.rows(MAPS[sizes], seconds),
+    "images": lambda sizes, seconds: images.rows(IMAGES[sizes], seconds),
+    "rl": lambda sizes, seconds: rl.rows(AGENTS[sizes], seconds),
+    "sweeps": lambda sizes, seconds: sweeps.rows(SWEEPS[sizes]),
+}
+"""the rows of a subject, by its sizes and the seconds for each row"""
+
+
 def one_core() -> None:
     """Stay on one of the cores that we may use, and so do processes that we start."""
     if hasattr(os, "sched_setaffinity"):
@@ -128,10 +148,7 @@ def one_core() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Print the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure the program.")
-    subjects = [
-        "world", "town", "uploads", "replay", "attacks", "span", "tracking", "density", "radio-map", "images", "rl",
-    ]  # fmt: skip
-    parser.add_argument("subject", choices=subjects)
+    parser.add_argument("subject", choices=list(SUBJECTS))
     parser.add_argument("--seconds", type=float, default=10.0, help="time for each row, warm-up apart")
     parser.add_argument("--sizes", choices=sorted(PLANS), default="full")
     chosen = parser.parse_args(arguments)
@@ -139,28 +156,7 @@ def main(arguments: list[str] | None = None) -> None:
     packages = ", ".join(f"{name} {version(name)}" for name in ("netsim-fl", "numpy", "scipy", "simpy", "torch"))
     print(f"Python {platform.python_version()}, {packages}, {platform.platform()}", file=sys.stderr)
     with threadpool_limits(1):
-        if chosen.subject == "world":
-            lines = world(PLANS[chosen.sizes], chosen.seconds)
-        elif chosen.subject == "town":
-            lines = town.rows(TOWNS[chosen.sizes], chosen.seconds)
-        elif chosen.subject == "uploads":
-            lines = uploads.rows(UPLOADS[chosen.sizes], chosen.seconds)
-        elif chosen.subject == "replay":
-            lines = replay.rows(REPLAYS[chosen.sizes], chosen.seconds)
-        elif chosen.subject == "span":
-            lines = span.rows(SPANS[chosen.sizes], chosen.seconds)
-        elif chosen.subject == "tracking":
-            lines = tracking.rows(TRACKS[chosen.sizes])
-        elif chosen.subject == "density":
-            lines = density.rows(PEOPLE[chosen.sizes], chosen.seconds)
-        elif chosen.subject == "radio-map":
-            lines = radio_map.rows(MAPS[chosen.sizes], chosen.seconds)
-        elif chosen.subject == "rl":
-            lines = rl.rows(AGENTS[chosen.sizes], chosen.seconds)
-        elif chosen.subject == "images":
-            lines = images.rows(IMAGES[chosen.sizes], chosen.seconds)
-        else:
-            lines = attacks.rows(BENCHES[chosen.sizes], chosen.seconds)
+        lines = SUBJECTS[chosen.subject](chosen.sizes, chosen.seconds)
         for line in lines:
             print(json.dumps(line), flush=True)
 

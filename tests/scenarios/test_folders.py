@@ -1,21 +1,18 @@
 """Folders of results: marked, locked, free of links, taken up after any kill, and refused when damaged."""
 
-import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from netsim.checkpoint import load_tree, save_tree
-from netsim.errors import BadInput, Interrupted
+from netsim.errors import BadInput
 from netsim.record import Recorder
 from scenarios.app.cli.commands import main
 from scenarios.app.results import marker
@@ -206,34 +203,6 @@ def test_workers_end_with_their_parent(tmp_path):
     while any(map(alive, pids)) and time.monotonic() < until:
         time.sleep(0.05)
     assert not any(map(alive, pids))
-
-
-class Broken:
-    """A pool whose workers are killed, as by a system without memory."""
-
-    def __init__(self, *args, **more):
-        pass
-
-    def submit(self, *args):
-        found = Future()
-        found.set_exception(BrokenProcessPool("killed"))
-        return found
-
-    def shutdown(self, **how):
-        pass
-
-
-def test_a_sweep_whose_worker_was_killed_goes_on(tmp_path, monkeypatch, capsys):
-    from scenarios.app.run import sweep
-
-    command = [*small_sweep(tmp_path), "--out", str(tmp_path / "out"), "--jobs", "2", "--quiet"]
-    monkeypatch.setattr(sweep, "ProcessPoolExecutor", Broken)
-    assert main(command) == 130
-    said = capsys.readouterr().err
-    assert "was killed" in said and "the same command goes on" in said and said.count("\n") == 1
-    assert issubclass(Interrupted, Exception) and not issubclass(Interrupted, BadInput)
-    assert main([*command[:-2], "1", "--quiet"]) == 0
-    assert not multiprocessing.active_children()
 
 
 def test_two_signals_within_four_milliseconds(tmp_path):

@@ -14,11 +14,14 @@ from netsim.safe import what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, Verdict
 from scenarios.app.claims.rules import AtLeast, AtMost, Exceeds, Rule, Statement, decided
 from scenarios.app.claims.text import claims_csv
+from scenarios.app.results.failures import Failed, failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, read_json, read_summary
 from scenarios.app.results.over_seeds import cell_text, over_seeds
-from scenarios.app.results.read import RUNS, listed
+from scenarios.app.results.read import RUNS, SWEEP, listed
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
+from scenarios.app.run.executors.executor import Engine
+from scenarios.app.run.executors.processes import ON_PROCESSES
 from scenarios.app.run.sweep import SweepPoint, sweep
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load
@@ -99,6 +102,8 @@ def _title(folder: Path, where: str) -> Any:
     """The title that the runs in a folder carry."""
     if what_is(folder) != "folder":
         raise BadInput(one_line(f"{where}no such folder; give the folder of a run or of a sweep"))
+    if what_is(folder / SWEEP) and (title := read_json(folder / SWEEP).get("title")):
+        return title
     first = folder if what_is(folder / MANIFEST) else listed(folder)[0][1]
     return read_json(first / MANIFEST).get("title")
 
@@ -137,10 +142,10 @@ def places_of(claims: Iterable[Claim], folders: Mapping[str, Path], out: Path | 
     return {**played, **folders}
 
 
-def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Tell) -> Path:
+def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Tell, engine: Engine = ON_PROCESSES) -> Path:
     """Run a scenario, or these labels of a sweep (none: all of them), into its folder in `out`, which is returned.
 
-    What is finished stays, the rest goes on.
+    What is finished stays, the rest goes on; what fails is left open. A scenario that is no sweep runs in this process.
     """
     folder = out / place_of(name)
     study = load(name)
@@ -148,10 +153,11 @@ def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Tell) -
         if what_is(folder / RUNS):
             _check_title(folder, name)
 
-        def done(k: int, n: int, point: SweepPoint, _: Mapping[str, Any]) -> None:
-            tell(name, k, n, f"{point.label}, seed {point.seed}")
+        def done(k: int, n: int, point: SweepPoint, end: Mapping[str, Any] | Failed) -> None:
+            failed = f", failed: {end.error}" if isinstance(end, Failed) else ""
+            tell(name, k, n, f"{point.label}, seed {point.seed}{failed}")
 
-        sweep(name, study, folder, jobs, {}, done, only=labels)
+        sweep(name, study, folder, jobs, {}, done, only=labels, engine=engine)
         return folder
     if what_is(folder / MANIFEST) and what_is(folder / SUMMARY):
         _check_title(folder, name)
@@ -170,11 +176,17 @@ def labels_of(claims: Iterable[Claim], scenario: str) -> set[str]:
 
 
 def evaluate_all(
-    claims: Sequence[Claim], folders: Mapping[str, Path], out: Path | None, jobs: int, tell: Tell
+    claims: Sequence[Claim],
+    folders: Mapping[str, Path],
+    out: Path | None,
+    jobs: int,
+    tell: Tell,
+    engine: Engine = ON_PROCESSES,
 ) -> list[Verdict]:
     """Verdicts by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
 
-    The claims of a scenario that cannot be played stay undecided; claims.csv goes into `out`.
+    The claims of a scenario that cannot be played, or of which a run failed, stay undecided; claims.csv goes into
+    `out`.
     """
     runs: dict[str, Labelled] = {}
     why: dict[str, str] = {}
@@ -183,7 +195,11 @@ def evaluate_all(
             if name in folders:
                 runs[name] = labelled(folders[name])
             elif out is not None:
-                runs[name] = labelled(play(name, labels_of(claims, name), out, jobs, tell))
+                folder = play(name, labels_of(claims, name), out, jobs, tell, engine)
+                if failed := read_failures(folder):
+                    why[name] = " ".join(failure_lines(failed))
+                else:
+                    runs[name] = labelled(folder)
         except BadInput as error:
             if name in folders:
                 raise

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from netsim.errors import BadInput
 from scenarios.app.cli.compare import add_pages
-from scenarios.app.cli.options import Commands, add_jobs, add_json, command_line, jobs_of, out_of
+from scenarios.app.cli.engine_options import add_engine, engine_of, jobs_of
+from scenarios.app.cli.options import Commands, add_json, command_line, out_of
 from scenarios.app.cli.output import emit, say
 
 
@@ -22,7 +23,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--out", metavar="DIR", help="play the scenarios that are missing in DIR, decide, keep a table"
     )
-    add_jobs(command)
+    add_engine(command)
     command.add_argument(
         "--minutes", type=float, metavar="M",
         help="play only scenarios that together take one core M minutes, the cheapest first (with --out)",
@@ -40,9 +41,10 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.claims.evaluate import CLAIMS_PAGE, admit_out, evaluate_all, folders_of, places_of
     from scenarios.app.claims.text import claims_text, verdict_row, verdicts_text
     from scenarios.app.cli.events import of_claims
+    from scenarios.app.cli.outcome import tell_failures
     from scenarios.app.cli.progress import teller
 
-    jobs = jobs_of(args)
+    engine, jobs = engine_of(args), jobs_of(args)
     if args.page is not None and not (args.page and (args.run or args.out)):
         raise BadInput("--page: give the name of a file, and runs to decide by: --out DIR or --run DIR")
     if args.minutes is not None and not (args.minutes > 0 and args.out):
@@ -71,7 +73,7 @@ def main(args: argparse.Namespace) -> None:
     if page is not None:
         check_ours(page)  # before hours are played for it
     with teller(args, "claims", prepares=False) as tell:
-        verdicts = evaluate_all(claims, folders, out, jobs, lambda *now: tell(of_claims(*now)))
+        verdicts = evaluate_all(claims, folders, out, jobs, lambda *now: tell(of_claims(*now)), engine)
     if page is not None:
         claims_report(verdicts, places_of(claims, folders, out), page, command_line(), args.pages)
     where = {} if page is None else {"page": str(page)}
@@ -81,3 +83,4 @@ def main(args: argparse.Namespace) -> None:
         say(verdicts_text(verdicts))
         if page is not None:
             say(f"page in {page}")
+    tell_failures(*(place for name, place in places_of(claims, folders, out).items() if name not in folders))

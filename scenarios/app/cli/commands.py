@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 
 from netsim import __version__
-from netsim.errors import BadInput, Interrupted
+from netsim.errors import BadInput, Interrupted, RunsFailed
 from scenarios.app.cli import (
     claims,
     compare,
@@ -47,8 +47,8 @@ def parser() -> Parser:
         prog="netsim",
         description="What does federated training over a mobile network give away about where its users are, "
         "what does hiding it cost, and how does the radio change the answer?",
-        epilog="Exit codes: 0 done, 2 bad input, 1 unexpected failure or a rerun that differs, 130 interrupted (start "
-        "again to go on).",
+        epilog="Exit codes: 0 done, 2 bad input, 1 unexpected failure, failed runs or a rerun that differs, 130 "
+        "interrupted (start again to go on).",
     )
     top.add_argument("--version", action="version", version=f"netsim {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
@@ -73,6 +73,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _ended(["interrupted; the same command goes on where it stopped"], INTERRUPTED, words)
     except Interrupted as error:
         return _ended([str(error)], INTERRUPTED, words)
+    except RunsFailed as error:
+        return _ended([str(error)], FAILED, words)
     except BrokenPipeError:  # the reader of our output left, as `head` does
         _silence()
         return DONE

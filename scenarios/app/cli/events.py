@@ -5,7 +5,10 @@ Values that do not exist are left out or None; those that are not finite become 
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from scenarios.app.results.failures import Failed
 
 if TYPE_CHECKING:
     from scenarios.app.run.checkpoints import Progress
@@ -42,10 +45,17 @@ def _of_round(figures: dict[str, Any]) -> Event:
     return {**scores, "updates": figures["sent"], "decoded": figures["decoded"], "attacks": attacks, **spent}
 
 
-def of_sweep(title: str, done: int, of: int, point: SweepPoint, summary: dict[str, Any]) -> Event:
-    """A run of a sweep that is finished."""
-    run = {"label": point.label, "seed": point.seed, "folder": point.folder, "summary": summary}
-    return {"event": "run", "title": title, "done": done, "of": of, **run, "last": done == of}
+def of_sweep(title: str, done: int, of: int, point: SweepPoint, end: dict[str, Any] | Failed) -> Event:
+    """A run of a sweep that ended: its summary, or why it has none."""
+    run = {"label": point.label, "seed": point.seed, "folder": point.folder}
+    if isinstance(end, Failed):
+        return of_failed(title, done, of, end)
+    return {"event": "run", "title": title, "done": done, "of": of, **run, "summary": end, "last": done == of}
+
+
+def of_failed(title: str, done: int, of: int, failed: Failed) -> Event:
+    """A run that failed."""
+    return {"event": "failed", "title": title, "done": done, "of": of, **asdict(failed), "last": done == of}
 
 
 def of_search(title: str, now: Tried | Recorded) -> Event:
@@ -68,6 +78,13 @@ def of_training(title: str, now: TrainingProgress | Recorded) -> Event:
         }  # fmt: skip
     steps = {"done": now.point.step, "of": now.steps, "last": now.last}
     return {"event": "step", "title": f"{title}, seed {now.seed}", **steps, "seed": now.seed, "cost": now.point.score}
+
+
+def of_seed(title: str, done: int, of: int, seed: int, failed: Failed | None) -> Event:
+    """A training of several that ended."""
+    if failed is not None:
+        return of_failed(title, done, of, failed)
+    return {"event": "played", "title": title, "done": done, "of": of, "label": f"seed {seed}", "last": done == of}
 
 
 def of_claims(scenario: str, done: int, of: int, what: str) -> Event:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -66,13 +65,6 @@ def add_open(command: argparse.ArgumentParser) -> None:
     command.add_argument("--open", action="store_true", help="show the page in a browser")
 
 
-def add_jobs(command: argparse.ArgumentParser) -> None:
-    """--jobs."""
-    command.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: %(default)s)"
-    )
-
-
 def add_trace(command: argparse.ArgumentParser) -> None:
     """The trace that a command reads, and how."""
     command.add_argument(
@@ -117,13 +109,6 @@ def columns_of(text: str) -> dict[str, str]:
     if len(columns) < len(pairs) or len(set(columns.values())) < len(columns):
         raise BadInput(f"--columns {text}: each of our names and each header may stand only once")
     return columns
-
-
-def jobs_of(args: argparse.Namespace) -> int:
-    """Processes, of --jobs."""
-    if args.jobs < 1:
-        raise BadInput(f"--jobs {args.jobs}: must be 1 or more")
-    return int(args.jobs)
 
 
 def out_of(args: argparse.Namespace, default: Path) -> Path:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, RunsFailed
 from netsim.safe import what_is
 from scenarios.app.cli.events import Event
 from scenarios.app.cli.output import emit, say
+from scenarios.app.results.failures import FAILURES, failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, PAGE, finished_manifest, read_json, read_summary
 from scenarios.app.results.marker import marked
-from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.results.read import RUNS, SWEEP, finished, listed
 from scenarios.app.results.run_lines import checked_manifest, run_lines
+from scenarios.app.results.statistics import counted
 from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.results.training_folder import TRAINING
 from scenarios.app.study.yaml_document import one_line
@@ -41,6 +43,15 @@ def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "") -> Non
         say(f"  {line}")
 
 
+def tell_failures(*folders: Path) -> None:
+    """Raise RunsFailed where runs of these folders failed."""
+    failed = {folder: len(read_failures(folder)) for folder in folders}
+    if any(failed.values()):
+        tables = ", ".join(str(folder / FAILURES) for folder, n in failed.items() if n)
+        total = counted(sum(failed.values()), "run")
+        raise RunsFailed(one_line(f"{total} failed, see {tables}; the same command plays what is missing"))
+
+
 def event_of(folder: Path, kind: Kind) -> Event:
     """The last line of `--json`: what the folder is, where its page lies (null: nobody has drawn it), all values."""
     page = folder / PAGE
@@ -52,13 +63,18 @@ def kind_of(folder: Path) -> Kind:
     """What lies in a folder. BadInput: nothing of ours, or something that is not finished, and how to go on."""
     if what_is(folder) != "folder":
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training"))
-    if what_is(folder / TRAINING) or any(folder.glob(f"seed-*/{TRAINING}")):
+    if what_is(folder / TRAINING) or any(map(_of_training, folder.glob("seed-*"))):
         return TRAINED
     if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
         return SWEPT
     if what_is(folder / MANIFEST) or marked(folder) == "run":
         return RADIO if finished_manifest(folder).get("kind") == RADIO_STUDY else RUN
     return SEVERAL
+
+
+def _of_training(folder: Path) -> bool:
+    """Whether a training, finished or not, lies in a folder."""
+    return bool(what_is(folder / TRAINING)) or marked(folder) == "training"
 
 
 def _page(folder: Path) -> str:
@@ -79,8 +95,10 @@ def _run_values(folder: Path) -> Event:
 def _sweep_lines(folder: Path, verbose: bool) -> list[str]:
     from scenarios.app.results.sweep_table import sweep_lines
 
-    rows = sweep_lines([(label, read_summary(run)) for label, run in listed(folder)])
-    return [_sweep_heading(folder), *rows, f"all runs in {folder / RUNS}, page in {_page(folder)}"]
+    done = [(label, read_summary(run)) for label, run in finished(folder)]
+    rows = sweep_lines(done) if done else []
+    failed = failure_lines(read_failures(folder))
+    return [_sweep_heading(folder), *rows, *failed, f"all runs in {folder / RUNS}, page in {_page(folder)}"]
 
 
 def _sweep_heading(folder: Path) -> str:
@@ -89,7 +107,8 @@ def _sweep_heading(folder: Path) -> str:
 
 
 def _sweep_values(folder: Path) -> Event:
-    return {"table": str(folder / RUNS), **_several_values(folder)}
+    failures = [asdict(one) for one in read_failures(folder)]
+    return {"table": str(folder / RUNS), **_several_values(folder), "failures": failures}
 
 
 def _several_lines(folder: Path, verbose: bool) -> list[str]:
@@ -102,7 +121,7 @@ def _several_lines(folder: Path, verbose: bool) -> list[str]:
 
 
 def _several_values(folder: Path) -> Event:
-    runs = [(label, run, read_json(run / MANIFEST).get("seed")) for label, run in listed(folder)]
+    runs = [(label, run, read_json(run / MANIFEST).get("seed")) for label, run in finished(folder)]
     return {
         "runs": [
             {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
@@ -116,9 +135,12 @@ def _training_lines(folder: Path, verbose: bool) -> list[str]:
     from scenarios.app.results.columns import COLUMNS, fitted
     from scenarios.app.results.trainings import trainings
 
-    title = one_line(str(trainings(folder)[0].manifest.get("title")))
+    done, failed = trainings(folder), failure_lines(read_failures(folder))
+    if not done:
+        return ["", *failed]
     where = f"policy and figures in {folder}, page in {_page(folder)}"
-    return [f": {title}", *fitted([*train_lines(folder), where], COLUMNS - 2)]
+    title = one_line(str(done[0].manifest.get("title")))
+    return [f": {title}", *failed, *fitted([*train_lines(folder), where], COLUMNS - 2)]
 
 
 def _training_values(folder: Path) -> Event:
@@ -126,7 +148,8 @@ def _training_values(folder: Path) -> Event:
     from scenarios.app.results.trainings import trainings
 
     each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in trainings(folder)]
-    return {"trainings": each, "lines": train_lines(folder)}
+    failures = [asdict(one) for one in read_failures(folder)]
+    return {"trainings": each, "lines": train_lines(folder) if each else [], "failures": failures}
 
 
 RUN = Kind("run", _run_lines, _run_values)

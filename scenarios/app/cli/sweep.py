@@ -6,19 +6,19 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
+from scenarios.app.cli.engine_options import add_engine, engine_of, jobs_of
 from scenarios.app.cli.options import (
     Commands,
-    add_jobs,
     add_run_options,
     add_scenario,
     command_line,
-    jobs_of,
     name_of,
     out_of,
     overrides_of,
 )
 
 if TYPE_CHECKING:
+    from scenarios.app.results.failures import Failed
     from scenarios.app.run.sweep import SweepPoint
 
 
@@ -26,7 +26,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     """Its arguments."""
     command = commands.add_parser("sweep", help="run every point of a scenario's `vary:` section")
     add_scenario(command)
-    add_jobs(command)
+    add_engine(command)
     add_run_options(command, seed=False)
 
 
@@ -34,24 +34,28 @@ def main(args: argparse.Namespace) -> None:
     """Play all points, draw the page that compares them, print their main figures."""
     from scenarios.app.cli.browser import open_page
     from scenarios.app.cli.events import of_sweep
-    from scenarios.app.cli.outcome import tell_outcome
+    from scenarios.app.cli.outcome import tell_failures, tell_outcome
     from scenarios.app.cli.progress import teller
     from scenarios.app.cli.run_folder import sweep_folder
     from scenarios.app.report.report import report
+    from scenarios.app.results.read import finished
     from scenarios.app.run.sweep import sweep
     from scenarios.app.study.load import load
 
-    jobs, overrides, name = jobs_of(args), overrides_of(args), name_of(args.scenario)
+    engine, jobs, overrides, name = engine_of(args), jobs_of(args), overrides_of(args), name_of(args.scenario)
     study = load(args.scenario, overrides)
     out = out_of(args, sweep_folder(name, study, overrides))
     if "seed" in overrides and study.vary is not None and study.vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
     with teller(args, name, prepares=False) as tell:
 
-        def told(done: int, of: int, point: SweepPoint, summary: dict[str, Any]) -> None:
-            tell(of_sweep(name, done, of, point, summary))
+        def told(done: int, of: int, point: SweepPoint, end: dict[str, Any] | Failed) -> None:
+            tell(of_sweep(name, done, of, point, end))
 
-        sweep(args.scenario, study, out, jobs, overrides, told, args.replace, command=command_line())
-        report(out)
+        sweep(args.scenario, study, out, jobs, overrides, told, args.replace, command=command_line(), engine=engine)
+        if finished(out):
+            report(out)
     tell_outcome(out, args, name)
-    open_page(out, args)
+    if finished(out):
+        open_page(out, args)
+    tell_failures(out)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
+from scenarios.app.cli.engine_options import add_engine, engine_of, jobs_of
 from scenarios.app.cli.options import (
     Commands,
     add_json,
@@ -44,6 +45,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "--search", type=int, metavar="TRIALS",
         help="search the agent's hyper-parameters instead, in so many trainings, and write them to a file",
     )  # fmt: skip
+    add_engine(command, jobs="1: one seed after another, which share the rounds that they record")
     add_sets(command)
     command.add_argument("--replace", action="store_true", help="replace the finished training of another study in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
@@ -54,15 +56,19 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 def main(args: argparse.Namespace) -> None:
     """Train, compare with the baselines, draw the page."""
     from scenarios.app.cli.browser import open_page
-    from scenarios.app.cli.events import of_training
-    from scenarios.app.cli.outcome import tell_outcome
+    from scenarios.app.cli.events import of_seed, of_training
+    from scenarios.app.cli.outcome import tell_failures, tell_outcome
     from scenarios.app.cli.progress import teller
     from scenarios.app.cli.run_folder import training_folder
     from scenarios.app.report.report import report
+    from scenarios.app.results.trainings import trainings
     from scenarios.app.study.load import load
+    from scenarios.app.training.apart import train_apart
     from scenarios.app.training.train import train
 
-    asked, seeds = overrides_of(args), args.seeds
+    asked, seeds, engine, jobs = overrides_of(args), args.seeds, engine_of(args), jobs_of(args, usual=1)
+    if args.on != "processes" and (len(seeds) == 1 or args.search is not None):
+        raise BadInput(f"--on {args.on}: plays trainings of several seeds; give them by --seed, without --search")
     if any(not 0 <= seed < 2**31 for seed in seeds) or len(set(seeds)) < len(seeds):
         raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different whole numbers from 0 to {2**31 - 1}")
     if load(args.scenario, asked).train is None:
@@ -77,6 +83,17 @@ def main(args: argparse.Namespace) -> None:
         return
     out = out_of(args, training_folder(name, study, seeds, overrides))
     cache = None if args.cache is None else Path(args.cache)
+    if len(seeds) > 1 and (jobs != 1 or args.on != "processes"):
+        if args.tensorboard is not None:
+            raise BadInput("--tensorboard: shows one training after another; leave out --jobs and --on")
+        with teller(args, name, prepares=False) as tell:
+            train_apart(study, seeds, out, lambda *now: tell(of_seed(name, *now)), engine, jobs, cache, args.replace)
+            if trainings(out):
+                report(out)
+        tell_outcome(out, args, name)
+        tell_failures(out)
+        open_page(out, args)
+        return
     with teller(args, name) as tell:
         train(study, seeds, out, lambda now: tell(of_training(name, now)), cache, args.tensorboard, args.replace)
         report(out)

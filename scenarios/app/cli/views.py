@@ -108,6 +108,10 @@ def _step(event: Mapping[str, Any]) -> dict[str, str]:
     return {"cost": f"cost {figure_text(event['cost'])}"}
 
 
+def _failed(event: Mapping[str, Any]) -> dict[str, str]:
+    return {"last": f"{event['label']}, seed {event['seed']}", "found": f"failed: {event['kind']}: {event['error']}"}
+
+
 def _played(event: Mapping[str, Any]) -> dict[str, str]:
     return {"last": event["label"]}
 
@@ -117,10 +121,11 @@ def _known(of: Mapping[str, Any], name: str) -> bool:
     return value is not None and isfinite(value)
 
 
-_UNITS = {"played": "run"}
+_UNITS = {"played": "run", "failed": "run"}
 """what is counted, where it has another name than the event"""
 _HOMES = "homes_named_percent"
 _ROWS: dict[str, Callable[[Mapping[str, Any]], dict[str, str]]] = {
     "round": _round, "window": _window, "run": _run, "step": _step, "played": _played,
+    "failed": _failed,
     "world": _played,
 }  # fmt: skip

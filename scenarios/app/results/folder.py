@@ -22,10 +22,12 @@ from scenarios.app.study.yaml_document import one_line
 MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"
 POINTS, MAP, GRID, SURFACES = "points.npz", "map.npz", "grid.npz", "surfaces.npz"
 PLAN, PAGE = "plan.json", "report.html"
+ERROR = "error.txt"
+"""the traceback of a run that failed"""
 EXPORTS = {"geojson": "tracks.geojson", "kepler": "tracks.kepler.geojson", "csv": "tracks.wgs84.csv"}
 """the files of `netsim export`, by format"""
 RECORDS = (SUMMARY, CHECKPOINT, MANIFEST, PLAN, POINTS, MAP, GRID, SURFACES, *(f"{name}.csv" for name in EVERY))
-RESULTS = (*RECORDS, PAGE, *EXPORTS.values())
+RESULTS = (*RECORDS, PAGE, ERROR, *EXPORTS.values())
 """the files of a run besides its study; without the first, which is written last, it is not finished"""
 
 _MOST_JSON_BYTES = 2**28

@@ -11,8 +11,9 @@ from typing import Any
 from netsim.errors import BadInput
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.drawn import drawn
+from scenarios.app.results.failures import failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, check_version, read_json, read_summary
-from scenarios.app.results.read import RUNS, listed
+from scenarios.app.results.read import RUNS, finished, listed
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.results.tradeoff import Trial, read_trials
@@ -66,12 +67,12 @@ def is_radio(folder: Path) -> bool:
 
 def of_sweep(folder: Path) -> Gathered:
     """The finished runs of a sweep."""
-    every = listed(folder)
-    done = [(label, path) for label, path in every if what_is(path / SUMMARY)]
+    every, done = listed(folder), finished(folder)
     if not done:
         raise BadInput(one_line(f"{folder}: no finished run among {counted(len(every), 'run')}; start them again"))
     one_kind(done)
-    return Gathered(folder.resolve().name, done, len(every) - len(done), read_trials(folder))
+    note = " ".join(failure_lines(read_failures(folder)))
+    return Gathered(folder.resolve().name, done, len(every) - len(done), read_trials(folder), note)
 
 
 def gathered(folders: Sequence[Path]) -> Gathered:
@@ -95,8 +96,7 @@ def gathered(folders: Sequence[Path]) -> Gathered:
             _check_finished(folder)
             singles.append(folder)
             continue
-        every = listed(folder)
-        done = [(label, path) for label, path in every if what_is(path / SUMMARY)]
+        every, done = listed(folder), finished(folder)
         missing += len(every) - len(done)
         if what_is(folder / RUNS):
             swept += [(folder, label, path) for label, path in done]

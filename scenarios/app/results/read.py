@@ -24,6 +24,7 @@ from scenarios.app.results.folder import (
     MAP,
     POINTS,
     STUDY,
+    SUMMARY,
     read_json,
     read_summary,
     read_table,
@@ -157,6 +158,11 @@ def listed(folder: Path) -> list[tuple[str, Path]]:
         what = f"neither the folder of a run (no {MANIFEST}) nor of a sweep (no {RUNS})"
         raise BadInput(one_line(f"{folder}: {what}; give a folder that netsim wrote"))
     return runs
+
+
+def finished(folder: Path) -> list[tuple[str, Path]]:
+    """Those of them that are finished; of a sweep, runs may have failed."""
+    return [(label, path) for label, path in listed(folder) if what_is(path / SUMMARY)]
 
 
 def _sweep(folder: Path) -> list[tuple[str, Path]]:

@@ -14,6 +14,7 @@ from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.agents import AGENT
 from scenarios.app.results.episode import EpisodeRead, read_episode
+from scenarios.app.results.failures import read_failures
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 from scenarios.app.study.yaml_document import one_line
@@ -44,9 +45,12 @@ class Training:
 
 
 def trainings(folder: Path) -> list[Training]:
-    """Those of a folder: its own, or one in each folder inside; none where nothing was trained."""
+    """Those of a folder: its own, or one in each folder inside that did not fail; none where nothing was
+    trained.
+    """
     trained = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
-    return [_read(p) for p in trained]
+    failed = {one.folder for one in read_failures(folder)}
+    return [_read(p) for p in trained if p.name not in failed]
 
 
 def _read(folder: Path) -> Training:

@@ -24,7 +24,7 @@ from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
 from netsim.units import BoolArray, FloatArray
 from netsim.world import World
-from scenarios.app.results.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, admit, clear, read_json
+from scenarios.app.results.folder import CHECKPOINT, ERROR, MANIFEST, STUDY, SUMMARY, admit, clear, read_json
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary_radio import radio_summary
 from scenarios.app.results.tables import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
@@ -115,7 +115,8 @@ def play_radio(study: Study, out: str | Path, watch: Watch | None, command: str,
             end = {"finished": True, "quantiles": run.accuracy, "timing": timing}
             write_json(folder / MANIFEST, {**manifest, **end})
             write_json(folder / SUMMARY, radio_summary(folder, study.world.radio.handover is not None))
-            (folder / CHECKPOINT).unlink(missing_ok=True)
+            for name in (CHECKPOINT, ERROR):  # what an attempt left that failed
+                (folder / name).unlink(missing_ok=True)
     return read_json(folder / SUMMARY)
 
 
@@ -157,7 +158,7 @@ class _Run:
                 if time.perf_counter() - self.saved >= CHECKPOINT_EVERY_S:
                     self._save(snapshot)
             self._finish()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # the latter where a batch system takes the machine away
             if snapshot is not None:
                 self._save(snapshot)
             raise

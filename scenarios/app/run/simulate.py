@@ -33,6 +33,7 @@ from netsim.tree import from_tree, to_tree
 from netsim.world import World
 from scenarios.app.results.folder import (
     CHECKPOINT,
+    ERROR,
     MANIFEST,
     PLAN,
     STUDY,
@@ -116,7 +117,7 @@ def _run(
             world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
         keeper.finish()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):  # the latter where a batch system takes the machine away
         keeper.save()
         raise
     last = keeper.state or start
@@ -137,7 +138,8 @@ def _run(
         },
     )
     write_json(folder / SUMMARY, summarise(folder, study))
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+    for name in (CHECKPOINT, ERROR):  # what an attempt left that failed
+        (folder / name).unlink(missing_ok=True)
 
 
 def _learning(

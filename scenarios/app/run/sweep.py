@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import os
 import re
-import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import StringIO
 from itertools import product
 from math import prod
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import BadInput, Interrupted
+from netsim.errors import BadInput
 from netsim.record import cell_text, guarded, write_json, write_text
 from netsim.safe import PART, what_is
+from scenarios.app.results.failures import Failed
 from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, admit, is_text, no_links, ours, read_json
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS, SWEEP
+from scenarios.app.run.executors.executor import Engine
+from scenarios.app.run.executors.processes import ON_PROCESSES
+from scenarios.app.run.executors.several import play_all
+from scenarios.app.run.executors.work import Work
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.runner import check, run
-from scenarios.app.run.signals import hearing, work_for_parent
 from scenarios.app.study.describe import flow
 from scenarios.app.study.dump import study_yaml
-from scenarios.app.study.load import Scenario, load
+from scenarios.app.study.error_messages import build
+from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study, Variant
-from scenarios.app.study.yaml_document import Place, one_line
+from scenarios.app.study.yaml_document import Place, one_line, read_text
 
 MOST_RUNS = 100_000
 _LONGEST_NAME = 200  # bytes; file systems take 255
@@ -118,6 +118,10 @@ def check_prepared(source: str | Path, todo: Sequence[tuple[SweepPoint, Study]],
                 check(study, every)
 
 
+Tell = Callable[[int, int, SweepPoint, dict[str, Any] | Failed], None]
+"""told of a run that ended: how many did, of how many, which it was, and its summary, or why it has none"""
+
+
 @contextmanager
 def _named(point: SweepPoint) -> Generator[None, None, None]:
     """A mistake names its point."""
@@ -133,15 +137,18 @@ def sweep(
     out: Path,
     jobs: int,
     overrides: dict[str, Any],
-    tell: Callable[[int, int, SweepPoint, dict[str, Any]], None],
+    tell: Tell,
     replace: bool = False,
     only: Collection[str] = (),
     command: str = "netsim sweep",
+    engine: Engine = ON_PROCESSES,
 ) -> Path:
-    """Run every point (`jobs` processes), skipping those already there; returns the path of runs.csv.
+    """Run every point (`jobs` at a time), skipping those already there; returns the path of runs.csv.
 
-    only : labels to play and to list; none: all of them. All points are checked before the first one runs. An
-    interrupted sweep goes on when it is started again. command : as it was typed, for the page.
+    A run that fails stays open, and is listed in failures.csv; all others are played. only : labels to play and to
+    list; none: all of them. All points are checked before the first one runs. A sweep that was interrupted, or in
+    which runs failed, goes on when it is started again. command : as it was typed, for the page. engine : where runs
+    are played; jobs 0: as many at a time as it has room for.
     """
     every = checked_points(source, study, overrides, only)
 
@@ -155,34 +162,33 @@ def sweep(
     admitted()  # before files are read, and again under the lock
     check_prepared(source, [(point, one) for point, one in every if _finished(out / point.folder, one) is None])
     with held(out, "sweep", admitted):
-        return _all(source, study, out, every, jobs, tell, replace, command)
+        return _all(study, out, every, jobs, tell, replace, command, engine)
 
 
 def _all(
-    source: str | Path,
     study: Study,
     out: Path,
     every: Sequence[tuple[SweepPoint, Study]],
     jobs: int,
-    tell: Callable[[int, int, SweepPoint, dict[str, Any]], None],
+    tell: Tell,
     replace: bool,
     command: str,
+    engine: Engine,
 ) -> Path:
     """The runs that are not there yet, and the table of all."""
     todo = [point for point, _ in every]
     write_json(out / SWEEP, {"kind": "sweep", "title": study.title, "command": command})
-    summaries: dict[int, dict[str, Any]] = {}
-    open_: list[int] = []
-    for i, (point, one) in enumerate(every):
-        done = _finished(out / point.folder, one)
-        if done is None:
-            open_.append(i)
-        else:
-            summaries[i] = done
-    for i, summary in _play(source, out, todo, open_, jobs, replace):
-        summaries[i] = summary
-        tell(len(summaries), len(todo), todo[i], summary)
-    _table(out, study, todo, summaries)
+    found: dict[int, dict[str, Any] | Failed] = {
+        i: done for i, (point, one) in enumerate(every) if (done := _finished(out / point.folder, one)) is not None
+    }
+    open_ = [i for i in range(len(every)) if i not in found]
+
+    def ended(k: int, end: dict[str, Any] | Failed) -> None:
+        found[open_[k]] = end
+        tell(len(found), len(todo), todo[open_[k]], end)
+
+    play_all(_Works(out, [every[i] for i in open_], replace), engine, jobs, out, ended)
+    _table(out, study, todo, {i: end for i, end in sorted(found.items()) if not isinstance(end, Failed)})
     return out / RUNS
 
 
@@ -198,40 +204,27 @@ def _admit(out: Path, study: Study, replace: bool) -> None:
         )
 
 
-def _play(source: str | Path, out: Path, todo: list[SweepPoint], open_: list[int], jobs: int, replace: bool) -> Any:
-    """Index and summary of each open point as it finishes."""
-    if jobs <= 1 or len(open_) <= 1:
-        for i in open_:
-            yield i, _one(str(source), todo[i].overrides, str(out / todo[i].folder), replace)
-        return
-    pool = ProcessPoolExecutor(min(jobs, len(open_)), mp_context=get_context("spawn"), initializer=work_for_parent)
-    try:
-        futures: dict[Future[dict[str, Any]], int] = {
-            pool.submit(_worked, str(source), todo[i].overrides, str(out / todo[i].folder), replace): i for i in open_
-        }
-        for future in as_completed(futures):
-            yield futures[future], future.result()
-    except BrokenProcessPool:
-        what = "one of its processes was killed (was there too little memory for --jobs of this number?)"
-        raise Interrupted(f"{out}: {what}; what is finished stays, the same command goes on") from None
-    except KeyboardInterrupt:  # a signal to us alone must reach the runs, which keep a checkpoint
-        for child in active_children():
-            if child.pid is not None:
-                os.kill(child.pid, signal.SIGINT)
-        raise
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+class _Works(Sequence[Work]):
+    """Runs as pieces of work, written out when they are asked for: a sweep may have very many.
+
+    Studies go as text: they may be played where the scenario's file is not.
+    """
+
+    def __init__(self, out: Path, runs: Sequence[tuple[SweepPoint, Study]], replace: bool) -> None:
+        self._out, self._runs, self._replace = out, runs, replace
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __getitem__(self, k: Any) -> Any:
+        point, study = self._runs[k]
+        return Work(_one, (study_yaml(study), self._replace), self._out / point.folder, point.label, point.seed)
 
 
-def _worked(source: str, overrides: dict[str, Any], folder: str, replace: bool) -> dict[str, Any]:
-    """One run in a worker, which hears signals only while it plays."""
-    with hearing():
-        return _one(source, overrides, folder, replace)
-
-
-def _one(source: str, overrides: dict[str, Any], folder: str, replace: bool) -> dict[str, Any]:
+def _one(folder: Path, text: str, replace: bool) -> dict[str, Any]:
     """One run, in whichever process."""
-    return run(load(source, overrides), folder, command="netsim sweep", replace=replace).summary
+    study = build(Study, read_text(text, str(folder / STUDY)))
+    return run(study, folder, command="netsim sweep", replace=replace).summary
 
 
 def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
@@ -246,7 +239,10 @@ def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
 
 
 def _table(out: Path, study: Study, todo: list[SweepPoint], summaries: dict[int, dict[str, Any]]) -> None:
-    """runs.csv: folder, label, seed, curve and strength where there are curves, the varied values, every key."""
+    """runs.csv: folder, label, seed, curve and strength where there are curves, the varied values, every key.
+
+    Runs that failed have no figures. It hangs on the points and their summaries alone, not on who ended first.
+    """
     varied = list(dict.fromkeys(k for p in todo for k in p.overrides if k not in ("seed", "vary")))
     keys = list(dict.fromkeys(k for s in summaries.values() for k in s))
     curved = any(p.curve for p in todo)
@@ -255,7 +251,7 @@ def _table(out: Path, study: Study, todo: list[SweepPoint], summaries: dict[int,
     writer.writerow(["folder", "label", "seed", *(["curve", "strength"] if curved else []), *varied, *keys])
     for i, point in enumerate(todo):
         values = [guarded(flow(point.overrides[k])) if k in point.overrides else "" for k in varied]
-        figures = [cell_text(summaries[i].get(k)) for k in keys]
+        figures = [cell_text(summaries.get(i, {}).get(k)) for k in keys]
         placed = [guarded(point.curve), cell_text(point.strength)] if curved else []
         writer.writerow([point.folder, guarded(point.label), point.seed, *placed, *values, *figures])
     write_text(out / RUNS, text.getvalue())

@@ -18,7 +18,8 @@ from netsim.record import write_json, write_text
 from netsim.safe import PART, what_is
 from rl.agents import CriticAgent, DdpgAgent
 from rl.settings import Allocation, Online, Train
-from scenarios.app.results.folder import CHECKPOINT, PAGE, STUDY, SUMMARY, is_text, ours, read_json
+from scenarios.app.results.failures import write_failures
+from scenarios.app.results.folder import CHECKPOINT, ERROR, PAGE, STUDY, SUMMARY, is_text, ours, read_json
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.training_folder import (
     CURVE,
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
     from rl.train import CurvePoint
 
 _EPISODE = (EPISODE, EPISODE_ROUNDS, EPISODE_SCENE)
-_FILES = (
-    STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, "policy.json", "policy.safetensors", WORLDS,
+FILES = (
+    STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, ERROR, "policy.json", "policy.safetensors", WORLDS,
     *_EPISODE,
 )  # fmt: skip
 _SEED_OF_TEXT = "# seed of the training: "
@@ -80,24 +81,33 @@ def train(
     """
     from scenarios.app.run.simulate import one_thread
 
-    plain = study.model_copy(update={"vary": None, "train": study.train or Train()})
     folders = [out] if len(seeds) == 1 else [out / f"seed-{seed}" for seed in seeds]
-    texts = [f"{_SEED_OF_TEXT}{seed}\n{study_yaml(plain)}" for seed in seeds]
-    for folder, text in zip(folders, texts, strict=True):
-        _admit(folder, text, replace)
+    plain, texts = admitted(study, seeds, folders, replace)
+    if len(seeds) > 1:
+        write_failures(out, [])  # of an earlier attempt, side by side
     how, summaries = plain.train or Train(), []
-    if isinstance(how.task, Online):
-        fitting(plain, how.task)
     on = Ground(plain, watch, out / WORLDS) if _on_recorded(plain, how) else None
     with one_thread():
         for seed, folder, text in zip(seeds, folders, texts, strict=True):
-            if not _finished(folder, text):
+            if not finished(folder, text):
                 with held(folder, "training", partial(_admit, folder, text, replace)):
                     _one(plain, on, seed, folder, text, watch, cache, board)
             summaries.append(read_json(folder / SUMMARY))
     if on is not None:
         on.forget()
     return summaries
+
+
+def admitted(study: Study, seeds: Sequence[int], folders: Sequence[Path], replace: bool) -> tuple[Study, list[str]]:
+    """The study that is trained on, and its text for each seed. Refuses what cannot be trained, or not there."""
+    plain = study.model_copy(update={"vary": None, "train": study.train or Train()})
+    texts = [f"{_SEED_OF_TEXT}{seed}\n{study_yaml(plain)}" for seed in seeds]
+    for folder, text in zip(folders, texts, strict=True):
+        _admit(folder, text, replace)
+    how = plain.train or Train()
+    if isinstance(how.task, Online):
+        fitting(plain, how.task)
+    return plain, texts
 
 
 def _on_recorded(study: Study, how: Train) -> bool:
@@ -109,7 +119,7 @@ def _admit(folder: Path, text: str, replace: bool) -> None:
     """Refuse a folder that this training may not have; nothing is written."""
     if not ours(folder, "training", lambda of: bool(what_is(of / TRAINING))):
         return
-    check_files(folder, lambda name: name.removesuffix(PART) in _FILES)
+    check_files(folder, lambda name: name.removesuffix(PART) in FILES)
     state = "finished" if what_is(folder / SUMMARY) else "unfinished" if what_is(folder / CHECKPOINT) else ""
     if state and not replace and not _same(folder, text):
         raise BadInput(
@@ -126,7 +136,7 @@ def _same(folder: Path, text: str) -> bool:
         return False
 
 
-def _finished(folder: Path, text: str) -> bool:
+def finished(folder: Path, text: str) -> bool:
     """Whether exactly this was trained here, to its end."""
     whole = _same(folder, text) and what_is(folder / SUMMARY)
     return bool(whole) and bool(read_json(folder / TRAINING).get("finished"))
@@ -148,7 +158,7 @@ def _one(
     }  # fmt: skip
     if not is_text(folder / STUDY, text):  # another one was here
         (folder / CHECKPOINT).unlink(missing_ok=True)
-    for name in (SUMMARY, *_EPISODE, *(name + PART for name in _FILES)):
+    for name in (SUMMARY, ERROR, *_EPISODE, *(name + PART for name in FILES)):
         (folder / name).unlink(missing_ok=True)
     write_text(folder / STUDY, text)
     write_json(folder / TRAINING, manifest)

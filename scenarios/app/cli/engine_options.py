@@ -1,0 +1,109 @@
+"""Options that say where many runs are played."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import BadInput
+from scenarios.app.run.executors.limits import RETRIES
+
+if TYPE_CHECKING:
+    from scenarios.app.run.executors.executor import Engine
+
+_ENGINES = ("processes", "ray", "slurm")
+
+
+def add_engine(command: argparse.ArgumentParser, jobs: str = "one for each core; of a cluster all it has") -> None:
+    """--on, its options, --jobs and --retries. jobs : in words, how many there are where nobody says."""
+    command.add_argument(
+        "--on", choices=_ENGINES, default="processes",
+        help="where runs are played: processes of this machine, a Ray cluster, jobs of Slurm (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument("--jobs", type=int, metavar="N", help=f"runs at a time (default: {jobs})")
+    command.add_argument(
+        "--retries", type=int, default=RETRIES, metavar="N",
+        help="attempts after the first one, of a run whose process is lost or that meets an error of files "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument(
+        "--address", metavar="auto|HOST:PORT",
+        help="with --on ray: a cluster that runs already (default: one on this machine while the command works)",
+    )  # fmt: skip
+    command.add_argument(
+        "--slurm", action="append", default=[], metavar="KEY=VALUE",
+        help="with --on slurm: a parameter of submitit, as timeout_min=60, mem_gb=4, slurm_partition=short (may be "
+        "repeated)",
+    )  # fmt: skip
+
+
+def engine_of(args: argparse.Namespace) -> Engine:
+    """The engine, of --on and its options."""
+    if args.retries < 0:
+        raise BadInput(f"--retries {args.retries}: must be 0 or more")
+    for option, given, on in (("--address", args.address is not None, "ray"), ("--slurm", args.slurm, "slurm")):
+        if given and args.on != on:
+            raise BadInput(f"{option}: needs --on {on}")
+    if args.on == "ray":
+        from scenarios.app.run.executors.ray_cluster import OnRay
+
+        return OnRay(_address(args.address), args.retries)
+    if args.on == "slurm":
+        from scenarios.app.run.executors.slurm_jobs import OnSlurm
+
+        return OnSlurm(_slurm(args.slurm), args.retries)
+    from scenarios.app.run.executors.processes import OnProcesses
+
+    return OnProcesses(args.retries)
+
+
+def jobs_of(args: argparse.Namespace, usual: int | None = None) -> int:
+    """Runs at a time, of --jobs; 0: as many as the engine has room for."""
+    if args.jobs is not None and args.jobs < 1:
+        raise BadInput(f"--jobs {args.jobs}: must be 1 or more")
+    if args.jobs is not None or args.on != "processes":
+        return int(args.jobs or 0)
+    return usual or os.cpu_count() or 1
+
+
+def _address(text: str | None) -> str:
+    host, colon, port = (text or "").rpartition(":")
+    if text is not None and text != "auto" and not (host and colon and port.isdigit()):
+        raise BadInput(f"--address {text}: write auto, or HOST:PORT of the head of a Ray cluster, as 10.0.0.5:6379")
+    return text or ""
+
+
+def _slurm(texts: list[str]) -> dict[str, Any]:
+    """Parameters of submitit by name, checked."""
+    from scenarios.app.run.executors.slurm_jobs import OPTIONS
+    from scenarios.app.study.error_messages import nearest
+
+    options: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not value:
+            raise BadInput(f"--slurm {text}: write KEY=VALUE, for example timeout_min=60")
+        if key not in OPTIONS:
+            raise BadInput(f"--slurm {text}: no such key{nearest(key, list(OPTIONS))}; there are {', '.join(OPTIONS)}")
+        options[key] = _of_type(text, value, OPTIONS[key])
+    return options
+
+
+def _of_type(text: str, value: str, kind: type) -> Any:
+    """A value of --slurm as a number, a truth value or a word; every number is above 0."""
+    if kind is bool:
+        if value not in ("true", "false"):
+            raise BadInput(f"--slurm {text}: must be true or false")
+        return value == "true"
+    if kind is str:
+        if not value.isprintable():
+            raise BadInput(f"--slurm {text.partition('=')[0]}: the value has characters that cannot be printed")
+        return value
+    try:
+        number = kind(value)
+    except ValueError:
+        number = 0
+    if not 0 < number < 1e6:
+        raise BadInput(f"--slurm {text}: must be a {'whole ' if kind is int else ''}number above 0 and below 1,000,000")
+    return number

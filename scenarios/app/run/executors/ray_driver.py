@@ -1,0 +1,160 @@
+"""The process that talks to Ray: takes work from a pipe, gives it to the cluster, brings back what became of it.
+
+It is a process of its own because Ray ends the process that talks to it where its cluster is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from secrets import token_hex
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from netsim import __version__
+from scenarios.app.run import signals
+from scenarios.app.run.executors.parcels import Piece, packed, unpacked
+from scenarios.app.run.executors.work import BAD_INPUT, Answer, Failure, Work, attempt, failure_of, lost
+
+STORE_BYTES = 100 * 2**20  # of the object store, in which only answers and pieces of files lie
+_LOOK_EVERY_S = 0.2  # for new work
+_CALM_S = 20.0  # that runs have to keep a checkpoint when they are cancelled
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
+    "RAY_TASK_MAX_RETRIES": "0",
+}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Which cluster: an address, `auto`, or empty for one of our own with so many CPUs."""
+
+    address: str
+    cpus: int
+    log: Path
+
+
+def drive(cluster: Cluster, token: Path, ours: Connection) -> None:
+    """Until the other end of the pipe closes it or sends None.
+
+    Takes (number, work); sends the pieces of work that the cluster has room for, as an int, and (number, end).
+    """
+    with cluster.log.open("ab") as log:
+        os.dup2(log.fileno(), 1)  # Ray writes there at its will
+        os.dup2(log.fileno(), 2)
+    signals.work_for_parent()
+    os.environ.update(_ENVIRONMENT)
+    if not cluster.address:
+        os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # its workers find what we find
+        if "RAY_AUTH_MODE" not in os.environ:  # nobody else has business there
+            os.environ.update({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(32)})
+    import ray
+
+    try:
+        _connect(cluster)
+    except Exception as error:
+        ours.send(failure_of(error))
+        return
+    task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False, num_returns="streaming")(remote_attempt)
+    under_way: dict[Any, tuple[int, Work]] = {}
+    ours.send(_room(cluster))
+    try:
+        with signals.hearing():
+            while True:
+                while ours.poll(None if not under_way else 0):
+                    message = ours.recv()
+                    if message is None:
+                        return
+                    k, work = message
+                    under_way[task.remote(work, token, __version__)] = (k, work)
+                for stream in ray.wait(list(under_way), num_returns=1, timeout=_LOOK_EVERY_S)[0]:
+                    k, work = under_way.pop(stream)
+                    ours.send((k, received(stream, work)))
+    except EOFError:
+        return
+    except KeyboardInterrupt:
+        _cancel(list(under_way))
+    finally:
+        ray.shutdown()
+
+
+def _connect(cluster: Cluster) -> None:
+    import logging
+
+    import ray
+
+    quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": True}
+    if cluster.address:
+        ray.init(address=cluster.address, **quiet)
+    else:
+        ray.init(
+            address="local", num_cpus=cluster.cpus, object_store_memory=STORE_BYTES, include_dashboard=False, **quiet
+        )
+
+
+def _room(cluster: Cluster) -> int:
+    """Pieces of work to give to the cluster: for some of them nobody should have to wait."""
+    import ray
+
+    return cluster.cpus if cluster.address and cluster.cpus else 2 * int(ray.cluster_resources().get("CPU", 1))
+
+
+def remote_attempt(work: Work, token: Path, version: str) -> Iterator[Answer | Failure | Piece]:
+    """Work on a machine of the cluster: what became of it, and, where the disks are others, its files in pieces."""
+    if version != __version__:
+        line = f"{os.uname().nodename} has netsim {__version__}, and this is {version}; install the same everywhere"
+        yield Failure(BAD_INPUT, line, f"{line}\n", again=False)
+    elif token.exists():
+        yield attempt(work)
+    else:
+        with TemporaryDirectory(prefix="netsim-") as place:
+            folder = Path(place) / "run"
+            end = attempt(replace(work, folder=folder))
+            yield end
+            if isinstance(end, Answer):
+                yield from packed(folder, work.kind.files)
+
+
+def received(stream: Any, work: Work) -> Answer | Failure:
+    """What became of the work of a stream, its files brought into its folder."""
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+
+    try:
+        end = ray.get(next(stream))
+        pieces = (ray.get(one) for one in stream)
+        first = next(pieces, None)
+        if first is not None:
+            unpacked(_chained(first, pieces), work.folder, work.kind)
+    except RayTaskError as error:  # not of the work: its machine cannot read it, or pack its files
+        *_, line = str(error).strip().splitlines()
+        return Failure("RayTaskError", line, str(error), again=False)
+    except (RayError, StopIteration) as error:
+        return lost(f"its process or machine is gone ({type(error).__name__})")
+    except Exception as error:
+        return failure_of(error)
+    return end if isinstance(end, Answer | Failure) else lost("its machine sent no answer")
+
+
+def _chained(first: Piece, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    yield first
+    yield from pieces
+
+
+def _cancel(streams: list[Any]) -> None:
+    """Interrupt what is under way, and wait until it has ended, for a while."""
+    import ray
+
+    for stream in streams:
+        with suppress(Exception):
+            ray.cancel(stream)
+    with suppress(Exception):
+        ray.wait(streams, num_returns=len(streams), timeout=_CALM_S)

@@ -1,0 +1,142 @@
+"""Work as job arrays of Slurm, by submitit; all machines see the folder of the work."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_hex
+from types import TracebackType
+from typing import Any, Self
+
+from netsim.errors import BadInput
+from netsim.record import write_json
+from netsim.safe import what_is
+from scenarios.app.results.folder import read_json
+from scenarios.app.run.executors.executor import Executor
+from scenarios.app.run.executors.limits import RETRIES
+from scenarios.app.run.executors.work import Answer, Failure, Work, attempt, failure_of, lost
+from scenarios.app.study.yaml_document import one_line
+
+OPTIONS: Mapping[str, type] = {
+    "timeout_min": int, "mem_gb": float, "cpus_per_task": int, "slurm_partition": str, "slurm_account": str,
+    "slurm_qos": str, "slurm_constraint": str, "slurm_exclude": str, "slurm_nodelist": str, "slurm_comment": str,
+    "slurm_mail_type": str, "slurm_mail_user": str, "slurm_signal_delay_s": int, "slurm_use_srun": bool,
+    "slurm_max_num_timeout": int,
+}  # fmt: skip
+"""parameters of submitit that a user may give, with their types"""
+_USUAL = {"name": "netsim", "timeout_min": 240, "cpus_per_task": 1}
+_OF_EXECUTOR = "slurm_max_num_timeout"  # which submitit takes earlier than the others
+_MOST_TIMEOUTS = 20  # after which a run is not queued again, where nobody says
+_MOST = 1000  # tasks of an array: the usual limit of Slurm
+_HIDDEN = ".slurm"
+_LOOK_EVERY_S, _SETTLE_S = 0.5, 5.0  # between looks; until a file of another machine is seen here
+
+
+@dataclass(frozen=True)
+class OnSlurm:
+    """Slurm. options : some of OPTIONS. cluster : `slurm`, or another executor of submitit."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    retries: int = RETRIES
+    cluster: str = "slurm"
+
+    def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
+        if find_spec("submitit") is None:
+            raise BadInput("--on slurm: submitit is not installed; pip install 'netsim-fl[slurm]', or leave --on out")
+        return SlurmJobs(works, self, jobs, place)
+
+
+class SlurmJobs:
+    """One array at a time; work that is begun while one is under way, because it was lost, is in the next one."""
+
+    def __init__(self, works: Sequence[Work], engine: OnSlurm, jobs: int, place: Path) -> None:
+        self._works, self._engine, self._jobs = works, engine, jobs
+        self._folder = place.resolve() / _HIDDEN / token_hex(8)
+        self._begun: list[int] = []
+        self._under_way: dict[int, tuple[Any, Path]] = {}
+        self._tasks, self._lost = 0, False
+
+    def __enter__(self) -> Self:
+        import submitit
+
+        self._folder.mkdir(parents=True, mode=0o700)
+        options = {**_USUAL, **self._engine.options}
+        timeouts = options.pop(_OF_EXECUTOR, _MOST_TIMEOUTS)
+        at_once = {"slurm_array_parallelism": self._jobs} if self._jobs else {}
+        try:
+            self._executor = submitit.AutoExecutor(
+                folder=self._folder, cluster=self._engine.cluster, slurm_max_num_timeout=timeouts
+            )
+            self._executor.update_parameters(**options, **at_once)
+        except RuntimeError as error:
+            self._forget()
+            raise BadInput(one_line(f"--on slurm: {error}")) from None
+        return self
+
+    def begin(self, k: int) -> None:
+        self._begun.append(k)
+
+    def ended(self) -> tuple[int, Answer | Failure]:
+        while True:
+            if not self._under_way:
+                self._submit()
+            for k, (job, answer) in self._under_way.items():
+                if job.done():
+                    del self._under_way[k]
+                    return k, self._end(job, answer)
+            time.sleep(_LOOK_EVERY_S)
+
+    def _submit(self) -> None:
+        """Begin an array of what waits."""
+        some, self._begun = self._begun[:_MOST], self._begun[_MOST:]
+        answers = [self._folder / f"answer-{self._tasks + i}.json" for i in range(len(some))]
+        self._tasks += len(some)
+        try:
+            jobs = self._executor.map_array(Task(), [self._works[k] for k in some], answers)
+        except Exception as error:  # of submitit and sbatch, which have no common type
+            self._lost = True
+            raise BadInput(f"--on slurm: the jobs were not taken ({failure_of(error).line})") from None
+        self._under_way = {k: (job, answer) for k, job, answer in zip(some, jobs, answers, strict=True)}
+
+    def _end(self, job: Any, answer: Path) -> Answer | Failure:
+        """What the job wrote down; where it wrote nothing it is lost."""
+        until = time.monotonic() + _SETTLE_S
+        while not what_is(answer) and time.monotonic() < until:
+            time.sleep(_LOOK_EVERY_S)
+        if not what_is(answer):
+            self._lost = True
+            return lost(f"job {job.job_id} ended without an answer; its output is in {job.paths.stderr}")
+        told = read_json(answer)
+        return Answer(told["answer"]) if "answer" in told else Failure(**told)
+
+    def _forget(self) -> None:
+        """Remove the files of submitit."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        if not any(self._folder.parent.iterdir()):
+            self._folder.parent.rmdir()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for job, _ in self._under_way.values():
+            job.cancel(check=False)
+        if not self._lost:
+            self._forget()
+
+
+class Task:
+    """What a job does. A job that is preempted, or out of time, is queued again and goes on from its checkpoint."""
+
+    def __call__(self, work: Work, answer: Path) -> None:
+        end = attempt(work)
+        write_json(answer, {"answer": end.value} if isinstance(end, Answer) else asdict(end))
+
+    def checkpoint(self, work: Work, answer: Path) -> Any:
+        """The same again, as submitit asks for it."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self, work, answer)

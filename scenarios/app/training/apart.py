@@ -1,0 +1,67 @@
+"""Trainings of several seeds side by side: each is a piece of work for an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import BadInput
+from scenarios.app.results.failures import Failed
+from scenarios.app.results.folder import STUDY, no_links
+from scenarios.app.run.executors.executor import Engine
+from scenarios.app.run.executors.several import play_all
+from scenarios.app.run.executors.work import Kind, Work
+from scenarios.app.study.dump import study_yaml
+from scenarios.app.study.error_messages import build
+from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import one_line, read_text
+from scenarios.app.training.train import FILES, admitted, finished, train
+
+Tell = Callable[[int, int, int, Failed | None], None]
+"""told of a training that ended: how many did, of how many, its seed, and why it failed, if it did"""
+
+_KIND = Kind("training", FILES)
+
+
+def train_apart(
+    study: Study,
+    seeds: Sequence[int],
+    out: Path,
+    tell: Tell,
+    engine: Engine,
+    jobs: int,
+    cache: Path | None = None,
+    replace: bool = False,
+) -> None:
+    """Train once for each seed, `jobs` at a time, into `out/seed-N`; the bytes are those of one after another.
+
+    A training that fails stays open, and is listed in failures.csv; all others are made. Each records the rounds that
+    it needs by itself, which trainings one after another share.
+    """
+    folders = [out / f"seed-{seed}" for seed in seeds]
+    plain, texts = admitted(study, seeds, folders, replace)
+    no_links(out, [folder.name for folder in folders])
+    open_ = [k for k in range(len(seeds)) if not finished(folders[k], texts[k])]
+    works = [
+        Work(_one, (study_yaml(plain), seeds[k], cache, replace), folders[k], "training", seeds[k], _KIND)
+        for k in open_
+    ]
+    ended = len(seeds) - len(open_)
+
+    def told(i: int, end: Any) -> None:
+        nonlocal ended
+        ended += 1
+        tell(ended, len(seeds), seeds[open_[i]], end if isinstance(end, Failed) else None)
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(one_line(f"{out}: cannot be written ({error.strerror}); give --out another place")) from None
+    play_all(works, engine, jobs, out, told)
+
+
+def _one(folder: Path, text: str, seed: int, cache: Path | None, replace: bool) -> dict[str, Any]:
+    """One training, in whichever process."""
+    study = build(Study, read_text(text, str(folder / STUDY)))
+    return train(study, [seed], folder, lambda now: None, cache, replace=replace)[0]

@@ -1,0 +1,69 @@
+"""Trainings of several seeds side by side: the bytes of one after another, and failures that stop no other."""
+
+import json
+import os
+
+import pytest
+
+from scenarios.app.cli.commands import main
+from scenarios.app.run.executors import processes
+from scenarios.app.run.executors.processes import OnProcesses
+from scenarios.app.study.load import load
+from scenarios.app.training import apart
+from scenarios.app.training.train import train
+
+FILES = ("curve.csv", "evaluations.csv", "summary.json", "policy.safetensors", "policy.json", "study.yaml")
+SHORT = {"train.steps": 60, "train.eval_every": 20, "train.agent.learning_starts": 20}
+
+
+def paths(folder):
+    return {(seed, name): (folder / f"seed-{seed}" / name).read_bytes() for seed in (0, 1) for name in FILES}
+
+
+@pytest.mark.slow
+def test_the_same_bytes_one_after_another_and_side_by_side(tmp_path, monkeypatch):
+    study, told = load("power/paper", SHORT), []
+    cache = tmp_path / "cache"
+    train(study, [0, 1], tmp_path / "a", lambda now: None, cache)
+    apart.train_apart(study, [0, 1], tmp_path / "b", lambda *now: told.append(now), OnProcesses(), 2, cache)
+    assert paths(tmp_path / "a") == paths(tmp_path / "b")
+    assert sorted(now[:2] for now in told) == [(1, 2), (2, 2)] and sorted(now[2] for now in told) == [0, 1]
+    apart.train_apart(study, [0, 1], tmp_path / "b", lambda *now: told.append(now), OnProcesses(), 2, cache)
+    assert len(told) == 2  # nothing is made again
+
+
+@pytest.fixture
+def faulty(tmp_path, monkeypatch):
+    """The command of a training of two seeds, of which 1 fails while the list says so."""
+    failing, real = [1], train
+
+    def fails(study, seeds, *arguments, **more):
+        if seeds[0] in failing:
+            raise RuntimeError("it broke")
+        return real(study, seeds, *arguments, **more)
+
+    monkeypatch.setattr(apart, "train", fails)
+    monkeypatch.setattr(processes, "Processes", lambda works, jobs: processes.Here(works))
+    sets = [f"--set={key}={value}" for key, value in SHORT.items()]
+    command = ["train", "power/paper", "--seed", "0", "1", "--jobs", "2", "--out", str(tmp_path / "t"), *sets]
+    return [*command, "--cache", str(tmp_path / "cache"), "--quiet"], failing, tmp_path / "t"
+
+
+@pytest.mark.slow
+def test_a_seed_that_fails_stops_no_other(faulty, capsys):
+    command, failing, out = faulty
+    assert main([*command, "--json"]) == 1
+    result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert [one["seed"] for one in result["trainings"]] == [0] and error["exit_code"] == 1
+    assert [(one["folder"], one["kind"]) for one in result["failures"]] == [("seed-1", "RuntimeError")]
+    assert "it broke" in (out / "seed-1" / "error.txt").read_text()
+    assert main(["show", str(out)]) == 0 and "seed 1: RuntimeError: it broke" in capsys.readouterr().out
+    failing.clear()
+    assert main(command) == 0 and "failed" not in capsys.readouterr().out
+    assert not os.path.lexists(out / "failures.csv") and not os.path.lexists(out / "seed-1" / "error.txt")
+
+
+@pytest.mark.parametrize("more", [["--on", "ray"], ["--on", "slurm", "--seed", "1"]])
+def test_one_seed_needs_no_cluster(more, tmp_path, capsys):
+    assert main(["train", "power/paper", "--out", str(tmp_path / "t"), *more]) == 2
+    assert "several seeds" in capsys.readouterr().err and not (tmp_path / "t").exists()

@@ -1,0 +1,194 @@
+"""Work that is played by processes: answers, failures that stop nothing else, and attempts."""
+
+import json
+import multiprocessing
+import os
+import signal
+
+import pytest
+import works
+from conftest import TINY
+from works import work
+
+from scenarios.app.cli.commands import main
+from scenarios.app.results.failures import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
+from scenarios.app.run import sweep
+from scenarios.app.run.executors.executor import played
+from scenarios.app.run.executors.processes import OnProcesses
+from scenarios.app.run.executors.several import play_all
+from scenarios.app.run.executors.work import BAD_INPUT, LOST_WORKER, Answer
+
+
+def ends(tmp_path, jobs, several, retries=2):
+    return dict(played(OnProcesses().executor(several, jobs, tmp_path), len(several), retries))
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_failures_stop_nothing_else(tmp_path, jobs):
+    several = [
+        work(works.squared, tmp_path / "a", 3),
+        work(works.broken, tmp_path / "b"),
+        work(works.refused, tmp_path / "c"),
+        work(works.unwritable, tmp_path / "d", 1, 4),
+        work(works.unwritable, tmp_path / "e", 9, 4),
+        work(works.squared, tmp_path / "f", 5),
+    ]
+    end = ends(tmp_path, jobs, several)
+    assert sorted(end) == list(range(6))
+    assert (end[0], end[3], end[5]) == (Answer({"square": 9}), Answer({"square": 16}), Answer({"square": 25}))
+    assert (end[1].kind, end[1].line, end[1].attempts) == ("RuntimeError", "it broke in two lines", 1)
+    assert 'raise RuntimeError("it broke' in end[1].trace
+    assert (end[2].kind, end[2].line, end[2].attempts) == (BAD_INPUT, "file.csv: not good; and more", 1)
+    assert (end[4].kind, end[4].attempts) == ("OSError", 3) and "No space left" in end[4].line
+    assert (tmp_path / "c.tried").read_text() == "1" and (tmp_path / "e.tried").read_text() == "3"
+    assert not multiprocessing.active_children()
+
+
+def test_a_killed_worker_takes_no_work_but_its_own(tmp_path):
+    several = [work(works.killed, tmp_path / "a", 2, 3), work(works.killed, tmp_path / "b", 9, 3)]
+    several += [work(works.killed, tmp_path / f"{k}", 0, k) for k in range(4)]
+    end = ends(tmp_path, 2, several)
+    assert end[0] == Answer({"square": 9})
+    assert (end[1].kind, end[1].attempts) == (LOST_WORKER, 3) and "memory" in end[1].line
+    assert [end[k + 2].value["square"] for k in range(4)] == [0, 1, 4, 9]
+    assert [(tmp_path / f"{k}.tried").read_text() for k in range(4)] == ["1"] * 4
+
+
+def test_a_worker_that_is_killed_while_it_has_nothing_to_do_is_replaced(tmp_path):
+    several = [work(works.squared, tmp_path / "a", 2), work(works.squared, tmp_path / "b", 3)]
+    with OnProcesses().executor(several, 2, tmp_path) as on:
+        on.begin(0)
+        assert on.ended() == (0, Answer({"square": 4}))
+        (idle,) = multiprocessing.active_children()
+        os.kill(idle.pid, signal.SIGKILL)
+        idle.join()
+        on.begin(1)
+        k, end = on.ended()
+        assert k == 1 and (end == Answer({"square": 9}) or end.again)
+
+
+def test_no_attempts_but_the_first(tmp_path):
+    end = ends(tmp_path, 1, [work(works.unwritable, tmp_path / "a", 1, 4)], retries=0)
+    assert end[0].attempts == 1
+
+
+def test_failures_are_kept_where_they_happened_and_in_a_table(tmp_path):
+    told = {}
+    several = [work(works.squared, tmp_path / "a", 3), work(works.broken, tmp_path / "in" / "b", label="=x", seed=7)]
+    (tmp_path / "in" / "b").mkdir(parents=True)
+    play_all(several, OnProcesses(), 1, tmp_path, told.__setitem__)
+    failed = Failed("in/b", "=x", 7, 1, "RuntimeError", "it broke in two lines")
+    assert told == {0: {"square": 9}, 1: failed} and read_failures(tmp_path) == [failed]
+    assert "Traceback" in (tmp_path / "in" / "b" / "error.txt").read_text()
+    assert "'=x" in (tmp_path / "failures.csv").read_text()  # no formula
+    play_all([], OnProcesses(), 1, tmp_path, told.__setitem__)
+    assert not (tmp_path / "failures.csv").exists()
+
+
+def test_what_an_earlier_study_left_is_no_result_of_one_that_failed(tmp_path):
+    works.squared(tmp_path / "a", 3)
+    play_all([work(works.broken, tmp_path / "a")], OnProcesses(), 1, tmp_path, lambda *end: None)
+    assert not (tmp_path / "a" / "summary.json").exists()
+
+
+def test_a_folder_of_something_else_stays_as_it_is(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "mine.txt").write_text("mine")
+    play_all([work(works.broken, tmp_path / "a")], OnProcesses(), 1, tmp_path, lambda *end: None)
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["mine.txt"] and len(read_failures(tmp_path)) == 1
+
+
+def test_of_many_failures_the_first_are_told(tmp_path):
+    many = [Failed(f"x/seed-{k}", "x", k, 1, "OSError", "e\x1b") for k in range(MOST_TOLD + 5)]
+    lines = failure_lines(many)
+    assert lines[0] == f"{len(many)} runs failed:" and len(lines) == MOST_TOLD + 2
+    assert lines[-1] == "and 5 more, see failures.csv" and all("\x1b" not in line for line in lines)
+    assert failure_lines([]) == []
+
+
+def test_a_damaged_table_of_failures_is_refused(tmp_path):
+    write_failures(tmp_path, [Failed("a", "a", 1, 1, "k", "e")])
+    (tmp_path / "failures.csv").write_text((tmp_path / "failures.csv").read_text().replace(",1,", ",one,"))
+    with pytest.raises(ValueError, match="not a table of failures"):
+        read_failures(tmp_path)
+
+
+# -- a sweep in which runs fail
+
+
+@pytest.fixture
+def swept(tmp_path, monkeypatch):
+    """The command of a sweep of three seeds; those in `failing` fail, and `plays` lists what was played."""
+    (tmp_path / "s.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
+    failing, plays, run = {2}, [], sweep.run
+
+    def faulty(study, *arguments, **more):
+        plays.append(study.seed)
+        if study.seed in failing:
+            raise RuntimeError("it broke <b>")
+        return run(study, *arguments, **more)
+
+    monkeypatch.setattr(sweep, "run", faulty)
+    command = ["sweep", str(tmp_path / "s.yaml"), "--out", str(tmp_path / "w"), "--jobs", "1", "--quiet"]
+    return command, failing, plays, tmp_path / "w"
+
+
+def test_a_sweep_plays_all_others_and_later_only_what_failed(swept, capsys, tmp_path):
+    command, failing, plays, out = swept
+    assert main(command) == 1
+    said = capsys.readouterr()
+    assert "as written, seed 2: RuntimeError: it broke <b> (as-written/seed-2/error.txt)" in said.out
+    assert said.err.count("\n") == 1 and "1 run failed" in said.err and "failures.csv" in said.err
+    assert plays == [1, 2, 3]
+    page = (out / "report.html").read_text()
+    assert "1 of 3 runs is not finished" in page and "it broke &lt;b&gt;" in page
+    first = (out / "runs.csv").read_bytes()
+    assert first.count(b"\n") == 4
+    failing.clear()
+    assert main(command) == 0 and plays == [1, 2, 3, 2]
+    assert not (out / "failures.csv").exists() and not (out / "as-written" / "seed-2" / "error.txt").exists()
+    assert "it broke" not in (out / "report.html").read_text()
+    whole = (out / "runs.csv").read_bytes()
+    assert whole != first
+    assert main([*command[:-3], "--quiet", "--out", str(tmp_path / "again"), "--jobs", "2"]) == 0
+    assert (tmp_path / "again" / "runs.csv").read_bytes() == whole
+
+
+def test_failures_in_lines_of_json(swept, capsys):
+    command, _, _, out = swept
+    assert main([*command[:-1], "--json"]) == 1
+    *_, failed, _, result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    row = {"folder": "as-written/seed-2", "label": "as written", "seed": 2, "attempts": 1}
+    row |= {"kind": "RuntimeError", "error": "it broke <b>"}
+    assert failed.items() >= {"event": "failed", "done": 2, "of": 3, **row}.items()
+    assert result["failures"] == [row] and [run["seed"] for run in result["runs"]] == [1, 3]
+    assert error["event"] == "error" and error["exit_code"] == 1
+    assert main(["show", str(out)]) == 0 and "it broke" in capsys.readouterr().out
+
+
+def test_a_sweep_of_which_nothing_is_left(swept, capsys):
+    command, failing, _, out = swept
+    failing |= {1, 3}
+    assert main(command) == 1
+    assert "3 runs failed" in capsys.readouterr().out and not (out / "report.html").exists()
+    failing.clear()
+    assert main(command) == 0
+
+
+@pytest.mark.parametrize("wrong", [["--retries", "-1"], ["--jobs", "0"], ["--on", "nowhere"]])
+def test_options_of_engines_are_checked(swept, wrong, capsys):
+    command, _, plays, out = swept
+    assert main([*command, *wrong]) == 2
+    assert wrong[0] in capsys.readouterr().err and not plays and not out.exists()
+
+
+def test_attempts_of_the_command_line(swept, monkeypatch):
+    command, _, plays, _ = swept
+
+    def full(study, *arguments, **more):
+        plays.append(study.seed)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sweep, "run", full)
+    assert main([*command, "--retries", "1"]) == 1
+    assert sorted(plays) == [1, 1, 2, 2, 3, 3]

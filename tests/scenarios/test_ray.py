@@ -1,0 +1,160 @@
+"""Work on a Ray cluster: of this machine, of two nodes, and of nodes that are lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import works
+from works import work
+
+from netsim.errors import BadInput, Interrupted
+from scenarios.app.cli.commands import main
+from scenarios.app.run.executors import ray_cluster
+from scenarios.app.run.executors.executor import played
+from scenarios.app.run.executors.ray_cluster import OnRay, RayCluster
+from scenarios.app.run.executors.work import BAD_INPUT, LOST_WORKER, Answer
+
+
+def test_without_ray_one_line_says_how_to_have_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_cluster, "find_spec", lambda name: None)
+    with pytest.raises(BadInput, match=r"pip install 'netsim-fl\[ray\]'"):
+        OnRay().executor([], 1, tmp_path)
+
+
+@pytest.mark.parametrize("wrong", ["", "here", "host:", ":6379", "host:port"])
+def test_addresses_are_checked(wrong, capsys):
+    assert main(["sweep", "town", "--on", "ray", "--address", wrong]) == 2
+    assert "HOST:PORT" in capsys.readouterr().err
+
+
+def test_an_address_needs_ray(capsys):
+    assert main(["sweep", "town", "--address", "auto"]) == 2
+    assert "--address: needs --on ray" in capsys.readouterr().err
+
+
+def several(place):
+    return [
+        work(works.squared, place / "a", 3),
+        work(works.broken, place / "b"),
+        work(works.refused, place / "c"),
+        work(works.unwritable, place / "d", 1, 4),
+        work(works.killed, place / "e", 2, 5),
+        work(works.killed, place / "f", 9, 5),
+    ]
+
+
+def checked(end):
+    assert (end[0], end[3], end[4]) == (Answer({"square": 9}), Answer({"square": 16}), Answer({"square": 25}))
+    assert (end[1].kind, end[1].attempts) == ("RuntimeError", 1) and "Traceback" in end[1].trace
+    assert (end[2].kind, end[2].attempts) == (BAD_INPUT, 1)
+    assert (end[5].kind, end[5].attempts) == (LOST_WORKER, 3)
+
+
+def test_a_cluster_for_as_long_as_we_work(tmp_path):
+    pytest.importorskip("ray")
+    checked(dict(played(OnRay().executor(several(tmp_path), 2, tmp_path), 6, 2)))
+    assert not list(tmp_path.glob(".shared-*"))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    pytest.importorskip("ray")
+    from ray_nodes import nodes
+
+    with nodes() as two:
+        old = dict(os.environ)
+        os.environ.update(two.environment)
+        yield two
+        os.environ.clear()
+        os.environ.update(old)
+
+
+@pytest.mark.slow
+def test_two_nodes(tmp_path, cluster):
+    checked(dict(played(OnRay(cluster.address).executor(several(tmp_path), 0, tmp_path), 6, 2)))
+
+
+@pytest.mark.slow
+def test_where_disks_are_others_folders_are_brought_back(tmp_path, cluster):
+    class Apart(RayCluster):
+        """Its workers do not see the token, as on machines with other disks."""
+
+        def __enter__(self):
+            super().__enter__()
+            (token,) = tmp_path.glob(".shared-*")
+            token.unlink()
+            return self
+
+    end = dict(played(Apart(several(tmp_path), cluster.address, 0, tmp_path), 1, 2))
+    assert end == {0: Answer({"square": 9})}
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [".netsim", "summary.json"]
+
+
+@pytest.mark.slow
+def test_an_interrupted_command_interrupts_the_runs(tmp_path, cluster):
+    script = (
+        "import sys, works\nfrom pathlib import Path\nfrom scenarios.app.run import signals\n"
+        "from scenarios.app.run.executors.executor import played\n"
+        "from scenarios.app.run.executors.ray_cluster import OnRay\n"
+        "if __name__ == '__main__':\n    signals.listen()\n    place = Path(sys.argv[1])\n"
+        "    one = [works.work(works.waiting, place / 'a', place / 'never')]\n"
+        "    dict(played(OnRay(sys.argv[2]).executor(one, 0, place), 1, 2))\n"
+    )
+    (tmp_path / "script.py").write_text(script)
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path), cluster.address]
+    with subprocess.Popen(command, env=os.environ | cluster.environment, stderr=subprocess.PIPE, text=True) as process:
+        awaited(tmp_path / "a.tried")
+        process.send_signal(signal.SIGTERM)
+        assert "KeyboardInterrupt" in process.stderr.read()
+    awaited(tmp_path / "a.interrupted")
+    assert not list(tmp_path.glob(".shared-*"))
+
+
+@pytest.mark.slow
+def test_no_cluster_there(tmp_path, capsys):
+    pytest.importorskip("ray")
+    with pytest.raises(BadInput, match=r"no connection to 127\.0\.0\.1:9") as error:
+        dict(played(OnRay("127.0.0.1:9").executor(several(tmp_path), 0, tmp_path), 6, 2))
+    assert len(error.value.lines) == 1
+
+
+@pytest.mark.slow
+def test_a_head_that_is_killed_leaves_what_is_finished(tmp_path):
+    pytest.importorskip("ray")
+    from ray_nodes import nodes
+
+    some = [work(works.squared, tmp_path / "a", 3), work(works.waiting, tmp_path / "b", tmp_path / "never")]
+    with nodes() as two, pytest.MonkeyPatch.context() as patch:
+        for name, value in two.environment.items():
+            patch.setenv(name, value)
+        found = {}
+
+        def play():
+            try:
+                for k, end in played(OnRay(two.address).executor(some, 0, tmp_path), 2, 2):
+                    found[k] = end
+            except Interrupted as error:
+                found["said"] = str(error)
+
+        player = threading.Thread(target=play)
+        player.start()
+        awaited(tmp_path / "b.tried")
+        until = time.monotonic() + 60
+        while 0 not in found and time.monotonic() < until:
+            time.sleep(0.1)
+        two.kill(0)
+        player.join(120)
+    assert found[0] == Answer({"square": 9}) and not player.is_alive()
+    assert "the Ray cluster is gone" in found["said"] and "the same command goes on" in found["said"]
+
+
+def awaited(path: Path, seconds=60):
+    until = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < until, path
+        time.sleep(0.05)

@@ -1,0 +1,162 @@
+"""Work as jobs of Slurm: of a Slurm of one machine, and of submitit's own local executor."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import works
+from slurm_fake import install
+from works import work
+
+from netsim.errors import BadInput
+from scenarios.app.cli.commands import main
+from scenarios.app.cli.engine_options import _slurm
+from scenarios.app.run.executors import slurm_jobs
+from scenarios.app.run.executors.executor import played
+from scenarios.app.run.executors.slurm_jobs import OnSlurm
+from scenarios.app.run.executors.work import BAD_INPUT, LOST_WORKER, Answer
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_without_submitit_one_line_says_how_to_have_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm_jobs, "find_spec", lambda name: None)
+    with pytest.raises(BadInput, match=r"pip install 'netsim-fl\[slurm\]'"):
+        OnSlurm().executor([], 1, tmp_path)
+
+
+def test_options_have_the_types_of_submitit():
+    given = ["timeout_min=60", "mem_gb=1.5", "slurm_partition=short", "slurm_use_srun=false"]
+    options = {"timeout_min": 60, "mem_gb": 1.5, "slurm_partition": "short", "slurm_use_srun": False}
+    assert _slurm(given) == options
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["timeout_min", "timeout_min=", "time=60", "timeout_min=0", "timeout_min=1.5", "mem_gb=nan", "slurm_use_srun=1",
+     "mem_gb=inf", "slurm_partition=a\nb", "slurm_setup=rm"],
+)  # fmt: skip
+def test_other_options_are_refused(wrong, capsys):
+    assert main(["sweep", "town", "--on", "slurm", "--slurm", wrong]) == 2
+    said = capsys.readouterr().err
+    assert "--slurm" in said and said.count("\n") == 1
+
+
+def test_options_need_slurm(capsys):
+    assert main(["sweep", "town", "--slurm", "mem_gb=1"]) == 2
+    assert "--slurm: needs --on slurm" in capsys.readouterr().err
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{ROOT / 'tests'}")
+
+
+@pytest.fixture
+def slurm(environment, tmp_path, monkeypatch):
+    """Puts a Slurm on the PATH: call it with the task that is lost."""
+
+    def put(loses=-1):
+        folder = install(tmp_path / "bin", loses)
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        return folder / "state"
+
+    return put
+
+
+def test_a_machine_without_slurm(environment, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(BadInput, match="srun"):
+        dict(played(OnSlurm().executor([work(works.squared, tmp_path / "a", 2)], 0, tmp_path), 1, 2))
+    assert not (tmp_path / ".slurm").exists()
+
+
+def test_the_local_executor_of_submitit(environment, tmp_path):
+    some = [work(works.squared, tmp_path / "a", 3), work(works.broken, tmp_path / "b")]
+    end = dict(played(OnSlurm({"timeout_min": 5}, cluster="local").executor(some, 0, tmp_path), 2, 2))
+    assert end[0] == Answer({"square": 9}) and (end[1].kind, end[1].line) == ("RuntimeError", "it broke in two lines")
+    assert not (tmp_path / ".slurm").exists()
+
+
+def test_an_array_of_which_a_task_is_lost(slurm, tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm_jobs, "_SETTLE_S", 0.1)
+    state = slurm(loses=2)
+    some = [work(works.squared, tmp_path / str(k), k) for k in range(4)] + [work(works.refused, tmp_path / "c")]
+    some += [work(works.unwritable, tmp_path / "d", 1, 7)]
+    end = dict(played(OnSlurm({"slurm_partition": "short", "mem_gb": 2}).executor(some, 3, tmp_path), 6, 2))
+    assert [end[k].value["square"] for k in range(4)] == [0, 1, 4, 9] and end[5] == Answer({"square": 49})
+    assert (end[4].kind, end[4].attempts) == (BAD_INPUT, 1)
+    first, second = ((state / f"{n}.script").read_text() for n in (100, 101))
+    assert "--array=0-5%3" in first and "--partition=short" in first and "--mem=2GB" in first
+    assert "--array=0-1%2" in second and not (state / "102.script").exists()  # what was lost and the full disk alone
+    assert len(list((tmp_path / ".slurm").iterdir())) == 1  # output of what was lost
+
+
+def test_a_task_that_is_always_lost(slurm, tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm_jobs, "_SETTLE_S", 0.1)
+    slurm()
+    end = dict(played(OnSlurm().executor([work(works.killed, tmp_path / "a", 9, 1)], 0, tmp_path), 1, 1))
+    assert (end[0].kind, end[0].attempts) == (LOST_WORKER, 2) and ".slurm" in end[0].line
+
+
+def script(tmp_path, monkeypatch):
+    (tmp_path / "script.py").write_text(
+        "import sys, works\nfrom pathlib import Path\nfrom scenarios.app.run import signals\n"
+        "from scenarios.app.run.executors.executor import played\n"
+        "from scenarios.app.run.executors.slurm_jobs import OnSlurm\n"
+        "signals.listen()\nplace = Path(sys.argv[1])\n"
+        "some = [works.work(works.waiting, place / 'a', place / 'go'), works.work(works.squared, place / 'b', 3)]\n"
+        "print(sorted(dict(played(OnSlurm().executor(some, 0, place), 2, 2))))\n"
+    )
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, str(tmp_path / "script.py"), str(tmp_path)], env=os.environ, **piped)
+
+
+def awaited(path, seconds=60):
+    until = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < until, path
+        time.sleep(0.05)
+
+
+def test_an_interrupted_command_cancels_its_jobs(slurm, tmp_path, monkeypatch):
+    state = slurm()
+    with script(tmp_path, monkeypatch) as process:
+        awaited(tmp_path / "a.tried")
+        process.terminate()
+        assert "KeyboardInterrupt" in process.stderr.read()
+    assert [(state / f"100_{k}").read_text() for k in (0, 1)] == ["CANCELLED", "CANCELLED"]
+    assert not (tmp_path / ".slurm").exists() and not (tmp_path / "a" / "summary.json").exists()
+
+
+def test_a_preempted_job_is_queued_again(slurm, tmp_path, monkeypatch):
+    state = slurm()
+    with script(tmp_path, monkeypatch) as process:
+        awaited(tmp_path / "a.tried")
+        group = int((state / "100_0.pid").read_text())
+        (player,) = (p for p in players(group))
+        os.kill(player, 12)  # SIGUSR2, by which Slurm warns
+        until = time.monotonic() + 60
+        while (tmp_path / "a.tried").read_text() != "2":
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        (tmp_path / "go").touch()
+        said, errors = process.communicate(timeout=60)
+    assert said == "[0, 1]\n", errors
+    assert (tmp_path / "a" / "summary.json").exists() and not (tmp_path / ".slurm").exists()
+
+
+def players(group):
+    """Processes of a group that run Python."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                mine = os.getpgid(int(entry.name)) == group
+                if mine and b"submitit.core._submit" in (entry / "cmdline").read_bytes().split(b"\0"):
+                    yield int(entry.name)
+            except OSError:
+                continue

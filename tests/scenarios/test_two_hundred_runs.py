@@ -1,0 +1,69 @@
+"""Two hundred brief runs: the same bytes on processes and on a cluster whose workers are killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import TINY
+
+ROOT = Path(__file__).parents[2]
+RUNS, KILLS = 200, 10
+
+
+def command(scenario, out, *more):
+    netsim = [sys.executable, "-m", "scenarios.app.cli.commands"]
+    return [*netsim, "sweep", str(scenario), "--out", str(out), "--quiet", "--retries", str(KILLS), *more]
+
+
+def tables(out):
+    runs = sorted(p.relative_to(out) for p in out.glob("*/seed-*/*.csv"))
+    return {str(p): (out / p).read_bytes() for p in [Path("runs.csv"), *runs]}
+
+
+def killed_while_it_plays(process, workers, out):
+    """Kill a worker of a sweep again and again as it goes on; how many were killed."""
+    kills = 0
+    while process.poll() is None:
+        done = len(list(out.glob("*/seed-*/summary.json")))
+        if kills < KILLS and done >= (kills + 1) * RUNS // (KILLS + 2) and (found := workers()):
+            try:
+                os.kill(found[kills % len(found)], signal.SIGKILL)
+                kills += 1
+            except ProcessLookupError:
+                pass
+        time.sleep(0.02)
+    return kills
+
+
+@pytest.mark.slow
+def test_the_same_bytes_whoever_plays_and_whoever_is_killed(tmp_path):
+    pytest.importorskip("ray")
+    from ray_nodes import nodes
+
+    world = TINY["world"] | {"duration_s": 900, "radio": {"handover": {}}}
+    text = TINY | {"learning": None, "world": world, "vary": {"seed": list(range(1, RUNS + 1))}}
+    (tmp_path / "s.yaml").write_text(json.dumps(text))
+    began = time.perf_counter()
+    subprocess.run(command(tmp_path / "s.yaml", tmp_path / "p", "--jobs", "2"), cwd=ROOT, check=True)
+    processes_s = time.perf_counter() - began
+    with nodes() as two:
+        on = ["--on", "ray", "--address", two.address]
+        began = time.perf_counter()
+        subprocess.run(command(tmp_path / "s.yaml", tmp_path / "r", *on), cwd=ROOT, env=two.environment, check=True)
+        ray_s = time.perf_counter() - began
+        began = time.perf_counter()
+        with subprocess.Popen(command(tmp_path / "s.yaml", tmp_path / "k", *on), cwd=ROOT, env=two.environment) as one:
+            kills = killed_while_it_plays(one, two.workers, tmp_path / "k")
+        killed_s = time.perf_counter() - began
+    assert one.returncode == 0 and kills == KILLS
+    expected = tables(tmp_path / "p")
+    assert len(expected) > RUNS and tables(tmp_path / "r") == expected and tables(tmp_path / "k") == expected
+    assert not (tmp_path / "k" / "failures.csv").exists()
+    print(
+        f"{RUNS} runs: processes {processes_s:.0f} s, Ray {ray_s:.0f} s, with {KILLS} workers killed {killed_s:.0f} s"
+    )

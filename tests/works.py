@@ -1,0 +1,65 @@
+"""Pieces of work for the tests of executors: other processes find them by their names."""
+
+import os
+import signal
+import time
+
+from netsim.errors import BadInput
+from netsim.record import write_json
+from scenarios.app.results.folder import SUMMARY
+from scenarios.app.results.marker import held
+from scenarios.app.run.executors.work import Work
+
+
+def work(call, folder, *arguments, label="work", seed=1):
+    return Work(call, arguments, folder, label, seed)
+
+
+def squared(folder, number):
+    """What good work does: it holds its folder, writes a summary, answers with plain data."""
+    with held(folder, "run", lambda: None):
+        write_json(folder / SUMMARY, {"square": number * number})
+    return {"square": number * number}
+
+
+def broken(folder):
+    raise RuntimeError("it broke\nin two lines")
+
+
+def refused(folder):
+    tried(folder)
+    raise BadInput("file.csv: not good", "and more")
+
+
+def tried(folder):
+    """Counts attempts beside the folder; how many there were before."""
+    counter = folder.with_name(f"{folder.name}.tried")
+    before = int(counter.read_text()) if counter.exists() else 0
+    counter.write_text(str(before + 1))
+    return before
+
+
+def killed(folder, times, number):
+    """Its process is killed that many times, and then it is good work."""
+    if tried(folder) < times:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return squared(folder, number)
+
+
+def unwritable(folder, times, number):
+    """The disk is full that many times."""
+    if tried(folder) < times:
+        raise OSError(28, "No space left on device")
+    return squared(folder, number)
+
+
+def waiting(folder, until):
+    """Waits for a file; interrupted, it says so beside its folder."""
+    tried(folder)
+    try:
+        while not until.exists():
+            time.sleep(0.05)
+    except KeyboardInterrupt:
+        folder.with_name(f"{folder.name}.interrupted").touch()
+        raise
+    return squared(folder, 1)
