@@ -19,7 +19,8 @@ from scenarios.app.results.over_seeds import cell_text, over_seeds
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
-from scenarios.app.run.sweep import SweepPoint, sweep
+from scenarios.app.run.points import SweepPoint
+from scenarios.app.run.sweep import sweep
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load
 from scenarios.app.study.yaml_document import one_line, read

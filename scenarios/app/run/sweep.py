@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import os
-import re
 import signal
-from collections import Counter
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from io import StringIO
-from itertools import product
-from math import prod
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
@@ -27,81 +20,14 @@ from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, admit, is_tex
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS, SWEEP
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
+from scenarios.app.run.points import SweepPoint, checked_points, named
 from scenarios.app.run.runner import check, run
 from scenarios.app.run.signals import hearing, work_for_parent
 from scenarios.app.study.describe import flow
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.load import Scenario, load
-from scenarios.app.study.study import Study, Variant
-from scenarios.app.study.yaml_document import Place, one_line
-
-MOST_RUNS = 100_000
-_LONGEST_NAME = 200  # bytes; file systems take 255
-_AS_WRITTEN = Variant.model_construct(label="")
-
-
-@dataclass(frozen=True)
-class SweepPoint:
-    """One run of a sweep: its label, seed, folder name and what it changes in the scenario.
-
-    curve : the line that it belongs to where privacy is set against utility; empty for none. strength : where on it.
-    origins : where in the file a change stands, for those of the section `vary`.
-    """
-
-    label: str
-    seed: int
-    folder: str
-    overrides: dict[str, Any]
-    curve: str = ""
-    strength: float | None = None
-    origins: dict[str, Place] = field(default_factory=dict)
-
-
-def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
-    """All combinations of variants, value lists and seeds, in that order."""
-    vary = study.vary
-    if vary is None:
-        raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
-    variants = list(enumerate(vary.variants or (_AS_WRITTEN,)))
-    runs = prod([len(variants), *map(len, vary.values.values()), len(vary.seed or (0,))])
-    if runs > MOST_RUNS:
-        raise BadInput(f"vary: {runs:,} combinations, at most {MOST_RUNS:,} are possible; take fewer values or seeds")
-    values = list(product(*([(k, n, v) for n, v in enumerate(vs)] for k, vs in vary.values.items())))
-    planned = []
-    for (i, variant), chosen, seed in product(variants, values, vary.seed or (study.seed,)):
-        parts = [f"{key.rsplit('.', 1)[-1]}={flow(value)}" for key, _, value in chosen]
-        name = ", ".join([variant.label, *parts] if variant.label else parts) or "as written"
-        folder = f"{_slug(name)}/seed-{seed}"
-        changed = {**overrides, **variant.set, **{key: value for key, _, value in chosen}, "seed": seed, "vary": None}
-        origins: dict[str, Place] = {key: ("vary", "variants", i, "set", key) for key in variant.set}
-        origins |= {key: ("vary", "values", key, n) for key, n, _ in chosen}
-        origins |= {"seed": ("vary", "seed")} if vary.seed else {}
-        curve = ", ".join([variant.mechanism, *parts]) if variant.mechanism else ""
-        planned.append(SweepPoint(name, seed, folder, changed, curve, variant.strength, origins))
-    folders = Counter(p.folder for p in planned)
-    for point in planned:
-        if folders[point.folder] > 1:
-            raise BadInput(f"vary: the label {point.label!r} is not unique as a folder name; rename a variant")
-    return planned
-
-
-def checked_points(
-    source: str | Path, study: Study, overrides: dict[str, Any], only: Collection[str] = ()
-) -> list[tuple[SweepPoint, Study]]:
-    """The points and their studies; a mistake names its point. Of a setting, seeds change nothing but the seed.
-
-    only : their labels; none: all of them.
-    """
-    scenario, settings, checked = Scenario(source), dict[str, Study](), []
-    for point in points(study, overrides):
-        setting = point.folder.rpartition("/")[0]
-        if only and point.label not in only:
-            continue
-        if setting not in settings:
-            with _named(point):
-                settings[setting] = scenario.study(point.overrides, point.origins)
-        checked.append((point, settings[setting].model_copy(update={"seed": point.seed})))
-    return checked
+from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import one_line
 
 
 def check_prepared(source: str | Path, todo: Sequence[tuple[SweepPoint, Study]], every: bool = False) -> None:
@@ -114,17 +40,8 @@ def check_prepared(source: str | Path, todo: Sequence[tuple[SweepPoint, Study]],
         setting = point.folder if every else point.folder.rpartition("/")[0]
         if setting not in seen:
             seen.add(setting)
-            with _named(point), scenario.placed(point.overrides, point.origins):
+            with named(point), scenario.placed(point.overrides, point.origins):
                 check(study, every)
-
-
-@contextmanager
-def _named(point: SweepPoint) -> Generator[None, None, None]:
-    """A mistake names its point."""
-    try:
-        yield
-    except BadInput as error:
-        raise BadInput(*(f"vary, {point.label!r}: {line}" for line in error.lines)) from None
 
 
 def sweep(
@@ -259,11 +176,3 @@ def _table(out: Path, study: Study, todo: list[SweepPoint], summaries: dict[int,
         placed = [guarded(point.curve), cell_text(point.strength)] if curved else []
         writer.writerow([point.folder, guarded(point.label), point.seed, *placed, *values, *figures])
     write_text(out / RUNS, text.getvalue())
-
-
-def _slug(text: str) -> str:
-    """A folder name: letters and digits of any script, and a few signs; of a long text the beginning and a digest."""
-    name = re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.").lstrip("-.=+") or "run"
-    if len(name.encode()) <= _LONGEST_NAME:
-        return name
-    return f"{name[:40]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
