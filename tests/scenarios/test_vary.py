@@ -112,6 +112,6 @@ def test_a_sweep_of_draws_goes_on_with_more_of_them(tmp_path):
     first = tmp_path / "w" / "draw-1" / "seed-4" / "summary.json"
     before = first.stat().st_mtime_ns
     assert main([*command, "--set", "vary.random.draws=2"]) == 0
-    rows = list(csv.DictReader((tmp_path / "w" / "runs.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "w" / "runs.csv").read_text().splitlines()))
     assert [r["label"] for r in rows] == ["draw 1", "draw 2"] and rows[0][WIDTH] in ("[2]", "[3]")
     assert first.stat().st_mtime_ns == before

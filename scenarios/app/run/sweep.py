@@ -70,7 +70,7 @@ def sweep(
             admit_inputs(out / point.folder, input_digests(one), replace)
 
     admitted()  # before files are read, and again under the lock
-    check_prepared(source, [(point, one) for point, one in every if _finished(out / point.folder, one) is None])
+    check_prepared(source, [(point, one) for point, one in every if finished(out / point.folder, one) is None])
     with held(out, "sweep", admitted):
         return _all(source, study, out, every, jobs, tell, replace, command)
 
@@ -91,7 +91,7 @@ def _all(
     summaries: dict[int, dict[str, Any]] = {}
     open_: list[int] = []
     for i, (point, one) in enumerate(every):
-        done = _finished(out / point.folder, one)
+        done = finished(out / point.folder, one)
         if done is None:
             open_.append(i)
         else:
@@ -99,7 +99,7 @@ def _all(
     for i, summary in _play(source, out, todo, open_, jobs, replace):
         summaries[i] = summary
         tell(len(summaries), len(todo), todo[i], summary)
-    _table(out, study, todo, summaries)
+    write_runs(out, todo, summaries)
     return out / RUNS
 
 
@@ -151,7 +151,7 @@ def _one(source: str, overrides: dict[str, Any], folder: str, replace: bool) -> 
     return run(load(source, overrides), folder, command="netsim sweep", replace=replace).summary
 
 
-def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
+def finished(folder: Path, study: Study) -> dict[str, Any] | None:
     """The summary of a finished run of exactly this study, or None."""
     try:
         same = is_text(folder / STUDY, study_yaml(study)) and same_inputs(folder, input_digests(study))
@@ -162,7 +162,7 @@ def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
     return None
 
 
-def _table(out: Path, study: Study, todo: list[SweepPoint], summaries: dict[int, dict[str, Any]]) -> None:
+def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: dict[int, dict[str, Any]]) -> None:
     """runs.csv: folder, label, seed, curve and strength where there are curves, the varied values, every key."""
     varied = list(dict.fromkeys(k for p in todo for k in p.overrides if k not in ("seed", "vary")))
     keys = list(dict.fromkeys(k for s in summaries.values() for k in s))
