@@ -35,8 +35,8 @@ from scenarios.app.run import signals
 
 COMMANDS = {
     "run": run, "replay": replay, "sweep": sweep, "train": train, "tune": tune, "show": show, "report": report,
-    "compare": compare, "export": export, "new": new, "validate": validate, "list": listing, "inspect": inspect, "claims": claims,
-    "import-policy": import_policy,
+    "compare": compare, "export": export, "new": new, "validate": validate, "list": listing,
+    "inspect": inspect, "claims": claims, "import-policy": import_policy,
     "epsilon": epsilon, "schema": schema,
 }  # fmt: skip
 

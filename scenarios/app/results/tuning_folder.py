@@ -43,15 +43,23 @@ def read_tuning(folder: Path) -> dict[str, Any]:
             if not good:
                 raise ValueError(f"trial {row['name']}")
         good = bool(keys) and all(o["direction"] in ("min", "max") for o in found["objectives"])
-        good &= {*found["best"], *found["front"]} <= names and all(
-            isinstance(found[p], dict) for p in ("verified", "overrides", "importance")
-        )
+        good &= {*found["best"], *found["front"]} <= names
+        good &= all(isinstance(found[part], dict) for part in ("verified", "overrides", "importance"))
+        good &= all(_verified(one, keys) for one in found["verified"].values())
         texts = [found[name] for name in ("title", "scenario", "command", "ended_by")]
         if not good or not all(isinstance(text, str) for text in texts):
             raise ValueError("its parts do not fit together")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(one_line(f"{folder / TUNING}: damaged ({error!r}); tune again")) from None
     return found
+
+
+def _verified(one: Mapping[str, Any], keys: list[str]) -> bool:
+    """Whether the figures on fresh seeds of a winner are whole: none, an error, or a mean and a half width a key."""
+    if not one or "error" in one:
+        return True
+    widths = [one["half_width"][key] for key in keys]
+    return all(isinstance(value, int | float | None) for value in [*(one["values"][key] for key in keys), *widths])
 
 
 def trials_csv(found: Mapping[str, Any]) -> str:
@@ -89,7 +97,7 @@ def tuning_lines(found: Mapping[str, Any]) -> list[str]:
     for name in found["best"][:5]:
         row = next(row for row in found["trials"] if row["name"] == name)
         fresh = found["verified"].get(name) or {}
-        for key in row["values"]:
+        for key in (objective["key"] for objective in found["objectives"]):
             line = f"{name}: {key} {figure_text(row['values'][key])} as searched"
             if "values" in fresh:
                 width = fresh["half_width"][key]

@@ -76,6 +76,7 @@ def suggested_by(
     (drawn,) = np.random.SeedSequence([seed, number]).generate_state(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        warnings.simplefilter("ignore", FutureWarning)  # Optuna 5 has another way, which Optuna 4 has not
         tried.sampler = optuna.samplers.TPESampler(
             seed=int(drawn), n_startup_trials=STARTS, constraints_func=constraints
         )
