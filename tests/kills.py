@@ -30,6 +30,7 @@ import rl.train as loop
 import scenarios.app.run.radio as radio
 import scenarios.app.run.runner as runner
 import scenarios.app.run.simulate as simulate
+import scenarios.app.training.in_environment as in_environment
 import scenarios.app.training.train as training
 from scenarios.app.run.sweep import sweep
 from scenarios.app.study.error_messages import build
@@ -73,7 +74,9 @@ def small_game(study, task, on):
         cost = {AGENT: course.best.score, "average": 1.0}
         return [training.Evaluation(name, case, c + case, 3) for case in (0, 1) for name, c in cost.items()]
 
-    return training._Setup(PowerAllocation([p]), score, lambda *about: policy("online"), evaluate)
+    return in_environment.Setup(
+        PowerAllocation([p]), score, lambda *about: policy("online"), evaluate, lambda course, rows: None
+    )
 
 
 def tables(folder):
@@ -159,7 +162,7 @@ def main():
     torch.set_num_threads(1)
     np.seterr(all="ignore")
     simulate.CHECKPOINT_EVERY_S = radio.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
-    training._online = small_game
+    training.online_setup = small_game
     if how == "moments":
         SHORT["world"]["duration_s"] = 480
     (root / "sweep.yaml").write_text(json.dumps(SHORT | {"vary": {"seed": [1, 2]}}))

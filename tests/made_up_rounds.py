@@ -6,8 +6,8 @@ from fl.power.search import Limits
 from rl.look import Look
 from rl.radio_loops import ALL, Air
 from rl.radio_records import Links, Rounds
+from rl.reward import Weighted
 from rl.rules import LAWS, Known, Tuned
-from rl.settings import Reward
 
 K, S = 5, 12
 RULE = Tuned(LAWS[1], np.array([-20.0, 0.3]), 0.0, 0)
@@ -31,4 +31,4 @@ def known(seed=0):
     limits = Limits(each_min_w=1e-6, each_max_w=0.2, total_min_w=0.0, total_max_w=1.0)
     air = Air(1e-13, 0.05, ALL, 99, 1e6, 8.0, 0.0, 0.01)
     look = Look(links, required, rounds.rho, rounds.n_bits, np.linspace(0, 1, S), air, limits)
-    return Known(rounds, look, air, Reward(noise=1, lost=1, leak=5, energy_per_j=100))
+    return Known(rounds, look, air, Weighted(noise=1, lost=1, leak=5, energy_per_j=100))

@@ -474,11 +474,12 @@ LAPA = {"kind": "lapa", "epsilon_system_total": 17280, "epsilon_cap": 300, "roun
         ),
         ({"learning.defenses": [CLIP], "world.radio.air": {}}, "world.radio.air: recorded rounds need"),
         ({"learning.server": {"kind": "synchronous", "first": 6}}, "learning.server: recorded rounds need"),
+        ({"learning.availability": {"kind": "battery", "capacity_j": 50.0}}, "kind: battery does"),
     ],
 )
 def test_other_laws_than_those_of_the_records_are_refused_and_compared_live_only(changes, said, tmp_path):
     """Noise that is drawn by another rule costs otherwise than recorded rounds say: no rule is tuned on them."""
-    from scenarios.app.training.on_radio import unrecorded
+    from scenarios.app.training.recordable import unrecorded
     from scenarios.app.training.train import train
 
     assert unrecorded(study()) is None
@@ -562,9 +563,9 @@ def _at(look, s):
     ("card", "said"),
     [
         ('{"task": "online"}', "a policy of task 'online' is not for this kind; play it by power: {kind: ddpg}"),
-        ('{"format": 1,', "not JSON, or only a part of it; train the policy again"),
+        ('{"format": 2,', "not JSON, or only a part of it; train the policy again"),
         ("{}", "program: is missing; train the policy again"),
-        ('{"format": 1, "program": 3}', "program: cannot be 3; train the policy again"),
+        ('{"format": 2, "program": 3}', "program: cannot be 3; train the policy again"),
     ],
 )
 def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card, said, tmp_path):
@@ -596,7 +597,7 @@ def test_a_price_of_energy_is_per_joule():
 
 def test_powers_of_rounds_are_played_in_their_rounds():
     """Also where some round is not among them: then with the least power."""
-    from scenarios.app.training.on_radio import planned
+    from scenarios.app.training.acts import planned
 
     env = live(study())
     env.reset(options={"world": 7})

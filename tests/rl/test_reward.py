@@ -8,10 +8,10 @@ import pytest
 
 from netsim.errors import BadInput
 from netsim.rng import Streams
+from rl.agents import ScoreFunctionAgent
 from rl.lagrangian import FEASIBLE_FIRST, Prices, first_prices, over, penalty, priced
 from rl.reward import FIGURES, Constrained, Figures, Reward, Weighted
 from rl.rules import LAWS, tuned
-from rl.settings import ScoreFunctionAgent
 from scenarios.app.study.load import load
 
 DRAW = np.random.default_rng(5)
@@ -177,9 +177,9 @@ class TestTraining:
 
 def test_an_interrupted_training_has_the_curve_of_a_whole_one(known, tmp_path, monkeypatch):
     """Multipliers, steps and costs, to the bit."""
-    from scenarios.app.training import on_radio
+    from scenarios.app.training import recorded_training
 
-    monkeypatch.setattr(on_radio, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(recorded_training, "SAVE_EVERY_S", 0.0)
     tight = bounded(known, noise=1.0)
 
     def learnt(name, stop_at=None):
@@ -188,7 +188,7 @@ def test_an_interrupted_training_has_the_curve_of_a_whole_one(known, tmp_path, m
                 raise KeyboardInterrupt
 
         training = TestTraining().training(tight, 120)
-        return on_radio.learn(training, tight, 20, tmp_path / name, "text", tell)
+        return recorded_training.learn(training, tight, 20, tmp_path / name, "text", tell)
 
     whole = learnt("whole")
     with pytest.raises(KeyboardInterrupt):
@@ -296,10 +296,10 @@ def test_contradictions_are_refused_in_one_line(reward, said):
     assert len(error.value.lines) == 1 and "train" in error.value.lines[0]
 
 
-def test_agents_that_keep_no_bounds_are_refused(monkeypatch):
-    monkeypatch.setattr(ScoreFunctionAgent, "keeps_bounds", False)
-    with pytest.raises(BadInput, match=r"which agent score-function does not keep; take agent"):
-        load("power/city", {"train.task.reward": CONSTRAINED})
+@pytest.mark.parametrize("agent", [{"kind": "ddpg", "network": "shared"}, {"kind": "td3"}, {"kind": "sac"}])
+def test_agents_that_keep_no_bounds_are_refused(agent):
+    with pytest.raises(BadInput, match=rf"which agent {agent['kind']} does not keep on recorded rounds; take agent"):
+        load("power/city", {"train.task.reward": CONSTRAINED, "train.agent": agent})
 
 
 def test_leakage_without_an_attack_is_refused(tmp_path):

@@ -9,7 +9,7 @@ from made_up_rounds import RULE, known
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.study.load import load
-from scenarios.app.training import on_radio, search
+from scenarios.app.training import on_radio, recorded_training, search
 from scenarios.app.training.hyperparameters import read_hyperparameters
 
 optuna = pytest.importorskip("optuna")
@@ -51,8 +51,8 @@ def test_the_best_trial_is_written_as_a_file_that_trainings_take(agent, tmp_path
     assert back == best.agent and back.kind == agent["kind"]
     assert getattr(back, "batch_size", 64) <= getattr(back, "buffer_size", 64)
     how = study(agent).train.model_copy(update={"agent": back})
-    training = on_radio.begun(Ground(None, None), how, 0)
-    again = on_radio.learn(training, known(1), 2, tmp_path / "c", "", lambda point, last: None)
+    training = recorded_training.begun(Ground(None, None), how, 0)
+    again = recorded_training.learn(training, known(1), 2, tmp_path / "c", "", lambda point, last: None)
     assert again.score == best.cost
     assert not (tmp_path / "checkpoint.npz").exists()
 
@@ -96,7 +96,7 @@ def test_weak_trials_end_early(tmp_path, monkeypatch):
             tell(SimpleNamespace(score=cost, step=step), step == 4)
         return SimpleNamespace(score=cost)
 
-    monkeypatch.setattr(on_radio, "learn", learn)
+    monkeypatch.setattr(recorded_training, "learn", learn)
     best = search.search(study(AGENTS[3]), "power/city", 6, 0, tmp_path, lambda now: None)
     assert best.cost == 0 and best.pruned == 2
     assert [step for cost, step in ended if cost == 1] == [0, 2, 4] and (5, 4) not in ended

@@ -372,8 +372,8 @@ def test_a_training_does_not_go_on_from_what_is_not_finite(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         course(tmp_path, stop_at=60)
     tree = load_tree(tmp_path / "c.npz")
-    name, weights = next(iter(tree["training"]["networks"]["actor"].items()))
-    tree["training"]["networks"]["actor"][name] = weights * np.nan
+    name, weights = next(iter(tree["training"]["model"]["networks"]["actor"].items()))
+    tree["training"]["model"]["networks"]["actor"][name] = weights * np.nan
     save_tree(tmp_path / "c.npz", tree)
     with pytest.raises(BadInput, match=r"not finite.*delete it to start again"):
         course(tmp_path)

@@ -115,8 +115,9 @@ def _several_values(folder: Path) -> Event:
 
 
 def _training_lines(folder: Path, verbose: bool) -> list[str]:
-    from scenarios.app.report.training_page import train_lines, trainings
+    from scenarios.app.report.training_answer import train_lines
     from scenarios.app.results.columns import COLUMNS, fitted
+    from scenarios.app.results.trainings import trainings
 
     title = one_line(str(trainings(folder)[0].manifest.get("title")))
     where = f"policy and figures in {folder}, page in {_page(folder)}"
@@ -124,7 +125,8 @@ def _training_lines(folder: Path, verbose: bool) -> list[str]:
 
 
 def _training_values(folder: Path) -> Event:
-    from scenarios.app.report.training_page import train_lines, trainings
+    from scenarios.app.report.training_answer import train_lines
+    from scenarios.app.results.trainings import trainings
 
     each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in trainings(folder)]
     return {"trainings": each, "lines": train_lines(folder)}

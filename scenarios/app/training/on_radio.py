@@ -1,45 +1,34 @@
-"""Recorded rounds: worlds are played once, rules are tuned there, shared policies are trained, and all judged live."""
+"""Recorded rounds: worlds are played once, rules are tuned there, and all is judged live."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fl.defenses.budgeted import Budgeted
-from fl.defenses.noise_switch import NoiseSwitch
-from fl.server.synchronous import Synchronous
 from netsim import __version__
-from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
-from netsim.radio.noma import Noma
 from netsim.rng import Streams
 from netsim.units import FloatArray
-from rl.agents import CriticAgent, RecordedAgent, ScoreFunctionAgent
-from rl.resumed import SAVE_EVERY_S, resumed
-from rl.settings import ONE_STEP, ORACLE, RANDOM, Online, Train
+from rl.agents import RecordedAgent
+from rl.settings import ONE_STEP, ORACLE, RANDOM
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
+from scenarios.app.training.acts import planned, played
 from scenarios.app.training.environments import Stages, n_ues
 from scenarios.app.training.episode import Episode, episode_of
 from scenarios.app.training.evaluate import Act, Evaluation, episode, worlds
 from scenarios.app.training.kept_worlds import KeptWorlds
 from scenarios.app.training.one_step import OneStep
+from scenarios.app.training.recordable import settings, unrecorded
 
 if TYPE_CHECKING:
-    from stable_baselines3.common.logger import Logger
-
     from rl.env_online import OnlinePower
-    from rl.lagrangian import Prices
-    from rl.look import Look
     from rl.rules import Known, Law, Tuned
-    from rl.shared_policy import SharedPolicy, Weights
-    from rl.train import CurvePoint
 
 TUNED, TRAINED, CHOSEN, HELD_OUT = "tuned", "trained", "judged", "held-out"
 """What worlds are for: to tune rules, to train on, to choose the best policy by, to report."""
@@ -61,39 +50,6 @@ _RECORDED = {
     TUNED: "recorded to tune rules", TRAINED: "recorded to train on", CHOSEN: "recorded to choose the policy by",
     HELD_OUT: "recorded for the oracle",
 }  # fmt: skip
-
-
-class Training(Protocol):
-    """A training on recorded rounds that has begun: takes steps, and can be written down after each."""
-
-    steps: int
-    done: int
-
-    @property
-    def prices(self) -> Prices: ...
-
-    @property
-    def evaluations(self) -> int: ...
-
-    def policy(self) -> SharedPolicy: ...
-
-    def figures(self) -> dict[str, float]: ...
-
-    def step(self) -> None: ...
-
-    def memory(self) -> dict[str, Any]: ...
-
-    def resume(self, memory: dict[str, Any]) -> None: ...
-
-
-@dataclass
-class Best:
-    """The curve of a training, and its best policy: weights, cost, after how many steps."""
-
-    curve: list[CurvePoint] = field(default_factory=list)
-    weights: Weights = field(default_factory=dict)
-    score: float = np.inf
-    steps: int = 0
 
 
 class Ground:
@@ -288,143 +244,3 @@ class Ground:
         from rl.recording import recorded, recording_tree
 
         return recording_tree(*recorded(self.env, rule.power_w, world))
-
-
-def score(policy: SharedPolicy, known: Known) -> float:
-    """Mean over worlds of the cost of an episode, on recorded rounds, after how well bounds on means are kept."""
-    from rl.lagrangian import penalty
-
-    figures = known.figures(policy.power_w(known.look))
-    return float(known.reward.cost(figures).sum() / known.look.worlds) + penalty(known.reward, figures)
-
-
-def begun(on: Ground, how: Train, seed: int, told: Logger | None = None) -> Training:
-    """A training on recorded rounds, before its first step. told : gets losses."""
-    from rl.actor_critic import ActorCriticTraining
-    from rl.score_function import ScoreFunctionTraining
-
-    if isinstance(how.agent, ScoreFunctionAgent):
-        return ScoreFunctionTraining(on.trained_on, on.rule, how.agent, how.steps, seed)
-    if isinstance(how.agent, CriticAgent):
-        return ActorCriticTraining(on.trained_on, on.rule, how.agent, how.steps, seed, told)
-    raise TypeError("another agent")
-
-
-def learn(
-    training: Training, chosen_on: Known, every: int, checkpoint: Path, text: str,
-    tell: Callable[[CurvePoint, bool], None], told: Logger | None = None,
-) -> Best:  # fmt: skip
-    """Take all steps, or those that are left. text says what is trained: a checkpoint of another text is not gone on
-    with. told : gets figures at every evaluation.
-    """
-    from rl import board
-    from rl.train import CurvePoint
-
-    best = resumed(checkpoint, text, partial(_restored, training)) or Best()
-    saved = time.perf_counter()
-
-    def look() -> None:
-        policy = training.policy()
-        cost, last = score(policy, chosen_on), training.done == training.steps
-        if cost < best.score:
-            best.weights, best.score, best.steps = policy.weights, cost, training.done
-        multipliers = tuple(training.prices.multipliers.tolist())
-        best.curve.append(CurvePoint(training.done, cost, np.nan, -best.score, multipliers))
-        if told is not None and told.output_formats:
-            board.tell(told, {"judged/cost": cost, **training.figures()}, training.done)
-        tell(best.curve[-1], last)
-
-    if not best.curve:
-        look()
-    while training.done < training.steps:
-        training.step()
-        if training.done % every == 0 or training.done == training.steps:
-            look()
-        if time.perf_counter() - saved >= SAVE_EVERY_S:
-            save_tree(checkpoint, _tree(training, best, text))
-            saved = time.perf_counter()
-    return best
-
-
-def _tree(training: Training, best: Best, text: str) -> dict[str, Any]:
-    curve = [[p.step, p.score, p.best_reward, *p.multipliers] for p in best.curve]
-    kept = {"curve": curve, "weights": best.weights, "score": best.score, "steps": best.steps}
-    return {"text": text, "training": training.memory(), "best": kept}
-
-
-def _restored(training: Training, tree: Any) -> Best:
-    """The course so far, and the training set to where it was."""
-    from rl.train import CurvePoint
-
-    kept = tree["best"]
-    curve = [
-        CurvePoint(int(step), float(cost), np.nan, float(reward), tuple(map(float, multipliers)))
-        for step, cost, reward, *multipliers in kept["curve"]
-    ]
-    found = Best(curve, {n: np.array(w) for n, w in kept["weights"].items()}, kept["score"], kept["steps"])
-    training.resume(tree["training"])
-    return found
-
-
-def played(power_w: Callable[[Look], FloatArray]) -> Act:
-    """A rule as actions of the live environment."""
-    from rl.problem import as_action
-    from rl.recording import look_now
-
-    return lambda env, seen: as_action(power_w(look_now(env))[0], env.task.limits)
-
-
-def planned(power_w: FloatArray, progress: FloatArray) -> Act:
-    """Powers (S, K) of rounds at these shares (S,) of an episode, as actions; the least power in any other round."""
-    from rl.problem import as_action
-
-    of = dict(zip(progress.tolist(), power_w, strict=True))
-
-    def act(env: OnlinePower, seen: Any) -> FloatArray:
-        limits = env.task.limits
-        least = np.full(env.n_ue, limits.each_min_w)
-        return as_action(of.get(env.now.progress, least), limits)
-
-    return act
-
-
-def kept(on: Ground, best: Best, seed: int, folder: Path) -> SharedPolicy:
-    """The best policy, written into a folder."""
-    from rl.shared_folder import SharedCard, save_shared
-    from rl.shared_policy import SharedPolicy
-
-    policy = SharedPolicy(best.weights, on.rule)
-    card = SharedCard(
-        program=__version__, limits=on.task.limits, rule=on.rule.law.name,
-        parameters=tuple(on.rule.parameters.tolist()), scenario=on.study.title, seed=seed, steps=best.steps,
-    )  # fmt: skip
-    save_shared(policy, card, folder)
-    return policy
-
-
-def settings(study: Study) -> tuple[Train, Online]:
-    """What is trained."""
-    how = study.train or Train()
-    if not isinstance(how.task, Online):
-        raise TypeError("another task")
-    return how, how.task
-
-
-def unrecorded(study: Study) -> str | None:
-    """Why rounds of a study cannot be judged again at other powers; None where the radio alone decides what they cost,
-    by the laws of `rl.radio_records`.
-    """
-    uplink, learning, (_, task) = study.world.radio.uplink, study.learned, settings(study)
-    noisy = [d for d in learning.defenses if isinstance(d, Budgeted | NoiseSwitch)]
-    server = learning.server
-    if not isinstance(uplink, Noma) or uplink.decoding != "noisy":
-        return "world.radio.uplink: recorded rounds need kind: noma with decoding: noisy"
-    if study.world.radio.air is not None:
-        return "world.radio.air: recorded rounds need transmissions that are planned"
-    if not isinstance(server, Synchronous) or server.first is not None or server.deadline_s is not None:
-        return "learning.server: recorded rounds need a server that waits for all, until the uplink's deadline"
-    if len(noisy) > 1 or any(not isinstance(d, NoiseSwitch) or d.mode != "top-up" for d in noisy):
-        return "learning.defenses: recorded rounds need budgets of one noise-switch with mode: top-up, or none"
-    if task.reward.beyond_radio:
-        return f"train.task.reward.{task.reward.beyond_radio[0]}: recorded rounds do not tell it"
-    return None

@@ -54,7 +54,7 @@ def onlines(
     """
     from gymnasium.vector import SyncVectorEnv
 
-    from scenarios.app.training.on_radio import unrecorded
+    from scenarios.app.training.recordable import unrecorded
 
     if rounds not in (None, "recorded", "live"):
         raise BadInput(f"rounds: {rounds!r} is not known; take 'recorded' or 'live'")

@@ -23,9 +23,10 @@ from scenarios.app.results.folder import CHECKPOINT, STUDY, is_text, ours
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
-from scenarios.app.training import on_radio
+from scenarios.app.training import on_radio, recorded_training
 from scenarios.app.training.environments import fitting
 from scenarios.app.training.hyperparameters import hyperparameters_yaml
+from scenarios.app.training.recordable import settings
 from scenarios.app.training.search_space import chosen, searchable
 from scenarios.app.tuning.journal import finished, opened, required, suggested_by
 
@@ -68,7 +69,7 @@ def search(
 
     required("--search")
     plain = study.model_copy(update={"vary": None, "train": study.train or Train()})
-    how, task = on_radio.settings(plain)
+    how, task = settings(plain)
     searchable(how.agent)
     fitting(plain, task)
     text = f"# search, seed {seed}, program {__version__}\n{study_yaml(plain)}"
@@ -107,8 +108,8 @@ def _try(on: on_radio.Ground, how: Train, tried: optuna.Study, seed: int, out: P
             raise optuna.TrialPruned
 
     try:
-        training, text = on_radio.begun(on, mine, seed), f"trial {trial.number}"
-        best = on_radio.learn(training, on.chosen_on, how.eval_every, out / CHECKPOINT, text, tell)
+        training, text = recorded_training.begun(on, mine, seed), f"trial {trial.number}"
+        best = recorded_training.learn(training, on.chosen_on, how.eval_every, out / CHECKPOINT, text, tell)
         tried.tell(trial, best.score)
     except optuna.TrialPruned:
         tried.tell(trial, state=optuna.trial.TrialState.PRUNED)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,15 +14,12 @@ import numpy as np
 
 from netsim import __version__
 from netsim.errors import BadInput
-from netsim.record import cell_text, write_json, write_text
-from netsim.rng import Streams
+from netsim.record import write_json, write_text
 from netsim.safe import PART, what_is
-from rl.agents import AGENT, CriticAgent, DdpgAgent
-from rl.settings import OPTIMUM, VISITED, Allocation, Online, Train
+from rl.agents import CriticAgent, DdpgAgent
+from rl.settings import Allocation, Online, Train
 from scenarios.app.results.folder import CHECKPOINT, PAGE, STUDY, SUMMARY, is_text, ours, read_json
-from scenarios.app.results.improvement import probability_of_improvement
 from scenarios.app.results.marker import check_files, held
-from scenarios.app.results.statistics import half_width, interquartile_mean
 from scenarios.app.results.training_folder import (
     CURVE,
     EPISODE,
@@ -37,25 +32,21 @@ from scenarios.app.results.training_folder import (
 )
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
-from scenarios.app.training import on_radio
-from scenarios.app.training.bounds import judged_live, kept
-from scenarios.app.training.environments import Stages, fitting, n_ues, problems
-from scenarios.app.training.episode import Episode, episode_of, write_episode
+from scenarios.app.training.acts import played
+from scenarios.app.training.bounds import kept
+from scenarios.app.training.environments import fitting
+from scenarios.app.training.episode import Episode, write_episode
 from scenarios.app.training.evaluate import (
     Evaluation,
-    allocation_score,
-    baselines,
-    episode,
-    evaluate_allocation,
-    fixed_rule,
-    trained,
-    worlds,
 )
-from scenarios.app.training.on_radio import Recorded
+from scenarios.app.training.in_environment import allocation_setup, online_setup
+from scenarios.app.training.on_radio import Ground, Recorded
+from scenarios.app.training.recordable import unrecorded
+from scenarios.app.training.recorded_training import begun, kept_policy, learn
+from scenarios.app.training.training_tables import curve_row, summary_of, write_table
 
 if TYPE_CHECKING:
-    from rl.policy import Layers, Policy
-    from rl.train import Course, CurvePoint
+    from rl.train import CurvePoint
 
 _EPISODE = (EPISODE, EPISODE_ROUNDS, EPISODE_SCENE)
 _FILES = (
@@ -97,7 +88,7 @@ def train(
     how, summaries = plain.train or Train(), []
     if isinstance(how.task, Online):
         fitting(plain, how.task)
-    on = on_radio.Ground(plain, watch, out / WORLDS) if _on_recorded(plain, how) else None
+    on = Ground(plain, watch, out / WORLDS) if _on_recorded(plain, how) else None
     with one_thread():
         for seed, folder, text in zip(seeds, folders, texts, strict=True):
             if not _finished(folder, text):
@@ -111,7 +102,7 @@ def train(
 
 def _on_recorded(study: Study, how: Train) -> bool:
     """Whether rounds are recorded: to train on, or to tune the rules that an agent is compared with."""
-    return how.agent.on_recorded or (isinstance(how.task, Online) and on_radio.unrecorded(study) is None)
+    return how.agent.on_recorded or (isinstance(how.task, Online) and unrecorded(study) is None)
 
 
 def _admit(folder: Path, text: str, replace: bool) -> None:
@@ -142,7 +133,7 @@ def _finished(folder: Path, text: str) -> bool:
 
 
 def _one(
-    study: Study, on: on_radio.Ground | None, seed: int, folder: Path, text: str, watch: Watch, cache: Path | None,
+    study: Study, on: Ground | None, seed: int, folder: Path, text: str, watch: Watch, cache: Path | None,
     board: str | None,
 ) -> None:  # fmt: skip
     """One training, from its environment to its page's figures. on : recorded rounds, where it is done on those."""
@@ -168,11 +159,11 @@ def _one(
     else:
         curve, rows, best_steps, trained_s, shown = _by_ddpg(study, on, seed, folder, whole, watch, began, cache, board)
     bounds = how.task.reward.bounds() if isinstance(how.task, Online) else {}
-    _table(folder / CURVE, [_point(p, bounds) for p in curve])
-    _table(folder / EVALUATIONS, [asdict(r) for r in rows])
+    write_table(folder / CURVE, [curve_row(p, bounds) for p in curve])
+    write_table(folder / EVALUATIONS, [asdict(r) for r in rows])
     if shown is not None:
         write_episode(folder, shown)
-    write_json(folder / SUMMARY, _summary(how.agent.kind, best_steps, rows) | kept(rows, bounds))
+    write_json(folder / SUMMARY, summary_of(how.agent.kind, best_steps, rows) | kept(rows, bounds))
     timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began}
     if on is not None and on.planned_s:
         timing["planned_round_s"] = float(np.mean(on.planned_s))
@@ -186,7 +177,7 @@ _Trained = tuple[list["CurvePoint"], list[Evaluation], int, float, Episode | Non
 
 def _by_ddpg(
     study: Study,
-    on: on_radio.Ground | None,
+    on: Ground | None,
     seed: int,
     folder: Path,
     text: str,
@@ -203,7 +194,7 @@ def _by_ddpg(
     how = study.train or Train()
     if not isinstance(how.agent, DdpgAgent):
         raise TypeError("another agent")
-    setup = _online(study, how.task, on) if isinstance(how.task, Online) else _allocation(study, cache)
+    setup = online_setup(study, how.task, on) if isinstance(how.task, Online) else allocation_setup(study, cache)
     training = DdpgTraining(setup.env, how.agent, how.steps, seed, board)
     course = take_steps(
         training, setup.score, how.eval_every, folder / CHECKPOINT, text,
@@ -218,166 +209,20 @@ def _by_ddpg(
 
 
 def _on_radio(
-    on: on_radio.Ground, seed: int, folder: Path, text: str, watch: Watch, began: float, board: str | None
+    on: Ground, seed: int, folder: Path, text: str, watch: Watch, began: float, board: str | None
 ) -> _Trained:
     """One training on recorded rounds."""
     from rl.board import board as opened
 
     told = opened(board, seed, fresh=not what_is(folder / CHECKPOINT))
     how = on.study.train or Train()
-    training = on_radio.begun(on, how, seed, told)
-    best = on_radio.learn(
+    training = begun(on, how, seed, told)
+    best = learn(
         training, on.chosen_on, how.eval_every, folder / CHECKPOINT, text,
         lambda point, last: watch(TrainingProgress(seed, how.steps, point, last)), told,
     )  # fmt: skip
     told.close()
-    policy, trained_s = on_radio.kept(on, best, seed, folder), time.perf_counter() - began
-    act = on_radio.played(policy.power_w)
+    policy, trained_s = kept_policy(on, best, seed, folder), time.perf_counter() - began
+    act = played(policy.power_w)
     rows = on.evaluated(act, training.evaluations, seed)
     return best.curve, rows, best.steps, trained_s, on.shown(act, rows)
-
-
-@dataclass(frozen=True)
-class _Setup:
-    """What is trained: the environment, the score that selects the policy, the policy as a file, the comparison, and an
-    episode of it to show, if rounds are played one by one.
-    """
-
-    env: Any
-    score: Callable[[Layers], float]
-    policy: Callable[[Study, Layers, int, int], Policy]
-    evaluate: Callable[[Course, int, int], list[Evaluation]]
-    shown: Callable[[Course, list[Evaluation]], Episode | None]
-
-
-def _allocation(study: Study, cache: Path | None) -> _Setup:
-    from rl.env_allocation import PowerAllocation
-    from rl.policy import Card, Policy
-
-    sets = problems(study, cache)
-    drawn = sets.trained_on
-
-    def policy(study: Study, layers: Layers, seed: int, steps: int) -> Policy:
-        how = study.train or Train()
-        if not isinstance(how.task, Allocation):
-            raise ValueError("another task")
-        own = drawn[0].objective.trajectory if len(drawn) == 1 else problems_own(study, cache)
-        card = Card(
-            program=__version__, task="allocation", observe=how.task.observe, acts=how.task.acts, ues=drawn[0].n_ue,
-            hidden=hidden_of(how), limits=drawn[0].limits, criterion=how.task.criterion, bound=how.task.bound,
-            scenario=study.title, seed=seed, steps=steps,
-        )  # fmt: skip
-        return Policy(card, layers, own)
-
-    def evaluate(course: Course, steps: int, seed: int) -> list[Evaluation]:
-        visited = float(np.exp(-course.best_reward / 5.0))
-        layers = _best(course)
-        return evaluate_allocation(sets.held_out, layers, visited, steps, Streams(seed).at("references"))
-
-    def score(layers: Layers) -> float:
-        return allocation_score(sets.chosen_on, layers)
-
-    return _Setup(PowerAllocation(drawn), score, policy, evaluate, lambda course, rows: None)
-
-
-def problems_own(study: Study, cache: Path | None) -> Any:
-    """The trajectory of the study's own channel."""
-    from netsim.cache import cache_folder
-    from scenarios.app.run.planning import reference_study
-    from scenarios.app.run.reference_run import reference
-
-    return reference(reference_study(study), cache_folder() if cache is None else cache)
-
-
-def _online(study: Study, task: Online, on: on_radio.Ground | None) -> _Setup:
-    from rl.env_online import OnlinePower
-    from rl.policy import Card, Policy
-
-    n = n_ues(study)
-    paid = "leakage" in task.reward.reads
-    env, other = (OnlinePower(Stages(study, paid), n, task) for _ in range(2))
-    watched = OnlinePower(Stages(study), n, task)
-    rules = {name: fixed_rule(power) for name, power in baselines(task).items()}
-    chosen_on, held = worlds(study, "judged", task.eval_worlds), worlds(study, "held-out", task.held_out)
-
-    def score(layers: Layers) -> float:
-        return judged_live(task.reward, [episode(other, AGENT, trained(layers), w) for w in chosen_on])
-
-    def policy(study: Study, layers: Layers, seed: int, steps: int) -> Policy:
-        how = study.train or Train()
-        card = Card(
-            program=__version__, task="online", observe="online", ues=n, hidden=hidden_of(how), limits=task.limits,
-            bound=task.bound, scenario=study.title, seed=seed, steps=steps,
-        )  # fmt: skip
-        return Policy(card, layers)
-
-    def evaluate(course: Course, steps: int, seed: int) -> list[Evaluation]:
-        if on is not None:
-            return on.evaluated(trained(_best(course)), steps, seed)
-        acts = rules | {AGENT: trained(_best(course))}
-        return [episode(watched, name, act, w) for w in held for name, act in acts.items()]
-
-    def shown(course: Course, rows: list[Evaluation]) -> Episode:
-        act = trained(_best(course))
-        return episode_of(watched, study, (AGENT, act), rules, rows) if on is None else on.shown(act, rows)
-
-    return _Setup(env, score, policy, evaluate, shown)
-
-
-def hidden_of(how: Train) -> tuple[int, ...]:
-    """Hidden layers of an agent that has a network of its own."""
-    return how.agent.hidden if isinstance(how.agent, DdpgAgent) else ()
-
-
-def _best(course: Course) -> Layers:
-    if course.best is None:
-        raise ValueError("no policy was evaluated")
-    return course.best.layers
-
-
-def _point(point: CurvePoint, bounds: Mapping[str, float]) -> dict[str, Any]:
-    """A row of the curve: one column for the multiplier of each bound."""
-    row = asdict(point)
-    multipliers = row.pop("multipliers") or (0.0,) * len(bounds)
-    return row | {f"multiplier.{name}": x for name, x in zip(bounds, multipliers, strict=True)}
-
-
-def _table(path: Path, rows: list[dict[str, Any]]) -> None:
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(list(rows[0]))
-    writer.writerows([cell_text(v) for v in row.values()] for row in rows)
-    write_text(path, text.getvalue())
-
-
-def _summary(agent_name: str, best_steps: int, rows: list[Evaluation]) -> dict[str, Any]:
-    """Flat: the mean over cases of every figure of every policy, and the paired difference to each of the others."""
-    summary: dict[str, Any] = {"steps.best": best_steps, "cases": _cases(rows)}
-    names = list(dict.fromkeys(r.policy for r in rows))
-    figures = [f.name for f in fields(Evaluation) if f.name not in ("policy", "case")]
-    for name in names:
-        own = [r for r in rows if r.policy == name]
-        for figure in figures:
-            summary[f"policy.{name}.{figure}.mean"] = float(np.mean([getattr(r, figure) for r in own]))
-    agent = {r.case: r.cost for r in rows if r.policy == agent_name}
-    for name in (n for n in names if n not in (agent_name, VISITED)):
-        others = {r.case: r.cost for r in rows if r.policy == name}
-        gaps = np.array([agent[c] - others[c] for c in others])
-        ratios = np.array([agent[c] / others[c] - 1.0 for c in others])
-        summary[f"against.{name}.cost.mean"] = float(gaps.mean())
-        summary[f"against.{name}.percent.mean"] = float(100 * ratios.mean())
-        summary[f"against.{name}.percent.max"] = float(100 * ratios.max())
-        summary[f"against.{name}.cost.half_width"] = half_width(gaps)
-        summary[f"against.{name}.wins"] = int((gaps < 0).sum())
-        summary[f"against.{name}.cost.interquartile_mean"] = interquartile_mean(gaps)
-        pair = [np.array([[of[c] for c in others]]) for of in (agent, others)]
-        chance = zip(("mean", "low", "high"), probability_of_improvement(*pair), strict=True)
-        summary |= {f"against.{name}.improvement.{word}": value for word, value in chance}
-    if any(r.policy == VISITED for r in rows):
-        best = {r.policy: r.cost for r in rows}
-        summary["visited.percent"] = 100 * (best[VISITED] / best[OPTIMUM] - 1.0)
-    return summary
-
-
-def _cases(rows: list[Evaluation]) -> int:
-    return len({r.case for r in rows})
