@@ -115,3 +115,4 @@ def test_a_sweep_of_draws_goes_on_with_more_of_them(tmp_path):
     rows = list(csv.DictReader((tmp_path / "w" / "runs.csv").read_text().splitlines()))
     assert [r["label"] for r in rows] == ["draw 1", "draw 2"] and rows[0][WIDTH] in ("[2]", "[3]")
     assert first.stat().st_mtime_ns == before
+    assert "utility.rmse_db by drawn value" in (tmp_path / "w" / "report.html").read_text()

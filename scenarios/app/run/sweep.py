@@ -87,7 +87,8 @@ def _all(
 ) -> Path:
     """The runs that are not there yet, and the table of all."""
     todo = [point for point, _ in every]
-    write_json(out / SWEEP, {"kind": "sweep", "title": study.title, "command": command})
+    drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
+    write_json(out / SWEEP, {"kind": "sweep", "title": study.title, "command": command} | drawn)
     summaries: dict[int, dict[str, Any]] = {}
     open_: list[int] = []
     for i, (point, one) in enumerate(every):
