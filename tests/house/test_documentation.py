@@ -172,7 +172,7 @@ def flat(data, path=""):
     """Dotted path -> value; a part (a mapping with a kind) is one value."""
     found = {}
     for key, value in data.items():
-        inner = isinstance(value, dict) and "kind" not in value and key != "set"
+        inner = isinstance(value, dict) and "kind" not in value and key not in ("set", "space")
         found |= flat(value, f"{path}{key}.") if inner else {f"{path}{key}": value}
     return found
 
@@ -367,7 +367,8 @@ def test_every_key_that_was_renamed_is_in_the_changelog():
     assert sorted(missing) == []
 
 
-OTHER_TABLES = {"runs", "matched_privacy", "tradeoff", "curve", "evaluations", "claims", "episode", "episode_rounds"}
+OTHER_TABLES = {"runs", "matched_privacy", "tradeoff", "curve", "evaluations", "claims", "episode", "episode_rounds",
+                "trials"}  # fmt: skip
 KEY = re.compile(r"`((?:attack|baseline|utility|metric|eavesdropper|privacy|membership|updates|uplink)\.[\w.-]+\.\w+)`")
 
 

@@ -11,8 +11,9 @@ from netsim.record import guarded, unguarded
 from scenarios.app.cli import output
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
+from scenarios.app.run.points import checked_points
 from scenarios.app.run.runner import run
-from scenarios.app.run.sweep import checked_points, sweep
+from scenarios.app.run.sweep import sweep
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.load import load

@@ -440,7 +440,7 @@ def test_setting_a_value_inside_of_a_default_keeps_its_kind(tmp_path):
 
 
 def test_labels_of_any_script_make_folders_of_their_own(tmp_path):
-    from scenarios.app.run.sweep import points
+    from scenarios.app.run.points import points
     from scenarios.app.study.load import load
 
     labels = ["größer", "größter", "日本", "中国", "a_b/../c"]

@@ -43,7 +43,7 @@ def test_bundled_scenario_runs_briefly(name, tmp_path):
 
 @pytest.mark.parametrize("name", bundled())
 def test_bundled_sweeps_are_legal_at_every_point(name):
-    from scenarios.app.run.sweep import points
+    from scenarios.app.run.points import points
 
     needs_data(name)
     study = load(name)

@@ -19,7 +19,7 @@ from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.safe import what_is
 from scenarios.app.claims.rules import RULES, Rule, Within
-from scenarios.app.run.sweep import points
+from scenarios.app.run.points import points
 from scenarios.app.study.error_messages import build, nearest
 from scenarios.app.study.load import bundled, load
 from scenarios.app.study.yaml_document import one_line, read

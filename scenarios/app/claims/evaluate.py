@@ -22,7 +22,8 @@ from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
 from scenarios.app.run.executors.executor import Engine
 from scenarios.app.run.executors.processes import ON_PROCESSES
-from scenarios.app.run.sweep import SweepPoint, sweep
+from scenarios.app.run.points import SweepPoint
+from scenarios.app.run.sweep import sweep
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load
 from scenarios.app.study.yaml_document import one_line, read

@@ -27,6 +27,7 @@ from scenarios.app.cli import (
     show,
     sweep,
     train,
+    tune,
     validate,
 )
 from scenarios.app.cli.options import BAD_INPUT, DONE, FAILED, INTERRUPTED, Parser
@@ -34,9 +35,9 @@ from scenarios.app.cli.output import complain, emit
 from scenarios.app.run import signals
 
 COMMANDS = {
-    "run": run, "replay": replay, "sweep": sweep, "train": train, "show": show, "report": report, "compare": compare,
-    "rerun": rerun, "export": export, "new": new, "validate": validate, "list": listing, "inspect": inspect,
-    "claims": claims, "import-policy": import_policy,
+    "run": run, "replay": replay, "sweep": sweep, "train": train, "tune": tune, "show": show, "report": report,
+    "compare": compare, "rerun": rerun, "export": export, "new": new, "validate": validate, "list": listing,
+    "inspect": inspect, "claims": claims, "import-policy": import_policy,
     "epsilon": epsilon, "schema": schema,
 }  # fmt: skip
 

@@ -21,7 +21,7 @@ def add_engine(command: argparse.ArgumentParser, jobs: str = "one for each core;
         "--on", choices=_ENGINES, default="processes",
         help="where runs are played: processes of this machine, a Ray cluster, jobs of Slurm (default: %(default)s)",
     )  # fmt: skip
-    command.add_argument("--jobs", type=int, metavar="N", help=f"runs at a time (default: {jobs})")
+    add_jobs(command, jobs)
     command.add_argument(
         "--retries", type=int, default=RETRIES, metavar="N",
         help="attempts after the first one, of a run whose process is lost or that meets an error of files "
@@ -36,6 +36,11 @@ def add_engine(command: argparse.ArgumentParser, jobs: str = "one for each core;
         help="with --on slurm: a parameter of submitit, as timeout_min=60, mem_gb=4, slurm_partition=short (may be "
         "repeated)",
     )  # fmt: skip
+
+
+def add_jobs(command: argparse.ArgumentParser, usual: str) -> None:
+    """--jobs. usual : in words, how many there are where nobody says."""
+    command.add_argument("--jobs", type=int, metavar="N", help=f"runs at a time (default: {usual})")
 
 
 def engine_of(args: argparse.Namespace) -> Engine:
@@ -59,10 +64,10 @@ def engine_of(args: argparse.Namespace) -> Engine:
 
 
 def jobs_of(args: argparse.Namespace, usual: int | None = None) -> int:
-    """Runs at a time, of --jobs; 0: as many as the engine has room for."""
+    """Runs at a time, of --jobs; 0: as many as the engine of --on has room for."""
     if args.jobs is not None and args.jobs < 1:
         raise BadInput(f"--jobs {args.jobs}: must be 1 or more")
-    if args.jobs is not None or args.on != "processes":
+    if args.jobs is not None or getattr(args, "on", "processes") != "processes":
         return int(args.jobs or 0)
     return usual or os.cpu_count() or 1
 

@@ -12,7 +12,7 @@ from scenarios.app.results.failures import Failed
 
 if TYPE_CHECKING:
     from scenarios.app.run.checkpoints import Progress
-    from scenarios.app.run.sweep import SweepPoint
+    from scenarios.app.run.points import SweepPoint
     from scenarios.app.training.on_radio import Recorded
     from scenarios.app.training.search import Tried
     from scenarios.app.training.train import TrainingProgress

@@ -19,6 +19,7 @@ from scenarios.app.results.run_lines import checked_manifest, run_lines
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.results.training_folder import TRAINING
+from scenarios.app.results.tuning_folder import TRIALS_CSV, is_tuning, read_tuning, tuning_lines
 from scenarios.app.study.yaml_document import one_line
 
 
@@ -65,6 +66,8 @@ def kind_of(folder: Path) -> Kind:
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training"))
     if what_is(folder / TRAINING) or any(map(_of_training, folder.glob("seed-*"))):
         return TRAINED
+    if is_tuning(folder):
+        return TUNED
     if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
         return SWEPT
     if what_is(folder / MANIFEST) or marked(folder) == "run":
@@ -152,8 +155,15 @@ def _training_values(folder: Path) -> Event:
     return {"trainings": each, "lines": train_lines(folder) if each else [], "failures": failures}
 
 
+def _tuning_lines(folder: Path, verbose: bool) -> list[str]:
+    found = read_tuning(folder)
+    where = f"all trials in {folder / TRIALS_CSV}, page in {_page(folder)}"
+    return [f": {one_line(found['title'])}", *tuning_lines(found), where]
+
+
 RUN = Kind("run", _run_lines, _run_values)
 RADIO = Kind("radio", _run_lines, _run_values)
 SWEPT = Kind("sweep", _sweep_lines, _sweep_values)
 SEVERAL = Kind("runs", _several_lines, _several_values)
 TRAINED = Kind("training", _training_lines, _training_values)
+TUNED = Kind("tuning", _tuning_lines, read_tuning)

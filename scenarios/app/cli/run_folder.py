@@ -29,6 +29,11 @@ def sweep_folder(name: str, study: Study, changes: Mapping[str, Any]) -> Path:
     return Path("runs") / f"{name}-sweep{suffix(study, changes, seed=True)}"
 
 
+def tuning_folder(name: str, study: Study, changes: Mapping[str, Any]) -> Path:
+    """Of a tuning of the scenario `name`."""
+    return Path("runs") / f"{name}-tune{suffix(study, changes, seed=True)}"
+
+
 def replay_folder(
     trace: str, study: Study, shown: Mapping[str, Any], options: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> Path:

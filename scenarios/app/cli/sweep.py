@@ -19,7 +19,7 @@ from scenarios.app.cli.options import (
 
 if TYPE_CHECKING:
     from scenarios.app.results.failures import Failed
-    from scenarios.app.run.sweep import SweepPoint
+    from scenarios.app.run.points import SweepPoint
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:

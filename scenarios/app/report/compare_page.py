@@ -21,6 +21,7 @@ from scenarios.app.report.density_page import (
     without_curves,
 )
 from scenarios.app.report.figures.compare import comparison_panels
+from scenarios.app.report.figures.draws import draws_panels
 from scenarios.app.report.figures.member import Member, labels_of, member
 from scenarios.app.report.figures.points import points_panel
 from scenarios.app.report.figures.tradeoff import matched_table, tradeoff_panels
@@ -66,7 +67,7 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         Chapter(
             "tradeoffs",
             "Privacy and utility",
-            [*_tradeoff(of, labels, attacks), *([matched_table(rows)] if rows else [])],
+            [*draws_panels(place), *_tradeoff(of, labels, attacks), *([matched_table(rows)] if rows else [])],
         ),
         Chapter("time", "Over time", [*times, *figures.over_time]),
         all_variants(of, members, shown, place),

@@ -17,11 +17,13 @@ from scenarios.app.report.radio_page import is_radio, radio_comparison, radio_si
 from scenarios.app.report.run_page import single
 from scenarios.app.report.time_table import no_goal
 from scenarios.app.report.training_page import train_page
+from scenarios.app.report.tuning_page import tuning_page
 from scenarios.app.results.folder import MANIFEST, PAGE
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.read import RUNS, load
 from scenarios.app.results.run import Run
 from scenarios.app.results.trainings import trainings
+from scenarios.app.results.tuning_folder import is_tuning, read_tuning
 from scenarios.app.study.yaml_document import one_line
 
 
@@ -42,6 +44,8 @@ def report(folder: Path, pages: bool = False) -> Path:
     trained = trainings(folder)
     if trained:
         text = train_page(trained)
+    elif is_tuning(folder):
+        text = tuning_page(read_tuning(folder))
     elif what_is(folder / MANIFEST) and not what_is(folder / RUNS):
         text = _single(load(folder))
     else:

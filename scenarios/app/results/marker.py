@@ -19,7 +19,7 @@ from netsim.errors import BadInput
 from netsim.safe import check_own, content, writable
 
 MARKER = ".netsim"
-Mark = Literal["run", "sweep", "training", "search"]
+Mark = Literal["run", "sweep", "training", "search", "tuning"]
 """what a folder is"""
 PATIENCE_S = 2.0  # a process that was told to end, or whose parent ended, lets go of a lock within this
 _MOST_BYTES = 100

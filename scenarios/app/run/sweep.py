@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 import csv
-import hashlib
-import re
-from collections import Counter
-from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 from io import StringIO
-from itertools import product
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -27,81 +20,14 @@ from scenarios.app.run.executors.processes import ON_PROCESSES
 from scenarios.app.run.executors.several import play_all
 from scenarios.app.run.executors.work import Work
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
+from scenarios.app.run.points import SweepPoint, checked_points, named
 from scenarios.app.run.runner import check, run
 from scenarios.app.study.describe import flow
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.load import Scenario
-from scenarios.app.study.study import Study, Variant
-from scenarios.app.study.yaml_document import Place, one_line, read_text
-
-MOST_RUNS = 100_000
-_LONGEST_NAME = 200  # bytes; file systems take 255
-_AS_WRITTEN = Variant.model_construct(label="")
-
-
-@dataclass(frozen=True)
-class SweepPoint:
-    """One run of a sweep: its label, seed, folder name and what it changes in the scenario.
-
-    curve : the line that it belongs to where privacy is set against utility; empty for none. strength : where on it.
-    origins : where in the file a change stands, for those of the section `vary`.
-    """
-
-    label: str
-    seed: int
-    folder: str
-    overrides: dict[str, Any]
-    curve: str = ""
-    strength: float | None = None
-    origins: dict[str, Place] = field(default_factory=dict)
-
-
-def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
-    """All combinations of variants, value lists and seeds, in that order."""
-    vary = study.vary
-    if vary is None:
-        raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
-    variants = list(enumerate(vary.variants or (_AS_WRITTEN,)))
-    runs = prod([len(variants), *map(len, vary.values.values()), len(vary.seed or (0,))])
-    if runs > MOST_RUNS:
-        raise BadInput(f"vary: {runs:,} combinations, at most {MOST_RUNS:,} are possible; take fewer values or seeds")
-    values = list(product(*([(k, n, v) for n, v in enumerate(vs)] for k, vs in vary.values.items())))
-    planned = []
-    for (i, variant), chosen, seed in product(variants, values, vary.seed or (study.seed,)):
-        parts = [f"{key.rsplit('.', 1)[-1]}={flow(value)}" for key, _, value in chosen]
-        name = ", ".join([variant.label, *parts] if variant.label else parts) or "as written"
-        folder = f"{_slug(name)}/seed-{seed}"
-        changed = {**overrides, **variant.set, **{key: value for key, _, value in chosen}, "seed": seed, "vary": None}
-        origins: dict[str, Place] = {key: ("vary", "variants", i, "set", key) for key in variant.set}
-        origins |= {key: ("vary", "values", key, n) for key, n, _ in chosen}
-        origins |= {"seed": ("vary", "seed")} if vary.seed else {}
-        curve = ", ".join([variant.mechanism, *parts]) if variant.mechanism else ""
-        planned.append(SweepPoint(name, seed, folder, changed, curve, variant.strength, origins))
-    folders = Counter(p.folder for p in planned)
-    for point in planned:
-        if folders[point.folder] > 1:
-            raise BadInput(f"vary: the label {point.label!r} is not unique as a folder name; rename a variant")
-    return planned
-
-
-def checked_points(
-    source: str | Path, study: Study, overrides: dict[str, Any], only: Collection[str] = ()
-) -> list[tuple[SweepPoint, Study]]:
-    """The points and their studies; a mistake names its point. Of a setting, seeds change nothing but the seed.
-
-    only : their labels; none: all of them.
-    """
-    scenario, settings, checked = Scenario(source), dict[str, Study](), []
-    for point in points(study, overrides):
-        setting = point.folder.rpartition("/")[0]
-        if only and point.label not in only:
-            continue
-        if setting not in settings:
-            with _named(point):
-                settings[setting] = scenario.study(point.overrides, point.origins)
-        checked.append((point, settings[setting].model_copy(update={"seed": point.seed})))
-    return checked
+from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import one_line, read_text
 
 
 def check_prepared(source: str | Path, todo: Sequence[tuple[SweepPoint, Study]], every: bool = False) -> None:
@@ -114,21 +40,12 @@ def check_prepared(source: str | Path, todo: Sequence[tuple[SweepPoint, Study]],
         setting = point.folder if every else point.folder.rpartition("/")[0]
         if setting not in seen:
             seen.add(setting)
-            with _named(point), scenario.placed(point.overrides, point.origins):
+            with named(point), scenario.placed(point.overrides, point.origins):
                 check(study, every)
 
 
 Tell = Callable[[int, int, SweepPoint, dict[str, Any] | Failed], None]
 """told of a run that ended: how many did, of how many, which it was, and its summary, or why it has none"""
-
-
-@contextmanager
-def _named(point: SweepPoint) -> Generator[None, None, None]:
-    """A mistake names its point."""
-    try:
-        yield
-    except BadInput as error:
-        raise BadInput(*(f"vary, {point.label!r}: {line}" for line in error.lines)) from None
 
 
 def sweep(
@@ -160,7 +77,7 @@ def sweep(
             admit_inputs(out / point.folder, input_digests(one), replace)
 
     admitted()  # before files are read, and again under the lock
-    check_prepared(source, [(point, one) for point, one in every if _finished(out / point.folder, one) is None])
+    check_prepared(source, [(point, one) for point, one in every if finished(out / point.folder, one) is None])
     with held(out, "sweep", admitted):
         return _all(study, out, every, jobs, tell, replace, command, engine)
 
@@ -177,9 +94,10 @@ def _all(
 ) -> Path:
     """The runs that are not there yet, and the table of all."""
     todo = [point for point, _ in every]
-    write_json(out / SWEEP, {"kind": "sweep", "title": study.title, "command": command})
+    drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
+    write_json(out / SWEEP, {"kind": "sweep", "title": study.title, "command": command} | drawn)
     found: dict[int, dict[str, Any] | Failed] = {
-        i: done for i, (point, one) in enumerate(every) if (done := _finished(out / point.folder, one)) is not None
+        i: done for i, (point, one) in enumerate(every) if (done := finished(out / point.folder, one)) is not None
     }
     open_ = [i for i in range(len(every)) if i not in found]
 
@@ -188,7 +106,7 @@ def _all(
         tell(len(found), len(todo), todo[open_[k]], end)
 
     play_all(_Works(out, [every[i] for i in open_], replace), engine, jobs, out, ended)
-    _table(out, study, todo, {i: end for i, end in sorted(found.items()) if not isinstance(end, Failed)})
+    write_runs(out, todo, {i: end for i, end in sorted(found.items()) if not isinstance(end, Failed)})
     return out / RUNS
 
 
@@ -227,7 +145,7 @@ def _one(folder: Path, text: str, replace: bool) -> dict[str, Any]:
     return run(study, folder, command="netsim sweep", replace=replace).summary
 
 
-def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
+def finished(folder: Path, study: Study) -> dict[str, Any] | None:
     """The summary of a finished run of exactly this study, or None."""
     try:
         same = is_text(folder / STUDY, study_yaml(study)) and same_inputs(folder, input_digests(study))
@@ -238,7 +156,7 @@ def _finished(folder: Path, study: Study) -> dict[str, Any] | None:
     return None
 
 
-def _table(out: Path, study: Study, todo: list[SweepPoint], summaries: dict[int, dict[str, Any]]) -> None:
+def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: dict[int, dict[str, Any]]) -> None:
     """runs.csv: folder, label, seed, curve and strength where there are curves, the varied values, every key.
 
     Runs that failed have no figures. It hangs on the points and their summaries alone, not on who ended first.
@@ -255,11 +173,3 @@ def _table(out: Path, study: Study, todo: list[SweepPoint], summaries: dict[int,
         placed = [guarded(point.curve), cell_text(point.strength)] if curved else []
         writer.writerow([point.folder, guarded(point.label), point.seed, *placed, *values, *figures])
     write_text(out / RUNS, text.getvalue())
-
-
-def _slug(text: str) -> str:
-    """A folder name: letters and digits of any script, and a few signs; of a long text the beginning and a digest."""
-    name = re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.").lstrip("-.=+") or "run"
-    if len(name.encode()) <= _LONGEST_NAME:
-        return name
-    return f"{name[:40]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -21,57 +20,7 @@ from rl.settings import Train
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.plan import Plan, check_plannable
 from scenarios.app.study.powers import POWERS
-
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-
-
-class Variant(Part):
-    """One named variant of a sweep: values that replace those of the scenario, by dotted path."""
-
-    label: str = Field(min_length=1, max_length=60)
-    """what tables and figures call it"""
-    curve: str | None = Field(default=None, min_length=1, max_length=40)
-    """the line it belongs to where privacy is set against utility (a mechanism's name); none: undefended"""
-    strength: float | None = None
-    """its place on that line, which runs in the order of strength"""
-    set: dict[str, Any] = Field(default_factory=dict)
-    """dotted path: value"""
-
-    @model_validator(mode="after")
-    def _on_a_curve(self) -> Self:
-        if self.strength is not None and not self.mechanism:
-            raise ValueError(f"strength: {self.strength:g} stands on no curve; name the curve, or leave strength out")
-        if self.strength is None and self.mechanism:
-            raise ValueError(f"curve: {self.curve!r} runs in the order of strength; give a strength: NUMBER")
-        return self
-
-    @property
-    def mechanism(self) -> str:
-        """The curve; empty for an undefended variant."""
-        return "" if self.curve in (None, "none") else str(self.curve)
-
-
-class Vary(Part):
-    """What `netsim sweep` compares: every combination of variants, seeds and value lists."""
-
-    seed: tuple[Seed, ...] | None = Field(default=None, min_length=1)
-    """seeds; none: the scenario's own"""
-    values: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(default_factory=dict)
-    """dotted path: list of values, crossed with each other"""
-    variants: tuple[Variant, ...] | None = Field(default=None, min_length=1)
-    """named variants, crossed with seeds and values; none: the scenario as written"""
-
-    @model_validator(mode="after")
-    def _once(self) -> Self:
-        if not (self.seed or self.values or self.variants):
-            raise ValueError("nothing varies: give seed, values or variants, or leave vary out")
-        for seed, times in Counter(self.seed or ()).items():
-            if times > 1:
-                raise ValueError(f"seed: {seed} stands {times} times")
-        for label, times in Counter(v.label for v in self.variants or ()).items():
-            if times > 1:
-                raise ValueError(f"variants: the label {label!r} stands {times} times")
-        return self
+from scenarios.app.study.vary import Seed, Vary
 
 
 class Study(Part):

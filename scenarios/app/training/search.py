@@ -2,20 +2,16 @@
 
 Trials are suggested by a tree-structured Parzen estimator and ended by the median rule, both of Optuna. A trial hangs
 on the finished ones before it and on the seed alone, so an interrupted search ends with the same hyper-parameters.
-Held-out worlds are never played. [Akiba et al., Optuna, 2019; Bergstra et al., Algorithms for Hyper-Parameter
-Optimization, 2011]
+Held-out worlds are never played.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from netsim import __version__
 from netsim.errors import BadInput
@@ -32,6 +28,7 @@ from scenarios.app.training.environments import fitting
 from scenarios.app.training.hyperparameters import hyperparameters_yaml
 from scenarios.app.training.recordable import settings
 from scenarios.app.training.search_space import chosen, searchable
+from scenarios.app.tuning.journal import finished, opened, required, suggested_by
 
 if TYPE_CHECKING:
     import optuna
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
 
 TRIALS, FOUND = "trials.log", "hyperparameters.yaml"
 _FILES = (STUDY, TRIALS, f"{TRIALS}.lock", FOUND, CHECKPOINT)
-_STARTS = 4  # trials before any is ended early
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,7 @@ def search(
     """
     from scenarios.app.run.simulate import one_thread
 
-    if importlib.util.find_spec("optuna") is None:
-        raise BadInput("--search: optuna is not installed; pip install 'netsim-fl[tune]'")
+    required("--search")
     plain = study.model_copy(update={"vary": None, "train": study.train or Train()})
     how, task = settings(plain)
     searchable(how.agent)
@@ -87,8 +82,8 @@ def search(
             for file in _FILES:
                 (out / file).unlink(missing_ok=True)
             write_text(out / STUDY, text)
-        tried = _opened(out / TRIALS)
-        while (done := len(_finished(tried))) < trials:
+        tried = opened(out / TRIALS)
+        while (done := len(finished(tried))) < trials:
             _try(on, how, tried, seed, out)
             watch(Tried(done + 1, trials))
         best = tried.best_trial
@@ -102,8 +97,7 @@ def _try(on: on_radio.Ground, how: Train, tried: optuna.Study, seed: int, out: P
     """One trial, from its suggestion to its end."""
     import optuna
 
-    (drawn,) = np.random.SeedSequence([seed, len(_finished(tried))]).generate_state(1)
-    tried.sampler = optuna.samplers.TPESampler(seed=int(drawn), n_startup_trials=_STARTS)
+    suggested_by(tried, seed, len(finished(tried)))
     trial = tried.ask()
     mine = how.model_copy(update={"agent": chosen(trial, how.agent)})
     (out / CHECKPOINT).unlink(missing_ok=True)
@@ -120,31 +114,6 @@ def _try(on: on_radio.Ground, how: Train, tried: optuna.Study, seed: int, out: P
     except optuna.TrialPruned:
         tried.tell(trial, state=optuna.trial.TrialState.PRUNED)
     (out / CHECKPOINT).unlink(missing_ok=True)
-
-
-def _opened(path: Path) -> optuna.Study:
-    """The trials so far; BadInput for a file that cannot be read."""
-    import optuna
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
-
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        storage = JournalStorage(JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path))))
-        tried = optuna.create_study(
-            storage=storage, study_name="search", load_if_exists=True,
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=_STARTS),
-        )  # fmt: skip
-        _finished(tried)
-    except Exception as error:  # what damaged lines make of the library has no common type
-        said = " ".join(str(error).split())[:120]
-        raise BadInput(f"{path}: cannot be gone on with ({said}); delete it to start again") from None
-    return tried
-
-
-def _finished(tried: optuna.Study) -> list[Any]:
-    """Trials that came to an end; those that were interrupted are tried again."""
-    return [trial for trial in tried.trials if trial.state.name in ("COMPLETE", "PRUNED")]
 
 
 def _admit(folder: Path, text: str, replace: bool) -> None:

@@ -1,0 +1,104 @@
+"""The page of a tuning: the winner and its figure on fresh seeds, the search over time, what each setting does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from scenarios.app.report.figures.scatter import history_panel, settings_panel, tradeoff_panel
+from scenarios.app.report.html import (
+    Cell,
+    Chapter,
+    Link,
+    Mark,
+    answers,
+    facts,
+    folded,
+    headings,
+    page,
+    paragraphs,
+    table,
+)
+from scenarios.app.report.plot import Panel
+from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.tuning_folder import set_line, tuning_lines
+from scenarios.app.study.describe import flow
+
+Found = Mapping[str, Any]
+_HONEST = (
+    "The figure of the search is optimistic: the winner is the luckiest of many on the same seeds. The figure on fresh "
+    "seeds, which no trial used, is the one to quote."
+)
+
+
+def tuning_page(found: Found) -> str:
+    """The page; a pure function of `tuning.json`."""
+    objectives = [o["key"] for o in found["objectives"]]
+    several = len(objectives) > 1
+    lines = tuning_lines(found)
+    said = [("search", lines[0]), *(("winner" if found["best"] else "no winner", line) for line in lines[1:-1])]
+    top = (
+        headings(found["title"], f"tuning of {found['scenario']}")
+        + answers(said if found["best"] else [("search", lines[0]), ("no winner", lines[-1])])
+        + paragraphs([_HONEST] if found["best"] and found["fresh_seeds"] else [], "says")
+        + paragraphs(_ended(found), "says")
+        + "".join(folded(f"play {name}", set_line(found, name)) for name in found["best"])
+    )
+    panels: list[Panel | str] = [tradeoff_panel(found)] if several else [history_panel(found)]
+    chapters = [
+        Chapter("search", "Search", panels),
+        Chapter("settings", "Settings", [_importance(found), *(settings_panel(found, key) for key in objectives)]),
+        Chapter("trials-all", "Trials", [_table(found)]),
+        Chapter("configuration", "Configuration", [facts(_facts(found))]),
+    ]
+    return page(found["title"], top, chapters)
+
+
+def _ended(found: Found) -> list[str]:
+    if found["ended_by"]:
+        return [
+            f"A trial ends early when its {found['ended_by']} after a round lies above the median of the finished "
+            "trials at the same round of the same seed."
+        ]
+    return ["No trial ends early: several objectives, or one without a figure in every round that should be small."]
+
+
+def _importance(found: Found) -> str:
+    """Shares of the variance by setting, a column for each objective."""
+    told = found["importance"]
+    rows = [
+        [name, *(Mark(figure_text(of.get(name, 0.0)), of.get(name, 0.0)) for of in told.values()), ""]
+        for name in found["space"]
+    ]
+    heads = ["setting", *told, ""]
+    return table("Importance: share of the variance over trials that a setting explains", heads, rows) if told else ""
+
+
+def _table(found: Found) -> str:
+    """A row a trial, with links to its runs' pages."""
+    figures = list(dict.fromkeys(key for row in found["trials"] for key in row["values"]))
+    rows: list[list[Cell]] = []
+    for row in found["trials"]:
+        values = [row["values"].get(key) for key in figures]
+        cells = [Mark("–", float("nan")) if v is None else Mark(figure_text(v), float(v)) for v in values]
+        state = row["state"] if row["state"] != "finished" or row["kept"] else "breaks a constraint"
+        mark = " (best)" if row["name"] in found["best"] else ""
+        why = Mark(row["why"]) if row["why"] else Link("records", row["name"])
+        rows.append(
+            [Mark(row["name"] + mark, row["number"]), *cells, *(flow(v) for v in row["settings"].values()), state, why]
+        )
+    heads = ["trial", *figures, *found["space"], "state", "why"]
+    texts = (0, *range(1 + len(figures), len(heads)))
+    return table("All trials", heads, rows, "trials", texts)
+
+
+def _facts(found: Found) -> dict[str, str]:
+    goals = [f"{o['key']} ({o['direction']})" for o in found["objectives"]]
+    return {
+        "objectives": ", ".join(goals),
+        "constraints": ", ".join(map(str, found["constraints"])) or "none",
+        "seeds of every trial": ", ".join(map(str, found["seeds"])),
+        "fresh seeds": ", ".join(map(str, found["fresh_seeds"])) or "none",
+        "command": found["command"],
+        "winner as a scenario": "best.yaml" if found["best"] else "none",
+    }

@@ -1,0 +1,113 @@
+"""The folder of a tuning read back: its trials as a table, its winners in words."""
+
+from __future__ import annotations
+
+import csv
+import shlex
+from collections.abc import Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import BadInput
+from netsim.record import cell_text, guarded
+from netsim.safe import what_is
+from scenarios.app.results.folder import read_json
+from scenarios.app.results.marker import marked
+from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.study.describe import flow
+from scenarios.app.study.yaml_document import one_line
+
+TUNING, TRIALS_CSV, BEST = "tuning.json", "trials.csv", "best.yaml"
+
+
+def is_tuning(folder: Path) -> bool:
+    """Whether a folder is one of `netsim tune`."""
+    return what_is(folder / TUNING) == "file" or marked(folder) == "tuning"
+
+
+def read_tuning(folder: Path) -> dict[str, Any]:
+    """What a finished tuning found, checked as far as pages rely on it."""
+    if not what_is(folder / TUNING):
+        raise BadInput(one_line(f"{folder}: this tuning is not finished; start it again and it goes on"))
+    found = read_json(folder / TUNING)
+    try:
+        keys = [str(o["key"]) for o in found["objectives"]]
+        names = set()
+        for row in found["trials"]:
+            names.add(row["name"])
+            good = row["state"] in ("finished", "ended early", "failed") and isinstance(row["settings"], dict)
+            good &= row["state"] != "finished" or all(isinstance(row["values"][key], int | float) for key in keys)
+            good &= isinstance(row["number"], int) and set(row["settings"]) == set(found["space"])
+            good &= row["name"] == f"trial-{row['number']}"
+            if not good:
+                raise ValueError(f"trial {row['name']}")
+        good = bool(keys) and all(o["direction"] in ("min", "max") for o in found["objectives"])
+        good &= {*found["best"], *found["front"]} <= names
+        good &= all(isinstance(found[part], dict) for part in ("verified", "overrides", "importance"))
+        good &= all(_verified(one, keys) for one in found["verified"].values())
+        texts = [found[name] for name in ("title", "scenario", "command", "ended_by")]
+        if not good or not all(isinstance(text, str) for text in texts):
+            raise ValueError("its parts do not fit together")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(one_line(f"{folder / TUNING}: damaged ({error!r}); tune again")) from None
+    return found
+
+
+def _verified(one: Mapping[str, Any], keys: list[str]) -> bool:
+    """Whether the figures on fresh seeds of a winner are whole: none, an error, or a mean and a half width a key."""
+    if not one or "error" in one:
+        return True
+    widths = [one["half_width"][key] for key in keys]
+    return all(isinstance(value, int | float | None) for value in [*(one["values"][key] for key in keys), *widths])
+
+
+def trials_csv(found: Mapping[str, Any]) -> str:
+    """A row a trial: name, state, whether bounds are kept, settings, mean figures over seeds, why it ended."""
+    space = list(found["space"])
+    figures = list(dict.fromkeys(key for row in found["trials"] for key in row["values"]))
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["trial", "state", "kept", *space, *figures, "why"])
+    for row in found["trials"]:
+        kept = int(row["kept"]) if row["state"] == "finished" else ""
+        settings = [guarded(flow(row["settings"][key])) for key in space]
+        values = [cell_text(row["values"].get(key)) for key in figures]
+        writer.writerow([row["name"], row["state"], kept, *settings, *values, guarded(row["why"])])
+    return text.getvalue()
+
+
+def set_line(found: Mapping[str, Any], name: str) -> str:
+    """The command that plays a trial's settings."""
+    row = next(row for row in found["trials"] if row["name"] == name)
+    sets = [
+        f"--set {shlex.quote(f'{key}={flow(value)}')}"
+        for key, value in {**found["overrides"], **row["settings"]}.items()
+    ]
+    return " ".join(["netsim run", shlex.quote(found["scenario"]), *sets])
+
+
+def tuning_lines(found: Mapping[str, Any]) -> list[str]:
+    """What was found, for the terminal and the top of the page."""
+    states = [row["state"] for row in found["trials"]]
+    counts = [f"{states.count(s)} {s}" for s in ("finished", "ended early", "failed") if s in states]
+    lines = [f"{counted(len(states), 'trial')}: {', '.join(counts)}; {counted(len(found['seeds']), 'seed')} each"]
+    if not found["best"]:
+        return [*lines, "no finished trial keeps every constraint, so there is no winner"]
+    for name in found["best"][:5]:
+        row = next(row for row in found["trials"] if row["name"] == name)
+        fresh = found["verified"].get(name) or {}
+        for key in (objective["key"] for objective in found["objectives"]):
+            line = f"{name}: {key} {figure_text(row['values'][key])} as searched"
+            if "values" in fresh:
+                width = fresh["half_width"][key]
+                spread = "" if width is None else f" +- {figure_text(width)} (95 %)"
+                line += f", {figure_text(fresh['values'][key])}{spread} on {len(found['fresh_seeds'])} fresh seeds"
+            lines.append(line)
+        if fresh.get("kept") is False:
+            lines.append(f"{name}: BREAKS a constraint on fresh seeds")
+        if "error" in fresh:
+            lines.append(f"{name}: failed on fresh seeds ({fresh['error']})")
+    more = len(found["best"]) - 5
+    lines += [f"and {more} more on the front" for _ in range(more > 0)]
+    return [one_line(line) for line in [*lines, set_line(found, found["best"][0])]]

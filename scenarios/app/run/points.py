@@ -1,0 +1,151 @@
+"""The points of a sweep: what each run changes in the scenario, its label, seed and folder."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from scenarios.app.run.draws import drawn
+from scenarios.app.study.describe import flow
+from scenarios.app.study.load import Scenario
+from scenarios.app.study.study import Study
+from scenarios.app.study.vary import Variant, Vary
+from scenarios.app.study.yaml_document import Place
+
+MOST_RUNS = 100_000
+_LONGEST_NAME = 200  # bytes; file systems take 255
+_AS_WRITTEN = Variant.model_construct(label="")
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One run of a sweep: its label, seed, folder name and what it changes in the scenario.
+
+    curve : the line that it belongs to where privacy is set against utility; empty for none. strength : where on it.
+    origins : where in the file a change stands, for those of the section `vary`.
+    """
+
+    label: str
+    seed: int
+    folder: str
+    overrides: dict[str, Any]
+    curve: str = ""
+    strength: float | None = None
+    origins: dict[str, Place] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Values of some keys that go together: what labels call them, and where in the file each stands."""
+
+    parts: tuple[str, ...] = ()
+    changed: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, Place] = field(default_factory=dict)
+
+
+def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
+    """All combinations of variants, rows of `zip`, value lists, random points and seeds, in that order."""
+    vary = study.vary
+    if vary is None:
+        raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
+    variants, seeds = list(enumerate(vary.variants or (_AS_WRITTEN,))), vary.seed or (study.seed,)
+    draws = 0 if vary.random is None else vary.random.draws
+    runs = prod([len(variants), vary.together, *map(len, vary.values.values()), max(draws, 1), len(seeds)])
+    if runs > MOST_RUNS:
+        raise BadInput(f"vary: {runs:,} combinations, at most {MOST_RUNS:,} are possible; take fewer values or seeds")
+    axes = [list(_rows(vary)), *(list(_column(k, vs)) for k, vs in vary.values.items()), list(_random(study, draws))]
+    planned = []
+    for (i, variant), chosen, seed in product(variants, list(product(*axes)), seeds):
+        parts = [part for choice in chosen for part in choice.parts]
+        name = ", ".join([variant.label, *parts] if variant.label else parts) or "as written"
+        folder = f"{_slug(name)}/seed-{seed}"
+        changed = {**overrides, **variant.set}
+        origins: dict[str, Place] = {key: ("vary", "variants", i, "set", key) for key in variant.set}
+        for choice in chosen:
+            changed |= choice.changed
+            origins |= choice.origins
+        changed |= {"seed": seed, "vary": None}
+        origins |= {"seed": ("vary", "seed")} if vary.seed else {}
+        curve = ", ".join([variant.mechanism, *parts]) if variant.mechanism else ""
+        planned.append(SweepPoint(name, seed, folder, changed, curve, variant.strength, origins))
+    folders = Counter(p.folder for p in planned)
+    for point in planned:
+        if folders[point.folder] > 1:
+            what = "rename a variant, or leave a repeated value out"
+            raise BadInput(f"vary: the label {point.label!r} is not unique as a folder name; {what}")
+    return planned
+
+
+def _rows(vary: Vary) -> Iterator[_Choice]:
+    """The rows of `zip`; one that changes nothing where there is none."""
+    for n in range(vary.together):
+        changed = {key: values[n] for key, values in vary.zip.items()}
+        parts = tuple(_part(key, value) for key, value in changed.items())
+        yield _Choice(parts, changed, {key: ("vary", "zip", key, n) for key in changed})
+
+
+def _column(key: str, values: tuple[Any, ...]) -> Iterator[_Choice]:
+    """The values of a key of the grid."""
+    for n, value in enumerate(values):
+        yield _Choice((_part(key, value),), {key: value}, {key: ("vary", "values", key, n)})
+
+
+def _random(study: Study, draws: int) -> Iterator[_Choice]:
+    """The points drawn from the study's seed; one that changes nothing where there are none."""
+    space = {} if study.vary is None else study.vary.drawn
+    if not draws:
+        yield _Choice()
+    values = {key: drawn(Streams(study.seed).at("vary"), key, one, draws) for key, one in space.items()}
+    for n in range(draws):
+        changed = {key: column[n] for key, column in values.items()}
+        yield _Choice((f"draw {n + 1}",), changed, {key: ("vary", "random", "space", key) for key in changed})
+
+
+def _part(key: str, value: Any) -> str:
+    return f"{key.rsplit('.', 1)[-1]}={flow(value)}"
+
+
+def checked_points(
+    source: str | Path, study: Study, overrides: dict[str, Any], only: Collection[str] = ()
+) -> list[tuple[SweepPoint, Study]]:
+    """The points and their studies; a mistake names its point. Of a setting, seeds change nothing but the seed.
+
+    only : their labels; none: all of them.
+    """
+    scenario, settings, checked = Scenario(source), dict[str, Study](), []
+    for point in points(study, overrides):
+        setting = point.folder.rpartition("/")[0]
+        if only and point.label not in only:
+            continue
+        if setting not in settings:
+            with named(point):
+                settings[setting] = scenario.study(point.overrides, point.origins)
+        checked.append((point, settings[setting].model_copy(update={"seed": point.seed})))
+    return checked
+
+
+@contextmanager
+def named(point: SweepPoint) -> Generator[None, None, None]:
+    """A mistake names its point."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(*(f"vary, {point.label!r}: {line}" for line in error.lines)) from None
+
+
+def _slug(text: str) -> str:
+    """A folder name: letters and digits of any script, and a few signs; of a long text the beginning and a digest."""
+    name = re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.").lstrip("-.=+") or "run"
+    if len(name.encode()) <= _LONGEST_NAME:
+        return name
+    return f"{name[:40]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,0 +1,131 @@
+"""What a tuning looks for: keys of the summary to make small or large, and bounds on others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from netsim.errors import BadInput
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.study.error_messages import nearest
+
+PER_ROUND = {keys.RMSE.of(): "rmse_db"}
+"""keys that have a figure in every round: its column of rounds.csv"""
+_BOUND = re.compile(r"\s*(?P<key>[^<>=\s]+)\s*(?P<sign><=|>=)\s*(?P<bound>\S+)\s*")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A key of the summary, and whether it should be large."""
+
+    key: str
+    largest: bool
+
+    @property
+    def direction(self) -> str:
+        return "maximize" if self.largest else "minimize"
+
+    def loss(self, value: float) -> float:
+        """The value, so that less is better."""
+        return -value if self.largest else value
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound that the mean of a key over seeds has to keep."""
+
+    text: str
+    key: str
+    below: bool
+    bound: float
+
+    def excess(self, value: float) -> float:
+        """How far the value lies beyond the bound; at most 0 where the bound is kept."""
+        return value - self.bound if self.below else self.bound - value
+
+
+@dataclass(frozen=True)
+class Goals:
+    """Objectives and constraints."""
+
+    objectives: tuple[Objective, ...]
+    constraints: tuple[Constraint, ...] = ()
+
+    @property
+    def named(self) -> list[tuple[str, str]]:
+        """Option and key of each."""
+        return [
+            *(("--objective", o.key) for o in self.objectives),
+            *(("--constraint", c.key) for c in self.constraints),
+        ]
+
+    @property
+    def keys(self) -> list[str]:
+        """All keys that a trial needs."""
+        return list(dict.fromkeys(key for _, key in self.named))
+
+    @property
+    def text(self) -> str:
+        """One line for each."""
+        lines = [f"{o.key} {'max' if o.largest else 'min'}" for o in self.objectives]
+        return "\n".join([*lines, *(c.text for c in self.constraints)])
+
+    @property
+    def column(self) -> str:
+        """The column of rounds.csv by which trials are ended early; empty: none is."""
+        only = self.objectives[0] if len(self.objectives) == 1 else None
+        return "" if only is None or only.largest else PER_ROUND.get(only.key, "")
+
+    def excess(self, values: Mapping[str, float]) -> list[float]:
+        """How far each constraint is broken; at most 0 where it is kept."""
+        return [c.excess(values[c.key]) for c in self.constraints]
+
+    def kept(self, values: Mapping[str, float]) -> bool:
+        """Whether all constraints are."""
+        return all(e <= 0 for e in self.excess(values))
+
+
+def goals(objectives: Sequence[str], directions: Sequence[str], constraints: Sequence[str]) -> Goals:
+    """Of the command line; BadInput for keys that no summary has, and for bounds that are none."""
+    if len(directions) not in (1, len(objectives)):
+        raise BadInput(
+            f"--direction: {len(directions)} for {len(objectives)} objectives; give one for all, or one for each"
+        )
+    words = list(directions) * (1 if len(directions) == len(objectives) else len(objectives))
+    of = Goals(
+        tuple(Objective(k, word == "max") for k, word in zip(objectives, words, strict=True)),
+        tuple(map(_constraint, constraints)),
+    )
+    if len({o.key for o in of.objectives}) < len(of.objectives):
+        raise BadInput("--objective: a key stands twice; leave one of them out")
+    for option, key in of.named:
+        if keys.declaration(key) is None:
+            raise unknown(option, key, [one.pattern for one in keys.KEYS])
+    return of
+
+
+def _constraint(text: str) -> Constraint:
+    match = _BOUND.fullmatch(text)
+    try:
+        bound = float(match["bound"]) if match else float("nan")
+    except ValueError:
+        bound = float("nan")
+    if match is None or not isfinite(bound):
+        raise BadInput(f"--constraint {text}: write KEY<=NUMBER or KEY>=NUMBER")
+    return Constraint(f"{match['key']}{match['sign']}{match['bound']}", match["key"], match["sign"] == "<=", bound)
+
+
+def unknown(option: str, key: str, known: Sequence[str]) -> BadInput:
+    """The complaint about a key that a summary does not have."""
+    near = nearest(key, list(known))
+    return BadInput(f"{option} {key}: no such key of summary.json{near or ';'} docs/records.md has all of them")
+
+
+def check_found(of: Goals, summary: Mapping[str, Any]) -> None:
+    """Refuse keys that the summary of a finished run of the scenario does not have."""
+    for option, key in of.named:
+        if key not in summary:
+            raise unknown(option, key, list(summary))

@@ -1,0 +1,254 @@
+"""`netsim tune`: trials suggested one after the other, the best of them played again on seeds that no trial used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim import __version__
+from netsim.errors import BadInput
+from netsim.record import write_json, write_text
+from netsim.safe import what_is
+from scenarios.app.results.folder import PAGE, STUDY, is_text, no_links, ours, read_summary
+from scenarios.app.results.marker import check_files, held
+from scenarios.app.results.read import RUNS
+from scenarios.app.results.statistics import half_width
+from scenarios.app.results.tuning_folder import BEST, TRIALS_CSV, TUNING, trials_csv
+from scenarios.app.run.points import SweepPoint
+from scenarios.app.run.runner import check
+from scenarios.app.run.sweep import write_runs
+from scenarios.app.study.dump import as_yaml, study_yaml
+from scenarios.app.study.load import load
+from scenarios.app.study.study import Study
+from scenarios.app.study.vary import Distribution
+from scenarios.app.tuning.goals import Goals
+from scenarios.app.tuning.importance import importances
+from scenarios.app.tuning.journal import opened, required, suggested_by
+from scenarios.app.tuning.pool import Workers
+from scenarios.app.tuning.space import suggested
+from scenarios.app.tuning.standing import best_of, front
+from scenarios.app.tuning.trial import Plan, Played, name_of, play
+
+if TYPE_CHECKING:
+    import optuna
+
+JOURNAL = "trials.log"
+_FILES = (STUDY, TUNING, TRIALS_CSV, BEST, RUNS, PAGE, JOURNAL, f"{JOURNAL}.lock")
+Tell = Callable[[int, int, str], None]
+"""told of finished runs or trials: how many of how many, and what"""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What is tuned: a scenario with changes, its goals and seeds; how many trials, jobs and fresh seeds."""
+
+    source: str
+    study: Study
+    overrides: Mapping[str, Any]
+    goals: Goals
+    out: Path
+    trials: int
+    jobs: int = 1
+    verify: int = 3
+    command: str = "netsim tune"
+
+    @property
+    def space(self) -> Mapping[str, Distribution]:
+        return {} if self.study.vary is None else self.study.vary.drawn
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of every trial."""
+        return (self.study.vary.seed if self.study.vary else None) or (self.study.seed,)
+
+    @property
+    def fresh(self) -> tuple[int, ...]:
+        """Seeds that no trial uses, for the figures of the winners."""
+        first = max(self.seeds) + 1
+        return tuple(range(first, first + self.verify))
+
+    @property
+    def text(self) -> str:
+        """What every trial hangs on; another text is another tuning."""
+        return f"# tuning, program {__version__}\n" + "".join(
+            f"# {line}\n" for line in self.goals.text.splitlines()
+        ) + study_yaml(self.study)  # fmt: skip
+
+
+def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
+    """Go on until so many trials are finished, then verify the winners; returns what `tuning.json` holds."""
+    required("netsim tune")
+    _admissible(of)
+    admit = partial(_admit, of, replace)
+    admit()
+    check(load(of.source, {**of.overrides, "vary": None, "seed": of.seeds[0]}))
+    with held(of.out, "tuning", admit):
+        if not is_text(of.out / STUDY, of.text):
+            for file in _FILES:
+                (of.out / file).unlink(missing_ok=True)
+            write_text(of.out / STUDY, of.text)
+        tried = opened(of.out / JOURNAL, [o.direction for o in of.goals.objectives])
+        _search(of, tried, tell)
+        rows = _rows(tried)
+        winners = best_of(rows, of.goals)
+        verified = {name_of(n): _verified(of, n, _row(rows, n)["settings"], tell) for n in winners}
+        found = _found(of, tried, rows, winners, verified)
+        _write(of, found)
+    return found
+
+
+def _admissible(of: Tuning) -> None:
+    vary = of.study.vary
+    if vary is None or vary.random is None:
+        raise BadInput(
+            f"{of.source}: has no space to search; give it "
+            "`vary: {random: {space: {KEY: {low: NUMBER, high: NUMBER}}}}`"
+        )
+    if vary.values or vary.zip or vary.variants:
+        raise BadInput("vary: netsim tune searches vary.random; leave values, zip and variants out")
+
+
+def _admit(of: Tuning, replace: bool) -> None:
+    """Refuse a folder that this tuning may not have; nothing is written."""
+    if not ours(of.out, "tuning", lambda folder: False):
+        return
+    check_files(of.out, lambda name: name in _FILES)
+    no_links(of.out, [name_of(n + 1) for n in range(of.trials)])
+    if what_is(of.out / STUDY) and not replace and not is_text(of.out / STUDY, of.text):
+        raise BadInput(
+            f"{of.out}: holds the tuning of another study, goals or program version; add --replace, or give --out "
+            "another folder"
+        )
+
+
+def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:
+    """Play trials until there are enough; with one job each is suggested when the one before is finished."""
+    under_way: dict[int, optuna.Trial] = {}
+    with Workers(of.jobs, of.out, play) as workers:
+        while True:
+            ended = {row["number"] for row in _rows(tried)}
+            while len(ended) + len(under_way) < of.trials and len(under_way) < of.jobs:
+                number = min(set(range(1, of.trials + 1)) - ended - set(under_way))
+                trial, plan = _asked(of, tried, number)
+                under_way[number] = trial
+                workers.begin(number, plan)
+            if not under_way:
+                return
+            number, played = workers.next()
+            if played.missing:
+                raise BadInput(*played.missing)
+            _told(of, tried, under_way.pop(number), played)
+            tell(len(ended) + 1, of.trials, name_of(number))
+
+
+def _asked(of: Tuning, tried: optuna.Study, number: int) -> tuple[optuna.Trial, Plan]:
+    """A trial with its settings, and what it plays."""
+    suggested_by(
+        tried, of.study.seed, number, (lambda t: t.user_attrs["excess"] or [0.0]) if of.goals.constraints else None
+    )
+    trial = tried.ask()
+    settings = suggested(trial, of.space)
+    for name, value in (("number", number), ("settings", settings), ("excess", [])):
+        trial.set_user_attr(name, value)
+    others = [_curves(t.user_attrs["curves"]) for t in tried.trials if t.state.name == "COMPLETE"]
+    plan = Plan(number, of.source, {**of.overrides, **settings}, of.seeds, of.out, of.goals, others, of.command)
+    return trial, plan
+
+
+def _curves(kept: Mapping[str, Mapping[str, float]]) -> dict[int, dict[int, float]]:
+    """Curves as JSON keeps them, whose names are texts."""
+    return {int(seed): {int(n): value for n, value in curve.items()} for seed, curve in kept.items()}
+
+
+def _told(of: Tuning, tried: optuna.Study, trial: optuna.Trial, played: Played) -> None:
+    """Keep what became of a trial."""
+    import optuna
+
+    excess = of.goals.excess(played.values) if played.values else []
+    said = {"values": played.values, "curves": played.curves, "excess": excess}
+    for name, value in {**said, "ended": played.ended, "error": played.error, "over": True}.items():
+        trial.set_user_attr(name, value)
+    if played.values:
+        tried.tell(trial, [played.values[o.key] for o in of.goals.objectives])
+    elif played.ended:
+        tried.tell(trial, state=optuna.trial.TrialState.PRUNED)
+    else:
+        tried.tell(trial, state=optuna.trial.TrialState.FAIL)
+
+
+def _rows(tried: optuna.Study) -> list[dict[str, Any]]:
+    """The trials that came to an end, in the order of their numbers."""
+    states = {"COMPLETE": "finished", "PRUNED": "ended early", "FAIL": "failed"}
+    rows = [
+        {
+            "number": t.user_attrs["number"], "name": name_of(t.user_attrs["number"]), "state": states[t.state.name],
+            "settings": t.user_attrs["settings"], "values": t.user_attrs["values"],
+            "kept": t.state.name == "COMPLETE" and all(e <= 0 for e in t.user_attrs["excess"]),
+            "why": t.user_attrs["error"] or t.user_attrs["ended"],
+        }
+        for t in tried.trials
+        if t.user_attrs.get("over") and t.state.name in states
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row["number"])
+
+
+def _row(rows: list[dict[str, Any]], number: int) -> dict[str, Any]:
+    return next(row for row in rows if row["number"] == number)
+
+
+def _verified(of: Tuning, number: int, settings: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
+    """The figures of a winner on fresh seeds: mean and half of its 95 % interval by key; nothing without seeds."""
+    if not of.fresh:
+        return {}
+    plan = Plan(number, of.source, {**of.overrides, **settings}, of.fresh, of.out / "verify", of.goals, (), of.command)
+    played = play(plan)
+    if not played.values:
+        return {"error": played.error}
+    summaries = [read_summary(plan.folder(seed)) for seed in of.fresh]
+    each = {key: [float(s[key]) for s in summaries] for key in of.goals.keys}
+    return {
+        "values": played.values,
+        "half_width": {k: half_width(v) if len(v) > 1 else None for k, v in each.items()},
+        "kept": of.goals.kept(played.values),
+    }
+
+
+def _found(
+    of: Tuning, tried: optuna.Study, rows: list[dict[str, Any]], winners: list[int], verified: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What `tuning.json` holds."""
+    if not any(row["state"] == "finished" for row in rows):
+        raise BadInput(f"{of.out}: no trial finished; the last one: {rows[-1]['why']}")
+    return {
+        "kind": "tuning", "title": of.study.title, "scenario": of.source, "command": of.command,
+        "overrides": dict(of.overrides),
+        "objectives": [{"key": o.key, "direction": "max" if o.largest else "min"} for o in of.goals.objectives],
+        "constraints": [c.text for c in of.goals.constraints],
+        "space": {key: one.model_dump(mode="json") for key, one in of.space.items()},
+        "seeds": list(of.seeds), "fresh_seeds": list(of.fresh), "ended_by": of.goals.column,
+        "trials": rows, "best": [name_of(n) for n in winners], "front": [name_of(n) for n in front(rows, of.goals)],
+        "verified": dict(verified), "importance": importances(tried, of.goals, of.study.seed),
+    }  # fmt: skip
+
+
+def _write(of: Tuning, found: dict[str, Any]) -> None:
+    """The tables, the scenario of the winner, and last what the page is drawn from."""
+    done = [row for row in found["trials"] if row["state"] == "finished"]
+    points = [
+        SweepPoint(
+            row["name"], seed, f"{row['name']}/seed-{seed}",
+            {**of.overrides, **row["settings"], "seed": seed, "vary": None},
+        )
+        for row in done for seed in of.seeds
+    ]  # fmt: skip
+    write_runs(of.out, points, {i: read_summary(of.out / p.folder) for i, p in enumerate(points)})
+    write_text(of.out / TRIALS_CSV, trials_csv(found))
+    (of.out / BEST).unlink(missing_ok=True)
+    if found["best"]:
+        best = next(row for row in done if row["name"] == found["best"][0])
+        winner = load(of.source, {**of.overrides, **best["settings"], "seed": of.study.seed, "vary": None})
+        write_text(of.out / BEST, as_yaml(winner.model_dump(mode="json")))
+    write_json(of.out / TUNING, found)

@@ -1,0 +1,252 @@
+"""A tuning: what it finds of a closed form, what ends early, what it keeps when it is killed, what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netsim.errors import BadInput
+from scenarios.app.cli.commands import main
+from scenarios.app.report.report import report
+from scenarios.app.results.tuning_folder import read_tuning, tuning_lines
+from scenarios.app.study.load import load
+from scenarios.app.tuning import journal, trial, tune
+from scenarios.app.tuning.goals import goals
+from scenarios.app.tuning.standing import best_of, front
+from scenarios.app.tuning.trial import Plan, Played, is_worse, play
+from scenarios.app.tuning.tune import Tuning
+
+pytest.importorskip("optuna")
+CAMPUS = Path(__file__).resolve().parents[2] / "scenarios" / "campus.yaml"
+RATE, WIDTH, RMSE, ACCURACY = (
+    "learning.learner.learning_rate", "learning.learner.hidden", "utility.rmse_db", "utility.accuracy_percent"
+)  # fmt: skip
+SPACE = {RATE: {"low": 1e-4, "high": 1.0, "log": True}, WIDTH: {"choices": [[2], [3]]}}
+BRIEF = {"world.duration_s": 172_800, "learning.round_s": 86_400, "learning.attacks": []}
+
+
+def asked(out, objectives=(RMSE,), constraints=(), trials=12, seed=4, directions=("min",), **more):
+    changes = {**BRIEF, "seed": seed, "vary": {"random": {"space": SPACE}}}
+    study = load("campus", changes)
+    return Tuning("campus", study, changes, goals(objectives, directions, constraints), out, trials, **more)
+
+
+def closed_form(plan):
+    """(log10 rate + 2)^2: its minimum is 0, at the rate 0.01; the accuracy is 100 times the rate."""
+    rate = plan.overrides[RATE]
+    values = {RMSE: (math.log10(rate) + 2) ** 2, ACCURACY: 100 * rate}
+    return Played({key: values[key] for key in plan.goals.keys}, {})
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Trials whose figures are the closed form; nothing is played."""
+    monkeypatch.setattr(tune, "play", closed_form)
+    monkeypatch.setattr(tune, "check", lambda study: None)
+    monkeypatch.setattr(tune, "read_summary", lambda folder: {RMSE: 1.0, ACCURACY: 1.0})
+
+
+def quiet(*args):
+    pass
+
+
+def test_the_minimum_of_a_closed_form_is_found(quick, tmp_path):
+    found = tune.tune(asked(tmp_path, trials=40), quiet)
+    (name,) = found["best"]
+    best = next(row for row in found["trials"] if row["name"] == name)
+    assert best["values"][RMSE] == min(row["values"][RMSE] for row in found["trials"]) < 0.05
+    late = [row["values"][RMSE] for row in found["trials"][20:]]
+    assert np.median(late) < 0.5 * 4 / 3  # of random draws the mean is 4 / 3
+    assert found["importance"][RMSE][RATE] > 0.9
+
+
+def test_the_winner_never_breaks_a_constraint(quick, tmp_path):
+    found = tune.tune(asked(tmp_path, constraints=[f"{ACCURACY}<=0.1"], trials=25), quiet)
+    rows = {row["name"]: row for row in found["trials"]}
+    assert rows[found["best"][0]]["settings"][RATE] <= 0.001  # the minimum at 0.01 breaks it
+    better = [r for r in rows.values() if r["values"][RMSE] < rows[found["best"][0]]["values"][RMSE]]
+    assert better and not any(row["kept"] for row in better)
+    none = tune.tune(asked(tmp_path / "n", constraints=[f"{ACCURACY}>=1000"], trials=5), quiet)
+    assert none["best"] == [] and not (tmp_path / "n" / "best.yaml").exists()
+    assert "no finished trial keeps every constraint" in tuning_lines(none)[-1]
+    report(tmp_path / "n")
+
+
+def test_the_front_has_every_trial_that_no_other_one_beats(quick, tmp_path):
+    of = asked(tmp_path, (RMSE, ACCURACY), trials=15)
+    found = tune.tune(of, quiet)
+    rows = [(row["values"][RMSE], row["values"][ACCURACY], row["name"]) for row in found["trials"]]
+    unbeaten = {n for a, b, n in rows if not any(c <= a and d <= b and (c, d) != (a, b) for c, d, _ in rows)}
+    assert set(found["front"]) == set(found["best"]) == unbeaten and len(unbeaten) > 1
+    assert found["ended_by"] == "" and "trial-" in (report(tmp_path)).read_text()
+
+
+def test_equal_trials_are_both_on_the_front_and_the_first_wins():
+    of = goals([RMSE], ["max"], [])
+    rows = [{"number": n, "kept": n < 4, "values": {RMSE: v}} for n, v in ((1, 2.0), (2, 3.0), (3, 3.0), (4, 9.0))]
+    assert front(rows, of) == [2, 3] and best_of(rows, of) == [2]
+
+
+def trials_of(out):
+    return (out / "trials.csv").read_bytes()
+
+
+def test_a_killed_tuning_ends_as_a_whole_one(quick, tmp_path):
+    whole = asked(tmp_path / "a", trials=9)
+    tune.tune(whole, quiet)
+
+    def stop(done, of, name):
+        if done == 6:
+            raise KeyboardInterrupt
+
+    killed = replace(whole, out=tmp_path / "b")
+    with pytest.raises(KeyboardInterrupt):
+        tune.tune(killed, stop)
+    tried = journal.opened(tmp_path / "b" / tune.JOURNAL)
+    tune._asked(killed, tried, 7)  # begun when the program ended, with a lock and half a line left behind
+    with (tmp_path / "b" / tune.JOURNAL).open("ab") as file:
+        file.write(b'{"op_code":4,"wor')
+    (tmp_path / "b" / f"{tune.JOURNAL}.lock").touch()
+    told = []
+    tune.tune(killed, lambda done, of, name: told.append((done, name)))
+    assert told == [(7, "trial-7"), (8, "trial-8"), (9, "trial-9")]
+    assert trials_of(tmp_path / "a") == trials_of(tmp_path / "b")
+    tune.tune(replace(whole, out=tmp_path / "c", trials=4), quiet)
+    more = tune.tune(replace(whole, out=tmp_path / "c"), quiet)  # more trials go on as well
+    assert trials_of(tmp_path / "c") == trials_of(tmp_path / "a") and len(more["trials"]) == 9
+    other = tune.tune(asked(tmp_path / "d", trials=9, seed=5), quiet)
+    assert other["trials"][0]["settings"] != more["trials"][0]["settings"]
+
+
+def test_trials_worse_than_the_median_at_a_round_end_early():
+    assert is_worse(3.1, [1, 2, 3, 4, 5]) and not is_worse(3.0, [1, 2, 3, 4, 5]) and not is_worse(9.0, [1, 2, 3])
+
+
+def test_a_run_ends_at_the_first_round_that_is_worse(tmp_path):
+    changes = {**BRIEF, "world.duration_s": 345_600, "vary": None}
+    plan = Plan(1, "campus", changes, (1, 2), tmp_path, goals([RMSE], ["min"], []))
+    alone = play(plan)
+    assert set(alone.curves) == {1, 2} and len(alone.curves[1]) == 4
+    assert alone.values[RMSE] == pytest.approx(
+        np.mean([json.loads((plan.folder(s) / "summary.json").read_text())[RMSE] for s in (1, 2)])
+    )
+    assert play(plan) == alone  # read back
+    better = [{1: {2: 0.0}, 2: {}}] * 4
+    ended = play(replace(plan, number=2, others=better))
+    assert ended.ended.startswith("round 2 of seed 1: ") and not (tmp_path / "trial-2" / "seed-2").exists()
+    worse = [{seed: {n: 1e9 for n in (1, 2, 3, 4)} for seed in (1, 2)}] * 4
+    assert play(replace(plan, number=3, others=worse)).values == alone.values
+
+
+def test_a_failed_trial_is_kept_with_its_error(monkeypatch, tmp_path, quick):
+    def half(plan):
+        return Played({}, {}, error="no such thing") if plan.number == 2 else closed_form(plan)
+
+    monkeypatch.setattr(tune, "play", half)
+    found = tune.tune(asked(tmp_path, trials=3, verify=0), quiet)
+    rows = list(csv.DictReader(trials_of(tmp_path).decode().splitlines()))
+    assert [row["state"] for row in rows] == ["finished", "failed", "finished"]
+    assert rows[1]["why"] == "no such thing" and rows[1][RMSE] == "" and found["best"] != ["trial-2"]
+
+
+def test_a_setting_that_the_scenario_refuses_fails_its_trial(tmp_path):
+    played = play(Plan(1, "campus", {"learning.round_s": -1}, (1,), tmp_path, goals([RMSE], ["min"], [])))
+    assert "learning.round_s: must be > 0" in played.error and not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory):
+    path = tmp_path_factory.mktemp("s") / "s.yaml"
+    text = CAMPUS.read_text().replace("6652800", "172800").replace("604800", "86400")
+    path.write_text(f"{text}vary:\n  seed: [1, 2]\n  random:\n    space:\n      {RATE}: {{low: 0.001, high: 0.1}}\n")
+    return path
+
+
+def command(scenario, out, *more):
+    goal = ["--objective", RMSE, "--direction", "min", "--set", "learning.attacks=[]"]
+    return ["tune", str(scenario), *goal, "--trials", "2", "--jobs", "1", "--quiet", "--out", str(out), *more]
+
+
+def test_the_command_verifies_the_winner_on_fresh_seeds_and_writes_it(scenario, tmp_path, capsys):
+    assert main(command(scenario, tmp_path / "a")) == 0
+    out = capsys.readouterr().out
+    found = read_tuning(tmp_path / "a")
+    (best,) = found["best"]
+    assert found["fresh_seeds"] == [3, 4, 5] and found["seeds"] == [1, 2]
+    folders = [tmp_path / "a" / "verify" / best / f"seed-{n}" / "summary.json" for n in (3, 4, 5)]
+    fresh = [json.loads(path.read_text())[RMSE] for path in folders]
+    assert found["verified"][best]["values"][RMSE] == pytest.approx(np.mean(fresh))
+    width = 4.302652729911275 * np.std(fresh, ddof=1) / math.sqrt(3)  # Student's t of two degrees of freedom
+    assert found["verified"][best]["half_width"][RMSE] == pytest.approx(width)
+    assert "on 3 fresh seeds" in out and f"netsim run {scenario} --set 'learning.attacks=[]' --set {RATE}=" in out
+    page = (tmp_path / "a" / "report.html").read_text()
+    assert "optimistic" in page and "on 3 fresh seeds" in page
+    winner = next(row for row in found["trials"] if row["name"] == best)
+    assert load(tmp_path / "a" / "best.yaml").learning.learner.learning_rate == winner["settings"][RATE]
+    assert len((tmp_path / "a" / "runs.csv").read_text().splitlines()) == 1 + 2 * 2
+    assert main(["show", str(tmp_path / "a")]) == 0 and "fresh seeds" in capsys.readouterr().out
+    first = trials_of(tmp_path / "a")
+    assert main(command(scenario, tmp_path / "b")) == 0
+    assert trials_of(tmp_path / "b") == first and (tmp_path / "b" / "tuning.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--objective", "utilty.rmse_db"], "utilty.rmse_db: no such key of summary.json; did you mean 'utility.r"),
+        (["--constraint", "utility.rmse_db<10"], "--constraint utility.rmse_db<10: write KEY<=NUMBER"),
+        (["--constraint", "utility.rmse_db<=nan"], "write KEY<=NUMBER or KEY>=NUMBER"),
+        (["--objective", RMSE], "--objective: a key stands twice"),
+        (["--direction", "max"], "--direction: 2 for 1 objectives"),
+        (["--trials", "0"], "--trials 0: must be from 1 to 100,000"),
+        (["--verify", "-1"], "--verify -1: must be from 0 to 100,000"),
+        (["--set", "vary.random=null"], "has no space to search"),
+        (["--set", "vary.values={learning.rounds: [1]}"], "leave values, zip and variants out"),
+    ],
+)  # fmt: skip
+def test_bad_goals_are_refused_before_anything_is_written(more, said, scenario, tmp_path, capsys):
+    assert main(command(scenario, tmp_path / "w", *more)) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1 and not (tmp_path / "w").exists()
+
+
+def test_a_key_that_this_scenario_does_not_have_is_refused_after_the_first_trial(scenario, tmp_path, capsys):
+    assert main([*command(scenario, tmp_path / "w"), "--constraint", f"{ACCURACY}>=1"]) == 2
+    error = capsys.readouterr().err
+    assert f"--constraint {ACCURACY}: no such key of summary.json" in error and "docs/records.md" in error
+    assert not (tmp_path / "w" / "trial-2").exists()
+
+
+def test_other_tunings_and_damaged_files_are_refused(quick, tmp_path):
+    tune.tune(asked(tmp_path, trials=2), quiet)
+    with pytest.raises(BadInput, match="holds the tuning of another study, goals or program version; add --replace"):
+        tune.tune(asked(tmp_path, (ACCURACY,), trials=2), quiet)
+    found = tune.tune(asked(tmp_path, (ACCURACY,), trials=2), quiet, replace=True)
+    assert list(found["trials"][0]["values"]) == [ACCURACY]
+    (tmp_path / "tuning.json").write_text(json.dumps(found | {"trials": [{"name": "../x"}]}))
+    with pytest.raises(BadInput, match=r"tuning\.json: damaged .*tune again"):
+        report(tmp_path)
+    (tmp_path / "tuning.json").unlink()
+    with pytest.raises(BadInput, match="this tuning is not finished; start it again and it goes on"):
+        report(tmp_path)
+
+
+def test_text_of_a_folder_is_escaped_on_its_page(quick, tmp_path):
+    found = tune.tune(asked(tmp_path, trials=2), quiet)
+    (tmp_path / "tuning.json").write_text(json.dumps(found | {"title": "<script>alert(1)</script>"}))
+    assert "<script>alert" not in report(tmp_path).read_text()
+
+
+def test_a_missing_library_is_one_line(tmp_path, monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optuna" else find(name))
+    with pytest.raises(BadInput, match=r"netsim tune: optuna is not installed; pip install 'netsim-fl\[tune\]'"):
+        tune.tune(asked(tmp_path / "s"), quiet)
+    assert not (tmp_path / "s").exists() and trial.name_of(3) == "trial-3"

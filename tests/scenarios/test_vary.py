@@ -1,0 +1,118 @@
+"""What a sweep varies: lists that go together, random points, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from netsim.errors import BadInput
+from netsim.rng import Streams
+from scenarios.app.cli.commands import main
+from scenarios.app.run.draws import at, drawn
+from scenarios.app.run.points import points
+from scenarios.app.study.load import load
+from scenarios.app.study.vary import Distribution
+
+CAMPUS = Path(__file__).resolve().parents[2] / "scenarios" / "campus.yaml"
+RATE, WIDTH, ROUND = "learning.learner.learning_rate", "learning.learner.hidden", "learning.round_s"
+SPACE = {RATE: {"low": 1e-4, "high": 1.0, "log": True}, WIDTH: {"choices": [[4], [8]]}}
+
+
+def varied(**vary):
+    return points(load("campus", {"vary": vary}), {})
+
+
+def test_lists_of_zip_go_together_and_are_crossed_with_the_rest():
+    runs = varied(zip={RATE: [0.1, 0.2, 0.3], WIDTH: [[2], [4], [8]]}, values={ROUND: [3600, 7200]}, seed=[1, 2])
+    pairs = {(p.overrides[RATE], p.overrides[WIDTH][0]) for p in runs}
+    assert len(runs) == 3 * 2 * 2 and pairs == {(0.1, 2), (0.2, 4), (0.3, 8)}
+    assert runs[0].label == "learning_rate=0.1, hidden=[2], round_s=3600" and len({p.folder for p in runs}) == 12
+
+
+def test_quantiles_of_distributions_have_their_closed_forms():
+    assert at(Distribution(low=2.0, high=6.0), 0.25) == 3.0
+    assert at(Distribution(low=1e-4, high=1.0, log=True), 0.5) == pytest.approx(1e-2)
+    whole = Distribution(low=3, high=5, integer=True)
+    assert [at(whole, u) for u in (1e-9, 0.34, 0.67, 1 - 1e-9)] == [3, 4, 5, 5]
+    assert at(Distribution(low=1, high=7, log=True, integer=True), 1 / 3 + 1e-9) == 2  # 8^(1/3)
+    assert at(Distribution(choices=("a", "b")), 0.5) == "b" and at(Distribution(choices=("a", "b")), 0.49) == "a"
+    assert at(Distribution(low=0.1234564, high=0.2), 1e-12) == 0.1234564  # six digits would lie outside
+
+
+def test_draws_are_those_of_the_named_stream_whatever_their_number_and_whoever_is_drawn_beside():
+    few, many = varied(random={"draws": 3, "space": SPACE}), varied(random={"draws": 50, "space": SPACE})
+    alone = varied(random={"draws": 3, "space": {RATE: SPACE[RATE]}})
+    assert [(p.label, p.folder, p.overrides) for p in few] == [(p.label, p.folder, p.overrides) for p in many[:3]]
+    assert [p.overrides[RATE] for p in few] == [p.overrides[RATE] for p in alone]
+    u = Streams(load("campus").seed).at("vary").uniform(RATE, np.arange(50))
+    assert [p.overrides[RATE] for p in many] == pytest.approx(10 ** (4 * u - 4), rel=1e-5)
+    assert {p.overrides[WIDTH][0] for p in many} == {4, 8} and len({p.folder for p in many}) == 50
+    other = points(load("campus", {"seed": 11, "vary": {"random": {"draws": 3, "space": SPACE}}}), {})
+    assert [p.overrides[RATE] for p in other] != [p.overrides[RATE] for p in few]
+
+
+def test_seeds_and_variants_share_the_same_random_points():
+    runs = varied(random={"draws": 2, "space": SPACE}, seed=[1, 2], variants=[{"label": "a"}, {"label": "b"}])
+    rates = {(p.label, p.overrides[RATE]) for p in runs}
+    assert len(runs) == 8 and len(rates) == 4 and len({rate for _, rate in rates}) == 2
+
+
+def test_logarithms_of_draws_are_uniform():
+    values = drawn(Streams(3).at("vary"), "x", Distribution(low=1e-3, high=1e3, log=True), 4000)
+    shares = np.histogram([math.log10(v) for v in values], bins=6, range=(-3, 3))[0] / 4000
+    assert abs(shares - 1 / 6).max() < 4 * math.sqrt(1 / 6 * 5 / 6 / 4000)
+
+
+@pytest.mark.parametrize(
+    ("vary", "said"),
+    [
+        ("  zip:\n    a.b: [1, 2]\n    c.d: [1]\n", "lists go together and have one length; a.b has 2, c.d has 1"),
+        ("  zip: {a.b: [1]}\n  values: {a.b: [1]}\n", "vary.zip: a.b stands in values too"),
+        ("  values: {seed: [1]}\n", "vary.values: seed cannot be varied here; seeds stand in vary.seed"),
+        ("  random:\n    space: {a.b: {low: 2, high: 1}}\n", "vary.random.space.'a.b'.high: must be above low, 2"),
+        ("  random:\n    space: {a.b: {low: 0, high: 1, log: true}}\n", "low: must be > 0 with log: true, got 0"),
+        ("  random:\n    space: {a.b: {low: 0.5, high: 1, integer: true}}\n", "both bounds are whole numbers"),
+        ("  random:\n    space: {a.b: {low: 0.5}}\n", "a distribution has low and high, or choices"),
+        ("  random:\n    space: {a.b: {choices: [1], high: 2}}\n", "they have no range; leave low"),
+        ("  random:\n    draws: 0\n    space: {a.b: {choices: [1]}}\n", "vary.random.draws: "),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_varied_is_refused_by_line_and_key(vary, said, tmp_path, capsys):
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(f"{CAMPUS.read_text()}vary:\n{vary}")
+    assert main(["sweep", str(scenario), "--out", str(tmp_path / "w")]) == 2
+    error = capsys.readouterr().err
+    assert said in error and f"{scenario}:" in error and error.count("\n") == 1 and not (tmp_path / "w").exists()
+
+
+def test_a_draw_that_the_scenario_refuses_names_its_line(tmp_path, capsys):
+    scenario = tmp_path / "s.yaml"
+    text = f"{CAMPUS.read_text()}vary:\n  random:\n    draws: 2\n    space:\n      {ROUND}: {{low: -5, high: -1}}\n"
+    scenario.write_text(text)
+    assert main(["validate", str(scenario)]) == 2
+    error = capsys.readouterr().err
+    assert f"vary, 'draw 1': {scenario}:{len(text.splitlines())}: {ROUND}: must be > 0" in error
+
+
+def test_the_number_of_combinations_has_a_limit():
+    with pytest.raises(BadInput, match="200,000 combinations, at most 100,000"):
+        varied(random={"draws": 100_000, "space": SPACE}, seed=[1, 2])
+
+
+def test_a_sweep_of_draws_goes_on_with_more_of_them(tmp_path):
+    scenario = tmp_path / "s.yaml"
+    text = CAMPUS.read_text().replace("6652800", "172800").replace("604800", "86400")
+    scenario.write_text(f"{text}vary:\n  random:\n    draws: 1\n    space:\n      {WIDTH}: {{choices: [[2], [3]]}}\n")
+    command = ["sweep", str(scenario), "--jobs", "1", "--out", str(tmp_path / "w"), "--quiet"]
+    assert main(command) == 0
+    first = tmp_path / "w" / "draw-1" / "seed-4" / "summary.json"
+    before = first.stat().st_mtime_ns
+    assert main([*command, "--set", "vary.random.draws=2"]) == 0
+    rows = list(csv.DictReader((tmp_path / "w" / "runs.csv").read_text().splitlines()))
+    assert [r["label"] for r in rows] == ["draw 1", "draw 2"] and rows[0][WIDTH] in ("[2]", "[3]")
+    assert first.stat().st_mtime_ns == before
+    assert "utility.rmse_db by drawn value" in (tmp_path / "w" / "report.html").read_text()
