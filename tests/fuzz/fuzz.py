@@ -17,9 +17,11 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from fuzz_cases import FAMILIES, case
-from fuzz_workers import findings
-from valid_inputs import made
+from fuzz_cases import FAMILIES, case  # noqa: E402
+from fuzz_workers import findings  # noqa: E402
+from valid_inputs import made  # noqa: E402
+
+ENDS = {0: "run", 2: "refused", 130: "interrupted", 1: "fail"}
 
 
 def main():
@@ -32,16 +34,17 @@ def main():
     args = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="fuzz-"))
     valid = made(root / "valid")
-    began, took, slowest = time.monotonic(), Counter(), Counter()
+    began, took, slowest, codes = time.monotonic(), Counter(), Counter(), Counter()
     last = began
 
-    def tell(number, said):
+    def tell(number, code, said):
         nonlocal last
         now = time.monotonic()
         name = case(valid, args.seed, number, args.family).family
         took[name] += now - last
         slowest[name] = max(slowest[name], now - last)
         last = now
+        codes[name, code if code in (0, 2, 130) else 1] += 1
         for line in said:
             print(f"case {number} ({name}): {line}", flush=True)
 
@@ -50,7 +53,8 @@ def main():
     numbers = range(args.first, args.first + args.cases)
     found = findings(valid, args.seed, numbers, root, args.family, tell)
     for name in FAMILIES:
-        print(f"{name}: {took[name]:.0f} s, slowest {slowest[name]:.1f} s")
+        ends = ", ".join(f"{codes[name, code]} {said}" for code, said in ENDS.items() if codes[name, code])
+        print(f"{name}: {ends}; {took[name]:.0f} s, slowest {slowest[name]:.1f} s")
     print(f"{args.cases} cases in {time.monotonic() - began:.0f} s: {len({n for n, _ in found})} of them with findings")
     return 1 if found else 0
 

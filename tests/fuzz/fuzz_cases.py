@@ -3,7 +3,16 @@
 from dataclasses import dataclass, field
 from random import Random
 
-from mutations import ODD_NUMBERS, ODD_WORDS, bytes_changed, changed, json_changed, text_changed, xml_changed, zip_changed
+from mutations import (
+    ODD_NUMBERS,
+    ODD_WORDS,
+    bytes_changed,
+    changed,
+    json_changed,
+    text_changed,
+    xml_changed,
+    zip_changed,
+)
 
 PLAIN = (text_changed, text_changed, bytes_changed)
 YAML = (json_changed, text_changed, bytes_changed)
@@ -21,7 +30,7 @@ class Case:
 
 def case(valid, seed, number, family=None):
     """The case of a number."""
-    draw = Random(f"{seed}/{number}")  # noqa: S311 - no secret
+    draw = Random(f"{seed}/{number}")
     names = list(FAMILIES)
     name = family or draw.choices(names, [FAMILIES[n][0] for n in names])[0]
     words, files, plays = FAMILIES[name][1](valid, draw)
@@ -30,7 +39,12 @@ def case(valid, seed, number, family=None):
 
 def _of(valid, *names):
     """Files by name, and all of a folder by a name that ends in /."""
-    return {path: data for path, data in valid.items() for n in names if path == n or (n.endswith("/") and path.startswith(n))}
+    return {
+        path: data
+        for path, data in valid.items()
+        for n in names
+        if path == n or (n.endswith("/") and path.startswith(n))
+    }
 
 
 def _one(name, ways, words, *beside, folder=""):
@@ -47,7 +61,9 @@ def _one(name, ways, words, *beside, folder=""):
 
 def _scenario(words, plays):
     def draw_case(valid, draw):
-        name = draw.choice(["tiny.yaml", "rich.yaml", "rich.yaml", "radio.yaml", "live.yaml", "homes.yaml", "places.yaml"])
+        name = draw.choice(
+            ["tiny.yaml", "rich.yaml", "rich.yaml", "radio.yaml", "live.yaml", "homes.yaml", "places.yaml"]
+        )
         files = _of(valid, "homes.csv", "places.csv")
         files["mine.yaml"] = changed(valid[name], draw, YAML)
         return list(words), files, plays
@@ -61,15 +77,32 @@ def _trace(name, ways):
         files = {name + end: changed(valid[name + end], draw, ways)}
         words = ["inspect", name + end]
         if draw.random() < 0.2:
-            words += draw.choice([["--mobility"], ["--timezone", draw.choice(["Europe/Berlin", "UTC", *ODD_WORDS])], ["--crs", "EPSG:25832"], ["--crs", draw.choice(ODD_WORDS)], ["--format", draw.choice(["csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"])]])  # fmt: skip
+            words += draw.choice(
+                [
+                    ["--mobility"],
+                    ["--timezone", draw.choice(["Europe/Berlin", "UTC", *ODD_WORDS])],
+                    ["--crs", "EPSG:25832"],
+                    ["--crs", draw.choice(ODD_WORDS)],
+                    ["--format", draw.choice(["csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"])],
+                ]
+            )
         return words, files, False
 
     return draw_case
 
 
 def _replay(valid, draw):
-    name, ways = draw.choice([("t.csv", PLAIN), ("m.csv", PLAIN), ("t.plt", PLAIN), ("t.gpx", (xml_changed,)), ("t.fcd.xml", (xml_changed,))])
-    brief = ["--set", "learning.attacks=[{kind: closed-form}]", "--set", "learning.learner.hidden=[8]", "--set", "learning.rounds=2"]
+    name, ways = draw.choice(
+        [("t.csv", PLAIN), ("m.csv", PLAIN), ("t.plt", PLAIN), ("t.gpx", (xml_changed,)), ("t.fcd.xml", (xml_changed,))]
+    )
+    brief = [
+        "--set",
+        "learning.attacks=[{kind: closed-form}]",
+        "--set",
+        "learning.learner.hidden=[8]",
+        "--set",
+        "learning.rounds=2",
+    ]
     words = ["replay", name, *brief, "--set", "learning.leakage.random_baseline_draws=2", "--out", "out", "--quiet"]
     return words, {name: changed(valid[name], draw, ways)}, True
 
@@ -79,12 +112,27 @@ def _folder(valid, draw):
     files = _of(valid, f"{folder}/")
     for _ in range(draw.choice([1, 1, 2])):
         name = draw.choice(sorted(files))
-        ways = (zip_changed,) if name.endswith(".npz") else PLAIN if name.endswith((".csv", ".html", ".yaml", ".netsim")) else YAML
+        ways = (
+            (zip_changed,)
+            if name.endswith(".npz")
+            else PLAIN
+            if name.endswith((".csv", ".html", ".yaml", ".netsim"))
+            else YAML
+        )
         if draw.random() < 0.1:
             files.pop(name)
             continue
         files[name] = changed(files[name], draw, ways)
-    words = draw.choice([["show", folder], ["show", folder, "--verbose"], ["report", folder], ["compare", folder, "--out", "c.html"], ["export", folder, "--format", "csv"], ["show", folder, "--json"]])  # fmt: skip
+    words = draw.choice(
+        [
+            ["show", folder],
+            ["show", folder, "--verbose"],
+            ["report", folder],
+            ["compare", folder, "--out", "c.html"],
+            ["export", folder, "--format", "csv"],
+            ["show", folder, "--json"],
+        ]
+    )
     return words, files, False
 
 
@@ -92,7 +140,11 @@ def _checkpoint(valid, draw):
     folder, scenario = draw.choice([("half", "half.yaml"), ("half", "half.yaml"), ("heard", "heard.yaml")])
     files = _of(valid, f"{folder}/", scenario)
     name = f"{folder}/checkpoint.npz" if draw.random() < 0.8 else draw.choice(sorted(p for p in files if "/" in p))
-    files[name] = _tree_saved(files[name], draw) if name.endswith(".npz") and draw.random() < 0.5 else changed(files[name], draw, (bytes_changed, zip_changed) if name.endswith(".npz") else PLAIN)  # fmt: skip
+    files[name] = (
+        _tree_saved(files[name], draw)
+        if name.endswith(".npz") and draw.random() < 0.5
+        else changed(files[name], draw, (bytes_changed, zip_changed) if name.endswith(".npz") else PLAIN)
+    )
     return ["run", scenario, "--out", folder, "--quiet"], files, True
 
 
@@ -142,18 +194,61 @@ def _claims(valid, draw):
 
 
 _LINES = [
-    "validate tiny.yaml --set world.duration_s=60", "run tiny.yaml --out out --quiet --set learning.round_s=30 --seed 4",
-    "inspect t.csv --columns user=user", "inspect tiny.yaml --mobility --cell-m 100 --fill-h 3", "show done --verbose", "report done --json",
-    "compare done half --out c.html --reach 3", "export done --format geojson --out e.geojson --origin 48.1,11.5", "list attack", "list --matrix",
-    "new fresh --from city", "epsilon --noise-multiplier 1.5 --rounds 10 --delta 1e-5 --sampling-rate 0.5", "schema",
-    "epsilon --target-epsilon 3 --rounds 10 100 --delta 1e-5", "claims --paper Signal --minutes 3", "claims --run tiny=done --page p.html",
-    "run radio.yaml --out out --quiet --json", "sweep rich.yaml --jobs 1 --out out --quiet --set world.duration_s=60", "list --records --csv",
-    "train live.yaml --steps 40 --out out --quiet --seed 1 --set train.eval_every=20", "import-policy live.yaml model.zip --out p2",
-    "replay t.csv --cell c0 --users id --round 2h --out out --quiet --set learning.attacks=[] --set learning.rounds=1", "run tiny.yaml --out done --replace",
-]  # fmt: skip
+    "validate tiny.yaml --set world.duration_s=60",
+    "run tiny.yaml --out out --quiet --set learning.round_s=30 --seed 4",
+    "inspect t.csv --columns user=user",
+    "inspect tiny.yaml --mobility --cell-m 100 --fill-h 3",
+    "show done --verbose",
+    "report done --json",
+    "compare done half --out c.html --reach 3",
+    "export done --format geojson --out e.geojson --origin 48.1,11.5",
+    "list attack",
+    "list --matrix",
+    "new fresh --from city",
+    "epsilon --noise-multiplier 1.5 --rounds 10 --delta 1e-5 --sampling-rate 0.5",
+    "schema",
+    "epsilon --target-epsilon 3 --rounds 10 100 --delta 1e-5",
+    "claims --paper Signal --minutes 3",
+    "claims --run tiny=done --page p.html",
+    "run radio.yaml --out out --quiet --json",
+    "sweep rich.yaml --jobs 1 --out out --quiet --set world.duration_s=60",
+    "list --records --csv",
+    "train live.yaml --steps 40 --out out --quiet --seed 1 --set train.eval_every=20",
+    "import-policy live.yaml model.zip --out p2",
+    "replay t.csv --cell c0 --users id --round 2h --out out --quiet --set learning.attacks=[] --set learning.rounds=1",
+    "run tiny.yaml --out done --replace",
+]
 _FILES = ("tiny.yaml", "radio.yaml", "rich.yaml", "live.yaml", "t.csv", "model.zip", "done/", "half/", "policy/")
-_MORE = ["--help", "--version", "--json", "--open", "--quiet", "--replace", "--verbose", "--set", "--out", "--seed", "--jobs", "--", "-h", "-1", "--no"]
-_PATHS = ["world.ues.count", "world", "learning.attacks[0].kind", "learning.attacks[9]", "vary", "seed", "a..b", "world.radio", "learning", "[0]", "train.steps"]
+_MORE = [
+    "--help",
+    "--version",
+    "--json",
+    "--open",
+    "--quiet",
+    "--replace",
+    "--verbose",
+    "--set",
+    "--out",
+    "--seed",
+    "--jobs",
+    "--",
+    "-h",
+    "-1",
+    "--no",
+]
+_PATHS = [
+    "world.ues.count",
+    "world",
+    "learning.attacks[0].kind",
+    "learning.attacks[9]",
+    "vary",
+    "seed",
+    "a..b",
+    "world.radio",
+    "learning",
+    "[0]",
+    "train.steps",
+]
 
 
 def _command_line(valid, draw):
@@ -179,7 +274,12 @@ def _command_line(valid, draw):
 
 def _bounded(words):
     """Without what would write outside of the folder of the case: absolute and upper paths of folders."""
-    return [w.replace("..", ".").replace("=/", "=") if w.startswith("/dev/") or "/proc/" in w else w.replace("..", ".").lstrip("/") for w in words]
+    return [
+        w.replace("..", ".").replace("=/", "=")
+        if w.startswith("/dev/") or "/proc/" in w
+        else w.replace("..", ".").lstrip("/")
+        for w in words
+    ]
 
 
 FAMILIES = {
@@ -193,18 +293,88 @@ FAMILIES = {
     "ns-2": (500, _trace("t.ns2", PLAIN)),
     "Cabspotting": (400, _trace("new_cab.txt", PLAIN)),
     "replay": (100, _replay),
-    "buildings": (500, _one("houses.geojson", (text_changed, bytes_changed, json_changed), ["validate", "tiny.yaml", "--set", "world.city={kind: footprints, file: houses.geojson}"], "tiny.yaml")),
-    "streets": (300, _one("streets.geojson", (text_changed, bytes_changed, json_changed), ["validate", "tiny.yaml", "--set", "world.city={kind: footprints, file: houses.geojson, streets: streets.geojson}"], "tiny.yaml", "houses.geojson")),
-    "SUMO network": (300, _one("net.net.xml", (xml_changed, xml_changed, bytes_changed), ["validate", "tiny.yaml", "--set", "world.city={kind: footprints, file: houses.geojson, streets: net.net.xml}"], "tiny.yaml", "houses.geojson")),
-    "cells": (400, _one("cells.csv", PLAIN, ["validate", "tiny.yaml", "--set", "world.base_stations={kind: cell-file, file: cells.csv, origin_lat: 48.137, origin_lon: 11.575}"], "tiny.yaml")),
-    "IDX": (400, _one("", (bytes_changed,), ["validate", "tiny.yaml", "--set", "learning.data={kind: images, folder: images}", "--set", "learning.learner={kind: image-net, network: {kind: mlp, hidden: [8]}}", "--set", "learning.attacks=[]"], "tiny.yaml", folder="images")),
+    "buildings": (
+        500,
+        _one(
+            "houses.geojson",
+            (text_changed, bytes_changed, json_changed),
+            ["validate", "tiny.yaml", "--set", "world.city={kind: footprints, file: houses.geojson}"],
+            "tiny.yaml",
+        ),
+    ),
+    "streets": (
+        300,
+        _one(
+            "streets.geojson",
+            (text_changed, bytes_changed, json_changed),
+            [
+                "validate",
+                "tiny.yaml",
+                "--set",
+                "world.city={kind: footprints, file: houses.geojson, streets: streets.geojson}",
+            ],
+            "tiny.yaml",
+            "houses.geojson",
+        ),
+    ),
+    "SUMO network": (
+        300,
+        _one(
+            "net.net.xml",
+            (xml_changed, xml_changed, bytes_changed),
+            [
+                "validate",
+                "tiny.yaml",
+                "--set",
+                "world.city={kind: footprints, file: houses.geojson, streets: net.net.xml}",
+            ],
+            "tiny.yaml",
+            "houses.geojson",
+        ),
+    ),
+    "cells": (
+        400,
+        _one(
+            "cells.csv",
+            PLAIN,
+            [
+                "validate",
+                "tiny.yaml",
+                "--set",
+                "world.base_stations={kind: cell-file, file: cells.csv, origin_lat: 48.137, origin_lon: 11.575}",
+            ],
+            "tiny.yaml",
+        ),
+    ),
+    "IDX": (
+        400,
+        _one(
+            "",
+            (bytes_changed,),
+            [
+                "validate",
+                "tiny.yaml",
+                "--set",
+                "learning.data={kind: images, folder: images}",
+                "--set",
+                "learning.learner={kind: image-net, network: {kind: mlp, hidden: [8]}}",
+                "--set",
+                "learning.attacks=[]",
+            ],
+            "tiny.yaml",
+            folder="images",
+        ),
+    ),
     "homes": (300, _one("homes.csv", PLAIN, ["validate", "homes.yaml"], "homes.yaml")),
     "places": (300, _one("places.csv", PLAIN, ["validate", "places.yaml"], "places.yaml")),
     "policy": (400, _policy),
-    "model": (300, _one("model.zip", (zip_changed,), ["import-policy", "live.yaml", "model.zip", "--out", "p"], "live.yaml")),
+    "model": (
+        300,
+        _one("model.zip", (zip_changed,), ["import-policy", "live.yaml", "model.zip", "--out", "p"], "live.yaml"),
+    ),
     "checkpoint": (400, _checkpoint),
     "claims": (300, _claims),
     "folder of results": (500, _folder),
     "command line": (800, _command_line),
-}  # fmt: skip
+}
 """family -> its weight, and how a case is drawn"""

@@ -1,4 +1,4 @@
-"""Cases played in forks of this process, one after the other, each with a bound on time and memory and a look at what it left.
+"""Cases played in forks of this process, one after the other, with bounds on time and memory, and what they leave.
 
 The command's `main` is called in the fork: what is imported is there already. A fork that does not answer is killed.
 """
@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 from fuzz_cases import case
@@ -21,15 +22,15 @@ PATIENCE_S = 2.5  # after which a case that plays a run is interrupted
 CASES_A_FORK = 200
 
 
-def findings(valid, seed, numbers, root, family=None, tell=lambda number, found: None):
-    """[(number, what is wrong)] of these cases; `root`: a scratch folder."""
+def findings(valid, seed, numbers, root, family=None, tell=lambda number, code, found: None):
+    """[(number, what is wrong)] of these cases; `root`: a scratch folder. `tell` hears of each, with its exit code."""
     found, left = [], list(numbers)
     while left:
         worker = _Worker(valid, seed, root, family)
         for number in left[:CASES_A_FORK]:
-            said = worker.play(number)
+            code, said = worker.play(number)
             left.pop(0)
-            tell(number, said)
+            tell(number, code, said)
             found += [(number, line) for line in said]
             if worker.gone:
                 break
@@ -55,7 +56,7 @@ class _Worker:
         self._answers = os.fdopen(self._answer)
 
     def play(self, number):
-        """What is wrong with a case."""
+        """The exit code of a case, and what is wrong with it."""
         began, interrupted = time.monotonic(), False
         os.write(self._ask, f"{number}\n".encode())
         plays = case(self.valid, self.seed, number, self.family).plays
@@ -67,20 +68,18 @@ class _Worker:
             if passed_s > MOST_S + PATIENCE_S * plays:
                 os.kill(self.pid, signal.SIGKILL)
                 self.gone = True
-                return [f"no end after {passed_s:.0f} s"]
+                return None, [f"no end after {passed_s:.0f} s"]
         line = self._answers.readline()
         if not line:
             self.gone = True
-            return [f"the process died ({os.waitstatus_to_exitcode(os.waitpid(self.pid, os.WNOHANG)[1] or 0)})"]
+            return None, [f"the process died ({os.waitstatus_to_exitcode(os.waitpid(self.pid, os.WNOHANG)[1] or 0)})"]
         return json.loads(line)
 
     def close(self):
         os.close(self._ask)
         self._answers.close()
-        try:
+        with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
-        except ChildProcessError:
-            pass
 
 
 def _serve(valid, seed, root, family, asked, answers):
@@ -105,7 +104,7 @@ def _serve(valid, seed, root, family, asked, answers):
 
 
 def _play(one, root):
-    """What is wrong with a case, played here."""
+    """The exit code of a case, and what is wrong with it, played here."""
     from scenarios.app.cli.commands import main
 
     box = root / "box"
@@ -115,7 +114,13 @@ def _play(one, root):
         (box / name).write_bytes(data)
     for name in ("stdout", "stderr"):
         os.truncate(root / name, 0)
-    before, (sys.stdout, sys.stderr) = _look(root), (os.fdopen(os.dup(1), "w", errors="strict", encoding="utf-8"), os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace"))
+    before, (sys.stdout, sys.stderr) = (
+        _look(root),
+        (
+            os.fdopen(os.dup(1), "w", errors="strict", encoding="utf-8"),
+            os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace"),
+        ),
+    )
     os.chdir(box)
     try:
         code = main(one.words)
@@ -126,23 +131,32 @@ def _play(one, root):
     sys.stdout.close()
     sys.stderr.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return judged(one, code, (root / "stderr").read_text("utf-8", "replace"), before, _look(root))
+    return code, judged(one, code, (root / "stderr").read_text("utf-8", "replace"), before, _look(root))
 
 
 def _look(root):
-    """What stands below a folder, the scratch files of this module aside: path -> bytes of small files, size of others."""
+    """What stands in the folder of the case and in that of temporary files: path -> bytes, of large files the size."""
     return {
         str(p.relative_to(root)): p.read_bytes() if p.stat().st_size < 10**6 else str(p.stat().st_size)
-        for folder in ("box", "tmp") for p in (root / folder).rglob("*") if p.is_file()
-    }  # fmt: skip
+        for folder in ("box", "tmp")
+        for p in (root / folder).rglob("*")
+        if p.is_file()
+    }
 
 
 def judged(one, code, said, before, after):
-    """What is wrong: [line]. 0 and, where runs may be interrupted, 130 leave no part of a file; 2 leaves everything as it was."""
+    """What is wrong: [line]. Exit codes 0 and, of runs, 130 leave no part of a file; 2 leaves all as it was."""
     wrong = []
     lines = said.splitlines()
     if code not in (0, 2, *([130] if one.plays else [])):
-        log = next((after[name].decode()[-900:] for name in sorted(after) if name.startswith("tmp/netsim-") and name not in before), "")
+        log = next(
+            (
+                after[name].decode()[-900:]
+                for name in sorted(after)
+                if name.startswith("tmp/netsim-") and name not in before
+            ),
+            "",
+        )
         wrong.append(f"exit code {code}: {said.strip()[:300]}\n{log}")
     elif "Traceback" in said or "Warning" in said.replace("WARNING", ""):
         wrong.append(f"on stderr: {said.strip()[:600]}")
@@ -151,12 +165,18 @@ def judged(one, code, said, before, after):
             wrong.append(f"no plain line: {said.strip()[:400]!r}")
         if len(lines) > 51 or max(map(len, lines), default=0) > 2500:
             wrong.append(f"too much is said: {len(lines)} lines")
-        changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name) and not name.startswith("tmp/"))
+        changed = sorted(
+            name
+            for name in before.keys() | after.keys()
+            if before.get(name) != after.get(name) and not name.startswith("tmp/")
+        )
         if changed:
             wrong.append(f"exit code 2, and files changed: {', '.join(changed)[:200]} ({said.strip()[:200]})")
     else:
         parts = sorted(name for name in after if name.endswith(".part") and name not in before)
         if parts:
             wrong.append(f"exit code {code}, left behind: {', '.join(parts)[:200]}")
-    strange = sorted(name for name in after if name.startswith("tmp/") and name not in before and not name.startswith("tmp/netsim-"))
+    strange = sorted(
+        name for name in after if name.startswith("tmp/") and name not in before and not name.startswith("tmp/netsim-")
+    )
     return wrong + ([f"temporary files stay: {', '.join(strange)[:200]}"] if strange else [])

@@ -29,14 +29,22 @@ def with_attack(**attack):
 
 def rich():
     """A study of many parts."""
-    study = tiny(vary={"seed": [1, 2], "learning.learner.learning_rate": [0.1, 0.01]})
-    study["world"]["radio"] |= {"uplink": {"kind": "noma"}, "fading": {"kind": "rayleigh"}, "line_of_sight": {"kind": "probability"}, "path_loss": {"kind": "uma"}}
+    study = tiny(vary={"seed": [1, 2], "values": {"learning.learner.learning_rate": [0.1, 0.01]}})
+    study["world"]["radio"] |= {
+        "uplink": {"kind": "noma"},
+        "fading": {"kind": "rayleigh"},
+        "line_of_sight": {"kind": "probability"},
+        "path_loss": {"kind": "uma"},
+    }
     study["learning"] |= {
-        "data": {"kind": "measured", "hold_out": 0.2}, "curation": [{"kind": "random", "num": 3}],
+        "data": {"kind": "measured", "hold_out": 0.2},
+        "curation": [{"kind": "random", "num": 3}],
         "defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 0.1}],
         "attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 2, "iterations": 3}, {"kind": "link-rounds"}],
-        "server_optimiser": {"kind": "fedadam"}, "availability": {"kind": "always"}, "threat": {"targets": 2},
-    }  # fmt: skip
+        "server_optimiser": {"kind": "fedadam"},
+        "availability": {"kind": "always"},
+        "threat": {"targets": 2},
+    }
     return study
 
 
@@ -65,7 +73,9 @@ def live():
 
 
 def csv_trace():
-    rows = "".join(f"{t:.0f},u{i % 2},{lat:.5f},{lon:.5f},{-80 - i % 9},c{i % 2}\n" for i, (t, lat, lon) in enumerate(TRACK))
+    rows = "".join(
+        f"{t:.0f},u{i % 2},{lat:.5f},{lon:.5f},{-80 - i % 9},c{i % 2}\n" for i, (t, lat, lon) in enumerate(TRACK)
+    )
     return "time_s,user,lat,lon,rsrp_dbm,cell\n" + rows
 
 
@@ -73,13 +83,16 @@ def plt_trace():
     head = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"
     rows = ""
     for t, lat, lon in TRACK:
-        rows += f"{lat:.6f},{lon:.6f},0,492,{t / 86400 + 25569:.10f},{datetime.fromtimestamp(t, UTC):%Y-%m-%d,%H:%M:%S}\n"
+        rows += (
+            f"{lat:.6f},{lon:.6f},0,492,{t / 86400 + 25569:.10f},{datetime.fromtimestamp(t, UTC):%Y-%m-%d,%H:%M:%S}\n"
+        )
     return head + rows
 
 
 def gpx_trace():
     points = "".join(
-        f'<trkpt lat="{lat:.5f}" lon="{lon:.5f}"><time>{datetime.fromtimestamp(t, UTC):%Y-%m-%dT%H:%M:%SZ}</time></trkpt>\n'
+        f'<trkpt lat="{lat:.5f}" lon="{lon:.5f}">'
+        f"<time>{datetime.fromtimestamp(t, UTC):%Y-%m-%dT%H:%M:%SZ}</time></trkpt>\n"
         for t, lat, lon in TRACK
     )
     head = '<?xml version="1.0"?>\n<gpx version="1.1" creator="t" xmlns="http://www.topografix.com/GPX/1/1">'
@@ -99,7 +112,8 @@ def ns2_trace():
     text = ""
     for k in range(3):
         text += f"$node_({k}) set X_ {100 + k}.0\n$node_({k}) set Y_ 50.0\n"
-        text += f'$ns_ at {5 * k}.0 "$node_({k}) setdest {200 + k}.5 80.25 {1.5 + k}"\n$ns_ at 20.0 "$node_({k}) switch OFF"\n'
+        text += f'$ns_ at {5 * k}.0 "$node_({k}) setdest {200 + k}.5 80.25 {1.5 + k}"\n'
+        text += f'$ns_ at 20.0 "$node_({k}) switch OFF"\n'
     return text
 
 
@@ -108,7 +122,9 @@ def cab_trace():
 
 
 def metres_trace():
-    return "time_s,user,x_m,y_m\n" + "".join(f"{60 * t},{who},{100 + t * k},{50 + t}\n" for t in range(30) for k, who in enumerate("ab"))
+    return "time_s,user,x_m,y_m\n" + "".join(
+        f"{60 * t},{who},{100 + t * k},{50 + t}\n" for t in range(30) for k, who in enumerate("ab")
+    )
 
 
 def _deg(x_m, y_m):
@@ -125,17 +141,28 @@ def _ring(x_m, y_m, side_m):
 
 
 def buildings():
-    houses = [_feature("Polygon", [_ring(x, y, 30)], building="yes", height=f"{9 + x / 50}") for x in (0, 100, 200) for y in (0, 90)]
-    court = _feature("MultiPolygon", [[_ring(300, 0, 60), _ring(310, 10, 20)]], **{"building": "house", "building:levels": 3})
+    houses = [
+        _feature("Polygon", [_ring(x, y, 30)], building="yes", height=f"{9 + x / 50}")
+        for x in (0, 100, 200)
+        for y in (0, 90)
+    ]
+    court = _feature(
+        "MultiPolygon", [[_ring(300, 0, 60), _ring(310, 10, 20)]], **{"building": "house", "building:levels": 3}
+    )
     return {"type": "FeatureCollection", "features": [*houses, court]}
 
 
 def streets():
     ways = [
-        _feature("LineString", [_deg(x, -20), _deg(x, 60), _deg(x, 150)], highway="residential", maxspeed="30", oneway="no")
+        _feature(
+            "LineString", [_deg(x, -20), _deg(x, 60), _deg(x, 150)], highway="residential", maxspeed="30", oneway="no"
+        )
         for x in (-20, 60, 160, 260)
     ]
-    across = [_feature("LineString", [_deg(x, y) for x in (-20, 60, 160, 260)], highway="primary", name="a") for y in (-20, 60, 150)]
+    across = [
+        _feature("LineString", [_deg(x, y) for x in (-20, 60, 160, 260)], highway="primary", name="a")
+        for y in (-20, 60, 150)
+    ]
     return {"type": "FeatureCollection", "features": ways + across}
 
 
@@ -147,16 +174,21 @@ def net():
             f'<edge id="{a}{b}" from="{a}" to="{b}" type="highway.primary"><lane id="{a}{b}_0" index="0" speed="13.9" '
             f'length="150" shape="{x[a]},{y} {x[b]},{y}"/></edge>\n'
         )
-    nodes = "".join(f'<junction id="{n}" type="priority" x="{x}" y="0.0" shape="0,0"/>\n' for n, x in (("a", 0.0), ("b", 150.0), ("c", 300.0)))
+    nodes = "".join(
+        f'<junction id="{n}" type="priority" x="{x}" y="0.0" shape="0,0"/>\n'
+        for n, x in (("a", 0.0), ("b", 150.0), ("c", 300.0))
+    )
     location = (
-        '<location netOffset="-691000.00,-5335000.00" convBoundary="0,0,300,9" origBoundary="11,48,12,49" '
+        '<location netOffset="-691567.33,-5334734.33" convBoundary="0,0,300,9" origBoundary="11,48,12,49" '
         'projParameter="+proj=utm +zone=32 +ellps=WGS84 +datum=WGS84 +units=m +no_defs"/>'
     )
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<net version="1.20">\n{location}\n{edges}{nodes}</net>'
 
 
 def cells():
-    rows = "".join(f"LTE,262,2,{i},{1000 + i},,{11.575 + i * 1e-3:.5f},{48.137 + i * 1e-3:.5f},1000,9,1,1,1,0\n" for i in range(6))
+    rows = "".join(
+        f"LTE,262,2,{i},{1000 + i},,{11.575 + i * 1e-3:.5f},{48.137 + i * 1e-3:.5f},1000,9,1,1,1,0\n" for i in range(6)
+    )
     return "radio,mcc,net,area,cell,unit,lon,lat,range,samples,changeable,created,updated,averageSignal\n" + rows
 
 
@@ -190,7 +222,14 @@ def claims():
     return {
         "minutes": {"signal-maps/interval": 6.2},
         "claims": [
-            {"id": f"c{i}", "paper": "A paper", "where": "Fig. 1", "says": "Less.", "scenario": "signal-maps/interval", "rule": rule}
+            {
+                "id": f"c{i}",
+                "paper": "A paper",
+                "where": "Fig. 1",
+                "says": "Less.",
+                "scenario": "signal-maps/interval",
+                "rule": rule,
+            }
             | ({"value": 5.3} if i else {})
             for i, rule in enumerate(rules)
         ],
@@ -200,7 +239,14 @@ def claims():
 def _policy(folder):
     from rl.policy import Card, Policy, save_policy
 
-    card = Card(program="0", task="online", observe="online", ues=3, hidden=(6,), limits={"each_min_w": 1e-9, "total_min_w": 0.0})
+    card = Card(
+        program="0",
+        task="online",
+        observe="online",
+        ues=3,
+        hidden=(6,),
+        limits={"each_min_w": 1e-9, "total_min_w": 0.0},
+    )
     rng = np.random.default_rng(0)
     layers = tuple((rng.normal(size=shape).astype(np.float32), np.zeros(shape[0], np.float32)) for shape in card.shapes)
     save_policy(Policy(card, layers, None), folder)
@@ -254,14 +300,28 @@ def made(root: Path) -> dict[str, bytes]:
 
     root.mkdir(parents=True, exist_ok=True)
     files = {
-        "tiny.yaml": tiny(), "rich.yaml": rich(), "radio.yaml": radio_only(), "live.yaml": live(),
+        "tiny.yaml": tiny(),
+        "rich.yaml": rich(),
+        "radio.yaml": radio_only(),
+        "live.yaml": live(),
         "homes.yaml": with_attack(kind="re-identify", homes="homes.csv"),
         "places.yaml": with_attack(kind="tracker", population={"kind": "places", "file": "places.csv"}),
-        "houses.geojson": buildings(), "streets.geojson": streets(), "claims.yaml": claims(),
-        "t.csv": csv_trace(), "t.plt": plt_trace(), "t.gpx": gpx_trace(), "t.fcd.xml": fcd_trace(), "t.ns2": ns2_trace(),
-        "new_cab.txt": cab_trace(), "m.csv": metres_trace(), "net.net.xml": net(), "cells.csv": cells(),
-        "homes.csv": homes(), "places.csv": places(), **images(),
-    }  # fmt: skip
+        "houses.geojson": buildings(),
+        "streets.geojson": streets(),
+        "claims.yaml": claims(),
+        "t.csv": csv_trace(),
+        "t.plt": plt_trace(),
+        "t.gpx": gpx_trace(),
+        "t.fcd.xml": fcd_trace(),
+        "t.ns2": ns2_trace(),
+        "new_cab.txt": cab_trace(),
+        "m.csv": metres_trace(),
+        "net.net.xml": net(),
+        "cells.csv": cells(),
+        "homes.csv": homes(),
+        "places.csv": places(),
+        **images(),
+    }
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(exist_ok=True)

@@ -67,18 +67,25 @@ def main(arguments: list[str] | None = None) -> int:
     except BadInput as error:
         return _ended(error.lines, BAD_INPUT, words)
     except KeyboardInterrupt:
-        signals.ignore()
-        return _ended(["interrupted; the same command goes on where it stopped"], INTERRUPTED, words)
+        return _interrupted(words)
     except Interrupted as error:
         return _ended([str(error)], INTERRUPTED, words)
     except BrokenPipeError:  # the reader of our output left, as `head` does
         _silence()
         return DONE
     except Exception as error:
+        if signals.told():  # foreign code that was interrupted, and gave the interruption another name
+            return _interrupted(words)
         with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
             log.write(traceback.format_exc())
         text = " ".join(str(error).split())[:200]
         return _ended([f"unexpected failure ({type(error).__name__}: {text}); details in {log.name}"], FAILED, words)
+
+
+def _interrupted(words: Sequence[str]) -> int:
+    """Leave as one is asked to by a signal."""
+    signals.ignore()
+    return _ended(["interrupted; the same command goes on where it stopped"], INTERRUPTED, words)
 
 
 def _ended(lines: Sequence[str], code: int, words: Sequence[str]) -> int:
