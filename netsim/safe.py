@@ -73,9 +73,13 @@ def replacing(path: Path) -> Generator[BinaryIO, None, None]:
     check_own(part)
     part.unlink(missing_ok=True)
     fd = _descriptor(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own=True)
-    with os.fdopen(fd, "wb") as file:
-        yield file
-    part.replace(path)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            yield file
+        part.replace(path)
+    except OSError:  # a disk that is full, most often: give back what the part has of it
+        part.unlink(missing_ok=True)
+        raise
 
 
 def check_own(path: Path) -> None:

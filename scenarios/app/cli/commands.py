@@ -76,10 +76,18 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if signals.told():  # foreign code that was interrupted, and gave the interruption another name
             return _interrupted(words)
+        text, details = " ".join(str(error).split())[:200], _details(traceback.format_exc())
+        return _ended([f"unexpected failure ({type(error).__name__}: {text}); {details}"], FAILED, words)
+
+
+def _details(text: str) -> str:
+    """Where the details of a failure lie now."""
+    try:
         with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
-            log.write(traceback.format_exc())
-        text = " ".join(str(error).split())[:200]
-        return _ended([f"unexpected failure ({type(error).__name__}: {text}); details in {log.name}"], FAILED, words)
+            log.write(text)
+    except OSError as error:
+        return f"its details cannot be written ({error.strerror})"
+    return f"details in {log.name}"
 
 
 def _interrupted(words: Sequence[str]) -> int:
