@@ -1,4 +1,4 @@
-"""A disk without room in the middle of a run: one line, nothing lost, and the same command goes on when there is room."""
+"""A disk without room in the middle of a run: one line, nothing lost, and the run goes on when there is room."""
 
 import json
 import os

@@ -59,8 +59,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code and never lets a traceback through."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        args = parser().parse_args(words)
         signals.listen()
+        args = parser().parse_args(words)
         COMMANDS[args.command].main(args)
         sys.stdout.flush()
         return DONE
