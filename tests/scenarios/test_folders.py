@@ -458,3 +458,11 @@ def test_samples_of_another_shape_are_not_gone_on_with():
     ):
         with pytest.raises(ValueError, match="samples: "):
             samples.resume(replace(nothing, **changes))
+
+
+@pytest.mark.parametrize("size", [float("inf"), float("nan"), "all", None])
+def test_marks_of_no_size_are_refused(size, tmp_path):
+    recorder = Recorder(tmp_path, {"a": ("x",)})
+    recorder.open()
+    with pytest.raises(ValueError, match="missing or shorter"):
+        recorder.resume({"a": [size, "00"]})
