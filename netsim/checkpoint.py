@@ -94,7 +94,10 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
                 names = [Path(name).stem for name in archive.namelist()]
             file.seek(0)
             with np.load(file, allow_pickle=False) as stored:
-                return {name: stored[name] for name in names}
+                arrays = {name: stored[name] for name in names}
+        if other := [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]:
+            raise ValueError(f"{other[0][:60]} is no array")
+        return arrays
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
     except Exception as error:  # what damaged bytes make of zipfile, zlib and numpy has no common type

@@ -121,7 +121,7 @@ class Recorder:
             try:
                 size, digest = marks[table]
                 hasher = _digest(path, size)
-            except (OSError, TypeError, ValueError):
+            except (OSError, OverflowError, TypeError, ValueError):
                 hasher = None
             if hasher is None:
                 raise ValueError(f"{path}: is missing or shorter than when the run was interrupted")

@@ -21,6 +21,7 @@ PART = ".part"
 """ends the name of a file that is not whole yet"""
 OURS_MOST_BYTES = 4 * 2**30
 """of a table or an archive of arrays that we wrote"""
+_PIECE_BYTES = 2**20
 
 Kind = Literal["", "file", "folder", "other"]
 
@@ -47,10 +48,12 @@ def opened(path: str | Path, most_bytes: int, own: bool = False) -> BinaryIO:
 def content(path: str | Path, most_bytes: int, own: bool = False) -> bytes:
     """All bytes of a regular file. Raises OSError for anything else, and for more bytes."""
     with opened(path, most_bytes, own) as file:
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:  # it grew, or says nothing of its size
-        raise _too_large(path, most_bytes)
-    return data
+        data = bytearray()
+        while piece := file.read(_PIECE_BYTES):  # a buffer for as many as there may be would be taken at once
+            data += piece
+            if len(data) > most_bytes:  # it grew, or says nothing of its size
+                raise _too_large(path, most_bytes)
+    return bytes(data)
 
 
 def writable(path: Path, create: bool = False) -> int:
@@ -70,9 +73,13 @@ def replacing(path: Path) -> Generator[BinaryIO, None, None]:
     check_own(part)
     part.unlink(missing_ok=True)
     fd = _descriptor(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own=True)
-    with os.fdopen(fd, "wb") as file:
-        yield file
-    part.replace(path)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            yield file
+        part.replace(path)
+    except OSError:  # a disk that is full, most often: give back what the part has of it
+        part.unlink(missing_ok=True)
+        raise
 
 
 def check_own(path: Path) -> None:

@@ -36,7 +36,7 @@ class Sheet:
 def read_sheets(path: str) -> Iterator[Sheet]:
     """The pieces of a file with a header and at least one row. Raises `BadInput` with one line."""
     blocks = Source(path, "CSV").blocks()
-    first, _, text = next(blocks)[1].partition("\n")
+    first, _, text = next(blocks, (1, ""))[1].partition("\n")
     if not first.strip():
         raise BadInput(f"{path}: line 1 is empty; begin the file with a header such as time_s,user,lat,lon")
     delimiter = max(",;\t", key=first.count)

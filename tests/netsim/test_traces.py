@@ -765,3 +765,13 @@ def test_a_replay_of_less_than_two_rounds_warns(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "the trace lasts 570 s, less than two rounds of 86,400 s" in " ".join(said.split())
     assert max(len(line) for line in said.splitlines() if str(tmp_path) not in line) <= 100
+
+
+def test_a_packed_file_of_nothing_is_refused_in_one_line(tmp_path):
+    import gzip
+
+    from netsim.traces.csv_reader import read_sheets
+
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b""))
+    with pytest.raises(BadInput, match="line 1 is empty"):
+        list(read_sheets(str(tmp_path / "t.csv.gz")))

@@ -399,3 +399,39 @@ def test_every_byte_of_a_table_is_hashed_once(tmp_path, monkeypatch):
     again.resume(marks)
     again.cut()
     assert (tmp_path / "rounds.csv").stat().st_size == size and again.marks() == marks
+
+
+def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
+    import zipfile
+
+    path = tmp_path / "c.npz"
+    save_tree(path, {"a": np.zeros(3)})
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("more", b"text")
+    with pytest.raises(ValueError, match="not a checkpoint, or a damaged one"):
+        load_tree(path)
+
+
+def test_samples_of_another_shape_are_not_gone_on_with():
+    from dataclasses import replace
+
+    from scenarios.app.run.samples import Sampled, Samples
+
+    samples, nothing = Samples(np.full(3, np.nan), Sampled.none(3)), Sampled.none(3)
+    samples.resume(replace(nothing, values=np.ones((2, 3)), inside=np.zeros(2, dtype=bool)))
+    assert samples.memory().values.sum() == 6
+    for changes in (
+        {"values": np.ones((2, 4))},
+        {"inside": np.zeros(1, dtype=bool)},
+        {"binned": np.ones((2, 3, 5), int)},
+    ):
+        with pytest.raises(ValueError, match="samples: "):
+            samples.resume(replace(nothing, **changes))
+
+
+@pytest.mark.parametrize("size", [float("inf"), float("nan"), "all", None])
+def test_marks_of_no_size_are_refused(size, tmp_path):
+    recorder = Recorder(tmp_path, {"a": ("x",)})
+    recorder.open()
+    with pytest.raises(ValueError, match="missing or shorter"):
+        recorder.resume({"a": [size, "00"]})

@@ -62,16 +62,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code and never lets a traceback through."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        args = parser().parse_args(words)
         signals.listen()
+        args = parser().parse_args(words)
         code = COMMANDS[args.command].main(args)
         sys.stdout.flush()
         return DONE if code is None else int(code)
     except BadInput as error:
         return _ended(error.lines, BAD_INPUT, words)
     except KeyboardInterrupt:
-        signals.ignore()
-        return _ended(["interrupted; the same command goes on where it stopped"], INTERRUPTED, words)
+        return _interrupted(words)
     except Interrupted as error:
         return _ended([str(error)], INTERRUPTED, words)
     except RunsFailed as error:
@@ -80,10 +79,26 @@ def main(arguments: list[str] | None = None) -> int:
         _silence()
         return DONE
     except Exception as error:
+        if signals.told():  # foreign code that was interrupted, and gave the interruption another name
+            return _interrupted(words)
+        text, details = " ".join(str(error).split())[:200], _details(traceback.format_exc())
+        return _ended([f"unexpected failure ({type(error).__name__}: {text}); {details}"], FAILED, words)
+
+
+def _details(text: str) -> str:
+    """Where the details of a failure lie now."""
+    try:
         with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
-            log.write(traceback.format_exc())
-        text = " ".join(str(error).split())[:200]
-        return _ended([f"unexpected failure ({type(error).__name__}: {text}); details in {log.name}"], FAILED, words)
+            log.write(text)
+    except OSError as error:
+        return f"its details cannot be written ({error.strerror})"
+    return f"details in {log.name}"
+
+
+def _interrupted(words: Sequence[str]) -> int:
+    """Leave as one is asked to by a signal."""
+    signals.ignore()
+    return _ended(["interrupted; the same command goes on where it stopped"], INTERRUPTED, words)
 
 
 def _ended(lines: Sequence[str], code: int, words: Sequence[str]) -> int:

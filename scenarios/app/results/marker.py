@@ -7,6 +7,7 @@ its process ends, in whatever way, so no lock outlives its owner, and no two pro
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -22,6 +23,7 @@ MARKER = ".netsim"
 Mark = Literal["run", "sweep", "training", "search", "tuning"]
 """what a folder is"""
 PATIENCE_S = 2.0  # a process that was told to end, or whose parent ended, lets go of a lock within this
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # a full disk, a quota, a bound on files
 _MOST_BYTES = 100
 
 
@@ -63,6 +65,11 @@ def held(folder: Path, what: Mark, admit: Callable[[], None]) -> Generator[None,
             os.write(fd, f"{what}\n".encode())
         admit()
         yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        remedy = "make room, and the same command goes on where it stopped"
+        raise BadInput(f"{folder}: cannot be written any more ({error.strerror}); {remedy}") from None
     finally:
         os.close(fd)  # and with it the lock goes
 

@@ -140,9 +140,9 @@ class _Run:
             return 0
         try:
             self.world.resume(from_tree(tree["world"], self.world.memory()), float(tree["time_s"]))
-            self.samples.sampled = from_tree(tree["samples"], self.samples.sampled)
+            self.samples.resume(from_tree(tree["samples"], self.samples.sampled))
             self.moves, first = int(tree["moves"]), int(tree["window"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise damaged(self.recorder, error) from None
         cut_tables(self.recorder)
         return first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Generator
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 CALM_S = 1.0  # signals that follow within it mean the same: a terminal and a parent send one each
+_AGAIN_S = 0.1  # after which an interruption that was lost is raised again
 _ENDING = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and what batch systems send
 
 
@@ -23,13 +25,25 @@ class _Ears:
 
 
 def listen() -> None:
-    """From now on SIGINT and SIGTERM raise KeyboardInterrupt, several within a second only once."""
+    """From now on SIGINT and SIGTERM raise KeyboardInterrupt, several within a second only once.
+
+    One that is raised in a callback of foreign code, as when a function is compiled, is lost there: it is raised again.
+    """
+    _Ears.told = False
     for number in _ENDING:
         signal.signal(number, _heard)
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _lost
+
+
+def told() -> bool:
+    """Whether a signal was heard, so that whatever fails now fails by it."""
+    return _Ears.told
 
 
 def ignore() -> None:
     """From now on nothing interrupts: the command is leaving."""
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
 
@@ -40,6 +54,19 @@ def _heard(number: int, frame: FrameType | None) -> None:
     if _Ears.open and not calm:
         _Ears.last_s = time.monotonic()
         raise KeyboardInterrupt
+
+
+def _lost(unraisable: sys.UnraisableHookArgs) -> None:
+    """Raise an interruption again, a moment later; print anything else."""
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    signal.signal(signal.SIGALRM, _again)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+
+
+def _again(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def work_for_parent() -> None:

@@ -250,7 +250,7 @@ def _open(setup: Setup, world: World, first: RoundState, tree: Any) -> tuple[Rou
     try:
         world.resume(from_tree(tree["world"], world.memory()), float(tree["time_s"]))
         resumed, empty = from_tree(tree["state"], first), int(tree["empty"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, TypeError, ValueError) as error:
         raise damaged(setup.recorder, error) from None
     cut_tables(setup.recorder)
     return resumed, empty

@@ -1,0 +1,152 @@
+"""Kills commands at random moments and takes them up again; they must end in the bytes of those that were let be.
+
+    python tests/faults/faults.py [--kills N] [--seed S] [--system NAME] [--signal KILL|TERM|INT]
+
+Moments are uniform over the life of a command, a little longer than it takes: its start, its preparation, rounds,
+checkpoints, the page. After each kill the same command goes on, and is perhaps killed again. Every play is a fork of
+this process, which has the libraries loaded. A command that is told to end (TERM, INT) leaves with 130 and one line.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
+
+from kill_systems import systems  # noqa: E402
+
+MARGIN = 1.1  # of the time that a command takes, within which it is killed
+TIMES = ("timing", "command")
+
+
+def play(words, out, said, after_s=None, number=signal.SIGKILL):
+    """Play a command in a fork; its exit code. `after_s`: when it is sent a signal; `said`: the file of its stderr."""
+    child = os.fork()
+    if not child:
+        _act([*words, "--out", str(out), "--quiet"], said)
+    if after_s is not None:
+        time.sleep(after_s)
+        os.kill(child, number)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _act(words, said):
+    """In the fork: the command, then the end."""
+    from scenarios.app.cli.commands import main
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+    told = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    os.dup2(told, 2)
+    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    code = 1
+    try:
+        code = main(words)
+    except KeyboardInterrupt:  # before main could listen
+        code = 130
+        sys.stderr.write("netsim: interrupted\n")
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def results(folder):
+    """Path -> what a file holds: all but pages, locks and what tells of wall time."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_file() and path.suffix not in (".html", ".svg", ".png") and path.name != ".netsim":
+            found[name] = _without_times(path) if path.suffix == ".json" else path.read_bytes()
+    return found
+
+
+def _without_times(path):
+    tree = json.loads(path.read_text())
+    return {key: value for key, value in tree.items() if key not in TIMES} if isinstance(tree, dict) else tree
+
+
+def killed(words, root, expected, takes_s, kills, draw, number):
+    """Kill a command so many times, over as many lives as it takes. Returns what is wrong: [line]."""
+    done, folder, said, wrong = 0, root / "killed", root / "said", []
+    while done < kills:
+        code = play(words, folder, said, draw.uniform(0.0, MARGIN) * takes_s, number)
+        text = said.read_text() if said.exists() else ""
+        if code == 0:
+            wrong += _differences(folder, expected)
+            shutil.rmtree(folder, ignore_errors=True)
+            continue
+        done += 1
+        if number == signal.SIGKILL:
+            wrong += [f"exit code {code}: {text[:300]}"] if code != -signal.SIGKILL else []
+        elif code != 130 or text.count("\n") != 1 or "Traceback" in text:
+            wrong.append(f"signal {number}: exit code {code}: {text[:300]!r}")
+    code = play(words, folder, said)
+    wrong += [f"taken up: exit code {code}: {said.read_text()[:300]}"] if code else _differences(folder, expected)
+    shutil.rmtree(folder, ignore_errors=True)
+    return wrong
+
+
+def _differences(folder, expected):
+    """What is not as it was expected."""
+    found = results(folder)
+    names = sorted(n for n in found.keys() | expected.keys() if found.get(n) != expected.get(n))
+    return [f"other bytes: {', '.join(names)[:300]}"] if names else []
+
+
+def examined(words, root, kills, draw, number):
+    """What is wrong with a command that is killed so many times, and how long it takes."""
+    from rl import train as loop
+    from scenarios.app.run import radio, simulate
+
+    simulate.CHECKPOINT_EVERY_S = radio.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
+    for attempt in ("warm", "whole"):  # the first compiles what is not compiled yet
+        began = time.monotonic()
+        code = play(words, root / attempt, root / "said")
+        takes_s = time.monotonic() - began
+        if code:
+            return [f"exit code {code}: {(root / 'said').read_text()[:500]}"], takes_s
+    expected = results(root / "whole")
+    wrong = _differences(root / "warm", expected)
+    return wrong + killed(words, root, expected, takes_s, kills, draw, number), takes_s
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--system")
+    parser.add_argument("--signal", choices=["KILL", "TERM", "INT"], default="KILL")
+    args = parser.parse_args()
+    root = Path(tempfile.mkdtemp(prefix="faults-"))
+    import torch
+
+    import scenarios.app.report.report
+    import scenarios.app.training.train  # noqa: F401 - what forks find loaded
+
+    torch.set_num_threads(1)
+    known = systems(root)
+    chosen = [args.system] if args.system else list(known)
+    draw, bad = random.Random(args.seed), 0
+    for k, name in enumerate(chosen):
+        kills = args.kills // len(chosen) + (k < args.kills % len(chosen))
+        place = root / str(k)
+        place.mkdir()
+        wrong, takes_s = examined(known[name], place, kills, draw, signal.Signals[f"SIG{args.signal}"])
+        bad += bool(wrong)
+        print(f"{name} ({takes_s:.1f} s): {kills} kills, {'; '.join(wrong) or 'the same bytes'}", flush=True)
+        shutil.rmtree(place)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

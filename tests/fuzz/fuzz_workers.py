@@ -1,0 +1,182 @@
+"""Cases played in forks of this process, one after the other, with bounds on time and memory, and what they leave.
+
+The command's `main` is called in the fork: what is imported is there already. A fork that does not answer is killed.
+"""
+
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import sys
+import time
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+from fuzz_cases import case
+
+MOST_S, MOST_BYTES = 20.0, 2 * 2**30
+PATIENCE_S = 2.5  # after which a case that plays a run is interrupted
+CASES_A_FORK = 200
+
+
+def findings(valid, seed, numbers, root, family=None, tell=lambda number, code, found: None):
+    """[(number, what is wrong)] of these cases; `root`: a scratch folder. `tell` hears of each, with its exit code."""
+    found, left = [], list(numbers)
+    while left:
+        worker = _Worker(valid, seed, root, family)
+        for number in left[:CASES_A_FORK]:
+            code, said = worker.play(number)
+            left.pop(0)
+            tell(number, code, said)
+            found += [(number, line) for line in said]
+            if worker.gone:
+                break
+        worker.close()
+    return found
+
+
+class _Worker:
+    """A fork that plays cases by their numbers."""
+
+    def __init__(self, valid, seed, root, family):
+        self.gone = False
+        self.valid, self.seed, self.family = valid, seed, family
+        ask, self._ask = os.pipe()
+        self._answer, answer = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(self._ask)
+            os.close(self._answer)
+            _serve(valid, seed, root, family, os.fdopen(ask), os.fdopen(answer, "w"))
+        os.close(ask)
+        os.close(answer)
+        self._answers = os.fdopen(self._answer)
+
+    def play(self, number):
+        """The exit code of a case, and what is wrong with it."""
+        began, interrupted = time.monotonic(), False
+        os.write(self._ask, f"{number}\n".encode())
+        plays = case(self.valid, self.seed, number, self.family).plays
+        while not select.select([self._answer], [], [], 0.25)[0]:
+            passed_s = time.monotonic() - began
+            if plays and not interrupted and passed_s > PATIENCE_S:
+                os.kill(self.pid, signal.SIGINT)
+                interrupted = True
+            if passed_s > MOST_S + PATIENCE_S * plays:
+                os.kill(self.pid, signal.SIGKILL)
+                self.gone = True
+                return None, [f"no end after {passed_s:.0f} s"]
+        line = self._answers.readline()
+        if not line:
+            self.gone = True
+            return None, [f"the process died ({os.waitstatus_to_exitcode(os.waitpid(self.pid, os.WNOHANG)[1] or 0)})"]
+        return json.loads(line)
+
+    def close(self):
+        os.close(self._ask)
+        self._answers.close()
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def _serve(valid, seed, root, family, asked, answers):
+    """In the fork: play what is asked for until nobody asks any more."""
+    virtual = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (virtual + MOST_BYTES, virtual + MOST_BYTES))
+    warnings.simplefilter("always")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ |= {"XDG_CACHE_HOME": str(root / "cache"), "TMPDIR": str(root / "tmp"), "HOME": str(root / "home")}
+    (root / "tmp").mkdir(exist_ok=True)
+    told = [os.open(root / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND) for name in ("stdout", "stderr")]
+    os.dup2(told[0], 1)
+    os.dup2(told[1], 2)
+    import tempfile
+
+    tempfile.tempdir = str(root / "tmp")
+    for line in asked:
+        said = _play(case(valid, seed, int(line), family), root)
+        answers.write(json.dumps(said) + "\n")
+        answers.flush()
+    os._exit(0)
+
+
+def _play(one, root):
+    """The exit code of a case, and what is wrong with it, played here."""
+    from scenarios.app.cli.commands import main
+
+    box = root / "box"
+    shutil.rmtree(box, ignore_errors=True)
+    for name, data in one.files.items():
+        (box / name).parent.mkdir(parents=True, exist_ok=True)
+        (box / name).write_bytes(data)
+    for name in ("stdout", "stderr"):
+        os.truncate(root / name, 0)
+    before, (sys.stdout, sys.stderr) = (
+        _look(root),
+        (
+            os.fdopen(os.dup(1), "w", errors="strict", encoding="utf-8"),
+            os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace"),
+        ),
+    )
+    os.chdir(box)
+    try:
+        code = main(one.words)
+    except SystemExit as left:
+        code = left.code or 0
+    except BaseException as error:
+        code = f"{type(error).__name__}: {error}"
+    sys.stdout.close()
+    sys.stderr.close()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return code, judged(one, code, (root / "stderr").read_text("utf-8", "replace"), before, _look(root))
+
+
+def _look(root):
+    """What stands in the folder of the case and in that of temporary files: path -> bytes, of large files the size."""
+    return {
+        str(p.relative_to(root)): p.read_bytes() if p.stat().st_size < 10**6 else str(p.stat().st_size)
+        for folder in ("box", "tmp")
+        for p in (root / folder).rglob("*")
+        if p.is_file()
+    }
+
+
+def judged(one, code, said, before, after):
+    """What is wrong: [line]. Exit codes 0 and, of runs, 130 leave no part of a file; 2 leaves all as it was."""
+    wrong = []
+    lines = said.splitlines()
+    if code not in (0, 2, *([130] if one.plays else [])):
+        log = next(
+            (
+                after[name].decode()[-900:]
+                for name in sorted(after)
+                if name.startswith("tmp/netsim-") and name not in before
+            ),
+            "",
+        )
+        wrong.append(f"exit code {code}: {said.strip()[:300]}\n{log}")
+    elif "Traceback" in said or "Warning" in said.replace("WARNING", ""):
+        wrong.append(f"on stderr: {said.strip()[:600]}")
+    if code == 2:
+        if "--json" not in one.words and (not lines or any(not line.startswith("netsim: ") for line in lines)):
+            wrong.append(f"no plain line: {said.strip()[:400]!r}")
+        if len(lines) > 51 or max(map(len, lines), default=0) > 2500:
+            wrong.append(f"too much is said: {len(lines)} lines")
+        changed = sorted(
+            name
+            for name in before.keys() | after.keys()
+            if before.get(name) != after.get(name) and not name.startswith("tmp/")
+        )
+        if changed:
+            wrong.append(f"exit code 2, and files changed: {', '.join(changed)[:200]} ({said.strip()[:200]})")
+    else:
+        parts = sorted(name for name in after if name.endswith(".part") and name not in before)
+        if parts:
+            wrong.append(f"exit code {code}, left behind: {', '.join(parts)[:200]}")
+    strange = sorted(
+        name for name in after if name.startswith("tmp/") and name not in before and not name.startswith("tmp/netsim-")
+    )
+    return wrong + ([f"temporary files stay: {', '.join(strange)[:200]}"] if strange else [])

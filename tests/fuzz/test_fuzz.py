@@ -1,0 +1,51 @@
+"""A sample of mutated inputs; the whole of them is played by `python tests/fuzz/fuzz.py`."""
+
+import fuzz_cases
+import pytest
+from fuzz_cases import FAMILIES, case
+from fuzz_workers import findings, judged
+from valid_inputs import made
+
+SAMPLE = 200
+
+
+@pytest.fixture(scope="module")
+def valid(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("valid"))
+
+
+def test_a_sample_of_mutated_inputs_runs_or_gives_one_line(valid, tmp_path):
+    assert findings(valid, "sample", range(SAMPLE), tmp_path) == []
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"command line"}))
+def test_what_is_not_changed_is_taken(family, valid, tmp_path, monkeypatch):
+    """Or nothing behind the first line of a reader would ever be tried."""
+    monkeypatch.setattr(fuzz_cases, "changed", lambda data, draw, ways: data)
+    monkeypatch.setattr(fuzz_cases, "_tree_saved", lambda data, draw: data)
+    ends = {}
+    findings(
+        valid, "as it is", range(8), tmp_path, family, lambda number, code, said: ends.update({number: (code, said)})
+    )
+    taken = [number for number, (code, said) in ends.items() if code == 0 and not said]
+    assert len(taken) >= 4, ends
+
+
+def test_a_case_is_told_by_its_number(valid):
+    assert case(valid, 1, 7) == case(valid, 1, 7) != case(valid, 2, 7)
+
+
+def test_what_a_case_may_not_do_is_found():
+    one = fuzz_cases.Case("any", ["validate"], {})
+    assert judged(one, 0, "", {}, {}) == judged(one, 2, "netsim: a line\n", {}, {}) == []
+    for code, said, after in (
+        (1, "netsim: unexpected\n", {}),
+        (130, "", {}),
+        (2, "", {}),
+        (2, "Traceback\n", {}),
+        (2, "netsim: a\n", {"box/out": b""}),
+        (0, "x.py: RuntimeWarning: y\n", {}),
+        (0, "", {"box/a.part": b""}),
+        (0, "", {"tmp/a": b""}),
+    ):
+        assert judged(one, code, said, {}, after), (code, said, after)
