@@ -367,8 +367,10 @@ def test_every_key_that_was_renamed_is_in_the_changelog():
     assert sorted(missing) == []
 
 
-OTHER_TABLES = {"runs", "matched_privacy", "tradeoff", "curve", "evaluations", "claims", "episode", "episode_rounds",
-                "trials"}  # fmt: skip
+OTHER_TABLES = {
+    "runs", "failures", "matched_privacy", "tradeoff", "curve", "evaluations", "claims", "episode", "episode_rounds",
+    "trials",
+}  # fmt: skip
 KEY = re.compile(r"`((?:attack|baseline|utility|metric|eavesdropper|privacy|membership|updates|uplink)\.[\w.-]+\.\w+)`")
 
 
