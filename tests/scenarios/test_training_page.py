@@ -8,7 +8,7 @@ import pytest
 
 from netsim.record import write_json
 from scenarios.app.report.report import report
-from scenarios.app.report.training_page import train_lines
+from scenarios.app.report.training_answer import train_lines
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 
 EVIL = "<script>alert(1)</script>"

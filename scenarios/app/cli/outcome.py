@@ -131,8 +131,9 @@ def _several_values(folder: Path) -> Event:
 
 
 def _training_lines(folder: Path, verbose: bool) -> list[str]:
-    from scenarios.app.report.training_page import train_lines, trainings
+    from scenarios.app.report.training_answer import train_lines
     from scenarios.app.results.columns import COLUMNS, fitted
+    from scenarios.app.results.trainings import trainings
 
     done, failed = trainings(folder), failure_lines(read_failures(folder))
     if not done:
@@ -143,7 +144,8 @@ def _training_lines(folder: Path, verbose: bool) -> list[str]:
 
 
 def _training_values(folder: Path) -> Event:
-    from scenarios.app.report.training_page import train_lines, trainings
+    from scenarios.app.report.training_answer import train_lines
+    from scenarios.app.results.trainings import trainings
 
     each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in trainings(folder)]
     failures = [asdict(one) for one in read_failures(folder)]

@@ -61,7 +61,7 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.cli.progress import teller
     from scenarios.app.cli.run_folder import training_folder
     from scenarios.app.report.report import report
-    from scenarios.app.report.training_page import trainings
+    from scenarios.app.results.trainings import trainings
     from scenarios.app.study.load import load
     from scenarios.app.training.apart import train_apart
     from scenarios.app.training.train import train

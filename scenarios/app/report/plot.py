@@ -59,7 +59,9 @@ class Panel:
 
 @dataclass(frozen=True)
 class Cell:
-    """One pair of axes; `line_at` is a horizontal line, in metres; `percent`: from 0 to 100."""
+    """One pair of axes; `line_at` is a horizontal line, in metres; `percent`: from 0 to 100;
+    `near`: the axis need not show 0.
+    """
 
     y_title: str
     traces: Sequence[Figure]
@@ -67,6 +69,7 @@ class Cell:
     log: bool = False
     line_at: float | None = None
     percent: bool = False
+    near: bool = False
 
 
 def plain(text: Any) -> str:
@@ -148,7 +151,7 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
         layout[f"xaxis{tail}"] = {
             **axis(), **x_axis, **_one_moment(cell.traces, x_axis), "domain": x_domain, "anchor": f"y{tail}",
         }  # fmt: skip
-        y_axis: Figure = axis(cell.y_title) | (_log_axis(cell.traces) if cell.log else {"rangemode": "tozero"})
+        y_axis: Figure = axis(cell.y_title) | _scale(cell)
         if cell.percent:
             y_axis["range"] = [0, 103]
         layout[f"yaxis{tail}"] = {**y_axis, "domain": y_domain, "anchor": f"x{tail}"}
@@ -197,6 +200,13 @@ def color_bar(x: float, top: float, height: float) -> Figure:
         "x": round(x + 0.005, 4), "xanchor": "left", "y": round(top, 4), "yanchor": "top", "len": round(height, 4),
         "thickness": 10, "outlinewidth": 0, "nticks": 5, "ypad": 0, "xpad": 4,
     }  # fmt: skip
+
+
+def _scale(cell: Cell) -> Figure:
+    """How a vertical axis counts, and whether it shows 0."""
+    if cell.log:
+        return _log_axis(cell.traces)
+    return {} if cell.near else {"rangemode": "tozero"}
 
 
 def _log_axis(traces: Sequence[Figure]) -> Figure:

@@ -16,11 +16,12 @@ from scenarios.app.report.html import GENERATOR
 from scenarios.app.report.radio_page import is_radio, radio_comparison, radio_single
 from scenarios.app.report.run_page import single
 from scenarios.app.report.time_table import no_goal
-from scenarios.app.report.training_page import train_page, trainings
+from scenarios.app.report.training_page import train_page
 from scenarios.app.results.folder import MANIFEST, PAGE
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.read import RUNS, load
 from scenarios.app.results.run import Run
+from scenarios.app.results.trainings import trainings
 from scenarios.app.study.yaml_document import one_line
 
 
