@@ -45,9 +45,7 @@ class Training:
 
 
 def trainings(folder: Path) -> list[Training]:
-    """Those of a folder: its own, or one in each folder inside that did not fail; none where nothing was
-    trained.
-    """
+    """Those of a folder: its own, or one in each folder inside that did not fail; none where nothing was trained."""
     trained = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
     failed = {one.folder for one in read_failures(folder)}
     return [_read(p) for p in trained if p.name not in failed]

@@ -69,8 +69,8 @@ def search(
 
     required("--search")
     plain = study.model_copy(update={"vary": None, "train": study.train or Train()})
+    searchable((plain.train or Train()).agent)
     how, task = settings(plain)
-    searchable(how.agent)
     fitting(plain, task)
     text = f"# search, seed {seed}, program {__version__}\n{study_yaml(plain)}"
     admit = partial(_admit, out, text, replace)
